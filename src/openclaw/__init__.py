@@ -1,0 +1,1 @@
+"""OpenClaw: a personal agent with MCP in both directions."""

@@ -1,0 +1,1 @@
+"""What every other package may rely on: errors, content, tools, events. No I/O."""

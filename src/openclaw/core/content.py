@@ -1,0 +1,50 @@
+"""Content that travels between people, models, tools and protocols."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Words. `addressed` means that they are meant for the person, not only for the model."""
+
+    text: str
+    addressed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Media:
+    """An image, sound, film, document or archive: exactly one of `data`, `path` and `url` is set."""
+
+    mime_type: str
+    data: bytes | None = None
+    path: Path | None = None
+    url: str | None = None
+    name: str | None = None
+
+    def __post_init__(self) -> None:
+        if sum(source is not None for source in (self.data, self.path, self.url)) != 1:
+            raise ValueError("media has exactly one of data, path and url")
+
+    @property
+    def kind(self) -> str:
+        """`image`, `audio`, `video`, `text` or `application`, as the MIME type says."""
+        return self.mime_type.partition("/")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceLink:
+    """A pointer to a resource of an MCP server, which was not read."""
+
+    uri: str
+    name: str
+    mime_type: str | None = None
+    description: str | None = None
+
+
+Block = Text | Media | ResourceLink
+
+
+def text_of(blocks: tuple[Block, ...]) -> str:
+    """The words of these blocks, one block a line."""
+    return "\n".join(block.text for block in blocks if isinstance(block, Text))

@@ -1,0 +1,136 @@
+"""Errors, named for who acts on them.
+
+OpenClawError
+├── ModelFacing        the model reads it and tries something else
+│   └── ToolFailure
+├── UserFacing         the person who gave the order changes it
+│   ├── InvalidRequest
+│   ├── NotFound
+│   ├── Busy
+│   └── Cancelled
+├── OperatorFacing     whoever runs the program mends the set-up
+│   ├── InvalidConfig
+│   ├── SecretUnavailable
+│   ├── ServerUnavailable
+│   ├── ModelUnavailable
+│   └── MissingExtra
+└── DeveloperFacing    a defect of ours
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+class OpenClawError(Exception):
+    """The root of every error that this program raises on purpose."""
+
+    hint: str | None = None
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        if hint is not None:
+            self.hint = hint
+
+
+class ModelFacing(OpenClawError):
+    """Raised when the model should read what went wrong and go on."""
+
+
+class ToolFailure(ModelFacing):
+    """Raised when a tool could not do what it was asked."""
+
+
+class UserFacing(OpenClawError):
+    """Raised when the person who gave the order has to change it."""
+
+
+class InvalidRequest(UserFacing):
+    """Raised when an order is malformed; `field` is the path of what is wrong."""
+
+    def __init__(self, message: str, *, field: str | None = None, hint: str | None = None) -> None:
+        super().__init__(message if field is None else f"{field}: {message}", hint=hint)
+        self.field = field
+
+
+class NotFound(UserFacing):
+    """Raised when what was named does not exist."""
+
+
+class Busy(UserFacing):
+    """Raised when the work cannot be taken now; `retry_after` is in seconds."""
+
+    def __init__(self, message: str, *, retry_after: float) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class Cancelled(UserFacing):
+    """Raised when the person stopped the work."""
+
+
+class OperatorFacing(OpenClawError):
+    """Raised when whoever runs the program has to mend its set-up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong with a configuration, and where."""
+
+    path: str
+    message: str
+    line: int | None = None
+    column: int | None = None
+
+    def __str__(self) -> str:
+        where = f" (line {self.line}, column {self.column})" if self.line is not None else ""
+        return f"{self.path or '(file)'}: {self.message}{where}"
+
+
+class InvalidConfig(OperatorFacing):
+    """Raised when a configuration is refused; it carries every problem at once."""
+
+    def __init__(self, problems: Sequence[Problem], *, source: str | None = None) -> None:
+        count = len(problems)
+        where = f" in {source}" if source else ""
+        super().__init__(f"{count} problem{'s' if count != 1 else ''}{where}")
+        self.problems = tuple(problems)
+        self.source = source
+
+
+class SecretUnavailable(OperatorFacing):
+    """Raised when a reference cannot be resolved; it names the reference, never a value."""
+
+    def __init__(self, reference: str, reason: str, *, hint: str | None = None) -> None:
+        super().__init__(f"{reference}: {reason}", hint=hint)
+        self.reference = reference
+        self.reason = reason
+
+
+class ServerUnavailable(OperatorFacing):
+    """Raised when an MCP server cannot be used now; `retry_in` is in seconds where known."""
+
+    def __init__(self, server: str, reason: str, *, retry_in: float | None = None) -> None:
+        super().__init__(f"MCP server '{server}' is unavailable: {reason}")
+        self.server = server
+        self.reason = reason
+        self.retry_in = retry_in
+
+
+class ModelUnavailable(OperatorFacing):
+    """Raised when no configured model answers."""
+
+
+class MissingExtra(OperatorFacing):
+    """Raised when an optional part is not installed; it says which extra brings it."""
+
+    def __init__(self, what: str, extra: str) -> None:
+        super().__init__(
+            f"{what} needs an optional part that is not installed",
+            hint=f'install it with: pip install "openclaw-runtime[{extra}]"',
+        )
+        self.extra = extra
+
+
+class DeveloperFacing(OpenClawError):
+    """Raised when an invariant of ours does not hold."""

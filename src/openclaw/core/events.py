@@ -1,0 +1,122 @@
+"""What happens, as it happens, for whoever watches."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from openclaw.core.content import Block
+from openclaw.core.tools import JsonObject, ToolResult
+
+
+@dataclass(frozen=True, slots=True)
+class TurnStarted:
+    """A turn took its session's lane and began."""
+
+    session: str
+    agent: str
+    turn: str
+
+
+@dataclass(frozen=True, slots=True)
+class TextDelta:
+    """A piece of the answer, as the model writes it."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ThinkingDelta:
+    """A piece of the model's reasoning, where it shows it."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class BlockReply:
+    """A finished block of the answer that came before the final one."""
+
+    blocks: tuple[Block, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolStarted:
+    """A tool call was allowed and began."""
+
+    call_id: str
+    name: str
+    label: str
+    arguments: JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class ToolProgress:
+    """A running tool call said how far it is."""
+
+    call_id: str
+    name: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolFinished:
+    """A tool call ended, well or badly."""
+
+    call_id: str
+    name: str
+    result: ToolResult
+    duration_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class TurnFinished:
+    """A turn ended and its session was committed. `outcome` is ok, cancelled or error."""
+
+    session: str
+    turn: str
+    outcome: str
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Something that the person or the operator should know. `level` is info, warning or error."""
+
+    level: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class ServerChanged:
+    """An MCP server entered another state, or its tools, resources or prompts changed."""
+
+    server: str
+    state: str
+    detail: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SuspiciousContent:
+    """Detection fired on what an MCP server supplied; the text itself is never in here."""
+
+    server: str
+    tool: str | None
+    score: float
+    signals: tuple[str, ...]
+
+
+Event = (
+    TurnStarted
+    | TextDelta
+    | ThinkingDelta
+    | BlockReply
+    | ToolStarted
+    | ToolProgress
+    | ToolFinished
+    | TurnFinished
+    | Notice
+    | ServerChanged
+    | SuspiciousContent
+)
+Emit = Callable[[Event], None]
+
+
+def discard(event: Event) -> None:
+    """An `Emit` for callers that watch nothing."""

@@ -1,0 +1,58 @@
+"""What holds in every test: a temporary home, loopback only, and nothing left running."""
+
+import asyncio
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+_LOOPBACK = ("127.", "::1", "localhost")
+
+
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home of the test's own, so that no test reads or writes the real one."""
+    path = tmp_path / "home"
+    path.mkdir(mode=0o700)
+    monkeypatch.setenv("HOME", str(path))
+    for name in ("OPENCLAW_STATE_DIR", "OPENCLAW_CONFIG_PATH", "XDG_CONFIG_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    return path
+
+
+@pytest.fixture(autouse=True)
+def loopback_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A test that reaches for another machine fails at once, and says so."""
+    connect = socket.socket.connect
+
+    def guarded(self: socket.socket, address: Any) -> None:
+        if not isinstance(address, str | bytes):  # a Unix socket has a path
+            host = str(address[0])
+            if not host.startswith(_LOOPBACK):
+                raise AssertionError(f"a test tried to reach {host}")
+        connect(self, address)
+
+    monkeypatch.setattr(socket.socket, "connect", guarded)
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_running() -> Iterator[None]:
+    """No thread that would keep the process alive, and no task, outlives its test."""
+    before = set(threading.enumerate())
+    yield
+    left = [t for t in threading.enumerate() if t not in before and not t.daemon]
+    pools = [t for t in left if "Executor" in t.name or "AnyIO" in t.name]
+    assert [t.name for t in left if t not in pools] == []
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    assert [t for t in asyncio.all_tasks(loop) if not t.done()] == []
