@@ -1,0 +1,24 @@
+"""The commands there are. A command's module is imported only when it was asked for."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command's name, what it does in a line, and the module that has its `register` and `run`."""
+
+    name: str
+    summary: str
+    module: str
+
+
+COMMANDS = (
+    Command("agent", "give the agent one message and print its answer", "openclaw.cli.agent"),
+    Command("config", "show, check and explain the configuration", "openclaw.cli.config"),
+    Command("doctor", "look for problems and say how to mend them", "openclaw.cli.doctor"),
+    Command("mcp", "manage the MCP servers that the agent uses", "openclaw.cli.mcp"),
+    Command("mcp-server", "serve the agent to an MCP client over stdio", "openclaw.cli.mcp_server"),
+    Command("models", "list models, see which is used, fetch local weights", "openclaw.cli.models"),
+    Command("secrets", "check that every secret reference resolves", "openclaw.cli.secrets"),
+    Command("sessions", "list, read and delete stored conversations", "openclaw.cli.sessions"),
+)

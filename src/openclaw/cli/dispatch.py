@@ -1,0 +1,138 @@
+"""From arguments to a command, and from an error to words and an exit code."""
+
+import difflib
+import importlib
+import os
+import sys
+from argparse import Namespace
+from typing import Any
+
+from openclaw.cli.commands import COMMANDS, Command
+from openclaw.cli.parser import CommandParser, parse
+from openclaw.core.errors import InvalidConfig, OpenClawError
+from openclaw.core.wire import EXIT_FAILED, EXIT_OK, EXIT_USAGE, describe, exit_code
+
+EXIT_INTERRUPTED = 130  # as a shell reports SIGINT
+EXIT_BROKEN_PIPE = 141  # as a shell reports SIGPIPE
+
+
+def dispatch(program: str, arguments: list[str]) -> int:
+    """Run the command that the arguments name."""
+    at = _command_index(arguments)
+    if at is None:
+        return _no_command(program, arguments)
+    name = arguments[at]
+    command = next((known for known in COMMANDS if known.name == name), None)
+    if command is None:
+        return _unknown_command(program, name)
+    rest = arguments[:at] + arguments[at + 1 :]
+    return _run_command(program, command, rest)
+
+
+def _command_index(arguments: list[str]) -> int | None:
+    """Where the command's name stands: the first word that is not an option or an option's value."""
+    index = 0
+    while index < len(arguments):
+        if arguments[index] == "--config":
+            index += 2
+        elif arguments[index].startswith("-"):
+            index += 1
+        else:
+            return index
+    return None
+
+
+def _help(program: str) -> str:
+    width = max(len(command.name) for command in COMMANDS)
+    lines = "\n".join(f"  {command.name:<{width}}  {command.summary}" for command in COMMANDS)
+    return (
+        f"usage: {program} COMMAND [options]\n\n"
+        "A personal agent that plugs into any MCP server and that any MCP client can\n"
+        "delegate to.\n\n"
+        f"commands:\n{lines}\n\n"
+        "options:\n"
+        "  --version      print the version\n"
+        "  -h, --help     this help; with a command, the command's\n\n"
+        "on every command:\n"
+        "  --config PATH  the configuration file (default: ~/.openclaw/openclaw.json)\n"
+        "  -v, --verbose  log what happens in detail, on stderr\n"
+        "  --log-json     log as JSON lines\n"
+    )
+
+
+def _no_command(program: str, arguments: list[str]) -> int:
+    if {"-h", "--help"} & set(arguments):
+        sys.stdout.write(_help(program))
+        return EXIT_OK
+    if "--version" in arguments:
+        from openclaw.version import __version__
+
+        sys.stdout.write(f"{program} {__version__}\n")
+        return EXIT_OK
+    sys.stderr.write(_help(program))
+    return EXIT_USAGE
+
+
+def _unknown_command(program: str, name: str) -> int:
+    close = difflib.get_close_matches(name, [command.name for command in COMMANDS], n=1)
+    guess = f" Did you mean '{close[0]}'?" if close else ""
+    sys.stderr.write(f"{program}: there is no command {name!r}.{guess} See '{program} --help'.\n")
+    return EXIT_USAGE
+
+
+def _run_command(program: str, command: Command, rest: list[str]) -> int:
+    module: Any = importlib.import_module(command.module)
+    parser = CommandParser(prog=f"{program} {command.name}", description=module.__doc__)
+    module.register(parser)
+    try:
+        args = parse(parser, rest)
+    except SystemExit as finished:  # argparse has already printed help or what is wrong
+        return finished.code if isinstance(finished.code, int) else EXIT_USAGE
+    return guarded(program, module.run, args)
+
+
+def guarded(program: str, action: Any, args: Namespace) -> int:
+    """Run a command; whatever it raises becomes words on stderr and an exit code."""
+    from openclaw.cli.environment import Environment
+    from openclaw.cli.logs import configure
+
+    env = Environment(program=program, config_option=args.config)
+    configure(
+        level="debug" if args.verbose else "warning",
+        json=args.log_json,
+        redactor=env.redactor,
+        stream=env.stderr,
+    )
+    try:
+        code = action(args, env)
+        env.stdout.flush()
+    except OpenClawError as error:
+        return _report(env, error, as_json=getattr(args, "json", False))
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        # The reader went away; keep Python from complaining about it once more at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_BROKEN_PIPE
+    else:
+        return int(code)
+
+
+def _report(env: Any, error: OpenClawError, *, as_json: bool) -> int:
+    if as_json:
+        env.say_json({"error": _as_json(error)})
+    else:
+        env.warn(f"{env.program}: {describe(error)}")
+    return exit_code(error) or EXIT_FAILED
+
+
+def _as_json(error: OpenClawError) -> dict[str, Any]:
+    body: dict[str, Any] = {"type": type(error).__name__, "message": error.message}
+    if error.hint:
+        body["hint"] = error.hint
+    if isinstance(error, InvalidConfig):
+        body["problems"] = [
+            {"path": p.path, "message": p.message, "line": p.line, "column": p.column}
+            for p in error.problems
+        ]
+    return body

@@ -1,0 +1,57 @@
+"""What a command gets from the process it runs in. The only reader of the process environment."""
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+from openclaw.secrets.redactor import Redactor
+
+if TYPE_CHECKING:
+    from openclaw.config.load import LoadedConfig
+    from openclaw.config.paths import StatePaths
+
+
+@dataclass(frozen=True)
+class Environment:
+    """The outside world as a command may see it."""
+
+    program: str = "openclaw"
+    environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+    stdin: TextIO = field(default_factory=lambda: sys.stdin)
+    stdout: TextIO = field(default_factory=lambda: sys.stdout)
+    stderr: TextIO = field(default_factory=lambda: sys.stderr)
+    config_option: Path | None = None
+    redactor: Redactor = field(default_factory=Redactor)
+
+    def load_config(self) -> "LoadedConfig":
+        """Read the configuration that this invocation means; warnings go to the log."""
+        from openclaw.config.load import load_config
+
+        loaded = load_config(self.config_option, self.environ)
+        for warning in loaded.warnings:
+            self.warn(warning)
+        return loaded
+
+    @property
+    def paths(self) -> "StatePaths":
+        """Where this invocation keeps its state."""
+        from openclaw.config.paths import StatePaths, state_dir
+
+        return StatePaths(state_dir(self.environ))
+
+    def say(self, text: str) -> None:
+        """Write a line for the person or program that asked."""
+        self.stdout.write(self.redactor.redact(text) + "\n")
+
+    def say_json(self, value: Any) -> None:
+        """Write a JSON document, the only thing on stdout then."""
+        import json
+
+        self.say(json.dumps(value, indent=2, ensure_ascii=False))
+
+    def warn(self, text: str) -> None:
+        """Write a line on stderr."""
+        self.stderr.write(self.redactor.redact(text) + "\n")
