@@ -1,0 +1,371 @@
+"""A model provider on loopback that says what a script tells it to, over real HTTP.
+
+It speaks OpenAI chat completions, OpenAI responses, Anthropic messages and Google generateContent,
+streamed and not, and keeps every request it saw. In a test:
+
+    async with scripted_model([Step(text="Hello.")]) as model:
+        ...  # model.url, model.requests
+
+As a process: `python -m openclaw.testing.scripted_model --port 0 --script FILE` prints its address.
+The script is JSON: `{"steps": [STEP, …], "rules": [STEP with "when", …], "default": STEP}`. A request
+is answered by the first rule that matches it, else by the next step, else by the default.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, cast
+
+import anyio
+from anyio.abc import SocketAttribute, SocketStream
+from anyio.streams.buffered import BufferedByteReceiveStream
+
+from openclaw.testing import scripted_wire as wire
+
+_MAX_HEAD = 65_536
+_REASONS = {200: "OK", 400: "Bad Request", 401: "Unauthorized", 404: "Not Found"}
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One answer of the scripted model.
+
+    `text` may contain `{last}`, which stands for the text of the last message. `calls` are
+    `(name, arguments)` pairs; arguments as a string go out unparsed, so that they can be malformed.
+    `status` other than 200 is an error; `overflow` is the provider's "too long" error. `cut_after`
+    breaks the connection after that many events; `delay` is the pause in seconds before each event;
+    `hang` never answers. `when` (text in the last message), `role` (of the last message: user or
+    tool) and `model` make the step a rule.
+    """
+
+    text: str = ""
+    thinking: str = ""
+    calls: tuple[tuple[str, Mapping[str, Any] | str], ...] = ()
+    status: int = 200
+    message: str = "scripted failure"
+    code: str | None = None
+    retry_after: float | None = None
+    overflow: bool = False
+    cut_after: int | None = None
+    delay: float = 0.0
+    hang: bool = False
+    input_tokens: int = 10
+    output_tokens: int = 5
+    when: str | None = None
+    role: str | None = None
+    model: str | None = None
+
+    def matches(self, request: "Request") -> bool:
+        """Whether this step, as a rule, is about that request."""
+        return (
+            (self.when is None or self.when in request.last_text)
+            and (self.role is None or self.role == request.last_role)
+            and (self.model is None or self.model == request.model)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request as the server saw it."""
+
+    api: wire.Api
+    path: str
+    headers: Mapping[str, str]
+    body: Mapping[str, Any]
+    model: str
+    stream: bool
+    last_role: str
+    last_text: str
+    tools: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class Script:
+    """What the server answers, and what it has been asked."""
+
+    steps: list[Step] = field(default_factory=list[Step])
+    rules: tuple[Step, ...] = ()
+    default: Step | None = None
+    requests: list[Request] = field(default_factory=list[Request])
+
+    def answer(self, request: Request) -> Step:
+        """The step for this request, which is remembered."""
+        self.requests.append(request)
+        for rule in self.rules:
+            if rule.matches(request):
+                return rule
+        if self.steps:
+            return self.steps.pop(0)
+        return self.default or Step(status=400, message="the script has no more steps")
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptedModel:
+    """A running server: `url` is its root, without `/v1`."""
+
+    url: str
+    script: Script
+
+    @property
+    def requests(self) -> list[Request]:
+        """Every request so far, in order."""
+        return self.script.requests
+
+
+def parse_step(raw: Mapping[str, Any]) -> Step:
+    """A step from its JSON form, where a call is `{"name": …, "arguments": …}`."""
+    fields = dict(raw)
+    calls = tuple((call["name"], call.get("arguments", {})) for call in fields.pop("calls", ()))
+    return Step(calls=calls, **fields)
+
+
+def parse_script(raw: Mapping[str, Any]) -> Script:
+    """A script from its JSON form."""
+    default = raw.get("default")
+    return Script(
+        steps=[parse_step(step) for step in raw.get("steps", ())],
+        rules=tuple(parse_step(rule) for rule in raw.get("rules", ())),
+        default=parse_step(default) if default is not None else None,
+    )
+
+
+@asynccontextmanager
+async def scripted_model(
+    steps: Iterable[Step] = (),
+    *,
+    rules: Sequence[Step] = (),
+    default: Step | None = None,
+    script: Script | None = None,
+    port: int = 0,
+) -> AsyncGenerator[ScriptedModel]:
+    """Serve the script until the block ends; connections that are still open are closed then."""
+    script = script or Script(list(steps), tuple(rules), default)
+    listener = await anyio.create_tcp_listener(local_host="127.0.0.1", local_port=port)
+    bound: int = listener.extra(SocketAttribute.local_port)  # noqa: S610 - anyio's, not Django's
+
+    async def serve(client: SocketStream) -> None:
+        async with client:
+            await _Connection(client, script).run()
+
+    async with listener, anyio.create_task_group() as tasks:
+        tasks.start_soon(listener.serve, serve, name="scripted model")
+        yield ScriptedModel(f"http://127.0.0.1:{bound}", script)
+        tasks.cancel_scope.cancel()
+
+
+class _Connection:
+    """One client's connection: requests one after another, as HTTP/1.1 keeps them."""
+
+    def __init__(self, client: SocketStream, script: Script) -> None:
+        self._client = client
+        self._reader = BufferedByteReceiveStream(client)
+        self._script = script
+
+    async def run(self) -> None:
+        """Answer until the client goes or the script cuts the connection."""
+        try:
+            while await self._exchange():
+                pass
+        except (anyio.EndOfStream, anyio.IncompleteRead, anyio.BrokenResourceError):
+            return
+
+    async def _exchange(self) -> bool:
+        head = (await self._reader.receive_until(b"\r\n\r\n", _MAX_HEAD)).decode("latin-1")
+        first, *lines = head.split("\r\n")
+        method, path, _ = first.split(" ", 2)
+        pairs = (line.partition(":") for line in lines)
+        headers = {name.strip().lower(): value.strip() for name, _, value in pairs}
+        length = int(headers.get("content-length", "0"))
+        body = await self._reader.receive_exactly(length) if length else b""
+        if method == "GET":
+            return await self._facts(path)
+        request = parse_request(path, headers, json.loads(body))
+        if request is None:
+            return await self._send(404, {"error": {"message": f"no such endpoint: {path}"}})
+        return await self._answer(request, self._script.answer(request))
+
+    async def _facts(self, path: str) -> bool:
+        if path == "/requests":
+            seen = [{"path": r.path, "body": r.body} for r in self._script.requests]
+            return await self._send(200, seen)
+        if path == "/api/tags":  # what Ollama says that it has
+            return await self._send(200, {"models": [{"name": "scripted:latest"}]})
+        if path in ("/v1/models", "/models"):
+            return await self._send(200, {"object": "list", "data": [{"id": "scripted"}]})
+        return await self._send(404, {"error": {"message": f"no such endpoint: {path}"}})
+
+    async def _answer(self, request: Request, step: Step) -> bool:
+        if step.hang:
+            await self._client.receive()  # nothing more comes but the client's going away
+            return False
+        if step.overflow:
+            message, code = wire.overflow(request.api)
+            return await self._send(400, wire.error(request.api, 400, message, code))
+        if step.status != 200:
+            extra = {} if step.retry_after is None else {"retry-after": f"{step.retry_after:g}"}
+            body = wire.error(request.api, step.status, step.message, step.code)
+            return await self._send(step.status, body, extra)
+        answer = _as_answer(request, step, len(self._script.requests))
+        if request.stream:
+            return await self._stream(wire.stream(request.api, answer), step)
+        await anyio.sleep(step.delay)
+        if step.cut_after is not None:
+            return await self._cut_body(wire.whole(request.api, answer))
+        return await self._send(200, wire.whole(request.api, answer))
+
+    async def _send(self, status: int, body: Any, extra: Mapping[str, str] | None = None) -> bool:
+        payload = json.dumps(body).encode()
+        headers = {"content-type": "application/json", "content-length": str(len(payload))}
+        await self._client.send(_head(status, {**headers, **(extra or {})}) + payload)
+        return True
+
+    async def _cut_body(self, body: Any) -> bool:
+        payload = json.dumps(body).encode()
+        headers = {"content-type": "application/json", "content-length": str(len(payload))}
+        await self._client.send(_head(200, headers) + payload[: len(payload) // 2])
+        return False
+
+    async def _stream(self, events: Iterable[str], step: Step) -> bool:
+        headers = {"content-type": "text/event-stream", "transfer-encoding": "chunked"}
+        await self._client.send(_head(200, headers))
+        for count, event in enumerate(events):
+            if count == step.cut_after:
+                return False
+            if step.delay:
+                await anyio.sleep(step.delay)
+            data = event.encode()
+            await self._client.send(b"%x\r\n%b\r\n" % (len(data), data))
+        await self._client.send(b"0\r\n\r\n")
+        return True
+
+
+def _head(status: int, headers: Mapping[str, str]) -> bytes:
+    lines = [f"HTTP/1.1 {status} {_REASONS.get(status, 'Error')}"]
+    lines.extend(f"{name}: {value}" for name, value in headers.items())
+    return "\r\n".join([*lines, "", ""]).encode("latin-1")
+
+
+def _as_answer(request: Request, step: Step, number: int) -> wire.Answer:
+    calls = tuple(
+        wire.Call(name, arguments, f"call_{number}_{index}")
+        for index, (name, arguments) in enumerate(step.calls)
+    )
+    return wire.Answer(
+        id=f"answer_{number}",
+        model=request.model,
+        text=step.text.replace("{last}", request.last_text),
+        thinking=step.thinking,
+        calls=calls,
+        input_tokens=step.input_tokens,
+        output_tokens=step.output_tokens,
+    )
+
+
+# ---- reading requests
+
+
+def parse_request(path: str, headers: Mapping[str, str], body: Mapping[str, Any]) -> Request | None:
+    """What the request asks, or None for an address that no provider has."""
+    route = path.partition("?")[0]
+    request = Request(
+        api="chat",
+        path=path,
+        headers=headers,
+        body=body,
+        model=str(body.get("model", "")),
+        stream=bool(body.get("stream")),
+        last_role="",
+        last_text="",
+        tools=(),
+    )
+    if route.endswith("/chat/completions"):
+        role, text = _last_chat(body["messages"])
+        names = (tool["function"]["name"] for tool in body.get("tools", ()))
+    elif route.endswith("/responses"):
+        request = replace(request, api="responses")
+        role, text = _last_response_input(body["input"])
+        names = (tool.get("name", "") for tool in body.get("tools", ()))
+    elif route.endswith("/messages"):
+        request = replace(request, api="anthropic")
+        role, text = _last_anthropic(body["messages"])
+        names = (tool["name"] for tool in body.get("tools", ()))
+    elif ":" in route and "/models/" in route:
+        model, _, method = route.rpartition("/models/")[2].partition(":")
+        request = replace(request, api="google", model=model, stream=method.startswith("stream"))
+        role, text = _last_google(body["contents"])
+        groups = (tool.get("functionDeclarations", ()) for tool in body.get("tools", ()))
+        names = (tool["name"] for group in groups for tool in group)
+    else:
+        return None
+    return replace(request, last_role=role, last_text=text, tools=tuple(names))
+
+
+def _texts(content: Any) -> str:
+    """The words in a provider's content, however deep it nests them."""
+    if isinstance(content, str):
+        return content
+    if isinstance(content, list):
+        return "\n".join(filter(None, map(_texts, cast("list[Any]", content))))
+    if isinstance(content, dict):
+        inner = cast("dict[str, Any]", content)
+        return _texts(inner.get("text") or inner.get("content") or "")
+    return ""
+
+
+def _last_chat(messages: list[Any]) -> tuple[str, str]:
+    last = messages[-1]
+    return ("tool" if last["role"] == "tool" else "user"), _texts(last.get("content"))
+
+
+def _last_response_input(items: Any) -> tuple[str, str]:
+    if isinstance(items, str):
+        return "user", items
+    last = items[-1]
+    if last.get("type") == "function_call_output":
+        return "tool", _texts(last["output"])
+    return "user", _texts(last.get("content"))
+
+
+def _last_anthropic(messages: list[Any]) -> tuple[str, str]:
+    content = messages[-1]["content"]
+    blocks = cast("list[Any]", content) if isinstance(content, list) else []
+    results = [block for block in blocks if block.get("type") == "tool_result"]
+    if results:
+        return "tool", _texts(results[-1].get("content"))
+    return "user", _texts(content)
+
+
+def _last_google(contents: list[Any]) -> tuple[str, str]:
+    parts = contents[-1]["parts"]
+    results = [part["functionResponse"] for part in parts if "functionResponse" in part]
+    if results:
+        return "tool", json.dumps(results[-1].get("response"))
+    return "user", _texts(parts)
+
+
+async def _main(port: int, path: Path) -> None:
+    script = parse_script(json.loads(path.read_text()))  # noqa: ASYNC240 - nothing runs yet
+    async with scripted_model(script=script, port=port) as model:
+        sys.stdout.write(f"{model.url}\n")
+        sys.stdout.flush()
+        await anyio.sleep_forever()
+
+
+def main() -> None:
+    """Serve a script from a file until interrupted."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--script", type=Path, required=True)
+    arguments = parser.parse_args()
+    try:
+        anyio.run(_main, arguments.port, arguments.script)
+    except KeyboardInterrupt:
+        return
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,390 @@
+"""How a scripted step looks on each model provider's wire. Pure: steps in, JSON and SSE out."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Api = Literal["chat", "responses", "anthropic", "google"]
+Json = dict[str, Any]
+
+_CREATED = 1_700_000_000
+_PIECE = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A tool call that the model makes; `arguments` as a string go out as they are, however broken."""
+
+    name: str
+    arguments: Mapping[str, Any] | str
+    id: str
+
+    @property
+    def raw(self) -> str:
+        """The arguments as a provider sends them: JSON text, or the broken text itself."""
+        if isinstance(self.arguments, str):
+            return self.arguments
+        return json.dumps(dict(self.arguments))
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What one response says, whatever the wire."""
+
+    id: str
+    model: str
+    text: str = ""
+    thinking: str = ""
+    calls: tuple[Call, ...] = ()
+    input_tokens: int = 10
+    output_tokens: int = 5
+
+
+def pieces(text: str) -> list[str]:
+    """`text` cut as a model would send it."""
+    return [text[start : start + _PIECE] for start in range(0, len(text), _PIECE)]
+
+
+def whole(api: Api, answer: Answer) -> Json:
+    """The response to a request that did not ask for a stream."""
+    return _WHOLE[api](answer)
+
+
+def stream(api: Api, answer: Answer) -> Iterator[str]:
+    """The server-sent events of a streamed response, one string each."""
+    return _STREAM[api](answer)
+
+
+def error(api: Api, status: int, message: str, code: str | None) -> Json:
+    """The body of an error response."""
+    if api == "anthropic":
+        kinds = {
+            401: "authentication_error",
+            429: "rate_limit_error",
+            500: "api_error",
+            529: "overloaded_error",
+        }
+        kind = code or kinds.get(status, "invalid_request_error")
+        return {"type": "error", "error": {"type": kind, "message": message}}
+    if api == "google":
+        return {"error": {"code": status, "message": message, "status": code or "UNKNOWN"}}
+    return {"error": {"message": message, "type": code or "error", "param": None, "code": code}}
+
+
+def overflow(api: Api) -> tuple[str, str | None]:
+    """The message and code with which each provider refuses a request that is too long."""
+    if api == "anthropic":
+        return "prompt is too long: 250000 tokens > 200000 maximum", "invalid_request_error"
+    if api == "google":
+        return (
+            "The input token count (2000000) exceeds the maximum number of tokens allowed (1000000).",
+            "INVALID_ARGUMENT",
+        )
+    return "This model's maximum context length is 8192 tokens.", "context_length_exceeded"
+
+
+def _sse(data: Json, event: str | None = None) -> str:
+    head = f"event: {event}\n" if event else ""
+    return f"{head}data: {json.dumps(data)}\n\n"
+
+
+# ---- OpenAI chat completions
+
+
+def _chat_usage(answer: Answer) -> Json:
+    return {
+        "prompt_tokens": answer.input_tokens,
+        "completion_tokens": answer.output_tokens,
+        "total_tokens": answer.input_tokens + answer.output_tokens,
+    }
+
+
+def _chat_call(call: Call) -> Json:
+    return {
+        "id": call.id,
+        "type": "function",
+        "function": {"name": call.name, "arguments": call.raw},
+    }
+
+
+def _chat_whole(answer: Answer) -> Json:
+    message: Json = {"role": "assistant", "content": answer.text or None}
+    if answer.thinking:
+        message["reasoning_content"] = answer.thinking
+    if answer.calls:
+        message["tool_calls"] = [_chat_call(call) for call in answer.calls]
+    finish = "tool_calls" if answer.calls else "stop"
+    return {
+        "id": answer.id,
+        "object": "chat.completion",
+        "created": _CREATED,
+        "model": answer.model,
+        "choices": [{"index": 0, "message": message, "finish_reason": finish}],
+        "usage": _chat_usage(answer),
+    }
+
+
+def _chat_chunk(answer: Answer, delta: Json, finish: str | None = None) -> str:
+    return _sse(
+        {
+            "id": answer.id,
+            "object": "chat.completion.chunk",
+            "created": _CREATED,
+            "model": answer.model,
+            "choices": [{"index": 0, "delta": delta, "finish_reason": finish}],
+        }
+    )
+
+
+def _chat_stream(answer: Answer) -> Iterator[str]:
+    yield _chat_chunk(answer, {"role": "assistant", "content": ""})
+    for piece in pieces(answer.thinking):
+        yield _chat_chunk(answer, {"reasoning_content": piece})
+    for piece in pieces(answer.text):
+        yield _chat_chunk(answer, {"content": piece})
+    for index, call in enumerate(answer.calls):
+        start = _chat_call(call)
+        start["index"] = index
+        start["function"] = {"name": call.name, "arguments": ""}
+        yield _chat_chunk(answer, {"tool_calls": [start]})
+        for piece in pieces(call.raw):
+            delta = {"index": index, "function": {"arguments": piece}}
+            yield _chat_chunk(answer, {"tool_calls": [delta]})
+    yield _chat_chunk(answer, {}, "tool_calls" if answer.calls else "stop")
+    yield _sse(
+        {
+            "id": answer.id,
+            "object": "chat.completion.chunk",
+            "created": _CREATED,
+            "model": answer.model,
+            "choices": [],
+            "usage": _chat_usage(answer),
+        }
+    )
+    yield "data: [DONE]\n\n"
+
+
+# ---- OpenAI responses
+
+
+def _responses_items(answer: Answer) -> list[Json]:
+    items: list[Json] = []
+    if answer.thinking:
+        summary = [{"type": "summary_text", "text": answer.thinking}]
+        items.append({"type": "reasoning", "id": f"rs_{answer.id}", "summary": summary})
+    if answer.text:
+        content: Json = {"type": "output_text", "text": answer.text, "annotations": []}
+        items.append(
+            {
+                "type": "message",
+                "id": f"msg_{answer.id}",
+                "role": "assistant",
+                "status": "completed",
+                "content": [content],
+            }
+        )
+    items.extend(
+        {
+            "type": "function_call",
+            "id": f"fc_{call.id}",
+            "call_id": call.id,
+            "name": call.name,
+            "arguments": call.raw,
+            "status": "completed",
+        }
+        for call in answer.calls
+    )
+    return items
+
+
+def _responses_whole(answer: Answer, status: str = "completed") -> Json:
+    done = status == "completed"
+    usage = {
+        "input_tokens": answer.input_tokens,
+        "output_tokens": answer.output_tokens,
+        "total_tokens": answer.input_tokens + answer.output_tokens,
+        "input_tokens_details": {"cached_tokens": 0},
+        "output_tokens_details": {"reasoning_tokens": 0},
+    }
+    return {
+        "id": answer.id,
+        "object": "response",
+        "created_at": _CREATED,
+        "status": status,
+        "model": answer.model,
+        "output": _responses_items(answer) if done else [],
+        "parallel_tool_calls": True,
+        "tool_choice": "auto",
+        "tools": [],
+        "usage": usage if done else None,
+    }
+
+
+def _responses_stream(answer: Answer) -> Iterator[str]:
+    sequence = 0
+
+    def event(kind: str, **fields: Any) -> str:
+        nonlocal sequence
+        sequence += 1
+        return _sse({"type": kind, "sequence_number": sequence, **fields}, kind)
+
+    yield event("response.created", response=_responses_whole(answer, "in_progress"))
+    for index, item in enumerate(_responses_items(answer)):
+        at: Json = {"item_id": item["id"], "output_index": index}
+        if item["type"] == "function_call":
+            yield event(
+                "response.output_item.added",
+                output_index=index,
+                item={**item, "arguments": "", "status": "in_progress"},
+            )
+            for piece in pieces(item["arguments"]):
+                yield event("response.function_call_arguments.delta", **at, delta=piece)
+            yield event("response.function_call_arguments.done", **at, arguments=item["arguments"])
+        elif item["type"] == "message":
+            empty: Json = {"type": "output_text", "text": "", "annotations": []}
+            yield event(
+                "response.output_item.added", output_index=index, item={**item, "content": []}
+            )
+            yield event("response.content_part.added", **at, content_index=0, part=empty)
+            for piece in pieces(answer.text):
+                yield event(
+                    "response.output_text.delta", **at, content_index=0, delta=piece, logprobs=[]
+                )
+            yield event(
+                "response.output_text.done", **at, content_index=0, text=answer.text, logprobs=[]
+            )
+        else:
+            empty = {"type": "summary_text", "text": ""}
+            yield event(
+                "response.output_item.added", output_index=index, item={**item, "summary": []}
+            )
+            yield event("response.reasoning_summary_part.added", **at, summary_index=0, part=empty)
+            for piece in pieces(answer.thinking):
+                yield event(
+                    "response.reasoning_summary_text.delta", **at, summary_index=0, delta=piece
+                )
+        yield event("response.output_item.done", output_index=index, item=item)
+    yield event("response.completed", response=_responses_whole(answer))
+
+
+# ---- Anthropic messages
+
+
+def _anthropic_input(call: Call) -> Any:
+    return call.arguments if isinstance(call.arguments, str) else dict(call.arguments)
+
+
+def _anthropic_blocks(answer: Answer) -> list[Json]:
+    blocks: list[Json] = []
+    if answer.thinking:
+        blocks.append({"type": "thinking", "thinking": answer.thinking, "signature": "sig"})
+    if answer.text:
+        blocks.append({"type": "text", "text": answer.text})
+    blocks.extend(
+        {"type": "tool_use", "id": call.id, "name": call.name, "input": _anthropic_input(call)}
+        for call in answer.calls
+    )
+    return blocks
+
+
+def _anthropic_whole(answer: Answer) -> Json:
+    return {
+        "id": answer.id,
+        "type": "message",
+        "role": "assistant",
+        "model": answer.model,
+        "content": _anthropic_blocks(answer),
+        "stop_reason": "tool_use" if answer.calls else "end_turn",
+        "stop_sequence": None,
+        "usage": {"input_tokens": answer.input_tokens, "output_tokens": answer.output_tokens},
+    }
+
+
+def _anthropic_deltas(answer: Answer, block: Json, calls: Iterator[Call]) -> Iterator[Json]:
+    if block["type"] == "thinking":
+        for piece in pieces(answer.thinking):
+            yield {"type": "thinking_delta", "thinking": piece}
+        yield {"type": "signature_delta", "signature": "sig"}
+    elif block["type"] == "text":
+        for piece in pieces(answer.text):
+            yield {"type": "text_delta", "text": piece}
+    else:
+        for piece in pieces(next(calls).raw):
+            yield {"type": "input_json_delta", "partial_json": piece}
+
+
+def _anthropic_stream(answer: Answer) -> Iterator[str]:
+    def event(kind: str, **fields: Any) -> str:
+        return _sse({"type": kind, **fields}, kind)
+
+    opening: Json = {**_anthropic_whole(answer), "content": [], "stop_reason": None}
+    opening["usage"] = {"input_tokens": answer.input_tokens, "output_tokens": 0}
+    yield event("message_start", message=opening)
+    empty: Json = {"thinking": "", "text": "", "signature": "", "input": {}}
+    calls = iter(answer.calls)
+    for index, block in enumerate(_anthropic_blocks(answer)):
+        start = {key: empty.get(key, value) for key, value in block.items()}
+        yield event("content_block_start", index=index, content_block=start)
+        for delta in _anthropic_deltas(answer, block, calls):
+            yield event("content_block_delta", index=index, delta=delta)
+        yield event("content_block_stop", index=index)
+    stop = "tool_use" if answer.calls else "end_turn"
+    yield event(
+        "message_delta",
+        delta={"stop_reason": stop, "stop_sequence": None},
+        usage={"output_tokens": answer.output_tokens},
+    )
+    yield event("message_stop")
+
+
+# ---- Google generateContent
+
+
+def _google_parts(answer: Answer) -> list[Json]:
+    parts: list[Json] = []
+    if answer.thinking:
+        parts.append({"text": answer.thinking, "thought": True})
+    parts.extend({"text": piece} for piece in pieces(answer.text))
+    parts.extend(
+        {"functionCall": {"name": call.name, "args": _anthropic_input(call), "id": call.id}}
+        for call in answer.calls
+    )
+    return parts
+
+
+def _google_body(answer: Answer, parts: list[Json], *, last: bool) -> Json:
+    candidate: Json = {"index": 0, "content": {"role": "model", "parts": parts}}
+    body: Json = {"responseId": answer.id, "modelVersion": answer.model, "candidates": [candidate]}
+    if last:
+        candidate["finishReason"] = "STOP"
+        body["usageMetadata"] = {
+            "promptTokenCount": answer.input_tokens,
+            "candidatesTokenCount": answer.output_tokens,
+            "totalTokenCount": answer.input_tokens + answer.output_tokens,
+        }
+    return body
+
+
+def _google_whole(answer: Answer) -> Json:
+    return _google_body(answer, _google_parts(answer), last=True)
+
+
+def _google_stream(answer: Answer) -> Iterator[str]:
+    parts = _google_parts(answer) or [{"text": ""}]
+    for index, part in enumerate(parts):
+        yield _sse(_google_body(answer, [part], last=index == len(parts) - 1))
+
+
+_WHOLE = {
+    "chat": _chat_whole,
+    "responses": _responses_whole,
+    "anthropic": _anthropic_whole,
+    "google": _google_whole,
+}
+_STREAM = {
+    "chat": _chat_stream,
+    "responses": _responses_stream,
+    "anthropic": _anthropic_stream,
+    "google": _google_stream,
+}
