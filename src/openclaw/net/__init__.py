@@ -1,0 +1,1 @@
+"""The guarded HTTP client, for every URL that we did not write ourselves."""
