@@ -1,0 +1,55 @@
+"""The building blocks of the schema: the base model and the scalar types with their bounds."""
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Strict, WithJsonSchema
+from pydantic.alias_generators import to_camel
+from pydantic_core import PydanticCustomError
+
+MAX_NAME_LENGTH = 64
+
+# A string that says "true" is a mistake to point out, not a value to guess at.
+Text = Annotated[str, Strict()]
+NonEmptyText = Annotated[str, Strict(), Field(min_length=1)]
+Flag = Annotated[bool, Strict()]
+Count = Annotated[int, Strict(), Field(ge=0)]
+PositiveInt = Annotated[int, Strict(), Field(gt=0)]
+PositiveNumber = Annotated[float, Strict(), Field(gt=0)]
+Milliseconds = Annotated[int, Strict(), Field(gt=0, le=86_400_000)]
+Port = Annotated[int, Strict(), Field(ge=1, le=65_535)]
+Texts = tuple[Text, ...]
+
+
+def _as_text(value: Any) -> Any:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value) if isinstance(value, int | float) else value
+
+
+# Environment variables and headers are text on the wire; a number in the file is plainly meant so.
+Scalar = Annotated[
+    str,
+    BeforeValidator(_as_text),
+    Strict(),
+    WithJsonSchema({"type": ["string", "number", "boolean"]}),
+]
+
+
+def wrong_shape(expected: str) -> PydanticCustomError:
+    """The error of a value that takes several shapes and has none of them."""
+    return PydanticCustomError("wrong_shape", "must be {expected}", {"expected": expected})
+
+
+class Section(BaseModel):
+    """A part of the configuration: frozen, and refusing what it does not know."""
+
+    model_config = ConfigDict(
+        alias_generator=to_camel,
+        validate_by_alias=True,
+        validate_by_name=True,
+        serialize_by_alias=True,
+        frozen=True,
+        extra="forbid",
+        allow_inf_nan=False,
+        use_attribute_docstrings=True,
+    )

@@ -1,0 +1,147 @@
+"""Where configuration and state live."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from openclaw.core.errors import OperatorFacing
+
+CONFIG_NAME = "openclaw.json"
+STATE_NAME = ".openclaw"
+PRIVATE_DIRECTORY = 0o700
+PRIVATE_FILE = 0o600
+
+
+def home_dir(environ: Mapping[str, str]) -> Path:
+    """The home directory that the environment names, else the account's own."""
+    named = environ.get("HOME") or environ.get("USERPROFILE")
+    return Path(named) if named else Path("~").expanduser()
+
+
+def expand(path: str, environ: Mapping[str, str]) -> Path:
+    """The path with a leading `~` as the home directory."""
+    if path == "~":
+        return home_dir(environ)
+    if path.startswith(("~/", "~\\")):
+        return home_dir(environ) / path[2:]
+    return Path(path)
+
+
+def state_dir(environ: Mapping[str, str]) -> Path:
+    """`$OPENCLAW_STATE_DIR`, else `~/.openclaw`; always absolute."""
+    named = environ.get("OPENCLAW_STATE_DIR")
+    return (expand(named, environ) if named else home_dir(environ) / STATE_NAME).absolute()
+
+
+def config_path(environ: Mapping[str, str]) -> Path:
+    """`$OPENCLAW_CONFIG_PATH`, else `openclaw.json` in the state directory; always absolute."""
+    named = environ.get("OPENCLAW_CONFIG_PATH")
+    return expand(named, environ).absolute() if named else state_dir(environ) / CONFIG_NAME
+
+
+def private_directory(path: Path) -> Path:
+    """The directory, made 0700 with its parents where it was missing, and narrowed where it was wider."""
+    try:
+        path.mkdir(mode=PRIVATE_DIRECTORY, parents=True, exist_ok=True)
+        if path.stat().st_mode & 0o077:
+            path.chmod(PRIVATE_DIRECTORY)
+    except OSError as error:
+        raise OperatorFacing(
+            f"cannot use the directory {path}: {error.strerror or error}",
+            hint="set OPENCLAW_STATE_DIR to a directory of your own",
+        ) from error
+    return path
+
+
+def private_file(path: Path) -> Path:
+    """The file, made 0600 where it was missing, and narrowed where it was wider."""
+    private_directory(path.parent)
+    try:
+        path.touch(mode=PRIVATE_FILE)
+        if path.stat().st_mode & 0o077:
+            path.chmod(PRIVATE_FILE)
+    except OSError as error:
+        raise OperatorFacing(f"cannot use the file {path}: {error.strerror or error}") from error
+    return path
+
+
+@dataclass(frozen=True, slots=True)
+class StatePaths:
+    """What lies where under the state directory. Asking for a path makes nothing."""
+
+    root: Path
+
+    @classmethod
+    def of(cls, environ: Mapping[str, str]) -> "StatePaths":
+        """The state directory that the environment names."""
+        return cls(state_dir(environ))
+
+    @property
+    def database(self) -> Path:
+        """Sessions."""
+        return self.root / "sessions.db"
+
+    @property
+    def audit_log(self) -> Path:
+        """The record of MCP tool calls."""
+        return self.logs / "audit.jsonl"
+
+    @property
+    def logs(self) -> Path:
+        """Log files."""
+        return self.root / "logs"
+
+    @property
+    def gateway_log(self) -> Path:
+        """The gateway's log."""
+        return self.logs / "gateway.log"
+
+    @property
+    def cache(self) -> Path:
+        """What can be had again: tool catalogues, protocol eras."""
+        return self.root / "cache"
+
+    @property
+    def pins(self) -> Path:
+        """Hashes of tool definitions."""
+        return self.root / "pins.json"
+
+    @property
+    def models(self) -> Path:
+        """Weights of embedded models."""
+        return self.root / "models"
+
+    @property
+    def temp(self) -> Path:
+        """Files of running orders."""
+        return self.root / "tmp"
+
+    @property
+    def tokens(self) -> Path:
+        """OAuth tokens."""
+        return self.root / "tokens"
+
+    @property
+    def results(self) -> Path:
+        """Tool results that were too long for the model."""
+        return self.root / "results"
+
+    @property
+    def workspace(self) -> Path:
+        """The directory of agents that have none configured."""
+        return self.root / "workspace"
+
+    @property
+    def locks(self) -> Path:
+        """Lock files."""
+        return self.root / "locks"
+
+    @property
+    def gateway_lock(self) -> Path:
+        """Held by the one gateway of this state directory."""
+        return self.locks / "gateway.lock"
+
+    def prepare(self) -> "StatePaths":
+        """Make the state directory, private."""
+        private_directory(self.root)
+        return self

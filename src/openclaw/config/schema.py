@@ -1,0 +1,300 @@
+"""What `openclaw.json` may say. Frozen, typed, and refusing what it does not know.
+
+The descriptions are for people: editors show them, and the reference is made from them.
+"""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, WithJsonSchema
+
+from openclaw.config.agent_schema import (
+    BUILT_IN_PROVIDERS,
+    AgentDefaults,
+    AgentEntry,
+    AgentsConfig,
+    Api,
+    ModelChoice,
+    ModelCost,
+    ModelEntry,
+    ModelsConfig,
+    ProviderConfig,
+    ToolPolicyConfig,
+    TurnLimits,
+)
+from openclaw.config.fields import (
+    Count,
+    Flag,
+    Milliseconds,
+    NonEmptyText,
+    Port,
+    PositiveInt,
+    Section,
+    Text,
+    Texts,
+)
+from openclaw.config.mcp_schema import (
+    McpAuthConfig,
+    McpConfig,
+    McpServerConfig,
+    ProcessLimits,
+    SamplingConfig,
+    SandboxConfig,
+    Transport,
+)
+from openclaw.config.secrets_schema import (
+    AwsSecretsConfig,
+    AzureSecretsConfig,
+    ExecSecretConfig,
+    FileSecretsConfig,
+    GcpSecretsConfig,
+    KeyringSecretsConfig,
+    OnePasswordSecretsConfig,
+    SecretsConfig,
+    VaultAppRole,
+    VaultSecretsConfig,
+)
+
+__all__ = [
+    "BUILT_IN_PROVIDERS",
+    "AgentDefaults",
+    "AgentEntry",
+    "AgentsConfig",
+    "Api",
+    "AuditConfig",
+    "AwsSecretsConfig",
+    "AzureSecretsConfig",
+    "Config",
+    "ExecSecretConfig",
+    "ExecToolConfig",
+    "FileSecretsConfig",
+    "GatewayAuth",
+    "GatewayConfig",
+    "GatewayLimits",
+    "GatewayReload",
+    "GcpSecretsConfig",
+    "KeyringSecretsConfig",
+    "LoggingConfig",
+    "McpAuthConfig",
+    "McpConfig",
+    "McpServerConfig",
+    "MediaConfig",
+    "ModelChoice",
+    "ModelCost",
+    "ModelEntry",
+    "ModelsConfig",
+    "OnePasswordSecretsConfig",
+    "OrderServerConfig",
+    "ProcessLimits",
+    "ProviderConfig",
+    "SamplingConfig",
+    "SandboxConfig",
+    "SecretsConfig",
+    "Section",
+    "SessionsConfig",
+    "ToolPolicyConfig",
+    "ToolsConfig",
+    "TranscriptionConfig",
+    "Transport",
+    "TurnLimits",
+    "VaultAppRole",
+    "VaultSecretsConfig",
+    "WebFetchConfig",
+]
+
+
+class GatewayAuth(Section):
+    """Who may speak to the gateway."""
+
+    token: Text | None = None
+    """The bearer token; best a `secret://` reference. Without one only loopback is bound."""
+
+
+def _reload_mode(value: Any) -> Any:
+    return "hot" if value in ("hybrid", "restart") else value
+
+
+class GatewayReload(Section):
+    """What happens when the configuration file changes."""
+
+    mode: Annotated[
+        Literal["off", "hot"],
+        BeforeValidator(_reload_mode),
+        WithJsonSchema({"enum": ["off", "hot", "hybrid", "restart"]}),
+    ] = "hot"
+    """`hot` applies a valid change without a restart (`hybrid` and `restart` mean the same); `off` waits for one."""
+    debounce_ms: Milliseconds = 300
+    """Milliseconds of quiet after a change before it is read."""
+
+
+class GatewayLimits(Section):
+    """Bounds on what clients of the gateway may ask."""
+
+    max_request_bytes: PositiveInt = 64 * 1024 * 1024
+    """Largest request body."""
+    max_concurrent: PositiveInt = 256
+    """Most requests that are served at once."""
+    requests_per_minute: PositiveInt = 6_000
+    """Most requests a minute from one address."""
+    client_timeout_ms: Milliseconds = 30_000
+    """Milliseconds that a client may take to send its request."""
+
+
+class GatewayConfig(Section):
+    """The daemon that keeps the agent running."""
+
+    port: Port = 18_789
+    """The TCP port."""
+    bind: NonEmptyText = "loopback"
+    """Where to listen: `loopback`, `lan` (every interface) or an IP address."""
+    auth: GatewayAuth = GatewayAuth()
+    """Who may speak to the gateway."""
+    tools: ToolPolicyConfig = ToolPolicyConfig()
+    """Which tools may be used at all; the first of the policies."""
+    reload: GatewayReload = GatewayReload()
+    """What happens when the configuration file changes."""
+    limits: GatewayLimits = GatewayLimits()
+    """Bounds on what clients may ask."""
+    allowed_hosts: Texts = ()
+    """Host names, besides those of loopback, that requests may carry in `Host`."""
+    allowed_origins: Texts = ()
+    """Web origins, besides the gateway's own, whose pages may call it."""
+    dashboard: Flag = True
+    """Serve the page at `/`."""
+    shutdown_grace_ms: Milliseconds = 10_000
+    """Milliseconds that running turns get to finish when the gateway stops."""
+
+
+class SessionsConfig(Section):
+    """Where conversations are kept."""
+
+    store: NonEmptyText = "file"
+    """`file`, a path to a database file, or a `postgresql://` address."""
+    lane_lease_ms: Milliseconds = 15_000
+    """Milliseconds after which a session whose holder died may be taken over."""
+    compact_at: Annotated[float, Field(gt=0, le=1)] = 0.8
+    """The share of the model's context at which old messages are summarised."""
+
+
+class TranscriptionConfig(Section):
+    """Speech to text for audio that is sent to the agent."""
+
+    provider: Literal["auto", "off", "local", "openai", "deepgram"] = "auto"
+    """`auto` takes what is there: local first, then a provider whose key is set."""
+    model: Text | None = None
+    """The provider's model; left out: its default."""
+    api_key: Text | None = None
+    """The provider's key; best a `secret://` reference."""
+    language: Text | None = None
+    """The spoken language as a two-letter code; left out: detected."""
+    timeout_ms: Milliseconds = 120_000
+    """Milliseconds that transcribing one recording may take."""
+
+
+class MediaConfig(Section):
+    """Images, audio and documents."""
+
+    transcription: TranscriptionConfig = TranscriptionConfig()
+    """Speech to text."""
+    max_document_chars: PositiveInt = 200_000
+    """Most characters of one document that the model sees."""
+
+
+class OrderServerConfig(Section):
+    """`openclaw mcp-server`, which takes orders from MCP clients."""
+
+    audio: Literal["auto", "audio", "resource"] = "auto"
+    """How audio is sent: `auto` goes by what the client understands."""
+    tool_results: Literal["addressed", "all"] = "addressed"
+    """Which tool results are part of the answer: those addressed to the person, or all."""
+    timeout_ms: Milliseconds | None = None
+    """Most milliseconds for one order; left out: the turn's own limit."""
+
+
+class LoggingConfig(Section):
+    """What is written about the program's own doings."""
+
+    level: Literal["silent", "fatal", "error", "warn", "info", "debug", "trace"] = "info"
+    """The least level that is written."""
+    json_: Flag = Field(default=False, alias="json")
+    """Write JSON lines instead of text."""
+    file: Text | None = None
+    """A file to write to; left out: the gateway's own under the state directory."""
+    max_file_bytes: PositiveInt = 10 * 1024 * 1024
+    """Size at which the file is rotated."""
+    keep: Count = 5
+    """Rotated files to keep."""
+
+
+class AuditConfig(Section):
+    """The record of every MCP tool call."""
+
+    enabled: Flag = True
+    """Keep the record."""
+    bodies: Flag = False
+    """Record arguments and results too, redacted."""
+    max_bytes: PositiveInt = 10 * 1024 * 1024
+    """Size at which the file is rotated."""
+    keep: Count = 5
+    """Rotated files to keep."""
+
+
+class ExecToolConfig(Section):
+    """The `exec` tool."""
+
+    timeout_ms: Milliseconds = 120_000
+    """Milliseconds that one command may take."""
+    max_output_chars: PositiveInt = 100_000
+    """Most characters of output that the model sees."""
+    inherit_env: Texts = ()
+    """Environment variables to pass on, besides PATH, HOME and the like."""
+
+
+class WebFetchConfig(Section):
+    """The `web_fetch` tool."""
+
+    timeout_ms: Milliseconds = 30_000
+    """Milliseconds that one page may take."""
+    max_bytes: PositiveInt = 5 * 1024 * 1024
+    """Most bytes of one page."""
+    max_chars: PositiveInt = 100_000
+    """Most characters of one page that the model sees."""
+
+
+class ToolsConfig(ToolPolicyConfig):
+    """Tools of all agents."""
+
+    exec: ExecToolConfig = ExecToolConfig()
+    """The `exec` tool, which runs commands. It must be allowed by name."""
+    web_fetch: WebFetchConfig = WebFetchConfig()
+    """The `web_fetch` tool."""
+    plugins: Flag = True
+    """Load tools that installed packages offer."""
+
+
+class Config(Section):
+    """OpenClaw's configuration."""
+
+    schema_: Text | None = Field(default=None, alias="$schema")
+    """The address of this schema, for editors."""
+    models: ModelsConfig = ModelsConfig()
+    """Model providers beyond the built-in ones."""
+    agents: AgentsConfig = AgentsConfig()
+    """The agents."""
+    mcp: McpConfig = McpConfig()
+    """MCP servers of all agents; the same as `agents.defaults.mcp`."""
+    tools: ToolsConfig = ToolsConfig()
+    """Tools of all agents."""
+    gateway: GatewayConfig = GatewayConfig()
+    """The daemon that keeps the agent running."""
+    sessions: SessionsConfig = SessionsConfig()
+    """Where conversations are kept."""
+    media: MediaConfig = MediaConfig()
+    """Images, audio and documents."""
+    mcp_server: OrderServerConfig = OrderServerConfig()
+    """`openclaw mcp-server`, which takes orders from MCP clients."""
+    logging: LoggingConfig = LoggingConfig()
+    """What is written about the program's own doings."""
+    audit: AuditConfig = AuditConfig()
+    """The record of every MCP tool call."""
+    secrets: SecretsConfig = SecretsConfig()
+    """How `secret://` references are looked up."""
