@@ -1,0 +1,115 @@
+"""Words of a message or a tool, folded so that the same thing said two ways is the same word."""
+
+import re
+import unicodedata
+from functools import lru_cache
+
+# Words that carry grammar or politeness and say nothing about which tool is meant.
+STOP_WORDS = frozenset(
+    """
+    a about after again all also am an and any are as at be been before being both but by can
+    could did do does doing done for from give given go going had has have having he her here him
+    his how i if in into is it its itself just kindly know let like ll lot many may maybe me might
+    moment more most much must my need next no not now of off ok okay on once one only or other our
+    out over own please quick quickly re really right s same shall she should so some somebody
+    someone still such t tell than thank thanks that the their them then there these they thing
+    things this those through to too up us very want was way we well were what when where which
+    while who whom whose why will wish with without won would ve yes yet you your
+    """.split()
+)
+
+_SUFFIXES = (
+    ("ies", "y"),
+    ("sses", "ss"),
+    ("ings", ""),
+    ("ing", ""),
+    ("edly", ""),
+    ("ed", ""),
+    ("ly", ""),
+    ("es", "e"),
+    ("s", ""),
+)
+_MIN_STEM = 3
+
+# Plain English and computing, tied to no server. A word's group mates count for half of it.
+_SYNONYM_GROUPS = (
+    "read open show view display print cat say contents content",
+    "show display list",
+    "list ls listing inside contents",
+    "folder directory dir",
+    "write save put store overwrite",
+    "create make new add",
+    "fetch download visit browse url page website webpage site link web",
+    "repository repo git",
+    "log history commit commits recent latest",
+    "log change changed last",
+    "status clean dirty uncommitted modified",
+    "changes difference diff modified",
+    "delete remove erase unlink",
+    "move rename",
+    "search find locate look grep",
+    "find match matching named called",
+    "convert translate",
+    "time clock hour",
+    "current now",
+    "edit modify replace change",
+    "size big large long heavy",
+    "info information metadata detail size modified created permission owner",
+    "image picture photo media audio",
+    "branch branches",
+    "tree recursive nested structure",
+    "diff difference compare versus",
+    "switch checkout",
+    "staged staging index",
+    "allowed allow permitted may accessible access",
+    "run execute exec command",
+    "session conversation chat",
+    "multiple several",
+    "complete whole entire",
+    "send post mail email message",
+    "weather forecast temperature",
+)
+
+
+def fold(text: str) -> str:
+    """Lower case without accents, so that São Paulo and sao paulo are one place."""
+    decomposed = unicodedata.normalize("NFKD", text.casefold())
+    return "".join(c for c in decomposed if not unicodedata.combining(c))
+
+
+@lru_cache(maxsize=4096)
+def stem(word: str) -> str:
+    """A crude English stem: enough to bring `branches` to `branch` and `matching` to `match`."""
+    for suffix, replacement in _SUFFIXES:
+        if word.endswith(suffix) and len(word) - len(suffix) >= _MIN_STEM:
+            word = word[: len(word) - len(suffix)] + replacement
+            break
+    if len(word) > _MIN_STEM + 1 and word[-1] == word[-2] and word[-1] not in "sl":
+        word = word[:-1]
+    return word[:-1] if word.endswith("e") and len(word) > _MIN_STEM else word
+
+
+def words(text: str) -> list[str]:
+    """The words in order; `camelCase`, `snake_case` and kebab-case fall apart into theirs."""
+    apart = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", text)
+    return re.findall(r"[^\W\d_]+", fold(apart).replace("'s ", " ").replace("n't", " not"))
+
+
+def terms(text: str) -> list[str]:
+    """Stems of the words that mean something, in order."""
+    return [stem(word) for word in words(text) if word not in STOP_WORDS and len(word) > 1]
+
+
+@lru_cache(maxsize=1)
+def _synonyms() -> dict[str, frozenset[str]]:
+    mates: dict[str, set[str]] = {}
+    for group in _SYNONYM_GROUPS:
+        stems = {stem(word) for word in group.split()}
+        for term in stems:
+            mates.setdefault(term, set()).update(stems - {term})
+    return {term: frozenset(others) for term, others in mates.items()}
+
+
+def synonyms(term: str) -> frozenset[str]:
+    """Stems that may stand for this stem."""
+    return _synonyms().get(term, frozenset())
