@@ -4,7 +4,9 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import NoReturn
+    from typing import Any, NoReturn
+
+    from openclaw.mcp_server.front import Options
 
 
 def main() -> "NoReturn":
@@ -24,6 +26,19 @@ def run(program: str, arguments: list[str]) -> int:
 
         sys.stdout.write(f"{program} {__version__}\n")
         return 0
+    if arguments[:1] == ["mcp-server"]:
+        # A client waits for the handshake: nothing else is imported before it is answered.
+        from openclaw.mcp_server import front
+
+        options = front.parse_options(program, arguments[1:])
+        if options is not None:
+            front.serve(options, lambda: _prepare_server(options))
     from openclaw.cli.dispatch import dispatch
 
     return dispatch(program, arguments)
+
+
+def _prepare_server(options: "Options") -> "Any":
+    from openclaw.cli.mcp_server import prepare
+
+    return prepare(options)

@@ -1,0 +1,65 @@
+"""Serve the agent to an MCP client over stdin and stdout.
+
+The client gives orders through one tool, order_openclaw (order_clawdbot under the
+name clawdbot). stdout carries the protocol and nothing else; logs go to stderr.
+"""
+
+import argparse
+from collections.abc import AsyncGenerator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from openclaw.cli.environment import Environment
+from openclaw.mcp_server import front
+from openclaw.version import __version__
+
+if TYPE_CHECKING:
+    from openclaw.mcp_server.agent_link import OrderTaker
+
+
+def register(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument("--agent", metavar="ID", help="the agent that takes the orders")
+    parser.add_argument(
+        "--version", action="version", version=f"%(prog)s {__version__}", help="print the version"
+    )
+
+
+def run(args: argparse.Namespace, env: Environment) -> int:
+    """Serve until the client goes away; does not return."""
+    options = front.Options(
+        env.program,
+        agent=args.agent,
+        config=str(args.config) if args.config else None,
+        verbose=args.verbose,
+        log_json=args.log_json,
+    )
+    front.serve(options, lambda: prepare(options))
+
+
+def prepare(options: front.Options) -> Any:
+    """Load the SDK's side; the agent itself is loaded with the first order."""
+    from openclaw.cli.logs import configure
+    from openclaw.mcp_server import takeover
+
+    config = Path(options.config) if options.config else None
+    env = Environment(program=options.program, config_option=config)
+    configure(
+        level="debug" if options.verbose else "warning",
+        json=options.log_json,
+        redactor=env.redactor,
+        stream=env.stderr,
+    )
+
+    @asynccontextmanager
+    async def opened() -> AsyncGenerator["OrderTaker"]:
+        from openclaw.runtime import open_runtime
+
+        async with open_runtime(env.load_config(), env.environ, env.redactor) as runtime:
+            yield runtime
+
+    def open_agent() -> AbstractAsyncContextManager["OrderTaker"]:
+        return opened()
+
+    return takeover.prepare(options, open_agent)

@@ -1,0 +1,88 @@
+"""The agent behind the server: opened with the first order, closed with the connection."""
+
+import logging
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol
+
+import anyio
+from anyio.abc import TaskStatus
+
+from openclaw.agent.context import MessageContext, Reply
+from openclaw.core.content import Block
+from openclaw.core.errors import OpenClawError
+from openclaw.core.events import Emit
+from openclaw.core.tools import ToolResult
+
+logger = logging.getLogger(__name__)
+
+
+class OrderTaker(Protocol):
+    """What the server needs of an agent."""
+
+    @property
+    def default_agent(self) -> str:
+        """The agent that answers where the client named none."""
+        ...
+
+    @property
+    def all_tool_text(self) -> bool:
+        """Whether raw tool output belongs to the answer."""
+        ...
+
+    async def get_reply(
+        self,
+        context: MessageContext,
+        *,
+        on_block_reply: Callable[[tuple[Block, ...]], None] | None = None,
+        on_tool_result: Callable[[str, ToolResult], None] | None = None,
+        on_event: Emit | None = None,
+    ) -> Reply:
+        """Answer one message."""
+        ...
+
+
+OpenAgent = Callable[[], AbstractAsyncContextManager[OrderTaker]]
+
+
+class AgentLink:
+    """Opens the agent when it is first wanted. A failure is told to who waits and tried again next time.
+
+    The agent is opened and closed in one task, `run`, because what it holds must be.
+    """
+
+    def __init__(self, open_agent: OpenAgent) -> None:
+        self._open = open_agent
+        self._wanted = anyio.Event()
+        self._settled = anyio.Event()
+        self._agent: OrderTaker | None = None
+        self._failure: OpenClawError | None = None
+
+    async def get(self) -> OrderTaker:
+        """The agent, as soon as it is there; raises what kept it from opening."""
+        if self._agent is not None:
+            return self._agent
+        self._wanted.set()
+        settled = self._settled
+        await settled.wait()
+        if self._agent is None:
+            raise self._failure or OpenClawError("the agent is closed")
+        return self._agent
+
+    async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Hold the agent until cancelled."""
+        task_status.started()
+        while True:
+            await self._wanted.wait()
+            try:
+                async with self._open() as agent:
+                    self._agent = agent
+                    self._settled.set()
+                    await anyio.sleep_forever()
+            except OpenClawError as error:
+                logger.warning("the agent cannot be opened: %s", error)
+                self._failure = error
+            finally:
+                self._agent = None
+            settled, self._settled, self._wanted = self._settled, anyio.Event(), anyio.Event()
+            settled.set()

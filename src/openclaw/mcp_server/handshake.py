@@ -1,0 +1,253 @@
+"""Answers the static part of an MCP conversation before the SDK is loaded. Pure: lines in, bytes out.
+
+Only exact, ordinary requests are answered here, with answers that were recorded from the SDK's own
+server. Anything else is kept, in order, for the SDK. What was answered and fixed the connection's
+state is kept too, so that the SDK can be brought to the same state.
+"""
+
+from _json import encode_basestring, make_scanner, scanstring
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_META = "io.modelcontextprotocol/"
+VERSION_KEY = _META + "protocolVersion"
+_CAPABILITIES_KEY = _META + "clientCapabilities"
+_CLIENT_KEY = _META + "clientInfo"
+_LOG_LEVEL_KEY = _META + "logLevel"
+
+
+class _ScannerContext:
+    """What json.JSONDecoder hands to the C scanner; importing json itself would import re."""
+
+    strict = True
+    object_hook = None
+    object_pairs_hook = None
+    parse_float = float
+    parse_int = int
+    parse_string = staticmethod(scanstring)
+    memo: "dict[str, str]" = {}  # noqa: RUF012 (the scanner asks for this attribute by name)
+
+    @staticmethod
+    def parse_constant(name: str) -> "Any":
+        raise ValueError(name)
+
+
+_context: "Any" = _ScannerContext
+_scan: "Any" = make_scanner(_context)
+
+
+def loads(line: bytes) -> "Any":
+    """One JSON value; raises ValueError, StopIteration or RecursionError where it is not one."""
+    text = line.decode("utf-8").strip(" \t\r\n")
+    value, end = _scan(text, 0)
+    if end != len(text):
+        raise ValueError("text after the value")
+    return value
+
+
+class Answered:
+    """A request that was answered here and that the SDK must still see."""
+
+    __slots__ = ("message", "sent")
+
+    def __init__(self, message: "dict[str, Any]", sent: bytes) -> None:
+        self.message = message
+        self.sent = sent
+
+
+class Answers:
+    """What the SDK's server answers, by protocol revision and method."""
+
+    __slots__ = ("latest", "legacy", "modern", "results")
+
+    def __init__(
+        self,
+        legacy: "tuple[str, ...]",
+        modern: "tuple[str, ...]",
+        latest: str,
+        results: "dict[tuple[str, str], bytes]",
+    ) -> None:
+        self.legacy = legacy
+        self.modern = modern
+        self.latest = latest
+        self.results = results
+
+
+class Handshake:
+    """The state of one connection until the SDK takes over."""
+
+    def __init__(self, answers: Answers) -> None:
+        self._answers = answers
+        self._era: str | None = None  # None, "pinged", "legacy" or "modern"
+        self._version = ""
+        self._answering = True
+        self.queue: list[bytes | Answered] = []
+        self.owes_an_answer = False
+
+    def feed(self, line: bytes) -> bytes | None:
+        """Take one line; return what is to be written at once, if anything."""
+        if not line.strip():
+            return None
+        if not self._answering:
+            return self._keep(line)
+        try:
+            message = loads(line)
+        except (ValueError, StopIteration, RecursionError):
+            return self._keep(line, expects_answer=False)
+        if not is_call(message):
+            return self._keep(line)
+        if "id" not in message:
+            return self._keep(line, expects_answer=False, go_on=True)
+        if not _is_plain_request(message):
+            return self._keep(line)
+        result = self._result(message)
+        if result is None:
+            settled = self._era in ("legacy", "modern")
+            return self._keep(line, go_on=settled and message["method"] == "tools/call")
+        return b'{"jsonrpc":"2.0","id":%b,"result":%b}\n' % (id_bytes(message["id"]), result)
+
+    def _keep(self, line: bytes, *, expects_answer: bool = True, go_on: bool = False) -> None:
+        self.queue.append(line)
+        self.owes_an_answer = self.owes_an_answer or expects_answer
+        self._answering = self._answering and go_on
+
+    def _result(self, message: "dict[str, Any]") -> bytes | None:
+        params: dict[str, Any] = message.get("params") or {}
+        meta: Any = params.get("_meta")
+        method = message["method"]
+        if method == "initialize":
+            return self._initialize(message, params, meta)
+        if _is_object(meta) and VERSION_KEY in meta:
+            return self._modern(message, params, meta)
+        if not (params.keys() <= {"_meta"} and _plain_meta(meta)):
+            return None
+        if method == "ping":
+            return self._ping(message)
+        if method == "tools/list" and self._era == "legacy":
+            return self._answers.results[self._version, method]
+        return None
+
+    def _initialize(
+        self, message: "dict[str, Any]", params: "dict[str, Any]", meta: "Any"
+    ) -> bytes | None:
+        asked = params.get("protocolVersion")
+        if not (
+            self._era in (None, "pinged")
+            and type(asked) is str
+            and _plain_capabilities(params.get("capabilities"))
+            and _plain_client(params.get("clientInfo"))
+            and _plain_meta(meta)
+        ):
+            return None
+        self._version = asked if asked in self._answers.legacy else self._answers.latest
+        sent = self._answers.results[self._version, "initialize"]
+        self._enter("legacy", message, sent)
+        return sent
+
+    def _modern(
+        self, message: "dict[str, Any]", params: "dict[str, Any]", meta: "dict[str, Any]"
+    ) -> bytes | None:
+        method = message["method"]
+        if not (
+            self._era in (None, "modern")
+            and method in ("server/discover", "tools/list")
+            and params.keys() == {"_meta"}
+            and meta[VERSION_KEY] in self._answers.modern
+            and _plain_envelope(meta)
+        ):
+            return None
+        sent = self._answers.results[meta[VERSION_KEY], method]
+        if self._era is None:
+            self._enter("modern", message, sent)
+        return sent
+
+    def _ping(self, message: "dict[str, Any]") -> bytes | None:
+        if self._era == "modern":
+            return None
+        if self._era is None:
+            self._enter("pinged", message, b"{}")
+        return b"{}"
+
+    def _enter(self, era: str, message: "dict[str, Any]", sent: bytes) -> None:
+        self._era = era
+        self.queue.append(Answered(message, sent))
+
+
+def id_bytes(request_id: "int | str") -> bytes:
+    """A request's id as it goes back onto the wire."""
+    if isinstance(request_id, str):
+        return encode_basestring(request_id).encode()
+    return b"%d" % request_id
+
+
+def _is_object(value: "Any") -> bool:
+    return type(value) is dict
+
+
+def is_call(message: "Any") -> bool:
+    """Whether this is a JSON-RPC request or notification."""
+    return (
+        _is_object(message)
+        and message.get("jsonrpc") == "2.0"
+        and type(message.get("method")) is str
+    )
+
+
+def _is_plain_request(message: "dict[str, Any]") -> bool:
+    return type(message["id"]) in (int, str) and (
+        "params" not in message or _is_object(message["params"])
+    )
+
+
+def _absent_or(kind: type, container: "dict[str, Any]", *keys: str) -> bool:
+    return all(container.get(key) is None or type(container[key]) is kind for key in keys)
+
+
+def _plain_meta(meta: "Any") -> bool:
+    if meta is None:
+        return True
+    return (
+        _is_object(meta)
+        and VERSION_KEY not in meta
+        and type(meta.get("progressToken", 0)) in (int, str)
+    )
+
+
+def _plain_client(info: "Any") -> bool:
+    return (
+        _is_object(info)
+        and type(info.get("name")) is str
+        and type(info.get("version")) is str
+        and _absent_or(str, info, "title", "description", "websiteUrl")
+        and info.get("icons") is None
+    )
+
+
+def _plain_capabilities(capabilities: "Any") -> bool:
+    return _is_object(capabilities) and all(map(_plain_capability, capabilities.items()))
+
+
+def _plain_capability(item: "tuple[str, Any]") -> bool:
+    name, value = item
+    if name == "roots":
+        return _is_object(value) and _absent_or(bool, value, "listChanged")
+    if name in ("sampling", "elicitation", "experimental", "extensions"):
+        return _is_object(value) and all(map(_is_object, value.values()))
+    if name == "tasks":
+        return _all_objects(value)
+    return True
+
+
+def _all_objects(value: "Any") -> bool:
+    return _is_object(value) and all(map(_all_objects, value.values()))
+
+
+def _plain_envelope(meta: "dict[str, Any]") -> bool:
+    return (
+        _plain_capabilities(meta.get(_CAPABILITIES_KEY))
+        and (_CLIENT_KEY not in meta or _plain_client(meta[_CLIENT_KEY]))
+        and meta.get(_LOG_LEVEL_KEY) is None
+        and type(meta.get("progressToken", 0)) in (int, str)
+    )

@@ -1,0 +1,96 @@
+"""Records the SDK server's own answers, from which `answers.py` is made."""
+
+from importlib.metadata import version
+from typing import Any
+
+import anyio
+import mcp_types as types
+from mcp.server.lowlevel.server import Server
+from mcp.shared.message import SessionMessage
+from mcp_types.version import (
+    HANDSHAKE_PROTOCOL_VERSIONS,
+    LATEST_HANDSHAKE_VERSION,
+    MODERN_PROTOCOL_VERSIONS,
+)
+
+from openclaw.core.clock import SystemClock
+from openclaw.mcp_server.agent_link import AgentLink
+from openclaw.mcp_server.handshake import VERSION_KEY
+from openclaw.mcp_server.orders import OrderDesk
+from openclaw.mcp_server.server import make_server
+from openclaw.mcp_server.tool import TOOLS
+from openclaw.version import __version__
+
+_CLIENT = {"name": "recorder", "version": "0"}
+_HEADER = '''"""The SDK's own answers to the handshake. Made by scripts/record-answers; do not edit."""
+
+'''
+
+
+async def _ask(server: Server[Any], requests: dict[str, dict[str, Any]]) -> dict[str, bytes]:
+    to_server, server_in = anyio.create_memory_object_stream[SessionMessage | Exception](8)
+    server_out, from_server = anyio.create_memory_object_stream[SessionMessage](8)
+    answers: dict[str, bytes] = {}
+    async with anyio.create_task_group() as tasks, from_server:
+        tasks.start_soon(server.run, server_in, server_out, server.create_initialization_options())
+        async with to_server:
+            for method, params in requests.items():
+                request = types.JSONRPCRequest(jsonrpc="2.0", id=0, method=method, params=params)
+                await to_server.send(SessionMessage(request))
+                answer = (await from_server.receive()).message
+                raw = answer.model_dump_json(by_alias=True, exclude_unset=True)
+                answers[method] = _result_of(raw)
+    return answers
+
+
+def _result_of(raw: str) -> bytes:
+    prefix = '{"jsonrpc":"2.0","id":0,"result":'
+    if not raw.startswith(prefix):
+        raise ValueError(f"not an answer: {raw}")
+    return raw[len(prefix) : -1].replace(f'"{__version__}"', '"@VERSION@"').encode()
+
+
+async def record(program: str) -> dict[tuple[str, str], bytes]:
+    """What the SDK answers for this program, by revision and method."""
+    results: dict[tuple[str, str], bytes] = {}
+    for revision in HANDSHAKE_PROTOCOL_VERSIONS:
+        hello = {"protocolVersion": revision, "capabilities": {}, "clientInfo": _CLIENT}
+        answers = await _ask(_server(program), {"initialize": hello, "tools/list": {}})
+        results |= {(revision, method): body for method, body in answers.items()}
+    for revision in MODERN_PROTOCOL_VERSIONS:
+        prefix = VERSION_KEY.rpartition("/")[0]
+        meta = {
+            VERSION_KEY: revision,
+            f"{prefix}/clientCapabilities": {},
+            f"{prefix}/clientInfo": _CLIENT,
+        }
+        params = {"_meta": meta}
+        answers = await _ask(_server(program), {"server/discover": params, "tools/list": params})
+        results |= {(revision, method): body for method, body in answers.items()}
+    return results
+
+
+def _server(program: str) -> Server[Any]:
+    return make_server(
+        program, OrderDesk(TOOLS[program], AgentLink(_no_agent), SystemClock(), None)
+    )
+
+
+def _no_agent() -> Any:
+    raise AssertionError("the handshake needs no agent")
+
+
+async def source() -> str:
+    """The text of `answers.py`."""
+    lines = [_HEADER, f"# mcp {version('mcp')}\n"]
+    lines.append(f"LEGACY = {tuple(HANDSHAKE_PROTOCOL_VERSIONS)!r}\n")
+    lines.append(f"MODERN = {tuple(MODERN_PROTOCOL_VERSIONS)!r}\n")
+    lines.append(f"LATEST = {LATEST_HANDSHAKE_VERSION!r}\n")
+    lines.append("RESULTS = {\n")
+    for program in TOOLS:
+        lines.append(f"    {program!r}: {{\n")
+        for key, body in (await record(program)).items():
+            lines.append(f"        {key!r}: {body!r},\n")
+        lines.append("    },\n")
+    lines.append("}\n")
+    return "".join(lines)
