@@ -1,0 +1,1 @@
+"""The `file` store: one SQLite database that many processes of one machine share."""

@@ -1,0 +1,176 @@
+"""The file store: sessions in one SQLite database."""
+
+import sqlite3
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+
+from openclaw.core.clock import Clock
+from openclaw.core.errors import Busy
+from openclaw.core.ids import random_id
+from openclaw.sessions.file import queries, schema, tickets
+from openclaw.sessions.file.lanes import LEASE_SECONDS, FileLane, LaneDesk
+from openclaw.sessions.file.readers import Readers
+from openclaw.sessions.file.writer import Writer
+from openclaw.sessions.liveness import own_mark
+from openclaw.sessions.model import (
+    Entry,
+    Hit,
+    Page,
+    SessionInfo,
+    SessionRef,
+    Turn,
+    checked_key,
+    checked_title,
+    header_json,
+    storable,
+)
+from openclaw.sessions.store import DEFAULT_LIMIT
+
+_EXPORT_PAGE = 500
+"""Entries read at once: a long export must not keep the log from being folded in."""
+
+
+class FileStore:
+    """A `SessionStore` that many processes of one machine may share."""
+
+    def __init__(
+        self, writer: Writer, readers: Readers, desk: LaneDesk, clock: Clock, lease: float
+    ) -> None:
+        self._writer = writer
+        self._readers = readers
+        self._desk = desk
+        self._clock = clock
+        self._lease = lease
+
+    async def open_session(self, agent: str, key: str) -> SessionRef:
+        """The session with this key, created where there is none."""
+        checked_key(agent, "agent id")
+        checked_key(key)
+        found = await self._readers.run(lambda db: queries.find_exact(db, agent, key))
+        return found or await self._writer.run(partial(self._create, agent, key), durable=False)
+
+    def acquire_lane(self, session: SessionRef) -> AbstractAsyncContextManager[FileLane]:
+        """Wait for the session and hold it."""
+        return self._desk.hold(session)
+
+    async def history(self, session: SessionRef, *, since_compaction: bool = True) -> list[Entry]:
+        """The transcript in order, by default from the latest summary on."""
+        return await self._readers.run(lambda db: queries.history(db, session, since_compaction))
+
+    async def entries(
+        self, session: SessionRef, *, after: int = 0, limit: int = DEFAULT_LIMIT
+    ) -> list[Entry]:
+        """At most `limit` entries after number `after`."""
+        return await self._readers.run(lambda db: queries.entries_after(db, session, after, limit))
+
+    async def unfinished_turns(self, session: SessionRef) -> list[Turn]:
+        """Turns that run now or that died half-way."""
+        return await self._readers.run(
+            lambda db: queries.unfinished_turns(db, queries.row_of(db, session))
+        )
+
+    async def list_sessions(
+        self,
+        agent: str | None = None,
+        *,
+        limit: int | None = DEFAULT_LIMIT,
+        cursor: str | None = None,
+        search: str | None = None,
+    ) -> Page:
+        """Sessions, the most recently used first."""
+        return await self._readers.run(
+            lambda db: queries.list_sessions(db, agent, limit, cursor, search)
+        )
+
+    async def find_sessions(self, key: str, agent: str | None = None) -> list[SessionInfo]:
+        """Every session with this key or id."""
+        return await self._readers.run(lambda db: queries.find(db, storable(key), agent))
+
+    async def show(self, session: SessionRef) -> SessionInfo:
+        """A session's totals now."""
+        return await self._readers.run(lambda db: queries.show(db, session))
+
+    async def set_title(self, session: SessionRef, title: str | None) -> None:
+        """Name a session."""
+        line = checked_title(title)
+
+        def rename(db: sqlite3.Connection) -> None:
+            row = queries.row_of(db, session)
+            db.execute("UPDATE sessions SET title = ? WHERE row = ?", (line, row))
+
+        await self._writer.run(rename, durable=False)
+
+    async def delete(self, session: SessionRef) -> None:
+        """Remove a session that nobody holds."""
+        await self._writer.run(partial(self._delete, session), durable=True)
+
+    async def export(self, session: SessionRef) -> AsyncIterator[dict[str, object]]:
+        """The session as JSON objects."""
+        yield {"type": "session", **header_json(await self.show(session))}
+        last = 0
+        while page := await self.entries(session, after=last, limit=_EXPORT_PAGE):
+            for entry in page:
+                yield {"type": "entry", **entry.to_json()}
+            last = page[-1].seq
+
+    async def search(self, text: str, *, agent: str | None = None, limit: int = 20) -> list[Hit]:
+        """Entries that contain every word of `text`."""
+        return await self._readers.run(lambda db: queries.search(db, storable(text), agent, limit))
+
+    def _create(self, agent: str, key: str, db: sqlite3.Connection) -> SessionRef:
+        now = self._clock.now_ms()
+        db.execute(
+            "INSERT INTO sessions (id, agent, key, created_ms, updated_ms) VALUES (?, ?, ?, ?, ?)"
+            " ON CONFLICT (agent, key) DO NOTHING",
+            (random_id(), agent, key, now, now),
+        )
+        found = queries.find_exact(db, agent, key)
+        assert found is not None
+        return found
+
+    def _delete(self, session: SessionRef, db: sqlite3.Connection) -> None:
+        row = queries.row_of(db, session)
+        moment = tickets.Moment(
+            own_mark(), self._clock.monotonic(), self._clock.now_ms(), self._lease
+        )
+        if tickets.held(db, row, moment):
+            raise Busy(f"a turn of session '{session.key}' is running", retry_after=self._lease)
+        db.execute(
+            "INSERT INTO words (words, rowid, text)"
+            " SELECT 'delete', row, text FROM entries WHERE session = ? AND text != ''",
+            (row,),
+        )
+        for table in ("entries", "turns", "tickets"):
+            db.execute(f"DELETE FROM {table} WHERE session = ?", (row,))  # noqa: S608 - constants
+        db.execute("DELETE FROM sessions WHERE row = ?", (row,))
+
+
+@asynccontextmanager
+async def open_file_store(
+    path: Path, clock: Clock, *, lease: float = LEASE_SECONDS
+) -> AsyncGenerator[FileStore]:
+    """The store in the database at `path`, created where there is none."""
+    await anyio.to_thread.run_sync(schema.prepare, path)
+    writer, readers = Writer(path), Readers(path)
+    desk = LaneDesk(writer, readers, clock, lease)
+    await writer.start()
+    failure: BaseException | None = None
+    try:
+        async with anyio.create_task_group() as group:
+            group.start_soon(desk.beat, name="session leases")
+            try:
+                yield FileStore(writer, readers, desk, clock, lease)
+            except Exception as error:  # noqa: BLE001 - raised again below, outside the group
+                failure = error
+            group.cancel_scope.cancel()
+    finally:
+        with anyio.CancelScope(shield=True):
+            await readers.close()
+            await writer.close()
+    if failure is not None:
+        raise failure

@@ -1,0 +1,268 @@
+"""Sessions, their transcripts and their turns, whatever keeps them.
+
+A session belongs to an agent and has a key that its user chose. Its transcript only grows: every
+entry has a number of its own in the session, counted from 1 without gaps. A turn is a run of
+entries between a `turn_started` and the entry that says how it ended; a turn whose process died
+ends in `turn_lost`, written by whoever took the session over.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from openclaw.core.errors import InvalidRequest
+from openclaw.core.tools import JsonObject
+
+MAX_KEY_CHARS = 512
+MAX_TITLE_CHARS = 200
+
+SEARCHABLE_CHARS = 65_536
+"""How much of an entry's text is found by a search; the entry's data is kept whole."""
+
+MAX_ENTRY_BYTES = 64 * 1024 * 1024
+"""An entry larger than this is refused: media belongs into files, not into a transcript."""
+
+
+class EntryKind(StrEnum):
+    """What an entry of a transcript is."""
+
+    TURN_STARTED = "turn_started"
+    USER_MESSAGE = "user_message"
+    ASSISTANT_MESSAGE = "assistant_message"
+    TOOL_CALL = "tool_call"
+    TOOL_RESULT = "tool_result"
+    COMPACTION = "compaction"
+    NOTICE = "notice"
+    TURN_FINISHED = "turn_finished"
+    TURN_CANCELLED = "turn_cancelled"
+    TURN_ERROR = "turn_error"
+    TURN_LOST = "turn_lost"
+
+
+MESSAGE_KINDS = frozenset({EntryKind.USER_MESSAGE, EntryKind.ASSISTANT_MESSAGE})
+"""The kinds that count as messages of a session."""
+
+CALLER_KINDS = MESSAGE_KINDS | {EntryKind.TOOL_CALL, EntryKind.TOOL_RESULT, EntryKind.NOTICE}
+"""The kinds that a caller appends; the others are written by the store itself."""
+
+
+class Outcome(StrEnum):
+    """How a turn ended."""
+
+    OK = "ok"
+    CANCELLED = "cancelled"
+    ERROR = "error"
+
+    @property
+    def entry_kind(self) -> EntryKind:
+        """The kind of the entry that says so."""
+        return _ENDINGS[self]
+
+
+_ENDINGS = {
+    Outcome.OK: EntryKind.TURN_FINISHED,
+    Outcome.CANCELLED: EntryKind.TURN_CANCELLED,
+    Outcome.ERROR: EntryKind.TURN_ERROR,
+}
+
+
+class TurnState(StrEnum):
+    """Where a turn stands. A `lost` one died half-way: nobody knows how far its last call got."""
+
+    RUNNING = "running"
+    OK = "ok"
+    CANCELLED = "cancelled"
+    ERROR = "error"
+    LOST = "lost"
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRef:
+    """A session that exists. `id` is the store's own name for it and is never reused."""
+
+    id: str
+    agent: str
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What turns consumed."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    requests: int = 0
+    tool_calls: int = 0
+
+    def __add__(self, other: "Usage") -> "Usage":
+        return Usage(
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+            self.cache_read_tokens + other.cache_read_tokens,
+            self.cache_write_tokens + other.cache_write_tokens,
+            self.requests + other.requests,
+            self.tool_calls + other.tool_calls,
+        )
+
+
+class SessionInfo(NamedTuple):
+    """A session and its totals. A named tuple, since a listing makes many of them at once."""
+
+    id: str
+    agent: str
+    key: str
+    title: str | None
+    created_ms: int
+    updated_ms: int
+    messages: int
+    entries: int
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    requests: int = 0
+    tool_calls: int = 0
+
+    @property
+    def ref(self) -> SessionRef:
+        """The session itself, for the store's other operations."""
+        return SessionRef(self.id, self.agent, self.key)
+
+    @property
+    def usage(self) -> Usage:
+        """What its turns consumed, together."""
+        return Usage(*self[8:14])
+
+
+@dataclass(frozen=True, slots=True)
+class NewEntry:
+    """An entry to append.
+
+    `data` is opaque JSON. `text` is what a search finds. `call_id` joins a tool call to its result.
+    `details` never enter a prompt and are dropped once a compaction has passed the entry.
+    """
+
+    kind: EntryKind
+    data: JsonObject = field(default_factory=dict[str, Any])
+    text: str = ""
+    call_id: str | None = None
+    details: JsonObject | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An entry of a transcript, as it was written."""
+
+    seq: int
+    turn: str | None
+    kind: EntryKind
+    at_ms: int
+    data: JsonObject
+    text: str = ""
+    call_id: str | None = None
+    details: JsonObject | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """This entry as one line of an export."""
+        line: dict[str, Any] = {
+            "seq": self.seq,
+            "kind": str(self.kind),
+            "turn": self.turn,
+            "at": self.at_ms,
+            "text": self.text,
+            "data": self.data,
+        }
+        if self.call_id is not None:
+            line["callId"] = self.call_id
+        if self.details is not None:
+            line["details"] = self.details
+        return line
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A turn; `open_calls` are its tool calls that have no result."""
+
+    id: str
+    state: TurnState
+    started_ms: int
+    finished_ms: int | None
+    open_calls: tuple[Entry, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A part of a listing; `cursor` continues it and is None at its end."""
+
+    sessions: Sequence[SessionInfo]
+    cursor: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """An entry that a search found, with the words around the match."""
+
+    session: SessionInfo
+    seq: int
+    kind: EntryKind
+    at_ms: int
+    snippet: str
+
+
+def checked_key(value: str, what: str = "session key") -> str:
+    """`value` itself, where it can be a key: any text of 1 to 512 characters.
+
+    A key is data: it is compared exactly and names no file. Refused are NUL and lone surrogates,
+    which not every database can hold.
+    """
+    if not value:
+        raise InvalidRequest(f"the {what} is empty")
+    if len(value) > MAX_KEY_CHARS:
+        raise InvalidRequest(f"the {what} has {len(value)} characters; {MAX_KEY_CHARS} is the most")
+    if "\0" in value:
+        raise InvalidRequest(f"the {what} contains a NUL character")
+    if any("\ud800" <= char <= "\udfff" for char in value):
+        raise InvalidRequest(f"the {what} is not valid Unicode")
+    return value
+
+
+def checked_title(title: str | None) -> str | None:
+    """A title on one line, cut to its limit; None and blank remove it."""
+    line = " ".join(storable(title or "").split())
+    return line[:MAX_TITLE_CHARS] or None
+
+
+def storable(text: str) -> str:
+    """`text` without what not every database can hold."""
+    return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode("utf-8")
+
+
+def searchable(text: str) -> str:
+    """The part of `text` that is kept for searching."""
+    return storable(text[:SEARCHABLE_CHARS])
+
+
+def header_json(info: SessionInfo) -> dict[str, Any]:
+    """A session as facts for a program to read, and as the first line of an export."""
+    usage: Mapping[str, int] = {
+        "inputTokens": info.input_tokens,
+        "outputTokens": info.output_tokens,
+        "cacheReadTokens": info.cache_read_tokens,
+        "cacheWriteTokens": info.cache_write_tokens,
+        "requests": info.requests,
+        "toolCalls": info.tool_calls,
+    }
+    return {
+        "id": info.id,
+        "agent": info.agent,
+        "key": info.key,
+        "title": info.title,
+        "createdAt": info.created_ms,
+        "updatedAt": info.updated_ms,
+        "messages": info.messages,
+        "entries": info.entries,
+        "usage": usage,
+    }

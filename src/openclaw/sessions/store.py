@@ -1,0 +1,149 @@
+"""What every store promises, whether it is a file, a database server or memory."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol
+
+from openclaw.sessions.model import (
+    Entry,
+    Hit,
+    NewEntry,
+    Outcome,
+    Page,
+    SessionInfo,
+    SessionRef,
+    Turn,
+    Usage,
+)
+
+DEFAULT_LIMIT = 50
+
+
+class Lane(Protocol):
+    """The exclusive right to write to one session.
+
+    Every write checks, in its own transaction, that the right still stands, and raises `LaneLost`
+    where another process has taken the session over. A write that has begun is finished even when
+    its caller is cancelled, so that there is no half of one and no doubt about it.
+    """
+
+    @property
+    def session(self) -> SessionRef:
+        """The session that this lane belongs to."""
+        ...
+
+    @property
+    def epoch(self) -> int:
+        """The fence: it grows each time the lane changes hands."""
+        ...
+
+    @property
+    def lost_turns(self) -> Sequence[Turn]:
+        """Turns found half-way when this lane was taken, and marked as lost by that."""
+        ...
+
+    async def begin_turn(self, entries: Sequence[NewEntry] = (), *, turn: str | None = None) -> str:
+        """Start a turn with its first entries; the id is `turn` or a new one.
+
+        An id that the session already has is refused with `InvalidRequest`, so that an order sent
+        twice under one id is carried out once.
+        """
+        ...
+
+    async def append(self, turn: str | None, entries: Sequence[NewEntry]) -> Sequence[int]:
+        """Add entries and return their numbers.
+
+        A tool call is on disk before this returns: append it before the tool runs.
+        """
+        ...
+
+    async def compact(self, turn: str | None, summary: NewEntry, *, through: int) -> int:
+        """Add a summary that stands for every entry up to number `through`.
+
+        The transcript keeps them, without their details; `history` begins with the summary.
+        """
+        ...
+
+    async def finish_turn(
+        self,
+        turn: str,
+        outcome: Outcome,
+        entries: Sequence[NewEntry] = (),
+        *,
+        usage: Usage | None = None,
+        detail: str = "",
+    ) -> None:
+        """Add the last entries, say how the turn ended, and count its usage, all or nothing.
+
+        When this returns, the turn survives a loss of power: only then may it be acknowledged.
+        """
+        ...
+
+
+class SessionStore(Protocol):
+    """Where sessions are kept."""
+
+    async def open_session(self, agent: str, key: str) -> SessionRef:
+        """The session of this agent with this key, created where there is none."""
+        ...
+
+    def acquire_lane(self, session: SessionRef) -> AbstractAsyncContextManager[Lane]:
+        """Wait until the session is free and hold it; those who wait are served as they came.
+
+        When the right is lost inside, the body is cancelled and `LaneLost` raised on the way out.
+        Raises `NotFound` where the session was deleted.
+        """
+        ...
+
+    async def history(self, session: SessionRef, *, since_compaction: bool = True) -> list[Entry]:
+        """The transcript in order.
+
+        With `since_compaction`, the latest summary comes first and then every entry that it does
+        not stand for, as the model is to see them.
+        """
+        ...
+
+    async def entries(
+        self, session: SessionRef, *, after: int = 0, limit: int = DEFAULT_LIMIT
+    ) -> list[Entry]:
+        """At most `limit` entries whose number is greater than `after`."""
+        ...
+
+    async def unfinished_turns(self, session: SessionRef) -> list[Turn]:
+        """Turns that run now or that died half-way, oldest first, with calls of unknown outcome."""
+        ...
+
+    async def list_sessions(
+        self,
+        agent: str | None = None,
+        *,
+        limit: int | None = DEFAULT_LIMIT,
+        cursor: str | None = None,
+        search: str | None = None,
+    ) -> Page:
+        """Sessions, the most recently used first; `search` looks into keys and titles."""
+        ...
+
+    async def find_sessions(self, key: str, agent: str | None = None) -> list[SessionInfo]:
+        """Every session with this key or id, of one agent or of all."""
+        ...
+
+    async def show(self, session: SessionRef) -> SessionInfo:
+        """A session's totals now; `NotFound` where it was deleted."""
+        ...
+
+    async def set_title(self, session: SessionRef, title: str | None) -> None:
+        """Name a session; None takes its title away."""
+        ...
+
+    async def delete(self, session: SessionRef) -> None:
+        """Remove a session and all that it holds; `Busy` while a turn holds its lane."""
+        ...
+
+    def export(self, session: SessionRef) -> AsyncIterator[dict[str, object]]:
+        """The session as JSON objects, one a line: what it is, then every entry."""
+        ...
+
+    async def search(self, text: str, *, agent: str | None = None, limit: int = 20) -> list[Hit]:
+        """Entries that contain every word of `text`, the best matches first."""
+        ...
