@@ -1,0 +1,1 @@
+"""Secrets: references, where their values come from, and keeping the values out of sight."""

@@ -1,0 +1,134 @@
+"""Everything to look for, compiled for one pass."""
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable
+from functools import cached_property
+from typing import Final
+
+from ahocorasick_rs import AhoCorasick
+
+from openclaw.secrets.shapes import Shape, anchors
+
+Span = tuple[int, int]
+
+# What a child may put between the pieces of a secret without changing what a reader sees:
+# whitespace, control and invisible characters, colours.
+NOISE: Final = re.compile(
+    r"(?:\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]{0,256}(?:\x07|\x1b\\)?"
+    r"|[\s\x00-\x1f\x7f-\xa0\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e\u200b-\u200f"
+    r"\u2028-\u202f\u205f-\u206f\u3000\u3164\ufe00-\ufe0f\ufeff\uffa0])+"
+)
+PREFIX_LENGTH: Final = 4
+_MIN_JOINED: Final = 8
+_KEYS: Final = r"(?:pass|pwd|secret|token|key|cred|auth|pin|code)[\w-]{0,24}"
+
+
+def joined(text: str) -> str:
+    """The text without anything that may stand between the pieces of a secret."""
+    return NOISE.sub("", text)
+
+
+class Patterns:
+    """The forms of every registered value and the anchors of every shape, in one automaton.
+
+    `joined` spans are found in text without noise (see `joined`), where only longer forms count.
+    """
+
+    def __init__(
+        self, anywhere: Iterable[str], standalone: Iterable[str], keyed: Iterable[str]
+    ) -> None:
+        self._anywhere = list(anywhere)
+        self._certain = len(self._anywhere)
+        alone = list(standalone)
+        self._shapes: list[Shape] = []
+        literals: list[str] = []
+        for anchor, shape in anchors():
+            literals.append(anchor)
+            self._shapes.append(shape)
+        self._first_anchor = self._certain + len(alone)
+        self._automaton = AhoCorasick([*self._anywhere, *alone, *literals])
+        self._keyed = _keyed(keyed)
+
+    def spans(self, text: str, *, shapes: bool) -> list[Span]:
+        """Where something stands that must not be seen, in no order, perhaps overlapping."""
+        spans: list[Span] = []
+        covered = 0
+        for index, start, end in self._automaton.find_matches_as_indexes(text, overlapping=True):
+            if index < self._certain:
+                spans.append((start, end))
+            elif index < self._first_anchor:
+                if not _has_neighbours(text, start, end):
+                    spans.append((start, end))
+            elif shapes and start >= covered:
+                span = self._shapes[index - self._first_anchor].span(text, start)
+                if span is not None:
+                    spans.append(span)
+                    covered = span[1]
+        if self._keyed is not None:
+            spans.extend(match.span(1) for match in self._keyed.finditer(text))
+        return spans
+
+    def joined_spans(self, text: str) -> list[Span]:
+        """Where a longer form stands in text that has no noise any more."""
+        found = self._joined_automaton
+        if found is None:
+            return []
+        return [span[1:] for span in found.find_matches_as_indexes(text, overlapping=True)]
+
+    @cached_property
+    def _joined_forms(self) -> list[str]:
+        forms = {joined(form) for form in self._anywhere}
+        return sorted(form for form in forms if len(form) >= _MIN_JOINED)
+
+    @cached_property
+    def _joined_automaton(self) -> AhoCorasick | None:
+        return AhoCorasick(self._joined_forms) if self._joined_forms else None
+
+    @cached_property
+    def _prefixes(self) -> AhoCorasick | None:
+        heads = {form[:PREFIX_LENGTH] for form in self._joined_forms}
+        return AhoCorasick(sorted(heads)) if heads else None
+
+    def starts(self, text: str) -> list[int]:
+        """Where the first characters of some longer form stand in joined text."""
+        if self._prefixes is None:
+            return []
+        return [hit[1] for hit in self._prefixes.find_matches_as_indexes(text, overlapping=True)]
+
+    def is_prefix(self, text: str) -> bool:
+        """Whether some longer form begins with all of `text` and goes on after it."""
+        forms = self._joined_forms
+        place = bisect_right(forms, text)
+        return place < len(forms) and forms[place].startswith(text)
+
+    @cached_property
+    def longest_joined(self) -> int:
+        """The length of the longest form in joined text."""
+        return max(map(len, self._joined_forms), default=0)
+
+
+def merged(spans: Iterable[Span]) -> list[Span]:
+    """Spans in order, those that touch or overlap made one."""
+    result: list[Span] = []
+    for start, end in sorted(spans):
+        if result and start <= result[-1][1]:
+            if end > result[-1][1]:
+                result[-1] = (result[-1][0], end)
+        else:
+            result.append((start, end))
+    return result
+
+
+def _has_neighbours(text: str, start: int, end: int) -> bool:
+    return (start > 0 and text[start - 1].isalnum()) or (end < len(text) and text[end].isalnum())
+
+
+def _keyed(values: Iterable[str]) -> re.Pattern[str] | None:
+    alternatives = "|".join(sorted(map(re.escape, values), key=len, reverse=True))
+    if not alternatives:
+        return None
+    return re.compile(
+        rf"{_KEYS}(?:\\?[\"'])?\s{{0,4}}[:=]\s{{0,4}}(?:\\?[\"'])?({alternatives})(?![A-Za-z0-9])",
+        re.IGNORECASE,
+    )

@@ -1,0 +1,163 @@
+r"""References to secrets: `secret://SCHEME/NAME[#FRAGMENT][?KEY=VALUE]`.
+
+A reference may be a whole value or stand inside one (`Bearer secret://env/TOKEN`). It ends
+
+- at whitespace, or at one of `" ' \` , ; < > ( ) [ ] { } | \ ^`, or at the end of the value;
+- or, where what follows would otherwise belong to it, at the `>` of angle brackets around it:
+  `postgres://me:<secret://env/PGPASS>@db/app`. The brackets are not part of the result, and
+  inside them everything up to `>` belongs to the reference, spaces and quotes included.
+
+`%XX` in a name, fragment or query value stands for that character, so that any name can be
+written. `#FRAGMENT` and `?KEY=VALUE` may come in either order. What the parts mean is up to the
+scheme: see `SCHEMES`.
+"""
+
+import difflib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Final
+from urllib.parse import unquote
+
+from openclaw.core.errors import SecretUnavailable
+
+PREFIX: Final = "secret://"
+_MAX_LENGTH: Final = 2048
+
+
+@dataclass(frozen=True, slots=True)
+class Scheme:
+    """How references of one scheme are written, and what may follow the name."""
+
+    form: str
+    fragment: str | None = None
+    query: frozenset[str] = frozenset()
+
+
+SCHEMES: Final[Mapping[str, Scheme]] = MappingProxyType(
+    {
+        "env": Scheme("secret://env/VAR"),
+        "file": Scheme("secret://file/PATH[#FIELD]", "field"),
+        "exec": Scheme("secret://exec/NAME"),
+        "gcp": Scheme("secret://gcp/NAME[#VERSION]", "version"),
+        "aws": Scheme("secret://aws/NAME[#VERSION-or-STAGE][?key=json.field]", "version", frozenset({"key"})),
+        "vault": Scheme("secret://vault/PATH[#FIELD]", "field", frozenset({"version"})),
+        "azure": Scheme("secret://azure/VAULT/NAME[#VERSION]", "version"),
+        "keyring": Scheme("secret://keyring/SERVICE/USER"),
+        "op": Scheme("secret://op/VAULT/ITEM/FIELD"),
+    }
+)  # fmt: skip
+
+_REFERENCE: Final = re.compile(
+    r"<(?P<bracketed>secret://[^<>]*)>"
+    r"|(?<![A-Za-z0-9+.-])(?P<bare>secret://[^\s\"'`,;<>()\[\]{}|\\^]*)",
+    re.IGNORECASE,
+)
+_PARTS: Final = re.compile(r"(?P<name>[^#?]*)(?P<rest>(?:[#?][^#?]*)*)")
+
+
+class InvalidReference(SecretUnavailable):
+    """Raised when something begins like a reference and is not one."""
+
+
+@dataclass(frozen=True, slots=True)
+class SecretRef:
+    """One reference, taken apart. `text` is how it was written, and names it in messages."""
+
+    scheme: str
+    name: str
+    fragment: str | None = None
+    query: tuple[tuple[str, str], ...] = ()
+    text: str = field(default="", compare=False)
+
+    def option(self, key: str) -> str | None:
+        """The value of `?key=`, if it was given."""
+        return dict(self.query).get(key)
+
+
+@dataclass(frozen=True, slots=True)
+class Occurrence:
+    """A reference and the span of the text that its value replaces."""
+
+    start: int
+    end: int
+    ref: SecretRef
+
+
+def parse(reference: str) -> SecretRef:
+    """Take one reference apart; raise `InvalidReference` saying what is wrong with it."""
+    text = reference.strip()
+    if text[: len(PREFIX)].lower() != PREFIX:
+        raise InvalidReference(_shortened(text), f"a reference starts with {PREFIX}")
+    if len(text) > _MAX_LENGTH:
+        raise InvalidReference(_shortened(text), f"longer than {_MAX_LENGTH} characters")
+    scheme, slash, rest = text[len(PREFIX) :].partition("/")
+    rules = _rules(text, scheme.lower())
+    parts = _PARTS.fullmatch(rest)
+    name = unquote(parts["name"]) if parts else ""
+    if not slash or not name.strip("/"):
+        raise InvalidReference(text, "nothing is named", hint=f"write {rules.form}")
+    fragment, query = _fragment_and_query(text, parts["rest"] if parts else "", rules)
+    return SecretRef(scheme.lower(), name, fragment, query, text)
+
+
+def find(text: str) -> list[Occurrence]:
+    """Every reference in `text`, in order; raise `InvalidReference` for a malformed one."""
+    return [
+        Occurrence(m.start(), m.end(), parse(m["bracketed"] or m["bare"]))
+        for m in _REFERENCE.finditer(text)
+    ]
+
+
+def has_reference(text: str) -> bool:
+    """Whether a reference, well formed or not, stands anywhere in `text`."""
+    return _REFERENCE.search(text) is not None
+
+
+def _rules(text: str, scheme: str) -> Scheme:
+    rules = SCHEMES.get(scheme)
+    if rules is not None:
+        return rules
+    nearest = difflib.get_close_matches(scheme, SCHEMES, n=1, cutoff=0.5)
+    known = ", ".join(SCHEMES)
+    hint = f"did you mean secret://{nearest[0]}/…?" if nearest else f"known schemes: {known}"
+    raise InvalidReference(_shortened(text), f"unknown scheme '{_shortened(scheme)}'", hint=hint)
+
+
+def _fragment_and_query(
+    text: str, rest: str, rules: Scheme
+) -> tuple[str | None, tuple[tuple[str, str], ...]]:
+    fragment: str | None = None
+    query: dict[str, str] = {}
+    for mark, value in re.findall(r"([#?])([^#?]*)", rest):
+        if mark == "?":
+            query.update(_query(text, value, rules))
+        elif fragment is not None:
+            raise InvalidReference(text, "two fragments", hint="write # in a name as %23")
+        elif rules.fragment is None:
+            raise InvalidReference(text, "takes no #fragment", hint=f"write {rules.form}")
+        elif not value:
+            raise InvalidReference(text, f"the {rules.fragment} after # is empty")
+        else:
+            fragment = unquote(value)
+    return fragment, tuple(sorted(query.items()))
+
+
+def _query(text: str, value: str, rules: Scheme) -> dict[str, str]:
+    query: dict[str, str] = {}
+    for pair in value.split("&"):
+        key, equals, content = pair.partition("=")
+        if key not in rules.query:
+            raise InvalidReference(text, f"takes no ?{key}=", hint=f"write {rules.form}")
+        if not equals or not content:
+            raise InvalidReference(text, f"the value of ?{key}= is empty")
+        query[key] = unquote(content)
+    return query
+
+
+def _shortened(text: str) -> str:
+    # Something that is no reference may be a value pasted in its place: show little of it.
+    if text[: len(PREFIX)].lower() == PREFIX:
+        return text if len(text) <= 80 else text[:79] + "…"
+    return text if len(text) <= 12 else text[:4] + "…"

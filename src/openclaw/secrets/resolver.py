@@ -1,0 +1,118 @@
+"""Turning references into values, at the moment when they are needed."""
+
+from collections.abc import Iterable, Mapping
+from typing import Final, Protocol
+
+import anyio
+
+from openclaw.core.errors import MissingExtra, OpenClawError, SecretUnavailable
+from openclaw.core.wire import describe
+from openclaw.secrets.redactor import Redactor
+from openclaw.secrets.refs import SCHEMES, SecretRef, find
+from openclaw.secrets.secret import Secret
+
+DEFAULT_TIMEOUT: Final = 10.0
+
+
+class BackendFailure(Exception):
+    """Raised when a backend has no value; `reason` and `hint` never contain one."""
+
+    def __init__(self, reason: str, *, hint: str | None = None) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.hint = hint
+
+
+class SecretsUnavailable(SecretUnavailable):
+    """Raised when several references cannot be resolved; `failures` has each with its reason."""
+
+    def __init__(self, failures: Iterable[SecretUnavailable]) -> None:
+        self.failures = tuple(failures)
+        self.reference = ", ".join(failure.reference for failure in self.failures)
+        self.reason = "; ".join(describe(failure) for failure in self.failures)
+        OpenClawError.__init__(self, f"{len(self.failures)} secrets are unavailable: {self.reason}")
+
+
+class Backend(Protocol):
+    """Where the values of one scheme come from."""
+
+    async def read(self, ref: SecretRef) -> str:
+        """The value. Raise `BackendFailure` or `MissingExtra` where there is none."""
+        ...
+
+
+class SecretResolver:
+    """Resolves references in parallel, each with a time limit of `timeout` seconds.
+
+    Every value is known to the redactor before anyone else gets it. A failure names its
+    reference and a reason, never a value, and does not keep the others from being tried.
+    """
+
+    def __init__(
+        self,
+        backends: Mapping[str, Backend],
+        redactor: Redactor,
+        timeout: float = DEFAULT_TIMEOUT,
+    ) -> None:
+        self._backends = backends
+        self._redactor = redactor
+        self._timeout = timeout
+
+    async def resolve_text(self, text: str) -> Secret:
+        """The text with each reference in it replaced by its value."""
+        return (await self.resolve_map({"": text}))[""]
+
+    async def resolve_map(self, values: Mapping[str, str]) -> dict[str, Secret]:
+        """Every value with its references replaced; the same reference is read once.
+
+        Raises `SecretUnavailable` for one failure and `SecretsUnavailable` for several.
+        """
+        found = {key: find(text) for key, text in values.items()}
+        outcomes = await self.try_all(hit.ref for hits in found.values() for hit in hits)
+        failures = [out for out in outcomes.values() if isinstance(out, SecretUnavailable)]
+        if failures:
+            raise failures[0] if len(failures) == 1 else SecretsUnavailable(failures)
+        resolved: dict[str, Secret] = {}
+        for key, text in values.items():
+            pieces: list[str] = []
+            position = 0
+            for hit in found[key]:
+                value = outcomes[hit.ref]
+                assert isinstance(value, Secret)
+                pieces += text[position : hit.start], value.reveal()
+                position = hit.end
+            resolved[key] = Secret("".join([*pieces, text[position:]]))
+        return resolved
+
+    async def try_all(
+        self, refs: Iterable[SecretRef]
+    ) -> dict[SecretRef, Secret | SecretUnavailable]:
+        """The outcome for each reference: its value, or why there is none."""
+        outcomes: dict[SecretRef, Secret | SecretUnavailable] = {}
+
+        async def one(ref: SecretRef) -> None:
+            outcomes[ref] = await self._try(ref)
+
+        async with anyio.create_task_group() as group:
+            for ref in dict.fromkeys(refs):
+                group.start_soon(one, ref, name=f"resolve {ref.text}")
+        return outcomes
+
+    async def _try(self, ref: SecretRef) -> Secret | SecretUnavailable:
+        backend = self._backends.get(ref.scheme)
+        if backend is None:
+            form = SCHEMES[ref.scheme].form
+            return SecretUnavailable(ref.text, f"no backend for {form} is open")
+        try:
+            with anyio.fail_after(self._timeout):
+                value = await backend.read(ref)
+        except TimeoutError:
+            return SecretUnavailable(ref.text, f"no answer within {self._timeout:g} s")
+        except BackendFailure as failure:
+            return SecretUnavailable(ref.text, failure.reason, hint=failure.hint)
+        except MissingExtra as error:
+            return SecretUnavailable(ref.text, error.message, hint=error.hint)
+        except Exception as error:  # noqa: BLE001 - a library's message may carry the value
+            return SecretUnavailable(ref.text, f"the backend failed with {type(error).__name__}")
+        self._redactor.register(value, label=ref.text)
+        return Secret(value)
