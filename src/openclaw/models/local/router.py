@@ -1,6 +1,7 @@
 """Which tool a message asks for, with which arguments; decided by rules, the same every time."""
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -55,6 +56,10 @@ _GIT_WORDS = frozenset(
     for word in """branch branches checkout commit commits committed diff git history log merge
     repo repository staged unstaged status tree uncommitted working""".split()
 )
+# Words that say that a path without an ending is a file.
+_READING = frozenset(stem(word) for word in "read open cat print".split())
+_HINT = 0.3
+_MEDIA_ENDING = re.compile(r"\.(?:png|jpe?g|gif|webp|bmp|svg|mp3|wav|ogg|flac|m4a|mp4)$", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,16 +215,23 @@ def _accepts(doc: ToolDoc, kinds: set[Kind]) -> int:
 
 
 def _hints(message: str, spans: tuple[Span, ...], said: list[str]) -> dict[str, float]:
-    """What a bare path suggests: a file is read, a directory listed."""
+    """What a bare path or address suggests: a file is read, a directory listed, a page fetched."""
     hints: dict[str, float] = {}
     for span in spans:
         if span.kind is Kind.PATH:
-            role = path_role(span.text, message, span.start)
-            suggested = ("read", "text", "file") if role is Role.FILE else ("list", "directory")
-            hints |= {stem(word): 0.3 for word in suggested if stem(word) not in said}
+            hints |= dict.fromkeys(_suggested(span, message, said), _HINT)
         elif span.kind is Kind.URL:
-            hints |= {stem(word): 0.3 for word in ("fetch", "url") if stem(word) not in said}
-    return hints
+            hints |= dict.fromkeys(map(stem, ("fetch", "url")), _HINT)
+    return {term: weight for term, weight in hints.items() if term not in said}
+
+
+def _suggested(span: Span, message: str, said: list[str]) -> list[str]:
+    if _MEDIA_ENDING.search(span.text):
+        return [stem(word) for word in ("read", "media", "file")]
+    role = path_role(span.text, message, span.start)
+    if role is Role.FILE or (role is Role.ANY and _READING & set(said)):
+        return [stem(word) for word in ("read", "text", "file")]
+    return [stem(word) for word in ("list", "directory")]
 
 
 def _may_run(doc: ToolDoc, ask: Ask) -> bool:

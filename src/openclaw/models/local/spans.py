@@ -72,9 +72,9 @@ _PATH = re.compile(
 _REVISION = re.compile(r"\b(?=[0-9a-f]*\d)(?=\d*[a-f])[0-9a-f]{7,40}\b|\bHEAD(?:[~^]\d*)*(?!\w)")
 # What a branch or tag may be called; one plain word needs the word "branch" or "tag" beside it.
 _REF_NAME = r"[\w][\w./-]*[\w]"
-_REF = re.compile(
-    rf"\b(?:branch|tag|revision)\s+(?:called\s+|named\s+)?({_REF_NAME})|\b({_REF_NAME})\s+(?:branch|tag)\b",
-    re.IGNORECASE,
+_REFS = (
+    re.compile(rf"\b(?:branch|tag|revision)\s+(?:called\s+|named\s+)?({_REF_NAME})", re.IGNORECASE),
+    re.compile(rf"\b({_REF_NAME})\s+(?:branch|tag)\b", re.IGNORECASE),
 )
 _NOT_A_REF = frozenset(
     """the a an this that which what in at of on for to from and or is are was were does do did has
@@ -143,11 +143,10 @@ def _trimmed(match: re.Match[str]) -> str:
 
 
 def _refs(reader: _Reader) -> None:
-    for match in list(_REF.finditer(reader.rest)):
-        group = 1 if match[1] else 2
-        name = match[group].rstrip(_TRAILING)
+    for match in [match for pattern in _REFS for match in pattern.finditer(reader.rest)]:
+        name = match[1].rstrip(_TRAILING)
         if name.lower() not in _NOT_A_REF and "\0" not in name:
-            reader.take(Kind.REF, match.start(group), match.start(group) + len(name), name)
+            reader.take(Kind.REF, match.start(1), match.start(1) + len(name), name)
 
 
 def _named(reader: _Reader) -> None:

@@ -7,12 +7,12 @@ from functools import lru_cache
 # Words that carry grammar or politeness and say nothing about which tool is meant.
 STOP_WORDS = frozenset(
     """
-    a about after again all also am an and any are as at be been before being both but by can
+    a about after again all also am an and any anything are as at be been before being both but by can
     could did do does doing done for from give given go going had has have having he her here him
     his how i if in into is it its itself just kindly know let like ll lot many may maybe me might
     moment more most much must my need next no not now of off ok okay on once one only or other our
     out over own please quick quickly re really right s same shall she should so some somebody
-    someone still such t tell than thank thanks that the their them then there these they thing
+    someone something say says saying still such t tell than thank thanks that the their them then there these they thing
     things this those through to too up us very want was way we well were what when where which
     while who whom whose why will wish with without won would ve yes yet you your
     """.split()
@@ -33,7 +33,7 @@ _MIN_STEM = 3
 
 # Plain English and computing, tied to no server. A word's group mates count for half of it.
 _SYNONYM_GROUPS = (
-    "read open show view display print cat say contents content",
+    "read open show view display print cat contents content",
     "show display list",
     "list ls listing inside contents",
     "folder directory dir",
@@ -43,7 +43,7 @@ _SYNONYM_GROUPS = (
     "repository repo git",
     "log history commit commits recent latest",
     "log change changed last",
-    "status clean dirty uncommitted modified",
+    "status clean dirty uncommitted modified change changed",
     "changes difference diff modified",
     "delete remove erase unlink",
     "move rename",
@@ -54,7 +54,7 @@ _SYNONYM_GROUPS = (
     "current now",
     "edit modify replace change",
     "size big large long heavy",
-    "info information metadata detail size modified created permission owner",
+    "info information metadata detail size big large modified created permission owner own",
     "image picture photo media audio",
     "branch branches",
     "tree recursive nested structure",
