@@ -69,7 +69,7 @@ SHAPES: Final[tuple[Shape, ...]] = (
     Shape(("://",), re.compile(
         r"://(?:[^\s/?#@:\"'<>]{0,128}:(?P<v>(?!\[REDACTED)[^\s/@\"'<>]{1,256})@)")),
     Shape(("://",), re.compile(r"://(?P<v>[A-Za-z0-9_-]{20,256})@")),
-    _named(rf"authorization{_GAP}(?:(?:bearer|basic|token|bot|apikey|negotiate)\s{1,4}+)?+"
+    _named(rf"authorization{_GAP}(?:(?:bearer|basic|token|bot|apikey|negotiate)\s{{1,4}}+)?+"
            rf"(?P<v>{_NOT_A_REFERENCE}(?:(?:digest|aws4)[^\r\n]{{1,2000}}|[^\s\"',;\\)]{{3,}}+))",
            "authorization"),
     _named(rf"(?:bearer|basic)\s{{1,4}}(?P<v>{_NOT_A_REFERENCE}"

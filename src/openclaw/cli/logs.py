@@ -1,0 +1,275 @@
+"""Setting up logs: to stderr and, for a daemon, to a file; redacted after formatting.
+
+A record stays one record: line breaks and control characters that came with a message are
+escaped, so that nobody whose words we log can forge a line or drive the terminal. Lines of a
+traceback are indented.
+"""
+
+import json as jsonlib
+import logging
+import re
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, TextIO
+
+from openclaw.secrets.redactor import Redactor
+
+FILE_BYTES: Final = 10 * 1024 * 1024
+FILES_KEPT: Final = 3
+MAX_RECORD: Final = 64 * 1024
+
+_PLAIN_ATTRIBUTES: Final = frozenset(
+    (*vars(logging.makeLogRecord({})), "message", "asctime", "taskName")
+)
+_CONTROL: Final = re.compile(
+    r"[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]"
+)
+_COLOURS: Final = {"DEBUG": "2", "INFO": "36", "WARNING": "33", "ERROR": "31", "CRITICAL": "1;31"}
+_NAMED_ESCAPES: Final = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+Redact = Callable[[str], str]
+
+
+def visible(text: str) -> str:
+    """The text with everything that could break a line or drive a terminal written out."""
+    if text.isprintable():
+        return text
+    return _CONTROL.sub(_escape, text)
+
+
+def _escape(match: re.Match[str]) -> str:
+    character = match[0]
+    code = ord(character)
+    return _NAMED_ESCAPES.get(character) or (f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}")
+
+
+def message_of(record: logging.LogRecord) -> str:
+    """The record's message, whatever its arguments do when they are formatted."""
+    try:
+        return record.getMessage()
+    except Exception:  # noqa: BLE001 - a record must not be lost, nor raise into its caller
+        return f"{record.msg!r} % {record.args!r}"
+
+
+def extra_of(record: logging.LogRecord) -> dict[str, Any]:
+    """What the caller passed as `extra`."""
+    return {key: value for key, value in vars(record).items() if key not in _PLAIN_ATTRIBUTES}
+
+
+def _traceback_of(record: logging.LogRecord) -> str:
+    parts: list[str] = []
+    if record.exc_info and record.exc_info[1] is not None:
+        parts += traceback.format_exception(record.exc_info[1])
+    if record.stack_info:
+        parts.append(record.stack_info)
+    return "".join(parts)
+
+
+def _time_of(record: logging.LogRecord) -> datetime:
+    return datetime.fromtimestamp(record.created, tz=UTC)
+
+
+class HumanFormatter(logging.Formatter):
+    """One line for a person: time, level, logger, message, extras; a traceback indented below."""
+
+    def __init__(self, redact: Redact, *, colour: bool) -> None:
+        super().__init__()
+        self._redact = redact
+        self._colour = colour
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The redacted line, and the lines of the traceback."""
+        extra = "".join(f" {key}={_shown(value)}" for key, value in extra_of(record).items())
+        head = f"{_time_of(record):%H:%M:%S.%f}"[:-3]
+        body = _once_more(self._redact, message_of(record) + extra)
+        trace = self._redact(_traceback_of(record))
+        lines = [visible(line) for line in trace.splitlines()]
+        below = "".join(f"\n    {line}" for line in lines)
+        return f"{head} {self._level(record)} {visible(record.name)}: {body}{self._redact(below)}"
+
+    def _level(self, record: logging.LogRecord) -> str:
+        name = f"{record.levelname:<7}"
+        colour = _COLOURS.get(record.levelname)
+        return f"\x1b[{colour}m{name}\x1b[0m" if self._colour and colour else name
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object a line."""
+
+    def __init__(self, redact: Redact) -> None:
+        super().__init__()
+        self._redact = redact
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The redacted object: what each string says, and then the line as a whole."""
+        fields: dict[str, Any] = {
+            "time": _time_of(record).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": self._redact(message_of(record))[:MAX_RECORD],
+        }
+        fields |= {k: v for k, v in extra_of(record).items() if k not in fields}
+        trace = _traceback_of(record)
+        if trace:
+            fields["traceback"] = self._redact(trace)[:MAX_RECORD]
+        line = _dumps(self._clean(fields))
+        redacted = self._redact(line)
+        return redacted if redacted == line or _is_json(redacted) else self._rescued(redacted)
+
+    def _clean(self, value: Any, depth: int = 0) -> Any:
+        if isinstance(value, str):
+            return self._redact(value)
+        if value is None or isinstance(value, bool | int | float):
+            return value
+        if depth < 8 and isinstance(value, Mapping):
+            return {self._redact(_shown(k)): self._clean(v, depth + 1) for k, v in value.items()}  # pyright: ignore[reportUnknownVariableType] - anyone's extra
+        if depth < 8 and isinstance(value, list | tuple | set | frozenset):
+            return [self._clean(item, depth + 1) for item in value]  # pyright: ignore[reportUnknownVariableType] - anyone's extra
+        return self._redact(_shown(value))
+
+    def _rescued(self, redacted: str) -> str:
+        # A secret such as a number stood outside of any string, and the line is JSON no more.
+        return _dumps({"level": "info", "message": redacted})
+
+
+def _dumps(value: Any) -> str:
+    return jsonlib.dumps(value, separators=(",", ":"), default=_shown)
+
+
+def _is_json(text: str) -> bool:
+    try:
+        jsonlib.loads(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _shown(value: Any) -> str:
+    try:
+        return value if isinstance(value, str) else repr(value)
+    except Exception:  # noqa: BLE001 - a record must not be lost, nor raise into its caller
+        return f"<{type(value).__name__}>"
+
+
+def _once_more(redact: Redact, text: str) -> str:
+    """Redacted, made visible, and redacted again if that changed what it looks like."""
+    redacted = redact(text)[:MAX_RECORD]
+    shown = visible(redacted)
+    return shown if shown == redacted else redact(shown)
+
+
+class LogStream(logging.StreamHandler[TextIO]):
+    """Writes records to a stream, and keeps quiet about a stream that went away."""
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        """Say that a record was lost, without any of what it said."""
+        try:
+            self.stream.write(f"a log record of {record.name} could not be written\n")
+        except (OSError, ValueError):
+            return
+
+
+class Logging:
+    """The logs as they were set up; `close` undoes it."""
+
+    def __init__(self) -> None:
+        self._handlers: list[logging.Handler] = []
+        self._levels: dict[str, int] = {}
+        self._hooks = (sys.excepthook, threading.excepthook, sys.unraisablehook)
+
+    def add(self, handler: logging.Handler) -> None:
+        """Send every record to this handler too."""
+        self._handlers.append(handler)
+        logging.getLogger().addHandler(handler)
+
+    def set_level(self, name: str, level: int) -> None:
+        """Set a logger's level until `close`."""
+        logger = logging.getLogger(name)
+        self._levels.setdefault(name, logger.level)
+        logger.setLevel(level)
+
+    def catch_everything(self) -> None:
+        """Have what nobody caught, in any thread, go through the log."""
+        sys.excepthook = _uncaught
+        threading.excepthook = _uncaught_in_thread
+        sys.unraisablehook = _unraisable
+        logging.captureWarnings(True)
+
+    def close(self) -> None:
+        """Remove the handlers and put the levels and hooks back."""
+        for handler in self._handlers:
+            logging.getLogger().removeHandler(handler)
+            handler.close()
+        for name, level in self._levels.items():
+            logging.getLogger(name).setLevel(level)
+        sys.excepthook, threading.excepthook, sys.unraisablehook = self._hooks
+        logging.captureWarnings(False)
+        self._handlers.clear()
+
+
+_current: list[Logging] = []
+
+
+def configure(
+    level: str,
+    json: bool,
+    redactor: Redactor,
+    stream: TextIO,
+    file: Path | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> Logging:
+    """Send our records of `level` and up, and other libraries' warnings, to `stream` and `file`.
+
+    Calling it again replaces what an earlier call set up.
+    """
+    while _current:
+        _current.pop().close()
+    logs = Logging()
+    colour = stream.isatty() and not (environ or {}).get("NO_COLOR")
+    handler = LogStream(stream)
+    handler.setFormatter(
+        JsonFormatter(redactor.redact) if json else HumanFormatter(redactor.redact, colour=colour)
+    )
+    logs.add(handler)
+    if file is not None:
+        from openclaw.cli.logfile import open_log_file
+
+        to_file = open_log_file(file, max_bytes=FILE_BYTES, keep=FILES_KEPT)
+        to_file.setFormatter(JsonFormatter(redactor.redact))
+        logs.add(to_file)
+    number = logging.getLevelNamesMapping()[level.upper()]
+    logs.set_level("openclaw", number)
+    logs.set_level("", max(number, logging.WARNING))
+    logs.set_level("py.warnings", logging.WARNING if number <= logging.INFO else logging.ERROR)
+    logs.catch_everything()
+    _current.append(logs)
+    return logs
+
+
+logger = logging.getLogger("openclaw")
+
+
+def _uncaught(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    if issubclass(kind, KeyboardInterrupt):
+        return
+    logger.critical("uncaught %s", kind.__name__, exc_info=(kind, error, trace))
+
+
+def _uncaught_in_thread(args: threading.ExceptHookArgs) -> None:
+    if args.exc_value is None or issubclass(args.exc_type, SystemExit):
+        return
+    name = args.thread.name if args.thread else "a thread"
+    info = (args.exc_type, args.exc_value, args.exc_traceback)
+    logger.critical("uncaught %s in %s", args.exc_type.__name__, name, exc_info=info)
+
+
+def _unraisable(args: "sys.UnraisableHookArgs") -> None:
+    error = args.exc_value
+    if error is not None:
+        info = (args.exc_type, error, args.exc_traceback)
+        logger.error("%s: %s", args.err_msg or "ignored", type(error).__name__, exc_info=info)
