@@ -1,0 +1,384 @@
+"""A JSON5 reader that knows where everything stands.
+
+It takes all of JSON5 (comments, trailing commas, single quotes, bare keys, hexadecimal numbers,
+line continuations), in linear time, and says for every key and value where it is. It goes on after
+an error where the meaning of what follows is plain, so that one run shows as many as possible.
+"""
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, NoReturn
+
+from openclaw.config.keypath import KeyPath, format_path
+from openclaw.core.errors import InvalidConfig, Problem
+
+MAX_DEPTH = 200
+MAX_CHARACTERS = 10 * 1024 * 1024
+MAX_NUMBER_LENGTH = 1000
+BYTE_ORDER_MARK = "\ufeff"
+
+Kind = Literal["object", "array", "string", "number", "boolean", "null"]
+
+_BLANK = "\t\n\v\f\r \u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"
+_SKIP = re.compile(rf"(?:[{_BLANK}]+|//[^\n\r\u2028\u2029]*|/\*(?:[^*]+|\*(?!/))*\*/)*+")
+_NAME = re.compile(r"(?![0-9])(?:[\w$\u200c\u200d]|\\u[0-9a-fA-F]{4})+")
+_NUMBER = re.compile(
+    r"[+-]?(?:0[xX][0-9a-fA-F]+|(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)"
+)
+_NOT_A_VALUE = re.compile(r"[+-]?(?:Infinity|NaN)")
+_AFTER_NUMBER = re.compile(r"[\w$.:+-]")
+_BARE_TEXT = re.compile(r"[^\s,\]}]*")
+_PLAIN_TEXT = {'"': re.compile(r'[^"\\\n\r]*'), "'": re.compile(r"[^'\\\n\r]*")}
+_HEX = {"x": re.compile(r"[0-9a-fA-F]{2}"), "u": re.compile(r"[0-9a-fA-F]{4}")}
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "v": "\v", "0": "\0"}
+_WORDS: dict[str, tuple[Kind, bool | None]] = {
+    "true": ("boolean", True),
+    "false": ("boolean", False),
+    "null": ("null", None),
+}
+_LINE_END = re.compile(r"\r\n|\n|\r")
+
+
+@dataclass(slots=True)
+class Member:
+    """A key of an object and its value."""
+
+    key: str
+    key_start: int
+    key_end: int
+    value: "Node"
+
+
+@dataclass(slots=True)
+class Node:
+    """A value and where it stands: `start` and `end` are offsets into the text."""
+
+    kind: Kind
+    start: int
+    end: int = 0
+    scalar: str | int | float | bool | None = None
+    members: dict[str, Member] = field(default_factory=dict[str, Member])
+    items: "list[Node]" = field(default_factory=list["Node"])
+
+    def plain(self) -> Any:
+        """The value as Python has it."""
+        if self.kind == "object":
+            return {key: member.value.plain() for key, member in self.members.items()}
+        if self.kind == "array":
+            return [item.plain() for item in self.items]
+        return self.scalar
+
+    def child(self, part: str | int) -> "Node | None":
+        """The member or item of that name or index."""
+        if isinstance(part, int):
+            return self.items[part] if 0 <= part < len(self.items) else None
+        member = self.members.get(part)
+        return member.value if member else None
+
+    def walk(self, path: KeyPath = ()) -> "Iterator[tuple[KeyPath, Node]]":
+        """This node and everything in it, with key paths."""
+        yield path, self
+        for key, member in self.members.items():
+            yield from member.value.walk((*path, key))
+        for index, item in enumerate(self.items):
+            yield from item.walk((*path, index))
+
+
+class Lines:
+    """Offsets into a text as line and column, both counted from 1."""
+
+    def __init__(self, text: str) -> None:
+        self._starts = [0, *(match.end() for match in _LINE_END.finditer(text))]
+        self._mark = len(BYTE_ORDER_MARK) if text.startswith(BYTE_ORDER_MARK) else 0
+
+    def position(self, offset: int) -> tuple[int, int]:
+        """The line and column of this offset."""
+        line = bisect_right(self._starts, offset)
+        column = offset - self._starts[line - 1] + 1
+        return line, column - self._mark if line == 1 and offset >= self._mark else column
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A text that was read."""
+
+    text: str
+    root: Node
+    lines: Lines
+
+    def find(self, path: Sequence[str | int]) -> Node | None:
+        """The value at this path."""
+        node: Node | None = self.root
+        for part in path:
+            node = node.child(part) if node else None
+        return node
+
+    def position(self, path: Sequence[str | int], *, of_key: bool = False) -> tuple[int, int]:
+        """Where the value (or the key) at this path is, or else the nearest thing around it."""
+        node = self.root
+        offset = node.start
+        for part in path:
+            member = node.members.get(part) if isinstance(part, str) else None
+            child = node.child(part)
+            if child is None:
+                break
+            offset = member.key_start if of_key and member else child.start
+            node = child
+        else:
+            return self.lines.position(offset)
+        return self.lines.position(node.start)
+
+
+def parse(text: str) -> Document:
+    """Read a JSON5 text. Raises InvalidConfig with every problem that could be found."""
+    if len(text) > MAX_CHARACTERS:
+        raise InvalidConfig([Problem("", f"is larger than {MAX_CHARACTERS} characters")])
+    parser = _Parser(text)
+    try:
+        root = parser.document()
+    except _StopReading:
+        root = None
+    if root is None or parser.problems:
+        raise InvalidConfig(parser.problems)
+    return Document(text, root, parser.lines)
+
+
+class _StopReading(Exception):
+    """Raised when what follows an error cannot be understood."""
+
+
+class _Parser:
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.at = 0
+        self.lines = Lines(text)
+        self.problems: list[Problem] = []
+        self._path: list[str | int] = []
+
+    def document(self) -> Node:
+        self._skip()
+        if self.at == len(self.text):  # nothing but comments: nothing is configured
+            return Node("object", 0, 0)
+        root = self._value()
+        self._skip()
+        if self.at < len(self.text):
+            self._stop("expected the end of the file", self.at)
+        return root
+
+    def _report(self, message: str, offset: int) -> None:
+        line, column = self.lines.position(offset)
+        self.problems.append(Problem(format_path(self._path), message, line, column))
+
+    def _stop(self, message: str, offset: int) -> NoReturn:
+        self._report(message, offset)
+        raise _StopReading
+
+    def _where(self, offset: int) -> str:
+        line, column = self.lines.position(offset)
+        return f"line {line}, column {column}"
+
+    def _peek(self) -> str:
+        return self.text[self.at : self.at + 1]
+
+    def _skip(self) -> None:
+        match = _SKIP.match(self.text, self.at)
+        self.at = match.end() if match else self.at
+        if self.text.startswith("/*", self.at):
+            self._stop("the comment that starts here is not closed with */", self.at)
+
+    def _value(self) -> Node:
+        start = self.at
+        character = self._peek()
+        if character == "{":
+            return self._object(start)
+        if character == "[":
+            return self._array(start)
+        if character and character in "\"'":
+            return Node("string", start, scalar=self._string(), end=self.at)
+        if character and character in "+-.0123456789IN":
+            return self._number(start)
+        return self._word(start)
+
+    def _word(self, start: int) -> Node:
+        match = _NAME.match(self.text, start)
+        if match is None:
+            what = "the end of the file" if start >= len(self.text) else repr(self._peek())
+            self._stop(f"expected a value, not {what}", start)
+        self.at = match.end()
+        if match[0] in _WORDS:
+            kind, scalar = _WORDS[match[0]]
+            return Node(kind, start, self.at, scalar)
+        self._bare_text("expected a value; text needs quotes", start)
+        return Node("null", start, self.at)
+
+    def _bare_text(self, message: str, start: int) -> None:
+        """Report text without quotes, never showing it: it may be a credential."""
+        self._report(message, start)
+        rest = _BARE_TEXT.match(self.text, self.at)
+        self.at = rest.end() if rest else self.at
+
+    def _number(self, start: int) -> Node:
+        match = _NOT_A_VALUE.match(self.text, start)
+        if match:
+            self.at = match.end()
+            self._report(f"{match[0]} is not a value that a configuration can hold", start)
+            return Node("number", start, self.at, 0)
+        match = _NUMBER.match(self.text, start)
+        if match is None:
+            return self._word(start)
+        self.at = match.end()
+        if _AFTER_NUMBER.match(self.text, self.at):
+            self._bare_text("this is not a number; text needs quotes", start)
+            return Node("number", start, self.at, 0)
+        return Node("number", start, self.at, self._number_value(match[0], start))
+
+    def _number_value(self, literal: str, start: int) -> int | float:
+        if len(literal) > MAX_NUMBER_LENGTH:
+            self._report(f"a number has at most {MAX_NUMBER_LENGTH} characters", start)
+            return 0
+        sign = -1 if literal.startswith("-") else 1
+        digits = literal.lstrip("+-")
+        if digits[:2] in ("0x", "0X"):
+            return sign * int(digits, 16)
+        if digits.isdigit():
+            return sign * int(digits)
+        value = float(digits)
+        if value == float("inf"):
+            self._report("this number is too large", start)
+            return 0
+        return sign * value
+
+    def _string(self) -> str:
+        quote, start = self._peek(), self.at
+        self.at += 1
+        pieces: list[str] = []
+        plain = _PLAIN_TEXT[quote]
+        while True:
+            match = plain.match(self.text, self.at)
+            if match:
+                pieces.append(match[0])
+                self.at = match.end()
+            character = self._peek()
+            if character == quote:
+                self.at += 1
+                return "".join(pieces)
+            if character != "\\":
+                self._stop(f"the text that starts here is not closed with {quote}", start)
+            pieces.append(self._escape())
+
+    def _escape(self) -> str:
+        start = self.at
+        letter = self.text[start + 1 : start + 2]
+        self.at += 2
+        if letter in _HEX:
+            return self._code_point(letter, start)
+        if letter == "\r" and self._peek() == "\n":
+            self.at += 1
+        if letter in ("\n", "\r", "\u2028", "\u2029"):
+            return ""
+        if letter.isascii() and letter.isdigit():
+            if letter != "0" or self._peek().isdigit():
+                self._report("a backslash before a digit means nothing here", start)
+            return "\0"
+        return _ESCAPES.get(letter, letter)
+
+    def _code_point(self, letter: str, start: int) -> str:
+        match = _HEX[letter].match(self.text, self.at)
+        if match is None:
+            self._report(f"\\{letter} needs {2 if letter == 'x' else 4} hexadecimal digits", start)
+            return ""
+        self.at = match.end()
+        code = int(match[0], 16)
+        if 0xD800 <= code < 0xDC00 and self.text.startswith("\\u", self.at):
+            low = _HEX["u"].match(self.text, self.at + 2)
+            if low and 0xDC00 <= int(low[0], 16) < 0xE000:
+                self.at = low.end()
+                return chr(0x10000 + ((code - 0xD800) << 10) + int(low[0], 16) - 0xDC00)
+        if 0xD800 <= code < 0xE000:
+            self._report("this is half a character: a surrogate without its partner", start)
+            return ""
+        return chr(code)
+
+    def _enter(self, start: int, what: str, close: str) -> None:
+        self.at = start + 1
+        if len(self._path) >= MAX_DEPTH:
+            self._path.clear()
+            self._stop(f"is nested more than {MAX_DEPTH} levels deep", start)
+        self._skip()
+        if not self._peek():
+            self._not_closed(start, what, close)
+
+    def _array(self, start: int) -> Node:
+        self._enter(start, "list", "]")
+        node = Node("array", start)
+        while self._peek() != "]":
+            self._path.append(len(node.items))
+            node.items.append(self._value())
+            self._path.pop()
+            self._separator(start, "list", "]")
+        self.at += 1
+        node.end = self.at
+        return node
+
+    def _object(self, start: int) -> Node:
+        self._enter(start, "object", "}")
+        node = Node("object", start)
+        while self._peek() != "}":
+            key_start = self.at
+            key = self._key()
+            key_end = self.at
+            self._path.append(key)
+            self._skip()
+            if self._peek() != ":":
+                self._stop("expected ':' after the key", self.at)
+            self.at += 1
+            self._skip()
+            value = self._value()
+            first = node.members.get(key)
+            if first:
+                where = self._where(first.key_start)
+                self._report(f"this key is given twice; the first is at {where}", key_start)
+            node.members[key] = Member(key, key_start, key_end, value)
+            self._path.pop()
+            self._separator(start, "object", "}")
+        self.at += 1
+        node.end = self.at
+        return node
+
+    def _key(self) -> str:
+        character = self._peek()
+        if character and character in "\"'":
+            return self._string()
+        match = _NAME.match(self.text, self.at)
+        if match is None:
+            self._stop(f"expected a key or '}}', not {character!r}", self.at)
+        self.at = match.end()
+        if self._peek() == "-":
+            self._stop("a key with '-' in it needs quotes", match.start())
+        return re.sub(r"\\u([0-9a-fA-F]{4})", lambda m: chr(int(m[1], 16)), match[0])
+
+    def _separator(self, opened: int, what: str, close: str) -> None:
+        """Go past the comma, or stand on the closing bracket."""
+        end_of_value = self.at
+        self._skip()
+        character = self._peek()
+        if character == ",":
+            self.at += 1
+            self._skip()
+            if not self._peek():
+                self._not_closed(opened, what, close)
+            return
+        if character == close:
+            return
+        if not character:
+            self._not_closed(opened, what, close)
+        # Something that can only be the next entry: the comma was forgotten, and the rest is plain.
+        if character in "\"'{[" or _NAME.match(self.text, self.at):
+            self._report("expected ',' after this", end_of_value)
+            return
+        self._stop(f"expected ',' or '{close}', not {character!r}", self.at)
+
+    def _not_closed(self, opened: int, what: str, close: str) -> NoReturn:
+        self._stop(f"the {what} that starts here is not closed with '{close}'", opened)

@@ -1,0 +1,213 @@
+"""From the file to a typed configuration, or to every problem in it at once."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+from pydantic import ValidationError
+
+from openclaw.config.explain import Explained, explain
+from openclaw.config.foreign import split_foreign
+from openclaw.config.interpolate import Interpolation
+from openclaw.config.json5 import MAX_CHARACTERS, Document, parse
+from openclaw.config.keypath import KeyPath, format_path
+from openclaw.config.paths import config_path
+from openclaw.config.rules import findings
+from openclaw.config.schema import Config
+from openclaw.config.sensitive import plaintext_credentials
+from openclaw.core.errors import InvalidConfig, Problem
+
+# A repaired tree has one round of new errors at most; more would be a defect of the repair.
+_REPAIR_ROUNDS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedConfig:
+    """A configuration that holds, and what is worth saying about it.
+
+    `credentials` are values that came from variables whose names say so, for the redactor;
+    `plaintext` are the key paths of credentials that stand in the file as they are.
+    """
+
+    config: Config
+    path: Path
+    exists: bool
+    warnings: tuple[Problem, ...] = ()
+    credentials: frozenset[str] = field(default=frozenset(), repr=False)
+    plaintext: tuple[str, ...] = ()
+
+
+def load_config(path: Path | None, environ: Mapping[str, str]) -> LoadedConfig:
+    """Read the configuration; a file that is not there means the defaults.
+
+    Raises InvalidConfig with every problem, each with its key path, line and column.
+    """
+    source = path if path is not None else config_path(environ)
+    text = read_text(source)
+    if text is None:
+        return LoadedConfig(Config(), source, exists=False)
+    loaded = parse_config(text, environ, source=source)
+    if not loaded.plaintext or not _open_to_others(source):
+        return loaded
+    warning = Problem(
+        "",
+        "other users of this machine can read this file, and it contains credentials; "
+        f"run: chmod 600 {source}",
+    )
+    return LoadedConfig(
+        loaded.config,
+        source,
+        exists=True,
+        warnings=(warning, *loaded.warnings),
+        credentials=loaded.credentials,
+        plaintext=loaded.plaintext,
+    )
+
+
+def read_text(path: Path) -> str | None:
+    """The file's text, or None where there is no file. Raises InvalidConfig where it cannot be read."""
+    try:
+        if path.stat().st_size > 4 * MAX_CHARACTERS:
+            raise _unreadable(path, f"is larger than {MAX_CHARACTERS} characters")
+        return path.read_bytes().decode("utf-8")
+    except FileNotFoundError:
+        return None
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise _unreadable(
+            path, f"is not UTF-8 text: the first wrong byte is in line {line}"
+        ) from error
+    except IsADirectoryError as error:
+        raise _unreadable(path, "is a directory, not a file") from error
+    except OSError as error:
+        raise _unreadable(path, f"cannot be read: {error.strerror or error}") from error
+
+
+def _unreadable(path: Path, message: str) -> InvalidConfig:
+    return InvalidConfig([Problem("", message)], source=str(path))
+
+
+def _open_to_others(path: Path) -> bool:
+    return bool(path.stat().st_mode & 0o044)
+
+
+def parse_config(text: str, environ: Mapping[str, str], *, source: Path) -> LoadedConfig:
+    """The configuration that this text says. Raises InvalidConfig with every problem."""
+    try:
+        document = parse(text)
+    except InvalidConfig as error:
+        raise InvalidConfig(error.problems, source=str(source)) from None
+    interpolation = Interpolation(environ)
+    tree, foreign = split_foreign(interpolation.value(document.root))
+    check = _Check(document)
+    for path, message in interpolation.problems:
+        if not any(path[: len(ignored)] == ignored for ignored in foreign):
+            check.report(path, message)
+    config = check.validated(tree)
+    if check.problems:
+        raise InvalidConfig(check.sorted(), source=str(source))
+    return LoadedConfig(
+        config,
+        source,
+        exists=True,
+        warnings=tuple(check.located(path, _IGNORED, of_key=True) for path in foreign),
+        credentials=frozenset(interpolation.credentials),
+        plaintext=tuple(format_path(path) for path in plaintext_credentials(document.root.plain())),
+    )
+
+
+_IGNORED = "belongs to a part of OpenClaw that this program does not have; it is kept and not used"
+
+
+class _Check:
+    """Collects problems, one for each place."""
+
+    def __init__(self, document: Document) -> None:
+        self._document = document
+        self._reported: set[KeyPath] = set()
+        self.problems: list[Problem] = []
+
+    def sorted(self) -> list[Problem]:
+        return sorted(self.problems, key=lambda problem: (problem.line or 0, problem.column or 0))
+
+    def report(self, path: KeyPath, message: str, *, of_key: bool = False) -> None:
+        if any(path[:length] in self._reported for length in range(len(path) + 1)):
+            return
+        self._reported.add(path)
+        self.problems.append(self.located(path, message, of_key=of_key))
+
+    def located(self, path: KeyPath, message: str, *, of_key: bool) -> Problem:
+        line, column = self._document.position(path, of_key=of_key)
+        return Problem(format_path(self._as_written(path)), message, line, column)
+
+    def _as_written(self, path: KeyPath) -> KeyPath:
+        """Without keys that a short form leaves out, as in `model: "a/b"` for `model.primary`."""
+        for length in range(len(path)):
+            node = self._document.find(path[:length])
+            if node is not None and node.kind not in ("object", "array"):
+                return path[:length]
+        return path
+
+    def validated(self, tree: Any) -> Config:
+        """The configuration, with what is wrong left out and reported."""
+        for _ in range(_REPAIR_ROUNDS):
+            try:
+                config = Config.model_validate(tree, by_alias=True, by_name=False)
+            except ValidationError as error:
+                if not isinstance(tree, dict):
+                    break
+                for details in error.errors(include_url=False):
+                    self._explain(explain(details), cast("dict[str, Any]", tree))
+            else:
+                self._apply_rules(config)
+                return config
+        if not self.problems:
+            self.report((), "must be an object, as in { agents: {} }")
+        return Config()
+
+    def _explain(self, found: Explained, tree: dict[str, Any]) -> None:
+        self.report(found.path, found.message, of_key=found.of_key)
+        if found.meant is not None:
+            meant = (*found.path[:-1], found.meant)
+            if self._document.find(meant) is None:  # it is not missing, only mistyped
+                self._reported.add(meant)
+        if found.missing:
+            _put(tree, found.path, f"unset-{len(self.problems)}")
+        else:
+            _take_out(tree, found.path, len(self.problems))
+
+    def _apply_rules(self, config: Config) -> None:
+        names = self._provider_names()
+        for finding in findings(config, names):
+            self.report(finding.path, finding.message, of_key=finding.of_key)
+
+    def _provider_names(self) -> list[str]:
+        """As written: a provider that has a problem of its own is still there."""
+        node = self._document.find(("models", "providers"))
+        return list(node.members) if node else []
+
+
+def _put(tree: Any, path: KeyPath, value: Any) -> None:
+    for part in path[:-1]:
+        tree = tree[part]
+    tree[path[-1]] = value
+
+
+def _take_out(tree: Any, path: KeyPath, number: int) -> None:
+    """Remove what is wrong so that the rest can be judged; list indexes must not shift."""
+    if path[-2:-1] == ("servers",):
+        _put(tree, path, {"enabled": False})
+        return
+    if path[:2] == ("agents", "list") and len(path) == 3:
+        _put(tree, path, {"id": f"unset-{number}"})
+        return
+    keys = list(path)
+    while isinstance(keys[-1], int):
+        keys.pop()
+    for part in keys[:-1]:
+        if part not in tree and not isinstance(part, int):
+            return  # an earlier error took it out
+        tree = tree[part]
+    if isinstance(tree, dict):
+        cast("dict[str, Any]", tree).pop(str(keys[-1]), None)

@@ -1,0 +1,134 @@
+"""What the configuration means for each agent: its own entry over the defaults, key by key."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar, cast
+
+from openclaw.config.schema import (
+    AgentDefaults,
+    AgentEntry,
+    Config,
+    McpServerConfig,
+    ModelChoice,
+    Section,
+    ToolPolicyConfig,
+    TurnLimits,
+)
+
+DEFAULT_AGENT = "main"
+
+S = TypeVar("S", bound=Section)
+
+
+@dataclass(frozen=True, slots=True)
+class EffectiveAgent:
+    """An agent as it runs. `tools` are the policies in the order in which they apply."""
+
+    id: str
+    name: str
+    model: ModelChoice | None
+    workspace: str | None
+    servers: Mapping[str, McpServerConfig]
+    tools: tuple[ToolPolicyConfig, ...]
+    limits: TurnLimits
+    context_files: tuple[str, ...]
+    system_prompt: str | None
+    tool_search_limit: int
+    resource_context_chars: int
+    temperature: float | None
+
+
+def overlay(base: S, own: Section) -> S:
+    """`base` with everything that `own` says, key by key, also inside objects."""
+    update: dict[str, Any] = {}
+    for name in own.model_fields_set & type(base).model_fields.keys():
+        update[name] = _overlaid(name, getattr(base, name), getattr(own, name))
+    return base.model_copy(update=update)
+
+
+def _overlaid(name: str, base: Any, own: Any) -> Any:
+    if isinstance(base, McpServerConfig) and isinstance(own, McpServerConfig):
+        return merge_server(base, own)
+    if isinstance(base, Section) and isinstance(own, Section):
+        return overlay(base, own)
+    if isinstance(base, dict) and isinstance(own, dict):
+        known = cast("dict[str, Any]", base)
+        given = cast("dict[str, Any]", own)
+        if name == "headers":
+            known = _without_case(known, given)
+        both = {key: _overlaid(key, known[key], given[key]) for key in given if key in known}
+        return {**known, **given, **both}
+    return own
+
+
+def _without_case(known: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+    """Headers that are not given again in another spelling."""
+    names = {name.lower() for name in given}
+    return {
+        name: value for name, value in known.items() if name in given or name.lower() not in names
+    }
+
+
+def merge_server(base: McpServerConfig, own: McpServerConfig) -> McpServerConfig:
+    """A server's entry over the default's of the same name.
+
+    An entry that names another way of reaching the server (`url` over `command`, or the reverse)
+    replaces the inherited one: a server is reached in one way.
+    """
+    given = own.model_fields_set
+    if "url" in given and "command" not in given and own.url is not None:
+        base = base.model_copy(update={"command": None, "args": (), "transport": None})
+    elif "command" in given and "url" not in given and own.command is not None:
+        base = base.model_copy(update={"url": None, "headers": {}, "transport": None, "auth": None})
+    return overlay(base, own)
+
+
+def default_servers(config: Config) -> dict[str, McpServerConfig]:
+    """The servers of every agent: `agents.defaults.mcp` over the top-level `mcp`."""
+    return overlay(config.mcp, config.agents.defaults.mcp).servers
+
+
+def agent_servers(config: Config, entry: AgentDefaults) -> dict[str, McpServerConfig]:
+    """The servers of one agent, those that are switched off included."""
+    return _overlaid("servers", default_servers(config), entry.mcp.servers)
+
+
+def effective_agents(config: Config) -> dict[str, EffectiveAgent]:
+    """Every agent by its id; with none listed, there is one called `main`."""
+    entries = config.agents.list or (AgentEntry(id=DEFAULT_AGENT),)
+    return {entry.id: _effective(config, entry) for entry in entries}
+
+
+def default_agent_id(config: Config) -> str:
+    """The agent to use where none is named: the one marked, else `main`, else the first."""
+    entries = config.agents.list
+    marked = next((entry.id for entry in entries if entry.default), None)
+    if marked is not None:
+        return marked
+    ids = [entry.id for entry in entries]
+    return DEFAULT_AGENT if not ids or DEFAULT_AGENT in ids else ids[0]
+
+
+def _effective(config: Config, entry: AgentEntry) -> EffectiveAgent:
+    defaults = config.agents.defaults
+    merged = overlay(defaults, entry)
+    servers = agent_servers(config, entry)
+    return EffectiveAgent(
+        id=entry.id,
+        name=entry.name or entry.id,
+        model=merged.model if merged.model and merged.model.primary else None,
+        workspace=merged.workspace,
+        servers={name: server for name, server in servers.items() if server.enabled},
+        tools=(
+            config.gateway.tools,
+            ToolPolicyConfig(allow=config.tools.allow, deny=config.tools.deny),
+            defaults.tools,
+            entry.tools,
+        ),
+        limits=merged.limits,
+        context_files=merged.context_files,
+        system_prompt=merged.system_prompt,
+        tool_search_limit=merged.tool_search_limit,
+        resource_context_chars=merged.resource_context_chars,
+        temperature=merged.temperature,
+    )

@@ -1,0 +1,231 @@
+"""What must hold between fields, judged on what the configuration means after merging."""
+
+import ipaddress
+import re
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from difflib import get_close_matches
+from urllib.parse import urlsplit
+
+from openclaw.config.fields import MAX_NAME_LENGTH
+from openclaw.config.keypath import KeyPath, format_path
+from openclaw.config.merge import agent_servers, default_servers, overlay
+from openclaw.config.schema import (
+    BUILT_IN_PROVIDERS,
+    AgentDefaults,
+    AgentEntry,
+    Config,
+    McpServerConfig,
+    ModelChoice,
+)
+
+_AGENT_ID = re.compile(rf"[A-Za-z0-9][A-Za-z0-9_-]{{0,{MAX_NAME_LENGTH - 1}}}")
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_STORE_SCHEMES = ("postgresql", "postgres", "sqlite", "file", "secret")
+_HTTP_URL = 'must be an address that starts with "http://" or "https://"'
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A rule that does not hold, and where; `of_key` when the key itself is at fault."""
+
+    path: KeyPath
+    message: str
+    of_key: bool = False
+
+
+def suggest(name: str, known: Collection[str]) -> str | None:
+    """The known name that this one was probably meant to be."""
+    by_fold = {candidate.lower(): candidate for candidate in known}
+    close = get_close_matches(name.lower(), by_fold, n=1, cutoff=0.6)
+    return by_fold[close[0]] if close else None
+
+
+def findings(config: Config, providers: Collection[str]) -> Iterator[Finding]:
+    """Every rule that does not hold. `providers` are the names under `models.providers`."""
+    yield from _agents(config)
+    yield from _servers(config)
+    yield from _models(config, providers)
+    yield from _providers(config)
+    yield from _host(config)
+
+
+def _agents(config: Config) -> Iterator[Finding]:
+    seen: dict[str, int] = {}
+    marked: int | None = None
+    for index, entry in enumerate(config.agents.list):
+        path: KeyPath = ("agents", "list", index)
+        first = seen.setdefault(entry.id.lower(), index)
+        if first != index:
+            other = format_path(("agents", "list", first))
+            yield Finding((*path, "id"), f'the id "{entry.id}" is already used by {other}')
+        elif not _AGENT_ID.fullmatch(entry.id):
+            yield Finding(
+                (*path, "id"),
+                f'must be letters, digits, "-" and "_" only, {MAX_NAME_LENGTH} at most',
+            )
+        if entry.default and marked is not None:
+            other = format_path(("agents", "list", marked))
+            yield Finding((*path, "default"), f"only one agent is the default, and {other} is")
+        elif entry.default:
+            marked = index
+
+
+def _servers(config: Config) -> Iterator[Finding]:
+    defaults = default_servers(config)
+    for path, mcp in (
+        (("mcp", "servers"), config.mcp),
+        (("agents", "defaults", "mcp", "servers"), config.agents.defaults.mcp),
+    ):
+        for name in mcp.servers:
+            # Named in both places: the merged server is judged once, at the nearer one.
+            if path[0] == "agents" or name not in config.agents.defaults.mcp.servers:
+                yield from _server_at((*path, name), name, defaults[name])
+    for index, entry in enumerate(config.agents.list):
+        merged = agent_servers(config, entry)
+        for name in entry.mcp.servers:
+            inherited = set(_server(defaults[name])) if name in defaults else set[tuple[str, str]]()
+            path = ("agents", "list", index, "mcp", "servers", name)
+            yield from _server_at(path, name, merged[name], inherited)
+
+
+def _server_at(
+    path: KeyPath,
+    name: str,
+    server: McpServerConfig,
+    known: Collection[tuple[str, str]] = (),
+) -> Iterator[Finding]:
+    complaint = _name_complaint(name)
+    if complaint:
+        yield Finding(path, complaint, of_key=True)
+    for place, message in _server(server):
+        if (place, message) not in known:
+            yield Finding((*path, *place.split("\0")), message)
+
+
+def _name_complaint(name: str) -> str | None:
+    if not name.strip():
+        return "a server's name must not be empty"
+    if len(name) > MAX_NAME_LENGTH:
+        return f"a server's name has at most {MAX_NAME_LENGTH} characters"
+    if _CONTROL.search(name):
+        return "a server's name must not contain control characters"
+    return None
+
+
+def _server(server: McpServerConfig) -> Iterator[tuple[str, str]]:
+    """The key (an inner one after a NUL) and what is wrong with it."""
+    if not server.enabled:
+        return
+    if server.kind == "stdio":
+        if server.command is None:
+            yield "command", _missing_command(server)
+        if server.auth is not None:
+            yield "auth", "is for servers that are reached by url"
+    else:
+        if server.url is None:
+            yield "url", f'is required where transport is "{server.kind}"'
+        elif not _is_http(server.url):
+            yield "url", _HTTP_URL
+    for name in server.env:
+        if "=" in name or _CONTROL.search(name):
+            yield f"env\0{name}", "is not a name that an environment variable can have"
+    yield from _headers(server.headers)
+
+
+def _missing_command(server: McpServerConfig) -> str:
+    if server.transport is None:
+        return 'is required, or "url" for a remote server'
+    return 'is required where transport is "stdio"'
+
+
+def _headers(headers: dict[str, str]) -> Iterator[tuple[str, str]]:
+    for name, value in headers.items():
+        if not _HEADER_NAME.fullmatch(name):
+            yield f"headers\0{name}", "is not a name that an HTTP header can have"
+        elif "\n" in value or "\r" in value:
+            yield f"headers\0{name}", "must not contain a line break"
+
+
+def _is_http(url: str) -> bool:
+    if url.startswith("secret://"):
+        return True
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+
+
+def _models(config: Config, providers: Collection[str]) -> Iterator[Finding]:
+    known = [*BUILT_IN_PROVIDERS, *providers]
+    defaults = config.agents.defaults
+    yield from _choice(("agents", "defaults", "model"), defaults, defaults.model, known)
+    for index, entry in enumerate(config.agents.list):
+        merged = overlay(defaults, entry).model
+        yield from _choice(("agents", "list", index, "model"), entry, merged, known)
+
+
+def _choice(
+    path: KeyPath, entry: AgentDefaults, merged: ModelChoice | None, known: list[str]
+) -> Iterator[Finding]:
+    own = entry.model
+    if own is None or merged is None:
+        return
+    # Defaults may give fallbacks alone, for agents that name their own model.
+    if not merged.primary and isinstance(entry, AgentEntry):
+        yield Finding((*path, "primary"), "is required where there are fallbacks")
+    if own.primary or "primary" in own.model_fields_set:
+        yield from _model_name((*path, "primary"), own.primary, known)
+    for index, name in enumerate(own.fallbacks):
+        yield from _model_name((*path, "fallbacks", index), name, known)
+
+
+def _model_name(path: KeyPath, name: str, known: list[str]) -> Iterator[Finding]:
+    provider, slash, model = name.partition("/")
+    if not slash or not provider.strip() or not model.strip():
+        yield Finding(path, 'must look like "provider/model"')
+    elif provider not in known:
+        close = suggest(provider, known)
+        hint = f'; did you mean "{close}"?' if close else "; add it to models.providers"
+        yield Finding(path, f'there is no provider "{provider}"{hint}')
+
+
+def _providers(config: Config) -> Iterator[Finding]:
+    for name, provider in config.models.providers.items():
+        path: KeyPath = ("models", "providers", name)
+        if "/" in name or _CONTROL.search(name):
+            yield Finding(path, 'a provider\'s name must not contain "/"', of_key=True)
+        if provider.base_url is None and name not in BUILT_IN_PROVIDERS:
+            yield Finding((*path, "baseUrl"), "is required for a provider that is not built in")
+        elif provider.base_url is not None and not _is_http(provider.base_url):
+            yield Finding((*path, "baseUrl"), _HTTP_URL)
+        for place, message in _headers(provider.headers):
+            yield Finding((*path, *place.split("\0")), message)
+        ids: set[str] = set()
+        for index, model in enumerate(provider.models):
+            if model.id in ids:
+                yield Finding((*path, "models", index, "id"), f'"{model.id}" is listed twice')
+            ids.add(model.id)
+
+
+def _host(config: Config) -> Iterator[Finding]:
+    if config.gateway.bind not in ("loopback", "lan") and not _is_address(config.gateway.bind):
+        yield Finding(("gateway", "bind"), 'must be "loopback", "lan" or an IP address')
+    scheme, separator, _ = config.sessions.store.partition("://")
+    if separator and scheme not in _STORE_SCHEMES:
+        yield Finding(
+            ("sessions", "store"), 'must be "file", a path or an address with "postgresql://"'
+        )
+    vault = config.secrets.vault.address
+    if vault is not None and not _is_http(vault):
+        yield Finding(("secrets", "vault", "address"), _HTTP_URL)
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
