@@ -9,7 +9,7 @@ import sys
 import threading  # first imported on the main thread: whoever imports it counts as the main one
 
 from openclaw.mcp_server.answers import LATEST, LEGACY, MODERN, RESULTS
-from openclaw.mcp_server.handshake import Answers, Handshake, id_bytes, loads
+from openclaw.mcp_server.handshake import Answers, Handshake, id_bytes, is_call, loads
 from openclaw.version import __version__
 
 TYPE_CHECKING = False
@@ -174,7 +174,7 @@ def _refuse(wire: _Wire, handshake: Handshake, error: BaseException) -> None:
             message = loads(line)
         except (ValueError, StopIteration, RecursionError):
             continue
-        if type(message) is dict and "method" in message and type(message.get("id")) in (int, str):
+        if is_call(message) and type(message.get("id")) in (int, str):
             body = b'"error":{"code":-32603,"message":"the server failed to start; see its log"}'
             _write_all(
                 wire.wire_out, b'{"jsonrpc":"2.0","id":%b,%b}\n' % (id_bytes(message["id"]), body)

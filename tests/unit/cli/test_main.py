@@ -1,0 +1,72 @@
+import subprocess
+import sys
+
+import pytest
+
+from openclaw.cli.main import run
+from openclaw.version import __version__
+
+
+def test_the_version_is_printed_under_the_name_that_was_called(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run("openclaw", ["--version"]) == 0
+    assert run("clawdbot", ["-V"]) == 0
+    assert capsys.readouterr().out == f"openclaw {__version__}\nclawdbot {__version__}\n"
+
+
+def test_the_version_loads_neither_pydantic_nor_the_sdk_nor_argparse() -> None:
+    program = (
+        "import sys; from openclaw.cli.main import run; run('openclaw', ['--version']);"
+        "print(sorted({'pydantic', 'mcp', 'argparse', 'asyncio', 'anyio'} & set(sys.modules)))"
+    )
+    out = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    ).stdout
+    assert out.splitlines()[1] == "[]"
+
+
+def test_help_lists_every_command_within_80_columns(capsys: pytest.CaptureFixture[str]) -> None:
+    from openclaw.cli.commands import COMMANDS
+
+    assert run("openclaw", ["--help"]) == 0
+    out = capsys.readouterr().out
+    assert all(f"  {command.name} " in out for command in COMMANDS)
+    assert max(map(len, out.splitlines())) <= 80
+
+
+def test_no_command_is_a_usage_error_that_shows_the_help(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run("openclaw", []) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "usage: openclaw COMMAND" in captured.err
+
+
+def test_a_mistyped_command_is_answered_with_the_nearest_one(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run("openclaw", ["conifg"]) == 2
+    assert capsys.readouterr().err == (
+        "openclaw: there is no command 'conifg'. Did you mean 'config'? See 'openclaw --help'.\n"
+    )
+
+
+def test_every_command_explains_itself_within_80_columns(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from openclaw.cli.commands import COMMANDS
+
+    monkeypatch.setenv("COLUMNS", "80")
+    for command in COMMANDS:
+        assert run("openclaw", [command.name, "--help"]) == 0, command.name
+        out = capsys.readouterr().out
+        assert out.startswith(f"usage: openclaw {command.name}")
+        assert "--config PATH" in out
+        assert max(map(len, out.splitlines())) <= 80, command.name
+
+
+def test_an_unknown_option_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("openclaw", ["config", "path", "--frobnicate"]) == 2
+    assert "--frobnicate" in capsys.readouterr().err
