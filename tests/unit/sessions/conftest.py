@@ -1,0 +1,54 @@
+"""The stores that must behave alike, and a way to make their holders die."""
+
+import sqlite3
+from collections.abc import AsyncGenerator, Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from openclaw.core.clock import SystemClock
+from openclaw.sessions.file.store import FileStore, open_file_store
+from openclaw.sessions.model import SessionRef
+from openclaw.sessions.store import SessionStore
+from openclaw.testing.memory_store import MemoryStore
+
+
+@dataclass
+class Subject:
+    """A store under test; `take_away` makes it think that a lane's holder died."""
+
+    store: SessionStore
+    take_away: Callable[[SessionRef], None]
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Path:
+    return tmp_path / "state" / "sessions.db"
+
+
+def forget_tickets(database: Path) -> None:
+    with sqlite3.connect(database) as connection:
+        connection.execute("DELETE FROM tickets WHERE id = (SELECT min(id) FROM tickets)")
+    connection.close()
+
+
+@pytest.fixture
+async def file_store(database: Path) -> AsyncGenerator[FileStore]:
+    async with open_file_store(database, SystemClock()) as store:
+        yield store
+
+
+@pytest.fixture(params=["file", "memory"])
+async def subject(request: pytest.FixtureRequest, database: Path) -> AsyncGenerator[Subject]:
+    if request.param == "memory":
+        memory = MemoryStore()
+        yield Subject(memory, memory.take_away)
+        return
+    async with open_file_store(database, SystemClock()) as store:
+        yield Subject(store, lambda session: forget_tickets(database))
+
+
+@pytest.fixture
+def store(subject: Subject) -> SessionStore:
+    return subject.store
