@@ -3,6 +3,8 @@
 import logging
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 import anyio
@@ -13,21 +15,28 @@ from openclaw.core.content import Block
 from openclaw.core.errors import OpenClawError
 from openclaw.core.events import Emit
 from openclaw.core.tools import ToolResult
+from openclaw.mcp_server.outbound import OutboundRules
+from openclaw.media.transcription import Transcriber
 
 logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class OrderSettings:
+    """What taking an order for one agent depends on."""
+
+    agent_id: str
+    all_tool_text: bool
+    temp_root: Path
+    outbound: OutboundRules
+    transcriber: Transcriber
 
 
 class OrderTaker(Protocol):
     """What the server needs of an agent."""
 
-    @property
-    def default_agent(self) -> str:
-        """The agent that answers where the client named none."""
-        ...
-
-    @property
-    def all_tool_text(self) -> bool:
-        """Whether raw tool output belongs to the answer."""
+    def order_settings(self, agent_id: str | None) -> OrderSettings:
+        """How this agent takes orders, the default one where none is named. NotFound if unknown."""
         ...
 
     async def get_reply(

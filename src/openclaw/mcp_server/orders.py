@@ -3,7 +3,7 @@
 import logging
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import anyio
@@ -16,10 +16,13 @@ from openclaw.core.errors import OpenClawError
 from openclaw.core.events import Emit
 from openclaw.core.ids import order_session_key
 from openclaw.core.wire import describe
-from openclaw.mcp_server.agent_link import AgentLink
+from openclaw.mcp_server.agent_link import AgentLink, OrderTaker
 from openclaw.mcp_server.aggregate import Collector
 from openclaw.mcp_server.arguments import read_order
+from openclaw.mcp_server.inbound import receive
+from openclaw.mcp_server.outbound import OutboundRules, render
 from openclaw.mcp_server.progress import ProgressReporter, Report
+from openclaw.media.store import order_files
 
 logger = logging.getLogger(__name__)
 
@@ -58,13 +61,24 @@ class OrderDesk:
     ) -> types.CallToolResult:
         order = read_order(self._schema, arguments)
         agent = await self._link.get()
-        collector = Collector(all_tool_text=agent.all_tool_text)
-        context = MessageContext(
-            text=order.message,
-            session_key=order.session_key or order_session_key(self._clock),
-            agent_id=self._agent_id or agent.default_agent,
-            origin="mcp",
-        )
+        settings = agent.order_settings(self._agent_id)
+        with order_files(settings.temp_root) as files:
+            context = MessageContext(
+                text=order.message,
+                session_key=order.session_key or order_session_key(self._clock),
+                agent_id=settings.agent_id,
+                media=await receive(order, files, settings.transcriber),
+                origin="mcp",
+            )
+            collector = Collector(all_tool_text=settings.all_tool_text)
+            await self._work(agent, context, collector, caller)
+            directories = (*settings.outbound.directories, files.directory)
+            rules = replace(settings.outbound, directories=directories)
+            return await _result(collector, rules, caller.protocol_version)
+
+    async def _work(
+        self, agent: OrderTaker, context: MessageContext, collector: Collector, caller: Caller
+    ) -> None:
         async with _progress(caller.report, self._clock) as on_event:
             reply = await agent.get_reply(
                 context,
@@ -73,9 +87,16 @@ class OrderDesk:
                 on_event=on_event,
             )
         collector.add_reply((Text(reply.text), *reply.media))
-        return types.CallToolResult(
-            content=[types.TextContent(type="text", text=collector.text())], is_error=False
-        )
+
+
+async def _result(
+    collector: Collector, rules: OutboundRules, protocol_version: str
+) -> types.CallToolResult:
+    blocks, left_out = await render(collector.media, rules, protocol_version)
+    for line in left_out:
+        collector.add_reply((Text(line),))
+    text = types.TextContent(type="text", text=collector.text())
+    return types.CallToolResult(content=[text, *blocks], is_error=False)
 
 
 @asynccontextmanager

@@ -1,0 +1,169 @@
+"""What the agent and its tools produced, as content blocks of an MCP answer."""
+
+import mimetypes
+import os
+import stat
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+from urllib.parse import quote
+
+import anyio.to_thread
+import mcp_types as types
+import pybase64
+
+from openclaw.core.content import Media
+from openclaw.core.errors import OpenClawError
+from openclaw.media import kinds
+from openclaw.media.signature import HEAD_BYTES, looks_like_text, sniff
+from openclaw.media.texts import decode_text
+
+AUDIO_SINCE = "2025-03-26"  # the first revision whose clients know an audio block
+
+
+class Fetch(Protocol):
+    """Gets what a URL points to, at most `limit` bytes of it, through the guarded client."""
+
+    async def __call__(self, url: str, limit: int) -> tuple[bytes, str | None]:
+        """The body and the declared MIME type."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class OutboundRules:
+    """Where files may come from, who fetches URLs, and how sound is sent."""
+
+    directories: tuple[Path, ...]
+    fetch: Fetch | None
+    audio: str  # auto, audio or resource
+
+
+class LeftOut(OpenClawError):
+    """Raised when something cannot be sent; the answer says so in words."""
+
+
+async def render(
+    items: Sequence[Media], rules: OutboundRules, protocol_version: str
+) -> tuple[list[types.ContentBlock], list[str]]:
+    """The blocks in order, and a line for each thing that was left out."""
+    blocks: list[types.ContentBlock] = []
+    left_out: list[str] = []
+    room = kinds.MAX_RESPONSE_BYTES
+    for number, item in enumerate(items, 1):
+        try:
+            data, mime_type = await _load(item, rules, room)
+        except LeftOut as error:
+            left_out.append(
+                f"[{_name(item, number, item.mime_type)} was left out: {error.message}]"
+            )
+            continue
+        room -= len(data)
+        block = _block(
+            item, number, data, mime_type, _audio_as_block(rules.audio, protocol_version)
+        )
+        blocks.append(block)
+    return blocks, left_out
+
+
+def _audio_as_block(mode: str, protocol_version: str) -> bool:
+    # Revisions are dates, so that their order is the order of their names.
+    return mode == "audio" or (mode == "auto" and protocol_version >= AUDIO_SINCE)
+
+
+async def _load(item: Media, rules: OutboundRules, room: int) -> tuple[bytes, str]:
+    limit = min(kinds.MAX_OUTBOUND_BYTES, room)
+    if item.data is not None:
+        data, declared = item.data, item.mime_type
+    elif item.path is not None:
+        data = await anyio.to_thread.run_sync(_read_inside, item.path, rules.directories, limit)
+        declared = item.mime_type
+    else:
+        data, declared = await _fetch(item, rules, limit)
+    _check_size(len(data), limit)
+    return data, _true_type(declared, data)
+
+
+async def _fetch(item: Media, rules: OutboundRules, limit: int) -> tuple[bytes, str]:
+    if rules.fetch is None or item.url is None:
+        raise LeftOut("its URL may not be fetched")
+    try:
+        data, declared = await rules.fetch(item.url, limit)
+    except OpenClawError as error:
+        raise LeftOut(error.message) from None
+    return data, declared or item.mime_type
+
+
+def _check_size(size: int, limit: int) -> None:
+    if size > kinds.MAX_OUTBOUND_BYTES:
+        most = kinds.in_mb(kinds.MAX_OUTBOUND_BYTES)
+        raise LeftOut(f"it is {kinds.in_mb(size)} and an item may have {most}")
+    if size > limit:
+        raise LeftOut(f"the answer's media would exceed {kinds.in_mb(kinds.MAX_RESPONSE_BYTES)}")
+
+
+def _read_inside(path: Path, directories: Sequence[Path], limit: int) -> bytes:
+    """The file's bytes, if the file that was really opened lies inside one of the directories."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        raise LeftOut(f"the file cannot be read ({error.strerror})") from None
+    with os.fdopen(fd, "rb") as file:
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode):
+            raise LeftOut("it is not a regular file")
+        if not _is_inside(path, status, directories):
+            raise LeftOut("it lies outside the workspace")
+        _check_size(status.st_size, limit)
+        return file.read(limit + 1)
+
+
+def _is_inside(path: Path, opened: os.stat_result, directories: Sequence[Path]) -> bool:
+    real = path.resolve()
+    if not any(real.is_relative_to(directory.resolve()) for directory in directories):
+        return False
+    # Whoever swapped the path between opening and resolving it resolved another file.
+    return os.path.samestat(opened, real.stat(follow_symlinks=False))
+
+
+def _true_type(declared: str, data: bytes) -> str:
+    """The declared type, unless the content itself says otherwise."""
+    declared = kinds.normalise(declared)
+    found = sniff(data[:HEAD_BYTES])
+    if found is None or declared == found:
+        return declared
+    if declared in ("", "application/octet-stream") or found in kinds.IMAGE_TYPES:
+        return found
+    return "application/octet-stream" if declared in kinds.IMAGE_TYPES else declared
+
+
+def _block(
+    item: Media, number: int, data: bytes, mime_type: str, audio_as_block: bool
+) -> types.ContentBlock:
+    if mime_type in kinds.IMAGE_TYPES:
+        return types.ImageContent(type="image", data=_base64(data), mime_type=mime_type)
+    if mime_type.startswith("audio/") and audio_as_block:
+        return types.AudioContent(type="audio", data=_base64(data), mime_type=mime_type)
+    uri = f"attachment://{quote(_name(item, number, mime_type))}"
+    if _is_text(mime_type) and looks_like_text(data[:HEAD_BYTES]):
+        resource: types.TextResourceContents | types.BlobResourceContents = (
+            types.TextResourceContents(uri=uri, mime_type=mime_type, text=decode_text(data))
+        )
+    else:
+        resource = types.BlobResourceContents(uri=uri, mime_type=mime_type, blob=_base64(data))
+    return types.EmbeddedResource(type="resource", resource=resource)
+
+
+def _is_text(mime_type: str) -> bool:
+    return mime_type.startswith("text/") or mime_type in ("application/json", "application/xml")
+
+
+def _base64(data: bytes) -> str:
+    return pybase64.b64encode_as_string(data)
+
+
+def _name(item: Media, number: int, mime_type: str) -> str:
+    name = item.name or (item.path.name if item.path is not None else "")
+    shown = "".join(char for char in name if char.isprintable() and char not in "/\\").strip()
+    extension = kinds.EXTENSIONS.get(mime_type) or mimetypes.guess_extension(mime_type) or ""
+    return shown[:120] or f"attachment-{number}{extension}"
