@@ -29,7 +29,9 @@ _EXPLAINS = re.compile(
     r"|should i\b|do you (?:like|think|believe|prefer|feel)\b)",
     re.IGNORECASE,
 )
-_NEGATED = re.compile(r"\b(?:do not|don't|dont|never|without|must not|mustn't|shouldn't|should not)\b", re.IGNORECASE)
+_NEGATED = re.compile(
+    r"\b(?:do not|don't|dont|never|without|must not|mustn't|shouldn't|should not)\b", re.IGNORECASE
+)
 _CLAUSE = re.compile(r"[.;!?\n]+\s*|,?\s+(?:and then|then|and)\s+|,\s+", re.IGNORECASE)
 
 

@@ -29,7 +29,9 @@ _TO = frozenset({"target", "to", "dest", "destination", "new", "end"})
 _COUNTS = frozenset({"count", "limit", "max", "n", "num", "number", "top", "maximum"})
 _FILE_ENDING = re.compile(r"[^/\\.]\.[A-Za-z][A-Za-z0-9]{0,5}$")
 _NEAR = 25  # characters around a number that say what it counts
-_SEARCHING = frozenset({stem(word) for word in ("search", "find", "look", "grep", "query", "fetch")})
+_SEARCHING = frozenset(
+    {stem(word) for word in ("search", "find", "look", "grep", "query", "fetch")}
+)
 
 
 @dataclass(slots=True)
@@ -66,11 +68,15 @@ class _Filler:
 
     def free(self, *kinds: Kind) -> list[Span]:
         """Spans of these kinds that nothing took, the earlier kinds first."""
-        return [s for kind in kinds for s in self.spans if s.kind is kind and s not in self.out.used]
+        return [
+            s for kind in kinds for s in self.spans if s.kind is kind and s not in self.out.used
+        ]
 
     def put(self, param: Param, span: Span, value: Any = None) -> None:
         taken = span.value if value is None else value
-        self.out.arguments[param.name] = [taken] if param.is_list and not isinstance(taken, list) else taken
+        self.out.arguments[param.name] = (
+            [taken] if param.is_list and not isinstance(taken, list) else taken
+        )
         self.out.used.add(span)
 
     def word_before(self, span: Span) -> str:
@@ -184,10 +190,17 @@ class _Filler:
         said = set(words(self.message))
         stems = {stem(word) for word in said}
         for choice in param.choices:
-            if isinstance(choice, str) and (choice.lower() in said or stem(choice.lower()) in stems):
+            if isinstance(choice, str) and (
+                choice.lower() in said or stem(choice.lower()) in stems
+            ):
                 self.out.arguments[param.name] = choice
                 return True
-        if param.required and not param.has_default and self.doc.effect is Effect.READS and param.choices:
+        if (
+            param.required
+            and not param.has_default
+            and self.doc.effect is Effect.READS
+            and param.choices
+        ):
             self.out.arguments[param.name] = param.choices[0]
             self.out.defaulted += 1
             return True
@@ -202,7 +215,12 @@ class _Filler:
         runs: list[list[str]] = [[]]
         for word in re.findall(r"[^\s,;?!\"]+|[,;?!]", text):
             plain = word.strip(".:")
-            if not plain or plain.lower() in STOP_WORDS or set(terms(plain)) & said or not terms(plain):
+            if (
+                not plain
+                or plain.lower() in STOP_WORDS
+                or set(terms(plain)) & said
+                or not terms(plain)
+            ):
                 runs.append([])
             else:
                 runs[-1].append(plain)
@@ -247,7 +265,12 @@ class _Filler:
 
     def optional_number(self, param: Param) -> None:
         for span in self.free(Kind.NUMBER):
-            counts = param.name_words & _COUNTS and not param.name_words & {"length", "index", "lines", "bytes"}
+            counts = param.name_words & _COUNTS and not param.name_words & {
+                "length",
+                "index",
+                "lines",
+                "bytes",
+            }
             if self.number_fits(param, span) or counts:
                 self.put(param, span, self.cast(param, span))
                 return

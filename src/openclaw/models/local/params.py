@@ -73,13 +73,18 @@ _BY_NAME: tuple[tuple[Want, frozenset[str]], ...] = (
         ),
     ),
     (Want.PLACE, frozenset({"city", "location", "place", "town", "country"})),
-    (Want.QUERY, frozenset({"query", "search", "q", "term", "keyword", "keywords", "question", "topic"})),
+    (
+        Want.QUERY,
+        frozenset({"query", "search", "q", "term", "keyword", "keywords", "question", "topic"}),
+    ),
 )
 _REPOSITORY = frozenset({"repo", "repository"})
 _DIRECTORY = frozenset({"directory", "dir", "folder", "cwd", "root", "directories"})
 _FILE = frozenset({"file", "filename", "filepath", "files"})
 _QUOTED_OPTION = re.compile(r"['\"`]([A-Za-z][\w-]*)['\"`]")
-_DEFAULT_IN_WORDS = re.compile(r"[Uu]se ['\"]([^'\"]+)['\"] as (?:the )?(?:local|default)[^.]*if no")
+_DEFAULT_IN_WORDS = re.compile(
+    r"[Uu]se ['\"]([^'\"]+)['\"] as (?:the )?(?:local|default)[^.]*if no"
+)
 _NEGATIVE = frozenset({"not", "exclude", "excluding", "ignore", "without"})
 
 
@@ -117,7 +122,9 @@ def _by_name(name_words: frozenset[str], description: str) -> Want:
     return Want.GLOB if "glob" in description else Want.TEXT
 
 
-def _want(name_words: frozenset[str], schema: Mapping[str, Any], tool_words: frozenset[str]) -> Want:
+def _want(
+    name_words: frozenset[str], schema: Mapping[str, Any], tool_words: frozenset[str]
+) -> Want:
     description = str(schema.get("description") or "").lower()
     kind = schema.get("type")
     if "enum" in schema:
@@ -141,7 +148,11 @@ def _want(name_words: frozenset[str], schema: Mapping[str, Any], tool_words: fro
 
 
 def _role(name_words: frozenset[str], tool_words: frozenset[str]) -> Role:
-    for role, names in ((Role.REPOSITORY, _REPOSITORY), (Role.DIRECTORY, _DIRECTORY), (Role.FILE, _FILE)):
+    for role, names in (
+        (Role.REPOSITORY, _REPOSITORY),
+        (Role.DIRECTORY, _DIRECTORY),
+        (Role.FILE, _FILE),
+    ):
         if name_words & names:
             return role
     if tool_words & _DIRECTORY and not tool_words & {"file"}:
@@ -178,7 +189,8 @@ def read_param(name: str, raw: Any, *, required: bool, tool_words: frozenset[str
         default=described[1] if default is None and described else default,
         has_default="default" in _object(raw) or described is not None,
         must_send_default=default is None and described is not None,
-        stems=frozenset(terms(f"{name} {description}")) | frozenset(stem(word) for word in name_words),
+        stems=frozenset(terms(f"{name} {description}"))
+        | frozenset(stem(word) for word in name_words),
         name_words=name_words,
     )
 

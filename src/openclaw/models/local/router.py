@@ -59,7 +59,9 @@ _GIT_WORDS = frozenset(
 # Words that say that a path without an ending is a file.
 _READING = frozenset(stem(word) for word in "read open cat print".split())
 _HINT = 0.3
-_MEDIA_ENDING = re.compile(r"\.(?:png|jpe?g|gif|webp|bmp|svg|mp3|wav|ogg|flac|m4a|mp4)$", re.IGNORECASE)
+_MEDIA_ENDING = re.compile(
+    r"\.(?:png|jpe?g|gif|webp|bmp|svg|mp3|wav|ogg|flac|m4a|mp4)$", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +189,10 @@ class Router:
         more = [s for s in spans if s.kind is kind and s not in best.filled.used]
         return (
             first,
-            *(Call(first.tool, {**first.arguments, single.name: span.value}) for span in more[: _MAX_CALLS - 1]),
+            *(
+                Call(first.tool, {**first.arguments, single.name: span.value})
+                for span in more[: _MAX_CALLS - 1]
+            ),
         )
 
     def _follow_up(

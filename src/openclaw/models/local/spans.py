@@ -47,16 +47,17 @@ _NUMBER_WORDS = {
         "two three four five six seven eight nine ten eleven twelve".split(), start=2
     )
 }
-_QUOTES = re.compile(
-    r"\"([^\"\n]+)\"|`([^`\n]+)`|“([^”\n]+)”|«([^»\n]+)»|(?<!\w)'([^'\n]+)'(?!\w)"
+_QUOTES = re.compile(r"\"([^\"\n]+)\"|`([^`\n]+)`|“([^”\n]+)”|«([^»\n]+)»|(?<!\w)'([^'\n]+)'(?!\w)")
+_LOOKS_LIKE_PATH = re.compile(
+    r"(?:~|\.{1,2})?/.*|[\w.-]+(?:/[\w. -]+)+|[\w-]+(?:\.[\w-]+)*\.[A-Za-z]\w{0,4}"
 )
-_LOOKS_LIKE_PATH = re.compile(r"(?:~|\.{1,2})?/.*|[\w.-]+(?:/[\w. -]+)+|[\w-]+(?:\.[\w-]+)*\.[A-Za-z]\w{0,4}")
 _LOOKS_LIKE_GLOB = re.compile(r"\S*\*\S*")
 _URL = re.compile(r"(?:https?://|www\.)[^\s\"'<>\0]+", re.IGNORECASE)
 _EMAIL = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
 _DATE = re.compile(r"\b\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2})?)?\b")
 _CLOCK = re.compile(
-    r"(?<![\w/.:-])(\d{1,2})(?::(\d\d))?\s*([ap]\.?m\b\.?|o'clock\b|uhr\b)?(?![\w/:])", re.IGNORECASE
+    r"(?<![\w/.:-])(\d{1,2})(?::(\d\d))?\s*([ap]\.?m\b\.?|o'clock\b|uhr\b)?(?![\w/:])",
+    re.IGNORECASE,
 )
 _NAMED_TIME = re.compile(r"\b(noon|midday|midnight)\b", re.IGNORECASE)
 _IANA = re.compile(r"\b[A-Z][A-Za-z]+(?:/[A-Za-z0-9_+-]+)+")
@@ -100,12 +101,19 @@ class _Reader:
         self.rest = self.rest[:start] + "\0" * (end - start) + self.rest[end:]
 
     def each(
-        self, kind: Kind, pattern: re.Pattern[str], value: Callable[[re.Match[str]], str | int | float | None]
+        self,
+        kind: Kind,
+        pattern: re.Pattern[str],
+        value: Callable[[re.Match[str]], str | int | float | None],
     ) -> None:
         for match in list(pattern.finditer(self.rest)):
             taken = value(match)
             if taken is not None and "\0" not in match.group():
-                width = len(match.group().rstrip(_TRAILING)) if kind in (Kind.URL, Kind.PATH) else len(match.group())
+                width = (
+                    len(match.group().rstrip(_TRAILING))
+                    if kind in (Kind.URL, Kind.PATH)
+                    else len(match.group())
+                )
                 self.take(kind, match.start(), match.start() + max(width, 1), taken)
 
 
@@ -192,7 +200,9 @@ def find_spans(message: str) -> tuple[Span, ...]:
     reader.each(Kind.DATE, _DATE, lambda match: match.group())
     reader.each(Kind.TIME, _CLOCK, _clock)
     reader.each(Kind.TIME, _NAMED_TIME, _named_time)
-    reader.each(Kind.ZONE, _IANA, lambda match: match.group() if match.group() in zone_names() else None)
+    reader.each(
+        Kind.ZONE, _IANA, lambda match: match.group() if match.group() in zone_names() else None
+    )
     reader.each(Kind.GLOB, _GLOB, lambda match: match.group())
     reader.each(Kind.PATH, _PATH, _trimmed)
     reader.each(Kind.REVISION, _REVISION, lambda match: match.group())

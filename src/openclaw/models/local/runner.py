@@ -1,0 +1,219 @@
+"""The model itself, in this process: one thread owns it, and one generation runs at a time."""
+
+import logging
+import os
+import queue
+import secrets
+import threading
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import anyio.to_thread
+
+from openclaw.core.errors import MissingExtra, ModelUnavailable
+
+logger = logging.getLogger(__name__)
+
+ChatMessage = Mapping[str, str]
+_KEY_BYTES = 32
+_QUIET = -1
+_CLOSE_SECONDS = 10.0  # a generation ends between two tokens; reading a long prompt takes longer
+
+
+def threads_for(wanted: int | Literal["most"], cores: int | None = None) -> int:
+    """How many threads compute: as many as asked for, or all cores but one."""
+    if wanted != "most":
+        return wanted
+    return max(1, (cores or os.cpu_count() or 1) - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """What is asked of the model. `schema` constrains the answer to JSON of that shape."""
+
+    messages: Sequence[ChatMessage]
+    max_tokens: int
+    schema: Mapping[str, Any] | None = None
+    sampling: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    def body(self) -> dict[str, Any]:
+        """The request in the words of the OpenAI API, which the library speaks."""
+        body: dict[str, Any] = {
+            "messages": [dict(message) for message in self.messages],
+            "max_tokens": self.max_tokens,
+            "temperature": 0,
+            "cache_prompt": True,
+            "stream": True,
+            "stream_options": {"include_usage": True},
+            "chat_template_kwargs": {"enable_thinking": False},
+            **self.sampling,
+        }
+        if self.schema is not None:
+            shape = {"schema": dict(self.schema)}
+            body["response_format"] = {"type": "json_schema", "json_schema": shape}
+        return body
+
+
+class RunnerFailed(ModelUnavailable):
+    """Raised when the model could not be loaded or could not answer."""
+
+
+class PromptTooLong(RunnerFailed):
+    """Raised when the prompt does not fit into the model's context."""
+
+
+class UnusableSchema(RunnerFailed):
+    """Raised when an answer cannot be constrained by the schema that was given."""
+
+
+class Generation:
+    """One answer, as it is written. Closing the iterator stops it before the next token."""
+
+    def __init__(self, prompt: Prompt) -> None:
+        self.prompt = prompt
+        self.input_tokens = 0
+        self.output_tokens = 0
+        self.cut_short = False
+        self._pieces: queue.SimpleQueue[str | Exception | None] = queue.SimpleQueue()
+        self._stop = threading.Event()
+
+    def stop(self) -> None:
+        """Write no further token."""
+        self._stop.set()
+
+    async def pieces(self) -> AsyncGenerator[str]:
+        """The text piece by piece."""
+        try:
+            while True:
+                # Abandoned where the caller is cancelled: the owner thread ends the queue anyway.
+                piece = await anyio.to_thread.run_sync(self._pieces.get, abandon_on_cancel=True)
+                if piece is None:
+                    return
+                if isinstance(piece, Exception):
+                    raise piece
+                yield piece
+        finally:
+            self.stop()
+
+    async def text(self) -> str:
+        """The whole answer."""
+        return "".join([piece async for piece in self.pieces()])
+
+    def run(self, server: Any) -> None:
+        """Write the answer. Called by the owner thread only."""
+        try:
+            if not self._stop.is_set():
+                server.handle_chat_completions(self.prompt.body(), self._take)
+        except ValueError as error:
+            self.fail(UnusableSchema(f"the model's library refused the request: {error}"))
+        except Exception as error:  # noqa: BLE001 the owner thread must outlive any failure
+            self.fail(RunnerFailed(f"the embedded model failed: {error}"))
+        finally:
+            self._pieces.put(None)
+
+    def fail(self, error: Exception) -> None:
+        """End with an error."""
+        self._pieces.put(error)
+        self._pieces.put(None)
+
+    def _take(self, chunk: Mapping[str, Any]) -> bool:
+        """One event of the stream; true ends it."""
+        if "error" in chunk:
+            self._pieces.put(_failure(chunk["error"]))
+            return True
+        usage = chunk.get("usage")
+        if usage:
+            self.input_tokens = int(usage["prompt_tokens"])
+            self.output_tokens = int(usage["completion_tokens"])
+        for choice in chunk.get("choices", ()):
+            self.cut_short = self.cut_short or choice.get("finish_reason") == "length"
+            content = choice.get("delta", {}).get("content")
+            if content:
+                self._pieces.put(content)
+        return self._stop.is_set()
+
+
+def _failure(error: Mapping[str, Any]) -> RunnerFailed:
+    message = str(error.get("message", "unknown error"))
+    if error.get("type") == "exceed_context_size_error":
+        return PromptTooLong(message)
+    return RunnerFailed(f"the embedded model failed: {message}")
+
+
+class Runner:
+    """A model that is loaded when it is first asked and kept until `aclose`."""
+
+    def __init__(self, path: Path, *, threads: int, context: int) -> None:
+        self.path = path
+        self._threads = threads
+        self._context = context
+        self._jobs: queue.SimpleQueue[Generation | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._current: Generation | None = None
+
+    def generate(self, prompt: Prompt) -> Generation:
+        """Queue a prompt. Nothing blocks: the model is loaded in the thread that owns it."""
+        if self._thread is None:
+            # A daemon, since a process that is told to go must not wait for an answer.
+            self._thread = threading.Thread(
+                target=self._own, name="openclaw-local-model", daemon=True
+            )
+            self._thread.start()
+        generation = Generation(prompt)
+        self._jobs.put(generation)
+        return generation
+
+    async def aclose(self) -> None:
+        """Stop what is being written and give the memory back."""
+        thread, self._thread = self._thread, None
+        if thread is None:
+            return
+        if self._current is not None:
+            self._current.stop()
+        self._jobs.put(None)
+        await anyio.to_thread.run_sync(thread.join, _CLOSE_SECONDS)
+
+    def _own(self) -> None:
+        server: Any = None
+        while (job := self._jobs.get()) is not None:
+            self._current = job
+            try:
+                server = server or _load(self.path, self._threads, self._context)
+            except Exception as error:  # noqa: BLE001 whoever asked is told, and may ask again
+                job.fail(error)
+            else:
+                job.run(server)
+            self._current = None
+
+
+def _load(path: Path, threads: int, context: int) -> Any:
+    try:
+        import xllamacpp
+    except ImportError as error:
+        raise MissingExtra("the embedded model", "local") from error
+    library: Any = xllamacpp
+    params = library.CommonParams()
+    params.model.path = str(path)
+    params.n_ctx = context
+    params.n_parallel = 1
+    params.cpuparams.n_threads = threads
+    params.cpuparams_batch.n_threads = threads
+    params.warmup = False
+    params.verbosity = _QUIET  # stdout and stderr may carry a protocol
+    params.use_jinja = True
+    params.cache_ram_mib = 0
+    # The library also listens on a loopback port that nobody needs: a key that nobody knows shuts it.
+    params.api_keys = [secrets.token_urlsafe(_KEY_BYTES)]
+    params.ui = False
+    params.endpoint_slots = False
+    try:
+        server = library.Server(params)
+    except RuntimeError as error:
+        raise RunnerFailed(
+            f"could not load the weights {path}",
+            hint="they may be damaged or too new for this version: openclaw models pull --force",
+        ) from error
+    logger.info("loaded %s with %d threads", path.name, threads)
+    return server
