@@ -55,7 +55,7 @@ async def record(program: str) -> dict[tuple[str, str], bytes]:
     results: dict[tuple[str, str], bytes] = {}
     for revision in HANDSHAKE_PROTOCOL_VERSIONS:
         hello = {"protocolVersion": revision, "capabilities": {}, "clientInfo": _CLIENT}
-        answers = await _ask(_server(program), {"initialize": hello, "tools/list": {}})
+        answers = await _ask(bare_server(program), {"initialize": hello, "tools/list": {}})
         results |= {(revision, method): body for method, body in answers.items()}
     for revision in MODERN_PROTOCOL_VERSIONS:
         prefix = VERSION_KEY.rpartition("/")[0]
@@ -65,12 +65,15 @@ async def record(program: str) -> dict[tuple[str, str], bytes]:
             f"{prefix}/clientInfo": _CLIENT,
         }
         params = {"_meta": meta}
-        answers = await _ask(_server(program), {"server/discover": params, "tools/list": params})
+        answers = await _ask(
+            bare_server(program), {"server/discover": params, "tools/list": params}
+        )
         results |= {(revision, method): body for method, body in answers.items()}
     return results
 
 
-def _server(program: str) -> Server[Any]:
+def bare_server(program: str) -> Server[Any]:
+    """The server with no agent behind it: enough for everything but a well-formed order."""
     return make_server(
         program, OrderDesk(TOOLS[program], AgentLink(_no_agent), SystemClock(), None)
     )

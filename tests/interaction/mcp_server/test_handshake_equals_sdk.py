@@ -1,0 +1,220 @@
+"""The same bytes into the SDK's own stdio server and into ours must give the same answers."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+PLAIN = """
+import anyio
+from mcp.server.stdio import stdio_server
+from openclaw.mcp_server.record import bare_server
+
+async def main():
+    server = bare_server("openclaw")
+    async with stdio_server() as (read, write):
+        await server.run(read, write, server.create_initialization_options())
+
+anyio.run(main)
+"""
+META = "io.modelcontextprotocol/"
+Message = dict[str, Any] | bytes
+
+
+def meta(version: str = "2026-07-28", **more: Any) -> dict[str, Any]:
+    return {
+        "_meta": {
+            META + "protocolVersion": version,
+            META + "clientCapabilities": {},
+            META + "clientInfo": {"name": "t", "version": "1"},
+            **more,
+        }
+    }
+
+
+def ask(number: Any, method: str, params: Any = None) -> dict[str, Any]:
+    message: dict[str, Any] = {"jsonrpc": "2.0", "id": number, "method": method}
+    return message if params is None else {**message, "params": params}
+
+
+def hello(number: Any = 1, version: str = "2025-11-25", **more: Any) -> dict[str, Any]:
+    params = {
+        "protocolVersion": version,
+        "capabilities": {},
+        "clientInfo": {"name": "t", "version": "1"},
+    }
+    return ask(number, "initialize", params | more)
+
+
+def order(number: Any, **more: Any) -> dict[str, Any]:
+    """A call whose answer needs no agent: its arguments are wrong."""
+    return ask(number, "tools/call", {"name": "order_openclaw", "arguments": {}, **more})
+
+
+READY: dict[str, Any] = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+CASES: dict[str, list[Message]] = {
+    f"everything at once, {version}": [
+        hello(1, version),
+        READY,
+        ask(2, "tools/list"),
+        ask("three", "ping"),
+        order(4),
+        ask(5, "tools/list", {}),
+    ]
+    for version in (
+        "2024-11-05",
+        "2025-03-26",
+        "2025-06-18",
+        "2025-11-25",
+        "1999-01-01",
+        "2026-07-28",
+    )
+}
+CASES |= {
+    "modern": [
+        ask(1, "server/discover", meta()),
+        ask(2, "tools/list", meta()),
+        order(3, **meta()),
+        ask(4, "server/discover", meta()),
+    ],
+    "modern without discovery": [order(3, **meta()), ask(4, "tools/list", meta())],
+    "discovery with initialize behind it": [
+        ask(1, "server/discover", meta()),
+        hello(2),
+        READY,
+        order(3),
+    ],
+    "initialize with discovery behind it": [
+        hello(1),
+        READY,
+        ask(2, "server/discover", meta()),
+        order(3),
+    ],
+    "discovery of a revision to come": [
+        ask(1, "server/discover", meta("2027-01-01")),
+        hello(2),
+        READY,
+        order(3),
+    ],
+    "bare discovery, then initialize": [
+        ask(1, "server/discover"),
+        hello(2),
+        READY,
+        order(3),
+        ask(4, "tools/list"),
+    ],
+    "ping first": [ask(0, "ping"), hello(1), READY, ask(2, "tools/list"), order(3)],
+    "ping, then modern": [ask(0, "ping"), ask(1, "server/discover", meta()), order(2, **meta())],
+    "listing before initialize": [ask(1, "tools/list"), hello(2), READY, ask(3, "tools/list")],
+    "calling before initialize": [order(1), hello(2), READY, order(3)],
+    "initialize twice": [hello(1), READY, hello(2, "2024-11-05"), ask(3, "tools/list"), order(4)],
+    "unknown methods": [hello(1), READY, ask(2, "foo/bar", {}), ask(3, "resources/list"), order(5)],
+    "cursors": [
+        hello(1),
+        READY,
+        ask(2, "tools/list", {"cursor": "abc"}),
+        ask(3, "tools/list", {"cursor": 5}),
+        order(4),
+    ],
+    "wrong capabilities": [hello(1, capabilities={"roots": 5}), READY, ask(2, "tools/list")],
+    "wrong client": [hello(1, clientInfo={"name": "x"}), READY, ask(2, "tools/list")],
+    "many capabilities": [
+        hello(
+            1,
+            capabilities={
+                "roots": {"listChanged": True},
+                "sampling": {},
+                "elicitation": {"form": {}, "url": {}},
+                "experimental": {"a": {"b": [1]}},
+                "zzz": 4,
+            },
+            clientInfo={"name": "x", "version": "1", "title": "T", "icons": [{"src": "http://a"}]},
+        ),
+        READY,
+        ask(2, "tools/list"),
+    ],
+    "metadata": [
+        hello(1, _meta={"progressToken": 3, "a/b": 1}),
+        READY,
+        ask(2, "tools/list", {"_meta": {"progressToken": "p"}}),
+        order(3),
+    ],
+    "odd ids": [
+        hello('a\u00e9"\\\u2028'),
+        READY,
+        ask("x\ty", "tools/list"),
+        ask(10**20, "ping"),
+        ask(-1, "ping"),
+        ask(1.5, "tools/list"),
+        ask(None, "tools/list"),
+        ask(True, "tools/list"),
+        order("z"),
+    ],
+    "rubbish in between": [
+        b"not json",
+        b"[]",
+        b"",
+        hello(1),
+        READY,
+        b'{"jsonrpc":"2.0","id":7}',
+        b'{"jsonrpc":"1.0","id":8,"method":"ping"}',
+        ask(2, "ping"),
+        order(3),
+    ],
+    "strange parameters": [
+        hello(1),
+        READY,
+        b'{"jsonrpc":"2.0","id":2,"method":"tools/list","params":null}',
+        b'{"jsonrpc":"2.0","id":3,"method":"ping","params":[]}',
+        order(4),
+    ],
+    "an unknown tool": [hello(1), READY, ask(2, "tools/call", {"name": "nope"}), order(3)],
+    "modern extras": [
+        ask(1, "server/discover", {**meta(), "x": 1}),
+        ask(2, "tools/list", {**meta(), "y": 2}),
+        order(3, **meta()),
+    ],
+    "modern log levels": [
+        ask(1, "server/discover", meta(**{META + "logLevel": "debug"})),
+        ask(2, "tools/list", meta(**{META + "logLevel": "bogus"})),
+        order(3, **meta()),
+    ],
+}
+
+
+def _dialogue(command: list[str], messages: list[Message]) -> list[Any]:
+    """Send everything, close, and return the answers in an order that does not depend on timing."""
+    lines = [m if isinstance(m, bytes) else json.dumps(m).encode() for m in messages]
+    child = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
+    assert child.stdin is not None
+    assert child.stdout is not None
+    child.stdin.write(b"\n".join(lines) + b"\n")
+    child.stdin.flush()
+    wanted = {json.dumps(m["id"]) for m in messages if isinstance(m, dict) and _answerable(m)}
+    answers: list[Any] = []
+    while wanted:  # a server that does not answer fails by the suite's own time limit
+        line = child.stdout.readline()
+        assert line, f"the server ended while {wanted} waited"
+        answers.append(json.loads(line))
+        wanted.discard(json.dumps(answers[-1].get("id")))
+    child.stdin.close()
+    answers += [json.loads(line) for line in child.stdout]
+    child.stdout.close()
+    assert child.wait(20) == 0
+    return sorted(answers, key=lambda answer: json.dumps(answer, sort_keys=True))
+
+
+def _answerable(message: dict[str, Any]) -> bool:
+    return type(message.get("id")) in (int, str)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_dialogue_is_answered_as_the_sdk_answers_it(name: str) -> None:
+    ours = str(Path(sys.executable).with_name("openclaw"))
+    expected = _dialogue([sys.executable, "-c", PLAIN], CASES[name])
+    assert _dialogue([ours, "mcp-server"], CASES[name]) == expected
