@@ -110,7 +110,7 @@ class SecretResolver:
             return SecretUnavailable(ref.text, f"no answer within {self._timeout:g} s")
         except BackendFailure as failure:
             return SecretUnavailable(ref.text, failure.reason, hint=failure.hint)
-        except MissingExtra as error:
+        except (MissingExtra, SecretUnavailable) as error:
             return SecretUnavailable(ref.text, error.message, hint=error.hint)
         except Exception as error:  # noqa: BLE001 - a library's message may carry the value
             return SecretUnavailable(ref.text, f"the backend failed with {type(error).__name__}")

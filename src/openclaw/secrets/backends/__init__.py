@@ -1,26 +1,56 @@
 """Where values come from: one module for each scheme. Only the composition root opens them."""
 
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Any
 
+from openclaw.secrets.backends.aws import AwsBackend
+from openclaw.secrets.backends.azure import AzureBackend
 from openclaw.secrets.backends.env import EnvBackend
+from openclaw.secrets.backends.exec import ExecBackend
 from openclaw.secrets.backends.file import FileBackend
-from openclaw.secrets.resolver import Backend
+from openclaw.secrets.backends.gcp import GcpBackend
+from openclaw.secrets.backends.keyring import KeyringBackend
+from openclaw.secrets.backends.op import OpBackend
+from openclaw.secrets.backends.vault import VaultBackend
+from openclaw.secrets.redactor import Redactor
+from openclaw.secrets.resolver import Backend, SecretResolver
 
 Options = Mapping[str, Any]
-Environ = Mapping[str, str]
-
-_OPENERS: Final[Mapping[str, Callable[[Options, Environ], Backend]]] = {
-    "env": EnvBackend.open,
-    "file": FileBackend.open,
-}
 
 
-def open_backends(options: Mapping[str, Options], environ: Environ) -> dict[str, Backend]:
-    """A backend for each scheme, from `secrets.SCHEME` of the configuration and the environment.
+def open_backends(
+    options: Mapping[str, Any], environ: Mapping[str, str], redactor: Redactor
+) -> dict[str, Backend]:
+    """A backend for each scheme, from the `secrets` section in plain form and the environment.
 
     Opening one connects to nothing and imports no library: that happens when it is first read.
     """
+
+    def section(name: str) -> Options:
+        return options.get(name) or {}
+
+    # A store's own credential may itself be a reference, to a place that needs no credential.
+    simple: dict[str, Backend] = {
+        "env": EnvBackend(environ),
+        "file": FileBackend.open(section("file"), environ),
+        "keyring": KeyringBackend(section("keyring")),
+    }
+    first = SecretResolver(simple, redactor)
+
+    async def lookup(text: str) -> str:
+        return (await first.resolve_text(text)).reveal()
+
+    async def credential(text: str) -> str:
+        value = await lookup(text)
+        redactor.register(value)
+        return value
+
     return {
-        scheme: opener(options.get(scheme) or {}, environ) for scheme, opener in _OPENERS.items()
+        **simple,
+        "exec": ExecBackend(section("exec"), environ, lookup),
+        "vault": VaultBackend(section("vault"), environ, credential),
+        "aws": AwsBackend(section("aws"), environ),
+        "gcp": GcpBackend(section("gcp"), environ),
+        "azure": AzureBackend(section("azure")),
+        "op": OpBackend(section("op"), environ),
     }

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Mapping
-from typing import Any
 
 from openclaw.secrets.refs import SecretRef
 from openclaw.secrets.resolver import BackendFailure
@@ -15,11 +14,6 @@ class EnvBackend:
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._environ = environ
-
-    @classmethod
-    def open(cls, options: Mapping[str, Any], environ: Mapping[str, str]) -> "EnvBackend":
-        """It has no options."""
-        return cls(environ)
 
     async def read(self, ref: SecretRef) -> str:
         """The variable's value."""

@@ -2,7 +2,7 @@
 
 An absolute path is written with a slash of its own (`secret://file//run/secrets/token`) or
 without (`secret://file/run/secrets/token`): both mean `/run/secrets/token`. `~/…` is the home
-directory and `./…` the state directory.
+directory, and `./…` starts at `secrets.file.directory`, else at the state directory.
 """
 
 import json
@@ -24,16 +24,16 @@ MAX_BYTES: Final = 1024 * 1024
 class FileBackend:
     """Reads files of up to 1 MiB, and trims the newline that editors add at the end."""
 
-    def __init__(self, home: Path, state_dir: Path) -> None:
+    def __init__(self, home: Path, directory: Path) -> None:
         self._home = home
-        self._state_dir = state_dir
+        self._directory = directory
 
     @classmethod
     def open(cls, options: Mapping[str, Any], environ: Mapping[str, str]) -> "FileBackend":
-        """Relative paths start at `$OPENCLAW_STATE_DIR`, else at `~/.openclaw`."""
+        """Relative paths start at the option `directory`, else at the state directory."""
         home = Path(environ.get("HOME") or "/")
-        state = environ.get("OPENCLAW_STATE_DIR")
-        return cls(home, Path(state) if state else home / ".openclaw")
+        directory = options.get("directory") or environ.get("OPENCLAW_STATE_DIR") or "~/.openclaw"
+        return cls(home, home / str(directory).removeprefix("~/"))
 
     async def read(self, ref: SecretRef) -> str:
         """The file's text without its last newline, or the field asked for."""
@@ -53,7 +53,7 @@ class FileBackend:
         if name.startswith("~"):
             raise BackendFailure("only ~/ is understood, not another user's home")
         if name.startswith("./"):
-            return self._state_dir / name
+            return self._directory / name
         return Path("/" + name.lstrip("/"))
 
 

@@ -1,0 +1,118 @@
+"""Check that every secret reference resolves. A value is never printed.
+
+Without a reference, every one in the configuration is tried.
+"""
+
+import argparse
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+from openclaw.cli.environment import Environment
+from openclaw.core.errors import SecretUnavailable
+from openclaw.core.wire import EXIT_FAILED, EXIT_OK, describe
+from openclaw.secrets.refs import InvalidReference, SecretRef, find, parse
+
+if TYPE_CHECKING:
+    from openclaw.secrets.resolver import SecretResolver
+    from openclaw.secrets.secret import Secret
+
+
+@dataclass(frozen=True, slots=True)
+class _Finding:
+    reference: str
+    places: tuple[str, ...]
+    problem: SecretUnavailable | None
+
+
+def register(parser: argparse.ArgumentParser) -> None:
+    """Declare the subcommand and its options."""
+    actions = parser.add_subparsers(metavar="ACTION", required=True)
+    check = actions.add_parser("check", help="resolve references and say ok or the reason")
+    check.add_argument("reference", nargs="?", metavar="REF", help="only this secret:// reference")
+    check.add_argument("--json", action="store_true", help="print JSON and nothing else")
+
+
+def run(args: argparse.Namespace, env: Environment) -> int:
+    """Resolve, report, and fail if one failed."""
+    import anyio
+
+    from openclaw.runtime import open_secrets
+
+    config = env.load_config().config
+    resolver = open_secrets(config, env.environ, env.redactor)
+    if args.reference is not None:
+        wanted: Mapping[SecretRef, list[str]] = {parse(args.reference): []}
+        broken: list[_Finding] = []
+    else:
+        wanted, broken = _collect(config.model_dump(mode="json", by_alias=True))
+    findings = broken + anyio.run(_check, resolver, wanted)
+    if args.json:
+        env.say_json({"secrets": [_as_json(finding) for finding in findings]})
+    else:
+        _print(env, findings)
+    return EXIT_FAILED if any(finding.problem for finding in findings) else EXIT_OK
+
+
+def _collect(config: Any) -> tuple[dict[SecretRef, list[str]], list[_Finding]]:
+    """Each reference in the configuration with the places that use it, and the malformed ones."""
+    wanted: dict[SecretRef, list[str]] = {}
+    broken: list[_Finding] = []
+    for place, text in _strings(config):
+        try:
+            for hit in find(text):
+                wanted.setdefault(hit.ref, []).append(place)
+        except InvalidReference as problem:
+            broken.append(_Finding(problem.reference, (place,), problem))
+    return wanted, broken
+
+
+def _strings(node: Any, path: str = "") -> Iterator[tuple[str, str]]:
+    children: Iterable[tuple[Any, Any]] = ()
+    if isinstance(node, str):
+        yield path, node
+    elif isinstance(node, dict):
+        children = cast("dict[str, Any]", node).items()
+    elif isinstance(node, list):
+        children = enumerate(cast("list[Any]", node))
+    for key, child in children:
+        step = f"[{key}]" if isinstance(key, int) else f".{key}" if path else str(key)
+        yield from _strings(child, path + step)
+
+
+async def _check(
+    resolver: "SecretResolver", wanted: Mapping[SecretRef, list[str]]
+) -> list[_Finding]:
+    outcomes: dict[SecretRef, Secret | SecretUnavailable] = await resolver.try_all(wanted)
+    return [
+        _Finding(
+            ref.text,
+            tuple(places),
+            outcome if isinstance(outcome := outcomes[ref], SecretUnavailable) else None,
+        )
+        for ref, places in wanted.items()
+    ]
+
+
+def _as_json(finding: _Finding) -> dict[str, Any]:
+    body: dict[str, Any] = {
+        "reference": finding.reference,
+        "ok": finding.problem is None,
+        "usedBy": list(finding.places),
+    }
+    if finding.problem is not None:
+        body["reason"] = finding.problem.reason
+        if finding.problem.hint:
+            body["hint"] = finding.problem.hint
+    return body
+
+
+def _print(env: Environment, findings: list[_Finding]) -> None:
+    if not findings:
+        env.say("The configuration has no secret references.")
+    for finding in findings:
+        used = f"  ({', '.join(finding.places)})" if finding.places else ""
+        if finding.problem is None:
+            env.say(f"ok      {finding.reference}{used}")
+        else:
+            env.say(f"failed  {describe(finding.problem)}{used}")

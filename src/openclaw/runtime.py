@@ -1,0 +1,15 @@
+"""The composition root: what builds the parts and joins them."""
+
+from collections.abc import Mapping
+
+from openclaw.config.schema import Config
+from openclaw.secrets.backends import open_backends
+from openclaw.secrets.redactor import Redactor
+from openclaw.secrets.resolver import SecretResolver
+
+
+def open_secrets(config: Config, environ: Mapping[str, str], redactor: Redactor) -> SecretResolver:
+    """Where the values of `secret://` references come from; it connects to nothing yet."""
+    options = config.secrets.model_dump(by_alias=False)
+    backends = open_backends(options, environ, redactor)
+    return SecretResolver(backends, redactor, timeout=config.secrets.timeout_ms / 1000)

@@ -1,0 +1,151 @@
+"""`secret://gcp/NAME[#VERSION]`: Google Cloud Secret Manager.
+
+With google-auth installed its REST API is asked, with the application default credentials;
+otherwise the `gcloud` command. NAME may be `projects/P/secrets/N` in full.
+"""
+
+import base64
+import binascii
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from openclaw.core.errors import MissingExtra
+from openclaw.secrets.backends.blocking import BlockingCalls
+from openclaw.secrets.backends.command import find_program, run_program
+from openclaw.secrets.backends.crc32c import crc32c
+from openclaw.secrets.backends.http import ask, failure
+from openclaw.secrets.refs import SecretRef
+from openclaw.secrets.resolver import BackendFailure
+
+_ENDPOINT: Final = "https://secretmanager.googleapis.com"
+_SCOPE: Final = "https://www.googleapis.com/auth/cloud-platform"
+_FULL_NAME: Final = re.compile(r"projects/(?P<project>[^/]+)/secrets/(?P<name>[^/]+)")
+_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,254}")
+_PROJECT: Final = re.compile(r"[a-z0-9][a-z0-9.:-]{0,98}")
+_REASONS: Final = {
+    400: "the request was refused, as for a version that is disabled or destroyed",
+    401: "the Google credentials are not valid",
+    403: "these Google credentials may not read it",
+    404: "there is no such secret or version",
+    429: "too many requests",
+}
+_SAID: Final = (
+    ("NOT_FOUND", _REASONS[404]),
+    ("PERMISSION_DENIED", _REASONS[403]),
+    ("UNAUTHENTICATED", _REASONS[401]),
+    ("FAILED_PRECONDITION", _REASONS[400]),
+    ("active account", "nobody is logged in; run gcloud auth login"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Access:
+    token: str
+    project: str | None
+    quota_project: str | None
+
+
+class GcpBackend:
+    """Reads a version of a secret, the latest unless another was named."""
+
+    def __init__(self, options: Mapping[str, Any], environ: Mapping[str, str]) -> None:
+        self._endpoint = str(options.get("endpoint") or _ENDPOINT).rstrip("/")
+        self._project = options.get("project") or environ.get("GOOGLE_CLOUD_PROJECT")
+        self._environ = environ
+        self._calls = BlockingCalls("Google's login")
+        self._credentials: Any = None
+
+    async def read(self, ref: SecretRef) -> str:
+        """The version's payload, as text."""
+        full = _FULL_NAME.fullmatch(ref.name)
+        project = full["project"] if full else self._project
+        name = full["name"] if full else ref.name
+        version = ref.fragment or "latest"
+        if not _NAME.fullmatch(name) or not _NAME.fullmatch(version):
+            raise BackendFailure("this is not the name or version of a Google secret")
+        if project is not None and not _PROJECT.fullmatch(str(project)):
+            raise BackendFailure("this is not the name of a Google project")
+        try:
+            access = await self._calls.run(self._access)
+        except ImportError:
+            return await self._by_gcloud(project, name, version)
+        project = project or access.project
+        if not project:
+            raise BackendFailure(
+                "no Google project", hint="set secrets.gcp.project or GOOGLE_CLOUD_PROJECT"
+            )
+        return await self._by_rest(access, f"projects/{project}/secrets/{name}/versions/{version}")
+
+    async def _by_rest(self, access: _Access, resource: str) -> str:
+        headers = {"Authorization": f"Bearer {access.token}"}
+        if access.quota_project:
+            headers["x-goog-user-project"] = access.quota_project
+        url = f"{self._endpoint}/v1/{resource}:access"
+        answer = await ask("GET", url, headers=headers)
+        if answer.status != 200:
+            raise failure(answer, url, _REASONS)
+        payload = answer.part("payload")
+        try:
+            data = base64.b64decode(str(payload.get("data") or ""), validate=True)
+        except binascii.Error:
+            raise BackendFailure("the payload is not base64") from None
+        checksum = payload.get("dataCrc32c")
+        if checksum is not None and str(checksum) != str(crc32c(data)):
+            raise BackendFailure("the payload was damaged on its way: its checksum differs")
+        return _text(data)
+
+    def _access(self) -> _Access:
+        """A fresh access token. Blocks; raises ImportError where google-auth is not installed."""
+        import google.auth
+        import google.auth.transport.requests
+
+        library: Any = google.auth
+        try:
+            if self._credentials is None:
+                self._credentials = self._find_credentials(library)
+            credentials, project = self._credentials
+            if not credentials.valid:
+                credentials.refresh(google.auth.transport.requests.Request())
+        except library.exceptions.GoogleAuthError as error:
+            raise BackendFailure(
+                f"no Google credentials: {type(error).__name__}",
+                hint="run gcloud auth application-default login",
+            ) from None
+        quota = getattr(credentials, "quota_project_id", None)
+        return _Access(str(credentials.token), project, quota)
+
+    def _find_credentials(self, library: Any) -> tuple[Any, str | None]:
+        # As the library does it, but by the environment that was handed in.
+        explicit = self._environ.get("GOOGLE_APPLICATION_CREDENTIALS")
+        config = self._environ.get("CLOUDSDK_CONFIG")
+        home = Path(self._environ.get("HOME") or "/")
+        folder = Path(config) if config else home / ".config" / "gcloud"
+        file = Path(explicit) if explicit else folder / "application_default_credentials.json"
+        if explicit or file.exists():
+            return library.load_credentials_from_file(str(file), scopes=[_SCOPE])
+        return library.default(scopes=[_SCOPE])
+
+    async def _by_gcloud(self, project: str | None, name: str, version: str) -> str:
+        program = find_program("gcloud", self._environ)
+        if program is None:
+            raise MissingExtra("secret://gcp/… (without the gcloud command)", "gcp")
+        argv = [program, "secrets", "versions", "access", version, f"--secret={name}", "--quiet"]
+        finished = await run_program(
+            argv + ([f"--project={project}"] if project else []), self._environ
+        )
+        if finished.code != 0:
+            known = next((reason for words, reason in _SAID if words in finished.errors), None)
+            raise BackendFailure(known or f"gcloud failed with exit code {finished.code}")
+        return _text(finished.output.encode())
+
+
+def _text(data: bytes) -> str:
+    if not data:
+        raise BackendFailure("the secret is empty")
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        raise BackendFailure("the secret is not UTF-8 text") from None
