@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from openclaw.config.fields import (
+    AlsoAs,
     Count,
     Flag,
     Milliseconds,
@@ -100,7 +101,7 @@ class ModelChoice(Section):
 def _model(value: Any) -> Any:
     if isinstance(value, str):
         return {"primary": value}
-    if isinstance(value, dict | ModelChoice):
+    if value is None or isinstance(value, dict | ModelChoice):
         return value  # pyright: ignore[reportUnknownVariableType] - pydantic checks what is inside
     raise wrong_shape('a model such as "anthropic/claude-sonnet-4-5" or an object')
 
@@ -130,7 +131,9 @@ class TurnLimits(Section):
 class AgentDefaults(Section):
     """What every agent has unless its own entry says otherwise."""
 
-    model: Annotated[ModelChoice | None, BeforeValidator(_model)] = None
+    model: Annotated[ModelChoice | None, BeforeValidator(_model), AlsoAs(({"type": "string"},))] = (
+        None
+    )
     """`"provider/model"`, or an object with fallbacks. Left out: chosen from what is at hand."""
     workspace: NonEmptyText | None = None
     """The directory that the agent works in; `~` is the home directory."""

@@ -1,10 +1,20 @@
 """The building blocks of the schema: the base model and the scalar types with their bounds."""
 
+from dataclasses import dataclass
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Strict, WithJsonSchema
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetJsonSchemaHandler,
+    Strict,
+    WithJsonSchema,
+)
 from pydantic.alias_generators import to_camel
-from pydantic_core import PydanticCustomError
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, PydanticCustomError
 
 MAX_NAME_LENGTH = 64
 
@@ -33,6 +43,19 @@ Scalar = Annotated[
     Strict(),
     WithJsonSchema({"type": ["string", "number", "boolean"]}),
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class AlsoAs:
+    """Marks a field that takes short forms besides its own shape, for the JSON Schema."""
+
+    forms: tuple[dict[str, Any], ...]
+
+    def __get_pydantic_json_schema__(
+        self, core_schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        own = handler(core_schema)
+        return {"anyOf": [*self.forms, *own.get("anyOf", [own])]}
 
 
 def wrong_shape(expected: str) -> PydanticCustomError:

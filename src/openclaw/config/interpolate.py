@@ -8,6 +8,7 @@ from typing import Any
 from openclaw.config.json5 import Node
 from openclaw.config.keypath import KeyPath
 from openclaw.config.sensitive import is_credential_name
+from openclaw.secrets.refs import InvalidReference, find
 
 _MARK = re.compile(r"\$\$\{|\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)\}|\$\{")
 
@@ -36,6 +37,7 @@ class Interpolation:
             self.problems.append((path, "contains a NUL character"))
             return text
         if "${" not in text:
+            self._check_references(text, path)
             return text
         problems: list[str] = []
 
@@ -55,7 +57,17 @@ class Interpolation:
 
         replaced = _MARK.sub(replace, text)
         self.problems.extend((path, problem) for problem in dict.fromkeys(problems))
+        self._check_references(replaced, path)
         return replaced
+
+    def _check_references(self, text: str, path: KeyPath) -> None:
+        if path[-1:] == ("systemPrompt",):  # prose may speak of references
+            return
+        try:
+            find(text)
+        except InvalidReference as error:
+            hint = f"; {error.hint}" if error.hint else ""
+            self.problems.append((path, f"{error.message}{hint}"))
 
     def _variable(self, name: str) -> str:
         value = self.environ[name]

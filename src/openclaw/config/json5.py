@@ -145,6 +145,12 @@ def parse(text: str) -> Document:
     return Document(text, root, parser.lines)
 
 
+def skip_blank(text: str, offset: int) -> int:
+    """The offset of the next thing that is neither blank nor comment."""
+    match = _SKIP.match(text, offset)
+    return match.end() if match else offset
+
+
 class _StopReading(Exception):
     """Raised when what follows an error cannot be understood."""
 
@@ -183,8 +189,7 @@ class _Parser:
         return self.text[self.at : self.at + 1]
 
     def _skip(self) -> None:
-        match = _SKIP.match(self.text, self.at)
-        self.at = match.end() if match else self.at
+        self.at = skip_blank(self.text, self.at)
         if self.text.startswith("/*", self.at):
             self._stop("the comment that starts here is not closed with */", self.at)
 

@@ -33,7 +33,7 @@ class LoadedConfig:
     config: Config
     path: Path
     exists: bool
-    warnings: tuple[Problem, ...] = ()
+    warnings: tuple[str, ...] = ()
     credentials: frozenset[str] = field(default=frozenset(), repr=False)
     plaintext: tuple[str, ...] = ()
 
@@ -50,10 +50,9 @@ def load_config(path: Path | None, environ: Mapping[str, str]) -> LoadedConfig:
     loaded = parse_config(text, environ, source=source)
     if not loaded.plaintext or not _open_to_others(source):
         return loaded
-    warning = Problem(
-        "",
-        "other users of this machine can read this file, and it contains credentials; "
-        f"run: chmod 600 {source}",
+    warning = (
+        f"{source} contains credentials and other users of this machine can read it; "
+        f"run: chmod 600 {source}"
     )
     return LoadedConfig(
         loaded.config,
@@ -111,7 +110,7 @@ def parse_config(text: str, environ: Mapping[str, str], *, source: Path) -> Load
         config,
         source,
         exists=True,
-        warnings=tuple(check.located(path, _IGNORED, of_key=True) for path in foreign),
+        warnings=tuple(str(check.located(path, _IGNORED, of_key=True)) for path in foreign),
         credentials=frozenset(interpolation.credentials),
         plaintext=tuple(format_path(path) for path in plaintext_credentials(document.root.plain())),
     )

@@ -2,9 +2,10 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, WithJsonSchema
+from pydantic import BeforeValidator, Field
 
 from openclaw.config.fields import (
+    AlsoAs,
     Count,
     Flag,
     Milliseconds,
@@ -110,7 +111,7 @@ def _pin(value: Any) -> Any:
 def _auth(value: Any) -> Any:
     if value == "oauth":
         return {}
-    if isinstance(value, dict | McpAuthConfig):
+    if value is None or isinstance(value, dict | McpAuthConfig):
         return value  # pyright: ignore[reportUnknownVariableType] - pydantic checks what is inside
     raise wrong_shape('"oauth" or an object')
 
@@ -131,7 +132,7 @@ class McpServerConfig(Section):
     transport: Annotated[
         Transport | None,
         BeforeValidator(_transport),
-        WithJsonSchema({"enum": ["stdio", "sse", "http", "streamable-http"]}),
+        AlsoAs(({"const": "streamable-http"},)),
     ] = None
     """How to reach it. Left out: stdio where there is `command`; http where there is `url`, falling back to SSE."""
     command: NonEmptyText | None = None
@@ -149,7 +150,8 @@ class McpServerConfig(Section):
     auth: Annotated[
         McpAuthConfig | None,
         BeforeValidator(_auth),
-    ] = Field(default=None)
+        AlsoAs(({"const": "oauth"},)),
+    ] = None
     """Log in to a remote server: `"oauth"`, or an object with the details."""
     timeout: Milliseconds = 30_000
     """Milliseconds that connecting may take."""
@@ -173,17 +175,19 @@ class McpServerConfig(Section):
     """Offer the server's prompts."""
     inherit_env: Annotated[bool | Texts, BeforeValidator(_inherit_env)] = False
     """Pass our own environment to the program: `true` for all of it, or a list of names."""
-    sandbox: Annotated[SandboxConfig, BeforeValidator(_sandbox)] = Field(
-        default_factory=lambda: SandboxConfig(mode="off")
-    )
+    sandbox: Annotated[
+        SandboxConfig,
+        BeforeValidator(_sandbox),
+        AlsoAs(({"enum": ["off", "auto", "strict"]},)),
+    ] = Field(default_factory=lambda: SandboxConfig(mode="off"))
     """Confine a stdio server: `"off"`, `"auto"`, `"strict"`, or an object with the details."""
     limits: ProcessLimits = ProcessLimits()
     """Bounds on the server's process."""
-    pin: Annotated[PinMode, BeforeValidator(_pin)] = "warn"
+    pin: Annotated[PinMode, BeforeValidator(_pin), AlsoAs(({"type": "boolean"},))] = "warn"
     """When a tool's definition changes: `off` nothing, `warn` say so, `strict` withhold it until it is accepted."""
-    sampling: Annotated[SamplingConfig, BeforeValidator(_sampling)] = Field(
-        default_factory=lambda: SamplingConfig(enabled=False)
-    )
+    sampling: Annotated[
+        SamplingConfig, BeforeValidator(_sampling), AlsoAs(({"type": "boolean"},))
+    ] = SamplingConfig(enabled=False)
     """Let the server ask our model for completions: `true`, or an object with a budget."""
     framing: Literal["frame", "datamark"] = "frame"
     """How the server's words are marked as untrusted."""

@@ -5,7 +5,7 @@ The descriptions are for people: editors show them, and the reference is made fr
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, WithJsonSchema
+from pydantic import BeforeValidator, Field
 
 from openclaw.config.agent_schema import (
     BUILT_IN_PROVIDERS,
@@ -22,6 +22,7 @@ from openclaw.config.agent_schema import (
     TurnLimits,
 )
 from openclaw.config.fields import (
+    AlsoAs,
     Count,
     Flag,
     Milliseconds,
@@ -119,7 +120,7 @@ class GatewayReload(Section):
     mode: Annotated[
         Literal["off", "hot"],
         BeforeValidator(_reload_mode),
-        WithJsonSchema({"enum": ["off", "hot", "hybrid", "restart"]}),
+        AlsoAs(({"enum": ["hybrid", "restart"]},)),
     ] = "hot"
     """`hot` applies a valid change without a restart (`hybrid` and `restart` mean the same); `off` waits for one."""
     debounce_ms: Milliseconds = 300

@@ -1,0 +1,219 @@
+"""Changes to the configuration's text that leave everything else as it was written.
+
+Comments, order, quoting, indentation and trailing commas around a change stay; what is added is
+written in the style of its surroundings.
+"""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from openclaw.config.json5 import Document, Node, parse, skip_blank
+from openclaw.config.keypath import KeyPath, format_path
+from openclaw.core.errors import InvalidRequest
+
+_BARE_KEY = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*")
+_INDENT = re.compile(r"[ \t]*")
+_REST_OF_LINE = re.compile(r"(?:[ \t]|/\*[^\n\r]*?\*/)*(?://[^\n\r]*)?")
+_LINE_END = re.compile(r"\r\n|\n|\r")
+
+
+def set_value(text: str, path: KeyPath, value: Any) -> str:
+    """The text with `value` at `path`; objects on the way are made where they are missing."""
+    document = parse(text)
+    if document.root.end == 0:  # an empty file, or nothing but comments
+        text = f"{text.rstrip()}\n{{}}\n" if text.strip() else "{}\n"
+        document = parse(text)
+    existing = document.find(path)
+    style = _Style.of(document, path)
+    if existing is not None:
+        indent = _indent_at(text, existing.start)
+        return _splice(text, existing.start, existing.end, style.render(value, indent))
+    depth = next(n for n in range(len(path), -1, -1) if document.find(path[:n]) is not None)
+    container = cast("Node", document.find(path[:depth]))
+    for part in reversed(path[depth + 1 :]):
+        if not isinstance(part, str):
+            raise InvalidRequest("there is no such list", field=format_path(path))
+        value = {part: value}
+    return _insert(text, container, path[: depth + 1], value, style)
+
+
+def delete_value(text: str, path: KeyPath) -> str:
+    """The text without the value at `path`; the same text where there is none."""
+    document = parse(text)
+    container = document.find(path[:-1]) if path else None
+    if container is None or document.find(path) is None:
+        return text
+    entries = _entries(container)
+    index = _index_of(container, path[-1])
+    start, end = entries[index]
+    comma = skip_blank(text, end)
+    if text.startswith(",", comma):
+        return _cut(text, start, comma + 1)
+    if index > 0:  # the last one, without a trailing comma: the one before it loses its comma
+        before = skip_blank(text, entries[index - 1][1])
+        return _cut(text, start, end, comma=before)
+    return _cut(text, start, end)
+
+
+@dataclass(frozen=True, slots=True)
+class _Style:
+    """How the surroundings are written."""
+
+    step: str
+    quoted: bool
+    newline: str
+
+    @classmethod
+    def of(cls, document: Document, path: KeyPath) -> "_Style":
+        text = document.text
+        nearest = next(
+            (
+                node
+                for length in range(len(path), -1, -1)
+                if (node := document.find(path[:length])) is not None and node.members
+            ),
+            None,
+        )
+        quoted = True
+        if nearest is not None:
+            first = next(iter(nearest.members.values()))
+            quoted = text[first.key_start] in "\"'"
+        newline = _LINE_END.search(text)
+        return cls(_step(document), quoted, newline[0] if newline else "\n")
+
+    def key(self, name: str) -> str:
+        if self.quoted or not _BARE_KEY.fullmatch(name):
+            return json.dumps(name, ensure_ascii=False)
+        return name
+
+    def render(self, value: Any, indent: str) -> str:
+        """The value over several lines, the first without indentation."""
+        inner = indent + self.step
+        if isinstance(value, Mapping) and value:
+            members = cast("Mapping[str, Any]", value)
+            lines = [f"{self.key(k)}: {self.render(child, inner)}" for k, child in members.items()]
+            return self._block("{", lines, "}", indent)
+        if isinstance(value, list | tuple):
+            items = cast("Sequence[Any]", value)
+            if any(isinstance(item, Mapping | list | tuple) for item in items):
+                return self._block("[", [self.render(i, inner) for i in items], "]", indent)
+        return self.inline(value)
+
+    def inline(self, value: Any) -> str:
+        """The value on one line."""
+        if isinstance(value, Mapping):
+            members = cast("Mapping[str, Any]", value)
+            inside = ", ".join(
+                f"{self.key(k)}: {self.inline(child)}" for k, child in members.items()
+            )
+            return f"{{ {inside} }}" if inside else "{}"
+        if isinstance(value, list | tuple):
+            return f"[{', '.join(self.inline(item) for item in cast('Sequence[Any]', value))}]"
+        return json.dumps(value, ensure_ascii=False, allow_nan=False)
+
+    def _block(self, opening: str, lines: list[str], closing: str, indent: str) -> str:
+        inner = self.newline + indent + self.step
+        return opening + inner + f",{inner}".join(lines) + self.newline + indent + closing
+
+
+def _step(document: Document) -> str:
+    """The indentation of one level, as the first member on a line of its own shows it."""
+    for member in document.root.members.values():
+        indent = _indent_at(document.text, member.key_start)
+        line_start = member.key_start - len(indent)
+        if indent and document.text[line_start : member.key_start] == indent:
+            return indent
+    return "  "
+
+
+def _indent_at(text: str, offset: int) -> str:
+    """The indentation of the line that this offset is on."""
+    start = max(text.rfind("\n", 0, offset), text.rfind("\r", 0, offset)) + 1
+    match = _INDENT.match(text, start)
+    return match[0] if match else ""
+
+
+def _splice(text: str, start: int, end: int, piece: str) -> str:
+    return text[:start] + piece + text[end:]
+
+
+def _entries(container: Node) -> list[tuple[int, int]]:
+    if container.kind == "array":
+        return [(item.start, item.end) for item in container.items]
+    return [(member.key_start, member.value.end) for member in container.members.values()]
+
+
+def _index_of(container: Node, part: str | int) -> int:
+    return part if isinstance(part, int) else list(container.members).index(part)
+
+
+def _insert(text: str, container: Node, path: KeyPath, value: Any, style: _Style) -> str:
+    part = path[-1]
+    if isinstance(part, str) and container.kind == "object":
+        prefix = f"{style.key(part)}: "
+    elif part == len(container.items) and container.kind == "array":
+        prefix = ""
+    else:
+        raise InvalidRequest(
+            f"is {'a list' if container.kind == 'array' else 'not an object'}; nothing can be added",
+            field=format_path(path[:-1]),
+        )
+    entries = _entries(container)
+    if not entries:
+        return _insert_first(text, container, prefix, value, style)
+    first, last_end = entries[0][0], entries[-1][1]
+    if not _LINE_END.search(text, container.start, first):
+        return _insert_inline(text, last_end, prefix + style.inline(value))
+    indent = _indent_at(text, first)
+    return _insert_line(text, last_end, indent, prefix + style.render(value, indent), style)
+
+
+def _insert_first(text: str, container: Node, prefix: str, value: Any, style: _Style) -> str:
+    outer = _indent_at(text, container.start)
+    inner = outer + style.step
+    close = container.end - 1
+    comments = text[container.start + 1 : close].rstrip()
+    piece = style.newline + inner + prefix + style.render(value, inner) + style.newline + outer
+    return _splice(text, container.start + 1, close, comments + piece)
+
+
+def _insert_inline(text: str, last_end: int, piece: str) -> str:
+    comma = skip_blank(text, last_end)
+    if text.startswith(",", comma):
+        return _splice(text, comma + 1, comma + 1, f" {piece},")
+    return _splice(text, last_end, last_end, f", {piece}")
+
+
+def _insert_line(text: str, last_end: int, indent: str, piece: str, style: _Style) -> str:
+    comma = skip_blank(text, last_end)
+    trailing = text.startswith(",", comma)
+    if not trailing:
+        text = _splice(text, last_end, last_end, ",")
+    after = comma + 1 if trailing else last_end + 1
+    rest = _REST_OF_LINE.match(text, after)
+    end_of_line = rest.end() if rest else after
+    if not _LINE_END.match(text, end_of_line):  # something else stands on this line
+        end_of_line = after
+    line = style.newline + indent + piece + ("," if trailing else "")
+    return _splice(text, end_of_line, end_of_line, line)
+
+
+def _cut(text: str, start: int, end: int, *, comma: int | None = None) -> str:
+    """Take out a range, and the whole line where nothing but a remark is left on it."""
+    line_start = start - len(_indent_at(text, start))
+    own_line = line_start == 0 or text[line_start - 1] in "\n\r"
+    rest = _REST_OF_LINE.match(text, end)
+    end_of_line = _LINE_END.match(text, rest.end() if rest else end)
+    if own_line and end_of_line and text[line_start:start].strip() == "":
+        start, end = line_start, end_of_line.end()
+    else:
+        blanks = _INDENT.match(text, end)
+        end = blanks.end() if blanks and comma is None else end
+    kept = text[:start]
+    if comma is not None:
+        kept = kept[:comma] + kept[comma + 1 :]
+        kept = kept if own_line else kept.rstrip(" \t")
+    return kept + text[end:]

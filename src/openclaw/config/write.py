@@ -1,0 +1,100 @@
+"""Writing the configuration file: one writer at a time, all or nothing, and only what holds."""
+
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from openclaw.config.load import LoadedConfig, parse_config, read_text
+from openclaw.config.paths import PRIVATE_FILE, private_directory
+from openclaw.core.errors import OperatorFacing
+
+# An edit takes milliseconds; whoever holds the lock for longer is stuck.
+LOCK_TIMEOUT_SECONDS = 10.0
+_LOCK_POLL_SECONDS = 0.02
+
+
+def edit_config(
+    path: Path, environ: Mapping[str, str], change: Callable[[str], str]
+) -> LoadedConfig:
+    """Apply `change` to the file's text and write the result, provided that it is valid.
+
+    Raises InvalidConfig, and leaves the file as it was, where the result is not valid.
+    """
+    target = path.resolve()  # a link stays a link to the same file
+    if not target.parent.exists():
+        private_directory(target.parent)
+    with locked(target):
+        before = read_text(target) or ""
+        after = change(before)
+        loaded = parse_config(after, environ, source=path)
+        if after != before:
+            write_atomically(target, after)
+    return loaded
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Replace the file in one step, 0600; after a crash it is the old one or the new one."""
+    try:
+        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(text.encode("utf-8"))
+                file.flush()
+                os.fsync(file.fileno())
+            Path(name).chmod(PRIVATE_FILE)
+            Path(name).replace(path)
+        except BaseException:
+            with suppress(FileNotFoundError):
+                Path(name).unlink()
+            raise
+        _sync_directory(path.parent)
+    except OSError as error:
+        raise OperatorFacing(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def _sync_directory(path: Path) -> None:
+    if sys.platform == "win32":
+        return
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def locked(path: Path, timeout: float = LOCK_TIMEOUT_SECONDS) -> Generator[None]:
+    """Hold the right to change this file, against other processes and threads."""
+    lock = path.with_name(f".{path.name}.lock")
+    try:
+        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, PRIVATE_FILE)
+    except OSError as error:
+        raise OperatorFacing(f"cannot write {path}: {error.strerror or error}") from error
+    try:
+        deadline = time.monotonic() + timeout
+        while not _try_lock(descriptor):
+            if time.monotonic() >= deadline:
+                raise OperatorFacing(f"another program has been changing {path} for {timeout:g} s")
+            time.sleep(_LOCK_POLL_SECONDS)
+        yield
+    finally:
+        os.close(descriptor)  # which also gives the lock back
+
+
+def _try_lock(descriptor: int) -> bool:
+    try:
+        if sys.platform == "win32":
+            import msvcrt
+
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        else:
+            import fcntl
+
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
