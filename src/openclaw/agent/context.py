@@ -1,16 +1,20 @@
 """What goes into a turn and what comes out of it."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from openclaw.core.content import Media
+from openclaw.core.content import Block, Media
+from openclaw.core.tools import ToolResult
+
+DEFAULT_AGENT = "main"
 
 
 @dataclass(frozen=True, slots=True)
 class InboundMedia:
     """Something that came with a message, validated and stored by the front end.
 
-    `text` is what was extracted from it, where anything was; `note` says what the model should know
-    of it (a name, why it could not be read).
+    `text` is what was extracted from it, where anything was, already framed where it is untrusted;
+    `note` says what the model should know of it (a name, why it could not be read).
     """
 
     media: Media
@@ -20,11 +24,14 @@ class InboundMedia:
 
 @dataclass(frozen=True, slots=True)
 class MessageContext:
-    """A message exactly as it was given, and where it belongs."""
+    """A message exactly as it was given, and where it belongs.
+
+    Two messages with the same `idempotency_key` in one session are one order, carried out once.
+    """
 
     text: str
     session_key: str
-    agent_id: str = "main"
+    agent_id: str = DEFAULT_AGENT
     media: tuple[InboundMedia, ...] = ()
     origin: str = "cli"
     idempotency_key: str | None = None
@@ -42,7 +49,12 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The answer. `outcome` is ok, cancelled, limit or error."""
+    """The answer.
+
+    `outcome` is ok; limit, where a bound on the turn ended it and the text says which; or
+    duplicate, where the order had been carried out before and this is its answer again. A turn that
+    was cancelled or failed raises instead. `media` is what tools handed to the person.
+    """
 
     text: str
     session_id: str
@@ -50,3 +62,7 @@ class Reply:
     media: tuple[Media, ...] = ()
     usage: Usage = field(default_factory=Usage)
     outcome: str = "ok"
+
+
+OnBlockReply = Callable[[tuple[Block, ...]], None]
+OnToolResult = Callable[[str, ToolResult], None]

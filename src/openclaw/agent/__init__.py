@@ -1,0 +1,1 @@
+"""One turn of the agent: prompt, model, tools, transcript. Importing this loads nothing."""

@@ -1,0 +1,180 @@
+"""Tool calls of one step: decided, recorded, then run side by side, with results in order."""
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import anyio
+
+from openclaw.agent.arguments import read_arguments
+from openclaw.agent.context import OnToolResult
+from openclaw.agent.limits import Budget
+from openclaw.agent.toolbox import Tool, Toolbox
+from openclaw.agent.transcript import CallItem, ResultItem, call_entry, result_entry, result_item
+from openclaw.core.clock import Clock
+from openclaw.core.content import Block, Media, Text
+from openclaw.core.errors import ModelFacing
+from openclaw.core.events import Emit, ToolFinished, ToolProgress, ToolStarted
+from openclaw.core.tools import CallContext, ToolResult, failed
+from openclaw.sessions.model import NewEntry
+from openclaw.sessions.store import Lane
+
+logger = logging.getLogger(__name__)
+
+_TOO_MANY_CALLS = "This call was not made: the turn's limit on tool calls is reached."
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A call that may run."""
+
+    call: CallItem
+    tool: Tool
+    arguments: dict[str, Any]
+
+
+Decided = Ready | ToolResult
+
+
+@dataclass(slots=True)
+class Dispatcher:
+    """Runs the calls of a turn."""
+
+    agent: str
+    session: str
+    turn: str
+    lane: Lane
+    toolbox: Toolbox
+    budget: Budget
+    clock: Clock
+    emit: Emit
+    redact: Callable[[str], str]
+    on_tool_result: OnToolResult | None = None
+    media: list[Media] = field(default_factory=list[Media])
+    _open: dict[str, CallItem] = field(default_factory=dict[str, CallItem])
+
+    def decide(self, call: CallItem) -> Decided:
+        """What is to be done with a call: run it, or tell the model why not."""
+        tool = self.toolbox.find(call.name)
+        if tool is None:
+            return failed(self.toolbox.refusal(call.name))
+        try:
+            arguments = read_arguments(tool.spec, call.arguments)
+        except ModelFacing as error:
+            return failed(error.message)
+        if not self.budget.take_call():
+            return failed(_TOO_MANY_CALLS)
+        return Ready(call, tool, arguments)
+
+    async def run(
+        self, answer: NewEntry, calls: Sequence[CallItem]
+    ) -> tuple[int, list[ResultItem]]:
+        """Record the answer and its calls, run them, and return its number and their results.
+
+        The results are in the order of the calls. Each is recorded as soon as it is there, so that
+        a crash leaves none in doubt that had come.
+        """
+        decided = [self.decide(call) for call in calls]
+        ready = [call_entry(d.call, d.arguments) for d in decided if isinstance(d, Ready)]
+        numbers = await self.lane.append(self.turn, [answer, *ready])
+        self._open = {call.id: call for call in calls}
+        step = _Step(self, list(zip(calls, decided, strict=True)))
+        return numbers[0], await step.run()
+
+    def close_open(self, text: str) -> list[NewEntry]:
+        """Results, with this text, for the calls that have none because the turn was stopped."""
+        missing, self._open = self._open, {}
+        return [
+            result_entry(ResultItem(call.id, call.name, text, is_error=True))
+            for call in missing.values()
+        ]
+
+    async def record(self, call: CallItem, result: ToolResult) -> ResultItem:
+        """Keep what a call gave."""
+        item = result_item(call, result)
+        (seq,) = await self.lane.append(self.turn, [result_entry(item, result.details)])
+        self._open.pop(call.id, None)
+        return replace(item, seq=seq)
+
+    async def call(self, ready: Ready) -> ToolResult:
+        """Run one call; whatever goes wrong becomes its result."""
+        name, call_id = ready.call.name, ready.call.id
+        spec = ready.tool.spec
+        self.toolbox.use(name)
+        self.emit(ToolStarted(call_id, name, spec.label, ready.arguments))
+        started = self.clock.monotonic()
+        context = CallContext(
+            agent=self.agent,
+            session=self.session,
+            call_id=call_id,
+            progress=lambda message: self.emit(ToolProgress(call_id, name, self.redact(message))),
+        )
+        try:
+            result = await ready.tool.source.call(name, ready.arguments, context)
+        except ModelFacing as error:
+            result = failed(error.message)
+        except Exception as error:
+            logger.exception("a tool raised", extra={"tool": name})
+            result = failed(f"The tool {name} failed: {type(error).__name__}: {error}")
+        result = self._redacted(result)
+        elapsed = (self.clock.monotonic() - started) * 1000
+        self.emit(ToolFinished(call_id, name, result, elapsed))
+        return result
+
+    def deliver(self, name: str, result: ToolResult) -> None:
+        """Hand a result to whoever collects them, in the order of the calls."""
+        self.media.extend(block for block in result.outputs if isinstance(block, Media))
+        if self.on_tool_result is not None:
+            self.on_tool_result(name, result)
+
+    def _redacted(self, result: ToolResult) -> ToolResult:
+        return replace(
+            result,
+            blocks=tuple(map(self._redacted_block, result.blocks)),
+            outputs=tuple(map(self._redacted_block, result.outputs)),
+        )
+
+    def _redacted_block(self, block: Block) -> Block:
+        if isinstance(block, Text):
+            text = self.redact(block.text)
+            return block if text == block.text else replace(block, text=text)
+        return block
+
+
+class _Step:
+    """The calls of one answer, in flight."""
+
+    def __init__(self, owner: Dispatcher, decided: Sequence[tuple[CallItem, Decided]]) -> None:
+        self._owner = owner
+        self._decided = decided
+        self._results: list[ToolResult | None] = [None] * len(decided)
+        self._items: dict[int, ResultItem] = {}
+        self._delivered = 0
+
+    async def run(self) -> list[ResultItem]:
+        running = [(at, d) for at, (_, d) in enumerate(self._decided) if isinstance(d, Ready)]
+        for at, (_, decision) in enumerate(self._decided):
+            if isinstance(decision, ToolResult):
+                await self._finish(at, decision)
+        if len(running) == 1:
+            await self._run_one(*running[0])
+        else:
+            async with anyio.create_task_group() as tasks:
+                for at, ready in running:
+                    tasks.start_soon(self._run_one, at, ready, name=f"tool {ready.call.name}")
+        return [self._items[at] for at in range(len(self._decided))]
+
+    async def _run_one(self, at: int, ready: Ready) -> None:
+        await self._finish(at, await self._owner.call(ready))
+
+    async def _finish(self, at: int, result: ToolResult) -> None:
+        owner, call = self._owner, self._decided[at][0]
+        self._items[at] = await owner.record(call, result)
+        self._results[at] = result
+        while self._delivered < len(self._results):
+            done = self._results[self._delivered]
+            if done is None:
+                break
+            owner.deliver(self._decided[self._delivered][0].name, done)
+            self._delivered += 1

@@ -1,0 +1,252 @@
+"""The steps of one turn: ask the model, run the tools it calls, until it answers. Imports the library."""
+
+import logging
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+from pydantic_ai.messages import InstructionPart, ModelMessage, ModelRequest, UserPromptPart
+from pydantic_ai.models import ModelRequestParameters
+from pydantic_ai.usage import RequestUsage
+
+from openclaw.agent import compaction
+from openclaw.agent.context import OnBlockReply
+from openclaw.agent.convert import MAX_IMAGE_BYTES, answer_from, definitions, messages_from
+from openclaw.agent.dispatch import Dispatcher
+from openclaw.agent.limits import Budget
+from openclaw.agent.prompt import Preamble
+from openclaw.agent.tokens import estimate_tools
+from openclaw.agent.transcript import (
+    AssistantItem,
+    Attachment,
+    Item,
+    ResultItem,
+    SummaryItem,
+    UserItem,
+    assistant_entry,
+)
+from openclaw.core.content import Text
+from openclaw.core.errors import InvalidRequest, OpenClawError
+from openclaw.core.events import BlockReply, Emit, Notice, TextDelta, ThinkingDelta
+from openclaw.core.tools import ToolSpec
+from openclaw.models.build import Built
+from openclaw.models.failures import ContextOverflow
+from openclaw.models.stack import Answered, ModelStack, Watcher
+from openclaw.sessions.model import EntryKind, NewEntry
+from openclaw.sessions.store import Lane
+
+logger = logging.getLogger(__name__)
+
+MOST_IMAGES = 8
+"""The newest images go to the model; older ones are named only."""
+
+_COMPACTIONS_PER_STEP = 3
+_EMPTY_ANSWERS = 1
+"""A model that says nothing at all is asked once more."""
+
+_SHOWN_ON_FILTER = "The provider's content filter stopped the answer."
+_SHOWN_ON_LENGTH = "[The answer was cut off at the model's limit on its length.]"
+
+
+@dataclass(slots=True)
+class Loop:
+    """One turn in progress. `items` is the conversation, the person's new message last."""
+
+    items: list[Item]
+    turn: str
+    lane: Lane
+    stack: ModelStack
+    preamble: Preamble
+    dispatcher: Dispatcher
+    budget: Budget
+    compact_at: float
+    emit: Emit
+    streaming: bool
+    on_block_reply: OnBlockReply | None = None
+    _factor: float = 1.0
+    _images: dict[Path, bytes] = field(default_factory=dict[Path, bytes])
+    _taken: set[str] = field(default_factory=set[str])
+
+    async def run(self) -> tuple[str, str]:
+        """The answer and the model that gave it."""
+        self._taken = {
+            call.id for item in self.items if isinstance(item, AssistantItem) for call in item.calls
+        }
+        for item in self.items:
+            if isinstance(item, ResultItem):
+                self.dispatcher.toolbox.use(item.name)
+        empty = 0
+        while True:
+            answered = await self._ask()
+            answer = answer_from(answered.response, self._taken)
+            model = answered.built.candidate.ref
+            if answer.calls:
+                await self._step(answer, model)
+                continue
+            text = _final_text(answered, answer)
+            if text or empty == _EMPTY_ANSWERS:
+                return text, model
+            empty += 1
+
+    async def _step(self, answer: AssistantItem, model: str) -> None:
+        """Run the calls of an answer that is not the last."""
+        if answer.text.strip():
+            blocks = (Text(answer.text, addressed=True),)
+            self.emit(BlockReply(blocks))
+            if self.on_block_reply is not None:
+                self.on_block_reply(blocks)
+        entry = assistant_entry(answer, model)
+        seq, results = await self.dispatcher.run(entry, answer.calls)
+        self.items.append(replace(answer, seq=seq))
+        self.items.extend(results)
+
+    async def _ask(self) -> Answered:
+        """One answer of a model, with room made for it where the conversation has grown too long."""
+        for attempt in range(_COMPACTIONS_PER_STEP + 1):
+            self.budget.before_request()
+            self.dispatcher.toolbox.refresh()
+            specs = self.dispatcher.toolbox.shown()
+            built = await self.stack.primary()
+            await self._make_room(built, specs)
+            if built.accepts_images:
+                await self._load_images()
+            try:
+                return await self._request(specs)
+            except ContextOverflow:
+                if attempt == _COMPACTIONS_PER_STEP:
+                    break
+                await self._shrink(built, specs, int(built.context_window / 2 ** (attempt + 1)))
+        raise InvalidRequest(
+            "the message does not fit into the model's context, even alone",
+            hint="send less at once, or use a model with a larger context",
+        )
+
+    async def _request(self, specs: list[ToolSpec]) -> Answered:
+        parameters = ModelRequestParameters(
+            function_tools=definitions(specs),
+            instruction_parts=[InstructionPart(content=part) for part in self.preamble.parts],
+        )
+        guess = self._guess(specs)
+        answered = await self.stack.respond(self._messages, parameters, self._watcher())
+        usage = answered.response.usage
+        self._count(usage)
+        if usage.input_tokens and guess:
+            # What the provider counted corrects the next guess, within reason.
+            self._factor = min(3.0, max(0.7, usage.input_tokens / guess))
+        return answered
+
+    def _count(self, usage: RequestUsage) -> None:
+        self.budget.requests += 1
+        self.budget.input_tokens += usage.input_tokens
+        self.budget.output_tokens += usage.output_tokens
+        self.budget.cache_read_tokens += usage.cache_read_tokens
+        self.budget.cache_write_tokens += usage.cache_write_tokens
+
+    def _messages(self, built: Built) -> list[ModelMessage]:
+        images = built.accepts_images
+        return messages_from(self.items, images=images, read_bytes=self._images.get)
+
+    def _watcher(self) -> Watcher:
+        def notice(message: str) -> None:
+            self.emit(Notice("warning", message))
+
+        if not self.streaming:
+            return Watcher(notice=notice)
+        return Watcher(
+            text=lambda piece: self.emit(TextDelta(piece)),
+            thinking=lambda piece: self.emit(ThinkingDelta(piece)),
+            notice=notice,
+        )
+
+    # ---- room
+
+    def _guess(self, specs: list[ToolSpec]) -> int:
+        return self.preamble.tokens + estimate_tools(specs) + compaction.total_tokens(self.items)
+
+    async def _make_room(self, built: Built, specs: list[ToolSpec]) -> None:
+        window = built.context_window
+        if self._guess(specs) * self._factor > window * self.compact_at:
+            await self._shrink(built, specs, int(window * compaction.KEEP_SHARE))
+
+    async def _shrink(self, built: Built, specs: list[ToolSpec], keep: int) -> None:
+        """Summarise the oldest part, then cut long results where what is left is still too much."""
+        fixed = self.preamble.tokens + estimate_tools(specs)
+        # A preamble and tools that fill the context by themselves still leave the message its place.
+        room = max(keep - fixed if keep > fixed * 2 else keep // 2, 64)
+        cut = compaction.cut_index(self.items, int(room / self._factor))
+        old = self.items[:cut]
+        if old and not (len(old) == 1 and isinstance(old[0], SummaryItem)):
+            summary = await self._summary(old, built)
+            await self._keep_summary(summary, cut)
+        self.items = compaction.trimmed(self.items, int(room / self._factor))
+
+    async def _keep_summary(self, summary: str, cut: int) -> None:
+        kept = self.items[cut:]
+        last = next((at for at in range(cut - 1, -1, -1) if _is_user(self.items[at])), None)
+        if last is not None and not any(map(_is_user, kept)):
+            order = self.items[last].text
+            summary = (
+                f"{summary}\n\nThe person's message that is being worked on, verbatim:\n{order}"
+            )
+        through = kept[0].seq - 1
+        entry = NewEntry(EntryKind.COMPACTION, {"summary": summary}, summary)
+        seq = await self.lane.compact(self.turn, entry, through=through)
+        self.items = [SummaryItem(summary, seq), *kept]
+        self.emit(Notice("info", "earlier parts of the conversation were summarised"))
+
+    async def _summary(self, old: list[Item], built: Built) -> str:
+        tokens = int(built.context_window * compaction.SUMMARY_SHARE / self._factor)
+        text = compaction.request_text(old, max(100, tokens - 250))
+        parameters = ModelRequestParameters(
+            instruction_parts=[InstructionPart(content=compaction.INSTRUCTIONS)]
+        )
+        try:
+            answered = await self.stack.respond(
+                lambda _: [ModelRequest(parts=[UserPromptPart(text)])], parameters, Watcher()
+            )
+        except (OpenClawError, ContextOverflow):
+            logger.warning("no model made a summary; the oldest part is cut short instead")
+            return compaction.plain_summary(old, tokens // 2)
+        self._count(answered.response.usage)
+        summary = answered.response.text or compaction.plain_summary(old, tokens // 2)
+        return compaction.cut_to(summary, max(60, tokens // 2))
+
+    # ---- images
+
+    async def _load_images(self) -> None:
+        wanted = [path for path in self._image_paths() if path not in self._images]
+        if wanted:
+            self._images.update(await anyio.to_thread.run_sync(_read_all, wanted))
+
+    def _image_paths(self) -> list[Path]:
+        attachments: list[Attachment] = []
+        for item in self.items:
+            if isinstance(item, UserItem | ResultItem):
+                attachments.extend(item.attachments)
+        media = [one.media for one in attachments if one.media and one.media.kind == "image"]
+        return [one.path for one in media[-MOST_IMAGES:] if one.path is not None]
+
+
+def _is_user(item: Item) -> bool:
+    return isinstance(item, UserItem)
+
+
+def _read_all(paths: list[Path]) -> dict[Path, bytes]:
+    found: dict[Path, bytes] = {}
+    for path in paths:
+        try:
+            if path.stat().st_size <= MAX_IMAGE_BYTES:
+                found[path] = path.read_bytes()
+        except OSError:
+            logger.info("an image is gone", extra={"path": str(path)})
+    return found
+
+
+def _final_text(answered: Answered, answer: AssistantItem) -> str:
+    reason = answered.response.finish_reason
+    if reason == "content_filter" and not answer.text:
+        return _SHOWN_ON_FILTER
+    if reason == "length":
+        return f"{answer.text}\n\n{_SHOWN_ON_LENGTH}".strip()
+    return answer.text

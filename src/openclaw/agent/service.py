@@ -1,0 +1,299 @@
+"""`get_reply`: one message in, one answer out, in its session's lane."""
+
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+import anyio
+import anyio.to_thread
+
+from openclaw.agent.context import (
+    InboundMedia,
+    MessageContext,
+    OnBlockReply,
+    OnToolResult,
+    Reply,
+)
+from openclaw.agent.dispatch import Dispatcher
+from openclaw.agent.limits import Budget, LimitReached
+from openclaw.agent.prompt import assemble, read_context_files
+from openclaw.agent.toolbox import Toolbox
+from openclaw.agent.transcript import (
+    CANCELLED_CALL,
+    AssistantItem,
+    Attachment,
+    Item,
+    UserItem,
+    assistant_entry,
+    items_from,
+    media_label,
+    user_entry,
+)
+from openclaw.config.merge import EffectiveAgent
+from openclaw.core.clock import Clock, SystemClock
+from openclaw.core.errors import InvalidRequest, NotFound, OpenClawError
+from openclaw.core.events import Emit, TurnFinished, TurnStarted, discard
+from openclaw.core.ids import random_id
+from openclaw.core.tools import ToolSource
+from openclaw.core.wire import describe
+from openclaw.policy import Policy, decide
+from openclaw.sessions.model import Entry, EntryKind, NewEntry, Outcome, SessionRef, Usage
+from openclaw.sessions.store import Lane, SessionStore
+
+if TYPE_CHECKING:
+    from openclaw.agent.loop import Loop
+    from openclaw.models.stack import ModelStack
+
+logger = logging.getLogger(__name__)
+
+CLOSING_SECONDS = 10.0
+"""How long a stopped turn may take to write down that it was stopped."""
+
+DEFAULT_COMPACT_AT = 0.8
+
+_OUT_OF_TIME = "Stopped: the turn's time was up. This call may or may not have happened."
+
+
+class Redacts(Protocol):
+    """What takes secrets out of text."""
+
+    def redact(self, text: str, /) -> str:
+        """`text` without any secret that is known."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Watch:
+    emit: Emit
+    streaming: bool
+    on_block_reply: OnBlockReply | None
+    on_tool_result: OnToolResult | None
+
+
+class AgentService:
+    """Answers messages. Turns of one session run one at a time, in order; sessions run side by side."""
+
+    def __init__(
+        self,
+        *,
+        store: SessionStore,
+        agents: Mapping[str, EffectiveAgent],
+        tool_sources: Callable[[str, SessionRef], Sequence[ToolSource]],
+        model_factory: Callable[[EffectiveAgent], Awaitable["ModelStack"]],
+        policy_for: Callable[[EffectiveAgent], Policy],
+        resource_context: Callable[[EffectiveAgent], Awaitable[str]],
+        redactor: Redacts,
+        workspace_for: Callable[[EffectiveAgent], Path | None] = lambda agent: None,
+        clock: Clock | None = None,
+        compact_at: float = DEFAULT_COMPACT_AT,
+    ) -> None:
+        self._store = store
+        self._agents = agents
+        self._tool_sources = tool_sources
+        self._model_factory = model_factory
+        self._policy_for = policy_for
+        self._resource_context = resource_context
+        self._workspace_for = workspace_for
+        self._redactor = redactor
+        self._clock = clock or SystemClock()
+        self._compact_at = compact_at
+
+    async def get_reply(
+        self,
+        context: MessageContext,
+        *,
+        on_block_reply: OnBlockReply | None = None,
+        on_tool_result: OnToolResult | None = None,
+        on_event: Emit | None = None,
+    ) -> Reply:
+        """Answer one message.
+
+        Callbacks must not block. Blocks, tool results and events come in order, before this returns.
+        With `on_event`, the answer is streamed. When this returns, the turn is on disk.
+        """
+        agent = self._agents.get(context.agent_id)
+        if agent is None:
+            known = ", ".join(sorted(self._agents))
+            raise NotFound(f"there is no agent '{context.agent_id}'", hint=f"there are: {known}")
+        watch = _Watch(on_event or discard, on_event is not None, on_block_reply, on_tool_result)
+        session = await self._store.open_session(agent.id, context.session_key)
+        async with self._store.acquire_lane(session) as lane:
+            return await self._turn(lane, agent, context, watch)
+
+    async def _turn(
+        self, lane: Lane, agent: EffectiveAgent, context: MessageContext, watch: _Watch
+    ) -> Reply:
+        message = UserItem(context.text, tuple(map(_attachment, context.media)))
+        wanted = context.idempotency_key
+        try:
+            turn = await lane.begin_turn([user_entry(message, context.origin)], turn=wanted)
+        except InvalidRequest:
+            if wanted is None:
+                raise
+            return await self._earlier(lane.session, wanted)
+        watch.emit(TurnStarted(lane.session.key, agent.id, turn))
+        budget = Budget(agent.limits)
+        box = self._toolbox(agent, lane.session)
+        dispatcher = Dispatcher(
+            agent=agent.id,
+            session=lane.session.key,
+            turn=turn,
+            lane=lane,
+            toolbox=box,
+            budget=budget,
+            clock=self._clock,
+            emit=watch.emit,
+            redact=self._redactor.redact,
+            on_tool_result=watch.on_tool_result,
+        )
+        async with _ending(lane, turn, dispatcher, watch.emit):
+            items = await self._items(lane.session, message)
+            return await self._answer(agent, dispatcher, items, watch)
+
+    async def _answer(
+        self, agent: EffectiveAgent, dispatcher: Dispatcher, items: list[Item], watch: _Watch
+    ) -> Reply:
+        budget, lane, turn = dispatcher.budget, dispatcher.lane, dispatcher.turn
+        outcome, text, model = "ok", "", ""
+        closing: list[NewEntry] = []
+        try:
+            with anyio.move_on_after(budget.seconds) as scope:
+                loop = await self._loop(agent, dispatcher, items, watch)
+                text, model = await loop.run()
+            if scope.cancelled_caught:
+                outcome, text = "limit", budget.out_of_time()
+                closing = dispatcher.close_open(_OUT_OF_TIME)
+        except LimitReached as reached:
+            outcome, text = "limit", reached.message
+        final = assistant_entry(AssistantItem(text), model)
+        await lane.finish_turn(
+            turn,
+            Outcome.OK,
+            [*closing, final],
+            usage=_stored_usage(budget),
+            detail="" if outcome == "ok" else text,
+        )
+        watch.emit(TurnFinished(lane.session.key, turn, "ok"))
+        return Reply(
+            text=text,
+            session_id=lane.session.id,
+            turn_id=turn,
+            media=tuple(dispatcher.media),
+            usage=budget.usage,
+            outcome=outcome,
+        )
+
+    async def _loop(
+        self, agent: EffectiveAgent, dispatcher: Dispatcher, items: list[Item], watch: _Watch
+    ) -> "Loop":
+        from openclaw.agent.loop import Loop
+
+        stack = await self._model_factory(agent)
+        built = await stack.primary()
+        resources = await self._resource_context(agent)
+        workspace = self._workspace_for(agent)
+        files: list[tuple[str, str]] = []
+        if workspace is not None and agent.context_files:
+            files = await anyio.to_thread.run_sync(
+                read_context_files, workspace, agent.context_files
+            )
+        preamble = assemble(
+            agent,
+            workspace=workspace,
+            resources=resources,
+            files=files,
+            window=built.context_window,
+        )
+        return Loop(
+            items=items,
+            turn=dispatcher.turn,
+            lane=dispatcher.lane,
+            stack=stack,
+            preamble=preamble,
+            dispatcher=dispatcher,
+            budget=dispatcher.budget,
+            compact_at=self._compact_at,
+            emit=watch.emit,
+            streaming=watch.streaming,
+            on_block_reply=watch.on_block_reply,
+        )
+
+    def _toolbox(self, agent: EffectiveAgent, session: SessionRef) -> Toolbox:
+        policy = self._policy_for(agent)
+        sources = self._tool_sources(agent.id, session)
+        return Toolbox(sources, lambda name: decide(policy, name), agent.tool_search_limit)
+
+    async def _items(self, session: SessionRef, message: UserItem) -> list[Item]:
+        """The conversation with the new message last, its attachments as they came."""
+        items = items_from(await self._store.history(session))
+        last = items[-1]
+        assert isinstance(last, UserItem)
+        items[-1] = replace(message, seq=last.seq)
+        return items
+
+    async def _earlier(self, session: SessionRef, turn: str) -> Reply:
+        """The answer of a turn that has this id already."""
+        history = await self._store.history(session, since_compaction=False)
+        entries = [entry for entry in history if entry.turn == turn]
+        if not any(entry.kind is EntryKind.TURN_FINISHED for entry in entries):
+            raise InvalidRequest(
+                "this order was given before and did not finish",
+                field="idempotencyKey",
+                hint="see what it did, then send it with another key",
+            )
+        text = next((e.text for e in reversed(entries) if _is_answer(e)), "")
+        return Reply(text=text, session_id=session.id, turn_id=turn, outcome="duplicate")
+
+
+def _is_answer(entry: Entry) -> bool:
+    return entry.kind is EntryKind.ASSISTANT_MESSAGE
+
+
+@asynccontextmanager
+async def _ending(
+    lane: Lane, turn: str, dispatcher: Dispatcher, emit: Emit
+) -> AsyncGenerator[None]:
+    """Write down how a turn ended that did not end well, whatever ended it."""
+    cancelled = anyio.get_cancelled_exc_class()
+    try:
+        yield
+    except BaseException as error:
+        outcome = Outcome.CANCELLED if isinstance(error, cancelled) else Outcome.ERROR
+        told = describe(error) if isinstance(error, OpenClawError) else type(error).__name__
+        with anyio.CancelScope(shield=True), anyio.move_on_after(CLOSING_SECONDS):
+            try:
+                await lane.finish_turn(
+                    turn,
+                    outcome,
+                    dispatcher.close_open(CANCELLED_CALL),
+                    usage=_stored_usage(dispatcher.budget),
+                    detail=dispatcher.redact(told),
+                )
+            except OpenClawError:
+                logger.warning("the end of a turn could not be written", exc_info=True)
+        emit(TurnFinished(lane.session.key, turn, str(outcome)))
+        raise
+
+
+def _stored_usage(budget: Budget) -> Usage:
+    return Usage(
+        input_tokens=budget.input_tokens,
+        output_tokens=budget.output_tokens,
+        cache_read_tokens=budget.cache_read_tokens,
+        cache_write_tokens=budget.cache_write_tokens,
+        requests=budget.requests,
+        tool_calls=budget.tool_calls,
+    )
+
+
+def _attachment(inbound: InboundMedia) -> Attachment:
+    label = inbound.note or media_label(inbound.media)
+    return Attachment(inbound.media, label, inbound.text)
+
+
+def new_session_key(origin: str) -> str:
+    """A key for a conversation that nobody named."""
+    return f"{origin}-{random_id()}"

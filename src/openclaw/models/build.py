@@ -1,0 +1,205 @@
+"""From a candidate to a model that can be asked. Each provider's library is imported on first use."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from openclaw.core.errors import MissingExtra, ModelUnavailable
+from openclaw.models.candidates import FALLBACK_CONTEXT_WINDOW, Candidate
+from openclaw.models.http import open_client
+
+if TYPE_CHECKING:
+    import httpx2
+    from pydantic_ai.models import Model
+    from pydantic_ai.profiles import ModelProfile
+    from pydantic_ai.settings import ModelSettings
+
+_PLACEHOLDER_KEY = "none"
+"""What a provider without a key is sent, since the client libraries insist on one."""
+
+
+class Revealable(Protocol):
+    """A secret whose value is read on purpose."""
+
+    def reveal(self) -> str:
+        """The value itself."""
+        ...
+
+
+class Resolver(Protocol):
+    """What turns references in the configuration into secrets."""
+
+    async def resolve_text(self, text: str, /) -> Revealable:
+        """The secret that `text` is, or refers to."""
+        ...
+
+
+LocalBuilder = Callable[[Candidate], Awaitable["Model"]]
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """A model ready to be asked, with what must be closed afterwards."""
+
+    candidate: Candidate
+    model: "Model"
+    settings: "ModelSettings"
+    client: "httpx2.AsyncClient | None" = None
+
+    @property
+    def context_window(self) -> int:
+        """Tokens that fit, as configured, else as the library knows the model, else a small guess."""
+        known = self.candidate.context_window or self.model.context_window
+        return known or FALLBACK_CONTEXT_WINDOW
+
+    @property
+    def accepts_images(self) -> bool:
+        """Whether an image may be put before this model."""
+        return "image" in self.candidate.accepts
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        if self.client is not None:
+            await self.client.aclose()
+
+
+class ModelBuilder:
+    """Builds models; keys and headers are resolved when a model is first used, and not before."""
+
+    def __init__(
+        self, *, resolver: Resolver, environ: Mapping[str, str], local: LocalBuilder | None = None
+    ) -> None:
+        self._resolver = resolver
+        self._environ = environ
+        self._local = local
+
+    async def build(self, candidate: Candidate, *, temperature: float | None = None) -> Built:
+        """The model for `candidate`; raises an `OperatorFacing` error that says what is missing."""
+        settings = _settings(candidate, temperature)
+        if candidate.api == "local":
+            if self._local is None:
+                raise MissingExtra("the embedded model", "local")
+            return Built(candidate, await self._local(candidate), settings)
+        if candidate.base_url is None:
+            raise ModelUnavailable(
+                f"{candidate.ref}: its provider has no address",
+                hint=f"set models.providers.{candidate.provider}.baseUrl",
+            )
+        key = await self._key(candidate)
+        headers = {
+            name: (await self._resolver.resolve_text(value)).reveal()
+            for name, value in candidate.headers.items()
+        }
+        client = open_client(candidate.base_url, self._environ, silence=candidate.timeout)
+        try:
+            model = _BUILDERS[candidate.api](candidate, key, headers, client)
+        except BaseException:
+            await client.aclose()
+            raise
+        return Built(candidate, model, settings, client)
+
+    async def _key(self, candidate: Candidate) -> str:
+        if candidate.api_key:
+            return (await self._resolver.resolve_text(candidate.api_key)).reveal()
+        if candidate.key_hint:
+            raise ModelUnavailable(
+                f"{candidate.ref} needs a key",
+                hint=f"set {candidate.key_hint}, or models.providers.{candidate.provider}.apiKey",
+            )
+        return _PLACEHOLDER_KEY
+
+
+def _settings(candidate: Candidate, temperature: float | None) -> "ModelSettings":
+    settings: ModelSettings = {}
+    if candidate.max_tokens is not None:
+        settings["max_tokens"] = candidate.max_tokens
+    if temperature is not None:
+        settings["temperature"] = temperature
+    if candidate.api == "anthropic-messages":
+        settings["cache"] = True
+    return settings
+
+
+def _profile(candidate: Candidate) -> "ModelProfile":
+    """What overrides the library's own idea of a model."""
+    images = "image" in candidate.accepts
+    # No transformer: a tool's schema goes to the provider as its server wrote it.
+    return {"json_schema_transformer": None, "supports_image_input": images}
+
+
+def _openai_client(
+    candidate: Candidate, key: str, headers: dict[str, str], client: "httpx2.AsyncClient"
+) -> Any:
+    from openai import AsyncOpenAI
+    from pydantic_ai.providers.openai import OpenAIProvider
+
+    http: Any = client
+    sdk = AsyncOpenAI(
+        api_key=key,
+        base_url=candidate.base_url,
+        http_client=http,
+        default_headers=headers,
+        max_retries=0,
+    )
+    return OpenAIProvider(openai_client=sdk)
+
+
+def _openai_chat(
+    candidate: Candidate, key: str, headers: dict[str, str], client: "httpx2.AsyncClient"
+) -> "Model":
+    from pydantic_ai.models.openai import OpenAIChatModel
+
+    provider = _openai_client(candidate, key, headers, client)
+    return OpenAIChatModel(candidate.model, provider=provider, profile=_profile(candidate))
+
+
+def _openai_responses(
+    candidate: Candidate, key: str, headers: dict[str, str], client: "httpx2.AsyncClient"
+) -> "Model":
+    from pydantic_ai.models.openai import OpenAIResponsesModel
+
+    provider = _openai_client(candidate, key, headers, client)
+    return OpenAIResponsesModel(candidate.model, provider=provider, profile=_profile(candidate))
+
+
+def _anthropic(
+    candidate: Candidate, key: str, headers: dict[str, str], client: "httpx2.AsyncClient"
+) -> "Model":
+    from anthropic import AsyncAnthropic
+    from pydantic_ai.models.anthropic import AnthropicModel
+    from pydantic_ai.providers.anthropic import AnthropicProvider
+
+    http: Any = client
+    base_url = (candidate.base_url or "").rstrip("/").removesuffix("/v1")
+    sdk = AsyncAnthropic(
+        api_key=key, base_url=base_url, http_client=http, default_headers=headers, max_retries=0
+    )
+    provider = AnthropicProvider(anthropic_client=sdk)
+    return AnthropicModel(candidate.model, provider=provider, profile=_profile(candidate))
+
+
+def _google(
+    candidate: Candidate, key: str, headers: dict[str, str], client: "httpx2.AsyncClient"
+) -> "Model":
+    try:
+        from pydantic_ai.models.google import GoogleModel
+        from pydantic_ai.providers.google import GoogleProvider
+    except ImportError as error:
+        raise MissingExtra(f"{candidate.ref}", "google") from error
+    base_url = (candidate.base_url or "").rstrip("/").removesuffix("/v1beta").removesuffix("/v1")
+    client.headers.update(headers)
+    provider = GoogleProvider(api_key=key, base_url=base_url, http_client=client)
+    # Google takes a dialect of JSON Schema, so that here the library's transformer stays.
+    return GoogleModel(
+        candidate.model,
+        provider=provider,
+        profile={"supports_image_input": "image" in candidate.accepts},
+    )
+
+
+_BUILDERS: Mapping[str, Callable[..., "Model"]] = {
+    "openai-completions": _openai_chat,
+    "openai-responses": _openai_responses,
+    "anthropic-messages": _anthropic,
+    "google-generative-ai": _google,
+}

@@ -1,0 +1,155 @@
+"""From configuration and environment to the models that will be asked, in order."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+
+from openclaw.config.agent_schema import ModelChoice, ModelEntry, ProviderConfig
+from openclaw.core.errors import ModelUnavailable
+from openclaw.models.candidates import (
+    DEFAULT_LOCAL_MODEL,
+    KNOWN_PROVIDERS,
+    LOCAL_PROVIDER,
+    Api,
+    Candidate,
+    Choice,
+    KnownProvider,
+)
+from openclaw.models.probe import ollama_models, ollama_url
+
+Probe = Callable[[str], Awaitable[Sequence[str]]]
+Providers = Mapping[str, ProviderConfig]
+
+_PREFIXES = {"claude": "anthropic", "gpt": "openai", "o": "openai", "gemini": "google"}
+
+
+async def choose(
+    choice: ModelChoice | None,
+    providers: Providers,
+    environ: Mapping[str, str],
+    *,
+    probe: Probe = ollama_models,
+) -> Choice:
+    """The models for an agent.
+
+    What is configured wins. Else the first model in `models.providers`; else the first provider
+    whose key is in the environment (Anthropic, OpenAI, Google, OpenRouter); else a local Ollama
+    that answers; else the embedded model.
+    """
+    if choice is not None and choice.primary:
+        refs = (choice.primary, *choice.fallbacks)
+        return Choice(tuple(resolve(ref, providers, environ) for ref in refs), "configured")
+    for name, provider in providers.items():
+        if provider.models:
+            ref = f"{name}/{provider.models[0].id}"
+            found = resolve(ref, providers, environ)
+            return Choice((found,), f"the first model in models.providers.{name}")
+    return _from_keys(providers, environ) or await _without_keys(providers, environ, probe)
+
+
+def _from_keys(providers: Providers, environ: Mapping[str, str]) -> Choice | None:
+    for known in KNOWN_PROVIDERS.values():
+        variable = next((name for name in known.key_variables if environ.get(name)), None)
+        if variable is not None:
+            found = resolve(f"{known.name}/{known.default_model}", providers, environ)
+            return Choice((found,), f"{variable} is set")
+    return None
+
+
+async def _without_keys(providers: Providers, environ: Mapping[str, str], probe: Probe) -> Choice:
+    address = ollama_url(environ)
+    models = [name for name in await probe(address) if "embed" not in name]
+    if models:
+        found = resolve(f"ollama/{models[0]}", providers, environ)
+        return Choice((found,), f"Ollama answers at {address}")
+    found = resolve(f"{LOCAL_PROVIDER}/{DEFAULT_LOCAL_MODEL}", providers, environ)
+    return Choice((found,), "no key in the environment and no Ollama, so the embedded model")
+
+
+def resolve(ref: str, providers: Providers, environ: Mapping[str, str]) -> Candidate:
+    """The model that `ref` names, as `provider/model`; a bare model name where it is plain whose."""
+    provider, model = _split(ref, providers)
+    config = providers.get(provider)
+    entry = next((one for one in config.models if one.id == model), None) if config else None
+    if provider == LOCAL_PROVIDER:
+        return _local(model, entry)
+    known = KNOWN_PROVIDERS.get(provider)
+    if config is None and known is None:
+        names = ", ".join(sorted({*providers, *KNOWN_PROVIDERS, LOCAL_PROVIDER}))
+        raise ModelUnavailable(
+            f"the model {ref!r} names an unknown provider {provider!r}",
+            hint=f"known are {names}; add others under models.providers",
+        )
+    candidate = _built_in(known, model, environ) if known else Candidate(provider, model, "local")
+    if config is not None:
+        candidate = _configured(candidate, config, entry, known)
+    return candidate
+
+
+def _split(ref: str, providers: Providers) -> tuple[str, str]:
+    provider, slash, model = ref.partition("/")
+    if slash and provider and model:
+        return provider, model
+    owners = [name for name, one in providers.items() if any(m.id == ref for m in one.models)]
+    if len(owners) == 1:
+        return owners[0], ref
+    guess = next((who for prefix, who in _PREFIXES.items() if _starts(ref, prefix)), None)
+    if guess is None:
+        raise ModelUnavailable(
+            f"the model {ref!r} does not say whose it is", hint="write it as provider/model"
+        )
+    return guess, ref
+
+
+def _starts(ref: str, prefix: str) -> bool:
+    rest = ref[len(prefix) :]
+    return ref.startswith(prefix) and (rest[:1] == "-" or rest[:1].isdigit())
+
+
+def _local(model: str, entry: ModelEntry | None) -> Candidate:
+    window = entry.context_window if entry else None
+    path = entry.path if entry else None
+    maximum = entry.max_tokens if entry else None
+    return Candidate(
+        LOCAL_PROVIDER, model, "local", context_window=window, max_tokens=maximum, path=path
+    )
+
+
+def _built_in(known: KnownProvider, model: str, environ: Mapping[str, str]) -> Candidate:
+    variable = next((name for name in known.key_variables if environ.get(name)), None)
+    base_url = known.base_url
+    if known.name == "ollama":
+        base_url = f"{ollama_url(environ)}/v1"
+    return Candidate(
+        provider=known.name,
+        model=model,
+        api=known.api,
+        base_url=base_url,
+        api_key=environ[variable] if variable else None,
+        context_window=known.context_window,
+        accepts=known.accepts,
+        key_hint=" or ".join(known.key_variables),
+    )
+
+
+def _configured(
+    base: Candidate, config: ProviderConfig, entry: ModelEntry | None, known: KnownProvider | None
+) -> Candidate:
+    """`base` with what the configuration says of its provider and model."""
+    api: Api = (entry and entry.api) or config.api or (known.api if known else "openai-completions")
+    candidate = replace(
+        base,
+        api=api,
+        base_url=config.base_url or base.base_url,
+        api_key=config.api_key if config.api_key is not None else base.api_key,
+        headers=dict(config.headers),
+        timeout=config.timeout_ms / 1000,
+        max_retries=config.max_retries,
+    )
+    if entry is None:
+        return candidate
+    return replace(
+        candidate,
+        context_window=entry.context_window or candidate.context_window,
+        max_tokens=entry.max_tokens,
+        accepts=frozenset(entry.input),
+    )

@@ -1,0 +1,61 @@
+"""The HTTP client under a model provider: our timeouts, and no proxy that nobody asked for."""
+
+import ipaddress
+import ssl
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+if TYPE_CHECKING:
+    import httpx2
+
+CONNECT_SECONDS = 10.0
+"""A provider that does not accept a connection in this time is down or unreachable."""
+
+WRITE_SECONDS = 60.0
+"""A request with images may be large, and the line slow."""
+
+
+def proxy_for(url: str, environ: Mapping[str, str]) -> str | None:
+    """The proxy that the environment names for `url`; never one for this machine itself."""
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    if _is_loopback(host) or _excluded(host, _variable(environ, "NO_PROXY")):
+        return None
+    return _variable(environ, f"{parts.scheme.upper()}_PROXY") or _variable(environ, "ALL_PROXY")
+
+
+def _variable(environ: Mapping[str, str], name: str) -> str | None:
+    return environ.get(name.lower()) or environ.get(name) or None
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _excluded(host: str, listed: str | None) -> bool:
+    entries = [entry.strip().lstrip("*").lstrip(".") for entry in (listed or "").split(",")]
+    if any(raw.strip() == "*" for raw in (listed or "").split(",")):
+        return True
+    return any(entry and (host == entry or host.endswith(f".{entry}")) for entry in entries)
+
+
+def open_client(url: str, environ: Mapping[str, str], *, silence: float) -> "httpx2.AsyncClient":
+    """A client for one provider; `silence` is how long it may say nothing."""
+    import httpx2
+
+    authorities = environ.get("SSL_CERT_FILE")
+    verify = ssl.create_default_context(cafile=authorities) if authorities else True
+    return httpx2.AsyncClient(
+        trust_env=False,
+        proxy=proxy_for(url, environ),
+        verify=verify,
+        timeout=httpx2.Timeout(
+            connect=CONNECT_SECONDS, read=silence, write=WRITE_SECONDS, pool=CONNECT_SECONDS
+        ),
+    )
