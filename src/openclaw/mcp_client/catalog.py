@@ -95,9 +95,9 @@ def tool_name(prefix: str, server: str, tool: str, *, distinct: bool = False) ->
     return _hashed(base, server, tool, _SHORT_HASH)
 
 
-def server_prefix(prefix: str) -> str:
-    """What every tool name of a server starts with."""
-    return f"mcp_{_UNSAFE.sub('_', prefix)}_"
+def safe_name(name: str) -> str:
+    """The name with every character that a tool's name cannot have replaced."""
+    return _UNSAFE.sub("_", name)
 
 
 def prepare_tools(server: str, tools: "Iterable[Tool]") -> PreparedTools:
@@ -178,7 +178,7 @@ def _distinct(named: _Named, digits: int) -> str:
 
 
 def _base(prefix: str, tool: str) -> str:
-    return server_prefix(prefix) + _UNSAFE.sub("_", tool)
+    return f"mcp_{safe_name(prefix)}_{safe_name(tool)}"
 
 
 def _hashed(base: str, server: str, tool: str, digits: int) -> str:

@@ -1,0 +1,218 @@
+"""One running server as the manager keeps it: its connection, its checked tools, its resources."""
+
+import hashlib
+import json
+import logging
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import anyio
+import anyio.to_thread
+
+from openclaw.core.events import Emit, SuspiciousContent
+from openclaw.mcp_client.catalog import PreparedTools, prepare_tools
+from openclaw.mcp_client.catalog_cache import CatalogCache
+from openclaw.mcp_client.connection import ConnectionDeps, ServerConnection
+from openclaw.mcp_client.failures import CallFailed
+from openclaw.mcp_client.resources import MAX_READ, ResolvedResource, resolve, wanted
+from openclaw.mcp_client.snapshot import Listing
+from openclaw.mcp_client.state import ServerState
+
+if TYPE_CHECKING:
+    from mcp_types import Resource
+
+    from openclaw.config.schema import McpServerConfig
+
+logger = logging.getLogger(__name__)
+
+_NOT_OF_THE_CONNECTION = frozenset(
+    {"enabled", "tool_prefix", "prompts", "framing", "on_suspicious", "max_result_chars"}
+)
+"""Settings that say how an agent uses a server; agents that differ in them alone share it."""
+
+_READS_AT_ONCE = 4
+_QUIET = 0.2  # seconds between two rounds of reading, so that a chatty server cannot keep us busy
+_UNDECIDED = (ServerState.CONNECTING, ServerState.DISCONNECTED)
+
+
+def fingerprint(name: str, config: "McpServerConfig", roots: Sequence[Path]) -> str:
+    """The same for two servers exactly when one process can serve both."""
+    settings = config.model_dump(mode="json", exclude=set(_NOT_OF_THE_CONNECTION))
+    told = json.dumps([name, settings, [str(root) for root in roots]], sort_keys=True)
+    return hashlib.sha256(told.encode()).hexdigest()[:32]
+
+
+class _Signal:
+    """Something happened; whoever waits next learns of it, however often it happened."""
+
+    def __init__(self) -> None:
+        self._event = anyio.Event()
+
+    def set(self) -> None:
+        self._event.set()
+
+    async def wait(self) -> None:
+        await self._event.wait()
+        self._event = anyio.Event()
+
+
+class ServerUnit:
+    """A connection, and what is made of what it lists. `users` are those who need it."""
+
+    def __init__(
+        self,
+        key: str,
+        name: str,
+        config: "McpServerConfig",
+        deps: ConnectionDeps,
+        *,
+        cache: CatalogCache | None,
+        on_change: Callable[["ServerUnit"], None],
+    ) -> None:
+        self.key = key
+        self.name = name
+        self.config = config
+        self.connection = ServerConnection(name, config, deps)
+        self.users: set[tuple[str, str]] = set()
+        self.prepared = PreparedTools()
+        self.listing = Listing()
+        self.tools_known = anyio.Event()
+        self.resources_known = anyio.Event()
+        self._read: dict[str, ResolvedResource] = {}
+        self._redact = deps.redact
+        self._emit: Emit = deps.emit
+        self._cache = cache
+        self._on_change = on_change
+        self._listed = _Signal()
+        self._stale = _Signal()
+        self._stale_uris: set[str] = set()
+        self._all_stale = False
+        self.connection.on_listing.append(self._on_listing)
+        self.connection.on_state.append(self._on_state)
+        self.connection.on_resource_updated.append(self._on_resource_updated)
+
+    @property
+    def resources(self) -> tuple[ResolvedResource, ...]:
+        """What was read last of the resources that belong in the context."""
+        return tuple(self._read.values())
+
+    async def run(self) -> None:
+        """Own the connection until it is stopped, and keep what it lists and offers up to date."""
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._keep_tools, name=f"mcp {self.name}: tools")
+            group.start_soon(self._keep_resources, name=f"mcp {self.name}: resources")
+            await self.connection.run()
+            group.cancel_scope.cancel()
+
+    def start(self) -> None:
+        """Ask for the connection, where there is none."""
+        self.connection.start()
+
+    def stop(self) -> None:
+        """Ask for the end; `run` returns then."""
+        self.connection.stop()
+
+    async def settled(self) -> None:
+        """Return once it is clear which tools the server has now."""
+        await self.tools_known.wait()
+
+    def _on_listing(self, _: ServerConnection) -> None:
+        self._listed.set()
+
+    def _on_state(self, connection: ServerConnection) -> None:
+        if connection.snapshot.state not in (*_UNDECIDED, ServerState.READY):
+            self.tools_known.set()
+            self.resources_known.set()
+        self._on_change(self)
+
+    def _on_resource_updated(self, _: ServerConnection, uri: str) -> None:
+        if uri in self._read:
+            self._stale_uris.add(uri)
+            self._stale.set()
+
+    async def _keep_tools(self) -> None:
+        await self._take_cached()
+        while True:
+            await self._listed.wait()
+            await self._take(self.connection.listing)
+            if self.config.lazy and self._cache is not None:
+                await anyio.to_thread.run_sync(self._cache.store, self.key, self.listing)
+            self._all_stale = True
+            self._stale.set()
+
+    async def _take_cached(self) -> None:
+        """A lazy server shows what it had; one that never ran has to run once to show anything."""
+        if not self.config.lazy:
+            return
+        cached = None
+        if self._cache is not None:
+            cached = await anyio.to_thread.run_sync(self._cache.load, self.key)
+        if cached is None:
+            self.connection.start()
+            return
+        await self._take(cached)
+        self.resources_known.set()
+
+    async def _take(self, listing: Listing) -> None:
+        """Check what was listed; in a thread, since a hostile listing takes a while."""
+        self.listing = listing
+        self.prepared = await anyio.to_thread.run_sync(prepare_tools, self.name, listing.tools)
+        for warning in (*listing.dropped, *self.prepared.warnings):
+            logger.warning("MCP server '%s': %s", self.name, warning)
+        for seen in self.prepared.suspicions:
+            logger.warning(
+                "MCP server '%s': the declaration of tool '%s' looks like an attempt to give orders",
+                self.name,
+                seen.tool,
+                extra={"server": self.name, "tool": seen.tool, "signals": seen.signals},
+            )
+            self._emit(SuspiciousContent(self.name, seen.tool, seen.score, seen.signals))
+        self.tools_known.set()
+        self._on_change(self)
+
+    async def _keep_resources(self) -> None:
+        if not self.config.resources:
+            self.resources_known.set()
+            return
+        while True:
+            due = True
+            with anyio.move_on_after(self.config.resource_refresh_ms / 1000):
+                await self._stale.wait()
+                due = False
+            await self._refresh(everything=due or self._all_stale)
+            await anyio.sleep(_QUIET)
+
+    async def _refresh(self, *, everything: bool) -> None:
+        if self.connection.snapshot.state is not ServerState.READY:
+            return
+        chosen = wanted(self.connection.listing.resources, self.config.resource_filter)[:MAX_READ]
+        uris = {resource.uri for resource in chosen}
+        due = chosen if everything else [r for r in chosen if r.uri in self._stale_uris]
+        self._all_stale = False
+        self._stale_uris.clear()
+        self._read = {uri: read for uri, read in self._read.items() if uri in uris}
+        limiter = anyio.CapacityLimiter(_READS_AT_ONCE)
+        async with anyio.create_task_group() as group:
+            for resource in due:
+                group.start_soon(self._read_one, resource, limiter)
+        if everything and chosen:
+            await self._subscribe([resource.uri for resource in chosen])
+        self.resources_known.set()
+        self._on_change(self)
+
+    async def _read_one(self, resource: "Resource", limiter: anyio.CapacityLimiter) -> None:
+        async with limiter:
+            try:
+                raw = await self.connection.read_resource(resource.uri)
+            except CallFailed as failed:
+                logger.info("MCP server '%s': a resource was not read: %s", self.name, failed)
+                self._read.pop(resource.uri, None)
+                return
+        self._read[resource.uri] = resolve(self.name, resource, raw, self._redact)
+
+    async def _subscribe(self, uris: Sequence[str]) -> None:
+        try:
+            await self.connection.subscribe(uris)
+        except CallFailed as failed:
+            logger.debug("MCP server '%s' takes no subscriptions: %s", self.name, failed)
