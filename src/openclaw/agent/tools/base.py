@@ -1,0 +1,118 @@
+"""What a native tool is, and the source that offers a set of them."""
+
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from openclaw.core.content import Text
+from openclaw.core.errors import OpenClawError, ToolFailure
+from openclaw.core.tools import CallContext, JsonObject, ToolResult, ToolSpec, failed
+from openclaw.core.wire import describe
+
+logger = logging.getLogger(__name__)
+
+
+class NativeTool(Protocol):
+    """A tool: what the model sees of it, and what it does.
+
+    `call` raises `ToolFailure` with words that tell the model what to do instead, or returns a
+    result with `is_error`; both come to the same.
+    """
+
+    @property
+    def spec(self) -> ToolSpec:
+        """The tool as the model sees it."""
+        ...
+
+    async def call(self, arguments: JsonObject, context: CallContext) -> ToolResult:
+        """Do it."""
+        ...
+
+
+Run = Callable[["Arguments", CallContext], Awaitable[ToolResult]]
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionTool:
+    """A tool made of a spec and a function."""
+
+    spec: ToolSpec
+    run: Run
+
+    async def call(self, arguments: JsonObject, context: CallContext) -> ToolResult:
+        """Run the function on checked access to the arguments."""
+        return await self.run(Arguments(arguments), context)
+
+
+class Arguments:
+    """A model's arguments, which may be anything; what is asked for has the right type or fails."""
+
+    def __init__(self, values: JsonObject) -> None:
+        self._values = values
+
+    def text(self, name: str, default: str | None = None) -> str:
+        """A string; required where there is no default."""
+        value = self._values.get(name, default)
+        if not isinstance(value, str):
+            raise ToolFailure(f"Give `{name}` as a string.")
+        return value
+
+    def whole(self, name: str, default: int, *, least: int, most: int) -> int:
+        """A whole number, brought within its bounds."""
+        value: Any = self._values.get(name)
+        if value is None:
+            return default
+        if isinstance(value, bool) or not isinstance(value, int | float) or value != value // 1:
+            raise ToolFailure(f"Give `{name}` as a whole number.")
+        return int(min(max(value, least), most))
+
+    def flag(self, name: str, default: bool = False) -> bool:
+        """True or false."""
+        value = self._values.get(name, default)
+        if not isinstance(value, bool):
+            raise ToolFailure(f"Give `{name}` as true or false.")
+        return value
+
+
+class NativeTools:
+    """A `ToolSource` of tools of ours. Whatever goes wrong in one becomes its result."""
+
+    def __init__(self, tools: Iterable[NativeTool]) -> None:
+        self._tools = {tool.spec.name: tool for tool in tools}
+
+    def specs(self) -> Sequence[ToolSpec]:
+        """Every tool of this source."""
+        return [tool.spec for tool in self._tools.values()]
+
+    async def call(self, name: str, arguments: JsonObject, context: CallContext) -> ToolResult:
+        """Call one; a failure is a result with `is_error`."""
+        tool = self._tools.get(name)
+        if tool is None:
+            known = ", ".join(sorted(self._tools))
+            return failed(f"There is no tool '{name}'. There are: {known}.")
+        try:
+            return await tool.call(arguments, context)
+        except OpenClawError as error:
+            return failed(describe(error))
+        except OSError as error:
+            return failed(f"The system refused: {error.strerror or error}.")
+        except Exception:
+            logger.exception("tool %s failed", name)
+            return failed(f"The tool '{name}' failed because of a defect in it; do without it.")
+
+
+def said(text: str, *, addressed: bool = False, details: JsonObject | None = None) -> ToolResult:
+    """A result that is words."""
+    block = Text(text, addressed=addressed)
+    return ToolResult(blocks=(block,), outputs=(block,), details=details or {})
+
+
+def schema(required: Sequence[str], **properties: JsonObject) -> JsonObject:
+    """The input schema of a tool with these properties."""
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(required),
+        "additionalProperties": False,
+    }

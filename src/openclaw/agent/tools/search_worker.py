@@ -1,0 +1,130 @@
+"""The process that searches: a request on stdin, an answer on stdout, both JSON.
+
+It is apart from the program so that a pattern which never ends can be ended from outside.
+"""
+
+import json
+import os
+import re
+import stat
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from openclaw.agent.tools.globs import PathGlob
+from openclaw.agent.tools.workspace import Workspace
+from openclaw.core.errors import OpenClawError, ToolFailure
+
+MAX_FILE_BYTES = 4 * 1024 * 1024
+MAX_FILES = 50_000
+MAX_LINE_CHARS = 300
+MEMORY_BYTES = 1024 * 1024 * 1024
+_SKIPPED = frozenset({".git", ".hg", ".svn", "node_modules", "__pycache__", ".venv"})
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def main() -> None:
+    """Answer one request."""
+    _limit_memory()
+    try:
+        answer = {"text": search(json.load(sys.stdin))}
+    except OpenClawError as error:
+        answer = {"error": error.message}
+    sys.stdout.write(json.dumps(answer))
+
+
+def search(request: dict[str, Any]) -> str:
+    """The lines that match, as path:line: text."""
+    pattern = _compiled(request)
+    wanted = PathGlob(request["glob"]) if request["glob"] else None
+    workspace = Workspace(Path(request["root"]))
+    found: list[str] = []
+    files = _files(workspace, request["path"], wanted)
+    for number, (path, content) in enumerate(files, 1):
+        if number > MAX_FILES:
+            return _rendered(found, f"stopped after {MAX_FILES} files; give a narrower path")
+        found += _matches(pattern, path, content, request["most"] - len(found) + 1)
+        if len(found) > request["most"]:
+            return _rendered(found[: request["most"]], "there are more; narrow the search")
+    return _rendered(found, None)
+
+
+def _compiled(request: dict[str, Any]) -> re.Pattern[str]:
+    flags = re.IGNORECASE if request["ignore_case"] else 0
+    text = re.escape(request["pattern"]) if request["literal"] else request["pattern"]
+    try:
+        return re.compile(text, flags)
+    except (re.error, RecursionError, OverflowError) as error:
+        raise ToolFailure(
+            f"The pattern is not a regular expression: {error}; set `literal` to take it as it is."
+        ) from None
+
+
+def _matches(pattern: re.Pattern[str], path: str, content: bytes, most: int) -> Iterator[str]:
+    lines = content.decode("utf-8", "replace").splitlines()
+    for number, line in enumerate(lines, 1):
+        if pattern.search(line):
+            if most <= 0:
+                return
+            most -= 1
+            shown = line if len(line) <= MAX_LINE_CHARS else line[:MAX_LINE_CHARS] + "[…]"
+            yield f"{path}:{number}: {shown}"
+
+
+def _files(workspace: Workspace, path: str, wanted: PathGlob | None) -> Iterator[tuple[str, bytes]]:
+    with workspace.locate(path) as spot:
+        status = spot.status()
+        if status is not None and stat.S_ISREG(status.st_mode):
+            if (content := _content(spot.directory, spot.name)) is not None:
+                yield spot.relative, content
+            return
+    with workspace.open_directory(path) as (directory, relative):
+        yield from _below(directory, "" if relative == "." else f"{relative}/", wanted)
+
+
+def _below(directory: int, prefix: str, wanted: PathGlob | None) -> Iterator[tuple[str, bytes]]:
+    for name in sorted(os.listdir(directory)):
+        path = prefix + name
+        try:
+            mode = os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode
+            if stat.S_ISDIR(mode) and name not in _SKIPPED:
+                below = os.open(name, _DIRECTORY, dir_fd=directory)
+                try:
+                    yield from _below(below, f"{path}/", wanted)
+                finally:
+                    os.close(below)
+            elif stat.S_ISREG(mode) and (wanted is None or wanted.matches(path)):
+                content = _content(directory, name)
+                if content is not None:
+                    yield path, content
+        except OSError:
+            continue  # gone or changed meanwhile, or not ours to read
+
+
+def _content(directory: int, name: str) -> bytes | None:
+    """The file's bytes where it is text of a sensible size."""
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    with os.fdopen(os.open(name, flags, dir_fd=directory), "rb") as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_FILE_BYTES:
+            return None
+        content = file.read(MAX_FILE_BYTES)
+    return None if b"\0" in content[:8192] else content
+
+
+def _rendered(found: list[str], note: str | None) -> str:
+    text = "\n".join(found) or "(no line matches)"
+    return f"{text}\n[{note}]" if note else text
+
+
+def _limit_memory() -> None:
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,115 @@
+"""`sessions_list` and `session_history`: what the agent itself was told and did before."""
+
+from datetime import UTC, datetime
+
+from openclaw.agent.tools.base import Arguments, FunctionTool, said, schema
+from openclaw.content import frame, sanitise_label
+from openclaw.core.errors import ToolFailure
+from openclaw.core.tools import CallContext, ToolResult, ToolSpec
+from openclaw.sessions.model import MESSAGE_KINDS, Entry, EntryKind, SessionInfo
+from openclaw.sessions.store import SessionStore
+
+MAX_SESSIONS = 100
+MAX_ENTRIES = 200
+MAX_ENTRY_CHARS = 4000
+MAX_CHARS = 48_000
+
+_LIST = ToolSpec(
+    name="sessions_list",
+    description=(
+        "List your stored conversations, the most recently used first, with their keys, titles "
+        "and sizes."
+    ),
+    input_schema=schema(
+        [],
+        search={"type": "string", "description": "Only keys or titles that contain this."},
+        limit={"type": "integer", "minimum": 1, "maximum": MAX_SESSIONS, "description": "20."},
+    ),
+    label="List sessions",
+    read_only=True,
+    destructive=False,
+)
+_HISTORY = ToolSpec(
+    name="session_history",
+    description="Read one of your stored conversations, or the latest part of it.",
+    input_schema=schema(
+        ["key"],
+        key={"type": "string", "description": "The session's key, as sessions_list shows it."},
+        limit={
+            "type": "integer",
+            "minimum": 1,
+            "maximum": MAX_ENTRIES,
+            "description": "How many entries from the end; 40 by default.",
+        },
+        tools={"type": "boolean", "description": "With tool calls and results; default false."},
+    ),
+    label="Session history",
+    read_only=True,
+    destructive=False,
+)
+_SPEAKERS = {EntryKind.USER_MESSAGE: "User", EntryKind.ASSISTANT_MESSAGE: "Assistant"}
+_TOOLS = frozenset({EntryKind.TOOL_CALL, EntryKind.TOOL_RESULT})
+
+
+def session_tools(store: SessionStore) -> list[FunctionTool]:
+    """The tools that look into the store. An agent sees its own sessions and no other's."""
+
+    async def list_(arguments: Arguments, context: CallContext) -> ToolResult:
+        page = await store.list_sessions(
+            context.agent,
+            limit=arguments.whole("limit", 20, least=1, most=MAX_SESSIONS),
+            search=arguments.text("search", "") or None,
+        )
+        lines = [_line(info) for info in page.sessions]
+        more = ["[there are more; use `search` or a greater `limit`]"] if page.cursor else []
+        return said("\n".join([*lines, *more]) or "(no session)")
+
+    async def history(arguments: Arguments, context: CallContext) -> ToolResult:
+        key = arguments.text("key")
+        found = await store.find_sessions(key, context.agent)
+        if not found:
+            raise ToolFailure("You have no session with that key; use sessions_list.")
+        wanted = MESSAGE_KINDS | _TOOLS if arguments.flag("tools") else MESSAGE_KINDS
+        limit = arguments.whole("limit", 40, least=1, most=MAX_ENTRIES)
+        # Several entries make a message; look back far enough, and never through all of it.
+        after = max(0, found[0].entries - 20 * limit)
+        entries = await store.entries(found[0].ref, after=after, limit=20 * limit)
+        chosen = [entry for entry in entries if entry.kind in wanted][-limit:]
+        return said(_rendered(chosen, key) or "(no message)")
+
+    return [FunctionTool(_LIST, list_), FunctionTool(_HISTORY, history)]
+
+
+def _line(info: SessionInfo) -> str:
+    title = f" “{sanitise_label(info.title, 100)}”" if info.title else ""
+    return f"{_when(info.updated_ms)}  {info.key!r}{title}  {info.messages} messages"
+
+
+def _rendered(entries: list[Entry], key: str) -> str:
+    """The newest that fit, in order."""
+    shown: list[str] = []
+    room = MAX_CHARS
+    for entry in reversed(entries):
+        text = _entry(entry, key)
+        room -= len(text)
+        if room < 0:
+            shown.append("[earlier entries left out; they did not fit]")
+            break
+        shown.append(text)
+    return "\n\n".join(reversed(shown))
+
+
+def _entry(entry: Entry, key: str) -> str:
+    text = entry.text
+    if len(text) > MAX_ENTRY_CHARS:
+        text = f"{text[:MAX_ENTRY_CHARS]}[… {len(entry.text) - MAX_ENTRY_CHARS} characters more]"
+    when = _when(entry.at_ms)
+    if entry.kind in _SPEAKERS:
+        return f"[{when}] {_SPEAKERS[entry.kind]}: {text}"
+    # What a tool once said is as untrusted now as it was then.
+    what = "Tool call" if entry.kind is EntryKind.TOOL_CALL else "Tool result"
+    return f"[{when}] {what}:\n{frame(text, source='Session History', sender=key)}"
+
+
+def _when(at_ms: int) -> str:
+    return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M")

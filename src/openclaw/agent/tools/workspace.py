@@ -1,0 +1,254 @@
+"""The directory that file tools work in, and the walk that cannot leave it.
+
+A path is walked one component at a time, each opened relative to the directory before it and
+without following a link. Links are followed by the walk itself, as long as they stay inside: `..`
+goes back along the directories that were opened and never above the first. What is checked is
+therefore what is opened, and nobody who renames or relinks a component meanwhile can change where
+the walk ends. A hard link to a file outside cannot be told from a file; writing never touches such
+a file, because it puts a new one in its place.
+"""
+
+import contextlib
+import errno
+import os
+import stat
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import BinaryIO
+
+from openclaw.core.errors import ToolFailure
+from openclaw.core.ids import random_id
+
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # a pipe must not block us
+_MOST_LINKS = 40
+_NEW_FILE = 0o644
+_NEW_DIRECTORY = 0o755
+
+
+@dataclass(slots=True)
+class Spot:
+    """Where a path ends: an open directory, and the name in it (empty for the directory itself)."""
+
+    directory: int
+    name: str
+    relative: str
+
+    def status(self) -> os.stat_result | None:
+        """What is there, never a link's target; None where there is nothing."""
+        try:
+            return os.stat(self.name or ".", dir_fd=self.directory, follow_symlinks=False)
+        except FileNotFoundError:
+            return None
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """Which file was read, to notice that another stands there now."""
+
+    inode: int
+    modified_ns: int
+    size: int
+
+    @classmethod
+    def of(cls, status: os.stat_result) -> "Stamp":
+        """The stamp of a file with this status."""
+        return cls(status.st_ino, status.st_mtime_ns, status.st_size)
+
+
+@dataclass(slots=True)
+class _Walk:
+    """Directories opened so far, the first being the workspace itself."""
+
+    stack: list[int]
+    names: list[str] = field(default_factory=list[str])
+    links: int = 0
+
+    def up(self) -> None:
+        if not self.names:
+            raise ToolFailure("That path leads out of the workspace; give a path inside it.")
+        os.close(self.stack.pop())
+        self.names.pop()
+
+    def down(self, name: str) -> None:
+        self.stack.append(os.open(name, _DIRECTORY, dir_fd=self.stack[-1]))
+        self.names.append(name)
+
+    def close(self) -> None:
+        for descriptor in self.stack:
+            os.close(descriptor)
+
+
+class Workspace:
+    """An agent's directory. Its methods block and belong into a thread."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    @contextmanager
+    def locate(self, path: str, *, create_parents: bool = False) -> Generator[Spot]:
+        """Walk to `path`; its last component need not exist and is no link."""
+        walk = _Walk([self._open_root()])
+        try:
+            name = self._walk(walk, path, create_parents)
+            parts = [*walk.names, name] if name else walk.names
+            yield Spot(walk.stack[-1], name, "/".join(parts) or ".")
+        except NotADirectoryError:
+            raise ToolFailure(f"A part of '{path}' is not a directory.") from None
+        except (FileNotFoundError, IsADirectoryError) as error:
+            raise ToolFailure(
+                f"There is no '{path}' in the workspace; use list to look."
+            ) from error
+        finally:
+            walk.close()
+
+    @contextmanager
+    def open_file(self, path: str) -> Generator[tuple[BinaryIO, os.stat_result, str]]:
+        """An existing regular file, for reading, with its status and its path in the workspace."""
+        with self.locate(path) as spot:
+            status = spot.status()
+            if status is None:
+                raise ToolFailure(f"There is no '{path}' in the workspace; use list to look.")
+            _require_regular(status, path)
+            descriptor = os.open(spot.name, _FILE, dir_fd=spot.directory)
+            with os.fdopen(descriptor, "rb") as file:
+                opened = os.fstat(descriptor)
+                _require_regular(opened, path)
+                yield file, opened, spot.relative
+
+    @contextmanager
+    def open_directory(self, path: str) -> Generator[tuple[int, str]]:
+        """An existing directory, with its path in the workspace."""
+        with self.locate(path) as spot:
+            try:
+                descriptor = os.open(spot.name or ".", _DIRECTORY, dir_fd=spot.directory)
+            except NotADirectoryError:
+                raise ToolFailure(f"'{path}' is a file, not a directory; use read.") from None
+            try:
+                yield descriptor, spot.relative
+            finally:
+                os.close(descriptor)
+
+    def replace_file(self, path: str, content: bytes, *, expected: Stamp | None = None) -> str:
+        """Put a new file in the place of `path`, whole or not at all; its path in the workspace.
+
+        With `expected`, nothing is written where another file stands there meanwhile.
+        """
+        with self.locate(path, create_parents=True) as spot:
+            before = spot.status()
+            if not spot.name:
+                raise ToolFailure(f"'{path}' is a directory; give the path of a file.")
+            if before is not None:
+                _require_regular(before, path)
+            mode = _NEW_FILE if before is None else stat.S_IMODE(before.st_mode) & 0o777
+            temporary = f".{random_id()}.tmp"
+            try:
+                _write_new(spot.directory, temporary, content, mode, keep=before is not None)
+                _require_unchanged(spot, path, expected)
+                os.replace(
+                    temporary, spot.name, src_dir_fd=spot.directory, dst_dir_fd=spot.directory
+                )
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    os.unlink(temporary, dir_fd=spot.directory)
+                raise
+            return spot.relative
+
+    def _open_root(self) -> int:
+        try:
+            return os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError as error:
+            raise ToolFailure(
+                f"The workspace cannot be used ({error.strerror}); tell the user."
+            ) from error
+
+    def _walk(self, walk: _Walk, path: str, create_parents: bool) -> str:
+        """Go down to the directory of `path` and return the last name."""
+        pending = self._components(path)
+        while pending:
+            name = pending.pop()
+            if name == "..":
+                walk.up()
+                continue
+            target = _link_target(walk.stack[-1], name)
+            if target is not None:
+                walk.links += 1
+                if walk.links > _MOST_LINKS:
+                    raise ToolFailure(f"'{path}' is a loop of links.")
+                pending += self._link_components(walk, target)
+            elif pending:
+                self._step(walk, name, create_parents)
+            else:
+                return name
+        return ""
+
+    def _step(self, walk: _Walk, name: str, create_parents: bool) -> None:
+        try:
+            walk.down(name)
+        except FileNotFoundError:
+            if not create_parents:
+                raise
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(name, _NEW_DIRECTORY, dir_fd=walk.stack[-1])
+            walk.down(name)
+
+    def _link_components(self, walk: _Walk, target: str) -> list[str]:
+        """A link's target, from the root again where it is absolute and inside."""
+        if target.startswith("/"):
+            while walk.names:
+                walk.up()
+        return self._components(target)
+
+    def _components(self, path: str) -> list[str]:
+        """The components of `path`, last first; an absolute one must lie in the workspace."""
+        if "\0" in path:
+            raise ToolFailure("A path cannot contain a NUL character.")
+        if len(path) > 4096:
+            raise ToolFailure("That path is too long.")
+        if path.startswith("/"):
+            try:
+                path = str(PurePosixPath(path).relative_to(PurePosixPath(self.root)))
+            except ValueError:
+                raise ToolFailure(
+                    f"'{path}' is outside the workspace; give a path relative to it."
+                ) from None
+        return [part for part in reversed(path.split("/")) if part not in ("", ".")]
+
+
+def _link_target(directory: int, name: str) -> str | None:
+    try:
+        return os.readlink(name, dir_fd=directory)
+    except OSError as error:
+        if error.errno in (errno.EINVAL, errno.ENOENT):  # no link, or nothing at all
+            return None
+        if error.errno == errno.ENAMETOOLONG:
+            raise ToolFailure("A name in that path is too long.") from error
+        raise
+
+
+def _require_regular(status: os.stat_result, path: str) -> None:
+    if stat.S_ISDIR(status.st_mode):
+        raise ToolFailure(f"'{path}' is a directory; use list, or give the path of a file.")
+    if not stat.S_ISREG(status.st_mode):
+        raise ToolFailure(f"'{path}' is not an ordinary file; it cannot be used.")
+
+
+def _require_unchanged(spot: Spot, path: str, expected: Stamp | None) -> None:
+    if expected is None:
+        return
+    status = spot.status()
+    if status is None or Stamp.of(status) != expected:
+        raise ToolFailure(f"'{path}' changed meanwhile; read it again and repeat the edit.")
+
+
+def _write_new(directory: int, name: str, content: bytes, mode: int, *, keep: bool) -> None:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(name, flags, mode, dir_fd=directory)
+    with os.fdopen(descriptor, "wb") as file:
+        if keep:
+            os.fchmod(descriptor, mode)  # as the file had it, whatever the umask
+        file.write(content)
+        file.flush()
+        os.fsync(descriptor)
