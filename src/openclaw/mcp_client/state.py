@@ -1,6 +1,15 @@
 """Which state a server is in, and what is to be done next. Events in, state and commands out."""
 
-from enum import StrEnum
+from dataclasses import dataclass, replace
+from enum import Enum, StrEnum, auto
+
+from openclaw.core.backoff import restart_delay
+
+PROVEN_AFTER = 10.0
+"""Seconds of being ready after which the first restart comes at once."""
+
+STABLE_AFTER = 60.0
+"""Seconds of being ready after which restarts are counted afresh."""
 
 
 class ServerState(StrEnum):
@@ -14,3 +23,152 @@ class ServerState(StrEnum):
     NEEDS_LOGIN = "needs_login"
     DISABLED = "disabled"
     CLOSED = "closed"
+
+
+class Command(Enum):
+    """What the owner does next: connect, wait for an event or for `retry_at`, or return."""
+
+    OPEN = auto()
+    REST = auto()
+    FINISH = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """Somebody wants the server."""
+
+
+@dataclass(frozen=True, slots=True)
+class Connected:
+    """The handshake is done and the server has said what it offers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """It could not be reached, or went away; trying again may help."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """It cannot work as it is configured; trying again does not help."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class LoginNeeded:
+    """It wants credentials that we do not have."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class RetryDue:
+    """The wait before the next attempt is over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Restarted:
+    """Somebody asked for a fresh start."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """Nobody wants the server any more."""
+
+
+Event = Started | Connected | Lost | Broken | LoginNeeded | RetryDue | Restarted | Stopped
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What the configuration says about restarts."""
+
+    restart_on_crash: bool = True
+    max_restarts: int = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """A server's life so far. Times are seconds of one monotonic clock.
+
+    `retry_at` is set in ERROR and nowhere else; `ready_since` in READY and nowhere else.
+    `restarts` counts the attempts since the count last began afresh.
+    """
+
+    state: ServerState = ServerState.DISCONNECTED
+    restarts: int = 0
+    ready_since: float | None = None
+    retry_at: float | None = None
+    last_error: str | None = None
+
+
+def born(*, enabled: bool) -> Life:
+    """A server that nobody has asked for yet."""
+    return Life(ServerState.DISCONNECTED if enabled else ServerState.DISABLED)
+
+
+def next_command(life: Life) -> Command:
+    """What the owner has to do in this state."""
+    if life.state is ServerState.CLOSED:
+        return Command.FINISH
+    if life.state in (ServerState.CONNECTING, ServerState.READY):
+        return Command.OPEN
+    return Command.REST
+
+
+def advance(life: Life, event: Event, now: float, rules: Rules) -> Life:
+    """The life after this event. An event that means nothing in this state changes nothing."""
+    if life.state is ServerState.CLOSED:
+        return life
+    match event:
+        case Stopped():
+            return _resting(life, ServerState.CLOSED, life.last_error)
+        case _ if life.state is ServerState.DISABLED:
+            return life
+        case Restarted():
+            return Life(ServerState.CONNECTING, last_error=life.last_error)
+        case Started():
+            return _connecting(life) if life.state is ServerState.DISCONNECTED else life
+        case RetryDue():
+            return _connecting(life) if life.state is ServerState.ERROR else life
+        case Connected():
+            return _ready(life, now) if life.state is ServerState.CONNECTING else life
+        case Lost() | Broken() | LoginNeeded():
+            return _ended(life, event, now, rules)
+
+
+def _ended(life: Life, event: Lost | Broken | LoginNeeded, now: float, rules: Rules) -> Life:
+    if next_command(life) is not Command.OPEN:
+        return life
+    match event:
+        case Lost(reason):
+            return _lost(life, reason, now, rules)
+        case Broken(reason):
+            return _resting(life, ServerState.FAILED, reason)
+        case LoginNeeded(reason):
+            return _resting(life, ServerState.NEEDS_LOGIN, reason)
+
+
+def _lost(life: Life, reason: str, now: float, rules: Rules) -> Life:
+    uptime = 0.0 if life.ready_since is None else now - life.ready_since
+    restarts = 0 if uptime >= STABLE_AFTER else life.restarts
+    if not rules.restart_on_crash or restarts >= rules.max_restarts:
+        return _resting(replace(life, restarts=restarts), ServerState.FAILED, reason)
+    at_once = restarts == 0 and uptime >= PROVEN_AFTER
+    delay = 0.0 if at_once else restart_delay(restarts)
+    return Life(ServerState.ERROR, restarts=restarts + 1, retry_at=now + delay, last_error=reason)
+
+
+def _connecting(life: Life) -> Life:
+    return replace(life, state=ServerState.CONNECTING, retry_at=None)
+
+
+def _ready(life: Life, now: float) -> Life:
+    return replace(life, state=ServerState.READY, ready_since=now)
+
+
+def _resting(life: Life, state: ServerState, reason: str | None) -> Life:
+    return Life(state, restarts=life.restarts, last_error=reason)

@@ -1,0 +1,474 @@
+"""Requests and answers over a server's pipes: the MCP SDK's `Dispatcher`, without its hops.
+
+A call is one write and one future. Everything that comes in is sorted in the read callback;
+only what needs a task (a request of the server, a huge message) is left to `run`.
+"""
+
+import json
+import logging
+from asyncio import CancelledError, Future, TimerHandle, get_running_loop
+from collections import deque
+from collections.abc import Callable, Mapping
+from itertools import count
+from typing import TYPE_CHECKING, Any, cast
+
+import anyio
+import anyio.abc
+import anyio.to_thread
+import orjson
+
+from openclaw.mcp_client import bounds, decode
+from openclaw.mcp_client.failures import (
+    CallFailed,
+    Interrupted,
+    InvalidResult,
+    RemoteError,
+    TimedOut,
+    TooLarge,
+    Unavailable,
+)
+from openclaw.mcp_client.lines import Oversize
+from openclaw.mcp_client.snapshot import RawResult
+from openclaw.mcp_client.stdio import StdioPipe
+
+if TYPE_CHECKING:
+    from mcp.shared.dispatcher import CallOptions, OnNotify, OnNotifyIntercept, OnRequest
+
+logger = logging.getLogger(__name__)
+
+OnProgress = Callable[[float, float | None, str | None], None]
+
+MAX_EXTENSION = 60.0
+"""How many times its timeout a call may last, however much progress the server reports."""
+
+PROGRESS_EVERY = 0.05
+"""Seconds between two reports of progress of one call to whoever asked for them."""
+
+_ABSENT = object()
+_CODE_INTERNAL, _CODE_CLOSED, _CODE_TIMEOUT, _CODE_BUSY = -32603, -32000, -32001, -32000
+
+
+class _Pending:
+    """A request that was sent and not yet answered."""
+
+    __slots__ = ("future", "give_up_at", "on_progress", "reported_at", "timeout", "timer")
+
+    def __init__(self, future: "Future[RawResult]", timeout: float | None) -> None:
+        self.future = future
+        self.timeout = timeout
+        self.timer: TimerHandle | None = None
+        self.give_up_at = 0.0
+        self.on_progress: OnProgress | None = None
+        self.reported_at = 0.0
+
+
+class PipeDispatcher:
+    """Correlates requests and answers. `call` raises `CallFailed`; the SDK's methods `MCPError`."""
+
+    def __init__(self, pipe_for: Callable[["PipeDispatcher"], StdioPipe], server: str) -> None:
+        self._server = server
+        self._loop = get_running_loop()
+        self._ids = count(1)
+        self._pending: dict[int | str, _Pending] = {}
+        self._deferred: deque[bytes] = deque()
+        self._asked: deque[dict[str, Any]] = deque()
+        self._serving: dict[int | str, anyio.CancelScope] = {}
+        self._wake: Future[None] | None = None
+        self._notifications = bounds.RateLimit(
+            bounds.NOTIFICATIONS_PER_SECOND, bounds.NOTIFICATION_BURST
+        )
+        self._noise = bounds.RateLimit(bounds.LOG_LINES_PER_SECOND, bounds.LOG_BURST)
+        self._flooded = False
+        self._intercept: OnNotifyIntercept | None = None
+        self.redact: Callable[[str], str] = str
+        self.end_reason: str | None = None
+        self._oversize: Oversize | None = None
+        self._pipe = pipe_for(self)
+
+    async def call(
+        self,
+        method: str,
+        params: Mapping[str, Any] | None,
+        *,
+        timeout: float | None = None,
+        on_progress: OnProgress | None = None,
+        headers: dict[str, str] | None = None,
+        request_id: int | str | None = None,
+        cancellable: bool = True,
+    ) -> RawResult:
+        """Send one request and wait for its result. A pipe has no use for headers."""
+        key = self._new_key(request_id)
+        pending = _Pending(self._loop.create_future(), timeout)
+        message: dict[str, Any] = {"jsonrpc": "2.0", "id": key, "method": method}
+        if on_progress is not None:
+            pending.on_progress = on_progress
+            params = _with_progress_token(params, key)
+        if params:
+            message["params"] = params
+        line = _encode(message)
+        self._pending[key] = pending
+        try:
+            await self._send(line, pending, method)
+            return await pending.future
+        except CancelledError:
+            if cancellable:
+                self._tell_cancelled(key, "the caller does not wait any more")
+            raise
+        except TimedOut:
+            if cancellable:
+                self._tell_cancelled(key, "no answer in time")
+            raise
+        finally:
+            del self._pending[key]
+            if pending.timer is not None:
+                pending.timer.cancel()
+
+    async def _send(self, line: bytes, pending: _Pending, method: str) -> None:
+        if pending.timeout is not None:
+            now = self._loop.time()
+            pending.give_up_at = now + pending.timeout * MAX_EXTENSION
+            pending.timer = self._loop.call_at(now + pending.timeout, self._expire, pending)
+        if self._pipe.congested:
+            await self._pipe.drained()
+            if pending.future.done():  # it is too late to send it
+                return
+        if self.end_reason is not None or not self._pipe.write(line):
+            raise Unavailable(self.end_reason or "the server closed its input")
+
+    def _new_key(self, wanted: int | str | None) -> int | str:
+        if wanted is None:
+            return next(self._ids)
+        if wanted in self._pending:
+            raise ValueError(f"request id {wanted!r} is already in flight")
+        return wanted
+
+    def _tell_cancelled(self, key: int | str, reason: str) -> None:
+        params = {"requestId": key, "reason": reason}
+        self._pipe.answer(
+            _encode({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params})
+        )
+
+    # What the SDK's session calls.
+
+    async def send_raw_request(
+        self, method: str, params: Mapping[str, Any] | None, opts: "CallOptions | None" = None
+    ) -> dict[str, Any]:
+        """The same as `call`, in the SDK's terms."""
+        options = opts or {}
+        try:
+            return await self.call(
+                method,
+                params,
+                timeout=options.get("timeout"),
+                request_id=options.get("request_id"),
+                cancellable=options.get("cancel_on_abandon", True),
+            )
+        except CallFailed as failure:
+            raise as_mcp_error(failure) from None
+
+    async def notify(
+        self, method: str, params: Mapping[str, Any] | None, opts: "CallOptions | None" = None
+    ) -> None:
+        """Send a notification; where the server is gone, nothing happens."""
+        message: dict[str, Any] = {"jsonrpc": "2.0", "method": method}
+        if params is not None:
+            message["params"] = params
+        self._pipe.answer(_encode(message))
+
+    async def run(
+        self,
+        on_request: "OnRequest",
+        on_notify: "OnNotify",
+        on_notify_intercept: "OnNotifyIntercept | None" = None,
+        *,
+        task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """Serve the server's requests and decode its huge messages until the pipe ends.
+
+        Every notification goes to `on_notify_intercept`, in order, and no further: a task for each
+        would be what a flood needs to drown us.
+        """
+        self._intercept = on_notify_intercept
+        self._pipe.open()
+        async with anyio.create_task_group() as group:
+            task_status.started()
+            while self.end_reason is None or self._deferred:
+                if self._deferred:
+                    await self._take_deferred()
+                while self._asked:
+                    request = self._asked.popleft()
+                    group.start_soon(self._serve, on_request, request, name="server request")
+                if self.end_reason is None and not self._deferred and not self._asked:
+                    self._wake = self._loop.create_future()
+                    await self._wake
+            self._fail_pending()
+            group.cancel_scope.cancel()
+
+    # What the pipe calls, from the event loop.
+
+    def lines(self, lines: list[bytes]) -> None:
+        """Take whole lines. Huge ones, and those behind them, wait for `run`."""
+        if self._deferred:
+            self._deferred.extend(lines)
+            return
+        for index, line in enumerate(lines):
+            if len(line) >= decode.LARGE:
+                self._deferred.extend(lines[index:])
+                self._pipe.pause()
+                self._stir()
+                return
+            self._take_line(line)
+
+    def ended(self, reason: str, oversize: Oversize | None) -> None:
+        """The pipe is gone; whoever waits is told so."""
+        self.end_reason, self._oversize = reason, oversize
+        if not self._deferred:
+            self._fail_pending()
+        self._stir()
+
+    def close(self) -> None:
+        """Stop, from our side. What the server still writes is read and let go."""
+        self._pipe.discard()
+        if self.end_reason is None:
+            self.end_reason = "it was stopped"
+        self._fail_pending()
+        self._stir()
+
+    def release(self) -> None:
+        """Let the pipe's descriptors go."""
+        self._pipe.close()
+
+    def _stir(self) -> None:
+        if self._wake is not None and not self._wake.done():
+            self._wake.set_result(None)
+
+    async def _take_deferred(self) -> None:
+        line = self._deferred.popleft()
+        if len(line) < decode.LARGE:
+            self._take_line(line)
+        else:
+            try:
+                message = await anyio.to_thread.run_sync(decode.decode, line)
+            except decode.Undecodable as problem:
+                self._undecodable(line, problem)
+            else:
+                self._take(message)
+        if not self._deferred:
+            self._pipe.resume()
+
+    def _take_line(self, line: bytes) -> None:
+        try:
+            message = decode.decode(line)
+        except decode.Undecodable as problem:
+            self._undecodable(line, problem)
+        else:
+            self._take(message)
+
+    def _take(self, message: decode.Message | decode.Batch) -> None:
+        if type(message) is list:
+            for part in message:
+                if type(part) is dict:
+                    self._take(cast("decode.Message", part))
+            return
+        assert type(message) is dict
+        method = message.get("method", _ABSENT)
+        if method is _ABSENT:
+            self._answered(message)
+        elif type(method) is not str:
+            logger.debug("MCP server '%s': a message whose method is no text", self._server)
+        elif "id" in message:
+            self._requested(message)
+        else:
+            self._notified(method, message.get("params"))
+
+    def _answered(self, message: decode.Message) -> None:
+        pending = self._pending_for(message.get("id"))
+        if pending is None or pending.future.done():
+            return
+        result = message.get("result")
+        if type(result) is dict:
+            pending.future.set_result(cast("RawResult", result))
+        else:
+            pending.future.set_exception(_failure(message.get("error")))
+
+    def _pending_for(self, key: Any) -> _Pending | None:
+        if type(key) is int:
+            return self._pending.get(key)
+        if type(key) is str:
+            return self._pending.get(key) or (
+                self._pending.get(int(key)) if key.isdecimal() and len(key) < 19 else None
+            )
+        return None
+
+    def _notified(self, method: str, params: Any) -> None:
+        params = cast("dict[str, Any]", params) if type(params) is dict else None
+        if method == "notifications/progress" and params is not None and self._progressed(params):
+            return
+        if not self._notifications.allows(self._loop.time()):
+            self._warn_of_flood()
+            return
+        self._flooded = False
+        if method == "notifications/cancelled" and params is not None:
+            self._cancel_serving(params.get("requestId"))
+        if self._intercept is not None:
+            self._intercept(method, params)
+
+    def _warn_of_flood(self) -> None:
+        if not self._flooded:
+            self._flooded = True
+            logger.warning("MCP server '%s' sends too many notifications", self._server)
+
+    def _progressed(self, params: dict[str, Any]) -> bool:
+        """Whether this is progress of a call that is still going on."""
+        pending = self._pending_for(params.get("progressToken"))
+        if pending is None:
+            return False
+        now = self._loop.time()
+        if pending.timer is not None and pending.timeout is not None and now < pending.give_up_at:
+            until = min(now + pending.timeout, pending.give_up_at)
+            if until - pending.timer.when() > pending.timeout / 16:  # not a new timer each time
+                pending.timer.cancel()
+                pending.timer = self._loop.call_at(until, self._expire, pending)
+        if pending.on_progress is not None and now - pending.reported_at >= PROGRESS_EVERY:
+            pending.reported_at = now
+            report_progress(pending.on_progress, params, self._server)
+        return True
+
+    def _expire(self, pending: _Pending) -> None:
+        if pending.future.done() or pending.timeout is None:
+            return
+        now = self._loop.time()
+        if self._serving and now < pending.give_up_at:
+            # The server waits for an answer of ours, perhaps of a person: that is not its delay.
+            pending.timer = self._loop.call_at(now + pending.timeout, self._expire, pending)
+            return
+        pending.future.set_exception(TimedOut(pending.timeout))
+
+    def _requested(self, message: decode.Message) -> None:
+        if len(self._asked) + len(self._serving) >= bounds.MAX_SERVER_REQUESTS:
+            self._reply_error(message["id"], _CODE_BUSY, "too many requests at once")
+            return
+        self._asked.append(message)
+        self._stir()
+
+    async def _serve(self, on_request: "OnRequest", message: dict[str, Any]) -> None:
+        from mcp.shared.exceptions import MCPError
+
+        from openclaw.mcp_client.context import PipeContext
+
+        key = message["id"]
+        if type(key) is not int and type(key) is not str:
+            return
+        params = message.get("params")
+        with anyio.CancelScope() as scope:
+            self._serving[key] = scope
+            try:
+                result = await on_request(
+                    PipeContext(self, key),
+                    message["method"],
+                    cast("dict[str, Any]", params) if type(params) is dict else None,
+                )
+                self._pipe.answer(_encode({"jsonrpc": "2.0", "id": key, "result": result}))
+            except MCPError as error:
+                self._reply_error(key, error.code, error.message)
+            except Exception:  # one bad request must not end the connection
+                logger.debug("MCP server '%s': its request failed", self._server, exc_info=True)
+                self._reply_error(key, _CODE_INTERNAL, "the request could not be handled")
+            finally:
+                self._serving.pop(key, None)
+
+    def _reply_error(self, key: Any, code: int, text: str) -> None:
+        error = {"code": code, "message": text}
+        self._pipe.answer(_encode({"jsonrpc": "2.0", "id": key, "error": error}))
+
+    def _cancel_serving(self, key: Any) -> None:
+        scope = self._serving.get(key) if type(key) is int or type(key) is str else None
+        if scope is not None:
+            scope.cancel()
+
+    def _undecodable(self, line: bytes, problem: decode.Undecodable) -> None:
+        pending = self._pending_for(problem.id)
+        if pending is not None and not pending.future.done():
+            failure = (
+                TooLarge(decode.MAX_VALUES, "values")
+                if isinstance(problem, decode.TooManyValues)
+                else InvalidResult(f"the server's answer cannot be read: {problem.reason}")
+            )
+            pending.future.set_exception(failure)
+            return
+        if line.strip() and self._noise.allows(self._loop.time()):
+            text = bounds.printable(self.redact(line[:65536].decode("utf-8", "replace")), 500)
+            logger.warning("MCP server '%s' wrote to its output: %s", self._server, text)
+
+    def _fail_pending(self) -> None:
+        reason = self.end_reason or "it ended"
+        guilty = self._guilty()
+        for pending in self._pending.values():
+            if pending.future.done():
+                continue
+            if pending is guilty and self._oversize is not None:
+                pending.future.set_exception(TooLarge(self._oversize.limit))
+            else:
+                pending.future.set_exception(Interrupted(reason))
+
+    def _guilty(self) -> _Pending | None:
+        """The request whose answer was too long, where that can be told."""
+        if self._oversize is None:
+            return None
+        named = self._pending_for(decode.answered_id(self._oversize.head))
+        alone = next(iter(self._pending.values())) if len(self._pending) == 1 else None
+        return named or alone
+
+
+def report_progress(on_progress: OnProgress, params: Mapping[str, Any], server: str) -> None:
+    """Hand progress on, where it is well formed; whoever takes it cannot hurt the connection."""
+    progress, total, message = (params.get(key) for key in ("progress", "total", "message"))
+    if not isinstance(progress, int | float):
+        return
+    try:
+        on_progress(
+            float(progress),
+            float(total) if isinstance(total, int | float) else None,
+            message if isinstance(message, str) else None,
+        )
+    except Exception:
+        logger.exception("MCP server '%s': progress could not be handed on", server)
+
+
+def _with_progress_token(params: Mapping[str, Any] | None, key: int | str) -> dict[str, Any]:
+    out = dict(params or {})
+    out["_meta"] = {**(out.get("_meta") or {}), "progressToken": key}
+    return out
+
+
+def _encode(message: Mapping[str, Any]) -> bytes:
+    try:
+        return orjson.dumps(message, option=orjson.OPT_APPEND_NEWLINE)
+    except TypeError:  # integers past 64 bits, lone surrogates
+        return json.dumps(message).encode() + b"\n"
+
+
+def _failure(error: Any) -> CallFailed:
+    """The failure that this error object of an answer stands for."""
+    if type(error) is not dict:
+        return InvalidResult("the server's answer has neither a result nor an error")
+    fields = cast("dict[str, Any]", error)
+    code, message = fields.get("code"), fields.get("message")
+    return RemoteError(
+        code if type(code) is int else _CODE_INTERNAL,
+        message if type(message) is str else "the server gave no reason",
+        fields.get("data"),
+    )
+
+
+def as_mcp_error(failure: CallFailed) -> Exception:
+    """The same failure in the SDK's terms."""
+    from mcp.shared.exceptions import MCPError
+
+    match failure:
+        case RemoteError():
+            return MCPError(code=failure.code, message=failure.message, data=failure.data)
+        case TimedOut():
+            return MCPError(code=_CODE_TIMEOUT, message=failure.message)
+        case _:
+            return MCPError(code=_CODE_CLOSED, message=failure.message)

@@ -1,0 +1,206 @@
+"""Remote servers, over streamable HTTP or the older SSE transport."""
+
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import httpx2
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.dispatcher import CallOptions
+from mcp.shared.exceptions import MCPError
+from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
+
+from openclaw.core.errors import OperatorFacing
+from openclaw.mcp_client.dispatcher import MAX_EXTENSION, OnProgress
+from openclaw.mcp_client.era import greet
+from openclaw.mcp_client.failures import (
+    CallFailed,
+    Interrupted,
+    InvalidResult,
+    RemoteError,
+    TimedOut,
+    Unavailable,
+)
+from openclaw.mcp_client.hooks import Hooked, as_dispatcher
+from openclaw.mcp_client.http_bounds import Watch
+from openclaw.mcp_client.link import Link
+from openclaw.mcp_client.opening import Opening
+from openclaw.mcp_client.snapshot import RawResult
+from openclaw.mcp_client.sse import sse_streams
+from openclaw.mcp_client.stamp import Stamp
+from openclaw.mcp_client.trouble import ConnectionFailed, NeedsLogin, first_cause, worded
+
+if TYPE_CHECKING:
+    from mcp.client.session import ClientSession
+    from mcp.shared.transport_context import TransportContext
+
+READ_TIMEOUT = 300.0
+"""Seconds of silence after which a stream counts as lost."""
+
+_FALL_BACK = (400, 404, 405)
+"""What a server answers to a POST when it knows only the older transport, as the spec lists."""
+
+_CLOSED, _PARSE_ERROR, _INVALID_REQUEST = -32000, -32700, -32600
+
+
+class StreamCaller:
+    """Calls over the SDK's dispatcher. `lost` is set when the connection proves to be gone."""
+
+    def __init__(self, dispatcher: "JSONRPCDispatcher[TransportContext]", watch: Watch) -> None:
+        self._dispatcher, self._watch = dispatcher, watch
+        self.lost = anyio.Event()
+        self._reason = "the connection was lost"
+
+    def why_lost(self) -> str:
+        """The reason, in words; raises `NeedsLogin` where that is the reason."""
+        if self._watch.wants_login:
+            raise NeedsLogin(_refused(self._watch))
+        return self._reason
+
+    async def call(
+        self,
+        method: str,
+        params: Mapping[str, Any] | None,
+        *,
+        timeout: float | None = None,
+        on_progress: OnProgress | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> RawResult:
+        """Send one request and wait for its result; progress extends the time it has."""
+        if self.lost.is_set():
+            raise Unavailable(self._reason)
+        options: CallOptions = {} if headers is None else {"headers": headers}
+        with anyio.CancelScope() as scope:
+            if timeout is not None:
+                scope.deadline = anyio.current_time() + timeout
+            if on_progress is not None:
+                options["on_progress"] = _Extension(scope, timeout, on_progress)
+            try:
+                return await self._dispatcher.send_raw_request(method, params, options)
+            except MCPError as error:
+                raise self._failure(error) from None
+        raise TimedOut(timeout or 0.0)
+
+    def _failure(self, error: MCPError) -> CallFailed:
+        if self._watch.wants_login:
+            self.lost.set()
+            return RemoteError(error.code, _refused(self._watch))
+        if error.code == _CLOSED:
+            return Interrupted(error.message)
+        if error.code == _INVALID_REQUEST and error.message == "Session terminated":
+            self._reason = "the server ended the session"
+            self.lost.set()
+            return Interrupted(self._reason)
+        if error.code == _PARSE_ERROR:
+            return InvalidResult(f"the server's answer cannot be read: {error.message[:200]}")
+        return RemoteError(error.code, error.message, error.data)
+
+
+class _Extension:
+    """Progress of one call: hands it on and moves the call's deadline."""
+
+    def __init__(
+        self, scope: anyio.CancelScope, timeout: float | None, on_progress: OnProgress
+    ) -> None:
+        self._scope, self._timeout, self._on_progress = scope, timeout, on_progress
+        self._give_up_at = anyio.current_time() + (timeout or 0.0) * MAX_EXTENSION
+
+    async def __call__(self, progress: float, total: float | None, message: str | None) -> None:
+        if self._timeout is not None:
+            self._scope.deadline = min(anyio.current_time() + self._timeout, self._give_up_at)
+        self._on_progress(progress, total, message)
+
+
+@asynccontextmanager
+async def open_http(opening: Opening) -> AsyncGenerator[Link]:
+    """A connection to a remote server; where no transport is named, the older one is tried second."""
+    url = opening.config.url
+    if url is None:
+        raise OperatorFacing("a remote server needs a `url`")
+    secrets = await opening.resolve_secrets(
+        {name: str(value) for name, value in opening.config.headers.items()}
+    )
+    headers = {name: secret.reveal() for name, secret in secrets.items()}
+    watch = Watch(opening.config.max_message_bytes)
+    try:
+        async with AsyncExitStack() as stack:
+            yield await _enter_first(stack, opening, url, headers, watch)
+    except Exception as error:
+        raise _explained(error, watch) from error
+
+
+async def _enter_first(
+    stack: AsyncExitStack, opening: Opening, url: str, headers: dict[str, str], watch: Watch
+) -> Link:
+    first = "sse" if opening.config.kind == "sse" else "http"
+    try:
+        return await stack.enter_async_context(_open(opening, url, headers, watch, first))
+    except Exception:
+        if not opening.config.may_fall_back_to_sse or watch.status not in _FALL_BACK:
+            raise
+    watch.status = None
+    return await stack.enter_async_context(_open(opening, url, headers, watch, "sse"))
+
+
+@asynccontextmanager
+async def _open(
+    opening: Opening, url: str, headers: dict[str, str], watch: Watch, transport: str
+) -> AsyncGenerator[Link]:
+    async with AsyncExitStack() as stack:
+        client = await stack.enter_async_context(_client(opening, headers, watch))
+        limit = opening.config.max_message_bytes
+        streams = await stack.enter_async_context(
+            sse_streams(client, url, limit)
+            if transport == "sse"
+            else streamable_http_client(url, http_client=client, max_sse_event_size=limit)
+        )
+        dispatcher: JSONRPCDispatcher[TransportContext] = JSONRPCDispatcher(*streams)
+        caller = StreamCaller(dispatcher, watch)
+        hooked = Hooked(dispatcher, opening.incoming, opening.answers, caller.lost)
+        session = await stack.enter_async_context(opening.answers.session(as_dispatcher(hooked)))
+        yield await _greeted(opening, session, caller, transport)
+
+
+async def _greeted(
+    opening: Opening, session: "ClientSession", caller: StreamCaller, transport: str
+) -> Link:
+    seconds = opening.config.timeout / 1000
+    try:
+        with anyio.fail_after(seconds):
+            era = await greet(session, opening.memory)
+    except TimeoutError:
+        raise ConnectionFailed(f"no handshake within {seconds:g} s") from None
+    version = session.protocol_version or ""
+    return Link(
+        caller=caller,
+        session=session,
+        stamp=Stamp(version, era, opening.answers.capabilities(), http=True),
+        era=era,
+        ended=caller.lost,
+        why_ended=caller.why_lost,
+        transport=transport,
+    )
+
+
+def _client(opening: Opening, headers: dict[str, str], watch: Watch) -> httpx2.AsyncClient:
+    return httpx2.AsyncClient(
+        headers=headers,
+        timeout=httpx2.Timeout(opening.config.timeout / 1000, read=READ_TIMEOUT),
+        event_hooks={"response": [watch.saw]},
+    )
+
+
+def _explained(error: Exception, watch: Watch) -> Exception:
+    cause = first_cause(error)
+    if watch.wants_login:
+        return NeedsLogin(_refused(watch))
+    if isinstance(cause, httpx2.HTTPError):
+        return ConnectionFailed(f"cannot be reached ({worded(cause)})")
+    if isinstance(cause, MCPError) and watch.status is not None:
+        return ConnectionFailed(f"the server answered {watch.status}")
+    return cause if isinstance(cause, Exception) else error
+
+
+def _refused(watch: Watch) -> str:
+    return f"the server answered {watch.status}: it needs a login or other credentials"

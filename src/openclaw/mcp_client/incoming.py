@@ -1,0 +1,170 @@
+"""What a server sends without being asked: to our log, and to the few who asked for it."""
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from openclaw.core.clock import Clock
+from openclaw.core.tools import JsonObject
+from openclaw.mcp_client.bounds import LOG_BURST, LOG_LINES_PER_SECOND, RateLimit, printable
+
+if TYPE_CHECKING:
+    from mcp.client.session import ClientRequestContext, ClientSession
+    from mcp.shared.dispatcher import Dispatcher
+    from mcp_types import (
+        CreateMessageRequestParams,
+        CreateMessageResult,
+        ElicitRequestParams,
+        ElicitResult,
+        ErrorData,
+        ListRootsResult,
+    )
+
+logger = logging.getLogger(__name__)
+
+AskHost = Callable[[str, JsonObject], Awaitable[JsonObject]]
+
+_LEVELS = {
+    "debug": logging.DEBUG,
+    "info": logging.INFO,
+    "notice": logging.INFO,
+    "warning": logging.WARNING,
+}
+_INVALID_REQUEST = -32600
+
+
+class Listener(Protocol):
+    """Who wants to know what changed at the server. Called from the event loop; must not block."""
+
+    def list_changed(self, kind: str) -> None:
+        """`tools`, `resources` or `prompts` are not what they were."""
+        ...
+
+    def resource_updated(self, uri: str) -> None:
+        """The contents of a resource changed."""
+        ...
+
+
+class Incoming:
+    """Sorts a server's notifications. Its log messages never get further than our own log."""
+
+    def __init__(
+        self, server: str, listener: Listener, redact: Callable[[str], str], clock: Clock
+    ) -> None:
+        self._server, self._listener = server, listener
+        self._redact, self._clock = redact, clock
+        self._limit = RateLimit(LOG_LINES_PER_SECOND, LOG_BURST)
+
+    def notification(self, method: str, params: Mapping[str, Any] | None) -> None:
+        """Take one notification."""
+        match method.removeprefix("notifications/").split("/"):
+            case ["message"]:
+                self._log(params or {})
+            case ["tools" | "resources" | "prompts" as kind, "list_changed"]:
+                self._listener.list_changed(kind)
+            case ["resources", "updated"]:
+                uri = (params or {}).get("uri")
+                if isinstance(uri, str):
+                    self._listener.resource_updated(uri)
+            case _:
+                pass
+
+    def _log(self, params: Mapping[str, Any]) -> None:
+        if not self._limit.allows(self._clock.monotonic()):
+            return
+        # What a server calls an error of its own is a warning to whoever runs us.
+        level = _LEVELS.get(str(params.get("level")), logging.WARNING)
+        if logger.isEnabledFor(level):
+            text = printable(self._redact(str(params.get("data"))[:65536]))
+            logger.log(level, "MCP server '%s' says: %s", self._server, text)
+
+
+class Answers:
+    """Our answers to a server's requests, as the SDK's session wants them."""
+
+    def __init__(
+        self,
+        server: str,
+        roots: Sequence[Path],
+        on_sampling: AskHost | None,
+        on_elicitation: AskHost | None,
+    ) -> None:
+        self._server, self._roots = server, roots
+        self._on_sampling, self._on_elicitation = on_sampling, on_elicitation
+
+    def session(self, dispatcher: "Dispatcher[Any]") -> "ClientSession":
+        """The SDK's session over this dispatcher, which offers no more than we can do."""
+        from mcp.client.session import ClientSession
+        from mcp_types import Implementation
+
+        from openclaw.version import __version__
+
+        return ClientSession(
+            dispatcher=dispatcher,
+            client_info=Implementation(name="openclaw", version=__version__),
+            list_roots_callback=self._list_roots,
+            sampling_callback=None if self._on_sampling is None else self._sample,
+            elicitation_callback=None if self._on_elicitation is None else self._elicit,
+        )
+
+    def capabilities(self) -> dict[str, Any]:
+        """The same offer, as a request of the modern era carries it."""
+        offer: dict[str, Any] = {"roots": {"listChanged": True}}
+        if self._on_sampling is not None:
+            offer["sampling"] = {}
+        if self._on_elicitation is not None:
+            offer["elicitation"] = {"form": {}, "url": {}}
+        return offer
+
+    def declines(self, method: str) -> dict[str, Any] | None:
+        """The answer to a request that we never offered to take, where the protocol has one."""
+        if method == "elicitation/create" and self._on_elicitation is None:
+            return {"action": "decline"}
+        return None
+
+    async def _list_roots(self, context: "ClientRequestContext") -> "ListRootsResult":
+        from mcp_types import ListRootsResult
+
+        return ListRootsResult.model_validate(
+            {
+                "roots": [
+                    {"uri": path.absolute().as_uri(), "name": path.name} for path in self._roots
+                ]
+            }
+        )
+
+    async def _sample(
+        self, context: "ClientRequestContext", params: "CreateMessageRequestParams"
+    ) -> "CreateMessageResult | ErrorData":
+        from mcp_types import CreateMessageResult
+
+        assert self._on_sampling is not None
+        try:
+            answer = await self._on_sampling(self._server, _plain(params))
+            return CreateMessageResult.model_validate(dict(answer))
+        except Exception as error:  # noqa: BLE001  the host's refusal is the server's answer
+            return _refusal(error)
+
+    async def _elicit(
+        self, context: "ClientRequestContext", params: "ElicitRequestParams"
+    ) -> "ElicitResult | ErrorData":
+        from mcp_types import ElicitResult
+
+        assert self._on_elicitation is not None
+        try:
+            answer = await self._on_elicitation(self._server, _plain(params))
+            return ElicitResult.model_validate(dict(answer))
+        except Exception as error:  # noqa: BLE001  the host's refusal is the server's answer
+            return _refusal(error)
+
+
+def _plain(params: Any) -> dict[str, Any]:
+    return params.model_dump(by_alias=True, mode="json", exclude_none=True)
+
+
+def _refusal(error: Exception) -> "ErrorData":
+    from mcp_types import ErrorData
+
+    logger.warning("a request of an MCP server was refused: %s", error)
+    return ErrorData(code=_INVALID_REQUEST, message="the host refused")

@@ -1,0 +1,141 @@
+"""Asking a server what it offers: every page, within bounds; a bad entry costs that entry alone."""
+
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, cast
+
+import orjson
+from pydantic import ValidationError
+
+from openclaw.mcp_client import bounds
+from openclaw.mcp_client.failures import InvalidResult, RemoteError
+from openclaw.mcp_client.snapshot import Listing, RawResult
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+logger = logging.getLogger(__name__)
+
+Ask = Callable[[str, dict[str, Any]], Awaitable[RawResult]]
+
+KINDS = ("tools", "resources", "prompts")
+
+
+@dataclass(frozen=True, slots=True)
+class _Catalogue:
+    method: str
+    key: str
+    limit: int
+
+
+_CATALOGUES = {
+    "tools": _Catalogue("tools/list", "tools", bounds.MAX_TOOLS),
+    "resources": _Catalogue("resources/list", "resources", bounds.MAX_RESOURCES),
+    "resource_templates": _Catalogue(
+        "resources/templates/list", "resourceTemplates", bounds.MAX_RESOURCES
+    ),
+    "prompts": _Catalogue("prompts/list", "prompts", bounds.MAX_PROMPTS),
+}
+
+
+@dataclass(slots=True)
+class Listed:
+    """The well-formed entries of one catalogue, and what was left out of it."""
+
+    entries: list[Any] = field(default_factory=list[Any])
+    dropped: list[str] = field(default_factory=list[str])
+
+
+async def fetch(ask: Ask, kind: str) -> dict[str, Listed]:
+    """All catalogues that belong to `tools`, `resources` or `prompts`, by the listing's fields."""
+    names = ("resources", "resource_templates") if kind == "resources" else (kind,)
+    return {name: await _fetch_one(ask, _CATALOGUES[name], _model(name)) for name in names}
+
+
+def merged(old: Listing, parts: dict[str, Listed]) -> Listing:
+    """The listing with these catalogues in the place of what was there."""
+    fields: dict[str, Any] = {
+        name: tuple(parts[name].entries) if name in parts else getattr(old, name)
+        for name in _CATALOGUES
+    }
+    fresh = [note for part in parts.values() for note in part.dropped]
+    replaced = tuple(f"{_CATALOGUES[name].key}:" for name in parts)
+    kept = [note for note in old.dropped if not note.startswith(replaced)]
+    return Listing(**fields, instructions=old.instructions, dropped=(*kept, *fresh))
+
+
+def _model(name: str) -> "type[BaseModel]":
+    import mcp_types
+
+    models: dict[str, type[BaseModel]] = {
+        "tools": mcp_types.Tool,
+        "resources": mcp_types.Resource,
+        "resource_templates": mcp_types.ResourceTemplate,
+        "prompts": mcp_types.Prompt,
+    }
+    return models[name]
+
+
+async def _fetch_one(ask: Ask, catalogue: _Catalogue, model: "type[BaseModel]") -> Listed:
+    listed = Listed()
+    cursor: str | None = None
+    seen: set[str] = set()
+    for _ in range(bounds.MAX_PAGES):
+        try:
+            page = await ask(catalogue.method, {} if cursor is None else {"cursor": cursor})
+        except (RemoteError, InvalidResult) as error:
+            listed.dropped.append(f"{catalogue.key}: the server did not list them ({error})")
+            return listed
+        _absorb(page.get(catalogue.key), listed, catalogue, model)
+        cursor = _next_cursor(page, seen)
+        if cursor is None:
+            return listed
+        if len(listed.entries) >= catalogue.limit:
+            break
+    listed.dropped.append(f"{catalogue.key}: more than we take; the rest was left out")
+    return listed
+
+
+def _next_cursor(page: RawResult, seen: set[str]) -> str | None:
+    cursor = page.get("nextCursor")
+    if not isinstance(cursor, str) or not cursor or cursor in seen:
+        return None
+    seen.add(cursor)
+    return cursor
+
+
+def _absorb(raw: Any, listed: Listed, catalogue: _Catalogue, model: "type[BaseModel]") -> None:
+    entries = cast("list[Any]", raw) if isinstance(raw, list) else []
+    room = catalogue.limit - len(listed.entries)
+    for entry in entries[:room]:
+        reason = _refused(entry)
+        if reason is None:
+            try:
+                listed.entries.append(model.model_validate(entry, by_name=False))
+                continue
+            except ValidationError as error:
+                reason = _worded(error)
+        listed.dropped.append(f"{catalogue.key}: '{_name(entry)}' was left out ({reason})")
+    if len(entries) > room:
+        listed.dropped.append(f"{catalogue.key}: {len(entries) - room} past the limit left out")
+
+
+def _worded(error: ValidationError) -> str:
+    first = error.errors(include_url=False, include_input=False)[0]
+    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+
+
+def _refused(entry: Any) -> str | None:
+    if not isinstance(entry, dict):
+        return "not an object"
+    try:
+        size = len(orjson.dumps(entry))
+    except TypeError:
+        return "not JSON that can be passed on"
+    return "too large" if size > bounds.MAX_ENTRY_BYTES else None
+
+
+def _name(entry: Any) -> str:
+    fields = cast("dict[str, Any]", entry) if isinstance(entry, dict) else {}
+    return bounds.printable(str(fields.get("name", "?")), 80)

@@ -1,0 +1,146 @@
+"""Opening a connection: spawn or dial, shake hands, and close all of it whatever happens."""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import anyio.to_thread
+
+from openclaw.config.paths import expand
+from openclaw.core.errors import OperatorFacing
+from openclaw.mcp_client.dispatcher import PipeDispatcher
+from openclaw.mcp_client.environment import child_environment
+from openclaw.mcp_client.era import Era, EraMemory, greet
+from openclaw.mcp_client.incoming import Answers, Incoming
+from openclaw.mcp_client.keeper import Keeper
+from openclaw.mcp_client.link import Link
+from openclaw.mcp_client.process import Program, spawn
+from openclaw.mcp_client.stamp import Stamp
+from openclaw.mcp_client.stderr import StderrTail
+from openclaw.mcp_client.stdio import StdioPipe
+from openclaw.mcp_client.trouble import ConnectionFailed
+
+if TYPE_CHECKING:
+    from mcp.client.session import ClientSession
+
+    from openclaw.config.schema import McpServerConfig
+    from openclaw.secrets.secret import Secret
+
+ResolveSecrets = Callable[[Mapping[str, str]], "Awaitable[dict[str, Secret]]"]
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """All that opening a connection takes."""
+
+    name: str
+    config: "McpServerConfig"
+    environ: Mapping[str, str]
+    resolve_secrets: ResolveSecrets
+    redact: Callable[[str], str]
+    keeper: Keeper
+    answers: Answers
+    incoming: Incoming
+    memory: EraMemory
+    stderr: StderrTail
+    confine: Callable[[Program], Program]
+
+
+@asynccontextmanager
+async def open_link(opening: Opening) -> AsyncGenerator[Link]:
+    """A connection that has shaken hands, within the configured time."""
+    if opening.config.kind == "stdio":
+        async with _open_stdio(opening) as link:
+            yield link
+        return
+    from openclaw.mcp_client.http import open_http
+
+    async with open_http(opening) as link:
+        yield link
+
+
+@asynccontextmanager
+async def _open_stdio(opening: Opening) -> AsyncGenerator[Link]:
+    child = await spawn(await _program(opening), opening.keeper)
+
+    def pipe_for(dispatcher: PipeDispatcher) -> StdioPipe:
+        return StdioPipe(
+            child,
+            limit=opening.config.max_message_bytes,
+            on_lines=dispatcher.lines,
+            on_end=dispatcher.ended,
+            stderr=opening.stderr,
+        )
+
+    dispatcher = PipeDispatcher(pipe_for, opening.name)
+    dispatcher.redact = opening.redact
+    try:
+        await load_sdk()
+        from openclaw.mcp_client.hooks import Hooked, as_dispatcher
+
+        over = anyio.Event()
+        hooked = Hooked(dispatcher, opening.incoming, opening.answers, over)
+        async with opening.answers.session(as_dispatcher(hooked)) as session:
+            era = await _greet(opening, session, dispatcher)
+            version = session.protocol_version or ""
+            stamp = Stamp(version, era, opening.answers.capabilities(), http=False)
+            yield Link(
+                caller=dispatcher,
+                session=session,
+                stamp=stamp,
+                era=era,
+                ended=over,
+                why_ended=lambda: dispatcher.end_reason or "it ended",
+                transport="stdio",
+                pid=child.pid,
+            )
+    finally:
+        with anyio.CancelScope(shield=True):
+            dispatcher.close()
+            await child.shut_down()
+            dispatcher.release()
+            child.close_pipes()
+
+
+async def _greet(opening: Opening, session: "ClientSession", dispatcher: PipeDispatcher) -> Era:
+    seconds = opening.config.timeout / 1000
+    try:
+        with anyio.fail_after(seconds):
+            return await greet(session, opening.memory)
+    except TimeoutError:
+        raise ConnectionFailed(f"no handshake within {seconds:g} s") from None
+    except Exception:
+        if dispatcher.end_reason is None:
+            raise
+        raise ConnectionFailed(dispatcher.end_reason) from None
+
+
+async def _program(opening: Opening) -> Program:
+    config = opening.config
+    if config.command is None:
+        raise OperatorFacing("a stdio server needs a `command`")
+    secrets = await opening.resolve_secrets({k: str(v) for k, v in config.env.items()})
+    own = {name: secret.reveal() for name, secret in secrets.items()}
+    environment = child_environment(opening.environ, own, config.inherit_env)
+    program = Program(
+        command=str(expand(config.command, opening.environ))
+        if config.command.startswith("~")
+        else config.command,
+        arguments=tuple(config.args),
+        environment=environment,
+        directory=None if config.cwd is None else expand(config.cwd, opening.environ),
+    )
+    return opening.confine(program)
+
+
+async def load_sdk() -> None:
+    """Import the SDK without holding up the event loop; it takes most of a second."""
+    await anyio.to_thread.run_sync(_import_sdk)
+
+
+def _import_sdk() -> Any:
+    import mcp.client.session
+
+    return mcp.client.session

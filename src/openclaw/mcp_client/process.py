@@ -1,0 +1,238 @@
+"""A server's process on POSIX: starting it, hearing it end, and ending all of it."""
+
+import contextlib
+import errno
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from asyncio import AbstractEventLoop, Future, get_running_loop
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+
+from openclaw.core.errors import OperatorFacing
+from openclaw.core.ids import random_id
+from openclaw.mcp_client import sweep
+from openclaw.mcp_client.keeper import Keeper
+
+STDIN_GRACE = 2.0
+"""Seconds between the end of its input and SIGTERM, as the MCP specification advises."""
+
+TERM_GRACE = 5.0
+"""Seconds between SIGTERM and SIGKILL."""
+
+KILL_GRACE = 2.0
+"""Seconds for the kernel to end what was killed; past it we only give up waiting."""
+
+_PIPE_BYTES = 1 << 20
+_F_SETPIPE_SZ = 1031
+_FIRST_POLL, _LAST_POLL = 0.005, 0.1
+
+_HINTS = {
+    "npx": "install Node.js, or give the full path in `command`",
+    "node": "install Node.js, or give the full path in `command`",
+    "uvx": "install uv, or give the full path in `command`",
+    "uv": "install uv, or give the full path in `command`",
+    "docker": "install Docker, or give the full path in `command`",
+}
+
+
+class SpawnFailed(OperatorFacing):
+    """Raised when a server's program cannot be started as it is configured."""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What to start. `environment` is complete: nothing is added but our marker."""
+
+    command: str
+    arguments: Sequence[str]
+    environment: Mapping[str, str]
+    directory: Path | None = None
+
+
+class Child:
+    """A running process that leads its own group, with its three pipes as file descriptors."""
+
+    def __init__(self, process: subprocess.Popen[bytes], marker: str, keeper: Keeper) -> None:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        self._process = process
+        self._marker = marker
+        self._keeper = keeper
+        self._loop: AbstractEventLoop = get_running_loop()
+        self._exited: Future[int] = self._loop.create_future()
+        self._stdin = process.stdin
+        self.stdin = process.stdin.fileno()
+        self.stdout = process.stdout.fileno()
+        self.stderr = process.stderr.fileno()
+        self.pid = process.pid
+        for pipe in (self.stdin, self.stdout, self.stderr):
+            os.set_blocking(pipe, False)
+        _enlarge(self.stdout)
+        keeper.watch(self.pid)
+        self._watch()
+
+    @property
+    def returncode(self) -> int | None:
+        """The exit code, a negative signal number, or None while it runs."""
+        return self._exited.result() if self._exited.done() else None
+
+    def on_exit(self, callback: Callable[[], None]) -> None:
+        """Call back, from the event loop, as soon as the process has ended."""
+        self._exited.add_done_callback(lambda _: callback())
+
+    def close_stdin(self) -> None:
+        """End the server's input."""
+        with contextlib.suppress(OSError):
+            self._stdin.close()
+
+    async def shut_down(self) -> None:
+        """End the process and all it started: kindly, firmly, and within bounds.
+
+        What a crashed server left behind is killed at once, so that the next one can start.
+        """
+        crashed = self.returncode is not None
+        self.close_stdin()
+        if not crashed:
+            await self._exits_within(STDIN_GRACE)
+            await self._end_group(signal.SIGTERM, TERM_GRACE)
+        await self._end_group(signal.SIGKILL, KILL_GRACE)
+        await anyio.to_thread.run_sync(sweep.kill_marked, self._marker)
+        await self._exits_within(KILL_GRACE)
+        self._keeper.release(self.pid)
+
+    def close_pipes(self) -> None:
+        """Close our ends; nobody may be reading them any more."""
+        for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
+            with contextlib.suppress(OSError):
+                if pipe is not None:
+                    pipe.close()
+
+    async def _exits_within(self, seconds: float) -> bool:
+        with anyio.move_on_after(seconds):
+            while not self._exited.done():
+                gone = anyio.Event()
+                self._exited.add_done_callback(lambda _, gone=gone: gone.set())
+                await gone.wait()
+        return self._exited.done()
+
+    async def _end_group(self, number: int, grace: float) -> None:
+        if not sweep.signal_group(self.pid, number):
+            return
+        pause = _FIRST_POLL
+        with anyio.move_on_after(grace):
+            while await anyio.to_thread.run_sync(sweep.group_alive, self.pid):
+                await anyio.sleep(pause)
+                pause = min(pause * 2, _LAST_POLL)
+
+    def _watch(self) -> None:
+        if sys.platform.startswith("linux"):
+            with contextlib.suppress(OSError):
+                handle = os.pidfd_open(self.pid)
+                self._loop.add_reader(handle, self._reap, handle)
+                return
+        threading.Thread(target=self._wait, name=f"wait-{self.pid}", daemon=True).start()
+
+    def _reap(self, handle: int) -> None:
+        code = self._process.poll()
+        if code is None:
+            return
+        self._loop.remove_reader(handle)
+        os.close(handle)
+        self._report(code)
+
+    def _wait(self) -> None:
+        code = self._process.wait()
+        with contextlib.suppress(RuntimeError):  # the loop may be closed by now
+            self._loop.call_soon_threadsafe(self._report, code)
+
+    def _report(self, code: int) -> None:
+        if not self._exited.done():
+            self._exited.set_result(code)
+
+
+async def spawn(program: Program, keeper: Keeper) -> Child:
+    """Start a program; raises `SpawnFailed` with a hint where it cannot work as configured."""
+    await keeper.start()
+    marker = f"{keeper.mark}.{random_id()}"
+    # The thread is waited for even when we are cancelled, so that no process is forgotten.
+    return Child(await anyio.to_thread.run_sync(_popen, program, marker), marker, keeper)
+
+
+def _popen(program: Program, marker: str) -> subprocess.Popen[bytes]:
+    check(program)
+    try:
+        return subprocess.Popen(  # noqa: S603  running what the operator configured is the purpose
+            [program.command, *program.arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={**program.environment, sweep.MARKER: marker},
+            cwd=program.directory,
+            start_new_session=True,
+            bufsize=0,
+        )
+    except OSError as error:
+        raise _explained(program, error) from None
+    except ValueError as error:  # a NUL in an argument or a variable
+        raise SpawnFailed(f"cannot start '{program.command}': {error}") from None
+
+
+def check(program: Program) -> None:
+    """Raise `SpawnFailed` where the directory or the command is not there."""
+    directory = program.directory
+    if directory is not None and not directory.is_dir():
+        raise SpawnFailed(f"the working directory {directory} does not exist", hint="correct `cwd`")
+    if _located(program) is None:
+        _refuse_missing(program)
+
+
+def _located(program: Program) -> str | None:
+    if os.sep in program.command and not Path(program.command).is_absolute():
+        base = program.directory or Path.cwd()
+        return shutil.which(str(base / program.command))
+    return shutil.which(program.command, path=program.environment.get("PATH", os.defpath))
+
+
+def _refuse_missing(program: Program) -> None:
+    path = (program.directory or Path.cwd()) / program.command
+    if os.sep in program.command and path.is_file():
+        raise SpawnFailed(f"'{program.command}' is not executable", hint=f"try: chmod +x {path}")
+    hint = _HINTS.get(program.command, "give the full path in `command`, or correct PATH in `env`")
+    raise SpawnFailed(f"command not found: '{program.command}'", hint=hint)
+
+
+def _explained(program: Program, error: OSError) -> SpawnFailed:
+    if error.errno == errno.ENOEXEC:
+        return SpawnFailed(
+            f"'{program.command}' is no program this system can run",
+            hint="a script needs a first line such as #!/usr/bin/env python3",
+        )
+    return SpawnFailed(f"cannot start '{program.command}': {error.strerror or error}")
+
+
+def describe_exit(code: int) -> str:
+    """How a process ended, in words."""
+    if code >= 0:
+        return f"exited with code {code}"
+    try:
+        return f"killed by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"killed by signal {-code}"
+
+
+def _enlarge(pipe: int) -> None:
+    """Ask for a pipe that takes more at once, where the system lets us."""
+    if sys.platform.startswith("linux"):
+        import fcntl
+
+        with contextlib.suppress(OSError):
+            fcntl.fcntl(pipe, _F_SETPIPE_SZ, _PIPE_BYTES)

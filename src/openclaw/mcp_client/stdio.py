@@ -1,0 +1,265 @@
+"""The three pipes of a child process, on the event loop's own readiness callbacks.
+
+There is no task and no queue between the pipe and whoever takes the lines: that is where most of
+a call's time would go.
+"""
+
+import contextlib
+import os
+from asyncio import Future, TimerHandle, get_running_loop
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol
+
+from openclaw.mcp_client.lines import LineSplitter, Oversize
+from openclaw.mcp_client.process import Child, describe_exit
+
+READ_BYTES = 256 * 1024
+"""Read at once; a flood of small messages in it is handled in some milliseconds."""
+
+HIGH_WATER = 1 << 20
+"""Unsent bytes from which a caller waits before it adds more."""
+
+HARD_LIMIT = 8 << 20
+"""Unsent bytes past which answers to the server are dropped: it asks and does not listen."""
+
+EXIT_AFTER_EOF = 0.25
+"""Seconds in which a process that closed its output is expected to exit and say why."""
+
+_DRAIN_BYTES = 2 << 20
+
+
+class StderrSink(Protocol):
+    """Takes what the server says beside the protocol."""
+
+    def feed(self, chunk: bytes) -> None:
+        """Take some bytes."""
+        ...
+
+
+class StdioPipe:
+    """Lines in, lines out. `on_end` is called once, with the reason in words."""
+
+    def __init__(
+        self,
+        child: Child,
+        *,
+        limit: int,
+        on_lines: Callable[[list[bytes]], None],
+        on_end: Callable[[str, Oversize | None], None],
+        stderr: StderrSink,
+    ) -> None:
+        self._child = child
+        self._loop = get_running_loop()
+        self._splitter = LineSplitter(limit)
+        self._on_lines, self._on_end = on_lines, on_end
+        self._stderr = stderr
+        self._unsent: deque[memoryview] = deque()
+        self._unsent_bytes = 0
+        self._drained: Future[None] | None = None
+        self._closing: TimerHandle | None = None
+        self._reading = self._paused = self._ended = self._closed = False
+
+    def open(self) -> None:
+        """Start to read."""
+        self._reading = True
+        self._loop.add_reader(self._child.stdout, self._readable)
+        self._loop.add_reader(self._child.stderr, self._stderr_readable)
+        self._child.on_exit(self._exited)
+
+    def pause(self) -> None:
+        """Read no more until `resume`; the server waits once its pipe is full."""
+        if self._reading and not self._paused:
+            self._paused = True
+            self._loop.remove_reader(self._child.stdout)
+
+    def resume(self) -> None:
+        """Read again."""
+        if self._reading and self._paused:
+            self._paused = False
+            self._loop.add_reader(self._child.stdout, self._readable)
+
+    @property
+    def congested(self) -> bool:
+        """Whether so much is unsent that a caller should wait."""
+        return self._unsent_bytes > HIGH_WATER
+
+    async def drained(self) -> None:
+        """Wait until the server has taken what is unsent, or is gone."""
+        while self.congested and not self._ended and not self._closed:
+            if self._drained is None or self._drained.done():
+                self._drained = self._loop.create_future()
+            with contextlib.suppress(Exception):
+                await self._shielded(self._drained)
+
+    def answer(self, line: bytes) -> None:
+        """Send something that nobody waits for, unless the server has stopped to listen."""
+        if self._unsent_bytes + len(line) <= HARD_LIMIT:
+            self.write(line)
+
+    def write(self, line: bytes) -> bool:
+        """Send a line, now or as soon as the server takes it; False where it cannot be sent."""
+        if self._ended or self._closed:
+            return False
+        if self._unsent:
+            self._queue(memoryview(line))
+            return True
+        try:
+            sent = os.write(self._child.stdin, line)
+        except BlockingIOError:
+            sent = 0
+        except OSError:
+            self._input_gone()
+            return False
+        if sent < len(line):
+            self._queue(memoryview(line)[sent:])
+            self._loop.add_writer(self._child.stdin, self._writable)
+        return True
+
+    def discard(self) -> None:
+        """Send no more and let go what still comes, so that a server which is leaving is not held up."""
+        self._ended = True
+        self._on_lines = _nobody
+        self._stop_writing()
+        self.resume()
+
+    def close(self) -> None:
+        """Stop to read and write; the descriptors stay the child's to close."""
+        if self._closed:
+            return
+        self._closed = True
+        self._stop_reading()
+        self._stop_writing()
+        self._loop.remove_reader(self._child.stderr)
+        if self._closing is not None:
+            self._closing.cancel()
+
+    @staticmethod
+    async def _shielded(future: "Future[None]") -> None:
+        # Several callers may wait on one future; the cancellation of one is not the others'.
+        waiter: Future[None] = get_running_loop().create_future()
+
+        def wake(_: "Future[None]") -> None:
+            if not waiter.done():
+                waiter.set_result(None)
+
+        future.add_done_callback(wake)
+        try:
+            await waiter
+        finally:
+            future.remove_done_callback(wake)
+
+    def _queue(self, piece: memoryview) -> None:
+        self._unsent.append(piece)
+        self._unsent_bytes += len(piece)
+
+    def _writable(self) -> None:
+        try:
+            while self._unsent:
+                piece = self._unsent[0]
+                sent = os.write(self._child.stdin, piece)
+                self._unsent_bytes -= sent
+                if sent < len(piece):
+                    self._unsent[0] = piece[sent:]
+                    return
+                self._unsent.popleft()
+        except BlockingIOError:
+            return
+        except OSError:
+            self._input_gone()
+            return
+        self._stop_writing()
+
+    def _input_gone(self) -> None:
+        """The server closed its input: it is leaving, or it must be made to."""
+        self._stop_writing()
+        self._end_soon("it closed its input")
+
+    def _stop_writing(self) -> None:
+        with contextlib.suppress(ValueError, OSError):
+            self._loop.remove_writer(self._child.stdin)
+        self._unsent.clear()
+        self._unsent_bytes = 0
+        if self._drained is not None and not self._drained.done():
+            self._drained.set_result(None)
+
+    def _readable(self) -> None:
+        try:
+            chunk = os.read(self._child.stdout, READ_BYTES)
+        except BlockingIOError:
+            return
+        except OSError:
+            chunk = b""
+        if chunk:
+            self._take(chunk)
+        else:
+            self._stop_reading()
+            self._end_soon("it closed its output")
+
+    def _take(self, chunk: bytes) -> None:
+        if self._on_lines is _nobody:
+            return
+        try:
+            lines = self._splitter.feed(chunk)
+        except Oversize as oversize:
+            self._stop_reading()
+            self._end(f"a message of over {oversize.limit} bytes", oversize)
+            return
+        if lines:
+            self._on_lines(lines)
+
+    def _stderr_readable(self) -> None:
+        try:
+            chunk = os.read(self._child.stderr, READ_BYTES)
+        except BlockingIOError:
+            return
+        except OSError:
+            chunk = b""
+        if chunk:
+            self._stderr.feed(chunk)
+        else:
+            self._loop.remove_reader(self._child.stderr)
+
+    def _exited(self) -> None:
+        if self._closed:
+            return
+        self._drain()
+        code = self._child.returncode
+        self._end("it exited" if code is None else describe_exit(code), None)
+
+    def _drain(self) -> None:
+        """Take what the process wrote before it ended, and no more than that can be."""
+        left = _DRAIN_BYTES
+        while self._reading and left > 0:
+            try:
+                chunk = os.read(self._child.stdout, READ_BYTES)
+            except OSError:
+                break
+            if not chunk:
+                break
+            left -= len(chunk)
+            self._take(chunk)
+        with contextlib.suppress(OSError):
+            self._stderr.feed(os.read(self._child.stderr, READ_BYTES))
+
+    def _stop_reading(self) -> None:
+        if self._reading:
+            self._reading = False
+            if not self._paused:
+                self._loop.remove_reader(self._child.stdout)
+
+    def _end_soon(self, reason: str) -> None:
+        if self._closing is None and not self._ended:
+            self._closing = self._loop.call_later(EXIT_AFTER_EOF, self._end, reason, None)
+
+    def _end(self, reason: str, oversize: Oversize | None) -> None:
+        if self._ended:
+            return
+        self._ended = True
+        self._stop_reading()
+        self._stop_writing()
+        self._on_end(reason, oversize)
+
+
+def _nobody(lines: list[bytes]) -> None:
+    """Takes lines that nobody wants any more."""

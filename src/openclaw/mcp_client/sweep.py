@@ -1,0 +1,80 @@
+"""Finding and ending what a server process left behind.
+
+Three nets, from fine to coarse:
+
+- the process group: every child leads a session and a group of its own;
+- the marker: every child's environment carries `MARKER` with a value of its own, which its
+  descendants inherit, so that one which left the group is found too (Linux, by `/proc`);
+- the keeper (`openclaw.mcp_client.keeper`), which does both when the host itself is killed.
+
+A descendant that leaves the group and also clears its environment is found by none of them.
+"""
+
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+MARKER = "OPENCLAW_MCP_CHILD"
+_PROC = Path("/proc")
+_PGRP_FIELD = 2
+"""Where the process group stands in /proc/PID/stat, counted after the parenthesised name."""
+
+
+def signal_group(group: int, number: int) -> bool:
+    """Send a signal to a process group; False where there is none any more."""
+    try:
+        os.killpg(group, number)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        # macOS says so of a group whose members are all zombies.
+        return sys.platform != "darwin"
+    return True
+
+
+def group_alive(group: int) -> bool:
+    """Whether a process of this group still runs. A zombie that nobody reaps does not count."""
+    if not signal_group(group, 0):
+        return False
+    if not sys.platform.startswith("linux"):
+        return True
+    return any(_running_in(stat, group) for stat in _each("stat"))
+
+
+def kill_marked(value: str) -> int:
+    """SIGKILL every process whose environment carries this marker; how many there were."""
+    wanted = f"{MARKER}={value}".encode()
+    killed = 0
+    for pid in _marked(wanted):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, signal.SIGKILL)
+            killed += 1
+    return killed
+
+
+def _marked(wanted: bytes) -> Iterator[int]:
+    if not sys.platform.startswith("linux"):
+        return
+    own = os.getpid()
+    for entry in os.scandir(_PROC):
+        if not entry.name.isdigit() or int(entry.name) == own:
+            continue
+        with contextlib.suppress(OSError):
+            variables = Path(entry.path, "environ").read_bytes()
+            if any(variable.startswith(wanted) for variable in variables.split(b"\0")):
+                yield int(entry.name)
+
+
+def _each(name: str) -> Iterator[bytes]:
+    for entry in os.scandir(_PROC):
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                yield Path(entry.path, name).read_bytes()
+
+
+def _running_in(stat: bytes, group: int) -> bool:
+    fields = stat.rpartition(b")")[2].split()
+    return fields[0] not in (b"Z", b"X") and int(fields[_PGRP_FIELD]) == group
