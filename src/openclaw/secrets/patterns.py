@@ -8,6 +8,7 @@ from typing import Final
 
 from ahocorasick_rs import AhoCorasick
 
+from openclaw.secrets.secret import REDACTED
 from openclaw.secrets.shapes import Shape, anchors
 
 Span = tuple[int, int]
@@ -62,19 +63,23 @@ class Patterns:
                     spans.append((start, end))
             elif shapes and start >= covered:
                 span = self._shapes[index - self._first_anchor].span(text, start)
-                if span is not None:
+                if span is not None and span[0] < span[1]:
                     spans.append(span)
                     covered = span[1]
         if self._keyed is not None:
             spans.extend(match.span(1) for match in self._keyed.finditer(text))
         return spans
 
-    def joined_spans(self, text: str) -> list[Span]:
-        """Where a longer form stands in text that has no noise any more."""
-        found = self._joined_automaton
-        if found is None:
+    def broken_spans(self, text: str) -> list[Span]:
+        """Where a longer form stands that line breaks, colours or invisible characters break."""
+        automaton = self._joined_automaton
+        if automaton is None:
             return []
-        return [span[1:] for span in found.find_matches_as_indexes(text, overlapping=True)]
+        found = automaton.find_matches_as_indexes(joined(text), overlapping=True)
+        if not found:
+            return []
+        positions = Positions(text)
+        return [positions.span(start, end) for _, start, end in found]
 
     @cached_property
     def _joined_forms(self) -> list[str]:
@@ -102,6 +107,31 @@ class Patterns:
         place = bisect_right(forms, text)
         return place < len(forms) and forms[place].startswith(text)
 
+    def longest_at(self, text: str, start: int) -> int:
+        """Where the longest form that stands at `start` of joined text ends; -1 without one."""
+        forms = self._joined_forms
+        rest = text[start : start + self.longest_joined]
+        place = bisect_right(forms, rest) - 1
+        # Whatever sorts between a form that begins `rest` and `rest` itself begins with that
+        # form too, so that going from form to form's own beginning misses none.
+        while place >= 0:
+            if rest.startswith(forms[place]):
+                return start + len(forms[place])
+            place = self._shorter[place]
+        return -1
+
+    @cached_property
+    def _shorter(self) -> list[int]:
+        """For each form, the place of the longest other one that it begins with; -1 for none."""
+        shorter: list[int] = []
+        stack: list[int] = []
+        for place, form in enumerate(self._joined_forms):
+            while stack and not form.startswith(self._joined_forms[stack[-1]]):
+                stack.pop()
+            shorter.append(stack[-1] if stack else -1)
+            stack.append(place)
+        return shorter
+
     @cached_property
     def longest_joined(self) -> int:
         """The length of the longest form in joined text."""
@@ -118,6 +148,38 @@ def merged(spans: Iterable[Span]) -> list[Span]:
         else:
             result.append((start, end))
     return result
+
+
+def replace_spans(text: str, spans: Iterable[Span]) -> str:
+    """The text with each span, and those that touch as one, replaced."""
+    pieces: list[str] = []
+    position = 0
+    for start, end in merged(spans):
+        pieces += text[position:start], REDACTED
+        position = end
+    pieces.append(text[position:])
+    return "".join(pieces)
+
+
+class Positions:
+    """Where the characters of joined text stand in the text that it was made from."""
+
+    def __init__(self, text: str) -> None:
+        self._places: list[int] = []  # where in the joined text something was taken out
+        self._totals: list[int] = []  # and how much by then
+        removed = 0
+        for match in NOISE.finditer(text):
+            self._places.append(match.start() - removed)
+            removed += match.end() - match.start()
+            self._totals.append(removed)
+
+    def span(self, start: int, end: int) -> Span:
+        """The span of the original from the first to the last of these characters."""
+        return self._original(start), self._original(end - 1) + 1
+
+    def _original(self, position: int) -> int:
+        index = bisect_right(self._places, position) - 1
+        return position + (self._totals[index] if index >= 0 else 0)
 
 
 def _has_neighbours(text: str, start: int, end: int) -> bool:

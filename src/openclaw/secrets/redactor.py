@@ -1,11 +1,12 @@
 """Keeping every known secret out of everything that leaves the process."""
 
 import threading
-from bisect import bisect_right
 
 from openclaw.secrets.forms import forms_of
-from openclaw.secrets.patterns import NOISE, Patterns, Span, merged
-from openclaw.secrets.secret import REDACTED
+from openclaw.secrets.patterns import Patterns, replace_spans
+from openclaw.secrets.stream import StreamRedactor
+
+__all__ = ["Redactor", "StreamRedactor"]
 
 
 class Redactor:
@@ -39,7 +40,7 @@ class Redactor:
         patterns = self.patterns()
         spans = patterns.spans(text, shapes=shapes)
         if not text.isprintable():
-            spans += _joined_spans(patterns, text)
+            spans += patterns.broken_spans(text)
         return replace_spans(text, spans) if spans else text
 
     def patterns(self) -> Patterns:
@@ -51,37 +52,3 @@ class Redactor:
             if self._patterns is None:
                 self._patterns = Patterns(self._anywhere, self._standalone, self._keyed)
             return self._patterns
-
-
-def replace_spans(text: str, spans: list[Span]) -> str:
-    """The text with each span, and those that touch as one, replaced."""
-    pieces: list[str] = []
-    position = 0
-    for start, end in merged(spans):
-        pieces += text[position:start], REDACTED
-        position = end
-    pieces.append(text[position:])
-    return "".join(pieces)
-
-
-def _joined_spans(patterns: Patterns, text: str) -> list[Span]:
-    """Secrets that line breaks, colours or invisible characters take apart."""
-    noise = [match.span() for match in NOISE.finditer(text)]
-    if not noise:
-        return []
-    found = patterns.joined_spans(NOISE.sub("", text))
-    if not found:
-        return []
-    removed = 0
-    places: list[int] = []  # where in the joined text something was taken out, and how much so far
-    totals: list[int] = []
-    for start, end in noise:
-        places.append(start - removed)
-        removed += end - start
-        totals.append(removed)
-
-    def original(position: int) -> int:
-        index = bisect_right(places, position) - 1
-        return position + (totals[index] if index >= 0 else 0)
-
-    return [(original(start), original(end - 1) + 1) for start, end in found]
