@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 
-from openclaw.models.local.words import stem, words
+from openclaw.models.local.words import stem, word_set, words
 
 _POLITE = re.compile(
     r"^(?:(?:please|hey|hi|hello|ok|okay|so|now|then|and|also|well|just|kindly|openclaw)\b[\s,!:]*"
@@ -14,10 +14,8 @@ _POLITE = re.compile(
     re.IGNORECASE,
 )
 _WISH = re.compile(r"^\s*(?:i|we)(?:'d| would)?\s+(?:want|need|like|wish)\b", re.IGNORECASE)
-_SUBJECTS = frozenset(
-    """i we he she they you it its this that my our his her their there everyone nobody im ive
-    youre were theyre""".split()
-)
+_SUBJECTS = word_set("""i we he she they you it its this that my our his her their there everyone nobody im ive
+    youre were theyre""")
 # Questions about a notion, and things to write: a tool that merely shares a word is not meant.
 _EXPLAINS = re.compile(
     r"^\s*(?:please\s+)?(?:(?:can|could|would) you\s+(?:please\s+)?)?"

@@ -38,12 +38,18 @@ class DownloadFailed(OperatorFacing):
     """Raised when a file could not be fetched; what came so far is kept for the next try."""
 
 
-def open_client(url: str, environ: Mapping[str, str], certificates: str | None) -> "httpx2.Client":
-    """A client with the user's proxy and certificates."""
+def open_client(
+    url: str,
+    environ: Mapping[str, str],
+    certificates: str | None,
+    login: tuple[str, str] | None = None,
+) -> "httpx2.Client":
+    """A client with the user's proxy, certificates, and name and password."""
     import httpx2
 
     verify = ssl.create_default_context(cafile=certificates) if certificates else True
     return httpx2.Client(
+        auth=login,
         trust_env=False,
         proxy=proxy_for(url, environ),
         verify=verify,

@@ -5,7 +5,6 @@ Settings come from where pip and uv take theirs; the default index is asked of p
 
 import html
 import json
-import os
 import re
 import subprocess
 import sys
@@ -67,7 +66,7 @@ def pip_commands(environ: Mapping[str, str]) -> Iterator[list[str]]:
 
 def _same_file(one: str, other: str) -> bool:
     try:
-        return os.path.samefile(one, other)
+        return Path(one).samefile(other)
     except OSError:
         return False
 
@@ -176,7 +175,8 @@ def links_in_page(text: str, content_type: str, url: str) -> list[str]:
             page: Any = json.loads(text)
         except ValueError:
             return []
-        files: list[Any] = page.get("files", []) if isinstance(page, dict) else []
+        body = cast("dict[str, Any]", page) if isinstance(page, dict) else {}
+        files = cast("list[Any]", body.get("files") or [])
         found = [cast("dict[str, Any]", f).get("url") for f in files if isinstance(f, dict)]
         return [urljoin(url, link) for link in found if isinstance(link, str)]
     return [urljoin(url, html.unescape(match[2])) for match in _ANCHOR.finditer(text)]

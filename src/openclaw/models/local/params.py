@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, cast
 
-from openclaw.models.local.words import stem, terms, words
+from openclaw.models.local.words import stem, terms, word_set, words
 
 
 class Want(StrEnum):
@@ -49,6 +49,7 @@ class Param:
     role: Role = Role.ANY
     choices: tuple[Any, ...] = ()
     integer: bool = False
+    relative: bool = False
     default: Any = None
     has_default: bool = False
     # The default is only described in words, so it must be written out in the call.
@@ -67,10 +68,8 @@ _BY_NAME: tuple[tuple[Want, frozenset[str]], ...] = (
     (Want.REF, frozenset({"revision", "ref", "branch", "sha", "commit", "tag", "rev"})),
     (
         Want.PATH,
-        frozenset(
-            """path paths file files filename filepath directory dir folder source destination
-            cwd root repo repository""".split()
-        ),
+        word_set("""path paths file files filename filepath directory dir folder source destination
+            cwd root repo repository"""),
     ),
     (Want.PLACE, frozenset({"city", "location", "place", "town", "country"})),
     (
@@ -114,7 +113,7 @@ def _described_choices(description: str) -> tuple[str, ...]:
 
 
 def _by_name(name_words: frozenset[str], description: str) -> Want:
-    if "iana" in description or "timezone" in description and "time" not in name_words:
+    if "iana" in description or ("timezone" in description and "time" not in name_words):
         return Want.ZONE
     for want, names in _BY_NAME:
         if name_words & names:
@@ -137,7 +136,13 @@ def _want(
         return Want.OTHER
     if schema.get("format") in ("uri", "url"):
         return Want.URL
-    if name_words == {"target"} and tool_words & {"commit", "commits", "branch", "branches", "git"}:
+    if name_words == frozenset({"target"}) and tool_words & {
+        "commit",
+        "commits",
+        "branch",
+        "branches",
+        "git",
+    }:
         return Want.REF
     want = _by_name(name_words, description)
     if want is Want.REF and {"type"} & name_words:
@@ -186,6 +191,7 @@ def read_param(name: str, raw: Any, *, required: bool, tool_words: frozenset[str
         role=_role(name_words, tool_words) if want is Want.PATH else Role.ANY,
         choices=_choices(schema) if want is Want.CHOICE else (),
         integer=schema.get("type") == "integer",
+        relative="relative" in description.lower(),
         default=described[1] if default is None and described else default,
         has_default="default" in _object(raw) or described is not None,
         must_send_default=default is None and described is not None,

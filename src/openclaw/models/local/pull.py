@@ -131,8 +131,8 @@ class Puller:
         if local is not None:
             copy_file(local, archive)
             return
-        with open_client(link.url, self._environ, settings.certificates) as client:
-            client.auth = self._logins.get(urlsplit(link.url).netloc)
+        login = self._logins.get(urlsplit(link.url).netloc)
+        with open_client(link.url, self._environ, settings.certificates, login) as client:
             Download(client, link.url, archive, self._report).run(wheel.size)
 
     def _find(self, settings: IndexSettings, wheel: FromWheel) -> Link:
@@ -155,8 +155,7 @@ class Puller:
 
         url, login = split_login(url)
         try:
-            with open_client(url, self._environ, settings.certificates) as client:
-                client.auth = login
+            with open_client(url, self._environ, settings.certificates, login) as client:
                 response = client.get(url, headers={"Accept": ACCEPT_HEADER})
                 response.raise_for_status()
         except httpx2.HTTPStatusError as error:

@@ -11,7 +11,7 @@ from openclaw.models.local.fill import Filled, fill, path_role
 from openclaw.models.local.params import Param, Role, Want
 from openclaw.models.local.spans import Kind, Span, find_spans, without
 from openclaw.models.local.tooldoc import Effect, RoutableTool, ToolDoc, describe_tool
-from openclaw.models.local.words import STOP_WORDS, stem, synonyms, terms, words
+from openclaw.models.local.words import STOP_WORDS, stem, synonyms, terms, word_set, words
 
 _SYNONYM_WEIGHT = 0.5
 _BM25_K1 = 1.2
@@ -53,11 +53,11 @@ _CANDIDATES = 60  # how many tools are filled in earnest; the rest cannot win
 _MAX_CALLS = 4
 _GIT_WORDS = frozenset(
     stem(word)
-    for word in """branch branches checkout commit commits committed diff git history log merge
-    repo repository staged unstaged status tree uncommitted working""".split()
+    for word in word_set("""branch branches checkout commit commits committed diff git history log merge
+    repo repository staged unstaged status tree uncommitted working""")
 )
 # Words that say that a path without an ending is a file.
-_READING = frozenset(stem(word) for word in "read open cat print".split())
+_READING = frozenset(stem(word) for word in word_set("read open cat print"))
 _HINT = 0.3
 _MEDIA_ENDING = re.compile(
     r"\.(?:png|jpe?g|gif|webp|bmp|svg|mp3|wav|ogg|flac|m4a|mp4)$", re.IGNORECASE
@@ -110,25 +110,34 @@ class Router:
         spans = find_spans(message)
         best = self._best(message, spans, ask)
         if best is not None:
-            return self._calls(best, message, spans)
+            return _calls(best.doc, best.filled, spans)
         return self._follow_up(message, spans, previous)
+
+    def shortlist(self, message: str, count: int) -> list[RoutableTool]:
+        """The tools that have most to do with the message, the best first, for a model to choose."""
+        spans = find_spans(message)
+        ranked = self._by_words(message, spans)
+        return [doc.tool for score, doc in ranked[:count] if score > 0]
 
     def _best(self, message: str, spans: tuple[Span, ...], ask: Ask) -> _Scored | None:
         scored = self._rank(message, spans, ask)
         return scored[0] if scored and self._convinces(scored[0], spans, ask) else None
 
     def _rank(self, message: str, spans: tuple[Span, ...], ask: Ask) -> list[_Scored]:
-        said = list(dict.fromkeys(terms(without(message, spans))))
-        hints = _hints(message, spans, said)
-        lexical = [(self._lexical(doc, said, hints), doc) for doc in self._docs]
-        kinds = {span.kind for span in spans}
-        lexical.sort(key=lambda item: -item[0] - 0.5 * _accepts(item[1], kinds))
+        said = _said(message, spans)
         results = [
             self._score(doc, words_score, message, spans, said, ask)
-            for words_score, doc in lexical[:_CANDIDATES]
+            for words_score, doc in self._by_words(message, spans)[:_CANDIDATES]
         ]
         callable_ones = [result for result in results if result is not None]
         return sorted(callable_ones, key=lambda r: (-r.score, r.doc.tool.name))
+
+    def _by_words(self, message: str, spans: tuple[Span, ...]) -> list[tuple[float, ToolDoc]]:
+        said = _said(message, spans)
+        hints = _hints(message, spans, said)
+        kinds = {span.kind for span in spans}
+        scored = [(self._lexical(doc, said, hints), doc) for doc in self._docs]
+        return sorted(scored, key=lambda item: -item[0] - 0.5 * _accepts(item[1], kinds))
 
     def _match(self, doc: ToolDoc, term: str) -> float:
         weight = doc.weights.get(term)
@@ -179,22 +188,6 @@ class Router:
             return True
         return best.lexical > 0 and not ask.explains and best.coverage > _MIN_COVERAGE
 
-    def _calls(self, best: _Scored, message: str, spans: tuple[Span, ...]) -> tuple[Call, ...]:
-        """One call, or one for each of several things of a kind, where the tool only reads."""
-        first = Call(best.doc.tool.name, best.filled.arguments)
-        single = _single_typed(best.doc, best.filled)
-        if single is None or best.doc.effect is not Effect.READS:
-            return (first,)
-        kind = next(s.kind for s in best.filled.used if s.value == first.arguments[single.name])
-        more = [s for s in spans if s.kind is kind and s not in best.filled.used]
-        return (
-            first,
-            *(
-                Call(first.tool, {**first.arguments, single.name: span.value})
-                for span in more[: _MAX_CALLS - 1]
-            ),
-        )
-
     def _follow_up(
         self, message: str, spans: tuple[Span, ...], previous: Previous | None
     ) -> tuple[Call, ...]:
@@ -209,9 +202,27 @@ class Router:
         offset = len(message) + 1
         moved = tuple(Span(s.kind, s.value, s.start + offset, s.end + offset) for s in kept)
         filled = fill(doc, f"{message} {previous.message}", (*spans, *moved))
-        if filled.missing or not set(spans) <= filled.used:
+        if filled.missing or not set(spans) & filled.used:
             return ()
-        return (Call(doc.tool.name, filled.arguments),)
+        calls = _calls(doc, filled, spans)
+        taken = len(set(spans) & filled.used) + len(calls) - 1
+        return calls if taken == len(spans) else ()
+
+
+def _calls(doc: ToolDoc, filled: Filled, spans: tuple[Span, ...]) -> tuple[Call, ...]:
+    """One call, or one for each of several things of a kind, where the tool only reads."""
+    first = Call(doc.tool.name, filled.arguments)
+    single = _single_typed(doc, filled)
+    if single is None or doc.effect is not Effect.READS:
+        return (first,)
+    kind = next(s.kind for s in filled.used if s.value == first.arguments[single.name])
+    more = [span for span in spans if span.kind is kind and span not in filled.used]
+    further = ({**first.arguments, single.name: span.value} for span in more[: _MAX_CALLS - 1])
+    return (first, *(Call(first.tool, arguments) for arguments in further))
+
+
+def _said(message: str, spans: tuple[Span, ...]) -> list[str]:
+    return list(dict.fromkeys(terms(without(message, spans))))
 
 
 def _accepts(doc: ToolDoc, kinds: set[Kind]) -> int:
@@ -271,6 +282,7 @@ def _path_fit(param: Param, filled: Filled, message: str, speaks_of_git: bool) -
         if span.kind is not Kind.PATH or not (span.value == value or isinstance(value, list)):
             continue
         role = path_role(span.text, message, span.start)
+        score += _reach(param, span.text)
         if param.role is Role.REPOSITORY:
             score += _ROLE_FITS if role is Role.REPOSITORY or speaks_of_git else -_ROLE_CLASHES
             score -= _ROLE_CLASHES * (role is Role.FILE)
@@ -279,6 +291,13 @@ def _path_fit(param: Param, filled: Filled, message: str, speaks_of_git: bool) -
         else:
             score += _ROLE_FITS if role is param.role else -_ROLE_CLASHES
     return score
+
+
+def _reach(param: Param, path: str) -> float:
+    """A tool whose paths are relative to a workspace is for relative paths, the others are not."""
+    if path.startswith(("/", "~")) or path[1:2] == ":":
+        return -_ROLE_CLASHES if param.relative else 0.0
+    return _ROLE_FITS if param.relative else 0.0
 
 
 def _single_typed(doc: ToolDoc, filled: Filled) -> Param | None:

@@ -190,7 +190,7 @@ class Runner:
 
 def _load(path: Path, threads: int, context: int) -> Any:
     try:
-        import xllamacpp
+        import xllamacpp  # pyright: ignore[reportMissingTypeStubs]  it has none
     except ImportError as error:
         raise MissingExtra("the embedded model", "local") from error
     library: Any = xllamacpp

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
+from openclaw.models.local.words import word_set
 from openclaw.models.local.zones import MAX_PLACE_WORDS, zone_names, zone_of
 
 
@@ -44,7 +45,20 @@ _TRAILING = ".,;:!?)"
 _NUMBER_WORDS = {
     word: number
     for number, word in enumerate(
-        "two three four five six seven eight nine ten eleven twelve".split(), start=2
+        [
+            "two",
+            "three",
+            "four",
+            "five",
+            "six",
+            "seven",
+            "eight",
+            "nine",
+            "ten",
+            "eleven",
+            "twelve",
+        ],
+        start=2,
     )
 }
 _QUOTES = re.compile(r"\"([^\"\n]+)\"|`([^`\n]+)`|“([^”\n]+)”|«([^»\n]+)»|(?<!\w)'([^'\n]+)'(?!\w)")
@@ -77,15 +91,13 @@ _REFS = (
     re.compile(rf"\b(?:branch|tag|revision)\s+(?:called\s+|named\s+)?({_REF_NAME})", re.IGNORECASE),
     re.compile(rf"\b({_REF_NAME})\s+(?:branch|tag)\b", re.IGNORECASE),
 )
-_NOT_A_REF = frozenset(
-    """the a an this that which what in at of on for to from and or is are was were does do did has
+_NOT_A_REF = word_set("""the a an this that which what in at of on for to from and or is are was were does do did has
     have all any each every remote local current new other my our git create switch list show
-    names exist there here with by named called""".split()
-)
+    names exist there here with by named called""")
 _NAMED = re.compile(r"\b(?:called|named|titled)\s+([\w][\w.-]*)", re.IGNORECASE)
 _NUMBER = re.compile(r"(?<![\w.:-])-?\d+(?:\.\d+)?(?![\w:]|\.\w)")
 _PLACE_WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*\.?")  # noqa: RUF001 a typographic apostrophe is how people write it
-_PLACE_CUES = frozenset("in at from to for of into and between".split())
+_PLACE_CUES = word_set("in at from to for of into and between")
 
 
 class _Reader:

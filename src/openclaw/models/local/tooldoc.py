@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Any
 
 from openclaw.models.local.params import Param, read_params
-from openclaw.models.local.words import stem, synonyms, terms, words
+from openclaw.models.local.words import stem, synonyms, terms, word_set, words
 
 
 class Effect(StrEnum):
@@ -44,18 +44,14 @@ class ToolDoc:
 
 _NAME_WEIGHT, _FIRST_SENTENCE, _PARAM_WEIGHT, _REST_WEIGHT = 3.0, 1.5, 0.8, 0.3
 _MAX_DESCRIPTION = 1500
-_CHANGING = frozenset(
-    """add append apply approve archive assign attach cancel clear clone close commit create delete
+_CHANGING = word_set("""add append apply approve archive assign attach cancel clear clone close commit create delete
     deploy disable drop edit enable erase exec execute exec install invite kill merge modify move
     patch pay post publish purge push put rebase remove rename replace reset restart restore run
     save schedule send set stop submit trigger truncate uninstall update upload write checkout
-    switch insert""".split()
-)
-_READING = frozenset(
-    """check compare convert count current describe diff explain fetch find get grep info inspect
+    switch insert""")
+_READING = word_set("""check compare convert count current describe diff explain fetch find get grep info inspect
     list log look lookup query read retrieve search show stat status summarize tree validate view
-    history branch""".split()
-)
+    history branch""")
 _PREFIX = re.compile(r"^\[MCP server: ([^\]]*)\]\s*")
 _LABEL = re.compile(r"MCP: ([^/]+)/(.+)")
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s|\n")

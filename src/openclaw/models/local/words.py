@@ -4,9 +4,14 @@ import re
 import unicodedata
 from functools import lru_cache
 
+
+def word_set(text: str) -> frozenset[str]:
+    """The words of a text that lists them."""
+    return frozenset(text.split())
+
+
 # Words that carry grammar or politeness and say nothing about which tool is meant.
-STOP_WORDS = frozenset(
-    """
+STOP_WORDS = word_set("""
     a about after again all also am an and any anything are as at be been before being both but by can
     could did do does doing done for from give given go going had has have having he her here him
     his how i if in into is it its itself just kindly know let like ll lot many may maybe me might
@@ -15,8 +20,7 @@ STOP_WORDS = frozenset(
     someone something say says saying still such t tell than thank thanks that the their them then there these they thing
     things this those through to too up us very want was way we well were what when where which
     while who whom whose why will wish with without won would ve yes yet you your
-    """.split()
-)
+    """)
 
 _SUFFIXES = (
     ("ies", "y"),

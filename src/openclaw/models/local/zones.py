@@ -5,7 +5,7 @@ import zoneinfo
 from functools import lru_cache
 from importlib import resources
 
-from openclaw.models.local.words import fold
+from openclaw.models.local.words import fold, word_set
 
 _REGIONS = (
     "Africa/",
@@ -20,10 +20,8 @@ _REGIONS = (
     "Pacific/",
 )
 # Last parts of zone names that are plain words rather than places.
-_NOT_PLACES = frozenset(
-    """acre center central east easter eastern general greenwich knox local mountain navajo
-    north pacific south troll universal west zulu yukon samoa center""".split()
-)
+_NOT_PLACES = word_set("""acre center central east easter eastern general greenwich knox local mountain navajo
+    north pacific south troll universal west zulu yukon samoa center""")
 # Names that people use for a place whose zone is called otherwise; capitals and large cities.
 _ALSO = {
     "abu dhabi": "Asia/Dubai",

@@ -1,0 +1,97 @@
+"""What the embedded model does next: call tools, say something fixed, or write."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from openclaw.models.local.render import render_result
+from openclaw.models.local.router import Call, Router
+from openclaw.models.local.runner import Prompt
+from openclaw.models.local.spans import Kind, find_spans
+from openclaw.models.local.talk import CANNOT_SEE, talk_prompt
+from openclaw.models.local.tooldoc import RoutableTool
+from openclaw.models.local.turn import Turn, label_of
+
+TOOL_SEARCH = "tool_search"
+_MAX_ATTACHED = 1500
+_WORTH_SEARCHING = frozenset({Kind.PATH, Kind.URL, Kind.TIME, Kind.QUOTED, Kind.EMAIL})
+
+
+@dataclass(frozen=True, slots=True)
+class CallTools:
+    """Call these."""
+
+    calls: tuple[Call, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Say:
+    """Answer with these words, which no model wrote."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """Let the model write the answer."""
+
+    prompt: Prompt
+
+
+Plan = CallTools | Say | Write
+
+
+class Planner(Protocol):
+    """Decides what comes next in a turn."""
+
+    async def plan(self, turn: Turn, tools: Sequence[RoutableTool], max_tokens: int) -> Plan:
+        """What comes next."""
+        ...
+
+
+class RouterPlanner:
+    """For models too small to choose: rules choose the tools and render what they give.
+
+    A turn has one step of tool calls, or two where the right tool had to be searched for, and then
+    an answer, so that it can never go round in circles.
+    """
+
+    def __init__(self) -> None:
+        self._tools: tuple[RoutableTool, ...] = ()
+        self._router = Router(())
+
+    def _router_for(self, tools: Sequence[RoutableTool]) -> Router:
+        current = tuple(tool for tool in tools if tool.name != TOOL_SEARCH)
+        if current != self._tools:
+            self._tools, self._router = current, Router(current)
+        return self._router
+
+    async def plan(self, turn: Turn, tools: Sequence[RoutableTool], max_tokens: int) -> Plan:
+        """What comes next."""
+        searched = any(call.tool_name == TOOL_SEARCH for call in turn.calls)
+        real = [outcome for outcome in turn.outcomes if outcome.tool != TOOL_SEARCH]
+        if real:
+            by_name = {tool.name: tool for tool in tools}
+            parts = [
+                render_result(o.text, label_of(by_name.get(o.tool), o.tool), failed=o.failed)
+                for o in real
+            ]
+            return Say("\n\n".join(parts))
+        calls = self._router_for(tools).route(turn.message, turn.previous)
+        if calls:
+            return CallTools(calls)
+        if not searched and _may_search(turn, tools):
+            return CallTools((Call(TOOL_SEARCH, {"query": turn.message[:200]}),))
+        if turn.has_unseen:
+            return Say(CANNOT_SEE)
+        message = turn.message
+        if turn.attached:
+            message = f"{turn.attached[:_MAX_ATTACHED]}\n\n{message}".strip()
+        return Write(talk_prompt(message, turn.history, max_tokens))
+
+
+def _may_search(turn: Turn, tools: Sequence[RoutableTool]) -> bool:
+    """Tools beyond those that are shown are looked for only where the message names a thing."""
+    if all(tool.name != TOOL_SEARCH for tool in tools):
+        return False
+    return any(span.kind in _WORTH_SEARCHING for span in find_spans(turn.message))

@@ -1,0 +1,58 @@
+"""What a very small model is told so that its plain replies are as good as they get."""
+
+import re
+from collections.abc import Sequence
+
+from openclaw.models.local.runner import ChatMessage, Prompt
+
+MAX_REPLY_TOKENS = 200
+_MAX_MESSAGE = 3000
+_MAX_REMEMBERED = 300
+_REMEMBERED_TURNS = 2
+_SYSTEM = "You are OpenClaw, a helpful assistant. Answer in one or two short sentences."
+_EXAMPLES = (
+    ("Hello!", "Hello! How can I help you?"),
+    ("What is the capital of Norway?", "The capital of Norway is Oslo."),
+    ("What is 7 times 8?", "7 times 8 is 56."),
+    ("What are you?", "I am OpenClaw with a very small language model that runs on this computer."),
+    (
+        "What can you do?",
+        "I can answer simple questions, and I can use the tools that are connected to me.",
+    ),
+    ("Why do birds sing?", "Birds sing to find a mate and to defend their place."),
+    ("Thank you!", "You are welcome!"),
+)
+# Keeps a small model from saying the same thing over and over.
+_DRY = {"dry_multiplier": 0.8, "dry_base": 1.75, "dry_allowed_length": 3}
+_THINKING = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL)
+
+CANNOT_SEE = (
+    "I cannot see images, hear sound or open this kind of attachment: the embedded model reads text "
+    "only. Configure a larger model to use them."
+)
+
+
+def _turn(role: str, content: str) -> ChatMessage:
+    return {"role": role, "content": content}
+
+
+def talk_prompt(message: str, history: Sequence[tuple[str, str]], max_tokens: int) -> Prompt:
+    """The prompt for a plain reply: a short system prompt, examples, the last turns, the message."""
+    remembered = [
+        (said[:_MAX_REMEMBERED], answered[:_MAX_REMEMBERED])
+        for said, answered in history[-_REMEMBERED_TURNS:]
+    ]
+    messages = [_turn("system", _SYSTEM)]
+    for said, answered in (*_EXAMPLES, *remembered):
+        messages += [_turn("user", said), _turn("assistant", answered)]
+    messages.append(_turn("user", message[:_MAX_MESSAGE]))
+    return Prompt(messages, min(max_tokens, MAX_REPLY_TOKENS), sampling=_DRY)
+
+
+def tidy(text: str, *, cut_short: bool) -> str:
+    """A reply that ran out of room ends with its last whole sentence."""
+    text = _THINKING.sub("", text).strip()
+    if not cut_short:
+        return text
+    whole = re.match(r".*[.!?](?=\s|$)", text, re.DOTALL)
+    return whole.group() if whole else f"{text}…"
