@@ -1,5 +1,6 @@
 """What a lazy server offered when it last ran, so that the model sees it before it runs again."""
 
+import contextlib
 import json
 import logging
 from pathlib import Path
@@ -53,7 +54,8 @@ class CatalogCache:
             temporary.write_text(json.dumps(stored))
             temporary.replace(self._path(fingerprint))
         except OSError as error:
-            temporary.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                temporary.unlink()
             logger.warning("a tool catalogue could not be kept: %s", error.strerror)
 
 
