@@ -55,13 +55,15 @@ class Weights:
 
 DEFAULT_WEIGHTS = "smollm2-135m-instruct"
 
-_QWEN_SMALL = (
-    "chooses between tools and fills their arguments; plain answers are short and often wrong"
+_MEASURED_SMALL = (
+    "choosing tools and filling their arguments, measured to work in plain cases; its own answers "
+    "are short and often wrong"
 )
-_QWEN_MIDDLE = "chooses and fills tools well, answers simple questions; weak at reasoning"
-_QWEN_LARGE = (
-    "chooses and fills tools well and writes usable answers; slow on a machine without a GPU"
+_MEASURED_MIDDLE = (
+    "choosing tools and filling their arguments, measured to work well; simple questions; weak at "
+    "reasoning"
 )
+_NOT_MEASURED = "as far as its size tells, tools and simple questions; not measured by us"
 
 
 def _qwen(
@@ -109,7 +111,7 @@ CATALOGUE: tuple[Weights, ...] = (
         "|qwen2.5-0.5b-instruct-q4_k_m.gguf",
         "74a4da8c9fdbcd15bd1f6d01d621410d31c6fc00986f5eb687824e7b93d7a9db",
         491_400_032,
-        _QWEN_SMALL,
+        _MEASURED_SMALL,
     ),
     _qwen(
         "qwen2.5-1.5b-instruct",
@@ -118,7 +120,7 @@ CATALOGUE: tuple[Weights, ...] = (
         "|qwen2.5-1.5b-instruct-q4_k_m.gguf",
         "6a1a2eb6d15622bf3c96857206351ba97e1af16c30d7a74ee38970e434e9407e",
         1_117_320_736,
-        _QWEN_MIDDLE,
+        _MEASURED_MIDDLE,
     ),
     _qwen(
         "qwen2.5-3b-instruct",
@@ -127,7 +129,7 @@ CATALOGUE: tuple[Weights, ...] = (
         "|qwen2.5-3b-instruct-q4_k_m.gguf",
         "626b4a6678b86442240e33df819e00132d3ba7dddfe1cdc4fbb18e0a9615c62d",
         2_104_932_768,
-        _QWEN_LARGE,
+        _NOT_MEASURED,
         licence="Qwen Research (non-commercial)",
     ),
     _qwen(
@@ -136,7 +138,7 @@ CATALOGUE: tuple[Weights, ...] = (
         "Qwen3-0.6B-GGUF|23749fefcc72300e3a2ad315e1317431b06b590a|Qwen3-0.6B-Q8_0.gguf",
         "9465e63a22add5354d9bb4b99e90117043c7124007664907259bd16d043bb031",
         639_446_688,
-        _QWEN_SMALL,
+        _NOT_MEASURED,
     ),
     _qwen(
         "qwen3-1.7b",
@@ -144,7 +146,7 @@ CATALOGUE: tuple[Weights, ...] = (
         "Qwen3-1.7B-GGUF|90862c4b9d2787eaed51d12237eafdfe7c5f6077|Qwen3-1.7B-Q8_0.gguf",
         "061b54daade076b5d3362dac252678d17da8c68f07560be70818cace6590cb1a",
         1_834_426_016,
-        _QWEN_MIDDLE,
+        _NOT_MEASURED,
     ),
     _qwen(
         "qwen3-4b",
@@ -152,7 +154,7 @@ CATALOGUE: tuple[Weights, ...] = (
         "Qwen3-4B-GGUF|bc640142c66e1fdd12af0bd68f40445458f3869b|Qwen3-4B-Q4_K_M.gguf",
         "7485fe6f11af29433bc51cab58009521f205840f5b4ae3a32fa7f92e8534fdf5",
         2_497_280_256,
-        _QWEN_LARGE,
+        _NOT_MEASURED,
     ),
 )
 
