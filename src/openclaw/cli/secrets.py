@@ -14,12 +14,15 @@ from openclaw.core.wire import EXIT_FAILED, EXIT_OK, describe
 from openclaw.secrets.refs import InvalidReference, SecretRef, find, parse
 
 if TYPE_CHECKING:
+    from openclaw.config.schema import Config
     from openclaw.secrets.resolver import SecretResolver
     from openclaw.secrets.secret import Secret
 
 
 @dataclass(frozen=True, slots=True)
-class _Finding:
+class SecretFinding:
+    """A reference, where it is used, and why it does not resolve, where it does not."""
+
     reference: str
     places: tuple[str, ...]
     problem: SecretUnavailable | None
@@ -35,18 +38,8 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, env: Environment) -> int:
     """Resolve, report, and fail if one failed."""
-    import anyio
-
-    from openclaw.runtime import open_secrets
-
     config = env.load_config().config
-    resolver = open_secrets(config, env.environ, env.redactor)
-    if args.reference is not None:
-        wanted: Mapping[SecretRef, list[str]] = {parse(args.reference): []}
-        broken: list[_Finding] = []
-    else:
-        wanted, broken = _collect(config.model_dump(mode="json", by_alias=True))
-    findings = broken + anyio.run(_check, resolver, wanted)
+    findings = check_all(env, config, only=args.reference)
     if args.json:
         env.say_json({"secrets": [_as_json(finding) for finding in findings]})
     else:
@@ -54,16 +47,32 @@ def run(args: argparse.Namespace, env: Environment) -> int:
     return EXIT_FAILED if any(finding.problem for finding in findings) else EXIT_OK
 
 
-def _collect(config: Any) -> tuple[dict[SecretRef, list[str]], list[_Finding]]:
+def check_all(env: Environment, config: "Config", only: str | None = None) -> list[SecretFinding]:
+    """The outcome of every reference in the configuration, or of the one that is given."""
+    import anyio
+
+    from openclaw.runtime import open_secrets
+
+    resolver = open_secrets(config, env.environ, env.redactor)
+    wanted: Mapping[SecretRef, list[str]]
+    broken: list[SecretFinding] = []
+    if only is not None:
+        wanted = {parse(only): []}
+    else:
+        wanted, broken = _collect(config.model_dump(mode="json", by_alias=True))
+    return broken + anyio.run(_check, resolver, wanted)
+
+
+def _collect(config: Any) -> tuple[dict[SecretRef, list[str]], list[SecretFinding]]:
     """Each reference in the configuration with the places that use it, and the malformed ones."""
     wanted: dict[SecretRef, list[str]] = {}
-    broken: list[_Finding] = []
+    broken: list[SecretFinding] = []
     for place, text in _strings(config):
         try:
             for hit in find(text):
                 wanted.setdefault(hit.ref, []).append(place)
         except InvalidReference as problem:
-            broken.append(_Finding(problem.reference, (place,), problem))
+            broken.append(SecretFinding(problem.reference, (place,), problem))
     return wanted, broken
 
 
@@ -82,10 +91,10 @@ def _strings(node: Any, path: str = "") -> Iterator[tuple[str, str]]:
 
 async def _check(
     resolver: "SecretResolver", wanted: Mapping[SecretRef, list[str]]
-) -> list[_Finding]:
+) -> list[SecretFinding]:
     outcomes: dict[SecretRef, Secret | SecretUnavailable] = await resolver.try_all(wanted)
     return [
-        _Finding(
+        SecretFinding(
             ref.text,
             tuple(places),
             outcome if isinstance(outcome := outcomes[ref], SecretUnavailable) else None,
@@ -94,7 +103,7 @@ async def _check(
     ]
 
 
-def _as_json(finding: _Finding) -> dict[str, Any]:
+def _as_json(finding: SecretFinding) -> dict[str, Any]:
     body: dict[str, Any] = {
         "reference": finding.reference,
         "ok": finding.problem is None,
@@ -107,7 +116,7 @@ def _as_json(finding: _Finding) -> dict[str, Any]:
     return body
 
 
-def _print(env: Environment, findings: list[_Finding]) -> None:
+def _print(env: Environment, findings: list[SecretFinding]) -> None:
     if not findings:
         env.say("The configuration has no secret references.")
     for finding in findings:

@@ -1,0 +1,217 @@
+"""What `openclaw doctor` looks at. A check returns what it found; it never raises for that."""
+
+import shutil
+import stat
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from openclaw.cli.environment import Environment
+from openclaw.config.load import LoadedConfig
+from openclaw.config.merge import EffectiveAgent, effective_agents
+from openclaw.config.paths import PRIVATE_DIRECTORY, PRIVATE_FILE, config_path, expand
+from openclaw.core.errors import InvalidConfig, OpenClawError
+from openclaw.core.wire import describe
+
+OK, WARNING, ERROR = "ok", "warning", "error"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that was looked at: what is the matter, how to mend it, and what `--fix` would do."""
+
+    check: str
+    level: str
+    message: str
+    hint: str | None = None
+    fix: Callable[[], None] | None = None
+
+
+def examine(env: Environment) -> Iterator[Finding]:
+    """Everything that can be checked here."""
+    yield _python()
+    yield from _state(env)
+    path = env.config_option or config_path(env.environ)
+    try:
+        loaded = env.load_config()
+    except InvalidConfig as error:
+        for problem in error.problems:
+            yield Finding("config", ERROR, str(problem), f"edit {path}")
+        return
+    except OpenClawError as error:
+        yield Finding("config", ERROR, describe(error), f"edit {path}")
+        return
+    yield from _config(loaded)
+    yield from _secrets(env, loaded)
+    yield from _servers(env, loaded)
+    yield from _policies(loaded)
+    yield _gateway(loaded)
+    yield from _model(env, loaded)
+    yield from _database(env, loaded)
+
+
+def _python() -> Finding:
+    version = ".".join(map(str, sys.version_info[:3]))
+    return Finding("python", OK, f"Python {version} on {sys.platform}")
+
+
+def _mode_finding(check: str, path: Path, wanted: int) -> Finding | None:
+    mode = stat.S_IMODE(path.stat().st_mode)
+    if sys.platform == "win32" or not mode & 0o077:
+        return None
+    return Finding(
+        check,
+        ERROR,
+        f"{path} can be read by others (mode {mode:04o})",
+        f"chmod {wanted:o} {path}",
+        lambda: path.chmod(wanted),
+    )
+
+
+def _state(env: Environment) -> Iterator[Finding]:
+    root = env.paths.root
+    if not root.exists():
+        yield Finding("state", OK, f"{root} does not exist yet; it is made when it is needed")
+        return
+    wrong = [_mode_finding("state", root, PRIVATE_DIRECTORY)]
+    private = (env.paths.database, env.paths.audit_log, env.paths.gateway_log, env.paths.pins)
+    wrong += [_mode_finding("state", path, PRIVATE_FILE) for path in private if path.exists()]
+    found = [finding for finding in wrong if finding is not None]
+    yield from found
+    if not found:
+        yield Finding("state", OK, f"{root} is private")
+
+
+def _config(loaded: LoadedConfig) -> Iterator[Finding]:
+    if not loaded.exists:
+        yield Finding("config", OK, f"{loaded.path} does not exist: everything is at its default")
+        return
+    yield Finding("config", OK, f"{loaded.path} is valid")
+    for place in loaded.plaintext:
+        yield Finding(
+            "config",
+            WARNING,
+            f"{place} is a credential in plain text",
+            "put a reference in its place, for example secret://env/NAME",
+        )
+    if loaded.plaintext:
+        finding = _mode_finding("config", loaded.path, PRIVATE_FILE)
+        if finding is not None:
+            yield finding
+
+
+def _secrets(env: Environment, loaded: LoadedConfig) -> Iterator[Finding]:
+    from openclaw.cli.secrets import check_all
+
+    for finding in check_all(env, loaded.config):
+        place = f" (used by {', '.join(finding.places)})" if finding.places else ""
+        if finding.problem is None:
+            yield Finding("secrets", OK, f"{finding.reference} resolves{place}")
+        else:
+            yield Finding(
+                "secrets", ERROR, f"{finding.problem.message}{place}", finding.problem.hint
+            )
+
+
+def _servers(env: Environment, loaded: LoadedConfig) -> Iterator[Finding]:
+    seen: set[tuple[str, str | None, str | None]] = set()
+    for agent in effective_agents(loaded.config).values():
+        for name, server in agent.servers.items():
+            identity = (name, server.command, server.url)
+            if identity in seen:
+                continue
+            seen.add(identity)
+            yield _server(env, name, server.command, server.cwd, server.url)
+
+
+def _server(
+    env: Environment, name: str, command: str | None, cwd: str | None, url: str | None
+) -> Finding:
+    if command is None:
+        return Finding("mcp", OK, f"MCP server '{name}' is reached at {url}")
+    directory = expand(cwd, env.environ) if cwd else None
+    if directory is not None and not directory.is_dir():
+        return Finding(
+            "mcp", ERROR, f"MCP server '{name}': its directory {directory} does not exist"
+        )
+    if shutil.which(command, path=env.environ.get("PATH")) is None:
+        return Finding(
+            "mcp",
+            ERROR,
+            f"MCP server '{name}': the command {command!r} is not found",
+            "install it, or give its full path",
+        )
+    return Finding("mcp", OK, f"MCP server '{name}': the command {command!r} is there")
+
+
+def _policies(loaded: LoadedConfig) -> Iterator[Finding]:
+    for agent in effective_agents(loaded.config).values():
+        if agent.servers and _wide_open(agent):
+            yield Finding(
+                "policy",
+                WARNING,
+                f"agent '{agent.id}' may use every tool of every MCP server",
+                "name what it needs under tools.allow, or what it must not do under tools.deny",
+            )
+
+
+def _wide_open(agent: EffectiveAgent) -> bool:
+    return not any(rules.allow or rules.deny for rules in agent.tools)
+
+
+def _gateway(loaded: LoadedConfig) -> Finding:
+    gateway = loaded.config.gateway
+    local = gateway.bind in ("loopback", "127.0.0.1", "::1", "localhost")
+    if not local and not gateway.auth.token:
+        return Finding(
+            "gateway",
+            ERROR,
+            f"gateway.bind is {gateway.bind!r}, and without gateway.auth.token anyone may use it",
+            "set gateway.auth.token, or bind to loopback",
+        )
+    return Finding("gateway", OK, f"the gateway listens on {gateway.bind}, port {gateway.port}")
+
+
+def _model(env: Environment, loaded: LoadedConfig) -> Iterator[Finding]:
+    import anyio
+
+    from openclaw.models.choose import choose
+
+    for agent in effective_agents(loaded.config).values():
+
+        async def chosen(agent: EffectiveAgent = agent) -> str:
+            choice = await choose(agent.model, loaded.config.models.providers, env.environ)
+            return f"{choice.candidates[0].ref} ({choice.reason})"
+
+        try:
+            yield Finding("model", OK, f"agent '{agent.id}' uses {anyio.run(chosen)}")
+        except OpenClawError as error:
+            yield Finding("model", ERROR, f"agent '{agent.id}': {error.message}", error.hint)
+
+
+def _database(env: Environment, loaded: LoadedConfig) -> Iterator[Finding]:
+    import sqlite3
+
+    from openclaw.sessions.opening import store_path
+
+    try:
+        path = store_path(loaded.config.sessions.store, env.paths)
+    except OpenClawError as error:
+        yield Finding("sessions", ERROR, error.message, error.hint)
+        return
+    if not path.exists():
+        yield Finding("sessions", OK, "no conversation is stored yet")
+        return
+    try:
+        connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=5)
+        try:
+            [answer] = connection.execute("PRAGMA quick_check").fetchone()
+        finally:
+            connection.close()
+    except sqlite3.Error as error:
+        answer = str(error)
+    if answer == "ok":
+        yield Finding("sessions", OK, f"{path} is sound")
+    else:
+        yield Finding("sessions", ERROR, f"{path}: {answer}", "restore it from a backup")
