@@ -109,6 +109,10 @@ class SessionStore(Protocol):
         """At most `limit` entries whose number is greater than `after`."""
         ...
 
+    async def find_turn(self, session: SessionRef, turn: str) -> Turn | None:
+        """The turn with this id, such as one that was sent twice; None where there is none."""
+        ...
+
     async def unfinished_turns(self, session: SessionRef) -> list[Turn]:
         """Turns that run now or that died half-way, oldest first, with calls of unknown outcome."""
         ...

@@ -237,6 +237,12 @@ class MemoryStore:
         """At most `limit` entries after number `after`."""
         return self._record(session).entries[after : after + limit]
 
+    async def find_turn(self, session: SessionRef, turn: str) -> Turn | None:
+        """The turn with this id."""
+        record = self._record(session)
+        found = record.turns.get(turn)
+        return found and replace(found, open_calls=record.open_calls(turn))
+
     async def unfinished_turns(self, session: SessionRef) -> list[Turn]:
         """Turns that run now or that died half-way."""
         record = self._record(session)

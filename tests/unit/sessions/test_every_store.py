@@ -238,6 +238,10 @@ async def test_a_turn_id_is_taken_once(store: SessionStore) -> None:
         await lane.finish_turn("order-1", Outcome.OK)
         with pytest.raises(InvalidRequest, match="already"):
             await lane.begin_turn(turn="order-1")
+    found = await store.find_turn(session, "order-1")
+    assert found is not None
+    assert (found.state, found.open_calls) == (TurnState.OK, ())
+    assert await store.find_turn(session, "order-2") is None
 
 
 async def test_a_lane_refuses_what_makes_no_sense(store: SessionStore) -> None:

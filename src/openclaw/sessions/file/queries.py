@@ -125,10 +125,21 @@ def entries_after(
 
 def unfinished_turns(connection: sqlite3.Connection, row: int) -> list[Turn]:
     """Turns that run or are lost, oldest first."""
+    return _turns(connection, row, "state IN ('running', 'lost') ORDER BY first_seq", ())
+
+
+def find_turn(connection: sqlite3.Connection, row: int, turn: str) -> Turn | None:
+    """The turn with this id."""
+    return next(iter(_turns(connection, row, "id = ?", (turn,))), None)
+
+
+def _turns(
+    connection: sqlite3.Connection, row: int, condition: str, values: tuple[Any, ...]
+) -> list[Turn]:
     rows = connection.execute(
-        "SELECT id, state, started_ms, finished_ms, first_seq FROM turns"
-        " WHERE session = ? AND state IN ('running', 'lost') ORDER BY first_seq",
-        (row,),
+        "SELECT id, state, started_ms, finished_ms, first_seq FROM turns"  # noqa: S608 - ours
+        f" WHERE session = ? AND {condition}",
+        (row, *values),
     ).fetchall()
     return [
         Turn(name, TurnState(state), began, ended, open_calls(connection, row, name, first))

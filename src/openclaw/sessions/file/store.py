@@ -68,6 +68,12 @@ class FileStore:
         """At most `limit` entries after number `after`."""
         return await self._readers.run(lambda db: queries.entries_after(db, session, after, limit))
 
+    async def find_turn(self, session: SessionRef, turn: str) -> Turn | None:
+        """The turn with this id."""
+        return await self._readers.run(
+            lambda db: queries.find_turn(db, queries.row_of(db, session), storable(turn))
+        )
+
     async def unfinished_turns(self, session: SessionRef) -> list[Turn]:
         """Turns that run now or that died half-way."""
         return await self._readers.run(

@@ -1,0 +1,173 @@
+"""The session store: appending to long sessions, listing many, what durability costs.
+
+    python benchmarks/bench_sessions.py [--json]
+    python benchmarks/bench_sessions.py --stress [--turns 500] [--kills 60]
+
+The second form is the stress run in full size: 8 processes on 20 shared sessions, killed and frozen
+at random, checked for anything lost, doubled or out of order.
+"""
+
+import json
+import sqlite3
+import sys
+import tempfile
+from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+from harness import Comparison, Contender, compare, report
+
+from openclaw.core.clock import SystemClock
+from openclaw.sessions.file.store import FileStore, open_file_store
+from openclaw.sessions.model import EntryKind, NewEntry, Outcome, SessionRef
+from openclaw.testing.session_stress import StressPlan, run_stress
+
+APPENDS = 20
+WORDS = "the quick brown fox jumps over the lazy dog and asks for the weather in Oslo " * 4
+
+
+def message(number: int) -> NewEntry:
+    data = {"parts": [{"content": f"{number} {WORDS}", "part_kind": "text"}], "kind": "response"}
+    return NewEntry(EntryKind.ASSISTANT_MESSAGE, data, f"{number} {WORDS}")
+
+
+async def fill(store: FileStore, session: SessionRef, messages: int) -> None:
+    async with store.acquire_lane(session) as lane:
+        for start in range(0, messages, 1000):
+            size = min(1000, messages - start)
+            await lane.append(None, [message(start + step) for step in range(size)])
+
+
+async def append_some(store: FileStore, session: SessionRef) -> None:
+    async with store.acquire_lane(session) as lane:
+        for number in range(APPENDS):
+            await lane.append(None, [message(number)])
+
+
+async def one_turn(store: FileStore, session: SessionRef) -> None:
+    """A turn with a tool call, as the agent writes it."""
+    async with store.acquire_lane(session) as lane:
+        turn = await lane.begin_turn([NewEntry(EntryKind.USER_MESSAGE, {}, "what time is it")])
+        await lane.append(turn, [NewEntry(EntryKind.TOOL_CALL, {}, call_id="c")])
+        await lane.append(turn, [NewEntry(EntryKind.TOOL_RESULT, {}, call_id="c")])
+        await lane.finish_turn(turn, Outcome.OK, [message(1)])
+
+
+class Bench:
+    """Stores that live in an event loop of their own, for contenders that do not."""
+
+    def __init__(self, portal: BlockingPortal, directory: Path, stack: ExitStack) -> None:
+        self.portal = portal
+        self.directory = directory
+        self.stack = stack
+
+    def store(self, name: str) -> FileStore:
+        opened = open_file_store(self.directory / name, SystemClock())
+        return self.stack.enter_context(self.portal.wrap_async_context_manager(opened))
+
+    def contender(self, name: str, work: Callable[..., Awaitable[Any]], *given: Any) -> Contender:
+        return Contender(name, lambda: self.portal.call(work, *given) and None)
+
+    def appending(self) -> Comparison:
+        contenders: list[Contender] = []
+        for messages in (100, 100_000):
+            store = self.store(f"{messages}.db")
+            session = self.portal.call(store.open_session, "main", "long")
+            self.portal.call(fill, store, session, messages)
+            name = f"{APPENDS} appends to a session of {messages}"
+            contenders.append(self.contender(name, append_some, store, session))
+        return compare("appending", contenders, rounds=40, warmup=3, limit=2.0)
+
+    def listing(self) -> Comparison:
+        path = self.directory / "many.db"
+        store = self.store("many.db")
+        make_sessions(path, 100_000)
+
+        async def every() -> None:
+            page = await store.list_sessions(limit=None)
+            assert len(page.sessions) == 100_000
+
+        async def first_page() -> None:
+            assert len((await store.list_sessions(limit=50)).sessions) == 50
+
+        return compare(
+            "listing 100,000 sessions (goal: under 200 ms)",
+            [
+                Contender("rows from plain sqlite3", lambda: plain_rows(path)),
+                self.contender("every session", every),
+                self.contender("the first page", first_page),
+            ],
+            rounds=9,
+        )
+
+    def durability(self) -> Comparison:
+        store = self.store("turns.db")
+        session = self.portal.call(store.open_session, "main", "k")
+        return compare(
+            "what a durable turn costs",
+            [
+                commits(self.directory / "full.db", "FULL", 2),
+                commits(self.directory / "normal.db", "NORMAL", 2),
+                self.contender("a turn with a tool call (2 of 6 synced)", one_turn, store, session),
+            ],
+            rounds=60,
+            warmup=3,
+        )
+
+
+def commits(path: Path, synchronous: str, count: int) -> Contender:
+    """Plain commits of a small row, as the floor."""
+    database = sqlite3.connect(path, isolation_level=None)
+    database.execute("PRAGMA journal_mode = WAL")
+    database.execute(f"PRAGMA synchronous = {synchronous}")
+    database.execute("CREATE TABLE t (x)")
+
+    def run() -> None:
+        for _ in range(count):
+            database.execute("INSERT INTO t VALUES (?)", (WORDS,))
+
+    return Contender(f"{count} plain commits, synchronous={synchronous}", run)
+
+
+def make_sessions(path: Path, count: int) -> None:
+    database = sqlite3.connect(path)
+    database.executemany(
+        "INSERT INTO sessions (id, agent, key, title, created_ms, updated_ms, messages, seq)"
+        " VALUES (?, 'main', ?, ?, ?, ?, 4, 12)",
+        (
+            (f"{n:016x}", f"mcp-{n}", f"Title {n}", n, 1_700_000_000_000 + n * 7919 % count)
+            for n in range(count)
+        ),
+    )
+    database.commit()
+    database.close()
+
+
+def plain_rows(path: Path) -> None:
+    database = sqlite3.connect(path)
+    rows = database.execute("SELECT * FROM sessions ORDER BY updated_ms DESC, row DESC").fetchall()
+    assert len(rows) == 100_000
+    database.close()
+
+
+def option(name: str, default: int) -> int:
+    return int(sys.argv[sys.argv.index(name) + 1]) if name in sys.argv else default
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as directory:
+        if "--stress" in sys.argv:
+            plan = StressPlan(
+                directory, turns=option("--turns", 500), kills=option("--kills", 60), freezes=3
+            )
+            print(json.dumps(run_stress(plan)))
+            return
+        with start_blocking_portal() as portal, ExitStack() as stack:
+            bench = Bench(portal, Path(directory), stack)
+            report([bench.appending(), bench.listing(), bench.durability()])
+
+
+if __name__ == "__main__":
+    main()

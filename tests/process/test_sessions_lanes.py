@@ -1,0 +1,236 @@
+"""A lane between processes: who gets it, in which order, and what a frozen holder may still do."""
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+import pytest
+
+from openclaw.core.clock import SystemClock
+from openclaw.sessions.file.store import FileStore, open_file_store
+from openclaw.sessions.model import EntryKind, NewEntry, Outcome, TurnState
+
+pytestmark = pytest.mark.subprocess
+
+_HOLDER = """
+import sys, anyio
+from pathlib import Path
+from openclaw.core.clock import SystemClock
+from openclaw.sessions.errors import LaneLost
+from openclaw.sessions.file.store import open_file_store
+from openclaw.sessions.model import EntryKind, NewEntry, Outcome
+
+def say(word):
+    print(word, flush=True)
+
+async def main():
+    path, lease = Path(sys.argv[1]), float(sys.argv[2])
+    async with open_file_store(path, SystemClock(), lease=lease) as store:
+        session = await store.open_session("main", "shared")
+        say("waiting")
+        try:
+            async with store.acquire_lane(session) as lane:
+                turn = await lane.begin_turn([NewEntry(EntryKind.USER_MESSAGE, {}, "order")])
+                await lane.append(turn, [NewEntry(EntryKind.TOOL_CALL, {}, call_id="c")])
+                say("held")
+                await anyio.to_thread.run_sync(sys.stdin.readline)
+                await lane.finish_turn(turn, Outcome.OK)
+                say("finished")
+        except LaneLost:
+            say("lost")
+
+anyio.run(main)
+"""
+
+
+class Holder:
+    """Another process that takes the lane and keeps it until told to finish."""
+
+    def __init__(self, database: Path, lease: float) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", _HOLDER, str(database), str(lease)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    async def says(self, word: str) -> None:
+        assert self.process.stdout is not None
+        with anyio.fail_after(20):
+            line = await anyio.to_thread.run_sync(self.process.stdout.readline)
+        assert line.strip() == word
+
+    def finish(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+
+
+@contextmanager
+def holder(database: Path, lease: float = 9.0) -> Generator[Holder]:
+    other = Holder(database, lease)
+    try:
+        yield other
+    finally:
+        other.process.kill()
+        other.process.communicate()
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Path:
+    return tmp_path / "sessions.db"
+
+
+async def take(store: FileStore) -> TurnState:
+    """Take the shared lane and say what the former holder's turn came to."""
+    session = await store.open_session("main", "shared")
+    async with store.acquire_lane(session) as lane:
+        (lost,) = lane.lost_turns
+        assert [call.call_id for call in lost.open_calls] == ["c"]
+        turn = await lane.begin_turn()
+        await lane.finish_turn(turn, Outcome.OK)
+    return lost.state
+
+
+async def test_a_killed_holder_is_replaced_long_before_its_lease_ends(database: Path) -> None:
+    async with open_file_store(database, SystemClock()) as store:
+        with holder(database, lease=3600) as other:
+            await other.says("waiting")
+            await other.says("held")
+            other.process.kill()
+            with anyio.fail_after(5):
+                assert await take(store) is TurnState.LOST
+
+
+async def test_a_frozen_holder_is_replaced_when_its_lease_ends_and_cannot_write_later(
+    database: Path,
+) -> None:
+    async with open_file_store(database, SystemClock(), lease=1.0) as store:
+        with holder(database, lease=1.0) as other:
+            await other.says("waiting")
+            await other.says("held")
+            other.process.send_signal(signal.SIGSTOP)
+            with anyio.fail_after(10):
+                assert await take(store) is TurnState.LOST
+            other.finish()
+            other.process.send_signal(signal.SIGCONT)
+            await other.says("lost")
+        session = await store.open_session("main", "shared")
+        kinds = [entry.kind for entry in await store.history(session)]
+        assert kinds[2:] == [
+            EntryKind.TOOL_CALL,
+            EntryKind.TURN_LOST,
+            EntryKind.TURN_STARTED,
+            EntryKind.TURN_FINISHED,
+        ]
+
+
+async def test_a_thawed_holder_is_stopped_by_its_heartbeat(database: Path) -> None:
+    async with open_file_store(database, SystemClock(), lease=1.0) as store:
+        with holder(database, lease=1.0) as other:
+            await other.says("waiting")
+            await other.says("held")
+            other.process.send_signal(signal.SIGSTOP)
+            with anyio.fail_after(10):
+                await take(store)
+            other.process.send_signal(signal.SIGCONT)
+            other.finish()  # frees the thread that waits for stdin; the body is cancelled already
+            await other.says("lost")
+
+
+async def test_a_holder_that_beats_keeps_its_lane_beyond_its_lease(database: Path) -> None:
+    async with open_file_store(database, SystemClock(), lease=0.3) as store:
+        with holder(database, lease=0.3) as other:
+            await other.says("waiting")
+            await other.says("held")
+            session = await store.open_session("main", "shared")
+            taken = False
+            with anyio.move_on_after(1.2):  # four leases
+                async with store.acquire_lane(session):
+                    taken = True
+            assert not taken
+            other.finish()
+            await other.says("finished")
+
+
+async def test_processes_are_served_as_they_came(database: Path) -> None:
+    async with open_file_store(database, SystemClock()) as store:
+        session = await store.open_session("main", "shared")
+        with holder(database) as first, holder(database) as second:
+            async with store.acquire_lane(session):
+                await first.says("waiting")
+                await second.says("waiting")
+                await _tickets(database, 3)
+                owners = _waiting_pids(database)
+            by_pid = {first.process.pid: first, second.process.pid: second}
+            assert set(owners) == set(by_pid)
+            for pid in owners:
+                await by_pid[pid].says("held")
+                by_pid[pid].finish()
+                await by_pid[pid].says("finished")
+
+
+async def _tickets(database: Path, count: int) -> None:
+    """Until so many wait or hold."""
+    with anyio.fail_after(20):
+        while len(_owners(database)) < count:  # noqa: ASYNC110 - another process changes it
+            await anyio.sleep(0.01)
+
+
+def _owners(database: Path) -> list[int]:
+    with sqlite3.connect(database) as connection:
+        rows = connection.execute("SELECT owner FROM tickets ORDER BY id").fetchall()
+    connection.close()
+    return [int(row[0].split("/")[2]) for row in rows]
+
+
+def _waiting_pids(database: Path) -> list[int]:
+    return [pid for pid in _owners(database) if pid != os.getpid()]
+
+
+async def test_a_turn_is_visible_to_other_processes_while_it_runs(database: Path) -> None:
+    async with open_file_store(database, SystemClock()) as store:
+        with holder(database) as other:
+            await other.says("waiting")
+            await other.says("held")
+            session = await store.open_session("main", "shared")
+            (turn,) = await store.unfinished_turns(session)
+            assert turn.state is TurnState.RUNNING
+            other.finish()
+            await other.says("finished")
+        assert await store.unfinished_turns(session) == []
+
+
+async def test_many_processes_may_create_the_store_at_once(database: Path) -> None:
+    script = (
+        "import sys, anyio\nfrom pathlib import Path\n"
+        "from openclaw.core.clock import SystemClock\n"
+        "from openclaw.sessions.file.store import open_file_store\n"
+        "async def main():\n"
+        "    async with open_file_store(Path(sys.argv[1]), SystemClock()) as store:\n"
+        "        await store.open_session('main', 'one')\n"
+        "anyio.run(main)\n"
+    )
+    command = [sys.executable, "-c", script, str(database)]
+    processes = [subprocess.Popen(command) for _ in range(6)]
+    codes = [await anyio.to_thread.run_sync(process.wait) for process in processes]
+    assert codes == [0] * 6
+    async with open_file_store(database, SystemClock()) as store:
+        assert len((await store.list_sessions()).sessions) == 1
+
+
+async def test_a_message_is_still_there_for_the_next_process(database: Path) -> None:
+    async with open_file_store(database, SystemClock()) as store:
+        session = await store.open_session("main", "k")
+        async with store.acquire_lane(session) as lane:
+            turn = await lane.begin_turn([NewEntry(EntryKind.USER_MESSAGE, {"a": "ü"}, "ü")])
+            await lane.finish_turn(turn, Outcome.OK)
+    async with open_file_store(database, SystemClock()) as store:
+        assert (await store.history(session))[1].data == {"a": "ü"}
