@@ -16,6 +16,9 @@ from openclaw.agent.transcript import (
 KEEP_SHARE = 0.4
 """Of the context, what the newest part of the conversation keeps word for word."""
 
+LEAST_SHARE = 0.15
+"""Of the context, what the conversation keeps even where all else takes more than its due."""
+
 SUMMARY_SHARE = 0.5
 """Of the context, what the text to be summarised may take in the request for the summary."""
 

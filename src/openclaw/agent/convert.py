@@ -48,6 +48,8 @@ def definitions(specs: Sequence[ToolSpec]) -> list[ToolDefinition]:
             description=spec.description,
             parameters_json_schema=dict(spec.input_schema),
             strict=False,
+            # Not sent to a provider; the embedded model's router goes by it.
+            metadata={"label": spec.label, "read_only": spec.read_only},
         )
         for spec in specs
     ]
@@ -145,7 +147,7 @@ def answer_from(response: ModelResponse, taken: set[str]) -> AssistantItem:
     for part in response.parts:
         if isinstance(part, ToolCallPart):
             part.tool_call_id = _own_id(part.tool_call_id, taken)
-            raw = part.args_as_json_str()
+            raw = part.args if isinstance(part.args, str) else json.dumps(part.args or {})
             part.args = _sendable(raw)
             calls.append(CallItem(part.tool_call_id, part.tool_name, raw))
         parts.append(part)

@@ -116,7 +116,9 @@ class Loop:
             except ContextOverflow:
                 if attempt == _COMPACTIONS_PER_STEP:
                     break
-                await self._shrink(built, specs, int(built.context_window / 2 ** (attempt + 1)))
+                # The context is smaller than was thought, so that only what is there is a measure.
+                room = compaction.total_tokens(self.items) // 2 ** (attempt + 1)
+                await self._shrink(built, room)
         raise InvalidRequest(
             "the message does not fit into the model's context, even alone",
             hint="send less at once, or use a model with a larger context",
@@ -166,20 +168,21 @@ class Loop:
 
     async def _make_room(self, built: Built, specs: list[ToolSpec]) -> None:
         window = built.context_window
-        if self._guess(specs) * self._factor > window * self.compact_at:
-            await self._shrink(built, specs, int(window * compaction.KEEP_SHARE))
-
-    async def _shrink(self, built: Built, specs: list[ToolSpec], keep: int) -> None:
-        """Summarise the oldest part, then cut long results where what is left is still too much."""
+        if self._guess(specs) * self._factor <= window * self.compact_at:
+            return
         fixed = self.preamble.tokens + estimate_tools(specs)
-        # A preamble and tools that fill the context by themselves still leave the message its place.
-        room = max(keep - fixed if keep > fixed * 2 else keep // 2, 64)
-        cut = compaction.cut_index(self.items, int(room / self._factor))
+        # Where preamble and tools fill the context by themselves, the message still has its place.
+        room = max(window * compaction.KEEP_SHARE - fixed, window * compaction.LEAST_SHARE)
+        await self._shrink(built, int(room / self._factor))
+
+    async def _shrink(self, built: Built, room: int) -> None:
+        """Summarise the oldest part, then cut long results where what is left is still too much."""
+        cut = compaction.cut_index(self.items, room)
         old = self.items[:cut]
         if old and not (len(old) == 1 and isinstance(old[0], SummaryItem)):
             summary = await self._summary(old, built)
             await self._keep_summary(summary, cut)
-        self.items = compaction.trimmed(self.items, int(room / self._factor))
+        self.items = compaction.trimmed(self.items, room)
 
     async def _keep_summary(self, summary: str, cut: int) -> None:
         kept = self.items[cut:]

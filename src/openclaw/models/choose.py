@@ -124,7 +124,8 @@ def _built_in(known: KnownProvider, model: str, environ: Mapping[str, str]) -> C
         model=model,
         api=known.api,
         base_url=base_url,
-        api_key=environ[variable] if variable else None,
+        # A reference, so that the value is known to the redactor before anyone else has it.
+        api_key=f"secret://env/{variable}" if variable else None,
         context_window=known.context_window,
         accepts=known.accepts,
         key_hint=" or ".join(known.key_variables),

@@ -69,7 +69,7 @@ class ModelStack:
         self._entries = [_Entry(candidate) for candidate in choice.candidates]
         self._build = build
         self._clock = clock
-        self._sleep = sleep
+        self.sleep = sleep
         self._random = unit_random
 
     async def primary(self) -> Built:
@@ -116,7 +116,7 @@ class ModelStack:
 
     async def wait(self, seconds: float) -> None:
         """Sleep before a retry."""
-        await self._sleep(seconds)
+        await self.sleep(seconds)
 
     def delay(self, attempt: int, failure: Failure) -> float | None:
         """Seconds before that attempt, or None where it is not worth waiting for."""

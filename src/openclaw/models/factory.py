@@ -1,0 +1,89 @@
+"""The models of every agent, built once and shared between turns."""
+
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+
+import anyio
+
+from openclaw.config.agent_schema import ModelChoice, ProviderConfig
+from openclaw.core.clock import Clock
+from openclaw.models.build import Built, LocalBuilder, ModelBuilder, Resolver
+from openclaw.models.candidates import Candidate, Choice
+from openclaw.models.choose import Probe, choose
+from openclaw.models.probe import ollama_models
+from openclaw.models.stack import ModelStack
+
+_Key = tuple[tuple[str, ...], float | None]
+
+
+class ModelFactory:
+    """Hands out the stack of models for a choice; the same choice gives the same stack."""
+
+    def __init__(
+        self,
+        *,
+        providers: Mapping[str, ProviderConfig],
+        resolver: Resolver,
+        environ: Mapping[str, str],
+        clock: Clock,
+        local: LocalBuilder | None = None,
+        probe: Probe = ollama_models,
+    ) -> None:
+        self._providers = providers
+        self._environ = environ
+        self._clock = clock
+        self._probe = probe
+        self._builder = ModelBuilder(resolver=resolver, environ=environ, local=local)
+        self._stacks: dict[_Key, ModelStack] = {}
+        self._lock = anyio.Lock()
+
+    async def choice(self, model: ModelChoice | None) -> Choice:
+        """What would be asked, without asking it."""
+        return await choose(model, self._providers, self._environ, probe=self._probe)
+
+    async def stack(
+        self, model: ModelChoice | None, *, temperature: float | None = None
+    ) -> ModelStack:
+        """The models to ask for this choice."""
+        key = ((model.primary, *model.fallbacks) if model else (), temperature)
+        async with self._lock:
+            if key not in self._stacks:
+
+                async def build(candidate: Candidate) -> Built:
+                    return await self._builder.build(candidate, temperature=temperature)
+
+                chosen = await self.choice(model)
+                self._stacks[key] = ModelStack(chosen, build, clock=self._clock)
+            return self._stacks[key]
+
+    async def aclose(self) -> None:
+        """Close every model's connections."""
+        stacks, self._stacks = self._stacks, {}
+        for stack in stacks.values():
+            await stack.aclose()
+
+
+@asynccontextmanager
+async def open_models(
+    *,
+    providers: Mapping[str, ProviderConfig],
+    resolver: Resolver,
+    environ: Mapping[str, str],
+    clock: Clock,
+    local: LocalBuilder | None = None,
+    probe: Probe = ollama_models,
+) -> AsyncGenerator[ModelFactory]:
+    """A factory whose models are closed at the end."""
+    factory = ModelFactory(
+        providers=providers,
+        resolver=resolver,
+        environ=environ,
+        clock=clock,
+        local=local,
+        probe=probe,
+    )
+    try:
+        yield factory
+    finally:
+        with anyio.CancelScope(shield=True):
+            await factory.aclose()

@@ -1,0 +1,168 @@
+"""An agent put together from real parts around a scripted model, for tests of whatever calls it."""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from openclaw.agent.context import MessageContext, Reply
+from openclaw.agent.service import AgentService
+from openclaw.config.merge import EffectiveAgent, effective_agents
+from openclaw.config.schema import Config
+from openclaw.core.clock import SystemClock
+from openclaw.core.content import Text
+from openclaw.core.events import Event
+from openclaw.core.tools import CallContext, JsonObject, Origin, ToolResult, ToolSource, ToolSpec
+from openclaw.models.factory import ModelFactory, open_models
+from openclaw.models.stack import ModelStack
+from openclaw.policy import Policy, Rules
+from openclaw.secrets.redactor import Redactor
+from openclaw.secrets.resolver import SecretResolver
+from openclaw.sessions.model import SessionRef
+from openclaw.sessions.store import SessionStore
+from openclaw.testing.memory_store import MemoryStore
+
+Does = Callable[[JsonObject, CallContext], Awaitable[ToolResult]]
+APIS = ("openai-completions", "openai-responses", "anthropic-messages", "google-generative-ai")
+
+
+@dataclass
+class FakeTools:
+    """A source of tools that a test makes up; `calls` has every call with its arguments."""
+
+    tools: dict[str, tuple[ToolSpec, Does]] = field(
+        default_factory=dict[str, tuple[ToolSpec, Does]]
+    )
+    calls: list[tuple[str, dict[str, Any]]] = field(
+        default_factory=list[tuple[str, dict[str, Any]]]
+    )
+
+    def add(
+        self,
+        name: str,
+        does: Does | str = "done",
+        *,
+        description: str = "A tool.",
+        schema: JsonObject | None = None,
+        server: str | None = None,
+    ) -> None:
+        """Offer a tool; `does` as a string is what it always answers."""
+        spec = ToolSpec(
+            name=name,
+            description=description,
+            input_schema=schema or {"type": "object", "properties": {}},
+            label=name,
+            origin=Origin(server, name if server else None),
+        )
+        answer = does if callable(does) else _always(does)
+        self.tools[name] = (spec, answer)
+
+    def specs(self) -> Sequence[ToolSpec]:
+        """The tools there are now."""
+        return [spec for spec, _ in self.tools.values()]
+
+    async def call(self, name: str, arguments: JsonObject, context: CallContext) -> ToolResult:
+        """Do what the test said."""
+        self.calls.append((name, dict(arguments)))
+        return await self.tools[name][1](arguments, context)
+
+
+def _always(text: str) -> Does:
+    async def does(arguments: JsonObject, context: CallContext) -> ToolResult:
+        return ToolResult(blocks=(Text(text),))
+
+    return does
+
+
+@dataclass
+class AgentKit:
+    """A running agent and what stands around it."""
+
+    service: AgentService
+    store: SessionStore
+    factory: ModelFactory
+    tools: FakeTools
+    events: list[Event] = field(default_factory=list[Event])
+
+    async def say(
+        self, text: str, *, stream: bool = True, session: str = "s", **more: Any
+    ) -> Reply:
+        """One message; events are collected where it streams."""
+        context = MessageContext(text=text, session_key=session, **more)
+        return await self.service.get_reply(
+            context, on_event=self.events.append if stream else None
+        )
+
+
+def scripted_config(
+    url: str,
+    *,
+    api: str = "openai-completions",
+    fallback_url: str | None = None,
+    model: Mapping[str, Any] | None = None,
+    provider: Mapping[str, Any] | None = None,
+    **defaults: Any,
+) -> Config:
+    """A configuration whose model is the scripted one at `url`."""
+    path = "/v1" if api.startswith("openai") else ""
+    entry = {"id": "scripted", "input": ["text", "image"], **(model or {})}
+    common = {"apiKey": "key", "api": api, "models": [entry], **(provider or {})}
+    providers = {"acme": {**common, "baseUrl": f"{url}{path}"}}
+    choice: dict[str, Any] = {"primary": "acme/scripted"}
+    if fallback_url is not None:
+        providers["other"] = {**common, "baseUrl": f"{fallback_url}{path}"}
+        choice["fallbacks"] = ["other/scripted"]
+    return Config.model_validate(
+        {"models": {"providers": providers}, "agents": {"defaults": {"model": choice, **defaults}}}
+    )
+
+
+@asynccontextmanager
+async def agent_kit(
+    config: Config,
+    *,
+    tools: FakeTools | None = None,
+    store: SessionStore | None = None,
+    resources: str = "",
+    workspace: Path | None = None,
+    policy: Sequence[Rules] = (),
+    no_delay: bool = True,
+) -> AsyncGenerator[AgentKit]:
+    """An agent with this configuration; retries do not wait unless `no_delay` is off."""
+    redactor, box = Redactor(), tools or FakeTools()
+    kept = store or MemoryStore()
+
+    async def stack(agent: EffectiveAgent) -> ModelStack:
+        built = await factory.stack(agent.model)
+        if no_delay:
+            built.sleep = _no_sleep
+        return built
+
+    async def context(agent: EffectiveAgent) -> str:
+        return resources
+
+    def sources(agent: str, session: SessionRef) -> Sequence[ToolSource]:
+        return (box,)
+
+    async with open_models(
+        providers=config.models.providers,
+        resolver=SecretResolver({}, redactor),
+        environ={},
+        clock=SystemClock(),
+    ) as factory:
+        service = AgentService(
+            store=kept,
+            agents=effective_agents(config),
+            tool_sources=sources,
+            model_factory=stack,
+            policy_for=lambda agent: Policy.from_layers(policy),
+            resource_context=context,
+            workspace_for=lambda agent: workspace,
+            redactor=redactor,
+        )
+        yield AgentKit(service, kept, factory, box)
+
+
+async def _no_sleep(seconds: float) -> None:
+    return None

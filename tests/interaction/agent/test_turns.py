@@ -1,0 +1,398 @@
+"""What a turn leaves behind when it is bounded, stopped, repeated or cut off by a crash."""
+
+import json
+from pathlib import Path
+
+import anyio
+import pytest
+
+from openclaw.agent.context import MessageContext
+from openclaw.core.content import Text
+from openclaw.core.errors import InvalidRequest, ModelUnavailable, NotFound
+from openclaw.core.events import Event, TextDelta, ToolProgress, TurnFinished
+from openclaw.core.tools import CallContext, JsonObject, ToolResult
+from openclaw.sessions.model import EntryKind, NewEntry, SessionRef
+from openclaw.sessions.store import SessionStore
+from openclaw.testing.agent_kit import AgentKit, FakeTools, agent_kit, scripted_config
+from openclaw.testing.memory_store import MemoryStore
+from openclaw.testing.scripted_model import Step, scripted_model
+
+LOOPING = Step(calls=(("again", {}),))
+
+
+def looping_tools() -> FakeTools:
+    tools = FakeTools()
+    tools.add("again", "once more")
+    return tools
+
+
+async def kinds(store: SessionStore, key: str = "s") -> list[EntryKind]:
+    session = await store.open_session("main", key)
+    return [entry.kind for entry in await store.history(session)]
+
+
+@pytest.mark.parametrize(
+    ("limits", "says"),
+    [
+        ({"maxSteps": 3}, "limit of 3 steps"),
+        ({"maxToolCalls": 2}, "limit of 2 tool calls"),
+        ({"maxTokens": 40}, "its limit is 40"),
+    ],
+)
+async def test_a_limit_ends_the_turn_with_a_clear_message(
+    limits: dict[str, int], says: str
+) -> None:
+    async with (
+        scripted_model(default=LOOPING) as model,
+        agent_kit(scripted_config(model.url, limits=limits), tools=looping_tools()) as kit,
+    ):
+        reply = await kit.say("go")
+        assert reply.outcome == "limit"
+        assert says in reply.text
+        model.script.default = Step(text="fine")
+        assert (await kit.say("and now?")).text == "fine"
+    roles = [message["role"] for message in model.requests[-1].body["messages"]]
+    assert roles[-2:] == ["assistant", "user"]
+    assert roles.count("tool") == len(kit.tools.calls) + (1 if "maxToolCalls" in limits else 0)
+
+
+async def test_the_time_limit_stops_a_tool_and_tells_the_model_later() -> None:
+    async def forever(arguments: JsonObject, context: CallContext) -> ToolResult:
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    tools = FakeTools()
+    tools.add("forever", forever)
+    async with (
+        scripted_model([Step(calls=(("forever", {}),)), Step(text="fine")]) as model,
+        agent_kit(scripted_config(model.url, limits={"timeoutMs": 300}), tools=tools) as kit,
+    ):
+        reply = await kit.say("go")
+        assert reply.outcome == "limit"
+        assert "time limit of 0.3 s" in reply.text
+        await kit.say("and now?")
+    sent = json.dumps(model.requests[-1].body["messages"])
+    assert "the turn's time was up. This call may or may not have happened." in sent
+
+
+async def test_a_hanging_model_is_stopped_by_the_time_limit() -> None:
+    async with (
+        scripted_model([Step(hang=True)]) as model,
+        agent_kit(scripted_config(model.url, limits={"timeoutMs": 300})) as kit,
+    ):
+        assert (await kit.say("go")).outcome == "limit"
+
+
+async def test_a_silent_provider_is_given_up_and_named() -> None:
+    provider = {"timeoutMs": 200, "maxRetries": 1}
+    async with (
+        scripted_model(default=Step(hang=True)) as model,
+        agent_kit(scripted_config(model.url, provider=provider)) as kit,
+    ):
+        with pytest.raises(ModelUnavailable, match="did not answer in time"):
+            await kit.say("go")
+    assert len(model.requests) == 2
+
+
+async def test_cancelling_keeps_what_was_finished() -> None:
+    started = anyio.Event()
+
+    async def forever(arguments: JsonObject, context: CallContext) -> ToolResult:
+        started.set()
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    tools = looping_tools()
+    tools.add("forever", forever)
+    steps = [Step(calls=(("again", {}), ("forever", {}))), Step(text="fine")]
+    async with (
+        scripted_model(steps) as model,
+        agent_kit(scripted_config(model.url), tools=tools) as kit,
+    ):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(kit.say, "go")
+            await started.wait()
+            tasks.cancel_scope.cancel()
+        assert kit.events[-1] == TurnFinished("s", _turn(kit.events), "cancelled")
+        assert (await kinds(kit.store))[-1] is EntryKind.TURN_CANCELLED
+        await kit.say("and now?")
+    messages = model.requests[-1].body["messages"]
+    roles = [message["role"] for message in messages]
+    assert roles == ["system", "user", "assistant", "tool", "tool", "assistant", "user"]
+    results = [message["content"] for message in messages if message["role"] == "tool"]
+    assert "once more" in results[0]
+    assert "Cancelled" in results[1]
+
+
+def _turn(events: list[Event]) -> str:
+    return next(event.turn for event in events if isinstance(event, TurnFinished))
+
+
+async def test_cancelling_while_the_model_writes_leaves_a_session_that_goes_on() -> None:
+    async with (
+        scripted_model([Step(text="word " * 50, delay=0.05), Step(text="fine")]) as model,
+        agent_kit(scripted_config(model.url)) as kit,
+    ):
+        seen = anyio.Event()
+
+        async def watched() -> None:
+            await kit.service.get_reply(MessageContext("go", "s"), on_event=notice)
+
+        def notice(event: Event) -> None:
+            if isinstance(event, TextDelta):
+                seen.set()
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(watched)
+            await seen.wait()
+            tasks.cancel_scope.cancel()
+        assert (await kit.say("and now?")).text == "fine"
+    roles = [message["role"] for message in model.requests[-1].body["messages"]]
+    assert roles == ["system", "user", "assistant", "user"]
+
+
+async def crashed_turn(store: SessionStore, tool: str) -> SessionRef:
+    """A turn whose process died while a tool ran: begun, a call recorded, and nothing after it."""
+    session = await store.open_session("main", "s")
+    call = {"id": "c1", "name": tool, "arguments": "{}"}
+    async with store.acquire_lane(session) as lane:
+        turn = await lane.begin_turn([NewEntry(EntryKind.USER_MESSAGE, {"text": "pay the rent"})])
+        await lane.append(
+            turn,
+            [
+                NewEntry(EntryKind.ASSISTANT_MESSAGE, {"text": "", "calls": [call]}),
+                NewEntry(EntryKind.TOOL_CALL, {"name": tool, "arguments": {}}, call_id="c1"),
+            ],
+        )
+    return session
+
+
+async def test_a_call_of_unknown_outcome_is_told_and_never_run_again() -> None:
+    store, tools = MemoryStore(), FakeTools()
+    tools.add("pay")
+    await crashed_turn(store, "pay")
+    async with (
+        scripted_model([Step(text="I will check first.")]) as model,
+        agent_kit(scripted_config(model.url), tools=tools, store=store) as kit,
+    ):
+        await kit.say("did it work?")
+    messages = model.requests[0].body["messages"]
+    assert [m["role"] for m in messages] == [
+        "system",
+        "user",
+        "assistant",
+        "tool",
+        "assistant",
+        "user",
+    ]
+    assert "It may or may not have happened" in messages[3]["content"]
+    assert tools.calls == []
+
+
+async def test_a_failed_turn_is_visible_and_the_next_one_works() -> None:
+    async with (
+        scripted_model([Step(status=400, message="no"), Step(text="fine")]) as model,
+        agent_kit(scripted_config(model.url)) as kit,
+    ):
+        with pytest.raises(ModelUnavailable):
+            await kit.say("first")
+        assert (await kinds(kit.store))[-1] is EntryKind.TURN_ERROR
+        assert kit.events[-1] == TurnFinished("s", _turn(kit.events), "error")
+        assert (await kit.say("second")).text == "fine"
+    messages = model.requests[-1].body["messages"]
+    assert [m["role"] for m in messages] == ["system", "user", "assistant", "user"]
+    assert "ended with an error" in messages[2]["content"]
+
+
+async def test_one_order_sent_twice_is_carried_out_once() -> None:
+    async with (
+        scripted_model([Step(text="done")]) as model,
+        agent_kit(scripted_config(model.url)) as kit,
+    ):
+        first = await kit.say("go", idempotency_key="k1")
+        again = await kit.say("go", idempotency_key="k1")
+    assert (first.outcome, again.outcome) == ("ok", "duplicate")
+    assert again.text == "done"
+    assert again.turn_id == first.turn_id
+    assert len(model.requests) == 1
+
+
+async def test_an_order_that_failed_is_not_repeated_under_its_key() -> None:
+    async with (
+        scripted_model([Step(status=400)]) as model,
+        agent_kit(scripted_config(model.url)) as kit,
+    ):
+        with pytest.raises(ModelUnavailable):
+            await kit.say("go", idempotency_key="k1")
+        with pytest.raises(InvalidRequest, match="did not finish"):
+            await kit.say("go", idempotency_key="k1")
+
+
+async def test_turns_of_one_session_run_one_after_another() -> None:
+    running = 0
+    most = 0
+
+    async def busy(arguments: JsonObject, context: CallContext) -> ToolResult:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await anyio.lowlevel.checkpoint()
+        running -= 1
+        return ToolResult(blocks=(Text("ok"),))
+
+    tools = FakeTools()
+    tools.add("busy", busy)
+    rules = [Step(calls=(("busy", {}),), role="user"), Step(text="done", role="tool")]
+    async with (
+        scripted_model(rules=rules) as model,
+        agent_kit(scripted_config(model.url), tools=tools) as kit,
+        anyio.create_task_group() as tasks,
+    ):
+        for number in range(4):
+            tasks.start_soon(kit.say, f"go {number}")
+    assert most == 1
+    assert len(model.requests) == 8
+
+
+async def test_an_unknown_agent_is_refused_with_the_known_ones() -> None:
+    async with (
+        scripted_model() as model,
+        agent_kit(scripted_config(model.url)) as kit,
+    ):
+        with pytest.raises(NotFound, match="there is no agent 'nobody'"):
+            await kit.say("go", agent_id="nobody")
+
+
+async def test_tools_may_appear_and_vanish_between_two_steps() -> None:
+    tools = FakeTools()
+
+    async def swap(arguments: JsonObject, context: CallContext) -> ToolResult:
+        del tools.tools["swap"]
+        tools.add("fresh", "I am new")
+        context.progress("swapping")
+        return ToolResult(blocks=(Text("swapped"),))
+
+    tools.add("swap", swap)
+    steps = [Step(calls=(("swap", {}),)), Step(calls=(("fresh", {}),)), Step(text="done")]
+    async with (
+        scripted_model(steps) as model,
+        agent_kit(scripted_config(model.url), tools=tools) as kit,
+    ):
+        assert (await kit.say("go")).text == "done"
+    assert [request.tools for request in model.requests] == [("swap",), ("fresh",), ("fresh",)]
+    assert [e.message for e in kit.events if isinstance(e, ToolProgress)] == ["swapping"]
+
+
+async def test_five_hundred_tools_cost_the_context_of_forty() -> None:
+    tools = FakeTools()
+    tools.add("read", description="Read a file.")
+    for number in range(500):
+        tools.add(f"mcp_many_tool{number}", description=f"Thing {number}.", server="many")
+    tools.add("mcp_ship_track", "at sea", description="Track a parcel by number.", server="ship")
+    steps = [
+        Step(calls=(("tool_search", {"query": "track a parcel"}),)),
+        Step(calls=(("mcp_ship_track", {}),)),
+        Step(text="At sea."),
+    ]
+    async with (
+        scripted_model(steps) as model,
+        agent_kit(scripted_config(model.url), tools=tools) as kit,
+    ):
+        assert (await kit.say("Where is my parcel?")).text == "At sea."
+    assert [len(request.tools) for request in model.requests] == [40, 40, 40]
+    assert {"tool_search", "read"} <= set(model.requests[0].tools)
+    assert "mcp_ship_track" not in model.requests[0].tools
+    assert "mcp_ship_track" in model.requests[1].tools
+    assert kit.tools.calls == [("mcp_ship_track", {})]
+
+
+async def test_the_prompt_is_assembled_in_the_order_of_the_house(tmp_path: Path) -> None:
+    workspace = tmp_path / "work"
+    workspace.mkdir()
+    (workspace / "AGENTS.md").write_text("Speak like a sailor.")
+    async with (
+        scripted_model([Step(text="Aye.")]) as model,
+        agent_kit(
+            scripted_config(model.url),
+            workspace=workspace,
+            resources="<<<EXTERNAL_UNTRUSTED_CONTENT>>>\nresource words\n"
+            "<<<END_EXTERNAL_UNTRUSTED_CONTENT>>>",
+        ) as kit,
+    ):
+        await kit.say("Ahoy")
+    whole = "\n".join(m["content"] for m in model.requests[0].body["messages"])
+    order = ["You are OpenClaw", str(workspace), "resource words", "Speak like a sailor.", "Ahoy"]
+    places = [whole.index(words) for words in order]
+    assert places == sorted(places)
+
+
+async def converse(kit: AgentKit, count: int) -> None:
+    for number in range(count):
+        await kit.say(f"message {number} " + "x" * 400)
+
+
+async def test_a_long_conversation_is_summarised_and_the_transcript_kept() -> None:
+    rules = [
+        Step(text="SUMMARY of it all", when="[the person]"),
+        Step(text="ok " + "y" * 400, when="message"),
+    ]
+    async with (
+        scripted_model(rules=rules) as model,
+        agent_kit(scripted_config(model.url, model={"contextWindow": 4000})) as kit,
+    ):
+        await converse(kit, 14)
+        session = await kit.store.open_session("main", "s")
+        everything = await kit.store.history(session, since_compaction=False)
+    asked = [request for request in model.requests if "[the person]" in request.last_text]
+    assert asked, "nothing was summarised"
+    assert "untrusted" in json.dumps(asked[0].body)
+    last = json.dumps(model.requests[-1].body["messages"])
+    assert "SUMMARY of it all" in last
+    assert "message 0 " not in last
+    texts = [entry.text for entry in everything if entry.kind is EntryKind.USER_MESSAGE]
+    assert len(texts) == 14
+
+
+@pytest.mark.parametrize("api", ["openai-completions", "anthropic-messages", "openai-responses"])
+async def test_an_overflow_is_answered_by_compaction_and_not_by_a_crash(api: str) -> None:
+    rules = [Step(text="SUMMARY", when="[the person]")]
+    steps = [Step(text="one"), Step(text="two"), Step(overflow=True), Step(text="three")]
+    async with (
+        scripted_model(steps, rules=rules) as model,
+        agent_kit(scripted_config(model.url, api=api)) as kit,
+    ):
+        await kit.say("first")
+        await kit.say("second")
+        assert (await kit.say("third")).text == "three"
+    assert "SUMMARY" in json.dumps(model.requests[-1].body)
+    assert model.requests[-1].last_text == "third"
+
+
+async def test_calls_and_results_are_never_parted_by_compaction() -> None:
+    tools = FakeTools()
+    tools.add("look", "z" * 1500)
+    rules = [Step(text="SUMMARY", when="[the person]")]
+    calls = [Step(calls=(("look", {}), ("look", {}))) for _ in range(6)]
+    async with (
+        scripted_model([*calls, Step(text="done")], rules=rules) as model,
+        agent_kit(scripted_config(model.url, model={"contextWindow": 3000}), tools=tools) as kit,
+    ):
+        assert (await kit.say("look around, please")).text == "done"
+    for request in model.requests:
+        open_calls: set[str] = set()
+        for message in request.body["messages"]:
+            open_calls |= {call["id"] for call in message.get("tool_calls", ())}
+            if message["role"] == "tool":
+                assert message["tool_call_id"] in open_calls
+                open_calls.discard(message["tool_call_id"])
+        assert not open_calls
+    assert "look around, please" in json.dumps(model.requests[-1].body)
+
+
+async def test_a_message_that_cannot_fit_is_refused_plainly() -> None:
+    async with (
+        scripted_model(default=Step(overflow=True)) as model,
+        agent_kit(scripted_config(model.url)) as kit,
+    ):
+        with pytest.raises(InvalidRequest, match="does not fit"):
+            await kit.say("too much")
