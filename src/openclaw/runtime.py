@@ -1,8 +1,8 @@
 """The composition root: one async context manager that builds the parts and takes them down again."""
 
 import logging
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from openclaw.agent.context import MessageContext, OnBlockReply, OnToolResult, Reply
     from openclaw.agent.service import AgentService
     from openclaw.mcp_client.manager import AgentServers, McpManager
+    from openclaw.mcp_client.toolsource import CallRecord, OnCall
     from openclaw.mcp_server.agent_link import OrderSettings
     from openclaw.models.build import ModelBuilder
     from openclaw.models.stack import ModelStack
@@ -177,12 +178,14 @@ async def open_runtime(
             cache=paths.cache,
         )
         servers = {agent.id: _servers_of(host, agent) for agent in agents.values()}
-        manager = McpManager(servers, ManagerDeps(connection, results=paths.results))
-        await stack.enter_async_context(manager)
+        audit = stack.enter_context(_audited(host))
+        deps = ManagerDeps(connection, results=paths.results, on_call=audit)
+        manager = await stack.enter_async_context(McpManager(servers, deps))
         manager.start()
+        native = {agent.id: _native_tools(host, agent, store) for agent in agents.values()}
 
         def sources(agent_id: str, session: "SessionRef") -> Sequence[ToolSource]:
-            return [manager.tools(agent_id, session.key)]
+            return [native[agent_id], manager.tools(agent_id, session.key)]
 
         async def resources(agent: EffectiveAgent) -> str:
             return manager.resource_context(agent.id)
@@ -215,6 +218,58 @@ def _servers_of(host: Host, agent: EffectiveAgent) -> "AgentServers":
         roots=(host.workspace(agent),),
         resource_budget=agent.resource_context_chars,
     )
+
+
+def _native_tools(host: Host, agent: EffectiveAgent, store: "SessionStore") -> ToolSource:
+    from openclaw.agent.tools.catalog import native_tools
+
+    return native_tools(
+        agent.id,
+        host.workspace(agent),
+        environ=host.environ,
+        allow_rules=[glob for rules in agent.tools for glob in rules.allow],
+        store=store,
+    )
+
+
+@contextmanager
+def _audited(host: Host) -> Generator["OnCall"]:
+    """Whatever is to be told of every MCP tool call, for as long as the context lasts."""
+    import orjson
+
+    from openclaw.agent.audit import AuditLog
+
+    settings = host.config.audit
+    if not settings.enabled:
+        yield lambda record: None
+        return
+    log = AuditLog(
+        host.paths.audit_log,
+        host.redactor,
+        host.clock,
+        bodies=settings.bodies,
+        max_bytes=settings.max_bytes,
+        keep=settings.keep,
+    )
+
+    def write(record: "CallRecord") -> None:
+        arguments = orjson.dumps(record.arguments, default=str)
+        log.record(
+            agent=record.agent,
+            session=record.session,
+            server=record.server,
+            tool=record.tool,
+            duration_ms=record.duration_ms,
+            outcome=record.outcome,
+            argument_bytes=len(arguments),
+            result_bytes=record.characters,
+            arguments=arguments.decode() if settings.bodies else None,
+        )
+
+    try:
+        yield write
+    finally:
+        log.close()
 
 
 def _model_builder(host: Host, secrets: SecretResolver) -> "ModelBuilder":
