@@ -1,0 +1,148 @@
+"""One turn with one tool call against an instant model: ours, and plain pydantic-ai.
+
+Ours does more: lane, transcript on disk, policy, prompt assembly, events. The goal is at most 3 ms
+on top of plain pydantic-ai.
+"""
+
+import tempfile
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+from harness import Comparison, Contender, compare, report
+from pydantic_ai import Agent
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelResponse,
+    TextPart,
+    ToolCallPart,
+    ToolReturnPart,
+)
+from pydantic_ai.models.function import AgentInfo, FunctionModel
+
+from openclaw.agent.context import MessageContext
+from openclaw.agent.service import AgentService
+from openclaw.config.merge import EffectiveAgent, effective_agents
+from openclaw.config.schema import Config
+from openclaw.core.clock import SystemClock
+from openclaw.models.build import Built
+from openclaw.models.candidates import Candidate, Choice
+from openclaw.models.stack import ModelStack
+from openclaw.policy import Policy, Rules
+from openclaw.secrets.redactor import Redactor
+from openclaw.sessions.file.store import open_file_store
+from openclaw.sessions.store import SessionStore
+from openclaw.testing.agent_kit import FakeTools
+from openclaw.testing.memory_store import MemoryStore
+
+TURNS = 20
+GOAL_SECONDS = 0.003
+SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+
+Turn = Callable[[], Awaitable[str]]
+
+
+def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+    """Calls the tool once, then answers."""
+    if any(isinstance(part, ToolReturnPart) for part in messages[-1].parts):
+        return ModelResponse(parts=[TextPart("It is raining.")])
+    return ModelResponse(parts=[ToolCallPart("weather", {"city": "Bern"})])
+
+
+def plain() -> Turn:
+    agent = Agent(FunctionModel(answer), instructions="Answer briefly.")
+
+    @agent.tool_plain
+    async def weather(city: str) -> str:
+        return "rain"
+
+    async def turn() -> str:
+        return (await agent.run("What is the weather in Bern?")).output
+
+    return turn
+
+
+def ours(store: SessionStore) -> Turn:
+    candidate = Candidate("instant", "model", "local", context_window=128_000)
+    built = Built(candidate, FunctionModel(answer), {})
+
+    async def build(wanted: Candidate) -> Built:
+        return built
+
+    async def stack_for(agent: EffectiveAgent) -> ModelStack:
+        return stack
+
+    async def no_resources(agent: EffectiveAgent) -> str:
+        return ""
+
+    stack = ModelStack(Choice((candidate,), "benchmark"), build, clock=SystemClock())
+    tools = FakeTools()
+    tools.add("weather", "rain", schema=SCHEMA)
+    policy = Policy.from_layers([Rules.of("tools", deny=["exec"])])
+    service = AgentService(
+        store=store,
+        agents=effective_agents(Config()),
+        tool_sources=lambda agent, session: (tools,),
+        model_factory=stack_for,
+        policy_for=lambda agent: policy,
+        resource_context=no_resources,
+        redactor=Redactor(),
+    )
+    number = 0
+
+    async def turn() -> str:
+        nonlocal number
+        number += 1
+        context = MessageContext("What is the weather in Bern?", f"session-{number}")
+        return (await service.get_reply(context)).text
+
+    return turn
+
+
+def contender(name: str, turn: Turn, portal: BlockingPortal) -> Contender:
+    async def turns() -> float:
+        started = time.perf_counter()
+        for _ in range(TURNS):
+            assert await turn() == "It is raining."
+        return (time.perf_counter() - started) / TURNS
+
+    return Contender(name, lambda: portal.call(turns))
+
+
+def measure() -> Comparison:
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        start_blocking_portal() as portal,
+        portal.wrap_async_context_manager(
+            open_file_store(Path(directory) / "sessions.db", SystemClock())
+        ) as store,
+    ):
+        return compare(
+            "one turn with one tool call, instant model (goal: 3 ms more than plain)",
+            [
+                contender("plain pydantic-ai", portal.call(made, plain), portal),
+                contender("ours, in memory", portal.call(made, ours, MemoryStore()), portal),
+                contender("ours, on disk", portal.call(made, ours, store), portal),
+            ],
+            warmup=2,
+        )
+
+
+async def made(make: Callable[..., Turn], *arguments: object) -> Turn:
+    """Make a contender inside the loop in which it will run."""
+    return make(*arguments)
+
+
+def main() -> None:
+    comparison = measure()
+    report([comparison])
+    base = comparison.rows[0].median
+    for row in comparison.rows[1:]:
+        more = row.median - base
+        verdict = "within" if more <= GOAL_SECONDS else "over"
+        print(f"  {row.name}: {more * 1000:+.2f} ms against plain, {verdict} the goal")
+
+
+if __name__ == "__main__":
+    main()
