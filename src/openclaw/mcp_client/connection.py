@@ -221,15 +221,13 @@ class ServerConnection:
             return await link.request(method, params, timeout=timeout, on_progress=on_progress)
         except Unavailable:
             # It was never sent, so that sending it to the server's successor is no repetition.
-            with anyio.move_on_after(RESTART_PATIENCE):
-                await link.ended.wait()
             link = await self._ready_link(RESTART_PATIENCE)
             return await link.request(method, params, timeout=timeout, on_progress=on_progress)
 
     async def _ready_link(self, patience: float) -> Link:
         deadline = anyio.current_time() + patience
         self.start()
-        while (link := self._link) is None:
+        while (link := self._link) is None or link.is_gone():
             left = deadline - anyio.current_time()
             retry_in = self._retry_in()
             if self._life.state in _HOPELESS or left <= 0 or (retry_in or 0.0) > left:

@@ -50,7 +50,7 @@ def decode(line: bytes) -> Message | Batch:
     try:
         message: Any = orjson.loads(line)
     except orjson.JSONDecodeError as error:
-        deep = "recursion" in str(error).lower()
+        deep = "depth" in error.msg or "recursion" in error.msg.lower()
         raise Undecodable("it is nested too deeply" if deep else "not JSON", line) from None
     if type(message) is not dict and type(message) is not list:
         raise Undecodable("not a JSON object", line)

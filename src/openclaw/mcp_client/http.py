@@ -178,6 +178,7 @@ async def _greeted(
         stamp=Stamp(version, era, opening.answers.capabilities(), http=True),
         era=era,
         ended=caller.lost,
+        is_gone=caller.lost.is_set,
         why_ended=caller.why_lost,
         transport=transport,
     )

@@ -46,6 +46,7 @@ class Link:
     stamp: Stamp
     era: Era
     ended: anyio.Event
+    is_gone: Callable[[], bool]
     why_ended: Callable[[], str]
     transport: str
     pid: int | None = None

@@ -92,6 +92,7 @@ async def _open_stdio(opening: Opening) -> AsyncGenerator[Link]:
                 stamp=stamp,
                 era=era,
                 ended=over,
+                is_gone=lambda: dispatcher.end_reason is not None,
                 why_ended=lambda: dispatcher.end_reason or "it ended",
                 transport="stdio",
                 pid=child.pid,
