@@ -21,7 +21,7 @@ _EXPLAINS = re.compile(
     r"^\s*(?:please\s+)?(?:(?:can|could|would) you\s+(?:please\s+)?)?"
     r"(?:explain|define|describe|why\b|how (?:do|does|did|would|should|can|could|long|come)\b"
     r"|what(?:'s| is| are| does)\s+(?:the\s+)?(?:meaning|difference|point|purpose|idea)\b"
-    r"|what(?:'s| is| are)\s+an?\b|(?:tell|teach) me (?:about|why|how|a)\b"
+    r"|what(?:'s| is| are)\s+an?\b|(?:what|who)(?:'s| is| are)\s+\S+\s*\?*\s*$|(?:tell|teach) me (?:about|why|how|a)\b"
     r"|(?:write|compose|make up|invent|sing|draw)\s+(?:me\s+)?(?:a|an|some|the)?\s*(?:\w+\s+)?"
     r"(?:poem|haiku|story|joke|song|essay|limerick|letter|tale|riddle|rap|sonnet)\b"
     r"|should i\b|do you (?:like|think|believe|prefer|feel)\b)",

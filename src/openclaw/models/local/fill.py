@@ -23,11 +23,24 @@ _KINDS: dict[Want, tuple[Kind, ...]] = {
     Want.QUERY: (Kind.QUOTED, Kind.NAMED),
     Want.TEXT: (Kind.QUOTED, Kind.NAMED),
     Want.PLACE: (Kind.QUOTED,),
+    Want.COMMAND: (Kind.QUOTED,),
 }
 _FROM = frozenset({"source", "from", "src", "origin", "old", "start", "base"})
 _TO = frozenset({"target", "to", "dest", "destination", "new", "end"})
 _COUNTS = frozenset({"count", "limit", "max", "n", "num", "number", "top", "maximum"})
 _FILE_ENDING = re.compile(r"[^/\\.]\.[A-Za-z][A-Za-z0-9]{0,5}$")
+_SOUGHT = re.compile(
+    r"\b(?:for|about|mentioning|mentions?|containing|contains?)\s+"
+    r"(?:the\s+)?(?:(?:word|text|string|phrase|term)\s+)?"
+    r"([^\s?!,][^?!,\n]*?)(?=\s+(?:in|on|under|inside|within|at|from)\b|[?!,.]?\s*$|[?!,])",
+    re.IGNORECASE,
+)
+_SEARCH_FIRST = re.compile(r"\W*(?:please\s+)?(?:search|grep|look)\b", re.IGNORECASE)
+_RUN = re.compile(
+    r"^\W*(?:please\s+|(?:can|could|would) you\s+(?:please\s+)?)?(?:run|execute|exec)\s+"
+    r"(?:the\s+)?(?:shell\s+)?(?:command\s+)?(.+?)[\s?!]*$",
+    re.IGNORECASE | re.DOTALL,
+)
 _NEAR = 25  # characters around a number that say what it counts
 _SEARCHING = frozenset(
     {stem(word) for word in ("search", "find", "look", "grep", "query", "fetch")}
@@ -42,6 +55,8 @@ class Filled:
     missing: list[Param] = field(default_factory=list[Param])
     used: set[Span] = field(default_factory=set[Span])
     defaulted: int = 0
+    # Stems of plain words that were copied because the message says that they are the argument.
+    copied: set[str] = field(default_factory=set[str])
 
 
 def path_role(path: str, message: str, start: int) -> Role:
@@ -177,6 +192,8 @@ class _Filler:
             if zones:
                 self.put(param, zones[0], self.message[zones[0].start : zones[0].end])
                 return True
+        if param.want is Want.COMMAND:
+            return self.command(param)
         if param.want in (Want.QUERY, Want.GLOB, Want.PLACE):
             names = self.free(Kind.PATH) if param.want is Want.GLOB else []
             files = [s for s in names if "/" not in s.text and _FILE_ENDING.search(s.text)]
@@ -185,6 +202,16 @@ class _Filler:
                 return True
             return self.rest_of_message(param)
         return False
+
+    def command(self, param: Param) -> bool:
+        """What stands after "run", to the letter."""
+        found = _RUN.match(self.message)
+        if found is None:
+            return False
+        self.out.arguments[param.name] = found[1]
+        self.out.used.update(span for span in self.spans if span.start >= found.start(1))
+        self.out.copied.update(terms(found[1]))
+        return True
 
     def choose(self, param: Param) -> bool:
         said = set(words(self.message))
@@ -210,6 +237,12 @@ class _Filler:
         """The longest run of words that neither name the tool nor are grammar, for a search."""
         if not self.doc.name_terms & _SEARCHING:
             return False
+        sought = _SOUGHT.search(self.message)
+        if sought and not any(span.start == sought.start(1) for span in self.spans):
+            self.out.arguments[param.name] = sought[1]
+            if _SEARCH_FIRST.match(self.message):
+                self.out.copied.update(terms(self.message[sought.start(1) :]))
+            return True
         said = self.doc.name_terms | {o for term in self.doc.name_terms for o in synonyms(term)}
         text = without(self.message, tuple(self.spans))
         runs: list[list[str]] = [[]]

@@ -25,6 +25,7 @@ class Want(StrEnum):
     FLAG = "flag"
     CHOICE = "choice"
     QUERY = "query"
+    COMMAND = "command"
     TEXT = "text"
     OTHER = "other"
 
@@ -72,6 +73,7 @@ _BY_NAME: tuple[tuple[Want, frozenset[str]], ...] = (
             cwd root repo repository"""),
     ),
     (Want.PLACE, frozenset({"city", "location", "place", "town", "country"})),
+    (Want.COMMAND, frozenset({"command", "cmd"})),
     (
         Want.QUERY,
         frozenset({"query", "search", "q", "term", "keyword", "keywords", "question", "topic"}),
@@ -84,6 +86,7 @@ _QUOTED_OPTION = re.compile(r"['\"`]([A-Za-z][\w-]*)['\"`]")
 _DEFAULT_IN_WORDS = re.compile(
     r"[Uu]se ['\"]([^'\"]+)['\"] as (?:the )?(?:local|default)[^.]*if no"
 )
+_RELATIVE = re.compile(r"\b(?:relative|workspace)\b")
 _NEGATIVE = frozenset({"not", "exclude", "excluding", "ignore", "without"})
 
 
@@ -145,6 +148,8 @@ def _want(
     }:
         return Want.REF
     want = _by_name(name_words, description)
+    if want is Want.GLOB and re.search(r"\bregular expression|\bregexp?\b", description):
+        return Want.QUERY
     if want is Want.REF and {"type"} & name_words:
         want = Want.TEXT
     if want is Want.TEXT and _described_choices(str(schema.get("description") or "")):
@@ -191,7 +196,7 @@ def read_param(name: str, raw: Any, *, required: bool, tool_words: frozenset[str
         role=_role(name_words, tool_words) if want is Want.PATH else Role.ANY,
         choices=_choices(schema) if want is Want.CHOICE else (),
         integer=schema.get("type") == "integer",
-        relative="relative" in description.lower(),
+        relative=bool(_RELATIVE.search(f"{description} {' '.join(tool_words)}".lower())),
         default=described[1] if default is None and described else default,
         has_default="default" in _object(raw) or described is not None,
         must_send_default=default is None and described is not None,

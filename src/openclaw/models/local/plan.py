@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from openclaw.models.local.ask import read_ask
 from openclaw.models.local.render import render_result
-from openclaw.models.local.router import Call, Router
+from openclaw.models.local.router import Call, Router, is_bare_name
 from openclaw.models.local.runner import Prompt
 from openclaw.models.local.spans import Kind, find_spans
 from openclaw.models.local.talk import CANNOT_SEE, talk_prompt
@@ -13,6 +14,10 @@ from openclaw.models.local.tooldoc import RoutableTool
 from openclaw.models.local.turn import Turn, label_of
 
 TOOL_SEARCH = "tool_search"
+NO_TOOL = (
+    "I could not tell which of my tools would do that, or I have none for it. The embedded model "
+    "understands plainly worded requests, one at a time; a larger model understands more."
+)
 _MAX_ATTACHED = 1500
 _WORTH_SEARCHING = frozenset({Kind.PATH, Kind.URL, Kind.TIME, Kind.QUOTED, Kind.EMAIL})
 
@@ -84,10 +89,19 @@ class RouterPlanner:
             return CallTools((Call(TOOL_SEARCH, {"query": turn.message[:200]}),))
         if turn.has_unseen:
             return Say(CANNOT_SEE)
+        if _needs_a_tool(turn):
+            return Say(NO_TOOL)
         message = turn.message
         if turn.attached:
             message = f"{turn.attached[:_MAX_ATTACHED]}\n\n{message}".strip()
         return Write(talk_prompt(message, turn.history, max_tokens))
+
+
+def _needs_a_tool(turn: Turn) -> bool:
+    """A model that cannot look would make something up about a file or a page."""
+    ask = read_ask(turn.message)
+    kinds = {span.kind for span in find_spans(turn.message) if not is_bare_name(span)}
+    return ask.wants_something and not ask.explains and bool(kinds & {Kind.PATH, Kind.URL})
 
 
 def _may_search(turn: Turn, tools: Sequence[RoutableTool]) -> bool:

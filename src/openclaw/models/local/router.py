@@ -10,7 +10,13 @@ from openclaw.models.local.ask import Ask, read_ask
 from openclaw.models.local.fill import Filled, fill, path_role
 from openclaw.models.local.params import Param, Role, Want
 from openclaw.models.local.spans import Kind, Span, find_spans, without
-from openclaw.models.local.tooldoc import Effect, RoutableTool, ToolDoc, describe_tool
+from openclaw.models.local.tooldoc import (
+    CHANGING_STEMS,
+    Effect,
+    RoutableTool,
+    ToolDoc,
+    describe_tool,
+)
 from openclaw.models.local.words import STOP_WORDS, stem, synonyms, terms, word_set, words
 
 _SYNONYM_WEIGHT = 0.5
@@ -49,6 +55,7 @@ _DEPRECATED = 1.0
 _ROLE_FITS, _ROLE_CLASHES = 0.8, 1.2
 _MIN_SCORE = 0.8
 _MIN_COVERAGE = 0.5
+_MIN_COVERAGE_WHEN_STRONG = 0.3
 _CANDIDATES = 60  # how many tools are filled in earnest; the rest cannot win
 _MAX_CALLS = 4
 _GIT_WORDS = frozenset(
@@ -121,7 +128,7 @@ class Router:
 
     def _best(self, message: str, spans: tuple[Span, ...], ask: Ask) -> _Scored | None:
         scored = self._rank(message, spans, ask)
-        return scored[0] if scored and self._convinces(scored[0], spans, ask) else None
+        return scored[0] if scored and self._convinces(scored[0], ask) else None
 
     def _rank(self, message: str, spans: tuple[Span, ...], ask: Ask) -> list[_Scored]:
         said = _said(message, spans)
@@ -175,18 +182,32 @@ class Router:
         spoken = set(said) | {other for term in said for other in synonyms(term)}
         score -= _UNSPOKEN_NAME_WORD * len(doc.name_terms - spoken)
         score -= _DEFAULTED * filled.defaulted + _DEPRECATED * doc.deprecated
-        known = [term for term in said if self._term_score(doc, term) > 0]
-        total = len(said) + len(spans)
-        coverage = (len(known) + len(filled.used)) / total if total else 0.0
-        return _Scored(score, lexical, coverage, doc, filled)
+        return _Scored(score, lexical, self._coverage(doc, said, spans, filled), doc, filled)
 
-    def _convinces(self, best: _Scored, spans: tuple[Span, ...], ask: Ask) -> bool:
-        strong = _is_strong(best.filled.used)
-        if best.score < (0 if strong else _MIN_SCORE) or best.coverage < _MIN_COVERAGE:
+    def _coverage(
+        self, doc: ToolDoc, said: list[str], spans: tuple[Span, ...], filled: Filled
+    ) -> float:
+        """How much of what was said the tool accounts for, from 0 to 1."""
+        telling = [s for s in spans if s.kind is not Kind.NUMBER or s not in filled.used]
+        known = sum(1.0 if term in filled.copied else self._knows(doc, term) for term in said)
+        total = len(said) + len(telling)
+        return (known + sum(span in filled.used for span in telling)) / total if total else 0.0
+
+    def _knows(self, doc: ToolDoc, term: str) -> float:
+        if term in doc.weights:
+            return 1.0
+        return _SYNONYM_WEIGHT if self._term_score(doc, term) > 0 else 0.0
+
+    def _convinces(self, best: _Scored, ask: Ask) -> bool:
+        used = best.filled.used
+        strong = _is_strong(used) and not (ask.explains and all(map(is_bare_name, used)))
+        asked_by_name = bool(ask.verbs & _names(best.doc)) and not ask.explains
+        enough = _MIN_COVERAGE
+        if strong or (asked_by_name and any(span.kind is not Kind.NUMBER for span in used)):
+            enough = _MIN_COVERAGE_WHEN_STRONG
+        elif ask.explains or best.lexical <= 0:
             return False
-        if strong:
-            return True
-        return best.lexical > 0 and not ask.explains and best.coverage > _MIN_COVERAGE
+        return best.score >= (0 if strong else _MIN_SCORE) and best.coverage > enough
 
     def _follow_up(
         self, message: str, spans: tuple[Span, ...], previous: Previous | None
@@ -250,14 +271,28 @@ def _suggested(span: Span, message: str, said: list[str]) -> list[str]:
     return [stem(word) for word in ("list", "directory")]
 
 
+def _names(doc: ToolDoc) -> frozenset[str]:
+    return doc.name_terms | {other for term in doc.name_terms for other in synonyms(term)}
+
+
 def _may_run(doc: ToolDoc, ask: Ask) -> bool:
-    """A tool that changes something, or might, runs only where the message plainly asks for it."""
+    """Whether the kind of request fits the kind of tool.
+
+    One that changes something, or might, runs only where the message plainly asks for it; one that
+    only reads does not stand in for a change that was asked for.
+    """
     if doc.effect is Effect.READS:
-        return True
+        changes = ask.verbs & CHANGING_STEMS
+        return not changes or any(verb in doc.verbs or doc.says(verb) for verb in changes)
     if ask.negated or ask.explains:
         return False
     wanted = doc.verbs if doc.effect is Effect.CHANGES else doc.verbs | doc.name_terms
     return bool(ask.verbs & wanted)
+
+
+def is_bare_name(span: Span) -> bool:
+    """A name with a dot, such as Node.js, which need not be a file."""
+    return span.kind is Kind.PATH and "/" not in span.text and "\\" not in span.text
 
 
 def _is_strong(used: set[Span]) -> bool:

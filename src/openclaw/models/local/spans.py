@@ -67,6 +67,13 @@ _LOOKS_LIKE_PATH = re.compile(
 )
 _LOOKS_LIKE_GLOB = re.compile(r"\S*\*\S*")
 _URL = re.compile(r"(?:https?://|www\.)[^\s\"'<>\0]+", re.IGNORECASE)
+_HOST = re.compile(
+    r"(?<![\w@./-])(?:[\w-]+\.)+(?:com|org|net|edu|gov|io|dev)\b(?![\w.]*\w)", re.IGNORECASE
+)
+_DIRECTORY = (
+    re.compile(r"\b(?:folder|directory)\s+(?:called\s+|named\s+)?([\w][\w.-]*)", re.IGNORECASE),
+    re.compile(r"\b([\w][\w.-]*)\s+(?:folder|directory)\b", re.IGNORECASE),
+)
 _EMAIL = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
 _DATE = re.compile(r"\b\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2})?)?\b")
 _CLOCK = re.compile(
@@ -94,6 +101,9 @@ _REFS = (
 _NOT_A_REF = word_set("""the a an this that which what in at of on for to from and or is are was were does do did has
     have all any each every remote local current new other my our git create switch list show
     names exist there here with by named called""")
+_NOT_A_DIRECTORY = _NOT_A_REF | word_set(
+    "tree listing contents content size parent same whole entire working home it make structure"
+)
 _NAMED = re.compile(r"\b(?:called|named|titled)\s+([\w][\w.-]*)", re.IGNORECASE)
 _NUMBER = re.compile(r"(?<![\w.:-])-?\d+(?:\.\d+)?(?![\w:]|\.\w)")
 _PLACE_WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*\.?")  # noqa: RUF001 a typographic apostrophe is how people write it
@@ -169,6 +179,13 @@ def _refs(reader: _Reader) -> None:
             reader.take(Kind.REF, match.start(1), match.start(1) + len(name), name)
 
 
+def _directories(reader: _Reader) -> None:
+    for match in [match for pattern in _DIRECTORY for match in pattern.finditer(reader.rest)]:
+        name = match[1].rstrip(_TRAILING)
+        if name.lower() not in _NOT_A_DIRECTORY and "\0" not in name:
+            reader.take(Kind.PATH, match.start(1), match.start(1) + len(name), name)
+
+
 def _named(reader: _Reader) -> None:
     for match in list(_NAMED.finditer(reader.rest)):
         name = match[1].rstrip(_TRAILING)
@@ -209,6 +226,7 @@ def find_spans(message: str) -> tuple[Span, ...]:
     reader.each(Kind.URL, _URL, _trimmed)
     _quoted(reader)
     reader.each(Kind.EMAIL, _EMAIL, lambda match: match.group())
+    reader.each(Kind.URL, _HOST, lambda match: f"https://{match.group()}")
     reader.each(Kind.DATE, _DATE, lambda match: match.group())
     reader.each(Kind.TIME, _CLOCK, _clock)
     reader.each(Kind.TIME, _NAMED_TIME, _named_time)
@@ -219,6 +237,7 @@ def find_spans(message: str) -> tuple[Span, ...]:
     reader.each(Kind.PATH, _PATH, _trimmed)
     reader.each(Kind.REVISION, _REVISION, lambda match: match.group())
     _refs(reader)
+    _directories(reader)
     _places(reader)
     _named(reader)
     reader.each(Kind.NUMBER, _NUMBER, _number)

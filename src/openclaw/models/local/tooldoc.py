@@ -41,6 +41,10 @@ class ToolDoc:
     effect: Effect
     deprecated: bool
 
+    def says(self, term: str) -> bool:
+        """Whether the name or the first sentence has this word."""
+        return self.weights.get(term, 0.0) >= _FIRST_SENTENCE
+
 
 _NAME_WEIGHT, _FIRST_SENTENCE, _PARAM_WEIGHT, _REST_WEIGHT = 3.0, 1.5, 0.8, 0.3
 _MAX_DESCRIPTION = 1500
@@ -49,6 +53,7 @@ _CHANGING = word_set("""add append apply approve archive assign attach cancel cl
     patch pay post publish purge push put rebase remove rename replace reset restart restore run
     save schedule send set stop submit trigger truncate uninstall update upload write checkout
     switch insert""")
+CHANGING_STEMS = frozenset(map(stem, _CHANGING))
 _READING = word_set("""check compare convert count current describe diff explain fetch find get grep info inspect
     list log look lookup query read retrieve search show stat status summarize tree validate view
     history branch""")

@@ -71,6 +71,7 @@ _SYNONYM_GROUPS = (
     "multiple several",
     "complete whole entire",
     "send post mail email message",
+    "attach send hand",
     "weather forecast temperature",
 )
 
