@@ -88,7 +88,10 @@ def _problems(error: InvalidConfig) -> list[dict[str, Any]]:
 
 
 def _schema(args: Namespace, env: Environment) -> int:
+    import json
+
     from openclaw.config.json_schema import json_schema
 
-    env.say_json(json_schema())
+    # It is the same for everyone and holds nothing to hide; its prose must not be taken for a secret.
+    env.stdout.write(json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n")
     return EXIT_OK

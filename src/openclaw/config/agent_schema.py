@@ -11,8 +11,10 @@ from openclaw.config.fields import (
     Milliseconds,
     NonEmptyText,
     PositiveInt,
+    Price,
     Scalar,
     Section,
+    Temperature,
     Text,
     Texts,
     wrong_shape,
@@ -30,13 +32,13 @@ BUILT_IN_PROVIDERS = ("local", "anthropic", "openai", "google", "ollama", "openr
 class ModelCost(Section):
     """Prices in US dollars for a million tokens, for the usage report."""
 
-    input: Annotated[float, Field(ge=0)] = 0
+    input: Price = 0
     """Input tokens."""
-    output: Annotated[float, Field(ge=0)] = 0
+    output: Price = 0
     """Output tokens."""
-    cache_read: Annotated[float, Field(ge=0)] = 0
+    cache_read: Price = 0
     """Input tokens read from the provider's cache."""
-    cache_write: Annotated[float, Field(ge=0)] = 0
+    cache_write: Price = 0
     """Input tokens written to the provider's cache."""
 
 
@@ -151,7 +153,7 @@ class AgentDefaults(Section):
     """With more tools than this, the rest are found through `tool_search`."""
     resource_context_chars: Count = 40_000
     """Most characters of MCP resources that are put before a conversation."""
-    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
+    temperature: Temperature | None = None
     """The sampling temperature; left out: the provider's own."""
 
 

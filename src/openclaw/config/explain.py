@@ -139,7 +139,7 @@ def known_keys(path: Sequence[str | int]) -> list[str]:
     if found is None:
         return []
     return [field.alias or name for name, field in found.model_fields.items()] + sorted(
-        foreign_names(tuple(path)) if path else ()
+        foreign_names(tuple(path))
     )
 
 

@@ -1,5 +1,6 @@
 """Key paths: what a problem, an edit or a person calls a place in the configuration."""
 
+import json
 import re
 from collections.abc import Sequence
 
@@ -7,7 +8,7 @@ KeyPath = tuple[str | int, ...]
 
 _PLAIN = re.compile(r"[A-Za-z_$][A-Za-z0-9_$-]*")
 _PIECE = re.compile(
-    r"""\.?(?P<name>[A-Za-z_$][A-Za-z0-9_$-]*)|\[(?P<index>[0-9]{1,9})\]|\["(?P<quoted>(?:[^"\\]|\\["\\])*)"\]"""
+    r"""\.?(?P<name>[A-Za-z_$][A-Za-z0-9_$-]*)|\[(?P<index>[0-9]{1,9})\]|\[(?P<quoted>"(?:[^"\\]|\\.)*")\]"""
 )
 
 
@@ -20,9 +21,19 @@ def format_path(path: Sequence[str | int]) -> str:
         elif _PLAIN.fullmatch(part):
             pieces.append(f".{part}" if pieces else part)
         else:
-            escaped = part.replace("\\", "\\\\").replace('"', '\\"')
-            pieces.append(f'["{escaped}"]')
+            pieces.append(f"[{quoted(part)}]")
     return "".join(pieces)
+
+
+def quoted(name: str) -> str:
+    """In double quotes, with what a terminal would not show as itself written as `\\uXXXX`."""
+    text = json.dumps(name, ensure_ascii=False)
+    return "".join(
+        character
+        if character.isprintable() or ord(character) > 0xFFFF
+        else f"\\u{ord(character):04x}"
+        for character in text
+    )
 
 
 def parse_path(text: str) -> KeyPath:
@@ -36,7 +47,7 @@ def parse_path(text: str) -> KeyPath:
         if match["index"] is not None:
             parts.append(int(match["index"]))
         elif match["quoted"] is not None:
-            parts.append(re.sub(r"\\(.)", r"\1", match["quoted"]))
+            parts.append(json.loads(match["quoted"]))
         else:
             parts.append(match["name"])
         position = match.end()

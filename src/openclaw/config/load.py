@@ -110,13 +110,20 @@ def parse_config(text: str, environ: Mapping[str, str], *, source: Path) -> Load
         config,
         source,
         exists=True,
-        warnings=tuple(str(check.located(path, _IGNORED, of_key=True)) for path in foreign),
+        warnings=_not_used(document, foreign),
         credentials=frozenset(interpolation.credentials),
         plaintext=tuple(format_path(path) for path in plaintext_credentials(document.root.plain())),
     )
 
 
-_IGNORED = "belongs to a part of OpenClaw that this program does not have; it is kept and not used"
+def _not_used(document: Document, foreign: list[KeyPath]) -> tuple[str, ...]:
+    """One warning, however many there are: a file written for all of OpenClaw has dozens."""
+    places = ", ".join(
+        f"{format_path(path)} (line {document.position(path, of_key=True)[0]})" for path in foreign
+    )
+    if not places:
+        return ()
+    return (f"kept, but not used, as this program has no such feature: {places}",)
 
 
 class _Check:

@@ -179,7 +179,7 @@ class McpServerConfig(Section):
         SandboxConfig,
         BeforeValidator(_sandbox),
         AlsoAs(({"enum": ["off", "auto", "strict"]},)),
-    ] = Field(default_factory=lambda: SandboxConfig(mode="off"))
+    ] = SandboxConfig(mode="off")
     """Confine a stdio server: `"off"`, `"auto"`, `"strict"`, or an object with the details."""
     limits: ProcessLimits = ProcessLimits()
     """Bounds on the server's process."""

@@ -3,12 +3,12 @@
 import ipaddress
 import re
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from urllib.parse import urlsplit
 
 from openclaw.config.fields import MAX_NAME_LENGTH
-from openclaw.config.keypath import KeyPath, format_path
+from openclaw.config.keypath import KeyPath, format_path, quoted
 from openclaw.config.merge import agent_servers, default_servers, overlay
 from openclaw.config.schema import (
     BUILT_IN_PROVIDERS,
@@ -23,7 +23,6 @@ _AGENT_ID = re.compile(rf"[A-Za-z0-9][A-Za-z0-9_-]{{0,{MAX_NAME_LENGTH - 1}}}")
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _STORE_SCHEMES = ("postgresql", "postgres", "sqlite", "file", "secret")
-_HTTP_URL = 'must be an address that starts with "http://" or "https://"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +32,10 @@ class Finding:
     path: KeyPath
     message: str
     of_key: bool = False
+
+    def under(self, path: KeyPath) -> "Finding":
+        """The same, seen from further out."""
+        return replace(self, path=(*path, *self.path))
 
 
 def suggest(name: str, known: Collection[str]) -> str | None:
@@ -59,7 +62,7 @@ def _agents(config: Config) -> Iterator[Finding]:
         first = seen.setdefault(entry.id.lower(), index)
         if first != index:
             other = format_path(("agents", "list", first))
-            yield Finding((*path, "id"), f'the id "{entry.id}" is already used by {other}')
+            yield Finding((*path, "id"), f"the id {quoted(entry.id)} is already used by {other}")
         elif not _AGENT_ID.fullmatch(entry.id):
             yield Finding(
                 (*path, "id"),
@@ -85,7 +88,7 @@ def _servers(config: Config) -> Iterator[Finding]:
     for index, entry in enumerate(config.agents.list):
         merged = agent_servers(config, entry)
         for name in entry.mcp.servers:
-            inherited = set(_server(defaults[name])) if name in defaults else set[tuple[str, str]]()
+            inherited = set(_server(defaults[name])) if name in defaults else set[Finding]()
             path = ("agents", "list", index, "mcp", "servers", name)
             yield from _server_at(path, name, merged[name], inherited)
 
@@ -94,14 +97,12 @@ def _server_at(
     path: KeyPath,
     name: str,
     server: McpServerConfig,
-    known: Collection[tuple[str, str]] = (),
+    known: Collection[Finding] = (),
 ) -> Iterator[Finding]:
     complaint = _name_complaint(name)
     if complaint:
         yield Finding(path, complaint, of_key=True)
-    for place, message in _server(server):
-        if (place, message) not in known:
-            yield Finding((*path, *place.split("\0")), message)
+    yield from (each.under(path) for each in _server(server) if each not in known)
 
 
 def _name_complaint(name: str) -> str | None:
@@ -114,23 +115,22 @@ def _name_complaint(name: str) -> str | None:
     return None
 
 
-def _server(server: McpServerConfig) -> Iterator[tuple[str, str]]:
-    """The key (an inner one after a NUL) and what is wrong with it."""
+def _server(server: McpServerConfig) -> Iterator[Finding]:
     if not server.enabled:
         return
     if server.kind == "stdio":
         if server.command is None:
-            yield "command", _missing_command(server)
+            yield Finding(("command",), _missing_command(server))
         if server.auth is not None:
-            yield "auth", "is for servers that are reached by url"
+            yield Finding(("auth",), "is for servers that are reached by url")
+    elif server.url is None:
+        yield Finding(("url",), f'is required where transport is "{server.kind}"')
     else:
-        if server.url is None:
-            yield "url", f'is required where transport is "{server.kind}"'
-        elif not _is_http(server.url):
-            yield "url", _HTTP_URL
+        yield from _address(("url",), server.url)
     for name in server.env:
         if "=" in name or _CONTROL.search(name):
-            yield f"env\0{name}", "is not a name that an environment variable can have"
+            message = "is not a name that an environment variable can have"
+            yield Finding(("env", name), message, of_key=True)
     yield from _headers(server.headers)
 
 
@@ -140,22 +140,30 @@ def _missing_command(server: McpServerConfig) -> str:
     return 'is required where transport is "stdio"'
 
 
-def _headers(headers: dict[str, str]) -> Iterator[tuple[str, str]]:
+def _headers(headers: dict[str, str]) -> Iterator[Finding]:
     for name, value in headers.items():
         if not _HEADER_NAME.fullmatch(name):
-            yield f"headers\0{name}", "is not a name that an HTTP header can have"
+            message = "is not a name that an HTTP header can have"
+            yield Finding(("headers", name), message, of_key=True)
         elif "\n" in value or "\r" in value:
-            yield f"headers\0{name}", "must not contain a line break"
+            yield Finding(("headers", name), "must not contain a line break")
 
 
-def _is_http(url: str) -> bool:
+def _address(path: KeyPath, url: str) -> Iterator[Finding]:
+    """What is wrong with the address of a server; it is never repeated, it may hold a token."""
     if url.startswith("secret://"):
-        return True
+        return
+    if not url.startswith(("http://", "https://")):
+        yield Finding(path, 'must start with "http://" or "https://"')
+        return
     try:
         parts = urlsplit(url)
-        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        host, port = parts.hostname, parts.port
     except ValueError:
-        return False
+        yield Finding(path, "does not name a valid host and port")
+        return
+    if not host or port == 0 or re.search(r"\s", url):
+        yield Finding(path, "does not name a valid host and port")
 
 
 def _models(config: Config, providers: Collection[str]) -> Iterator[Finding]:
@@ -189,7 +197,7 @@ def _model_name(path: KeyPath, name: str, known: list[str]) -> Iterator[Finding]
     elif provider not in known:
         close = suggest(provider, known)
         hint = f'; did you mean "{close}"?' if close else "; add it to models.providers"
-        yield Finding(path, f'there is no provider "{provider}"{hint}')
+        yield Finding(path, f"there is no provider {quoted(provider)}{hint}")
 
 
 def _providers(config: Config) -> Iterator[Finding]:
@@ -199,14 +207,13 @@ def _providers(config: Config) -> Iterator[Finding]:
             yield Finding(path, 'a provider\'s name must not contain "/"', of_key=True)
         if provider.base_url is None and name not in BUILT_IN_PROVIDERS:
             yield Finding((*path, "baseUrl"), "is required for a provider that is not built in")
-        elif provider.base_url is not None and not _is_http(provider.base_url):
-            yield Finding((*path, "baseUrl"), _HTTP_URL)
-        for place, message in _headers(provider.headers):
-            yield Finding((*path, *place.split("\0")), message)
+        elif provider.base_url is not None:
+            yield from _address((*path, "baseUrl"), provider.base_url)
+        yield from (each.under(path) for each in _headers(provider.headers))
         ids: set[str] = set()
         for index, model in enumerate(provider.models):
             if model.id in ids:
-                yield Finding((*path, "models", index, "id"), f'"{model.id}" is listed twice')
+                yield Finding((*path, "models", index, "id"), f"{quoted(model.id)} is listed twice")
             ids.add(model.id)
 
 
@@ -219,8 +226,8 @@ def _host(config: Config) -> Iterator[Finding]:
             ("sessions", "store"), 'must be "file", a path or an address with "postgresql://"'
         )
     vault = config.secrets.vault.address
-    if vault is not None and not _is_http(vault):
-        yield Finding(("secrets", "vault", "address"), _HTTP_URL)
+    if vault is not None:
+        yield from _address(("secrets", "vault", "address"), vault)
 
 
 def _is_address(text: str) -> bool:

@@ -30,6 +30,7 @@ from openclaw.config.fields import (
     Port,
     PositiveInt,
     Section,
+    Share,
     Text,
     Texts,
 )
@@ -172,7 +173,7 @@ class SessionsConfig(Section):
     """`file`, a path to a database file, or a `postgresql://` address."""
     lane_lease_ms: Milliseconds = 15_000
     """Milliseconds after which a session whose holder died may be taken over."""
-    compact_at: Annotated[float, Field(gt=0, le=1)] = 0.8
+    compact_at: Share = 0.8
     """The share of the model's context at which old messages are summarised."""
 
 

@@ -1,0 +1,117 @@
+"""`openclaw config`, through the program's own entry point."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from openclaw.cli.main import run
+
+Captured = pytest.CaptureFixture[str]
+
+WRONG = """{
+  mcp: { servers: { time: { comand: "uvx" } } },
+  gateway: { port: "1" },
+}"""
+
+
+@pytest.fixture
+def config(home: Path) -> Path:
+    path = home / ".openclaw" / "openclaw.json"
+    path.parent.mkdir(mode=0o700)
+    path.write_text('{ gateway: { auth: { token: "hunter2-hunter2" } }, channels: {} }')
+    path.chmod(0o600)
+    return path
+
+
+def test_path_says_where_the_file_is(home: Path, capsys: Captured) -> None:
+    assert run("openclaw", ["config", "path"]) == 0
+    assert capsys.readouterr().out == f"{home}/.openclaw/openclaw.json\n"
+    assert run("openclaw", ["config", "path", "--json", "--config", "/x/y.json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"path": "/x/y.json", "exists": False}
+
+
+def test_show_prints_the_effective_configuration_without_secrets(
+    config: Path, capsys: Captured
+) -> None:
+    assert run("openclaw", ["config", "show", "--json"]) == 0
+    captured = capsys.readouterr()
+    tree = json.loads(captured.out)
+    assert tree["gateway"]["auth"]["token"] == "[REDACTED]"
+    assert tree["gateway"]["port"] == 18_789
+    assert tree["agents"]["list"][0]["id"] == "main"
+    assert "hunter2" not in captured.out + captured.err
+    assert "channels" in captured.err
+
+
+def test_validate_says_that_a_file_is_valid_and_what_is_not_used(
+    config: Path, capsys: Captured
+) -> None:
+    assert run("openclaw", ["config", "validate"]) == 0
+    captured = capsys.readouterr()
+    assert captured.out == f"{config}: valid\n"
+    assert captured.err == (
+        "warning: kept, but not used, as this program has no such feature: channels (line 1)\n"
+    )
+    assert run("openclaw", ["config", "validate", "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert (facts["valid"], facts["exists"], len(facts["warnings"])) == (True, True, 1)
+
+
+def test_validate_without_a_file_says_that_the_defaults_apply(home: Path, capsys: Captured) -> None:
+    assert run("openclaw", ["config", "validate"]) == 0
+    assert capsys.readouterr().out == (
+        f"{home}/.openclaw/openclaw.json: not there; the defaults apply\n"
+    )
+
+
+def test_validate_lists_every_problem_with_its_place(config: Path, capsys: Captured) -> None:
+    config.write_text(WRONG)
+    assert run("openclaw", ["config", "validate"]) == 2
+    captured = capsys.readouterr()
+    assert captured.out.splitlines() == [
+        'mcp.servers.time.comand: unknown key; did you mean "command"? (line 2, column 29)',
+        "gateway.port: must be a whole number, not text (line 3, column 20)",
+    ]
+    assert captured.err == f"openclaw: 2 problems in {config}\n"
+
+
+def test_validate_as_json_is_nothing_but_json(config: Path, capsys: Captured) -> None:
+    config.write_text(WRONG)
+    assert run("openclaw", ["config", "validate", "--json"]) == 2
+    captured = capsys.readouterr()
+    facts = json.loads(captured.out)
+    assert (facts["valid"], facts["path"]) == (False, str(config))
+    assert facts["problems"][1] == {
+        "path": "gateway.port",
+        "message": "must be a whole number, not text",
+        "line": 3,
+        "column": 20,
+    }
+    assert captured.err == ""
+
+
+def test_validate_refuses_a_named_file_that_is_not_there(tmp_path: Path, capsys: Captured) -> None:
+    missing = tmp_path / "missing.json"
+    assert run("openclaw", ["config", "validate", "--config", str(missing)]) == 2
+    assert capsys.readouterr().out == "(file): there is no such file\n"
+
+
+def test_show_of_a_wrong_file_fails_with_every_problem(config: Path, capsys: Captured) -> None:
+    config.write_text(WRONG)
+    assert run("openclaw", ["config", "show"]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "gateway.port: must be a whole number, not text (line 3, column 20)" in captured.err
+
+
+def test_schema_prints_a_json_schema(capsys: Captured) -> None:
+    assert run("openclaw", ["config", "schema"]) == 0
+    schema = json.loads(capsys.readouterr().out)
+    assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+    assert "REDACTED" not in json.dumps(schema)
+
+
+def test_config_alone_is_a_usage_error(capsys: Captured) -> None:
+    assert run("openclaw", ["config"]) == 2
+    assert "ACTION" in capsys.readouterr().err

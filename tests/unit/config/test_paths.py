@@ -1,0 +1,93 @@
+"""Where configuration and state live."""
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from openclaw.config.paths import (
+    StatePaths,
+    config_path,
+    expand,
+    private_directory,
+    private_file,
+    state_dir,
+)
+from openclaw.core.errors import OperatorFacing
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+@pytest.mark.parametrize(
+    ("environ", "state", "config"),
+    [
+        ({"HOME": "/h"}, "/h/.openclaw", "/h/.openclaw/openclaw.json"),
+        ({"HOME": "/h", "OPENCLAW_STATE_DIR": "/s"}, "/s", "/s/openclaw.json"),
+        ({"HOME": "/h", "OPENCLAW_STATE_DIR": "~/s"}, "/h/s", "/h/s/openclaw.json"),
+        ({"HOME": "/h", "OPENCLAW_CONFIG_PATH": "~/c.json"}, "/h/.openclaw", "/h/c.json"),
+        ({"HOME": "/h", "OPENCLAW_STATE_DIR": "/s", "OPENCLAW_CONFIG_PATH": "/c"}, "/s", "/c"),
+        ({"HOME": "/h", "OPENCLAW_STATE_DIR": "", "OPENCLAW_CONFIG_PATH": ""}, "/h/.openclaw", "/h/.openclaw/openclaw.json"),
+        ({"USERPROFILE": "/u"}, "/u/.openclaw", "/u/.openclaw/openclaw.json"),
+    ],
+)  # fmt: skip
+def test_the_environment_says_where(environ: dict[str, str], state: str, config: str) -> None:
+    assert state_dir(environ) == Path(state)
+    assert config_path(environ) == Path(config)
+    assert StatePaths.of(environ).root == Path(state)
+
+
+def test_without_a_home_in_the_environment_it_is_the_accounts_own(home: Path) -> None:
+    assert state_dir({}) == home / ".openclaw"
+
+
+def test_a_relative_path_becomes_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert config_path({"OPENCLAW_CONFIG_PATH": "c.json"}) == tmp_path / "c.json"
+
+
+def test_a_tilde_is_the_home_directory() -> None:
+    assert expand("~", {"HOME": "/h"}) == Path("/h")
+    assert expand("~/x", {"HOME": "/h"}) == Path("/h/x")
+    assert expand("~other/x", {"HOME": "/h"}) == Path("~other/x")
+    assert expand("/a/~", {"HOME": "/h"}) == Path("/a/~")
+
+
+def test_everything_lies_under_the_state_directory_and_nothing_falls_together(
+    tmp_path: Path,
+) -> None:
+    paths = StatePaths(tmp_path / "state")
+    places = [
+        paths.database, paths.audit_log, paths.gateway_log, paths.cache, paths.pins, paths.models,
+        paths.temp, paths.tokens, paths.results, paths.workspace, paths.gateway_lock,
+    ]  # fmt: skip
+    assert len(set(places)) == len(places)
+    assert all(place.is_relative_to(paths.root) for place in places)
+    assert not paths.root.exists()
+    assert mode(paths.prepare().root) == 0o700
+
+
+def test_directories_and_files_are_made_private_and_narrowed_where_they_were_not(
+    tmp_path: Path,
+) -> None:
+    wide = tmp_path / "wide"
+    wide.mkdir(mode=0o755)
+    file = wide / "file"
+    file.write_text("kept")
+    file.chmod(0o644)
+    assert mode(private_directory(wide)) == 0o700
+    assert mode(private_file(file)) == 0o600
+    assert file.read_text() == "kept"
+    assert mode(private_file(tmp_path / "new" / "file")) == 0o600
+    assert mode(tmp_path / "new") == 0o700
+
+
+def test_what_cannot_be_made_says_so(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(OperatorFacing, match="cannot use the directory"):
+        private_directory(tmp_path / "file" / "x")
+    (tmp_path / "dir").mkdir()
+    (tmp_path / "dangling").symlink_to(tmp_path / "missing" / "x")
+    with pytest.raises(OperatorFacing, match="cannot use the file"):
+        private_file(tmp_path / "dangling")
