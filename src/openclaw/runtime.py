@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from openclaw.mcp_client.toolsource import CallRecord, OnCall
     from openclaw.mcp_server.agent_link import OrderSettings
     from openclaw.models.build import ModelBuilder
+    from openclaw.models.local.open import LocalModels
     from openclaw.models.stack import ModelStack
     from openclaw.sessions.model import SessionRef
     from openclaw.sessions.store import SessionStore
@@ -153,6 +154,7 @@ async def open_runtime(
     from openclaw.mcp_client.keeper import Keeper
     from openclaw.mcp_client.manager import ManagerDeps, McpManager
     from openclaw.media.store import sweep
+    from openclaw.models.local.open import LocalModels
     from openclaw.sessions.opening import open_store
 
     paths = StatePaths.of(environ).prepare()
@@ -190,7 +192,9 @@ async def open_runtime(
         async def resources(agent: EffectiveAgent) -> str:
             return manager.resource_context(agent.id)
 
-        models = _Models(host, _model_builder(host, secrets))
+        local = LocalModels(paths.models, environ)
+        stack.push_async_callback(local.aclose)
+        models = _Models(host, _model_builder(host, secrets, local))
         stack.push_async_callback(models.aclose)
         service = AgentService(
             store=store,
@@ -272,10 +276,10 @@ def _audited(host: Host) -> Generator["OnCall"]:
         log.close()
 
 
-def _model_builder(host: Host, secrets: SecretResolver) -> "ModelBuilder":
+def _model_builder(host: Host, secrets: SecretResolver, local: "LocalModels") -> "ModelBuilder":
     from openclaw.models.build import ModelBuilder
 
-    return ModelBuilder(resolver=secrets, environ=host.environ)
+    return ModelBuilder(resolver=secrets, environ=host.environ, local=local.build)
 
 
 class _Models:
