@@ -12,7 +12,6 @@ import anyio
 import anyio.abc
 
 from openclaw.core.errors import NotFound
-from openclaw.core.events import ServerChanged
 from openclaw.core.tools import ToolSource
 from openclaw.mcp_client.catalog import ServerTools, build_catalog, safe_name
 from openclaw.mcp_client.catalog_cache import CatalogCache
@@ -189,7 +188,6 @@ class McpManager:
         check_arguments(found, call.arguments)
         unit = self._all_places(agent, session)[call.server].unit
         assert unit is not None  # it offered the prompt
-        unit.start()
         await unit.connection.wait_ready(unit.config.timeout / 1000)
         raw = await unit.connection.get_prompt(call.prompt, call.arguments)
         redact = self._deps.connection.redact
@@ -322,12 +320,8 @@ class McpManager:
                 self._units.pop(place.unit.key, None)
         self._version += 1
 
-    def _changed(self, unit: ServerUnit) -> None:
+    def _changed(self, _: ServerUnit) -> None:
         self._version += 1
-        snapshot = unit.connection.snapshot
-        self._deps.connection.emit(
-            ServerChanged(unit.name, snapshot.state.value, snapshot.last_error)
-        )
 
     def _all_places(self, agent: str, session: str | None) -> dict[str, _Place]:
         """The agent's servers and those of the session, which win."""

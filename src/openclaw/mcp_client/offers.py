@@ -63,6 +63,8 @@ def prompt_infos(server: str, listing: Listing) -> tuple[PromptInfo, ...]:
 
 def usable_tools(unit: "ServerUnit", config: "McpServerConfig") -> tuple[PreparedTool, ...]:
     """The server's tools, without those whose declaration is suspicious where that blocks."""
+    if unit.gone:
+        return ()
     if config.on_suspicious != "block":
         return unit.prepared.tools
     suspicious = {seen.tool for seen in unit.prepared.suspicions}

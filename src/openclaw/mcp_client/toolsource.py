@@ -196,7 +196,7 @@ class _Call:
     async def _answer(self) -> RawResult:
         unit = self.bound.unit
         connection = unit.connection
-        if connection.snapshot.state in (ServerState.DISCONNECTED, ServerState.CONNECTING):
+        if unit.state in (ServerState.DISCONNECTED, ServerState.CONNECTING):
             await self._awake()
         if self.bound.entry.ours:
             uri = self.arguments.get("uri")

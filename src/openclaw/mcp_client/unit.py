@@ -34,6 +34,12 @@ _NOT_OF_THE_CONNECTION = frozenset(
 _READS_AT_ONCE = 4
 _QUIET = 0.2  # seconds between two rounds of reading, so that a chatty server cannot keep us busy
 _UNDECIDED = (ServerState.CONNECTING, ServerState.DISCONNECTED)
+_GONE = (
+    ServerState.FAILED,
+    ServerState.NEEDS_LOGIN,
+    ServerState.DISABLED,
+    ServerState.CLOSED,
+)
 
 
 def fingerprint(name: str, config: "McpServerConfig", roots: Sequence[Path]) -> str:
@@ -74,6 +80,7 @@ class ServerUnit:
         self.name = name
         self.config = config
         self.connection = ServerConnection(name, config, deps)
+        self.state = ServerState.DISCONNECTED
         self.users: set[tuple[str, str]] = set()
         self.prepared = PreparedTools()
         self.listing = Listing()
@@ -105,26 +112,25 @@ class ServerUnit:
             await self.connection.run()
             group.cancel_scope.cancel()
 
-    def start(self) -> None:
-        """Ask for the connection, where there is none."""
-        self.connection.start()
-
     def stop(self) -> None:
         """Ask for the end; `run` returns then."""
         self.connection.stop()
-
-    async def settled(self) -> None:
-        """Return once it is clear which tools the server has now."""
-        await self.tools_known.wait()
 
     def _on_listing(self, _: ServerConnection) -> None:
         self._listed.set()
 
     def _on_state(self, connection: ServerConnection) -> None:
-        if connection.snapshot.state not in (*_UNDECIDED, ServerState.READY):
+        was_gone, self.state = self.gone, connection.snapshot.state
+        if self.state not in (*_UNDECIDED, ServerState.READY):
             self.tools_known.set()
             self.resources_known.set()
-        self._on_change(self)
+        if self.gone is not was_gone:
+            self._on_change(self)
+
+    @property
+    def gone(self) -> bool:
+        """Whether the server will not come back by itself, so that nobody should be offered it."""
+        return self.state in _GONE
 
     def _on_resource_updated(self, _: ServerConnection, uri: str) -> None:
         if uri in self._read:
@@ -158,7 +164,7 @@ class ServerUnit:
         """Check what was listed; in a thread, since a hostile listing takes a while."""
         self.listing = listing
         self.prepared = await anyio.to_thread.run_sync(prepare_tools, self.name, listing.tools)
-        for warning in (*listing.dropped, *self.prepared.warnings):
+        for warning in self.prepared.warnings:
             logger.warning("MCP server '%s': %s", self.name, warning)
         for seen in self.prepared.suspicions:
             logger.warning(
@@ -184,7 +190,7 @@ class ServerUnit:
             await anyio.sleep(_QUIET)
 
     async def _refresh(self, *, everything: bool) -> None:
-        if self.connection.snapshot.state is not ServerState.READY:
+        if self.state is not ServerState.READY:
             return
         chosen = wanted(self.connection.listing.resources, self.config.resource_filter)[:MAX_READ]
         uris = {resource.uri for resource in chosen}
@@ -197,7 +203,7 @@ class ServerUnit:
             for resource in due:
                 group.start_soon(self._read_one, resource, limiter)
         if everything and chosen:
-            await self._subscribe([resource.uri for resource in chosen])
+            await self.connection.subscribe([resource.uri for resource in chosen])
         self.resources_known.set()
         self._on_change(self)
 
@@ -210,9 +216,3 @@ class ServerUnit:
                 self._read.pop(resource.uri, None)
                 return
         self._read[resource.uri] = resolve(self.name, resource, raw, self._redact)
-
-    async def _subscribe(self, uris: Sequence[str]) -> None:
-        try:
-            await self.connection.subscribe(uris)
-        except CallFailed as failed:
-            logger.debug("MCP server '%s' takes no subscriptions: %s", self.name, failed)
