@@ -1,6 +1,7 @@
 """A real HTTP server on loopback, for stand-ins of services."""
 
 import json
+import ssl
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -48,6 +49,7 @@ class FakeHttp:
         self.seen: list[Request] = []
         self.failing: int | None = None
         self.silent = False
+        self._scheme = "http"
         self._answer = answer
         self._closing = threading.Event()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
@@ -59,7 +61,15 @@ class FakeHttp:
     @property
     def url(self) -> str:
         """Where it listens."""
-        return f"http://127.0.0.1:{self._server.server_address[1]}"
+        return f"{self._scheme}://127.0.0.1:{self._server.server_address[1]}"
+
+    def secure(self, context: ssl.SSLContext) -> None:
+        """Speak TLS from now on, with the certificate of this context."""
+        # The handshake happens in the connection's own thread, so that a bad one stops nobody.
+        self._server.socket = context.wrap_socket(
+            self._server.socket, server_side=True, do_handshake_on_connect=False
+        )
+        self._scheme = "https"
 
     def __enter__(self) -> Self:
         self._thread.start()

@@ -60,10 +60,14 @@ class FileBackend:
 def _read(path: Path) -> str:
     try:
         # Not blocking, so that a pipe without a writer is refused instead of waited for.
-        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 raise BackendFailure(f"{path} is not a regular file")
-            data = file.read(MAX_BYTES + 1)
+            with os.fdopen(descriptor, "rb", closefd=False) as file:
+                data = file.read(MAX_BYTES + 1)
+        finally:
+            os.close(descriptor)
     except OSError as error:
         raise BackendFailure(f"cannot read {path}: {error.strerror}") from None
     if len(data) > MAX_BYTES:

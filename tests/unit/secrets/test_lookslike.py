@@ -1,0 +1,58 @@
+import pytest
+
+from openclaw.secrets.lookslike import (
+    looks_like_credential,
+    plaintext_credentials,
+    plaintext_warnings,
+)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "GITHUB_TOKEN", "apiKey", "API_KEY", "APIKEY", "OPENAI_API_KEY", "LINKEDIN_PASSWORD", "DB_PASS",
+        "AWS_SECRET_ACCESS_KEY", "Authorization", "X-Api-Key", "accessToken", "client_secret",
+        "privateKey", "GOOGLE_CREDENTIALS", "Cookie", "SLACK_WEBHOOK", "passphrase", "SENTRY_DSN",
+        "refresh-token", "GH_PAT", "SSHKey",
+    ],
+)  # fmt: skip
+def test_the_name_of_a_credential_is_recognised(key: str) -> None:
+    assert looks_like_credential(key)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "PATH", "HOME", "KEYBOARD", "MONKEY", "author", "compass", "max_tokens", "maxTokens",
+        "PUBLIC_KEY", "AWS_ACCESS_KEY_ID", "TOKEN_URL", "SECRET_NAME", "LOG_LEVEL", "primary",
+        "tokenizer", "PASSWORD_FILE",
+    ],
+)  # fmt: skip
+def test_other_names_are_left_alone(key: str) -> None:
+    assert not looks_like_credential(key)
+
+
+def test_references_variables_and_switches_are_no_plaintext_credentials() -> None:
+    table = {
+        "A_TOKEN": "secret://env/A",
+        "B_TOKEN": "${B}",
+        "USE_TOKEN": "true",
+        "EMPTY_TOKEN": "",
+        "Authorization": "Bearer secret://env/X",
+        "C_TOKEN": "abc123",
+        "MODE": "abc123",
+    }
+    assert list(plaintext_credentials(table)) == ["abc123"]
+
+
+def test_one_warning_for_each_server_in_these_words() -> None:
+    servers = [
+        ("docs", [{"A_TOKEN": "abc123", "B_TOKEN": "abc124"}, {"Authorization": "Bearer x1"}]),
+        ("docs", [{"A_TOKEN": "abc123"}]),
+        ("time", [{"TZ": "UTC"}, {}]),
+        ("safe", [{"A_TOKEN": "secret://env/A"}]),
+    ]
+    assert plaintext_warnings(servers) == [
+        "MCP server 'docs' has plaintext credentials in config — "
+        "consider using secret:// references"
+    ]
