@@ -13,8 +13,8 @@ DEFAULT_AGENT = "main"
 class InboundMedia:
     """Something that came with a message, validated and stored by the front end.
 
-    `text` is what was extracted from it, where anything was, already framed where it is untrusted;
-    `note` says what the model should know of it (a name, why it could not be read).
+    `text` is what was extracted from it, where anything was, as it stands there: the agent frames
+    it. `note` says what the model should know of it (why it could not be read, that it was cut).
     """
 
     media: Media

@@ -137,7 +137,7 @@ def _pieces(
             return [BinaryImage(data, media_type=media.mime_type)]
     if attachment.text is not None:
         return [f"[{attachment.label}]\n{attachment.text}"]
-    return [f"[{attachment.label}; its content is not shown here]"]
+    return [f"[{attachment.label}: not shown]"]
 
 
 def answer_from(response: ModelResponse, taken: set[str]) -> AssistantItem:

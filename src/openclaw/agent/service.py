@@ -33,10 +33,10 @@ from openclaw.agent.transcript import (
     user_entry,
 )
 from openclaw.config.merge import EffectiveAgent
+from openclaw.content.wrap import frame
 from openclaw.core.clock import Clock, SystemClock
 from openclaw.core.errors import InvalidRequest, NotFound, OpenClawError
 from openclaw.core.events import Emit, TurnFinished, TurnStarted, discard
-from openclaw.core.ids import random_id
 from openclaw.core.tools import ToolSource
 from openclaw.core.wire import describe
 from openclaw.policy import Policy, decide
@@ -290,10 +290,9 @@ def _stored_usage(budget: Budget) -> Usage:
 
 
 def _attachment(inbound: InboundMedia) -> Attachment:
-    label = inbound.note or media_label(inbound.media)
-    return Attachment(inbound.media, label, inbound.text)
-
-
-def new_session_key(origin: str) -> str:
-    """A key for a conversation that nobody named."""
-    return f"{origin}-{random_id()}"
+    """An attachment for the conversation; what it says is framed, for others may have written it."""
+    label = media_label(inbound.media)
+    text = inbound.text
+    if text is not None:
+        text = frame(text, source="Attachment", sender=inbound.media.name or label)
+    return Attachment(inbound.media, f"{label}; {inbound.note}" if inbound.note else label, text)

@@ -1,0 +1,118 @@
+"""Give the agent one message and print its answer.
+
+The answer goes to stdout, as Markdown rendered on a terminal and as plain text elsewhere; tool calls
+are shown on stderr as they run.
+"""
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from openclaw.cli.environment import Environment
+from openclaw.core.errors import InvalidRequest, OpenClawError
+from openclaw.core.wire import EXIT_FAILED, EXIT_OK
+
+if TYPE_CHECKING:
+    from openclaw.agent.context import Reply
+    from openclaw.core.content import Media
+
+DEFAULT_SESSION = "main"
+
+
+def register(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument(
+        "-m", "--message", required=True, metavar="TEXT", help="the message; '-' reads stdin"
+    )
+    parser.add_argument(
+        "--session-key",
+        metavar="KEY",
+        default=DEFAULT_SESSION,
+        help=f"the conversation it belongs to (default: {DEFAULT_SESSION})",
+    )
+    parser.add_argument("--agent", metavar="ID", help="the agent that answers")
+    parser.add_argument(
+        "--image", action="append", default=[], type=Path, metavar="FILE", help="attach an image"
+    )
+    parser.add_argument(
+        "--file", action="append", default=[], type=Path, metavar="FILE", help="attach a file"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON and nothing else")
+
+
+def run(args: argparse.Namespace, env: Environment) -> int:
+    """Run one turn."""
+    import anyio
+
+    message = env.stdin.read() if args.message == "-" else args.message
+    if not message.strip() and not args.image and not args.file:
+        raise InvalidRequest("is empty", field="--message")
+    reply = anyio.run(_turn, args, env, message)
+    if isinstance(reply, OpenClawError):
+        raise reply
+    if args.json:
+        env.say_json(as_json(reply, args.session_key))
+    else:
+        _print(reply, env)
+    return EXIT_OK if reply.outcome in ("ok", "duplicate") else EXIT_FAILED
+
+
+async def _turn(
+    args: argparse.Namespace, env: Environment, message: str
+) -> "Reply | OpenClawError":
+    """The answer, or why there is none: raised in here, it would come out in a group of errors."""
+    from openclaw.agent.context import MessageContext
+    from openclaw.cli.attachments import read_attachments
+    from openclaw.cli.turn_view import TurnView
+    from openclaw.media.transcription import NoTranscriber
+    from openclaw.runtime import open_runtime
+
+    media = await read_attachments(args.image, args.file, NoTranscriber())
+    view = TurnView(env.stderr, env.redactor.redact)
+    async with open_runtime(env.load_config(), env.environ, env.redactor) as runtime:
+        async with view.working(quiet=args.json):
+            try:
+                context = MessageContext(
+                    text=message,
+                    session_key=args.session_key,
+                    agent_id=runtime.agent(args.agent).id,
+                    media=media,
+                    origin="cli",
+                )
+                return await runtime.get_reply(context, on_event=None if args.json else view.show)
+            except OpenClawError as error:
+                return error
+
+
+def _print(reply: "Reply", env: Environment) -> None:
+    from openclaw.cli.turn_view import print_markdown
+
+    print_markdown(env.stdout, env.redactor.redact(reply.text) or "(No response)")
+    for media in reply.media:
+        env.say(f"[{media.mime_type}] {_place(media)}")
+
+
+def _place(media: "Media") -> str:
+    if media.path is not None:
+        return str(media.path)
+    if media.url is not None:
+        return media.url
+    return f"{media.name or 'unnamed'}, {len(media.data or b'')} bytes"
+
+
+def as_json(reply: "Reply", session_key: str) -> dict[str, Any]:
+    """The answer as facts."""
+    return {
+        "text": reply.text,
+        "outcome": reply.outcome,
+        "sessionKey": session_key,
+        "sessionId": reply.session_id,
+        "turnId": reply.turn_id,
+        "usage": {
+            "inputTokens": reply.usage.input_tokens,
+            "outputTokens": reply.usage.output_tokens,
+            "requests": reply.usage.requests,
+            "toolCalls": reply.usage.tool_calls,
+        },
+        "media": [{"mimeType": one.mime_type, "where": _place(one)} for one in reply.media],
+    }

@@ -1,0 +1,93 @@
+"""A turn as a person at a terminal sees it: tools as they run, a spinner, the answer as Markdown."""
+
+import json
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, TextIO
+
+import anyio
+
+from openclaw.cli.logs import Redact, visible
+from openclaw.core.events import Event, Notice, ToolFinished, ToolProgress, ToolStarted
+
+if TYPE_CHECKING:
+    from rich.status import Status
+
+SPINNER_AFTER_SECONDS = 1.0
+_ARGUMENT_CHARS = 100
+
+
+class TurnView:
+    """Writes to `stream`, which is stderr: the answer itself is not its business."""
+
+    def __init__(self, stream: TextIO, redact: Redact) -> None:
+        self._stream = stream
+        self._redact = redact
+        self._status: Status | None = None
+
+    def show(self, event: Event) -> None:
+        """Show an event that a person wants to see."""
+        line = describe_event(event)
+        if line is not None:
+            self._write(visible(self._redact(line)))
+
+    def _write(self, line: str) -> None:
+        if self._status is not None:
+            self._status.console.print(line, markup=False, highlight=False)
+        else:
+            self._stream.write(f"{line}\n")
+            self._stream.flush()
+
+    @asynccontextmanager
+    async def working(self, *, quiet: bool = False) -> AsyncGenerator[None]:
+        """While this lasts, a terminal shows after a second that something goes on."""
+        if quiet or not self._stream.isatty():
+            yield
+            return
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._spin, name="spinner")
+            try:
+                yield
+            finally:
+                tasks.cancel_scope.cancel()
+
+    async def _spin(self) -> None:
+        await anyio.sleep(SPINNER_AFTER_SECONDS)
+        from rich.console import Console
+
+        with Console(file=self._stream).status("thinking…") as status:
+            self._status = status
+            try:
+                await anyio.sleep_forever()
+            finally:
+                self._status = None
+
+
+def describe_event(event: Event) -> str | None:
+    """An event in one line, or None where it is of no interest."""
+    match event:
+        case ToolStarted():
+            given = json.dumps(dict(event.arguments), ensure_ascii=False, default=str)
+            short = given if len(given) <= _ARGUMENT_CHARS else f"{given[:_ARGUMENT_CHARS]}…"
+            return f"→ {event.label} {short}"
+        case ToolProgress():
+            return f"  {event.name}: {event.message}"
+        case ToolFinished():
+            mark = "✗" if event.result.is_error else "✓"
+            return f"{mark} {event.name} ({event.duration_ms / 1000:.1f} s)"
+        case Notice():
+            return f"{event.level}: {event.message}"
+        case _:
+            return None
+
+
+def print_markdown(stream: TextIO, text: str) -> None:
+    """The answer, rendered where a terminal shows it and as it is elsewhere."""
+    if not stream.isatty():
+        stream.write(text if text.endswith("\n") else f"{text}\n")
+        return
+    from rich.console import Console
+    from rich.markdown import Markdown
+
+    harmless = "\n".join(visible(line) for line in text.split("\n"))
+    Console(file=stream).print(Markdown(harmless))
