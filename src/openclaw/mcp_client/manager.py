@@ -119,7 +119,12 @@ class McpManager:
             unit.stop()
         self._units.clear()
         self._group = None
-        return await self._stack.__aexit__(kind, error, trace)
+        try:
+            return await self._stack.__aexit__(kind, error, trace)
+        except BaseExceptionGroup as group:
+            if group.exceptions == (error,):
+                return False  # what the caller raised leaves as the caller raised it
+            raise
 
     def start(self) -> None:
         """Start every server that is not lazy, all at once, and return at once."""

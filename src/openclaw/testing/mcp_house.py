@@ -1,10 +1,12 @@
 """A manager with real MCP servers behind it, and everything that it told anyone."""
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+import anyio
 
 from openclaw.config.schema import Config, McpServerConfig
 from openclaw.core.content import text_of
@@ -17,6 +19,13 @@ from openclaw.mcp_client.toolsource import CallRecord
 from openclaw.runtime import open_secrets
 from openclaw.secrets.redactor import Redactor
 from openclaw.testing.fake_server import server_entry
+
+
+async def until(holds: Callable[[], bool], seconds: float = 20) -> None:
+    """Wait until that holds, for what has no event of its own; fails after so many seconds."""
+    with anyio.fail_after(seconds):
+        while not holds():  # noqa: ASYNC110 - what is watched may be in another process
+            await anyio.sleep(0.01)
 
 
 def fake_tool(name: str, **does: Any) -> dict[str, Any]:

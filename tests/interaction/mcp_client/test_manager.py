@@ -1,0 +1,336 @@
+"""Which servers run, for whom, and what happens when that changes."""
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from openclaw.core.errors import InvalidRequest, NotFound
+from openclaw.core.tools import CallContext
+from openclaw.mcp_client.manager import AgentServers, McpManager
+from openclaw.mcp_client.prompts import parse_prompt_call
+from openclaw.mcp_client.state import ServerState
+from openclaw.policy import Policy, Rules, server_wholly_denied
+from openclaw.testing.mcp_house import McpHouse, fake_config, fake_tool, open_house, until
+
+ENVIRON = {"PATH": os.environ["PATH"]}
+PID = {"tools": [fake_tool("pid", pid=True)]}
+
+
+def state_of(manager: McpManager, name: str) -> ServerState:
+    return next(s.snapshot.state for s in manager.status() if s.snapshot.name == name)
+
+
+async def pid(house: McpHouse, agent: str = "main", session: str = "s", server: str = "s") -> int:
+    result = await house.call(f"mcp_{server}_pid", agent, session)
+    text: Any = result.outputs[0]
+    return int(text.text)
+
+
+async def test_starting_returns_at_once_and_servers_start_side_by_side(tmp_path: Path) -> None:
+    slow = {**PID, "faults": {"startDelay": 1}}
+    servers = {f"s{n}": fake_config(slow) for n in range(8)}
+    async with open_house(tmp_path, environ=ENVIRON, settle=False, servers=servers) as house:
+        began = time.monotonic()
+        house.manager.start()
+        assert time.monotonic() - began < 0.05
+        await house.manager.settle("main")
+        assert len(house.names()) == 8
+        assert time.monotonic() - began < 6  # one after the other they would take over 8 s
+
+
+async def test_one_server_that_cannot_start_does_not_touch_another(tmp_path: Path) -> None:
+    servers = {
+        "good": fake_config(),
+        "bad": fake_config({"faults": {"exitAtStart": 1}}),
+        "missing": fake_config().model_copy(update={"command": "/no/such/program"}),
+    }
+    async with open_house(tmp_path, servers, environ=ENVIRON) as house:
+        assert house.names() == ["mcp_good_echo"]
+        assert not (await house.call("mcp_good_echo")).is_error
+
+
+async def test_agents_with_the_same_server_share_one_process(tmp_path: Path) -> None:
+    config = fake_config(PID)
+    agents = {name: AgentServers(name, {"s": config}) for name in ("a", "b")}
+    async with open_house(tmp_path, environ=ENVIRON, agents=agents) as house:
+        assert await pid(house, "a") == await pid(house, "b")
+        (status,) = house.manager.status()
+        assert status.agents == ("a", "b")
+
+
+async def test_agents_that_only_name_its_tools_differently_share_a_server(tmp_path: Path) -> None:
+    agents = {
+        "a": AgentServers("a", {"s": fake_config(PID)}),
+        "b": AgentServers("b", {"s": fake_config(PID, toolPrefix="t")}),
+    }
+    async with open_house(tmp_path, environ=ENVIRON, agents=agents) as house:
+        assert await pid(house, "a") == await pid(house, "b", server="t")
+
+
+@pytest.mark.parametrize("other", [{"env": {"X": "1"}}, {"timeout": 1234}])
+async def test_servers_that_differ_run_apart(tmp_path: Path, other: dict[str, Any]) -> None:
+    agents = {
+        "a": AgentServers("a", {"s": fake_config(PID)}),
+        "b": AgentServers("b", {"s": fake_config(PID, **other)}),
+    }
+    async with open_house(tmp_path, environ=ENVIRON, agents=agents) as house:
+        assert await pid(house, "a") != await pid(house, "b")
+
+
+async def test_agents_with_other_roots_do_not_share(tmp_path: Path) -> None:
+    agents = {
+        name: AgentServers(name, {"s": fake_config(PID)}, roots=(tmp_path / name,))
+        for name in ("a", "b")
+    }
+    async with open_house(tmp_path, environ=ENVIRON, agents=agents) as house:
+        assert await pid(house, "a") != await pid(house, "b")
+
+
+async def test_a_server_whose_every_tool_is_denied_is_not_started(tmp_path: Path) -> None:
+    policy = Policy.from_layers([Rules.of("tools", deny=["mcp_s_*"])])
+    log = tmp_path / "pids"
+    agent = AgentServers(
+        "main",
+        {"s": fake_config({"faults": {"pidFile": str(log)}}), "t": fake_config()},
+        wholly_denied=lambda prefix: server_wholly_denied(policy, prefix),
+    )
+    async with open_house(tmp_path, environ=ENVIRON, agents={"main": agent}) as house:
+        assert [status.snapshot.name for status in house.manager.status()] == ["t"]
+    assert not log.exists()
+
+
+async def test_a_lazy_server_shows_its_tools_without_running_once_it_has_run(
+    tmp_path: Path,
+) -> None:
+    log = tmp_path / "pids"
+    config = fake_config({**PID, "faults": {"pidFile": str(log)}}, lazy=True)
+    async with open_house(tmp_path, {"s": config}, environ=ENVIRON) as house:
+        assert house.names() == ["mcp_s_pid"]
+        await until(lambda: any((tmp_path / "cache" / "catalog").glob("*.json")))
+    assert len(log.read_text().split()) == 1
+    async with open_house(tmp_path, {"s": config}, environ=ENVIRON) as house:
+        assert house.names() == ["mcp_s_pid"]
+        assert state_of(house.manager, "s") is ServerState.DISCONNECTED
+        assert len(log.read_text().split()) == 1
+        assert await pid(house) == int(log.read_text().split()[1])
+
+
+async def test_a_lazy_server_that_cannot_start_is_a_result(tmp_path: Path) -> None:
+    plan = {"file": str(tmp_path / "starts"), "times": 0}
+    config = fake_config({**PID, "faults": {"startsBeforeWorking": plan}}, lazy=True)
+    async with open_house(tmp_path, {"s": config}, environ=ENVIRON) as house:
+        await until(lambda: any((tmp_path / "cache" / "catalog").glob("*.json")))
+    gone = config.model_copy(update={"cwd": None})
+    (tmp_path / "starts").write_text("-100")
+    async with open_house(tmp_path, {"s": gone}, environ=ENVIRON) as house:
+        result = await house.call("mcp_s_pid")
+        assert result.is_error
+
+
+async def test_a_changed_tool_list_is_honoured_without_a_restart(tmp_path: Path) -> None:
+    spec = {"tools": [fake_tool("grow", changeTools=[fake_tool("new", pid=True)])]}
+    async with open_house(tmp_path, {"s": fake_config(spec)}, environ=ENVIRON) as house:
+        before = house.manager.status()[0].snapshot.pid
+        await house.call("mcp_s_grow")
+        await until(lambda: house.names() == ["mcp_s_new"])
+        assert house.manager.status()[0].snapshot.pid == before
+
+
+async def test_a_server_added_for_a_session_is_seen_there_alone(tmp_path: Path) -> None:
+    async with open_house(tmp_path, {"s": fake_config()}, environ=ENVIRON) as house:
+        house.manager.add("mine", fake_config(PID), session="one")
+        await house.manager.settle("main", "one")
+        assert house.names(session="one") == ["mcp_mine_pid", "mcp_s_echo"]
+        assert house.names(session="two") == ["mcp_s_echo"]
+        house.manager.remove("mine", session="one")
+        assert house.names(session="one") == ["mcp_s_echo"]
+        assert [status.snapshot.name for status in house.manager.status()] == ["s"]
+
+
+async def test_two_sessions_that_bring_the_same_server_share_it(tmp_path: Path) -> None:
+    async with open_house(tmp_path, environ=ENVIRON) as house:
+        for session in ("one", "two"):
+            house.manager.add("s", fake_config(PID), session=session, agent="main")
+            await house.manager.settle("main", session)
+        first = await pid(house, session="one")
+        assert first == await pid(house, session="two")
+        assert house.manager.status()[0].sessions == ("one", "two")
+        house.manager.end_session("one")
+        assert await pid(house, session="two") == first
+        house.manager.end_session("two")
+        assert house.manager.status() == ()
+
+
+async def test_a_server_added_for_all_is_seen_everywhere_and_can_be_replaced(
+    tmp_path: Path,
+) -> None:
+    async with open_house(tmp_path, environ=ENVIRON) as house:
+        house.manager.add("s", fake_config())
+        await house.manager.settle("main")
+        assert house.names(session="any") == ["mcp_s_echo"]
+        house.manager.replace("s", fake_config(PID))
+        await house.manager.settle("main")
+        assert house.names() == ["mcp_s_pid"]
+        house.manager.remove("s")
+        with pytest.raises(NotFound):
+            house.manager.remove("s")
+
+
+async def test_a_new_configuration_restarts_only_what_changed(tmp_path: Path) -> None:
+    same, before, after = fake_config(PID), fake_config(PID), fake_config(PID, env={"X": "1"})
+    agents = {
+        "main": AgentServers("main", {"same": same, "changed": before, "gone": before}),
+        "old": AgentServers("old", {"same": same}),
+    }
+    async with open_house(tmp_path, environ=ENVIRON, agents=agents) as house:
+        pids = {s.snapshot.name: s.snapshot.pid for s in house.manager.status()}
+        servers = {"same": same, "changed": after, "new": fake_config()}
+        house.manager.apply({"main": AgentServers("main", servers)})
+        await house.manager.settle("main")
+        now = {s.snapshot.name: s.snapshot.pid for s in house.manager.status()}
+        assert set(now) == {"same", "changed", "new"}
+        assert now["same"] == pids["same"]
+        assert now["changed"] != pids["changed"]
+        with pytest.raises(NotFound):
+            house.manager.tools("old")
+
+
+async def test_a_new_policy_is_obeyed_without_a_restart(tmp_path: Path) -> None:
+    config = fake_config(PID)
+    async with open_house(tmp_path, {"s": config}, environ=ENVIRON) as house:
+        before = await pid(house)
+        denied = AgentServers("main", {"s": config}, wholly_denied=lambda prefix: prefix == "s")
+        house.manager.apply({"main": denied})
+        assert house.names() == []
+        house.manager.apply({"main": AgentServers("main", {"s": config})})
+        await house.manager.settle("main")
+        assert await pid(house) != before
+
+
+async def test_a_server_can_be_restarted_by_name(tmp_path: Path) -> None:
+    async with open_house(tmp_path, {"s": fake_config(PID)}, environ=ENVIRON) as house:
+        before = await pid(house)
+        house.manager.restart("s")
+        await until(lambda: house.manager.status()[0].snapshot.pid not in (None, before))
+        assert await pid(house) != before
+        with pytest.raises(NotFound):
+            house.manager.restart("nobody")
+
+
+async def test_a_server_that_is_given_up_is_not_offered(tmp_path: Path) -> None:
+    config = fake_config({"tools": [fake_tool("die", crash=1)]}, maxRestarts=0)
+    async with open_house(tmp_path, {"s": config}, environ=ENVIRON) as house:
+        await house.call("mcp_s_die")
+        await until(lambda: state_of(house.manager, "s") is ServerState.FAILED)
+        assert house.names() == []
+
+
+async def test_an_unknown_agent_is_not_found(tmp_path: Path) -> None:
+    async with open_house(tmp_path, environ=ENVIRON) as house:
+        with pytest.raises(NotFound):
+            house.manager.tools("nobody")
+
+
+async def test_status_counts_what_each_server_offers_and_what_was_left_out(tmp_path: Path) -> None:
+    spec = {
+        "tools": [fake_tool("a"), {"name": "bad", "inputSchema": {"type": "string"}}],
+        "resources": [{"uri": "a://1", "name": "one", "text": "x"}],
+        "prompts": [{"name": "p"}],
+    }
+    async with open_house(tmp_path, {"s": fake_config(spec)}, environ=ENVIRON) as house:
+        (status,) = house.manager.status()
+        assert (status.tools, status.resources, status.prompts) == (1, 1, 1)
+        assert any("bad" in why for why in status.left_out)
+
+
+async def test_resources_are_in_the_context_and_the_rest_can_be_read(tmp_path: Path) -> None:
+    spec = {
+        "resources": [
+            {"uri": "a://in", "name": "in", "text": "shown"},
+            {"uri": "b://out", "name": "out", "text": "hidden"},
+        ],
+    }
+    config = fake_config(spec, resourceFilter=["a://"])
+    async with open_house(tmp_path, {"s": config}, environ=ENVIRON) as house:
+        context = house.manager.resource_context("main")
+        assert context.startswith("## MCP Resources (external, untrusted)")
+        assert "shown" in context
+        assert "hidden" not in context
+        assert house.names() == ["mcp_s_read_resource"]
+        assert "mcp_s_read_resource" in context
+        assert "hidden" in await house.said("mcp_s_read_resource", uri="b://out")
+        assert "'uri' is missing" in await house.said("mcp_s_read_resource")
+        missing = await house.call("mcp_s_read_resource", uri="c://none")
+        assert missing.is_error
+
+
+async def test_a_server_without_more_to_read_gets_no_reading_tool(tmp_path: Path) -> None:
+    spec = {"resources": [{"uri": "a://in", "name": "in", "text": "shown"}]}
+    servers = {"on": fake_config(spec), "off": fake_config(spec, resources=False)}
+    async with open_house(tmp_path, servers, environ=ENVIRON) as house:
+        assert house.names() == []
+        assert house.manager.resource_context("main").count("### MCP Resource:") == 1
+
+
+async def test_an_updated_resource_is_read_again(tmp_path: Path) -> None:
+    new = {"uri": "a://1", "name": "one", "text": "after"}
+    spec = {
+        "tools": [fake_tool("write", updateResource=new)],
+        "resources": [{"uri": "a://1", "name": "one", "text": "before"}],
+    }
+    async with open_house(tmp_path, {"s": fake_config(spec)}, environ=ENVIRON) as house:
+        assert "before" in house.manager.resource_context("main")
+        await house.call("mcp_s_write")
+        await until(lambda: "after" in house.manager.resource_context("main"))
+
+
+async def test_resources_are_read_again_from_time_to_time(tmp_path: Path) -> None:
+    quiet: dict[str, Any] = {"tools": {}, "resources": {}}
+    new = {"uri": "a://1", "name": "one", "text": "after"}
+    spec = {
+        "capabilities": quiet,
+        "tools": [fake_tool("write", updateResource=new)],
+        "resources": [{"uri": "a://1", "name": "one", "text": "before"}],
+    }
+    config = fake_config(spec, resourceRefreshMs=300)
+    async with open_house(tmp_path, {"s": config}, environ=ENVIRON) as house:
+        await house.call("mcp_s_write")
+        await until(lambda: "after" in house.manager.resource_context("main"))
+
+
+async def test_prompts_are_listed_and_used(tmp_path: Path) -> None:
+    words = {"type": "text", "text": "Greet {who}."}
+    prompt = {
+        "name": "greet",
+        "description": "A greeting.",
+        "arguments": [{"name": "who", "required": True}],
+        "messages": [{"role": "user", "content": words}],
+    }
+    servers = {"s": fake_config({"prompts": [prompt]}), "off": fake_config({}, prompts=False)}
+    async with open_house(tmp_path, servers, environ=ENVIRON) as house:
+        (info,) = house.manager.prompts("main")
+        assert (info.command, info.description) == ("/s:greet", "A greeting.")
+        call = parse_prompt_call('/s:greet who="Ann Lee"')
+        assert call is not None
+        (message,) = await house.manager.get_prompt("main", call)
+        text: Any = message.blocks[0]
+        assert "Greet Ann Lee." in text.text
+        assert "<<<EXTERNAL_UNTRUSTED_CONTENT" in text.text
+        for wrong, error in (("/s:greet", InvalidRequest), ("/s:none", NotFound)):
+            call = parse_prompt_call(wrong)
+            assert call is not None
+            with pytest.raises(error):
+                await house.manager.get_prompt("main", call)
+
+
+async def test_a_source_asked_for_early_sees_what_comes_later(tmp_path: Path) -> None:
+    async with open_house(tmp_path, {"s": fake_config()}, environ=ENVIRON, settle=False) as house:
+        source = house.manager.tools("main")
+        assert list(source.specs()) == []
+        await house.manager.settle("main")
+        assert [spec.name for spec in source.specs()] == ["mcp_s_echo"]
+        context = CallContext("main", "s", "c")
+        assert not (await source.call("mcp_s_echo", {}, context)).is_error
