@@ -66,7 +66,11 @@ def wrong_shape(expected: str) -> PydanticCustomError:
 
 
 class Section(BaseModel):
-    """A part of the configuration: frozen, and refusing what it does not know."""
+    """A part of the configuration: frozen, and refusing what it does not know.
+
+    The text below a field describes it. `describe` reads it when a schema is asked for: to read it
+    at import, as pydantic can, would cost every command half as much again.
+    """
 
     model_config = ConfigDict(
         alias_generator=to_camel,
@@ -76,5 +80,4 @@ class Section(BaseModel):
         frozen=True,
         extra="forbid",
         allow_inf_nan=False,
-        use_attribute_docstrings=True,
     )

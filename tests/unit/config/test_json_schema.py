@@ -90,8 +90,7 @@ def test_every_setting_is_described_and_has_its_default() -> None:
         for key in definition.get("required", [])
     }
     for place, value in properties(schema):
-        target = schema["$defs"].get(str(value.get("$ref", "")).rpartition("/")[2], {})
-        described = value.get("description") or target.get("description")
+        described = value.get("description")
         assert described, f"{place} has no description"
         is_map = value.get("type") == "object"
         foreign = cast("str", described).startswith("Belongs to a part")
