@@ -41,6 +41,11 @@ _RUN = re.compile(
     r"(?:the\s+)?(?:shell\s+)?(?:command\s+)?(.+?)[\s?!]*$",
     re.IGNORECASE | re.DOTALL,
 )
+_LATEST = re.compile(
+    r"\b(?:last|latest|most recent|newest)\b(?!\s+(?:few|some|couple|several)\b|\s+\w+s\b)",
+    re.IGNORECASE,
+)
+_RECORDS = frozenset(map(stem, ("log", "history", "commits", "entries")))
 _NEAR = 25  # characters around a number that say what it counts
 _SEARCHING = frozenset(
     {stem(word) for word in ("search", "find", "look", "grep", "query", "fetch")}
@@ -307,6 +312,12 @@ class _Filler:
             if self.number_fits(param, span) or counts:
                 self.put(param, span, self.cast(param, span))
                 return
+        if param.name_words & _COUNTS and self.doc.name_terms & _RECORDS and self.wants_latest():
+            self.out.arguments[param.name] = 1
+
+    def wants_latest(self) -> bool:
+        """Whether the message asks for the last of something rather than for several."""
+        return not self.free(Kind.NUMBER) and _LATEST.search(self.message) is not None
 
 
 def fill(doc: ToolDoc, message: str, spans: Sequence[Span]) -> Filled:
