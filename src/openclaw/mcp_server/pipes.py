@@ -17,6 +17,8 @@ import anyio.to_thread
 import mcp_types as types
 from mcp.shared.message import SessionMessage
 
+from openclaw.mcp_server.traffic import log_received, log_sent
+
 _CHUNK = 1 << 18
 _QUEUED_LINES = 64  # reading pauses above this many unread messages
 _QUEUED_BYTES = 1 << 20  # writing waits above this many unsent bytes
@@ -63,6 +65,11 @@ class PipeReader:
         item = self._queue.popleft()
         if len(self._queue) < _QUEUED_LINES // 2:
             self._resume()
+        message = await self._parsed(item)
+        log_received(message)
+        return message
+
+    async def _parsed(self, item: Queued) -> SessionMessage | Exception:
         if isinstance(item, SessionMessage):
             return item
         if len(item) >= _PARSE_IN_THREAD:
@@ -169,6 +176,7 @@ class PipeWriter:
             raise anyio.ClosedResourceError
         if self._broken:
             raise anyio.BrokenResourceError
+        log_sent(item)
         if self._keep_back(item):
             return
         self._write(encode(item))

@@ -4,6 +4,7 @@ from pathlib import Path
 
 _BOMS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
 _SAMPLE = 64 * 1024  # enough for the character set to show
+_WESTERN = "cp1252"  # what is neither UTF-8 nor anything else that shows is most often this
 
 
 def decode_text(data: bytes) -> str:
@@ -21,7 +22,7 @@ def _likeliest(data: bytes) -> str:
     from charset_normalizer import from_bytes  # takes 30 ms to import and is rarely needed
 
     best = from_bytes(data[:_SAMPLE]).best()
-    return best.encoding if best is not None else "utf-8"
+    return best.encoding if best is not None else _WESTERN
 
 
 def read_text(path: Path, budget: int) -> tuple[str, bool]:

@@ -76,7 +76,9 @@ Connect = Callable[..., AbstractAsyncContextManager[Client]]
 @pytest.fixture
 def connect(setup: Setup) -> Connect:
     @asynccontextmanager
-    async def connected(*arguments: str, program: str = "openclaw", **options: Any) -> AsyncGenerator[Client]:
+    async def connected(
+        *arguments: str, program: str = "openclaw", **options: Any
+    ) -> AsyncGenerator[Client]:
         transport = stdio_client(setup.parameters(*arguments, program=program))
         async with Client(transport, **options) as client:
             yield client

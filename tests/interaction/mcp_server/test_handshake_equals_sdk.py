@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +56,7 @@ def order(number: Any, **more: Any) -> dict[str, Any]:
 
 
 READY: dict[str, Any] = {"jsonrpc": "2.0", "method": "notifications/initialized"}
-CASES: dict[str, list[Message]] = {
+REVISIONS: Mapping[str, Sequence[Message]] = {
     f"everything at once, {version}": [
         hello(1, version),
         READY,
@@ -73,7 +74,8 @@ CASES: dict[str, list[Message]] = {
         "2026-07-28",
     )
 }
-CASES |= {
+CASES: Mapping[str, Sequence[Message]] = {
+    **REVISIONS,
     "modern": [
         ask(1, "server/discover", meta()),
         ask(2, "tools/list", meta()),
@@ -185,7 +187,7 @@ CASES |= {
 }
 
 
-def _dialogue(command: list[str], messages: list[Message]) -> list[Any]:
+def _dialogue(command: list[str], messages: Sequence[Message]) -> list[Any]:
     """Send everything, close, and return the answers in an order that does not depend on timing."""
     lines = [m if isinstance(m, bytes) else json.dumps(m).encode() for m in messages]
     child = subprocess.Popen(
