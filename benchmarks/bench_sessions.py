@@ -89,17 +89,23 @@ class Bench:
             page = await store.list_sessions(limit=None)
             assert len(page.sessions) == 100_000
 
-        async def first_page() -> None:
-            assert len((await store.list_sessions(limit=50)).sessions) == 50
+        async def first_page(search: str | None) -> None:
+            page = await store.list_sessions("main", limit=50, search=search)
+            assert len(page.sessions) == 50
+
+        async def rare() -> None:
+            assert len((await store.list_sessions(search="itle 99999")).sessions) == 1
 
         return compare(
-            "listing 100,000 sessions (goal: under 200 ms)",
+            "listing in a store of 100,000 sessions (goal: under 200 ms)",
             [
-                Contender("rows from plain sqlite3", lambda: plain_rows(path)),
-                self.contender("every session", every),
-                self.contender("the first page", first_page),
+                Contender("every row, plain sqlite3", lambda: plain_rows(path)),
+                self.contender("every session, at once", every),
+                self.contender("a page of 50", first_page, None),
+                self.contender("a page of 50, narrowed by a word", first_page, "title"),
+                self.contender("the one session with a title", rare),
             ],
-            rounds=9,
+            rounds=15,
         )
 
     def durability(self) -> Comparison:

@@ -7,7 +7,7 @@ from typing import Protocol
 from openclaw.core.clock import Clock, SystemClock
 from openclaw.core.errors import InvalidRequest
 from openclaw.sessions.errors import StoreUnavailable
-from openclaw.sessions.store import SessionStore
+from openclaw.sessions.store import LEASE_SECONDS, SessionStore
 
 FILE = "file"
 _SERVER_SCHEMES = ("postgresql", "postgres")
@@ -39,9 +39,17 @@ def store_path(spec: str, paths: StatePlaces) -> Path:
 
 
 def open_store(
-    spec: str, paths: StatePlaces, clock: Clock | None = None
+    spec: str,
+    paths: StatePlaces,
+    clock: Clock | None = None,
+    *,
+    lease_seconds: float = LEASE_SECONDS,
 ) -> AbstractAsyncContextManager[SessionStore]:
-    """The store that `spec` names, for as long as the context lasts."""
+    """The store that `spec` names, for as long as the context lasts.
+
+    `lease_seconds` is how long a process that froze keeps its sessions from others.
+    """
     from openclaw.sessions.file.store import open_file_store
 
-    return open_file_store(store_path(spec, paths), clock or SystemClock())
+    path = store_path(spec, paths)
+    return open_file_store(path, clock or SystemClock(), lease=lease_seconds)

@@ -18,6 +18,9 @@ from openclaw.sessions.model import (
 
 DEFAULT_LIMIT = 50
 
+LEASE_SECONDS = 9.0
+"""How long a process that froze keeps others waiting; one that died is noticed at once."""
+
 
 class Lane(Protocol):
     """The exclusive right to write to one session.

@@ -1,5 +1,6 @@
 """The stores that must behave alike, and a way to make their holders die."""
 
+import itertools
 import sqlite3
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
@@ -12,6 +13,16 @@ from openclaw.sessions.file.store import FileStore, open_file_store
 from openclaw.sessions.model import SessionRef
 from openclaw.sessions.store import SessionStore
 from openclaw.testing.memory_store import MemoryStore
+
+
+class TickingClock(SystemClock):
+    """No two times are the same, so that what came first is plain."""
+
+    def __init__(self) -> None:
+        self._ticks = itertools.count(1_800_000_000_000)
+
+    def now_ms(self) -> int:
+        return next(self._ticks)
 
 
 @dataclass
@@ -35,17 +46,17 @@ def forget_tickets(database: Path) -> None:
 
 @pytest.fixture
 async def file_store(database: Path) -> AsyncGenerator[FileStore]:
-    async with open_file_store(database, SystemClock()) as store:
+    async with open_file_store(database, TickingClock()) as store:
         yield store
 
 
 @pytest.fixture(params=["file", "memory"])
 async def subject(request: pytest.FixtureRequest, database: Path) -> AsyncGenerator[Subject]:
     if request.param == "memory":
-        memory = MemoryStore()
+        memory = MemoryStore(TickingClock())
         yield Subject(memory, memory.take_away)
         return
-    async with open_file_store(database, SystemClock()) as store:
+    async with open_file_store(database, TickingClock()) as store:
         yield Subject(store, lambda session: forget_tickets(database))
 
 

@@ -17,7 +17,6 @@ from openclaw.sessions.errors import LaneLost, StoreError
 from openclaw.sessions.file import tickets, transcript
 from openclaw.sessions.file.readers import Readers
 from openclaw.sessions.file.writer import Writer
-from openclaw.sessions.liveness import own_mark
 from openclaw.sessions.model import (
     CALLER_KINDS,
     EntryKind,
@@ -30,9 +29,6 @@ from openclaw.sessions.model import (
 )
 
 logger = logging.getLogger(__name__)
-
-LEASE_SECONDS = 9.0
-"""How long a process that froze keeps others waiting; one that died is noticed at once."""
 
 BEATS_PER_LEASE = 3
 """Renewals in one lease, so that two of them may fail."""
@@ -119,13 +115,13 @@ class LaneDesk:
     """Hands lanes out within this process and keeps their leases alive."""
 
     def __init__(
-        self, writer: Writer, readers: Readers, clock: Clock, lease: float = LEASE_SECONDS
+        self, writer: Writer, readers: Readers, clock: Clock, *, mark: str, lease: float
     ) -> None:
         self._writer = writer
         self._readers = readers
         self._clock = clock
         self._lease = lease
-        self._mark = own_mark()
+        self._mark = mark
         self._queues: dict[str, deque[_Place]] = {}
         self._occupied = anyio.Event()
 
@@ -170,7 +166,7 @@ class LaneDesk:
 
     async def _try(self, place: _Place) -> tickets.Grant | None:
         place.ticket, grant = await self._writer.run(
-            lambda db: tickets.try_grant(db, place.session, place.ticket, self._moment()),
+            lambda db: tickets.try_grant(db, place.session, place.ticket, self.moment()),
             durable=False,
         )
         return grant
@@ -181,7 +177,7 @@ class LaneDesk:
         assert ticket is not None
         pause, longest = _POLL_SECONDS
         while not await self._readers.run(
-            partial(tickets.is_free, ticket=ticket, moment=self._moment())
+            partial(tickets.is_free, ticket=ticket, moment=self.moment())
         ):
             await anyio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 - spreads load
             pause = min(2 * pause, longest)
@@ -215,7 +211,7 @@ class LaneDesk:
             return
         try:
             alive = await self._writer.run(
-                lambda db: tickets.renew(db, places, self._moment()), durable=False
+                lambda db: tickets.renew(db, places, self.moment()), durable=False
             )
         except StoreError as error:
             logger.warning("could not renew the leases of sessions: %s", error)
@@ -224,7 +220,8 @@ class LaneDesk:
             if ticket not in alive and place.scope is not None:
                 place.scope.cancel("another process took the session over")
 
-    def _moment(self) -> tickets.Moment:
+    def moment(self) -> tickets.Moment:
+        """Now, and who asks."""
         return tickets.Moment(
             self._mark, self._clock.monotonic(), self._clock.now_ms(), self._lease
         )

@@ -22,6 +22,9 @@ READ_WAIT_SECONDS = 5.0
 _RETRY_SECONDS = (0.0005, 0.008)
 """Between two tries to begin: about the length of a commit, and random so that nobody starves."""
 
+_READ_CACHE_KIB = 16 * 1024
+"""A listing reads rows all over the table; taken only as far as it is used."""
+
 _WAL_LIMIT_BYTES = 64 * 1024 * 1024
 
 # One script for each version, applied in order; a script that was released never changes.
@@ -113,6 +116,7 @@ def open_reader(path: Path) -> sqlite3.Connection:
     with translated(path):
         connection = _connect(path, READ_WAIT_SECONDS)
         connection.execute("PRAGMA query_only = ON")
+        connection.execute(f"PRAGMA cache_size = -{_READ_CACHE_KIB}")
         return connection
 
 

@@ -13,7 +13,7 @@ from openclaw.core.clock import Clock
 from openclaw.core.errors import Busy
 from openclaw.core.ids import random_id
 from openclaw.sessions.file import queries, schema, tickets
-from openclaw.sessions.file.lanes import LEASE_SECONDS, FileLane, LaneDesk
+from openclaw.sessions.file.lanes import FileLane, LaneDesk
 from openclaw.sessions.file.readers import Readers
 from openclaw.sessions.file.writer import Writer
 from openclaw.sessions.liveness import own_mark
@@ -29,7 +29,7 @@ from openclaw.sessions.model import (
     header_json,
     storable,
 )
-from openclaw.sessions.store import DEFAULT_LIMIT
+from openclaw.sessions.store import DEFAULT_LIMIT, LEASE_SECONDS
 
 _EXPORT_PAGE = 500
 """Entries read at once: a long export must not keep the log from being folded in."""
@@ -38,14 +38,11 @@ _EXPORT_PAGE = 500
 class FileStore:
     """A `SessionStore` that many processes of one machine may share."""
 
-    def __init__(
-        self, writer: Writer, readers: Readers, desk: LaneDesk, clock: Clock, lease: float
-    ) -> None:
+    def __init__(self, writer: Writer, readers: Readers, desk: LaneDesk, clock: Clock) -> None:
         self._writer = writer
         self._readers = readers
         self._desk = desk
         self._clock = clock
-        self._lease = lease
 
     async def open_session(self, agent: str, key: str) -> SessionRef:
         """The session with this key, created where there is none."""
@@ -141,11 +138,9 @@ class FileStore:
 
     def _delete(self, session: SessionRef, db: sqlite3.Connection) -> None:
         row = queries.row_of(db, session)
-        moment = tickets.Moment(
-            own_mark(), self._clock.monotonic(), self._clock.now_ms(), self._lease
-        )
+        moment = self._desk.moment()
         if tickets.held(db, row, moment):
-            raise Busy(f"a turn of session '{session.key}' is running", retry_after=self._lease)
+            raise Busy(f"a turn of session '{session.key}' is running", retry_after=moment.lease)
         db.execute(
             "INSERT INTO words (words, rowid, text)"
             " SELECT 'delete', row, text FROM entries WHERE session = ? AND text != ''",
@@ -163,14 +158,15 @@ async def open_file_store(
     """The store in the database at `path`, created where there is none."""
     await anyio.to_thread.run_sync(schema.prepare, path)
     writer, readers = Writer(path), Readers(path)
-    desk = LaneDesk(writer, readers, clock, lease)
+    mark = await anyio.to_thread.run_sync(own_mark)
+    desk = LaneDesk(writer, readers, clock, mark=mark, lease=lease)
     await writer.start()
     failure: BaseException | None = None
     try:
         async with anyio.create_task_group() as group:
             group.start_soon(desk.beat, name="session leases")
             try:
-                yield FileStore(writer, readers, desk, clock, lease)
+                yield FileStore(writer, readers, desk, clock)
             except Exception as error:  # noqa: BLE001 - raised again below, outside the group
                 failure = error
             group.cancel_scope.cancel()

@@ -1,0 +1,198 @@
+"""List, read, search, export and delete stored conversations.
+
+Without an action, the conversations are listed, the most recently used first.
+"""
+
+import argparse
+import json
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+from openclaw.cli.environment import Environment
+from openclaw.core.errors import InvalidRequest, NotFound
+from openclaw.core.wire import EXIT_OK
+
+if TYPE_CHECKING:
+    from openclaw.sessions.model import Page, SessionInfo
+    from openclaw.sessions.store import SessionStore
+
+_LIMIT = 50
+
+Action = Callable[[argparse.Namespace, Environment, "SessionStore"], Awaitable[None]]
+
+
+def register(parser: argparse.ArgumentParser) -> None:
+    """Declare the actions and their options."""
+    _common(parser)
+    parser.set_defaults(action=_list, store=None, json=False, limit=_LIMIT, agent=None)
+    actions = parser.add_subparsers(metavar="ACTION")
+    listing = _action(actions, "list", _list, "list conversations (also without an action)")
+    for place in (parser, listing):
+        place.add_argument("--search", metavar="TEXT", help="only keys or titles that contain it")
+    show = _action(actions, "show", _show, "print a conversation, its latest entries last")
+    export = _action(actions, "export", _export, "print a whole conversation as JSON lines")
+    delete = _action(actions, "delete", _delete, "remove a conversation for good")
+    for keyed in (show, export, delete):
+        keyed.add_argument("key", metavar="KEY", help="the conversation's key or id")
+    search = _action(actions, "search", _search, "find words in all conversations")
+    search.add_argument("text", metavar="TEXT", nargs="+", help="every word must be there")
+
+
+def run(args: argparse.Namespace, env: Environment) -> int:
+    """Open the store and do what was asked."""
+    import anyio
+
+    anyio.run(_run, args, env)
+    return EXIT_OK
+
+
+def _common(parser: argparse.ArgumentParser) -> None:
+    """Options that may stand before or after the action."""
+    hidden: Any = argparse.SUPPRESS
+    parser.add_argument(
+        "--store", metavar="STORE", default=hidden, help="file, a path or an address of a store"
+    )
+    parser.add_argument("--agent", metavar="ID", default=hidden, help="only this agent's")
+    parser.add_argument(
+        "--limit", type=_positive, metavar="N", default=hidden, help=f"how many ({_LIMIT})"
+    )
+    parser.add_argument(
+        "--json", action="store_true", default=hidden, help="print JSON and nothing else"
+    )
+
+
+def _action(actions: Any, name: str, action: Action, summary: str) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = actions.add_parser(name, help=summary, description=summary)
+    _common(parser)
+    parser.set_defaults(action=action)
+    return parser
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError("at least 1")
+    return number
+
+
+async def _run(args: argparse.Namespace, env: Environment) -> None:
+    async with _opened(args, env) as store:
+        if store is not None:
+            await args.action(args, env, store)
+        elif args.action is _list:
+            _print_page(args, env, None)
+        elif args.action is _search:
+            _print_hits(args, env, [])
+        else:
+            raise NotFound(f"there is no session '{args.key}'")
+
+
+@asynccontextmanager
+async def _opened(
+    args: argparse.Namespace, env: Environment
+) -> "AsyncGenerator[SessionStore | None]":
+    """The store, or None where nothing was ever stored: looking must not create one."""
+    from openclaw.sessions.errors import StoreUnavailable
+    from openclaw.sessions.opening import open_store, store_path
+
+    spec = args.store or env.load_config().config.sessions.store
+    path = store_path(spec, env.paths)
+    if not path.exists():
+        if args.store not in (None, "file"):
+            raise StoreUnavailable(f"there is no session store at {path}")
+        yield None
+        return
+    async with open_store(spec, env.paths) as store:
+        yield store
+
+
+async def _list(args: argparse.Namespace, env: Environment, store: "SessionStore") -> None:
+    page = await store.list_sessions(args.agent, limit=args.limit, search=args.search)
+    _print_page(args, env, page)
+
+
+def _print_page(args: argparse.Namespace, env: Environment, page: "Page | None") -> None:
+    from openclaw.cli import sessions_view
+    from openclaw.sessions.model import header_json
+
+    found: Sequence[SessionInfo] = page.sessions if page else ()
+    more = bool(page and page.cursor)
+    if args.json:
+        env.say_json({"sessions": [header_json(info) for info in found], "more": more})
+    elif found:
+        sessions_view.print_sessions(env, found, more=more)
+    else:
+        env.say("No conversation is stored." if not args.search else "None matches.")
+
+
+async def _show(args: argparse.Namespace, env: Environment, store: "SessionStore") -> None:
+    from openclaw.cli import sessions_view
+    from openclaw.sessions.model import header_json
+
+    info = await _found(args, store)
+    entries = await store.entries(
+        info.ref, after=max(0, info.entries - args.limit), limit=args.limit
+    )
+    unfinished = await store.unfinished_turns(info.ref)
+    if args.json:
+        env.say_json(
+            {
+                "session": header_json(info),
+                "unfinishedTurns": [sessions_view.turn_json(turn) for turn in unfinished],
+                "entries": [entry.to_json() for entry in entries],
+            }
+        )
+    else:
+        sessions_view.print_session(env, info, entries, unfinished)
+
+
+async def _export(args: argparse.Namespace, env: Environment, store: "SessionStore") -> None:
+    info = await _found(args, store)
+    async for line in store.export(info.ref):
+        env.say(_json_line(line))
+
+
+def _json_line(line: dict[str, object]) -> str:
+    """One line of JSON, readable in any script; escaped where the text is not valid Unicode."""
+    text = json.dumps(line, ensure_ascii=False, separators=(",", ":"))
+    return text if text.isprintable() else json.dumps(line, separators=(",", ":"))
+
+
+async def _delete(args: argparse.Namespace, env: Environment, store: "SessionStore") -> None:
+    from openclaw.cli.sessions_view import one_line
+
+    info = await _found(args, store)
+    await store.delete(info.ref)
+    if args.json:
+        env.say_json({"deleted": {"id": info.id, "agent": info.agent, "key": info.key}})
+    else:
+        env.say(f"Deleted '{one_line(info.key)}' with {info.messages} messages.")
+
+
+async def _search(args: argparse.Namespace, env: Environment, store: "SessionStore") -> None:
+    hits = await store.search(" ".join(args.text), agent=args.agent, limit=args.limit)
+    _print_hits(args, env, hits)
+
+
+def _print_hits(args: argparse.Namespace, env: Environment, hits: list[Any]) -> None:
+    from openclaw.cli import sessions_view
+
+    if args.json:
+        env.say_json({"hits": [sessions_view.hit_json(hit) for hit in hits]})
+    elif hits:
+        sessions_view.print_hits(env, hits)
+    else:
+        env.say("Nothing found.")
+
+
+async def _found(args: argparse.Namespace, store: "SessionStore") -> "SessionInfo":
+    found = await store.find_sessions(args.key, args.agent)
+    if not found:
+        raise NotFound(
+            f"there is no session '{args.key}'", hint="openclaw sessions lists what there is"
+        )
+    if len(found) > 1:
+        agents = ", ".join(info.agent for info in found)
+        raise InvalidRequest(f"several agents have a session '{args.key}': {agents}; use --agent")
+    return found[0]

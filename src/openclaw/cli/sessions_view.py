@@ -1,0 +1,168 @@
+"""How stored conversations look on a terminal. What they contain cannot steer it."""
+
+import unicodedata
+from collections.abc import Sequence
+from datetime import datetime
+from io import StringIO
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from openclaw.cli.environment import Environment
+from openclaw.sessions.model import Entry, EntryKind, Hit, SessionInfo, Turn, header_json
+
+_ENTRY_CHARS = 4000
+_SPEAKERS = {
+    EntryKind.USER_MESSAGE: ("user", "bold cyan"),
+    EntryKind.ASSISTANT_MESSAGE: ("assistant", "bold green"),
+    EntryKind.TOOL_CALL: ("tool call", "magenta"),
+    EntryKind.TOOL_RESULT: ("tool result", "magenta"),
+    EntryKind.COMPACTION: ("summary", "yellow"),
+    EntryKind.NOTICE: ("notice", "yellow"),
+    EntryKind.TURN_CANCELLED: ("cancelled", "yellow"),
+    EntryKind.TURN_ERROR: ("error", "red"),
+    EntryKind.TURN_LOST: ("died half-way", "red"),
+}
+_ESCAPED_CATEGORIES = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
+_KEPT = "\u200d\ufe0f"  # they join emoji
+
+
+def escape(text: str) -> str:
+    """`text` with everything that could move the cursor, recolour or reorder made visible."""
+    return "".join(char if _harmless(char) else _visible(char) for char in text)
+
+
+def one_line(text: str) -> str:
+    """The same on one line."""
+    return escape(" ".join(text.split(" "))).replace("\n", "\\n").replace("\t", "\\t")
+
+
+def _harmless(char: str) -> bool:
+    if " " <= char <= "~" or char in "\n\t":
+        return True
+    return char in _KEPT or unicodedata.category(char) not in _ESCAPED_CATEGORIES
+
+
+def _visible(char: str) -> str:
+    return char.encode("unicode_escape").decode("ascii")
+
+
+def print_sessions(env: Environment, sessions: Sequence[SessionInfo], *, more: bool) -> None:
+    """A table, one conversation a line."""
+    several = len({info.agent for info in sessions}) > 1
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    table.add_column("KEY", overflow="fold", ratio=3)
+    if several:
+        table.add_column("AGENT", overflow="ellipsis", no_wrap=True)
+    table.add_column("TITLE", overflow="ellipsis", no_wrap=True, ratio=4)
+    table.add_column("MSGS", justify="right", no_wrap=True)
+    table.add_column("TOKENS", justify="right", no_wrap=True)
+    table.add_column("LAST USED", no_wrap=True)
+    for info in sessions:
+        cells = [_cell(env, info.key)]
+        cells += [_cell(env, info.agent)] if several else []
+        tokens = info.input_tokens + info.output_tokens
+        cells += [
+            _cell(env, info.title or ""),
+            Text(str(info.messages)),
+            Text(_short(tokens)),
+            Text(_when(info.updated_ms)),
+        ]
+        table.add_row(*cells)
+    _render(env, table)
+    if more:
+        env.say(f"The {len(sessions)} used last; --limit shows more.")
+
+
+def print_session(
+    env: Environment, info: SessionInfo, entries: Sequence[Entry], unfinished: Sequence[Turn]
+) -> None:
+    """A conversation: what it is, then its entries as they came."""
+    title = f" - {info.title}" if info.title else ""
+    env.say(one_line(f"{info.key}{title}"))
+    env.say(
+        f"agent {one_line(info.agent)}, {info.messages} messages, {info.input_tokens} tokens in, "
+        f"{info.output_tokens} out, {_when(info.created_ms)} to {_when(info.updated_ms)}"
+    )
+    if entries and entries[0].seq > 1:
+        env.say(f"(entries {entries[0].seq} to {entries[-1].seq}; --limit shows more)")
+    for entry in entries:
+        if entry.kind in _SPEAKERS:
+            _print_entry(env, entry)
+    for turn in unfinished:
+        calls = f", with {len(turn.open_calls)} calls of unknown outcome" if turn.open_calls else ""
+        state = "runs now" if turn.finished_ms is None else "died half-way"
+        env.say(f"\nTurn {one_line(turn.id)} {state}{calls}.")
+
+
+def print_hits(env: Environment, hits: Sequence[Hit]) -> None:
+    """What a search found, with the words around it."""
+    for hit in hits:
+        speaker = _SPEAKERS.get(hit.kind, (str(hit.kind), ""))[0]
+        head = Text(one_line(hit.session.key), style="bold")
+        head.append(f"  {_when(hit.at_ms)}  {speaker}, entry {hit.seq}", style="dim")
+        _render(env, head)
+        _render(env, Text("  " + one_line(env.redactor.redact(" ".join(hit.snippet.split())))))
+
+
+def turn_json(turn: Turn) -> dict[str, Any]:
+    """An unfinished turn as facts."""
+    return {
+        "id": turn.id,
+        "state": str(turn.state),
+        "startedAt": turn.started_ms,
+        "openCalls": [call.call_id for call in turn.open_calls],
+    }
+
+
+def hit_json(hit: Hit) -> dict[str, Any]:
+    """A search's find as facts."""
+    return {
+        "session": header_json(hit.session),
+        "seq": hit.seq,
+        "kind": str(hit.kind),
+        "at": hit.at_ms,
+        "snippet": hit.snippet,
+    }
+
+
+def _print_entry(env: Environment, entry: Entry) -> None:
+    speaker, style = _SPEAKERS[entry.kind]
+    head = Text(f"\n{speaker}", style=style)
+    head.append(f"  {_when(entry.at_ms)}", style="dim")
+    _render(env, head)
+    words = entry.text or str(entry.data.get("detail") or entry.data.get("name") or "")
+    if len(words) > _ENTRY_CHARS:
+        words = f"{words[:_ENTRY_CHARS]}\n[… {len(words) - _ENTRY_CHARS} characters more]"
+    if words:
+        _render(env, Text(escape(env.redactor.redact(words))))
+
+
+def _cell(env: Environment, text: str) -> Text:
+    return Text(one_line(env.redactor.redact(text)))
+
+
+def _render(env: Environment, what: Table | Text) -> None:
+    """Draw for the terminal there is, or plainly in 80 columns."""
+    terminal = env.stdout.isatty()
+    drawing = StringIO()
+    console = Console(
+        file=drawing,
+        force_terminal=terminal,
+        width=None if terminal else 80,
+        highlight=False,
+        emoji=False,
+        no_color="NO_COLOR" in env.environ or None,
+    )
+    console.print(what, soft_wrap=isinstance(what, Text))
+    env.stdout.write(drawing.getvalue())
+
+
+def _short(count: int) -> str:
+    return str(count) if count < 10_000 else f"{count / 1000:.0f}k"
+
+
+def _when(at_ms: int) -> str:
+    return datetime.fromtimestamp(at_ms / 1000).astimezone().strftime("%Y-%m-%d %H:%M")

@@ -1,0 +1,354 @@
+"""What is particular to the store in a file: its files, its schema, its failures."""
+
+import os
+import sqlite3
+import stat
+import threading
+from pathlib import Path
+
+import anyio
+import pytest
+from blockbuster import BlockBuster
+
+from openclaw.core.clock import SystemClock
+from openclaw.core.errors import InvalidRequest
+from openclaw.sessions.errors import (
+    LaneLost,
+    StoreCorrupt,
+    StoreFull,
+    StoreTooNew,
+    StoreUnavailable,
+)
+from openclaw.sessions.file import schema, writer
+from openclaw.sessions.file.failures import explain
+from openclaw.sessions.file.store import FileStore, open_file_store
+from openclaw.sessions.file.writer import Writer
+from openclaw.sessions.model import MAX_ENTRY_BYTES, EntryKind, NewEntry, Outcome
+
+
+def edit(database: Path, statement: str) -> None:
+    connection = sqlite3.connect(database)
+    connection.execute(statement)
+    connection.commit()
+    connection.close()
+
+
+async def open_and_close(database: Path) -> None:
+    async with open_file_store(database, SystemClock()):
+        pass
+
+
+async def test_the_files_are_their_owners_alone(database: Path) -> None:
+    async with open_file_store(database, SystemClock()) as store:
+        await store.open_session("main", "k")
+        assert stat.S_IMODE(database.parent.stat().st_mode) == 0o700
+        modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in database.parent.iterdir()}
+        assert modes == {
+            "sessions.db": 0o600,
+            "sessions.db-wal": 0o600,
+            "sessions.db-shm": 0o600,
+        }
+
+
+async def test_no_key_reaches_the_file_system(database: Path) -> None:
+    async with open_file_store(database, SystemClock()) as store:
+        for key in ("../../escaped", "/etc/x", "a\nb", "con"):
+            await store.open_session("main", key)
+    assert [path.name for path in database.parent.iterdir()] == ["sessions.db"]
+
+
+async def test_the_database_is_in_wal_mode_and_says_whose_it_is(
+    file_store: FileStore, database: Path
+) -> None:
+    connection = sqlite3.connect(database)
+    assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    assert connection.execute("PRAGMA application_id").fetchone() == (schema.APPLICATION_ID,)
+    assert connection.execute("PRAGMA user_version").fetchone() == (len(schema.MIGRATIONS),)
+    connection.close()
+
+
+async def test_a_newer_schema_is_refused_with_words(database: Path) -> None:
+    await open_and_close(database)
+    edit(database, f"PRAGMA user_version = {len(schema.MIGRATIONS) + 1}")
+    with pytest.raises(StoreTooNew, match="newer version"):
+        await open_and_close(database)
+
+
+async def test_an_older_schema_is_brought_up_to_date_and_keeps_its_sessions(
+    database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_file_store(database, SystemClock()) as store:
+        session = await store.open_session("main", "k")
+    newer = (*schema.MIGRATIONS, "ALTER TABLE sessions ADD COLUMN colour TEXT; CREATE TABLE t (x)")
+    monkeypatch.setattr(schema, "MIGRATIONS", newer)
+    async with open_file_store(database, SystemClock()) as store:
+        assert await store.open_session("main", "k") == session
+    connection = sqlite3.connect(database)
+    assert connection.execute("SELECT colour FROM sessions").fetchone() == (None,)
+    connection.close()
+
+
+async def test_a_migration_that_fails_changes_nothing(
+    database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await open_and_close(database)
+    broken = (*schema.MIGRATIONS, "CREATE TABLE half (x); CREATE TABLE nonsense (")
+    with monkeypatch.context() as patch:
+        patch.setattr(schema, "MIGRATIONS", broken)
+        with pytest.raises(StoreUnavailable):
+            await open_and_close(database)
+    connection = sqlite3.connect(database)
+    assert connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'half'").fetchone() is None
+    connection.close()
+    await open_and_close(database)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["CREATE TABLE recipes (x)", "PRAGMA application_id = 7", "PRAGMA user_version = 1"],
+)
+async def test_another_programs_database_is_left_alone(database: Path, statement: str) -> None:
+    database.parent.mkdir()
+    edit(database, statement)
+    with pytest.raises(StoreCorrupt, match="another program"):
+        await open_and_close(database)
+
+
+async def test_what_is_no_database_is_refused_with_words(database: Path) -> None:
+    database.parent.mkdir()
+    database.write_bytes(b"not a database, " * 100)
+    with pytest.raises(StoreCorrupt, match="damaged"):
+        await open_and_close(database)
+
+
+async def test_a_damaged_page_is_refused_with_words(database: Path) -> None:
+    async with open_file_store(database, SystemClock()) as store:
+        session = await store.open_session("main", "k")
+    content = bytearray(database.read_bytes())
+    content[4096:] = b"\xff" * (len(content) - 4096)
+    database.write_bytes(content)
+    with pytest.raises(StoreCorrupt, match="damaged"):
+        async with open_file_store(database, SystemClock()) as store:
+            await store.history(session)
+
+
+async def test_a_directory_that_cannot_be_made_is_an_error_of_the_operator(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreUnavailable, match="cannot be opened"):
+        await open_and_close(tmp_path / "file" / "sessions.db")
+
+
+def test_a_full_disk_and_a_read_only_file_are_named(tmp_path: Path) -> None:
+    for code, words in (
+        (sqlite3.SQLITE_FULL, "no space"),
+        (sqlite3.SQLITE_READONLY, "cannot be written"),
+        (sqlite3.SQLITE_BUSY, "locked"),
+        (sqlite3.SQLITE_IOERR, "does not work"),
+    ):
+        error = sqlite3.OperationalError("x")
+        error.sqlite_errorcode = code
+        assert words in explain(error, tmp_path).message
+
+
+async def test_a_store_without_space_refuses_a_write_and_goes_on_when_there_is_some(
+    database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[sqlite3.Connection] = []
+
+    def watched(path: Path) -> sqlite3.Connection:
+        opened.append(schema.open_writer(path))
+        return opened[-1]
+
+    monkeypatch.setattr(writer, "open_writer", watched)
+    async with open_file_store(database, SystemClock()) as store:
+        session = await store.open_session("main", "k")
+        async with store.acquire_lane(session) as lane:
+            (pages,) = opened[0].execute("PRAGMA page_count").fetchone()
+            opened[0].execute(f"PRAGMA max_page_count = {pages + 1}")
+            entry = NewEntry(EntryKind.NOTICE, {"x": "y" * 100_000})
+            with pytest.raises(StoreFull):
+                await lane.append(None, [entry])
+            opened[0].execute("PRAGMA max_page_count = 1000000")
+            assert list(await lane.append(None, [entry])) == [1]
+
+
+async def test_a_write_waits_for_another_process_without_stopping_the_event_loop(
+    file_store: FileStore, database: Path
+) -> None:
+    blocker = sqlite3.connect(database, isolation_level=None)
+    blocker.execute("BEGIN IMMEDIATE")
+    opened = anyio.Event()
+
+    async def write() -> None:
+        await file_store.open_session("main", "k")
+        opened.set()
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(write)
+        await anyio.sleep(0.05)
+        assert not opened.is_set()
+        blocker.execute("ROLLBACK")
+        with anyio.fail_after(5):
+            await opened.wait()
+    blocker.close()
+
+
+async def test_a_database_that_stays_locked_is_an_error_and_no_hang(
+    database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(schema.begin, "__defaults__", (0.05,))
+    async with open_file_store(database, SystemClock()) as store:
+        blocker = sqlite3.connect(database, isolation_level=None)
+        blocker.execute("BEGIN IMMEDIATE")
+        with pytest.raises(StoreUnavailable, match="locked"):
+            await store.open_session("main", "k")
+        blocker.close()
+        await store.open_session("main", "k")
+
+
+async def test_work_that_queues_up_shares_a_commit_and_fails_alone(database: Path) -> None:
+    await open_and_close(database)
+    running = Writer(database)
+    await running.start()
+    started, go_on = threading.Event(), threading.Event()
+    results: dict[str, object] = {}
+
+    def hold(db: sqlite3.Connection) -> None:
+        started.set()
+        go_on.wait(10)
+
+    def insert(name: str, db: sqlite3.Connection) -> int:
+        if name == "bad":
+            db.execute("DELETE FROM sessions")
+            raise ZeroDivisionError
+        db.execute(
+            "INSERT INTO sessions (id, agent, key, created_ms, updated_ms) VALUES (?, '', ?, 0, 0)",
+            (name, name),
+        )
+        return db.total_changes
+
+    async def submit(name: str) -> None:
+        try:
+            results[name] = await running.run(lambda db: insert(name, db), durable=True)
+        except ZeroDivisionError as error:
+            results[name] = error
+
+    try:
+        async with anyio.create_task_group() as group:
+            group.start_soon(lambda: running.run(hold, durable=False))
+            await anyio.to_thread.run_sync(started.wait)
+            for name in ("a", "bad", "b"):
+                group.start_soon(submit, name)
+            await anyio.wait_all_tasks_blocked()
+            go_on.set()
+    finally:
+        await running.close()
+    assert isinstance(results.pop("bad"), ZeroDivisionError)
+    connection = sqlite3.connect(database)
+    assert connection.execute("SELECT id FROM sessions ORDER BY id").fetchall() == [("a",), ("b",)]
+    connection.close()
+
+
+async def test_a_closed_store_says_so(database: Path) -> None:
+    async with open_file_store(database, SystemClock()) as store:
+        session = await store.open_session("main", "k")
+    with pytest.raises(StoreUnavailable, match="closed"):
+        await store.show(session)
+    with pytest.raises(StoreUnavailable, match="closed"):
+        await store.set_title(session, "x")
+
+
+async def test_an_error_inside_the_store_comes_out_as_it_is(database: Path) -> None:
+    with pytest.raises(ZeroDivisionError):
+        async with open_file_store(database, SystemClock()):
+            raise ZeroDivisionError
+
+
+@pytest.mark.parametrize(
+    "data", [{"x": "\ud800"}, {"x": 2**70}, {"x": "\0"}, {}, {"é": [1.5, None]}]
+)
+async def test_data_comes_back_as_it_was(file_store: FileStore, data: dict[str, object]) -> None:
+    session = await file_store.open_session("main", "k")
+    async with file_store.acquire_lane(session) as lane:
+        await lane.append(None, [NewEntry(EntryKind.NOTICE, data, "a\0b\ud800")])
+    (entry,) = await file_store.history(session)
+    assert entry.data == data
+    assert entry.text == "a\ufffdb?"
+
+
+async def test_data_that_is_no_json_or_too_large_is_refused(file_store: FileStore) -> None:
+    session = await file_store.open_session("main", "k")
+    async with file_store.acquire_lane(session) as lane:
+        with pytest.raises(InvalidRequest, match="JSON"):
+            await lane.append(None, [NewEntry(EntryKind.NOTICE, {"x": object()})])
+        with pytest.raises(InvalidRequest, match="too large"):
+            await lane.append(None, [NewEntry(EntryKind.NOTICE, {"x": "y" * MAX_ENTRY_BYTES})])
+    assert await file_store.history(session) == []
+
+
+async def test_no_store_call_blocks_the_event_loop(database: Path) -> None:
+    guard = BlockBuster()
+    guard.activate()
+    try:
+        async with open_file_store(database, SystemClock()) as store:
+            session = await store.open_session("main", "k")
+            async with store.acquire_lane(session) as lane:
+                turn = await lane.begin_turn([NewEntry(EntryKind.USER_MESSAGE, {}, "hi")])
+                await lane.finish_turn(turn, Outcome.OK)
+            await store.history(session)
+            await store.search("hi")
+            await store.delete(session)
+    finally:
+        guard.deactivate()
+
+
+async def test_a_holder_whose_ticket_vanished_is_stopped_by_the_next_heartbeat(
+    database: Path,
+) -> None:
+    async with open_file_store(database, SystemClock(), lease=0.15) as store:
+        session = await store.open_session("main", "k")
+
+        async def hold() -> None:
+            async with store.acquire_lane(session):
+                edit(database, "DELETE FROM tickets")
+                await anyio.sleep_forever()
+
+        with pytest.raises(LaneLost), anyio.fail_after(5):
+            await hold()
+
+
+async def test_one_whose_ticket_vanished_while_waiting_draws_another(database: Path) -> None:
+    async with open_file_store(database, SystemClock()) as store:
+        session = await store.open_session("main", "k")
+        served = anyio.Event()
+
+        async def wait() -> None:
+            async with store.acquire_lane(session):
+                served.set()
+
+        async with anyio.create_task_group() as group:
+            async with store.acquire_lane(session):
+                group.start_soon(wait)
+                await anyio.wait_all_tasks_blocked()
+                edit(database, "DELETE FROM tickets WHERE id > 1")
+            with anyio.fail_after(5):
+                await served.wait()
+
+
+async def test_a_ticket_of_a_machine_that_was_restarted_is_dead(database: Path) -> None:
+    async with open_file_store(database, SystemClock()) as store:
+        session = await store.open_session("main", "k")
+        for owner, expires in (("another-boot/1/1/1", 0.1), (f"{os.getpid()}", 1e12)):
+            mark = owner if "/" in owner else f"{_boot()}/1/1/1"
+            edit(
+                database,
+                "INSERT INTO tickets (session, owner, expires)"
+                f" VALUES (1, '{mark}', {SystemClock().monotonic() + expires + 5})",
+            )
+        with anyio.fail_after(3):
+            async with store.acquire_lane(session):
+                pass
+
+
+def _boot() -> str:
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
