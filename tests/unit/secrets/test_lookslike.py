@@ -52,7 +52,8 @@ def test_one_warning_for_each_server_in_these_words() -> None:
         ("time", [{"TZ": "UTC"}, {}]),
         ("safe", [{"A_TOKEN": "secret://env/A"}]),
     ]
-    assert plaintext_warnings(servers) == [
+    (warning,) = plaintext_warnings(servers)
+    assert warning == (
         "MCP server 'docs' has plaintext credentials in config — "
         "consider using secret:// references"
-    ]
+    )

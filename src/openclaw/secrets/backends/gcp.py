@@ -6,11 +6,12 @@ otherwise the `gcloud` command. NAME may be `projects/P/secrets/N` in full.
 
 import base64
 import binascii
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from openclaw.core.errors import MissingExtra
 from openclaw.secrets.backends.blocking import BlockingCalls
@@ -21,6 +22,7 @@ from openclaw.secrets.refs import SecretRef
 from openclaw.secrets.resolver import BackendFailure
 
 _ENDPOINT: Final = "https://secretmanager.googleapis.com"
+_TOKEN_URI: Final = "https://oauth2.googleapis.com/token"  # noqa: S105 - an address
 _SCOPE: Final = "https://www.googleapis.com/auth/cloud-platform"
 _FULL_NAME: Final = re.compile(r"projects/(?P<project>[^/]+)/secrets/(?P<name>[^/]+)")
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,254}")
@@ -124,9 +126,28 @@ class GcpBackend:
         home = Path(self._environ.get("HOME") or "/")
         folder = Path(config) if config else home / ".config" / "gcloud"
         file = Path(explicit) if explicit else folder / "application_default_credentials.json"
-        if explicit or file.exists():
-            return library.load_credentials_from_file(str(file), scopes=[_SCOPE])
-        return library.default(scopes=[_SCOPE])
+        info = _credential_file(file, required=bool(explicit))
+        if info.get("type") == "service_account":
+            from google.oauth2 import service_account
+
+            robot: Any = service_account.Credentials
+            found = robot.from_service_account_info(info, scopes=[_SCOPE])
+            return found, info.get("project_id")
+        if info.get("type") == "authorized_user":
+            from google.oauth2 import credentials
+
+            user: Any = credentials.Credentials
+            quota = info.get("quota_project_id")
+            found = user(
+                None,
+                refresh_token=info.get("refresh_token"),
+                token_uri=info.get("token_uri") or _TOKEN_URI,
+                client_id=info.get("client_id"),
+                client_secret=info.get("client_secret"),
+                quota_project_id=quota,
+            )
+            return found, quota
+        return library.default(scopes=[_SCOPE])  # a metadata server, or a federated identity
 
     async def _by_gcloud(self, project: str | None, name: str, version: str) -> str:
         program = find_program("gcloud", self._environ)
@@ -140,6 +161,18 @@ class GcpBackend:
             known = next((reason for words, reason in _SAID if words in finished.errors), None)
             raise BackendFailure(known or f"gcloud failed with exit code {finished.code}")
         return _text(finished.output.encode())
+
+
+def _credential_file(file: Path, *, required: bool) -> dict[str, Any]:
+    try:
+        document: Any = json.loads(file.read_text())
+    except (OSError, ValueError):
+        document = None
+    if isinstance(document, dict):
+        return cast("dict[str, Any]", document)
+    if required:
+        raise BackendFailure(f"{file} has no Google credentials")
+    return {}
 
 
 def _text(data: bytes) -> str:

@@ -1,6 +1,7 @@
 import ssl
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -197,7 +198,8 @@ async def test_the_certificate_authority_is_the_configured_one(
     pem = tmp_path / "ca.pem"
     authority.cert_pem.write_to_path(str(pem))
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    authority.issue_cert("127.0.0.1").configure_cert(context)
+    certificate: Any = authority.issue_cert("127.0.0.1")
+    certificate.configure_cert(context)
     with FakeVault() as vault:
         vault.secure(context)
         vault.mount("secret", 2)
