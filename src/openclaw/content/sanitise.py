@@ -1,11 +1,32 @@
-"""What is taken out of untrusted text, or made harmless in it, before a model reads it."""
+"""What is taken out of untrusted text, or made harmless in it, before a model reads it.
 
-import re
+In this order: what only a machine would see is removed; then markers, control tokens and links
+are found in the text and in every layer under its encodings, and replaced together. A text with
+none of these comes back as it was.
+"""
 
-_MARKER = re.compile(r"<*\W*(?:END[\W_]*)?EXTERNAL[\W_]*UNTRUSTED[\W_]*CONTENT[^>\n]{0,64}>*", re.I)
-_TOKEN = re.compile(r"<\|([a-z_0-9]{1,40})\|>", re.I)
+from collections.abc import Iterator
+
+from openclaw.content.edits import Edit, apply
+from openclaw.content.fold import decoded
+from openclaw.content.invisible import strip_invisible
+from openclaw.content.links import find_links, find_scripts
+from openclaw.content.markers import find_markers
+from openclaw.content.tokens import find_tokens
 
 
 def sanitise(text: str) -> str:
-    """`text` with nothing in it that looks like a marker or a control token."""
-    return _TOKEN.sub(r"[token:\1]", _MARKER.sub("[[MARKER_SANITIZED]]", text))
+    """`text` with nothing in it that could be taken for a marker or a control token."""
+    visible = strip_invisible(text)
+    return apply(visible, _find(visible))
+
+
+def _find(text: str) -> Iterator[Edit]:
+    yield from find_markers(text)
+    yield from find_tokens(text)
+    yield from find_links(text)
+    for layer in decoded(text):
+        for find in (find_markers, find_tokens, find_scripts):
+            for edit in find(layer.text):
+                start, end = layer.span_in_source(edit.start, edit.end)
+                yield Edit(start, end, edit.replacement)

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
-from openclaw.policy.rules import Policy, Rules, Token, glob_matches, parse_glob
+from openclaw.policy.rules import ANY_RUN, Element, Policy, Rules, accepts, glob_matches, parse_glob
 
 
 class Outcome(Enum):
@@ -80,54 +80,44 @@ def _denies_all_under(rules: Rules, start: str) -> bool:
     return bool(rules.allow) and not any(_may_match(parse_glob(p), start) for p in rules.allow)
 
 
-def _covers(tokens: tuple[Token, ...], start: str) -> bool:
+def _covers(glob: tuple[Element, ...], start: str) -> bool:
     """Whether the glob matches every name that begins with `start`: it ends in `*` and matches it."""
-    return tokens[-1:] == ("*",) and any(
-        state == len(tokens) for state in _states_after(tokens, start)
+    return glob[-1:] == (ANY_RUN,) and any(
+        state == len(glob) for state in _states_after(glob, start)
     )
 
 
-def _may_match(tokens: tuple[Token, ...], start: str) -> bool:
+def _may_match(glob: tuple[Element, ...], start: str) -> bool:
     """Whether some name that begins with `start` and goes on matches the glob."""
-    return any(
-        state < len(tokens) or tokens[-1:] == ("*",) for state in _states_after(tokens, start)
-    )
+    return any(state < len(glob) or glob[-1:] == (ANY_RUN,) for state in _states_after(glob, start))
 
 
-def _states_after(tokens: tuple[Token, ...], text: str) -> set[int]:
+def _states_after(glob: tuple[Element, ...], text: str) -> set[int]:
     """Positions in the glob that reading all of `text` can lead to (a set, so never exponential)."""
-    states = _skip_stars(tokens, {0})
+    states = _skip_stars(glob, {0})
     for char in text:
-        states = _skip_stars(tokens, _step(tokens, states, char))
+        states = _skip_stars(glob, _step(glob, states, char))
     return states
 
 
-def _step(tokens: tuple[Token, ...], states: set[int], char: str) -> set[int]:
+def _step(glob: tuple[Element, ...], states: set[int], char: str) -> set[int]:
     after: set[int] = set()
     for state in states:
-        if state >= len(tokens):
+        if state >= len(glob):
             continue
-        token = tokens[state]
-        if token == "*":
+        if glob[state] == ANY_RUN:
             after.add(state)
-        elif token == "?" or _one(token, char):
+        elif accepts(glob[state], char):
             after.add(state + 1)
     return after
 
 
-def _one(token: Token, char: str) -> bool:
-    if isinstance(token, str):
-        return False
-    negated, ranges = token
-    return any(low <= char <= high for low, high in ranges) is not negated
-
-
-def _skip_stars(tokens: tuple[Token, ...], states: set[int]) -> set[int]:
+def _skip_stars(glob: tuple[Element, ...], states: set[int]) -> set[int]:
     reached = set(states)
     pending = list(states)
     while pending:
         state = pending.pop()
-        if state < len(tokens) and tokens[state] == "*" and state + 1 not in reached:
+        if state < len(glob) and glob[state] == ANY_RUN and state + 1 not in reached:
             reached.add(state + 1)
             pending.append(state + 1)
     return reached

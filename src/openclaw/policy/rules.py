@@ -9,8 +9,10 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Literal, Self
 
-Token = Literal["*", "?"] | str | tuple[bool, tuple[tuple[str, str], ...]]
-"""One element of a glob: any run, any one, this character, or (negated, ranges)."""
+ANY_RUN = "*"
+ANY_ONE = "?"
+Element = Literal["*", "?"] | tuple[bool, tuple[tuple[str, str], ...]]
+"""One element of a glob: any run, any one character, or (negated, ranges of characters)."""
 
 
 @dataclass(frozen=True)
@@ -45,43 +47,50 @@ class Policy:
 
 
 def glob_matches(pattern: str, name: str) -> bool:
-    """Whether `name` matches `pattern`, case-folded, in time linear in each of them."""
+    """Whether `name` matches `pattern`, case-folded, in time bounded by the product of their lengths."""
     return _matches(parse_glob(pattern), name.casefold())
 
 
 @lru_cache(maxsize=1024)
-def parse_glob(pattern: str) -> tuple[Token, ...]:
+def parse_glob(pattern: str) -> tuple[Element, ...]:
     """The elements of a glob; an unclosed `[` stands for itself, and `**` is `*`."""
     folded = pattern.strip().casefold()
-    tokens: list[Token] = []
+    elements: list[Element] = []
     at = 0
     while at < len(folded):
-        token, at = _next_token(folded, at)
-        if not (token == "*" and tokens and tokens[-1] == "*"):
-            tokens.append(token)
-    return tuple(tokens)
+        element, at = _next_element(folded, at)
+        if not (element == ANY_RUN and elements and elements[-1] == ANY_RUN):
+            elements.append(element)
+    return tuple(elements)
 
 
-def _next_token(pattern: str, at: int) -> tuple[Token, int]:
+def accepts(element: Element, char: str) -> bool:
+    """Whether an element other than `*` stands for this character."""
+    if isinstance(element, str):
+        return element == ANY_ONE
+    negated, ranges = element
+    return any(low <= char <= high for low, high in ranges) is not negated
+
+
+def _next_element(pattern: str, at: int) -> tuple[Element, int]:
     char = pattern[at]
-    if char != "[":
-        # A literal is a one-character tuple set, so that `*` and `?` stay unambiguous.
-        return (char, at + 1) if char in "*?" else ((False, ((char, char),)), at + 1)
-    end = _closing_bracket(pattern, at)
+    if char == "*" or char == "?":
+        return char, at + 1
+    end = _closing_bracket(pattern, at) if char == "[" else -1
     if end < 0:
-        return (False, (("[", "["),)), at + 1
+        return (False, ((char, char),)), at + 1
     return _character_set(pattern[at + 1 : end]), end + 1
 
 
 def _closing_bracket(pattern: str, at: int) -> int:
-    start = at + 1
-    if pattern[start : start + 1] in {"!", "^"}:
-        start += 1
+    first = at + 1
+    if pattern[first : first + 1] in {"!", "^"}:
+        first += 1
     # As in a shell, a bracket that comes first belongs to the set.
-    return pattern.find("]", start + 1)
+    return pattern.find("]", first + 1)
 
 
-def _character_set(body: str) -> Token:
+def _character_set(body: str) -> Element:
     negated = body[:1] in {"!", "^"}
     members = body[1:] if negated else body
     ranges: list[tuple[str, str]] = []
@@ -96,27 +105,20 @@ def _character_set(body: str) -> Token:
     return negated, tuple(ranges)
 
 
-def _accepts(token: Token, char: str) -> bool:
-    if isinstance(token, str):
-        return True
-    negated, ranges = token
-    return any(low <= char <= high for low, high in ranges) is not negated
-
-
-def _matches(tokens: tuple[Token, ...], name: str) -> bool:
-    """Greedy matching that goes back to the last `*` alone: no pattern makes it exponential."""
-    token = char = 0
+def _matches(glob: tuple[Element, ...], name: str) -> bool:
+    """Greedy, and back to the last `*` alone: at worst the product of the two lengths."""
+    element = char = 0
     star = resume = -1
     while char < len(name):
-        if token < len(tokens) and tokens[token] == "*":
-            star, resume = token, char
-            token += 1
-        elif token < len(tokens) and _accepts(tokens[token], name[char]):
-            token += 1
+        if element < len(glob) and glob[element] == ANY_RUN:
+            star, resume = element, char
+            element += 1
+        elif element < len(glob) and accepts(glob[element], name[char]):
+            element += 1
             char += 1
         elif star >= 0:
             resume += 1
-            token, char = star + 1, resume
+            element, char = star + 1, resume
         else:
             return False
-    return all(rest == "*" for rest in tokens[token:])
+    return all(rest == ANY_RUN for rest in glob[element:])

@@ -1,0 +1,174 @@
+"""Finding the control tokens of the model families, and of tool protocols in text.
+
+A token is replaced by `[token:name]`: the reader still learns what stood there, and no tokenizer
+and no chat template makes anything of it.
+"""
+
+import re
+from collections.abc import Iterator
+from functools import cache
+
+from openclaw.content.edits import Edit
+from openclaw.content.fold import HIDDEN, LIGATURES, code_points, shape
+from openclaw.content.wordlist import alternation
+
+# <|name|>: single words that are somebody's token. Words joined by underscores are taken as
+# tokens whatever they are; other single words are left alone, because F#, Elm and OCaml write
+# `f <| x |> g`.
+_PIPED = """
+assistant audio bos call channel code constrain context developer document end endofprompt
+endoftext eod eom eos eot eoh function functions im image instruction ipython message model name
+observation pad plugin prompt python refusal return sep sop start startoftext system think thinking
+tool tools turn unk user video vision
+"""
+# <name>, </name> or <name attribute…>: words that no markup language uses.
+_TAGGED = """
+start_of_turn end_of_turn start_of_image end_of_image start_of_audio end_of_audio end_of_utterance
+start_function_call end_function_call start_function_declaration end_function_declaration
+start_function_response end_function_response bos eos unk pad sop eop bos_token eos_token
+function_calls function_call function_results function_result tool_call tool_calls tool_response
+tool_responses tool_use tool_result tool_results tool_code tool_outputs think invoke
+fim_prefix fim_middle fim_suffix fim_pad arg_key arg_value system_reminder
+begin_of_box end_of_box begin_of_image
+"""
+# [NAME] or [/NAME], of the Mistral and GLM families.
+_BRACKETED = """
+inst tool_calls available_tools tool_results tool_content system_prompt img_break img_end
+gmask smask sop call_id think model_settings
+"""
+
+_TAG_SHAPES = (
+    r"antml\s*+:\s*+[a-z_]++|minimax\s*+:\s*+tool_call|seed\s*+:\s*+[a-z_]++"
+    r"|function\s*+=\s*+[a-z_][\w.\-]*+|(?:unused|extra_id_|reserved_|control_)\d++"
+)
+
+_PIPED_SHAPES = r"[a-z][a-z0-9]*+(?:[_\-.][a-z0-9]++)++"
+
+
+def _spell(char: str) -> str:
+    return r"[\s_\-]*+" if char == "_" else char
+
+
+def _spell_loosely(char: str) -> str:
+    return {"i": "[il1|]", "l": "[il1|]", "o": "[o0]"}.get(char) or _spell(char)
+
+
+def _either(words: str, *, loose: bool) -> str:
+    pattern = alternation(words.split(), _spell_loosely if loose else _spell)
+    for pair, stand_in in LIGATURES.items() if loose else ():
+        spelled = "".join(map(_spell_loosely, pair))
+        pattern = pattern.replace(spelled, f"(?:{spelled}|{stand_in})")
+    return pattern
+
+
+@cache
+def _angled(*, loose: bool) -> re.Pattern[str]:
+    piped, tagged = _either(_PIPED, loose=loose), _either(_TAGGED, loose=loose)
+    # Several brackets are one in a region, which ends at the first of them.
+    sys = r"<*+\s*+(?P<sys>/?\s*+sys)\s*+>++" if loose else r"\s*+<\s*+(?P<sys>/?\s*+sys)\s*+>\s*+>"
+    return re.compile(
+        r"<(?:"
+        rf"\s*+\|\s*+/?\s*+(?P<piped>(?:{_PIPED_SHAPES}|{piped}(?:[\s_\-]*+\d{{1,4}}+)?))"
+        r"\s*+(?:\|\s*+)?>"
+        rf"|\s*+(?P<tag>/?\s*+(?:{tagged}|{_TAG_SHAPES}))(?![\w\-])"
+        r"(?:\s[^<>\n]{0,200}+)?(?:/?\s*+>|(?=\s|\Z)|(?<=\s))"
+        rf"|\s*+/?\s*+(?P<half>{piped}|{_PIPED_SHAPES})\s*+\|\s*+>"
+        rf"|{sys}"
+        r")",
+        re.IGNORECASE | re.ASCII,
+    )
+
+
+@cache
+def _squared(*, loose: bool) -> re.Pattern[str]:
+    names = _either(_BRACKETED, loose=loose)
+    return re.compile(rf"\[\s*+(?P<name>/?\s*+{names})\s*+\]", re.IGNORECASE | re.ASCII)
+
+
+# On a line of its own after a blank one, as in the prompt format of older Claude models; a key of
+# a YAML mapping is followed by an indented line instead.
+_TURN = re.compile(
+    r"\n[^\S\n]*+(?P<who>human|assistant)[^\S\n]*+:(?![^\S\n]*+\n[ \t])", re.IGNORECASE
+)
+_LOOKED_BACK = 64
+_END_OF_SENTENCE = re.compile(r"<(/?)s>", re.IGNORECASE)
+_BEFORE_INST = re.compile(r"\s*\[\s*/?\s*inst|\s*<<\s*sys", re.IGNORECASE)
+
+
+def find_tokens(text: str) -> Iterator[Edit]:
+    """An edit for each control token in `text`, however disguised."""
+    yield from _find_plain(text)
+    if not text.isascii():
+        yield from _find_disguised(text)
+
+
+def _find_plain(text: str) -> Iterator[Edit]:
+    if "<" in text:
+        for match in _angled(loose=False).finditer(text):
+            yield _edit(match)
+        yield from _find_sentence_ends(text)
+    if "[" in text:
+        for match in _squared(loose=False).finditer(text):
+            yield _edit(match)
+    yield from _find_turns(text)
+
+
+def _find_turns(text: str) -> Iterator[Edit]:
+    first = _TURN.match("\n" + text[: 2 * _LOOKED_BACK])
+    if first is not None:
+        yield Edit(first.start("who") - 1, first.end() - 1, f"[turn {first['who']}]")
+    for match in _TURN.finditer(text):
+        before = text[max(0, match.start() - _LOOKED_BACK) : match.start()]
+        gap = before[len(before.rstrip()) :]
+        if "\n" in gap or len(gap) == len(before):
+            yield Edit(match.start("who"), match.end(), f"[turn {match['who']}]")
+
+
+def _edit(match: re.Match[str]) -> Edit:
+    name = next(value for value in match.groupdict().values() if value is not None)
+    slug = re.sub(r"[^a-z0-9_:/]+", "_", name.lower().replace(" ", "")).strip("_")
+    return Edit(match.start(), match.end(), f"[token:{slug}]")
+
+
+def _find_sentence_ends(text: str) -> Iterator[Edit]:
+    """`<s>` and `</s>` as tokens. In pairs they are HTML for struck-out text, and stay."""
+    open_tags = 0
+    for match in _END_OF_SENTENCE.finditer(text):
+        if match[1]:
+            if open_tags == 0:
+                yield Edit(match.start(), match.end(), "[token:/s]")
+            open_tags = max(0, open_tags - 1)
+        elif _BEFORE_INST.match(text, match.end()):
+            yield Edit(match.start(), match.end(), "[token:s]")
+        else:
+            open_tags += 1
+
+
+@cache
+def _disguise_pattern() -> re.Pattern[str]:
+    """Something bracketed that may be a token, with a lookalike or a hidden character in it."""
+    lookalikes = {t: "".join(chr(c) for c in code_points(t) if c < 0x10000) for t in "<[>]"}
+    openers, closers = lookalikes["<"] + lookalikes["["], lookalikes[">"] + lookalikes["]"]
+    inside = rf"[^<>\[\](){{}}.,;!?{openers}{closers}]"
+    return re.compile(
+        rf"[<\[{openers}](?=(?P<inside>{inside}{{2,80}}+[>\]{closers}]))"
+        rf"(?:(?<=[{openers}])|(?=[\x00-\x7f]{{0,80}}+[^\x00-\x7f]))(?P=inside)"
+    )
+
+
+def _find_disguised(text: str) -> Iterator[Edit]:
+    """Tokens in bracketed pieces, which never overlap, so that the whole stays linear."""
+    for piece in _disguise_pattern().finditer(text):
+        if not piece[0].isascii():
+            yield from _find_in_piece(text, piece.start(), piece.end())
+
+
+def _find_in_piece(text: str, start: int, end: int) -> Iterator[Edit]:
+    seen = shape(text[start:end])
+    hidden = HIDDEN in seen
+    bare = seen.replace(HIDDEN, "") if hidden else seen
+    pattern = _squared(loose=True) if bare[0] == "[" else _angled(loose=True)
+    match = pattern.match(bare)
+    if match is not None:
+        last = end if match.end() == len(bare) or hidden else start + match.end()
+        yield _edit(match)._replace(start=start, end=last)
