@@ -1,5 +1,6 @@
 """From the file to a typed configuration, or to every problem in it at once."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,19 +16,21 @@ from openclaw.config.keypath import KeyPath, format_path
 from openclaw.config.paths import config_path
 from openclaw.config.rules import findings
 from openclaw.config.schema import Config
-from openclaw.config.sensitive import plaintext_credentials
+from openclaw.config.sensitive import credential_values, plaintext_credentials
 from openclaw.core.errors import InvalidConfig, Problem
+from openclaw.secrets.refs import has_reference
 
 # A repaired tree has one round of new errors at most; more would be a defect of the repair.
 _REPAIR_ROUNDS = 3
+_WITH_SCHEME = re.compile(r"(?:bearer|basic|token|apikey) +\S", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedConfig:
     """A configuration that holds, and what is worth saying about it.
 
-    `credentials` are values that came from variables whose names say so, for the redactor;
-    `plaintext` are the key paths of credentials that stand in the file as they are.
+    `credentials` are the values that must never be shown, for the redactor: those that stand in the
+    file, and those of variables whose names say so. `plaintext` are the key paths of the former.
     """
 
     config: Config
@@ -106,14 +109,32 @@ def parse_config(text: str, environ: Mapping[str, str], *, source: Path) -> Load
     config = check.validated(tree)
     if check.problems:
         raise InvalidConfig(check.sorted(), source=str(source))
+    plaintext = plaintext_credentials(document.root.plain())
     return LoadedConfig(
         config,
         source,
         exists=True,
-        warnings=_not_used(document, foreign),
-        credentials=frozenset(interpolation.credentials),
-        plaintext=tuple(format_path(path) for path in plaintext_credentials(document.root.plain())),
+        warnings=(*_not_used(document, foreign), *_plaintext_servers(plaintext)),
+        credentials=frozenset(interpolation.credentials | _credentials(tree)),
+        plaintext=tuple(format_path(path) for path in plaintext),
     )
+
+
+def _credentials(tree: Any) -> set[str]:
+    whole = {text for _, text in credential_values(tree) if not has_reference(text)}
+    # A server may answer with the token alone.
+    bare = {text.partition(" ")[2].strip() for text in whole if _WITH_SCHEME.match(text)}
+    return whole | bare
+
+
+def _plaintext_servers(plaintext: list[KeyPath]) -> list[str]:
+    """One warning for each MCP server with a credential that stands in the file as it is."""
+    names = {path[path.index("servers") + 1] for path in plaintext if "servers" in path}
+    return [
+        f"MCP server '{name}' has plaintext credentials in config — "
+        "consider using secret:// references"
+        for name in sorted(map(str, names))
+    ]
 
 
 def _not_used(document: Document, foreign: list[KeyPath]) -> tuple[str, ...]:
@@ -163,8 +184,10 @@ class _Check:
             except ValidationError as error:
                 if not isinstance(tree, dict):
                     break
-                for details in error.errors(include_url=False):
-                    self._explain(explain(details), cast("dict[str, Any]", tree))
+                found = [explain(details) for details in error.errors(include_url=False)]
+                # Mistyped keys first: what they were meant to be is then not missing as well.
+                for each in sorted(found, key=lambda each: each.missing):
+                    self._explain(each, cast("dict[str, Any]", tree))
             else:
                 self._apply_rules(config)
                 return config

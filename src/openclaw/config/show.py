@@ -10,11 +10,13 @@ from openclaw.config.keypath import KeyPath
 from openclaw.config.load import LoadedConfig
 from openclaw.config.merge import EffectiveAgent, default_agent_id, effective_agents
 from openclaw.config.schema import Section
-from openclaw.config.sensitive import credential_values, is_reference
+from openclaw.config.sensitive import credential_values
 from openclaw.secrets.redactor import Redactor
 from openclaw.secrets.refs import find
 
 REDACTED = "[REDACTED]"
+# Shorter values are hidden where they stand; elsewhere they are parts of ordinary words.
+_MIN_SPREAD = 6
 
 
 def effective(loaded: LoadedConfig) -> dict[str, Any]:
@@ -41,7 +43,8 @@ def redacted(
     at: dict[KeyPath, list[str]] = {}
     for path, text in credential_values(tree):
         at.setdefault(path, []).append(text)
-    return _Shown(at, sorted(credentials, key=len, reverse=True), redactor).value(tree, ())
+    spread = sorted((c for c in credentials if len(c) >= _MIN_SPREAD), key=len, reverse=True)
+    return _Shown(at, spread, redactor).value(tree, ())
 
 
 def show(loaded: LoadedConfig, *, redactor: Redactor | None = None) -> dict[str, Any]:
@@ -50,12 +53,9 @@ def show(loaded: LoadedConfig, *, redactor: Redactor | None = None) -> dict[str,
 
 
 def register_credentials(loaded: LoadedConfig, redactor: Redactor) -> None:
-    """Tell the redactor every credential that stands in the configuration as it is."""
+    """Tell the redactor every value of the configuration that must never be shown."""
     for value in loaded.credentials:
         redactor.register(value)
-    for _, text in credential_values(loaded.config.model_dump(mode="json", by_alias=True)):
-        if not is_reference(text):
-            redactor.register(text)
 
 
 class _Shown:

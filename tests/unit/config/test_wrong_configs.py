@@ -420,6 +420,26 @@ WRONG: dict[str, tuple[str, list[tuple[str, str, int, int]]]] = {
         '{ secrets: { exec: { pass: { args: ["x"] } } } }',
         [("secrets.exec.pass.command", "is required", 1, 28)],
     ),
+    "an unknown key in an object that may be left out": (
+        '{ secrets: { vault: { appRole: { roleId: "a", secretid: "b" } } } }',
+        [("secrets.vault.appRole.secretid", 'unknown key; did you mean "secretId"?', 1, 47)],
+    ),
+    "an unknown key in a login": (
+        '{ mcp: { servers: {\n  x: { url: "http://a", auth: { clientid: "x" } },\n} } }',
+        [("mcp.servers.x.auth.clientid", 'unknown key; did you mean "clientId"?', 2, 33)],
+    ),
+    "a price of the wrong type": (
+        '{ models: { providers: { openai: { models: [{ id: "m", cost: { input: "1", outptu: 2 } }] } } } }',
+        [
+            ("models.providers.openai.models[0].cost.input", "must be a number, not text", 1, 71),
+            (
+                "models.providers.openai.models[0].cost.outptu",
+                'unknown key; did you mean "output"?',
+                1,
+                76,
+            ),
+        ],
+    ),
     "a share above one": (
         "{ sessions: { compactAt: 1.5 } }",
         [("sessions.compactAt", "must be at most 1", 1, 26)],
