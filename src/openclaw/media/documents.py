@@ -60,15 +60,32 @@ async def _run(engine: str, path: Path, budget: int, seconds: float) -> dict[str
     command += ["openclaw.media.pdf_worker", engine, str(path), *limits]
     try:
         with anyio.fail_after(seconds):
-            finished = await anyio.run_process(
-                command, stdin=subprocess.DEVNULL, check=False, start_new_session=True
-            )
+            output = await _output_of(command)
     except TimeoutError:
         raise _EngineFailed(f"it took longer than {seconds:g} s") from None
     try:
-        answer: dict[str, Any] = json.loads(finished.stdout)
+        answer: dict[str, Any] = json.loads(output)
     except ValueError:
-        raise _EngineFailed(f"the reader ended with code {finished.returncode}") from None
+        raise _EngineFailed("the reader broke down over it") from None
     if "error" in answer:
         raise _EngineFailed(answer["error"])
     return answer
+
+
+async def _output_of(command: list[str]) -> bytes:
+    """What the command prints. However this ends, the process is gone."""
+    # A start that is cancelled half-way would leave a process that nobody knows.
+    with anyio.CancelScope(shield=True):
+        process = await anyio.open_process(
+            command, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+        )
+    try:
+        assert process.stdout is not None
+        output = b"".join([piece async for piece in process.stdout])
+        await process.wait()
+        return output
+    finally:
+        with anyio.CancelScope(shield=True):
+            if process.returncode is None:
+                process.kill()
+            await process.aclose()
