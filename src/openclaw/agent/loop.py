@@ -16,7 +16,6 @@ from openclaw.agent.convert import MAX_IMAGE_BYTES, answer_from, definitions, me
 from openclaw.agent.dispatch import Dispatcher
 from openclaw.agent.limits import Budget
 from openclaw.agent.prompt import Preamble
-from openclaw.agent.tokens import estimate_tools
 from openclaw.agent.transcript import (
     AssistantItem,
     Attachment,
@@ -40,6 +39,9 @@ logger = logging.getLogger(__name__)
 
 MOST_IMAGES = 8
 """The newest images go to the model; older ones are named only."""
+
+TOOLS_SHARE = 0.35
+"""Of the context, what definitions of tools may take; the rest are found by searching."""
 
 _COMPACTIONS_PER_STEP = 3
 _EMPTY_ANSWERS = 1
@@ -105,9 +107,9 @@ class Loop:
         """One answer of a model, with room made for it where the conversation has grown too long."""
         for attempt in range(_COMPACTIONS_PER_STEP + 1):
             self.budget.before_request()
-            self.dispatcher.toolbox.refresh()
-            specs = self.dispatcher.toolbox.shown()
             built = await self.stack.primary()
+            self.dispatcher.toolbox.refresh()
+            specs = self.dispatcher.toolbox.shown(int(built.context_window * TOOLS_SHARE))
             await self._make_room(built, specs)
             if built.accepts_images:
                 await self._load_images()
@@ -151,7 +153,7 @@ class Loop:
 
     def _watcher(self) -> Watcher:
         def notice(message: str) -> None:
-            self.emit(Notice("warning", message))
+            self.emit(Notice("warning", self.dispatcher.redact(message)))
 
         if not self.streaming:
             return Watcher(notice=notice)
@@ -164,13 +166,16 @@ class Loop:
     # ---- room
 
     def _guess(self, specs: list[ToolSpec]) -> int:
-        return self.preamble.tokens + estimate_tools(specs) + compaction.total_tokens(self.items)
+        return self._fixed(specs) + compaction.total_tokens(self.items)
+
+    def _fixed(self, specs: list[ToolSpec]) -> int:
+        return self.preamble.tokens + self.dispatcher.toolbox.sizes.total(specs)
 
     async def _make_room(self, built: Built, specs: list[ToolSpec]) -> None:
         window = built.context_window
         if self._guess(specs) * self._factor <= window * self.compact_at:
             return
-        fixed = self.preamble.tokens + estimate_tools(specs)
+        fixed = self._fixed(specs)
         # Where preamble and tools fill the context by themselves, the message still has its place.
         room = max(window * compaction.KEEP_SHARE - fixed, window * compaction.LEAST_SHARE)
         await self._shrink(built, int(room / self._factor))

@@ -5,6 +5,7 @@ In this order: the system prompt, what MCP servers put there (framed), the works
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from openclaw.agent.tokens import cut_to, estimate
@@ -47,7 +48,7 @@ _FILES_SHARE = 0.15
 _FILE_CHARS = 60_000
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Preamble:
     """What stands before the conversation, and what it takes of the context."""
 
@@ -60,7 +61,7 @@ class Preamble:
         """The parts in order, without empty ones."""
         return tuple(part for part in (self.system, self.resources, self.files) if part)
 
-    @property
+    @cached_property
     def tokens(self) -> int:
         """What the parts take together."""
         return sum(map(estimate, self.parts))

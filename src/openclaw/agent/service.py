@@ -54,6 +54,7 @@ CLOSING_SECONDS = 10.0
 
 DEFAULT_COMPACT_AT = 0.8
 
+_TITLE_CHARS = 80
 _OUT_OF_TIME = "Stopped: the turn's time was up. This call may or may not have happened."
 
 
@@ -151,6 +152,8 @@ class AgentService:
         )
         async with _ending(lane, turn, dispatcher, watch.emit):
             items = await self._items(lane.session, message)
+            if len(items) == 1:
+                await self._store.set_title(lane.session, _title(context.text))
             return await self._answer(agent, dispatcher, items, watch)
 
     async def _answer(
@@ -246,6 +249,12 @@ class AgentService:
             )
         text = next((e.text for e in reversed(entries) if _is_answer(e)), "")
         return Reply(text=text, session_id=session.id, turn_id=turn, outcome="duplicate")
+
+
+def _title(text: str) -> str | None:
+    """The first line of a conversation, to tell it from others."""
+    line = next((line.strip() for line in text.splitlines() if line.strip()), "")
+    return (line if len(line) <= _TITLE_CHARS else f"{line[: _TITLE_CHARS - 1]}…") or None
 
 
 def _is_answer(entry: Entry) -> bool:

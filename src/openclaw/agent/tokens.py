@@ -28,9 +28,23 @@ def estimate_tool(spec: ToolSpec) -> int:
     return estimate(schema) + estimate(spec.description) + estimate(spec.name) + MESSAGE_TOKENS
 
 
-def estimate_tools(specs: Iterable[ToolSpec]) -> int:
-    """Tokens of these definitions together."""
-    return sum(map(estimate_tool, specs))
+class ToolSizes:
+    """Tokens of definitions, each reckoned once: the same tools come again at every step."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[ToolSpec, int]] = {}
+
+    def of(self, spec: ToolSpec) -> int:
+        """Tokens of one definition."""
+        # The spec is kept beside its size, so that its id cannot come to mean another.
+        known = self._known.get(id(spec))
+        if known is None:
+            known = self._known[id(spec)] = (spec, estimate_tool(spec))
+        return known[1]
+
+    def total(self, specs: Iterable[ToolSpec]) -> int:
+        """Tokens of these definitions together."""
+        return sum(map(self.of, specs))
 
 
 def cut_to(text: str, tokens: int) -> str:

@@ -5,6 +5,7 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
+from openclaw.agent.tokens import ToolSizes
 from openclaw.agent.toolsearch import ToolIndex
 from openclaw.core.content import Text
 from openclaw.core.tools import CallContext, JsonObject, ToolResult, ToolSource, ToolSpec, failed
@@ -60,6 +61,7 @@ class Toolbox:
     decide: Decide
     limit: int
     found: list[str] = field(default_factory=list[str])
+    sizes: ToolSizes = field(default_factory=ToolSizes)
     _tools: dict[str, Tool] = field(default_factory=dict[str, Tool])
     _denied: dict[str, Decision] = field(default_factory=dict[str, Decision])
 
@@ -80,22 +82,33 @@ class Toolbox:
         else:
             self._denied[spec.name] = decision
 
-    def shown(self) -> list[ToolSpec]:
-        """What the model is told of: everything, or `limit` tools with the search among them.
+    def shown(self, tokens: int) -> list[ToolSpec]:
+        """What the model is told of: everything, or what fits with the search among them.
 
-        Our own tools and those that were found come before the others, which keep their order, so
-        that the list changes as little as it can from step to step.
+        What fits are `limit` tools that take at most `tokens`. Our own tools and those that were
+        found come before the others, which keep their order, so that the list changes as little as
+        it can from step to step.
         """
         specs = [tool.spec for tool in self._tools.values()]
-        if len(specs) <= self.limit:
+        if len(specs) <= self.limit and self.sizes.total(specs) <= tokens:
             return specs
-        room = self.limit - 1
+        room = min(self.limit, len(specs)) - 1
         wanted = dict.fromkeys(self.found[::-1][: max(1, room // 2)])
         own = [spec for spec in specs if spec.origin.server is None]
         found = [self._tools[name].spec for name in wanted if name in self._tools]
         rest = [spec for spec in specs if spec.origin.server is not None]
-        chosen = {spec.name for spec in list(_unique([*own, *found, *rest]))[:room]}
+        ranked = list(_unique([*own[: max(1, room // 2)], *found, *own, *rest]))[: max(1, room)]
+        chosen = self._fitting(ranked, tokens - self.sizes.of(_SEARCH_SPEC))
         return [*(spec for spec in specs if spec.name in chosen), _SEARCH_SPEC]
+
+    def _fitting(self, ranked: Sequence[ToolSpec], tokens: int) -> set[str]:
+        chosen: set[str] = set()
+        for spec in ranked:
+            tokens -= self.sizes.of(spec)
+            if tokens < 0:
+                break
+            chosen.add(spec.name)
+        return chosen
 
     def find(self, name: str) -> Tool | None:
         """The tool of this name, shown or not, where it may be used."""

@@ -69,19 +69,21 @@ async def _turn(
 
     media = await read_attachments(args.image, args.file, NoTranscriber())
     view = TurnView(env.stderr, env.redactor.redact)
-    async with open_runtime(env.load_config(), env.environ, env.redactor) as runtime:
-        async with view.working(quiet=args.json):
-            try:
-                context = MessageContext(
-                    text=message,
-                    session_key=args.session_key,
-                    agent_id=runtime.agent(args.agent).id,
-                    media=media,
-                    origin="cli",
-                )
-                return await runtime.get_reply(context, on_event=None if args.json else view.show)
-            except OpenClawError as error:
-                return error
+    async with (
+        open_runtime(env.load_config(), env.environ, env.redactor) as runtime,
+        view.working(quiet=args.json),
+    ):
+        try:
+            context = MessageContext(
+                text=message,
+                session_key=args.session_key,
+                agent_id=runtime.agent(args.agent).id,
+                media=media,
+                origin="cli",
+            )
+            return await runtime.get_reply(context, on_event=None if args.json else view.show)
+        except OpenClawError as error:
+            return error
 
 
 def _print(reply: "Reply", env: Environment) -> None:

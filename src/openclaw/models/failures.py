@@ -35,7 +35,7 @@ class ContextOverflow(Exception):
     """Raised when a request does not fit into the model's context."""
 
 
-def judge(error: Exception) -> Failure:
+def judge(error: Exception, address: str | None = None) -> Failure:
     """What `error`, raised by the model library or the transport, means for the request."""
     from pydantic_ai import exceptions as known
 
@@ -50,7 +50,8 @@ def judge(error: Exception) -> Failure:
     if isinstance(error, known.ModelRequestTimeout | known.ModelTimeoutError):
         return Failure(Verdict.RETRY, "it did not answer in time")
     if isinstance(error, known.ModelConnectionError):
-        return Failure(Verdict.RETRY, f"the connection failed ({_cause(error)})")
+        hint = f"check that {address} is right and can be reached" if address else None
+        return Failure(Verdict.RETRY, f"the connection failed ({_cause(error)})", hint=hint)
     if isinstance(error, known.UnexpectedModelBehavior):
         return Failure(Verdict.RETRY, f"its answer could not be read ({_short(error)})")
     return _refused(error)

@@ -171,7 +171,7 @@ class _Asking:
 
     def _say_retry(self, failure: Failure, delay: float) -> None:
         ref = self.built.candidate.ref
-        logger.warning("model request failed, retrying", extra={"model": ref, "delay": delay})
+        logger.info("model request failed, retrying", extra={"model": ref, "delay": delay})
         self.watcher.notice(f"{ref}: {failure.reason}; trying again in {delay:.1f} s")
 
     async def _attempt(self) -> "ModelResponse | Failure":
@@ -181,7 +181,7 @@ class _Asking:
             response = await self._ask()
         except Exception as error:  # a library's failure is judged, whatever its type
             logger.debug("model request failed", exc_info=error)
-            return judge(error)
+            return judge(error, self.built.candidate.base_url)
         if response.state == "incomplete":
             return Failure(Verdict.RETRY, "its answer broke off")
         if self.gate is not None:
