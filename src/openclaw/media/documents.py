@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.abc
 
 from openclaw.core.errors import OpenClawError
 
@@ -74,13 +75,15 @@ async def _run(engine: str, path: Path, budget: int, seconds: float) -> dict[str
 
 async def _output_of(command: list[str]) -> bytes:
     """What the command prints. However this ends, the process is gone."""
+    process: anyio.abc.Process | None = None
     # A start that is cancelled half-way would leave a process that nobody knows.
     with anyio.CancelScope(shield=True):
         process = await anyio.open_process(
             command, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
         )
+    assert process is not None
+    assert process.stdout is not None
     try:
-        assert process.stdout is not None
         output = b"".join([piece async for piece in process.stdout])
         await process.wait()
         return output
