@@ -70,11 +70,11 @@ class ProviderConfig(Section):
 
     base_url: NonEmptyText | None = None
     """The address of the API, for example `http://127.0.0.1:11434/v1`."""
-    api_key: Text | None = None
+    api_key: Text | None = Field(default=None, repr=False)
     """The key; best a `secret://` reference."""
     api: Api | None = None
     """The protocol that the provider speaks."""
-    headers: dict[NonEmptyText, Scalar] = Field(default_factory=dict)
+    headers: dict[NonEmptyText, Scalar] = Field(default_factory=dict, repr=False)
     """HTTP headers for every request; values may be or contain `secret://` references."""
     models: tuple[ModelEntry, ...] = ()
     """What we know about the provider's models."""

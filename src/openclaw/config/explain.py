@@ -56,6 +56,8 @@ def explain(error: ErrorDetails) -> Explained:
 
 def _unknown_key(path: KeyPath) -> Explained:
     key = str(path[-1])
+    if key == "$include":
+        return Explained(path, "other files cannot be included", of_key=True)
     known = known_keys(path[:-1])
     close = _ELSEWHERE.get(key) if _ELSEWHERE.get(key) in known else suggest(key, known)
     hint = f'; did you mean "{close}"?' if close else ""

@@ -17,13 +17,14 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError
 
 MAX_NAME_LENGTH = 64
+MAX_INTEGER = 2**53 - 1  # what every JSON reader keeps exactly
 
 # A string that says "true" is a mistake to point out, not a value to guess at.
 Text = Annotated[str, Strict()]
 NonEmptyText = Annotated[str, Strict(), Field(min_length=1)]
 Flag = Annotated[bool, Strict()]
-Count = Annotated[int, Strict(), Field(ge=0)]
-PositiveInt = Annotated[int, Strict(), Field(gt=0)]
+Count = Annotated[int, Strict(), Field(ge=0, le=MAX_INTEGER)]
+PositiveInt = Annotated[int, Strict(), Field(gt=0, le=MAX_INTEGER)]
 Price = Annotated[float, Strict(), Field(ge=0)]
 Share = Annotated[float, Strict(), Field(gt=0, le=1)]
 Temperature = Annotated[float, Strict(), Field(ge=0, le=2)]

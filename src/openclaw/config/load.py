@@ -1,6 +1,7 @@
 """From the file to a typed configuration, or to every problem in it at once."""
 
 import re
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +23,7 @@ from openclaw.secrets.refs import has_reference
 
 # A repaired tree has one round of new errors at most; more would be a defect of the repair.
 _REPAIR_ROUNDS = 3
+_MAX_BYTES = 4 * MAX_CHARACTERS  # no character takes more in UTF-8
 _WITH_SCHEME = re.compile(r"(?:bearer|basic|token|apikey) +\S", re.IGNORECASE)
 
 
@@ -70,9 +72,11 @@ def load_config(path: Path | None, environ: Mapping[str, str]) -> LoadedConfig:
 def read_text(path: Path) -> str | None:
     """The file's text, or None where there is no file. Raises InvalidConfig where it cannot be read."""
     try:
-        if path.stat().st_size > 4 * MAX_CHARACTERS:
+        with path.open("rb") as file:
+            content = file.read(_MAX_BYTES + 1)  # bounded by count: a device has no size
+        if len(content) > _MAX_BYTES:
             raise _unreadable(path, f"is larger than {MAX_CHARACTERS} characters")
-        return path.read_bytes().decode("utf-8")
+        return content.decode("utf-8")
     except FileNotFoundError:
         return None
     except UnicodeDecodeError as error:
@@ -91,7 +95,7 @@ def _unreadable(path: Path, message: str) -> InvalidConfig:
 
 
 def _open_to_others(path: Path) -> bool:
-    return bool(path.stat().st_mode & 0o044)
+    return sys.platform != "win32" and bool(path.stat().st_mode & 0o044)
 
 
 def parse_config(text: str, environ: Mapping[str, str], *, source: Path) -> LoadedConfig:

@@ -70,7 +70,7 @@ class McpAuthConfig(Section):
     """The kind of login; `oauth` is the only one. A fixed token goes into `headers`."""
     client_id: Text | None = None
     """The client id, where the server does not register clients by itself."""
-    client_secret: Text | None = None
+    client_secret: Text | None = Field(default=None, repr=False)
     """The client's secret; best a `secret://` reference."""
     scopes: Texts = ()
     """The scopes to ask for; none means those that the server names."""
@@ -139,13 +139,13 @@ class McpServerConfig(Section):
     """The program to start, for stdio."""
     args: Texts = ()
     """The program's arguments."""
-    env: dict[NonEmptyText, Scalar] = Field(default_factory=dict)
+    env: dict[NonEmptyText, Scalar] = Field(default_factory=dict, repr=False)
     """Environment variables for the program; values may be or contain `secret://` references."""
     cwd: NonEmptyText | None = None
     """The program's working directory."""
     url: NonEmptyText | None = None
     """The server's address, for http and sse."""
-    headers: dict[NonEmptyText, Scalar] = Field(default_factory=dict)
+    headers: dict[NonEmptyText, Scalar] = Field(default_factory=dict, repr=False)
     """HTTP headers; values may be or contain `secret://` references."""
     auth: Annotated[
         McpAuthConfig | None,

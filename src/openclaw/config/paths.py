@@ -42,7 +42,9 @@ def config_path(environ: Mapping[str, str]) -> Path:
 def private_directory(path: Path) -> Path:
     """The directory, made 0700 with its parents where it was missing, and narrowed where it was wider."""
     try:
-        path.mkdir(mode=PRIVATE_DIRECTORY, parents=True, exist_ok=True)
+        for missing in reversed([each for each in path.parents if not each.exists()]):
+            missing.mkdir(mode=PRIVATE_DIRECTORY, exist_ok=True)
+        path.mkdir(mode=PRIVATE_DIRECTORY, exist_ok=True)
         if path.stat().st_mode & 0o077:
             path.chmod(PRIVATE_DIRECTORY)
     except OSError as error:

@@ -107,7 +107,7 @@ __all__ = [
 class GatewayAuth(Section):
     """Who may speak to the gateway."""
 
-    token: Text | None = None
+    token: Text | None = Field(default=None, repr=False)
     """The bearer token; best a `secret://` reference. Without one only loopback is bound."""
 
 
@@ -184,7 +184,7 @@ class TranscriptionConfig(Section):
     """`auto` takes what is there: local first, then a provider whose key is set."""
     model: Text | None = None
     """The provider's model; left out: its default."""
-    api_key: Text | None = None
+    api_key: Text | None = Field(default=None, repr=False)
     """The provider's key; best a `secret://` reference."""
     language: Text | None = None
     """The spoken language as a two-letter code; left out: detected."""

@@ -32,7 +32,7 @@ class VaultAppRole(Section):
 
     role_id: Text
     """The role's id."""
-    secret_id: Text
+    secret_id: Text = Field(repr=False)
     """The role's secret id; best a `secret://env/…` or `secret://file/…` reference."""
     mount: NonEmptyText = "approle"
     """Where the AppRole method is mounted."""
@@ -45,7 +45,7 @@ class VaultSecretsConfig(Section):
     """The server's address; left out: `VAULT_ADDR`."""
     namespace: Text | None = None
     """The namespace; left out: `VAULT_NAMESPACE`."""
-    token: Text | None = None
+    token: Text | None = Field(default=None, repr=False)
     """The token; best a `secret://env/…` or `secret://file/…` reference. Left out: `VAULT_TOKEN`, then `~/.vault-token`."""
     app_role: VaultAppRole | None = None
     """Log in by AppRole instead of a token."""
@@ -64,7 +64,7 @@ class ExecSecretConfig(Section):
     """The program; it is started without a shell."""
     args: Texts = ()
     """The program's arguments."""
-    env: dict[NonEmptyText, Scalar] = Field(default_factory=dict)
+    env: dict[NonEmptyText, Scalar] = Field(default_factory=dict, repr=False)
     """Environment variables for the program, besides PATH, HOME and the like."""
     timeout_ms: Milliseconds | None = None
     """Milliseconds it may take; left out: `secrets.timeoutMs`."""

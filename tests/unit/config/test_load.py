@@ -139,6 +139,23 @@ def test_short_forms_mean_their_long_ones() -> None:
     assert read('{ gateway: { reload: { mode: "hybrid" } } }').config.gateway.reload.mode == "hot"
 
 
+def test_servers_that_mean_the_same_are_equal_however_they_were_written() -> None:
+    assert server('{ command: "x" }') == server(
+        '{ command: "x", timeout: 30000, args: [], sandbox: { mode: "off" }, enabled: true }'
+    )
+    assert server('{ command: "x" }') != server('{ command: "x", timeout: 30001 }')
+
+
+def test_credentials_are_not_in_its_printed_form() -> None:
+    loaded = read(
+        "{ gateway: { auth: { token: 'hunter2' } }, models: { providers: { openai: { apiKey: 'hunter2',"
+        " headers: { X: 'hunter2' } } } }, mcp: { servers: { x: { url: 'http://x', headers: { X: 'hunter2' },"
+        " env: { X: 'hunter2' }, auth: { clientSecret: 'hunter2' } } } },"
+        " secrets: { vault: { token: 'hunter2', appRole: { roleId: 'r', secretId: 'hunter2' } } } }"
+    )
+    assert "hunter2" not in repr(loaded)
+
+
 def test_it_is_frozen() -> None:
     with pytest.raises(ValidationError, match="frozen"):
         Config().gateway.port = 5
@@ -209,6 +226,8 @@ def test_what_cannot_be_read_says_why(tmp_path: Path) -> None:
     with large.open("wb") as file:
         file.truncate(4 * MAX_CHARACTERS + 1)
     assert refused(large) == [Problem("", f"is larger than {MAX_CHARACTERS} characters")]
+    endless = Path("/dev/zero")
+    assert refused(endless) == [Problem("", f"is larger than {MAX_CHARACTERS} characters")]
     assert refused(binary / "x") == [Problem("", "cannot be read: Not a directory")]
 
 

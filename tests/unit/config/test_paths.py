@@ -79,8 +79,8 @@ def test_directories_and_files_are_made_private_and_narrowed_where_they_were_not
     assert mode(private_directory(wide)) == 0o700
     assert mode(private_file(file)) == 0o600
     assert file.read_text() == "kept"
-    assert mode(private_file(tmp_path / "new" / "file")) == 0o600
-    assert mode(tmp_path / "new") == 0o700
+    assert mode(private_file(tmp_path / "new" / "deep" / "file")) == 0o600
+    assert mode(tmp_path / "new") == mode(tmp_path / "new" / "deep") == 0o700
 
 
 def test_what_cannot_be_made_says_so(tmp_path: Path) -> None:

@@ -440,6 +440,14 @@ WRONG: dict[str, tuple[str, list[tuple[str, str, int, int]]]] = {
             ),
         ],
     ),
+    "an included file": (
+        '{ $include: "./other.json5" }',
+        [("$include", "other files cannot be included", 1, 3)],
+    ),
+    "a number beyond all use": (
+        '{ mcp: { servers: {\n  x: { command: "x", maxMessageBytes: 9007199254740992 },\n} } }',
+        [("mcp.servers.x.maxMessageBytes", "must be at most 9007199254740991", 2, 39)],
+    ),
     "a share above one": (
         "{ sessions: { compactAt: 1.5 } }",
         [("sessions.compactAt", "must be at most 1", 1, 26)],
