@@ -49,6 +49,7 @@ _UNUSED = {
     Kind.NAMED: 0.3,
     Kind.NUMBER: 0.3,
 }
+_CALLED_AGAIN = 0.5
 _UNSPOKEN_NAME_WORD = 0.4
 _DEFAULTED = 0.3
 _DEPRECATED = 1.0
@@ -177,7 +178,7 @@ class Router:
             return None
         score = lexical
         score += sum(_USED[span.kind] for span in filled.used)
-        score -= sum(_UNUSED[span.kind] for span in spans if span not in filled.used)
+        score -= _left_over(doc, filled, spans)
         score += _role_score(doc, filled, message, said)
         spoken = set(said) | {other for term in said for other in synonyms(term)}
         score -= _UNSPOKEN_NAME_WORD * len(doc.name_terms - spoken)
@@ -326,6 +327,17 @@ def _path_fit(param: Param, filled: Filled, message: str, speaks_of_git: bool) -
         else:
             score += _ROLE_FITS if role is param.role else -_ROLE_CLASHES
     return score
+
+
+def _left_over(doc: ToolDoc, filled: Filled, spans: tuple[Span, ...]) -> float:
+    """What speaks against a tool that leaves things unused; less where it can be called for each."""
+    single = _single_typed(doc, filled) if doc.effect is Effect.READS else None
+    again = single.want.value if single is not None else None
+    return sum(
+        _UNUSED[span.kind] * (_CALLED_AGAIN if span.kind.value == again else 1.0)
+        for span in spans
+        if span not in filled.used
+    )
 
 
 def _reach(param: Param, path: str) -> float:

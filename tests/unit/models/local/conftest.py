@@ -84,6 +84,13 @@ class IndexServer:
     ignores_ranges: bool = False
     url: str = ""
 
+    def start(self, wanted: str | None) -> int:
+        """The first byte that is asked for, noted."""
+        self.ranges.append(wanted)
+        if wanted is None or self.ignores_ranges:
+            return 0
+        return int(wanted.removeprefix("bytes=").removesuffix("-"))
+
     def page(self) -> tuple[str, bytes]:
         if self.as_html:
             links = "".join(
@@ -113,11 +120,7 @@ def _handler(index: IndexServer) -> type[BaseHTTPRequestHandler]:
             if body is None:
                 self.send_error(404)
                 return
-            wanted = self.headers.get("Range")
-            index.ranges.append(wanted)
-            start = 0
-            if wanted and not index.ignores_ranges:
-                start = int(wanted.removeprefix("bytes=").removesuffix("-"))
+            start = index.start(self.headers.get("Range"))
             if start and start >= len(body):
                 self.send_error(416)
                 return

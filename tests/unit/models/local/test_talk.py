@@ -1,0 +1,28 @@
+from openclaw.models.local.talk import MAX_REPLY_TOKENS, talk_prompt, tidy
+
+
+def test_the_prompt_is_short_and_ends_with_the_message() -> None:
+    prompt = talk_prompt("x" * 10_000, [], 5000)
+    assert prompt.messages[0]["role"] == "system"
+    assert prompt.messages[-1]["role"] == "user"
+    assert len(prompt.messages[-1]["content"]) == 3000
+    assert prompt.max_tokens == MAX_REPLY_TOKENS
+
+
+def test_the_last_turns_are_remembered_and_cut() -> None:
+    history = [("old", "old"), ("My name is Anna", "Hello Anna"), ("y" * 999, "z")]
+    contents = [message["content"] for message in talk_prompt("hi", history, 50).messages]
+    assert "My name is Anna" in contents
+    assert "old" not in contents
+    assert "y" * 300 in contents
+
+
+def test_a_reply_that_ran_out_of_room_ends_with_a_whole_sentence() -> None:
+    assert tidy("One. Two. Thr", cut_short=True) == "One. Two."
+    assert tidy("no sentence at all", cut_short=True) == "no sentence at all…"
+    assert tidy(" One. Two", cut_short=False) == "One. Two"
+
+
+def test_thoughts_are_not_part_of_a_reply() -> None:
+    assert tidy("<think>hm</think>\n\nYes.", cut_short=False) == "Yes."
+    assert tidy("<think>hm", cut_short=False) == ""
