@@ -55,13 +55,13 @@ class Comparison:
     def table(self) -> str:
         width = max(len(row.name) for row in self.rows)
         lines = [self.title]
-        for row in self.rows:
-            lines.append(
-                f"  {row.name:<{width}}  {_human(row.median):>10}  ±{100 * row.spread:3.0f} %"
-                f"  {self.ratio(row.name):8.3f} ×"
-            )
+        lines += [
+            f"  {row.name:<{width}}  {_human(row.median):>10}  ±{100 * row.spread:3.0f} %"
+            f"  {self.ratio(row.name):8.3f} x"
+            for row in self.rows
+        ]
         if self.limit is not None:
-            lines.append(f"  goal for {self.rows[-1].name}: at most {self.limit} ×")
+            lines.append(f"  goal for {self.rows[-1].name}: at most {self.limit} x")
         return "\n".join(lines)
 
     def as_json(self) -> dict[str, Any]:
