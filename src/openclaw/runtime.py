@@ -150,9 +150,6 @@ async def open_runtime(
 ) -> AsyncGenerator[Runtime]:
     """Everything built and running; at the end, everything taken down, in the reverse order."""
     from openclaw.agent.service import AgentService
-    from openclaw.mcp_client.connection import ConnectionDeps
-    from openclaw.mcp_client.keeper import Keeper
-    from openclaw.mcp_client.manager import ManagerDeps, McpManager
     from openclaw.media.store import sweep
     from openclaw.models.local.open import LocalModels
     from openclaw.sessions.opening import open_store
@@ -169,21 +166,7 @@ async def open_runtime(
         store = await stack.enter_async_context(
             open_store(config.sessions.store, paths, host.clock)
         )
-        keeper = Keeper()
-        stack.push_async_callback(keeper.aclose)
-        connection = ConnectionDeps(
-            resolve_secrets=secrets.resolve_map,
-            environ=environ,
-            keeper=keeper,
-            redact=redactor.redact,
-            clock=host.clock,
-            cache=paths.cache,
-        )
-        servers = {agent.id: _servers_of(host, agent) for agent in agents.values()}
-        audit = stack.enter_context(_audited(host))
-        deps = ManagerDeps(connection, results=paths.results, on_call=audit)
-        manager = await stack.enter_async_context(McpManager(servers, deps))
-        manager.start()
+        manager = await stack.enter_async_context(_running_servers(host, agents, secrets))
         native = {agent.id: _native_tools(host, agent, store) for agent in agents.values()}
 
         def sources(agent_id: str, session: "SessionRef") -> Sequence[ToolSource]:
@@ -208,6 +191,49 @@ async def open_runtime(
             clock=host.clock,
         )
         yield Runtime(host, agents, manager, store, service)
+
+
+@asynccontextmanager
+async def open_servers(
+    loaded: LoadedConfig,
+    environ: Mapping[str, str],
+    redactor: Redactor,
+    agents: Mapping[str, EffectiveAgent],
+) -> "AsyncGenerator[McpManager]":
+    """The MCP servers of these agents, started, without the agents themselves."""
+    host = Host(loaded, environ, redactor, StatePaths.of(environ).prepare(), SystemClock())
+    for value in loaded.credentials:
+        redactor.register(value)
+    secrets = open_secrets(loaded.config, environ, redactor)
+    async with _running_servers(host, agents, secrets) as manager:
+        yield manager
+
+
+@asynccontextmanager
+async def _running_servers(
+    host: Host, agents: Mapping[str, EffectiveAgent], secrets: SecretResolver
+) -> "AsyncGenerator[McpManager]":
+    from openclaw.mcp_client.connection import ConnectionDeps
+    from openclaw.mcp_client.keeper import Keeper
+    from openclaw.mcp_client.manager import ManagerDeps, McpManager
+
+    async with AsyncExitStack() as stack:
+        keeper = Keeper()
+        stack.push_async_callback(keeper.aclose)
+        connection = ConnectionDeps(
+            resolve_secrets=secrets.resolve_map,
+            environ=host.environ,
+            keeper=keeper,
+            redact=host.redactor.redact,
+            clock=host.clock,
+            cache=host.paths.cache,
+        )
+        servers = {agent.id: _servers_of(host, agent) for agent in agents.values()}
+        audit = stack.enter_context(_audited(host))
+        deps = ManagerDeps(connection, results=host.paths.results, on_call=audit)
+        manager = await stack.enter_async_context(McpManager(servers, deps))
+        manager.start()
+        yield manager
 
 
 def _servers_of(host: Host, agent: EffectiveAgent) -> "AgentServers":

@@ -1,7 +1,7 @@
 """All MCP servers of all agents: who needs which, and that each runs once."""
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -147,10 +147,22 @@ class McpManager:
         return McpToolSource(lambda: self._view(agent, session), path)
 
     async def settle(
-        self, agent: str, session: str | None = None, *, timeout: float = 30.0
+        self,
+        agent: str,
+        session: str | None = None,
+        *,
+        servers: Collection[str] | None = None,
+        timeout: float = 30.0,
     ) -> None:
-        """Wait until it is clear which tools the agent has, or for `timeout` seconds."""
-        units = [p.unit for p in self._all_places(agent, session).values() if p.unit is not None]
+        """Wait until it is clear which tools the agent has, or for `timeout` seconds.
+
+        `servers` names those to wait for, where it is not all of them.
+        """
+        units = [
+            place.unit
+            for name, place in self._all_places(agent, session).items()
+            if place.unit is not None and (servers is None or name in servers)
+        ]
         with anyio.move_on_after(timeout):
             for unit in units:
                 await unit.tools_known.wait()

@@ -1,0 +1,146 @@
+"""`openclaw mcp import`: other programs' MCP servers, shown before they are written."""
+
+import argparse
+import difflib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from openclaw.cli.environment import Environment
+from openclaw.cli.mcp_edit import target_place
+from openclaw.config.edit import set_value
+from openclaw.config.json5 import parse
+from openclaw.config.load import parse_config, read_text
+from openclaw.config.paths import config_path, home_dir
+from openclaw.config.write import edit_config
+from openclaw.core.errors import InvalidConfig, InvalidRequest, NotFound
+from openclaw.core.wire import EXIT_OK
+from openclaw.mcp_client.importing import (
+    SOURCES,
+    ImportedServer,
+    Reference,
+    guess_source,
+    locations,
+    parse_toml,
+    plain_values,
+    protect,
+    read_servers,
+)
+
+
+def take_over(args: argparse.Namespace, env: Environment) -> int:
+    """Read, protect, show, ask, write."""
+    found = _chosen(_read(args, env), args.names)
+    for value in plain_values(found):
+        env.redactor.register(value)
+    references: tuple[Reference, ...] = ()
+    if not args.keep_secrets:
+        found, references = protect(found)
+    path = env.config_option or config_path(env.environ)
+    before = read_text(path) or ""
+    after = _written(before, found, force=args.force)
+    parse_config(after, env.environ, source=path)
+    written = not args.dry_run and _agreed(args, env, before, after)
+    if written:
+        edit_config(path, env.environ, lambda text: _written(text, found, force=args.force))
+    _report(args, env, found, references, path=path, written=written)
+    return EXIT_OK
+
+
+def _read(args: argparse.Namespace, env: Environment) -> tuple[ImportedServer, ...]:
+    source, path = args.source, Path(args.source)
+    if source in SOURCES:
+        home = home_dir(env.environ)
+        path = next((home / p for p in locations(source) if (home / p).is_file()), Path())
+        if not path.name:
+            places = ", ".join(f"~/{place}" for place in locations(source))
+            raise NotFound(f"{source} has no configuration file here (looked for {places})")
+    elif path.is_file():
+        source = guess_source(path.name)
+    else:
+        raise NotFound(f"'{source}' is neither a file nor one of {', '.join(SOURCES)}")
+    text = path.read_text(encoding="utf-8-sig")
+    try:
+        content: Any = parse_toml(text) if source == "codex" else parse(text).root.plain()
+    except (InvalidConfig, InvalidRequest) as error:
+        raise InvalidRequest(f"{path} cannot be read: {error.message}") from error
+    if not isinstance(content, Mapping):
+        raise InvalidRequest(f"{path} has no MCP servers")
+    return read_servers(source, content, project=str(Path.cwd()))  # pyright: ignore[reportUnknownArgumentType] - any JSON
+
+
+def _chosen(found: tuple[ImportedServer, ...], names: Iterable[str]) -> tuple[ImportedServer, ...]:
+    wanted = set(names)
+    missing = wanted - {server.name for server in found}
+    if missing:
+        raise NotFound(f"there is no MCP server {', '.join(sorted(missing))} in that file")
+    if not found:
+        raise NotFound("there are no MCP servers in that file")
+    return tuple(server for server in found if not wanted or server.name in wanted)
+
+
+def _written(text: str, servers: Iterable[ImportedServer], *, force: bool) -> str:
+    for server in servers:
+        place = (*target_place(text), server.name)
+        if parse(text).find(place) is not None and not force:
+            raise InvalidRequest(f"there is an MCP server '{server.name}'; --force replaces it")
+        text = set_value(text, place, server.entry)
+    return text
+
+
+def _agreed(args: argparse.Namespace, env: Environment, before: str, after: str) -> bool:
+    if args.yes:
+        return True
+    if args.json:
+        raise InvalidRequest("with --json, say --yes to write or --dry-run to look")
+    _show(env, before, after)
+    if not env.stdin.isatty():
+        raise InvalidRequest("nobody can be asked here; say --yes to write or --dry-run to look")
+    env.stdout.write("Write this? [y/N] ")
+    env.stdout.flush()
+    return env.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def _show(env: Environment, before: str, after: str) -> None:
+    lines = difflib.unified_diff(
+        before.splitlines(), after.splitlines(), "as it is", "as it would be", lineterm="", n=2
+    )
+    for line in lines:
+        env.say(line)
+
+
+def _report(
+    args: argparse.Namespace,
+    env: Environment,
+    found: tuple[ImportedServer, ...],
+    references: tuple[Reference, ...],
+    *,
+    path: Path,
+    written: bool,
+) -> None:
+    if args.json:
+        env.say_json(
+            {
+                "servers": {server.name: server.entry for server in found},
+                "notes": [{"server": s.name, "note": n} for s in found for n in s.notes],
+                "secrets": [
+                    {"variable": r.variable, "server": r.server, "key": r.key} for r in references
+                ],
+                "path": str(path),
+                "written": written,
+            }
+        )
+        return
+    if args.dry_run:
+        before = read_text(path) or ""
+        _show(env, before, _written(before, found, force=args.force))
+    for server in found:
+        for note in server.notes:
+            env.warn(f"{server.name}: {note}")
+    for reference in references:
+        env.warn(
+            f"{reference.server}: the credential in {reference.key} is now read from the environment "
+            f"variable {reference.variable}; set it, or use another secret:// reference"
+        )
+    names = ", ".join(server.name for server in found)
+    env.say(f"Imported {names} into {path}." if written else "Nothing was written.")
