@@ -84,7 +84,8 @@ def _plain(value: str) -> Iterator[str]:
         escaped = json.dumps(value, ensure_ascii=ascii_only)[1:-1]
         yield escaped
         yield escaped.replace("/", "\\/")
-        yield _html_safe_json(escaped)
+        yield _html_safe_json(escaped, "<>&")
+        yield _html_safe_json(escaped, "<>&'")
         yield json.dumps(escaped, ensure_ascii=ascii_only)[1:-1]
     yield repr(value)[1:-1]
     yield ascii(value)[1:-1]
@@ -94,9 +95,9 @@ def _plain(value: str) -> Iterator[str]:
     yield shlex.quote(value).strip("'")
 
 
-def _html_safe_json(escaped: str) -> str:
+def _html_safe_json(escaped: str, unsafe: str) -> str:
     # How Go and others write JSON.
-    for character in "<>&'":
+    for character in unsafe:
         escaped = escaped.replace(character, f"\\u{ord(character):04x}")
     return escaped
 

@@ -13,10 +13,11 @@ from openclaw.secrets.shapes import Shape, anchors
 
 Span = tuple[int, int]
 
-# What a child may put between the pieces of a secret without changing what a reader sees:
-# whitespace, control and invisible characters, colours.
+# What may stand between the pieces of a secret without changing what a reader sees: whitespace,
+# control and invisible characters, colours; and backslashes, of which every further layer of JSON
+# or repr adds some, with the letters that stand for whitespace then.
 NOISE: Final = re.compile(
-    r"(?:\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]{0,256}(?:\x07|\x1b\\)?"
+    r"(?:\\+[nrt]?|\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]{0,256}(?:\x07|\x1b\\)?"
     r"|[\s\x00-\x1f\x7f-\xa0\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e\u200b-\u200f"
     r"\u2028-\u202f\u205f-\u206f\u3000\u3164\ufe00-\ufe0f\ufeff\uffa0])+"
 )

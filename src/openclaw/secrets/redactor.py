@@ -39,7 +39,7 @@ class Redactor:
         """The text with every registered value and, with `shapes`, every credential replaced."""
         patterns = self.patterns()
         spans = patterns.spans(text, shapes=shapes)
-        if not text.isprintable():
+        if "\\" in text or not text.isprintable():
             spans += patterns.broken_spans(text)
         return replace_spans(text, spans) if spans else text
 

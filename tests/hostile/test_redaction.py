@@ -1,0 +1,186 @@
+"""No secret, in any usual encoding, survives in any line that leaves the process."""
+
+import base64
+import html
+import io
+import json
+import logging
+import re
+import shlex
+from collections.abc import Callable, Iterator
+from urllib.parse import quote, quote_plus
+
+import pytest
+
+from openclaw.cli.logs import configure
+from openclaw.secrets.redactor import Redactor
+
+PEM = """-----BEGIN PRIVATE KEY-----
+MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj
+MzEfYyjiWA4R4/M2bS1GB4t7NXp98C3SC6dVMvDuictGeurT8jNbvJZHtCSuYEvu
+NMoSfm76oqFvAp8Gy0iz5sxjZmSnXyCdPEovGhLa0VzMaQ8s+CLOyS56YyCFGeJZ
+-----END PRIVATE KEY-----"""
+
+# The frame of a key is public, and stays.
+NOT_SECRET = "-----BEGIN PRIVATE KEY----------END PRIVATE KEY-----"
+
+SECRETS = (
+    "hunter22",
+    "ghp_16C7e42F292c6912E7710c838347Ae178B4a",
+    "correct horse battery staple",
+    'quo"te\\back/slash',
+    "p@ss:w0rd?&=+%#<tag>'x'",
+    "пароль-без-секрета-密码",
+    "emoji🔑secret🔒value",
+    "tab\tand\nnewline-secret",
+    "0123456789abcdef0123456789abcdef",
+    "AQEBAQEB//++==AQEBAQEB",
+    "sk-ant-api03-" + "x" * 12 + "9" * 200,
+    PEM,
+)
+
+
+def base64_at(offset: int, *, url_safe: bool) -> Callable[[str], str]:
+    def encode(value: str) -> str:
+        data = b"uvw"[:offset] + value.encode() + b"xyz"
+        encoded = base64.urlsafe_b64encode(data) if url_safe else base64.b64encode(data)
+        return encoded.decode()
+
+    return encode
+
+
+def lower_percent(value: str) -> str:
+    encoded = quote(value, safe="")
+    return "".join(
+        piece if not index else f"%{piece[:2].lower()}{piece[2:]}"
+        for index, piece in enumerate(encoded.split("%"))
+    )
+
+
+def go_json(value: str) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+ENCODINGS: dict[str, Callable[[str], str]] = {
+    "raw": str,
+    "json": json.dumps,
+    "json unicode": lambda v: json.dumps(v, ensure_ascii=False),
+    "json escaped slash": lambda v: json.dumps(v).replace("/", "\\/"),
+    "json html-safe": go_json,
+    "json in json": lambda v: json.dumps(json.dumps({"k": v})),
+    "repr": repr,
+    "ascii": ascii,
+    "bytes repr": lambda v: repr(v.encode()),
+    "url": lambda v: quote(v, safe=""),
+    "url lower": lower_percent,
+    "url path": quote,
+    "form": quote_plus,
+    "url all": lambda v: "".join(f"%{b:02X}" for b in v.encode()),
+    "url all lower": lambda v: "".join(f"%{b:02x}" for b in v.encode()),
+    "url twice": lambda v: quote(quote(v, safe=""), safe=""),
+    "base64 0": base64_at(0, url_safe=False),
+    "base64 1": base64_at(1, url_safe=False),
+    "base64 2": base64_at(2, url_safe=False),
+    "base64url 0": base64_at(0, url_safe=True),
+    "base64url 1": base64_at(1, url_safe=True),
+    "base64url 2": base64_at(2, url_safe=True),
+    "base64 padded": lambda v: base64.b64encode(v.encode()).decode(),
+    "base64 bare": lambda v: base64.b64encode(v.encode()).decode().rstrip("="),
+    "base64 wrapped": lambda v: base64.encodebytes(v.encode()).decode(),
+    "basic auth": lambda v: base64.b64encode(f"me:{v}".encode()).decode(),
+    "hex": lambda v: v.encode().hex(),
+    "hex upper": lambda v: v.encode().hex().upper(),
+    "hex colons": lambda v: v.encode().hex(":"),
+    "x escapes": lambda v: "".join(f"\\x{b:02x}" for b in v.encode()),
+    "html": html.escape,
+    "shell": shlex.quote,
+    "base32": lambda v: base64.b32encode(v.encode()).decode(),
+}
+
+
+def core(encoded: str) -> str:
+    """What would give the secret away: the encoded form but for a few characters at its ends."""
+    bare = re.sub(r"^[\W_bk]+|[\W_]+$", "", encoded)
+    return bare[min(4, len(bare) // 5) : -min(6, len(bare) // 3)]
+
+
+def leaks(shown: str, encoded: str, value: str) -> bool:
+    """Whether the secret, or a stretch of twelve characters of its encoding, is in what is shown."""
+    text = core(encoded)
+    stretches = {text[i : i + 12] for i in range(0, max(1, len(text) - 12), 4)}
+    telling = [s for s in stretches if len(set(s)) > 3 and len(s) >= 4 and s not in NOT_SECRET]
+    return value in shown or any(stretch in shown for stretch in telling)
+
+
+@pytest.fixture
+def redactor() -> Redactor:
+    redactor = Redactor()
+    for secret in SECRETS:
+        redactor.register(secret)
+    return redactor
+
+
+@pytest.fixture(params=[False, True], ids=["text", "json"])
+def log(request: pytest.FixtureRequest, redactor: Redactor) -> Iterator[io.StringIO]:
+    stream = io.StringIO()
+    logs = configure("debug", json=request.param, redactor=redactor, stream=stream)
+    yield stream
+    logs.close()
+
+
+def test_there_are_enough_of_both() -> None:
+    assert len(SECRETS) == 12
+    assert len(ENCODINGS) >= 26
+
+
+@pytest.mark.parametrize("name", ENCODINGS)
+def test_a_leak_would_be_noticed(name: str) -> None:
+    for value in SECRETS:
+        encoded = ENCODINGS[name](value)
+        assert leaks(f"x {encoded} y", encoded, value)
+
+
+@pytest.mark.parametrize("name", ENCODINGS)
+@pytest.mark.parametrize("index", range(len(SECRETS)))
+def test_no_encoding_of_a_secret_survives(redactor: Redactor, name: str, index: int) -> None:
+    value = SECRETS[index]
+    encoded = ENCODINGS[name](value)
+    for text in (encoded, f"got {encoded} from it", f"x{encoded}y", f"a\n{encoded}\nb"):
+        shown = redactor.redact(text)
+        assert "[REDACTED]" in shown
+        assert not leaks(shown, encoded, value), shown
+
+
+@pytest.mark.parametrize("name", ENCODINGS)
+def test_no_log_line_shows_one(log: io.StringIO, name: str) -> None:
+    logger = logging.getLogger("openclaw.hostile")
+    for value in SECRETS:
+        encoded = ENCODINGS[name](value)
+        logger.info("message %s", encoded)
+        logger.info("extra", extra={"detail": encoded, "nested": {"list": [encoded]}})
+        try:
+            raise ValueError(encoded)
+        except ValueError:
+            logger.exception("failed on %r", encoded)
+    shown = log.getvalue()
+    for value in SECRETS:
+        assert not leaks(shown, ENCODINGS[name](value), value)
+
+
+def test_the_lines_of_a_key_are_secrets_of_their_own(redactor: Redactor) -> None:
+    for line in PEM.splitlines()[1:-1]:
+        assert redactor.redact(f"> {line}") == "> [REDACTED]"
+    assert redactor.redact("-----BEGIN PRIVATE KEY----- is how it starts").startswith("-----BEGIN")
+
+
+def test_ordinary_text_comes_through_unharmed(redactor: Redactor) -> None:
+    for text in (
+        "2026-11-15 20:41:27 INFO server docs is ready after 0.52 s with 12 tools",
+        "GET https://docs.example/mcp?page=2#top 200 OK",
+        "der Bärenreiter 熊 🐻 said: a task-based disk-usage check of the basic information",
+        '{"tokens": 512, "max_tokens": 1000, "ok": true}',
+        "commit 3f786850e387550fdab836ed7e6dc881de23001b by author Jane <jane@example.com>",
+        "a\nmulti-line\ntext\twith tabs",
+    ):
+        assert redactor.redact(text) == text
