@@ -20,6 +20,8 @@ MAX_MATCHES = 200
 SEARCH_SECONDS = 20.0
 """A pattern that takes longer is a bad one: its process is ended."""
 
+_NO_ANSWER = "The search ended without an answer; try a narrower one."
+
 _LIST = ToolSpec(
     name="list",
     description=(
@@ -148,10 +150,12 @@ async def _search(request: JsonObject) -> str:
             f"The search took longer than {SEARCH_SECONDS:.0f} s and was ended; "
             "use a simpler pattern, `literal`, or a narrower `path` or `glob`."
         ) from None
+    except ExceptionGroup as gone:  # it died before it had read the request
+        raise ToolFailure(_NO_ANSWER) from gone
     try:
         answer = json.loads(done.stdout)
     except ValueError:
-        raise ToolFailure("The search ended without an answer; try a narrower one.") from None
+        raise ToolFailure(_NO_ANSWER) from None
     if "error" in answer:
         raise ToolFailure(answer["error"])
     return answer["text"]

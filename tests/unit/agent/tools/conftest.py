@@ -1,0 +1,61 @@
+"""A workspace and the tools in it."""
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from openclaw.agent.tools.base import NativeTools
+from openclaw.agent.tools.catalog import native_tools
+from openclaw.core.content import text_of
+from openclaw.core.tools import CallContext, ToolResult
+
+CONTEXT = CallContext(agent="main", session="s", call_id="c")
+Call = Callable[..., Awaitable[ToolResult]]
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    path = tmp_path / "workspace"
+    path.mkdir()
+    return path
+
+
+@pytest.fixture
+def tools(workspace: Path) -> NativeTools:
+    environ = {"PATH": "/usr/bin:/bin", "HOME": "/nowhere", "ACME_KEY": "hunter2"}
+    return native_tools(
+        "main", workspace, environ=environ, allow_rules=["*", "exec"], plugins=False
+    )
+
+
+@pytest.fixture
+def call(tools: NativeTools) -> Call:
+    async def call(name: str, /, **arguments: object) -> ToolResult:
+        return await tools.call(name, arguments, CONTEXT)
+
+    return call
+
+
+@pytest.fixture
+def ok(call: Call) -> Callable[..., Awaitable[str]]:
+    """Call a tool that must not fail, and return its words."""
+
+    async def ok(name: str, /, **arguments: object) -> str:
+        result = await call(name, **arguments)
+        assert not result.is_error, text_of(result.blocks)
+        return text_of(result.blocks)
+
+    return ok
+
+
+@pytest.fixture
+def refused(call: Call) -> Callable[..., Awaitable[str]]:
+    """Call a tool that must fail, and return what the model is told."""
+
+    async def refused(name: str, /, **arguments: object) -> str:
+        result = await call(name, **arguments)
+        assert result.is_error, text_of(result.blocks)
+        return text_of(result.blocks)
+
+    return refused

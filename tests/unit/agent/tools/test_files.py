@@ -1,0 +1,340 @@
+"""Reading, attaching, writing, editing, listing and searching in the workspace."""
+
+import os
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from openclaw.agent.tools import listing, writing
+from openclaw.agent.tools.base import NativeTools
+from openclaw.agent.tools.globs import PathGlob
+from openclaw.agent.tools.reading import MAX_CHARS, MAX_LINE_CHARS, MAX_LINES, mime_type
+from openclaw.agent.tools.workspace import Workspace
+from openclaw.core.content import Media, Text
+from openclaw.core.errors import ToolFailure
+from openclaw.core.tools import ToolResult
+from openclaw.media.kinds import MAX_INBOUND_BYTES, MAX_OUTBOUND_BYTES
+
+Words = Callable[..., Awaitable[str]]
+Call = Callable[..., Awaitable[ToolResult]]
+
+PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 100
+
+
+def test_every_tool_says_whether_it_changes_anything(tools: NativeTools) -> None:
+    specs = {spec.name: spec for spec in tools.specs()}
+    assert list(specs) == ["read", "attach", "write", "edit", "list", "search", "exec"]
+    changing = {name for name, spec in specs.items() if not spec.read_only}
+    assert changing == {"write", "edit", "exec"}
+    assert all(spec.input_schema["type"] == "object" for spec in specs.values())
+
+
+async def test_text_is_read_as_it_is(workspace: Path, ok: Words) -> None:
+    (workspace / "f").write_text("a\n  b é 😀\n")
+    assert await ok("read", path="f") == "a\n  b é 😀\n"
+
+
+async def test_a_range_of_lines_says_how_to_go_on(
+    workspace: Path, ok: Words, refused: Words
+) -> None:
+    (workspace / "f").write_text("".join(f"{n}\n" for n in range(1, 11)))
+    assert (
+        await ok("read", path="f", offset=3, limit=2)
+        == "3\n4\n[lines 3 to 4 of 10; go on with offset=5]"
+    )
+    assert await ok("read", path="f", offset=10) == "10\n[lines 10 to 10 of 10]"
+    assert "10 lines" in await refused("read", path="f", offset=11)
+
+
+async def test_an_answer_is_bounded_in_lines_and_characters(workspace: Path, ok: Words) -> None:
+    (workspace / "lines").write_text("x\n" * (MAX_LINES + 5))
+    assert f"of {MAX_LINES + 5}; go on with offset={MAX_LINES + 1}]" in await ok(
+        "read", path="lines"
+    )
+    (workspace / "long").write_text("y" * 10_000_000)
+    assert len(await ok("read", path="long")) < MAX_LINE_CHARS + 100
+    (workspace / "wide").write_text(("z" * 1000 + "\n") * 1000)
+    assert len(await ok("read", path="wide")) < MAX_CHARS + 100
+
+
+async def test_an_empty_file_is_said_to_be_empty(workspace: Path, ok: Words) -> None:
+    (workspace / "f").touch()
+    assert await ok("read", path="f") == "(the file is empty)"
+
+
+async def test_other_encodings_are_read(workspace: Path, ok: Words) -> None:
+    (workspace / "bom").write_bytes("\ufeffhé".encode())
+    (workspace / "sixteen").write_bytes("hé".encode("utf-16"))
+    (workspace / "latin").write_bytes("hé".encode("latin-1"))
+    assert await ok("read", path="bom") == "hé"
+    assert await ok("read", path="sixteen") == "hé"
+    assert await ok("read", path="latin") == "h\ufffd"
+
+
+async def test_an_image_is_shown_to_the_model_and_not_handed_to_the_person(
+    workspace: Path, call: Call
+) -> None:
+    (workspace / "p.txt").write_bytes(PNG)
+    result = await call("read", path="p.txt")
+    assert result.blocks[1] == Media("image/png", data=PNG, name="p.txt")
+    assert result.outputs == ()
+
+
+async def test_what_is_too_large_or_binary_is_refused_with_advice(
+    workspace: Path, refused: Words
+) -> None:
+    (workspace / "bin").write_bytes(b"\0\1\2")
+    assert "attach" in await refused("read", path="bin")
+    (workspace / "big.png").write_bytes(PNG)
+    os.truncate(workspace / "big.png", MAX_INBOUND_BYTES + 1)
+    assert "the most" in await refused("read", path="big.png")
+    (workspace / "big.txt").write_bytes(b"x" * 5000)
+    with (workspace / "big.txt").open("ab") as file:
+        file.truncate(65 * 1024 * 1024)
+    assert "search" in await refused("read", path="big.txt")
+    assert "directory" in await refused("read", path=".")
+    assert "list" in await refused("read", path="nowhere")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {},
+        {"path": 1},
+        {"path": None},
+        {"path": "f", "offset": "x"},
+        {"path": "f", "limit": 1.5},
+        {"path": "f", "offset": True},
+    ],
+)
+async def test_malformed_arguments_are_named(refused: Words, arguments: dict[str, Any]) -> None:
+    assert "Give `" in await refused("read", **arguments)
+
+
+async def test_an_unknown_tool_is_told_what_there_is(refused: Words) -> None:
+    assert "There are: attach, edit" in await refused("delete")
+
+
+async def test_attach_hands_a_file_to_the_person(
+    workspace: Path, call: Call, refused: Words
+) -> None:
+    (workspace / "d").mkdir()
+    (workspace / "d" / "p.png").write_bytes(PNG)
+    result = await call("attach", path="d/p.png")
+    assert result.outputs == (Media("image/png", path=workspace / "d" / "p.png", name="p.png"),)
+    named = await call("attach", path="d/p.png", name="../../Chart.png")
+    assert isinstance(named.outputs[0], Media)
+    assert named.outputs[0].name == "Chart.png"
+    os.truncate(workspace / "d" / "p.png", MAX_OUTBOUND_BYTES + 1)
+    assert "the most" in await refused("attach", path="d/p.png")
+
+
+@pytest.mark.parametrize(
+    ("content", "name", "expected"),
+    [
+        (PNG, "x.txt", "image/png"),
+        (b"%PDF-1.7", "x", "application/pdf"),
+        (b"hello", "x.md", "text/markdown"),
+        (b"hello", "x", "text/plain"),
+        (b"hello", "x.png", "text/plain"),
+        (b"BM is how it begins", "x.txt", "text/plain"),
+        (b"{}", "x.json", "application/json"),
+        (b"\x1f\x8b\x08", "x.tar.gz", "application/x-compressed-tar"),
+        (b"\x1f\x8b\x08", "x.gz", "application/gzip"),
+        (b"PK\x03\x04", "x.zip", "application/zip"),
+        (b"\0\1\2\3", "x.bin", "application/octet-stream"),
+    ],
+)
+def test_a_file_is_what_its_content_says(content: bytes, name: str, expected: str) -> None:
+    assert mime_type(content, name) == expected
+
+
+async def test_a_file_is_written_with_its_directories(workspace: Path, ok: Words) -> None:
+    assert "a/b/c.txt" in await ok("write", path="a/b/c.txt", content="é\n")
+    assert (workspace / "a/b/c.txt").read_bytes() == "é\n".encode()
+    await ok("write", path="a/b/c.txt", content="")
+    assert (workspace / "a/b/c.txt").read_bytes() == b""
+
+
+async def test_a_write_that_cannot_be_is_refused_with_words(
+    workspace: Path, refused: Words, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (workspace / "d").mkdir()
+    (workspace / "f").touch()
+    assert "directory" in await refused("write", path="d", content="")
+    assert "directory" in await refused("write", path=".", content="")
+    assert "not a directory" in await refused("write", path="f/x", content="")
+    assert "surrogate" in await refused("write", path="x", content="\ud800")
+    monkeypatch.setattr(writing, "MAX_BYTES", 3)
+    assert "the most" in await refused("write", path="x", content="four")
+
+
+async def test_an_edit_replaces_the_one_place_it_names(workspace: Path, ok: Words) -> None:
+    (workspace / "f").write_text("one two three")
+    assert "one place" in await ok("edit", path="f", old_text="two", new_text="2")
+    assert (workspace / "f").read_text() == "one 2 three"
+
+
+async def test_an_edit_that_is_not_plain_is_refused_and_changes_nothing(
+    workspace: Path, refused: Words, ok: Words, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (workspace / "f").write_text("a a")
+    assert "2 times" in await refused("edit", path="f", old_text="a", new_text="b")
+    assert "not in" in await refused("edit", path="f", old_text="z", new_text="b")
+    assert "empty" in await refused("edit", path="f", old_text="", new_text="b")
+    assert "nothing would change" in await refused("edit", path="f", old_text="a", new_text="a")
+    assert "true or false" in await refused("edit", path="f", old_text="a", new_text="b", all="y")
+    assert (workspace / "f").read_text() == "a a"
+    assert "2 places" in await ok("edit", path="f", old_text="a", new_text="b", all=True)
+    monkeypatch.setattr(writing, "MAX_BYTES", 2)
+    assert "too large" in await refused("edit", path="f", old_text="b", new_text="c")
+
+
+async def test_an_edit_fits_windows_line_ends(workspace: Path, ok: Words) -> None:
+    (workspace / "f").write_bytes(b"a\r\nb\r\nc")
+    await ok("edit", path="f", old_text="a\nb", new_text="x\ny")
+    assert (workspace / "f").read_bytes() == b"x\r\ny\r\nc"
+
+
+async def test_an_edit_of_a_file_that_changed_meanwhile_is_refused(
+    workspace: Path, refused: Words, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (workspace / "f").write_text("old")
+    replace = Workspace.replace_file
+
+    def meddled(*given: Any, **more: Any) -> str:
+        (workspace / "f").write_text("another")
+        return replace(*given, **more)
+
+    monkeypatch.setattr(Workspace, "replace_file", meddled)
+    assert "changed meanwhile" in await refused("edit", path="f", old_text="old", new_text="new")
+    assert (workspace / "f").read_text() == "another"
+    assert [path.name for path in workspace.iterdir()] == ["f"]
+
+
+async def test_a_listing_shows_kinds_sizes_and_depth(
+    workspace: Path, ok: Words, refused: Words
+) -> None:
+    (workspace / "d" / "e").mkdir(parents=True)
+    (workspace / "d" / "e" / "deep.py").write_text("12345")
+    (workspace / "link").symlink_to("d")
+    os.mkfifo(workspace / "pipe")
+    assert await ok("list") == "d/\nlink (link)\npipe (special)"
+    assert await ok("list", path="d", depth=2) == "d/e/\nd/e/deep.py (5 bytes)"
+    assert await ok("list", glob="*.py") == "d/e/deep.py (5 bytes)"
+    assert await ok("list", path="d/e", glob="nothing*") == "(nothing)"
+    assert "use read" in await refused("list", path="d/e/deep.py")
+
+
+async def test_a_listing_is_bounded(
+    workspace: Path, ok: Words, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listing, "MAX_ENTRIES", 3)
+    for number in range(2):
+        (workspace / f"d{number}").mkdir()
+        (workspace / f"d{number}" / "f").touch()
+    words = await ok("list", depth=2)
+    assert words.startswith("d0/\nd0/f (0 bytes)\nd1/\n[only the first 3")
+
+
+async def test_a_search_shows_path_line_and_text(workspace: Path, ok: Words) -> None:
+    (workspace / "src").mkdir()
+    (workspace / "src" / "a.py").write_text("import os\nprint(os.sep)\n")
+    (workspace / "notes.md").write_text("OS matters\n")
+    (workspace / "bin").write_bytes(b"os\0")
+    (workspace / ".git").mkdir()
+    (workspace / ".git" / "config").write_text("os")
+    assert (
+        await ok("search", pattern=r"\bos\b") == "src/a.py:1: import os\nsrc/a.py:2: print(os.sep)"
+    )
+    assert "notes.md:1: OS matters" in await ok("search", pattern="os", ignore_case=True)
+    assert await ok("search", pattern="os", glob="*.md") == "(no line matches)"
+    assert await ok("search", pattern="(os.sep)", literal=True) == "src/a.py:2: print(os.sep)"
+    assert await ok("search", pattern="import", path="src/a.py") == "src/a.py:1: import os"
+
+
+async def test_a_search_is_bounded(
+    workspace: Path, ok: Words, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listing, "MAX_MATCHES", 2)
+    (workspace / "f").write_text("x" * 1000 + "\nx\nx\n")
+    words = await ok("search", pattern="x")
+    assert words.endswith("f:2: x\n[there are more; narrow the search]")
+    assert len(words) < 500
+
+
+async def test_a_bad_pattern_is_explained(workspace: Path, refused: Words) -> None:
+    assert "not a regular expression" in await refused("search", pattern="(")
+    assert "no 'nowhere'" in await refused("search", pattern="x", path="nowhere")
+
+
+async def test_a_pattern_that_never_ends_is_ended(
+    workspace: Path, refused: Words, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listing, "SEARCH_SECONDS", 1.0)
+    (workspace / "f").write_text("a" * 5000 + "!")
+    with anyio.fail_after(10):
+        assert "was ended" in await refused("search", pattern="(a+)+$")
+
+
+async def test_a_search_worker_that_dies_is_told(
+    workspace: Path, refused: Words, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listing.sys, "executable", "/bin/false")
+    assert "without an answer" in await refused("search", pattern="x")
+
+
+@pytest.mark.parametrize(
+    ("glob", "path", "matches"),
+    [
+        ("*.py", "a.py", True),
+        ("*.py", "d/e/a.py", True),
+        ("d/*.py", "d/a.py", True),
+        ("d/*.py", "d/e/a.py", False),
+        ("**/e/*.py", "d/e/a.py", True),
+        ("**/e/*.py", "e/a.py", True),
+        ("d/**", "d/e/a.py", True),
+        ("d/**/a.py", "d/a.py", True),
+        ("/d/a.??", "d/a.py", True),
+        ("[ab].py", "b.py", True),
+        ("a.py", "a.pyc", False),
+    ],
+)
+def test_a_glob_means_what_people_expect(glob: str, path: str, matches: bool) -> None:
+    assert PathGlob(glob).matches(path) is matches
+
+
+def test_no_glob_takes_long() -> None:
+    assert not PathGlob("*a" * 200).matches("a" * 250 + "b")
+    assert not PathGlob("**/" * 150 + "x").matches("a/" * 1000 + "b")
+    with pytest.raises(ToolFailure):
+        PathGlob("*" * 501)
+
+
+async def test_a_defect_in_a_tool_becomes_its_result(
+    tools: NativeTools, refused: Words, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*given: object) -> ToolResult:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(listing, "_list", broken)
+    assert "defect" in await refused("list")
+
+
+async def test_what_the_system_refuses_becomes_a_result(
+    refused: Words, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*given: object) -> ToolResult:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(listing, "_list", full)
+    assert await refused("list") == "The system refused: No space left on device."
+
+
+def test_words_for_the_person_are_marked_so() -> None:
+    from openclaw.agent.tools.base import said
+
+    assert said("x", addressed=True).outputs == (Text("x", addressed=True),)

@@ -1,0 +1,185 @@
+"""Nothing leads out of the workspace."""
+
+import os
+import stat
+import threading
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import anyio
+import pytest
+
+from openclaw.agent.tools.workspace import Workspace
+from openclaw.core.errors import ToolFailure
+from openclaw.core.tools import ToolResult
+
+Words = Callable[..., Awaitable[str]]
+Call = Callable[..., Awaitable[ToolResult]]
+
+
+@pytest.fixture
+def secret(tmp_path: Path) -> Path:
+    path = tmp_path / "secret.txt"
+    path.write_text("do not read me")
+    return path
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "../secret.txt",
+        "a/../../secret.txt",
+        "./../secret.txt",
+        "a/b/../../../secret.txt",
+        "/etc/passwd",
+        "//etc/passwd",
+        "..",
+        "a/../..",
+        "link-out",
+        "link-out/secret.txt",
+        "absolute-out",
+        "dir-out/secret.txt",
+        "chain-1",
+        "a/up/up/secret.txt",
+    ],
+)
+@pytest.mark.parametrize("tool", ["read", "write", "edit", "list", "search", "attach"])
+async def test_no_path_leads_out(
+    workspace: Path, secret: Path, call: Call, tool: str, path: str
+) -> None:
+    (workspace / "a" / "b").mkdir(parents=True)
+    (workspace / "link-out").symlink_to("../secret.txt")
+    (workspace / "absolute-out").symlink_to(secret)
+    (workspace / "dir-out").symlink_to("..")
+    (workspace / "chain-1").symlink_to("a/chain-2")
+    (workspace / "a" / "chain-2").symlink_to("../../secret.txt")
+    (workspace / "a" / "up").symlink_to("..")
+    (workspace / "up").symlink_to("..")
+    more = {"content": "x", "old_text": "do", "new_text": "did", "pattern": "read"}
+    result = await call(tool, path=path, **more)
+    assert result.is_error
+    assert "do not read me" not in str(result)
+    assert secret.read_text() == "do not read me"
+
+
+async def test_links_and_dots_that_stay_inside_are_followed(workspace: Path, ok: Words) -> None:
+    (workspace / "a").mkdir()
+    (workspace / "a" / "file").write_text("inside")
+    (workspace / "to-file").symlink_to("a/file")
+    (workspace / "to-dir").symlink_to(workspace / "a")
+    (workspace / "a" / "back").symlink_to("..")
+    for path in ("a/file", "./a//file", "a/../a/file", "to-file", "to-dir/file", "a/back/a/file"):
+        assert await ok("read", path=path) == "inside"
+    assert await ok("read", path=str(workspace / "a" / "file")) == "inside"
+
+
+async def test_a_loop_of_links_ends(workspace: Path, refused: Words) -> None:
+    (workspace / "a").symlink_to("b")
+    (workspace / "b").symlink_to("a")
+    assert "loop" in await refused("read", path="a")
+    assert "loop" in await refused("write", path="a/x", content="")
+
+
+async def test_a_write_through_a_link_that_stays_inside_changes_its_target(
+    workspace: Path, ok: Words
+) -> None:
+    (workspace / "link").symlink_to("new")
+    await ok("write", path="link", content="x")
+    assert (workspace / "link").is_symlink()
+    assert (workspace / "new").read_text() == "x"
+
+
+@pytest.mark.parametrize("tool", ["read", "write", "edit", "attach"])
+async def test_special_files_are_refused_and_never_waited_for(
+    workspace: Path, refused: Words, tool: str
+) -> None:
+    os.mkfifo(workspace / "pipe")
+    with anyio.fail_after(5):
+        words = await refused(tool, path="pipe", content="x", old_text="a", new_text="b")
+    assert "not an ordinary file" in words
+
+
+async def test_a_hard_link_to_a_file_outside_is_not_written_through(
+    workspace: Path, secret: Path, ok: Words
+) -> None:
+    os.link(secret, workspace / "hard")
+    await ok("write", path="hard", content="mine")
+    assert secret.read_text() == "do not read me"
+
+
+@pytest.mark.parametrize("path", ["a\0b", "x" * 5000, "x" * 300, "x" * 300 + "/y"])
+async def test_paths_that_no_system_takes_are_refused_with_words(refused: Words, path: str) -> None:
+    await refused("read", path=path)
+    await refused("write", path=path, content="")
+
+
+async def test_a_missing_workspace_is_told(workspace: Path, refused: Words) -> None:
+    workspace.rmdir()
+    assert "workspace cannot be used" in await refused("list")
+
+
+def test_swapping_a_directory_for_a_link_wins_no_race(workspace: Path, secret: Path) -> None:
+    """Another process relinks a component all the time; not one read may show the outside."""
+    inside = workspace / "inside"
+    inside.mkdir()
+    (inside / "secret.txt").write_text("inside")
+    (workspace / "outside").symlink_to("..")
+    stop = threading.Event()
+
+    def swap() -> None:
+        while not stop.is_set():
+            (workspace / "inside").rename(workspace / "aside")
+            (workspace / "outside").rename(workspace / "inside")
+            (workspace / "inside").rename(workspace / "outside")
+            (workspace / "aside").rename(workspace / "inside")
+
+    swapper = threading.Thread(target=swap)
+    swapper.start()
+    place = Workspace(workspace)
+    read: set[bytes] = set()
+    try:
+        for _ in range(2000):
+            try:
+                with place.open_file("inside/secret.txt") as (file, _, _):
+                    read.add(file.read())
+            except ToolFailure:
+                continue
+    finally:
+        stop.set()
+        swapper.join()
+    assert read <= {b"inside"}
+
+
+def test_no_descriptor_is_left_open(workspace: Path) -> None:
+    (workspace / "a").mkdir()
+    (workspace / "a" / "f").write_text("x")
+    (workspace / "out").symlink_to("../..")
+    place = Workspace(workspace)
+    before = _open_descriptors()
+    for path in ("a/f", "out", "a/none", "a/f/x", "../x", "a"):
+        try:
+            with place.open_file(path):
+                pass
+        except ToolFailure:
+            continue
+        place.replace_file("a/f", b"y")
+    assert _open_descriptors() == before
+
+
+async def test_a_write_leaves_no_other_file_and_keeps_the_mode(workspace: Path, ok: Words) -> None:
+    await ok("write", path="new", content="1")
+    assert stat.S_IMODE((workspace / "new").stat().st_mode) == 0o644 & ~_umask()
+    (workspace / "new").chmod(0o750)
+    await ok("write", path="new", content="2")
+    assert stat.S_IMODE((workspace / "new").stat().st_mode) == 0o750
+    assert [path.name for path in workspace.iterdir()] == ["new"]
+
+
+def _open_descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
