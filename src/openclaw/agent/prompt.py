@@ -46,6 +46,7 @@ _SMALL_WINDOW = 6_000
 _RESOURCE_SHARE = 0.2
 _FILES_SHARE = 0.15
 _FILE_CHARS = 60_000
+_LEFT_OUT = "[Further MCP resources were left out for want of room.]"
 
 
 @dataclass(frozen=True)
@@ -82,27 +83,27 @@ def assemble(
     )
     if workspace is not None and window > _SMALL_WINDOW:
         system = f"{system}\nYour workspace is {workspace}. Paths are relative to it.\n"
-    limited = resources[: agent.resource_context_chars]
     return Preamble(
         system=system,
-        resources=cut_framed(limited, int(window * _RESOURCE_SHARE)) if limited else "",
+        resources=cut_framed(
+            resources, int(window * _RESOURCE_SHARE), agent.resource_context_chars
+        ),
         files=_files(files, int(window * _FILES_SHARE)),
     )
 
 
-def cut_framed(text: str, tokens: int) -> str:
+def cut_framed(text: str, tokens: int, chars: int) -> str:
     """Framed resources within a budget. One that does not fit is left out whole, frame and all."""
-    if estimate(text) <= tokens:
+    if estimate(text) <= tokens and len(text) <= chars:
         return text
     kept: list[str] = []
-    room = tokens
     for block in _frames(text):
         need = estimate(block)
-        if need > room:
-            continue
-        kept.append(block)
-        room -= need
-    return "\n".join([*kept, "[Further MCP resources were left out for want of room.]"])
+        if need <= tokens and len(block) <= chars:
+            kept.append(block)
+            tokens -= need
+            chars -= len(block)
+    return "\n".join([*kept, _LEFT_OUT])
 
 
 def _frames(text: str) -> list[str]:
@@ -114,7 +115,8 @@ def _frames(text: str) -> list[str]:
         if line.startswith("<<<END_EXTERNAL_UNTRUSTED_CONTENT"):
             blocks.append("\n".join(block))
             block = []
-    # Words after the last frame belong to one that the limit cut off: they go with it.
+    if block:
+        blocks.append("\n".join(block))
     return blocks
 
 

@@ -1,0 +1,152 @@
+"""Making room without parting a call from its result."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from openclaw.agent import compaction
+from openclaw.agent.tokens import IMAGE_TOKENS, ToolSizes, cut_to, estimate
+from openclaw.agent.transcript import (
+    AssistantItem,
+    Attachment,
+    CallItem,
+    Item,
+    ResultItem,
+    SummaryItem,
+    UserItem,
+)
+from openclaw.core.content import Media
+from openclaw.testing.agent_kit import FakeTools
+
+
+@st.composite
+def conversations(draw: st.DrawFn) -> list[Item]:
+    items: list[Item] = []
+    for turn in range(draw(st.integers(1, 6))):
+        items.append(UserItem("u" * draw(st.integers(0, 300))))
+        for step in range(draw(st.integers(0, 3))):
+            ids = [f"{turn}.{step}.{call}" for call in range(draw(st.integers(1, 3)))]
+            items.append(AssistantItem("", tuple(CallItem(one, "t", "{}") for one in ids)))
+            items.extend(ResultItem(one, "t", "r" * draw(st.integers(0, 900))) for one in ids)
+        if draw(st.booleans()):
+            items.append(AssistantItem("a" * draw(st.integers(0, 300))))
+    return items
+
+
+def whole(items: list[Item]) -> bool:
+    """Whether every result has its call before it, and every call its result."""
+    open_calls: list[str] = []
+    for item in items:
+        if isinstance(item, ResultItem):
+            if item.call_id not in open_calls:
+                return False
+            open_calls.remove(item.call_id)
+        elif open_calls:
+            return False
+        if isinstance(item, AssistantItem):
+            open_calls = [call.id for call in item.calls]
+    return not open_calls
+
+
+@given(conversations(), st.integers(0, 2000))
+def test_a_cut_never_parts_a_call_from_its_result(items: list[Item], keep: int) -> None:
+    cut = compaction.cut_index(items, keep)
+    assert whole(items[:cut])
+    assert whole(items[cut:])
+    assert items[cut:]
+
+
+@given(conversations(), st.integers(0, 2000))
+def test_what_is_kept_fits_unless_it_is_the_last_group(items: list[Item], keep: int) -> None:
+    kept = items[compaction.cut_index(items, keep) :]
+    groups = sum(not isinstance(item, ResultItem) for item in kept)
+    assert groups == 1 or compaction.total_tokens(kept) <= keep
+
+
+@given(conversations(), st.integers(0, 2000))
+def test_trimming_keeps_every_item_and_the_persons_words(items: list[Item], room: int) -> None:
+    out = compaction.trimmed(items, room)
+    assert len(out) == len(items)
+    assert whole(out)
+    said = [item.text for item in items if isinstance(item, UserItem)]
+    assert [item.text for item in out if isinstance(item, UserItem)] == said
+
+
+def test_trimming_cuts_the_longest_result_first() -> None:
+    items: list[Item] = [ResultItem("1", "t", "short"), ResultItem("2", "t", "x" * 40_000)]
+    out = compaction.trimmed(items, 1000)
+    assert out[0] == items[0]
+    assert compaction.total_tokens(out) <= 1000
+    assert "characters left out" in out[1].text
+
+
+def test_trimming_cuts_attached_texts_and_not_the_message() -> None:
+    media = Media("text/plain", data=b"x", name="a.txt")
+    item = UserItem("read this", (Attachment(media, "a.txt", "y" * 40_000), Attachment(media, "b")))
+    (out,) = compaction.trimmed([item], 500)
+    assert isinstance(out, UserItem)
+    assert out.text == "read this"
+    assert estimate(out.attachments[0].text or "") < 500
+
+
+def test_nothing_to_cut_leaves_all_as_it_is() -> None:
+    items: list[Item] = [UserItem("x" * 9000)]
+    assert compaction.trimmed(items, 10) == items
+    assert compaction.trimmed([], 10) == []
+    assert compaction.cut_index([], 10) == 0
+
+
+def test_the_text_to_be_summarised_marks_what_is_untrusted_and_keeps_its_bound() -> None:
+    items: list[Item] = [
+        SummaryItem("earlier"),
+        UserItem("order", (Attachment(None, "pic"),)),
+        AssistantItem("ok", (CallItem("1", "look", '{"a": 1}'),)),
+        ResultItem("1", "look", "z" * 90_000),
+    ]
+    text = compaction.request_text(items, 800)
+    assert estimate(text) <= 900
+    assert "[summary of what came before]\nearlier" in text
+    assert "[the person]\norder\n[attached: pic]" in text
+    assert '[called look {"a": 1}]' in text
+    assert "[result of look: untrusted data]" in text
+    assert "untrusted" in compaction.INSTRUCTIONS
+
+
+def test_a_summary_without_a_model_says_what_was_asked_and_used() -> None:
+    items: list[Item] = [
+        SummaryItem("earlier"),
+        UserItem("buy milk"),
+        AssistantItem("", (CallItem("1", "shop", "{}"),)),
+    ]
+    summary = compaction.plain_summary(items, 500)
+    assert "earlier" in summary
+    assert "- buy milk" in summary
+    assert "Tools used: shop." in summary
+    assert "Tools" not in compaction.plain_summary([UserItem("x")], 500)
+
+
+def test_images_and_calls_count() -> None:
+    image = Attachment(Media("image/png", data=b"x"), "pic")
+    assert compaction.tokens_of(UserItem("", (image,))) > IMAGE_TOKENS
+    busy = AssistantItem("", (CallItem("1", "t", "x" * 1000),))
+    assert compaction.tokens_of(busy) > 200
+
+
+def test_other_scripts_take_more_tokens_than_letters() -> None:
+    assert estimate("日本語" * 100) > estimate("abc" * 100)
+    assert estimate("") == 1
+
+
+@given(st.text(max_size=3000), st.integers(30, 500))
+def test_a_cut_text_fits(text: str, tokens: int) -> None:
+    out = cut_to(text, tokens)
+    assert estimate(out) <= max(tokens, 30) * 1.5 + 30
+    assert out == text or "left out" in out
+
+
+def test_a_definition_is_measured_once() -> None:
+    tools = FakeTools()
+    tools.add("a", description="word " * 100)
+    (spec,) = tools.specs()
+    sizes = ToolSizes()
+    assert sizes.total([spec, spec]) == 2 * sizes.of(spec)
+    assert sizes.of(spec) > 100

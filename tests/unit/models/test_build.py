@@ -1,0 +1,169 @@
+"""From a candidate to a model, with keys and headers resolved and no more imported than needed."""
+
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from pydantic_ai.models.test import TestModel
+
+from openclaw.core.clock import SystemClock
+from openclaw.core.errors import MissingExtra, ModelUnavailable, SecretUnavailable
+from openclaw.models.build import Built, ModelBuilder
+from openclaw.models.candidates import FALLBACK_CONTEXT_WINDOW, Candidate, Choice
+from openclaw.models.factory import open_models
+from openclaw.models.stack import ModelStack, Watcher
+from openclaw.secrets.redactor import Redactor
+from openclaw.secrets.refs import SecretRef
+from openclaw.secrets.resolver import BackendFailure, SecretResolver
+from openclaw.testing.agent_kit import APIS, agent_kit, scripted_config
+from openclaw.testing.scripted_model import Step, scripted_model
+
+
+class Environment:
+    """The one backend these tests need."""
+
+    def __init__(self, values: Mapping[str, str]) -> None:
+        self._values = values
+
+    async def read(self, ref: SecretRef) -> str:
+        for name, value in self._values.items():
+            if ref.text.endswith(name):
+                return value
+        raise BackendFailure("not set")
+
+
+def builder(**values: str) -> ModelBuilder:
+    resolver = SecretResolver({"env": Environment(values)}, Redactor())
+    return ModelBuilder(resolver=resolver, environ={})
+
+
+CANDIDATE = Candidate("acme", "m", "openai-completions", base_url="http://127.0.0.1:9/v1")
+
+
+@pytest.mark.parametrize("api", APIS)
+async def test_every_api_has_its_model(api: Any) -> None:
+    built = await builder().build(replace(CANDIDATE, api=api), temperature=0.5)
+    assert built.model.model_name == "m"
+    assert built.settings.get("temperature") == 0.5
+    assert built.context_window == FALLBACK_CONTEXT_WINDOW
+    assert not built.accepts_images
+    await built.aclose()
+
+
+async def test_key_and_headers_come_from_secrets_and_reach_the_provider() -> None:
+    async with scripted_model([Step(text="ok")]) as server:
+        candidate = replace(
+            CANDIDATE,
+            base_url=f"{server.url}/v1",
+            api_key="secret://env/KEY",
+            headers={"X-Team": "team secret://env/TEAM"},
+        )
+        built = await builder(KEY="the-key-123", TEAM="blue").build(candidate)
+        from pydantic_ai.messages import ModelRequest
+        from pydantic_ai.models import ModelRequestParameters
+
+        await built.model.request(
+            [ModelRequest.user_text_prompt("hi")], None, ModelRequestParameters()
+        )
+        await built.aclose()
+    assert server.requests[0].headers["authorization"] == "Bearer the-key-123"
+    assert server.requests[0].headers["x-team"] == "team blue"
+
+
+async def test_a_missing_key_says_where_to_put_it() -> None:
+    candidate = replace(CANDIDATE, key_hint="ACME_KEY")
+    with pytest.raises(ModelUnavailable) as caught:
+        await builder().build(candidate)
+    assert caught.value.message == "acme/m needs a key"
+    assert caught.value.hint == "set ACME_KEY, or models.providers.acme.apiKey"
+
+
+async def test_a_missing_address_says_where_to_put_it() -> None:
+    with pytest.raises(ModelUnavailable) as caught:
+        await builder().build(replace(CANDIDATE, base_url=None))
+    assert caught.value.hint == "set models.providers.acme.baseUrl"
+
+
+async def test_a_secret_that_cannot_be_had_names_its_reference() -> None:
+    with pytest.raises(SecretUnavailable, match="secret://env/GONE"):
+        await builder().build(replace(CANDIDATE, api_key="secret://env/GONE"))
+
+
+async def test_the_embedded_model_is_built_by_whoever_brings_it() -> None:
+    candidate = Candidate("local", "tiny", "local", context_window=2048, max_tokens=64)
+    with pytest.raises(MissingExtra):
+        await builder().build(candidate)
+
+    async def local(wanted: Candidate) -> Any:
+        return TestModel(model_name=wanted.model)
+
+    resolver = SecretResolver({}, Redactor())
+    built = await ModelBuilder(resolver=resolver, environ={}, local=local).build(candidate)
+    assert (built.model.model_name, built.context_window) == ("tiny", 2048)
+    assert built.settings == {"max_tokens": 64}
+    await built.aclose()
+
+
+async def test_a_fallback_that_cannot_be_built_does_not_keep_the_others_from_answering() -> None:
+    config = scripted_config("http://127.0.0.1:9", provider={"apiKey": "secret://env/GONE"})
+    async with scripted_model([Step(text="still here")]) as server:
+        good = {"baseUrl": f"{server.url}/v1", "models": [{"id": "m"}]}
+        raw = config.model_dump(by_alias=True, exclude_unset=True)
+        raw["models"]["providers"]["good"] = good
+        raw["agents"]["defaults"]["model"]["fallbacks"] = ["good/m"]
+        async with agent_kit(type(config).model_validate(raw)) as kit:
+            assert (await kit.say("hi")).text == "still here"
+
+
+async def test_no_model_at_all_is_told_with_every_reason() -> None:
+    async def build(candidate: Candidate) -> Built:
+        raise ModelUnavailable(f"{candidate.model} is not there", hint="fetch it")
+
+    other = replace(CANDIDATE, model="n")
+    stack = ModelStack(Choice((CANDIDATE, other), "test"), build, clock=SystemClock())
+    with pytest.raises(ModelUnavailable) as caught:
+        await stack.primary()
+    assert caught.value.message == (
+        "no model answered: acme/m: m is not there; acme/n: n is not there"
+    )
+    assert caught.value.hint == "fetch it"
+
+
+async def test_a_provider_that_asks_for_a_long_wait_is_not_waited_for() -> None:
+    async with (
+        scripted_model(default=Step(status=429, retry_after=3600)) as server,
+        agent_kit(scripted_config(server.url)) as kit,
+    ):
+        with pytest.raises(ModelUnavailable, match="asks for a long wait"):
+            await kit.say("hi")
+    assert len(server.requests) == 1
+
+
+async def test_the_same_choice_gives_the_same_stack() -> None:
+    config = scripted_config("http://127.0.0.1:9")
+    async with open_models(
+        providers=config.models.providers,
+        resolver=SecretResolver({}, Redactor()),
+        environ={},
+        clock=SystemClock(),
+    ) as factory:
+        model = config.agents.defaults.model
+        assert await factory.stack(model) is await factory.stack(model)
+        assert await factory.stack(model) is not await factory.stack(model, temperature=0.1)
+        await (await factory.stack(model)).primary()
+
+
+def test_a_watcher_need_not_listen() -> None:
+    Watcher().notice("nobody hears this")
+
+
+def test_choosing_a_model_imports_no_model_library() -> None:
+    code = (
+        "import sys, openclaw.models.choose, openclaw.models.status, openclaw.agent.service;"
+        "print([m for m in ('pydantic_ai', 'openai', 'anthropic', 'httpx2') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
