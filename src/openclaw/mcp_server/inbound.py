@@ -84,7 +84,7 @@ def _decode_to_file(item: Attachment, mime_type: str, files: OrderFiles) -> Path
 def display_name(given: str | None, path: Path) -> str:
     """A given file name as it may be shown: its last part, printable, short. Never used as a path."""
     last = PurePosixPath((given or "").replace("\\", "/")).name
-    shown = "".join(char for char in last if char.isprintable()).strip()
+    shown = "".join(char for char in last if char.isprintable()).strip(" .")
     return shown[:_NAME_LENGTH] or f"attachment{path.suffix}"
 
 

@@ -108,14 +108,17 @@ def _read_inside(path: Path, directories: Sequence[Path], limit: int) -> bytes:
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
         raise LeftOut(f"the file cannot be read ({error.strerror})") from None
-    with os.fdopen(fd, "rb") as file:
+    try:
         status = os.fstat(fd)
         if not stat.S_ISREG(status.st_mode):
             raise LeftOut("it is not a regular file")
         if not _is_inside(path, status, directories):
             raise LeftOut("it lies outside the workspace")
         _check_size(status.st_size, limit)
-        return file.read(limit + 1)
+        with os.fdopen(fd, "rb", closefd=False) as file:
+            return file.read(limit + 1)
+    finally:
+        os.close(fd)
 
 
 def _is_inside(path: Path, opened: os.stat_result, directories: Sequence[Path]) -> bool:

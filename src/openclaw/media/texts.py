@@ -4,6 +4,7 @@ from pathlib import Path
 
 _BOMS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
 _SAMPLE = 64 * 1024  # enough for the character set to show
+_TELLING = 8  # fewer letters beyond ASCII than this say nothing about their character set
 _WESTERN = "cp1252"  # what is neither UTF-8 nor anything else that shows is most often this
 
 
@@ -19,6 +20,8 @@ def decode_text(data: bytes) -> str:
 
 
 def _likeliest(data: bytes) -> str:
+    if sum(byte > 127 for byte in data[:_SAMPLE]) < _TELLING:
+        return _WESTERN
     from charset_normalizer import from_bytes  # takes 30 ms to import and is rarely needed
 
     best = from_bytes(data[:_SAMPLE]).best()

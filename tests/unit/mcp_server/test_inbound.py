@@ -1,0 +1,142 @@
+import base64
+from pathlib import Path
+
+import pytest
+
+from openclaw.core.errors import InvalidRequest
+from openclaw.mcp_server.arguments import Attachment, Order
+from openclaw.mcp_server.inbound import TEXT_BUDGET, display_name, receive
+from openclaw.media.kinds import MIB
+from openclaw.media.store import OrderFiles
+from openclaw.media.transcription import NoTranscriber
+
+PNG = b"\x89PNG\r\n\x1a\n" + bytes(16)
+
+
+def attachment(field: str, data: bytes, mime_type: str, name: str | None = None) -> Attachment:
+    return Attachment(field, base64.b64encode(data).decode(), mime_type, name)
+
+
+def order(*files: Attachment, images: tuple[Attachment, ...] = ()) -> Order:
+    return Order("look", None, images, files)
+
+
+async def test_an_image_is_stored_for_the_model_to_see(tmp_path: Path) -> None:
+    image = attachment("images[0]", PNG, "image/png", "../../x/holiday.png")
+    [item] = await receive(order(images=(image,)), OrderFiles(tmp_path), NoTranscriber())
+    assert item.media.mime_type == "image/png"
+    assert item.media.name == "holiday.png"
+    assert item.media.path is not None
+    assert item.media.path.parent == tmp_path
+    assert item.media.path.read_bytes() == PNG
+    assert item.text is None
+
+
+@pytest.mark.parametrize(
+    ("mime_type", "data", "text"),
+    [
+        ("text/plain", "grüße".encode("latin-1"), "grüße"),
+        ("text/markdown", b"# A", "# A"),
+        ("text/csv", b"a,b\n1,2", "a,b\n1,2"),
+        ("application/json", b'{"a": 1}', '{"a": 1}'),
+        ("text/html", b"<script>alert(1)</script>", "<script>alert(1)</script>"),
+    ],
+)
+async def test_text_files_come_as_text(
+    tmp_path: Path, mime_type: str, data: bytes, text: str
+) -> None:
+    files = OrderFiles(tmp_path)
+    [item] = await receive(order(attachment("files[0]", data, mime_type)), files, NoTranscriber())
+    assert item.text == text
+
+
+async def test_the_text_of_all_files_stays_within_one_budget(tmp_path: Path) -> None:
+    big = attachment("files[0]", b"x" * (TEXT_BUDGET + 1), "text/plain")
+    more = attachment("files[1]", b"y", "text/plain")
+    items = await receive(order(big, more), OrderFiles(tmp_path), NoTranscriber())
+    assert [len(item.text or "") for item in items] == [TEXT_BUDGET, 0]
+    assert items[0].note == f"cut to {TEXT_BUDGET} characters"
+    assert items[1].note == "left out: the other attachments fill the text budget"
+
+
+@pytest.mark.parametrize(
+    ("mime_type", "data", "note"),
+    [
+        ("application/zip", b"PK\x03\x04" + bytes(30), "its content is not read"),
+        ("video/webm", b"\x1aE\xdf\xa3", "its content is not read"),
+        ("audio/wav", b"RIFF\x24\0\0\0WAVEfmt ", "no transcription provider is set up"),
+    ],
+)
+async def test_what_cannot_be_read_is_kept_with_a_note(
+    tmp_path: Path, mime_type: str, data: bytes, note: str
+) -> None:
+    files = OrderFiles(tmp_path)
+    [item] = await receive(order(attachment("files[0]", data, mime_type)), files, NoTranscriber())
+    assert item.text is None
+    assert item.note is not None
+    assert note in item.note
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        (
+            order(images=tuple(attachment(f"images[{n}]", PNG, "image/png") for n in range(11))),
+            "images: has 11 items; at most 10 are taken",
+        ),
+        (
+            order(*[attachment(f"files[{n}]", b"x", "text/plain") for n in range(6)]),
+            "files: has 6 items; at most 5 are taken",
+        ),
+        (
+            order(images=(attachment("images[0]", b"<svg/>", "image/svg+xml"),)),
+            (
+                "images[0].mimeType: 'image/svg+xml' is not taken; taken are image/jpeg,"
+                " image/png, image/gif, image/webp"
+            ),
+        ),
+        (
+            order(images=(attachment("images[0]", b"GIF89a", "image/png"),)),
+            "images[0]: is declared as image/png, but the content is image/gif",
+        ),
+        (
+            order(images=(Attachment("images[2]", "!!!!", "image/png", None),)),
+            (
+                "images[2].data: is not valid base64 (it has characters that base64 does not"
+                " have, or misplaced padding)"
+            ),
+        ),
+        (
+            order(attachment("files[0]", b"PK\x03\x04" + bytes(16 * MIB), "application/zip")),
+            "files[0].data: is 16.0 MB; at most 15.0 MB are taken",
+        ),
+        (
+            order(Attachment("files[0]", "A" * (44 * MIB), "application/zip", None)),
+            "files[0].data: is 33.0 MB; at most 15.0 MB are taken",
+        ),
+    ],
+)
+async def test_a_refused_attachment_is_named_with_the_reason(
+    tmp_path: Path, bad: Order, message: str
+) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        await receive(bad, OrderFiles(tmp_path), NoTranscriber())
+    assert str(refused.value) == message
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        ("a.png", "a.png"),
+        ("/etc/passwd", "passwd"),
+        ("..\\..\\boot.ini", "boot.ini"),
+        ("a\x00b\x1b[31m.png", "ab[31m.png"),
+        ("\u202egnp.exe", "gnp.exe"),
+        ("x" * 300, "x" * 120),
+        ("..", "attachment.png"),
+        ("", "attachment.png"),
+        (None, "attachment.png"),
+    ],
+)
+def test_a_given_name_is_shown_without_its_tricks(given: str | None, shown: str) -> None:
+    assert display_name(given, Path("0123.png")) == shown

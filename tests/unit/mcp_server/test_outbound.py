@@ -1,0 +1,136 @@
+import base64
+import os
+from pathlib import Path
+
+import pytest
+from mcp_types import (
+    AudioContent,
+    BlobResourceContents,
+    EmbeddedResource,
+    ImageContent,
+    TextResourceContents,
+)
+
+from openclaw.core.content import Media
+from openclaw.core.errors import ToolFailure
+from openclaw.mcp_server.outbound import OutboundRules, render
+from openclaw.media.kinds import MIB
+
+PNG = b"\x89PNG\r\n\x1a\n" + bytes(16)
+WAV = b"RIFF\x24\0\0\0WAVEfmt "
+NEW, OLD = "2025-11-25", "2024-11-05"
+
+
+def rules(*directories: Path, audio: str = "auto") -> OutboundRules:
+    return OutboundRules(directories, None, audio)
+
+
+def encoded(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+async def test_an_image_is_an_image_block() -> None:
+    blocks, left_out = await render([Media("image/png", data=PNG)], rules(), NEW)
+    assert blocks == [ImageContent(type="image", data=encoded(PNG), mime_type="image/png")]
+    assert left_out == []
+
+
+@pytest.mark.parametrize(
+    ("mode", "version", "kind"),
+    [
+        ("auto", NEW, AudioContent),
+        ("auto", "2025-03-26", AudioContent),
+        ("auto", OLD, EmbeddedResource),
+        ("audio", OLD, AudioContent),
+        ("resource", NEW, EmbeddedResource),
+    ],
+)
+async def test_sound_is_sent_as_the_client_can_take_it(mode: str, version: str, kind: type) -> None:
+    [block], _ = await render([Media("audio/wav", data=WAV)], rules(audio=mode), version)
+    assert isinstance(block, kind)
+
+
+async def test_a_document_is_a_resource_with_its_name_as_the_address(tmp_path: Path) -> None:
+    path = tmp_path / "annual report.pdf"
+    path.write_bytes(b"%PDF-1.7\n")
+    [block], _ = await render([Media("application/pdf", path=path)], rules(tmp_path), NEW)
+    assert isinstance(block, EmbeddedResource)
+    assert block.resource == BlobResourceContents(
+        uri="attachment://annual%20report.pdf",
+        mime_type="application/pdf",
+        blob=encoded(b"%PDF-1.7\n"),
+    )
+
+
+async def test_a_text_file_is_a_resource_with_text() -> None:
+    [block], _ = await render([Media("text/csv", data=b"a,b", name="t.csv")], rules(), NEW)
+    assert isinstance(block, EmbeddedResource)
+    assert block.resource == TextResourceContents(
+        uri="attachment://t.csv", mime_type="text/csv", text="a,b"
+    )
+
+
+async def test_what_has_no_name_is_numbered_by_its_place() -> None:
+    items = [Media("image/png", data=PNG), Media("application/zip", data=b"PK\x03\x04")]
+    blocks, _ = await render(items, rules(), NEW)
+    assert isinstance(blocks[1], EmbeddedResource)
+    assert str(blocks[1].resource.uri) == "attachment://attachment-2.zip"
+
+
+async def test_content_that_is_not_the_image_it_claims_to_be_is_not_sent_as_one() -> None:
+    blocks, _ = await render([Media("image/png", data=b"PK\x03\x04")], rules(), NEW)
+    assert isinstance(blocks[0], EmbeddedResource)
+    assert blocks[0].resource.mime_type == "application/octet-stream"
+
+
+async def test_nothing_leaves_from_outside_the_directories(tmp_path: Path) -> None:
+    inside, outside = tmp_path / "in", tmp_path / "out"
+    inside.mkdir()
+    outside.mkdir()
+    secret = outside / "secret.png"
+    secret.write_bytes(PNG)
+    (inside / "link.png").symlink_to(secret)
+    os.mkfifo(inside / "pipe.png")
+    paths = [secret, inside / "link.png", inside / ".." / "out" / "secret.png", inside / "pipe.png"]
+    paths += [inside / "missing.png", inside]
+    blocks, left_out = await render(
+        [Media("image/png", path=path) for path in paths], rules(inside), NEW
+    )
+    assert blocks == []
+    assert left_out == [
+        "[secret.png was left out: it lies outside the workspace]",
+        "[link.png was left out: it lies outside the workspace]",
+        "[secret.png was left out: it lies outside the workspace]",
+        "[pipe.png was left out: it is not a regular file]",
+        "[missing.png was left out: the file cannot be read (No such file or directory)]",
+        "[in was left out: it is not a regular file]",
+    ]
+
+
+async def test_what_is_too_large_is_left_out_with_the_sizes() -> None:
+    items = [Media("image/png", data=PNG + bytes(size * MIB)) for size in (20, 19, 19, 19, 1)]
+    blocks, left_out = await render(items, rules(), NEW)
+    assert len(blocks) == 3
+    assert left_out == [
+        "[attachment-1.png was left out: it is 20.0 MB and an item may have 20.0 MB]",
+        "[attachment-4.png was left out: the answer's media would exceed 50.0 MB]",
+    ]
+
+
+async def test_a_url_is_fetched_by_whoever_may_and_else_left_out() -> None:
+    asked: list[str] = []
+
+    async def fetch(url: str, limit: int) -> tuple[bytes, str | None]:
+        asked.append(url)
+        if "bad" in url:
+            raise ToolFailure("the address is private")
+        return PNG, "image/png"
+
+    allowed = OutboundRules((), fetch, "auto")
+    items = [Media("image/png", url=f"https://{name}.example/") for name in ("good", "bad")]
+    blocks, left_out = await render(items, allowed, NEW)
+    assert [type(block) for block in blocks] == [ImageContent]
+    assert left_out == ["[attachment-2.png was left out: the address is private]"]
+    assert asked == ["https://good.example/", "https://bad.example/"]
+    _, refused = await render(items[:1], rules(), NEW)
+    assert refused == ["[attachment-1.png was left out: its URL may not be fetched]"]
