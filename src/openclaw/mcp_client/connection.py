@@ -15,11 +15,11 @@ from openclaw.core.events import Emit, ServerChanged, discard
 from openclaw.core.wire import describe
 from openclaw.mcp_client import bounds
 from openclaw.mcp_client import listing as listings
-from openclaw.mcp_client.dispatcher import OnProgress
 from openclaw.mcp_client.era import EraMemory, identity
 from openclaw.mcp_client.failures import Interrupted, InvalidResult, Unavailable
 from openclaw.mcp_client.following import Following
 from openclaw.mcp_client.incoming import Answers, AskHost, Incoming
+from openclaw.mcp_client.jsonrpc import OnProgress
 from openclaw.mcp_client.keeper import Keeper
 from openclaw.mcp_client.link import Link
 from openclaw.mcp_client.opening import Opening, ResolveSecrets, open_link

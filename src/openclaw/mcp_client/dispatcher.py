@@ -4,7 +4,6 @@ A call is one write and one future. Everything that comes in is sorted in the re
 only what needs a task (a request of the server, a huge message) is left to `run`.
 """
 
-import json
 import logging
 from asyncio import CancelledError, Future, TimerHandle, get_running_loop
 from collections import deque
@@ -15,18 +14,17 @@ from typing import TYPE_CHECKING, Any, cast
 import anyio
 import anyio.abc
 import anyio.to_thread
-import orjson
 
-from openclaw.mcp_client import bounds, decode
+from openclaw.mcp_client import bounds, decode, jsonrpc
 from openclaw.mcp_client.failures import (
     CallFailed,
     Interrupted,
     InvalidResult,
-    RemoteError,
     TimedOut,
     TooLarge,
     Unavailable,
 )
+from openclaw.mcp_client.jsonrpc import OnProgress
 from openclaw.mcp_client.lines import Oversize
 from openclaw.mcp_client.snapshot import RawResult
 from openclaw.mcp_client.stdio import StdioPipe
@@ -36,7 +34,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-OnProgress = Callable[[float, float | None, str | None], None]
 
 MAX_EXTENSION = 60.0
 """How many times its timeout a call may last, however much progress the server reports."""
@@ -44,8 +41,11 @@ MAX_EXTENSION = 60.0
 PROGRESS_EVERY = 0.05
 """Seconds between two reports of progress of one call to whoever asked for them."""
 
+WARN_EVERY = 60.0
+"""Seconds between two warnings of the same flood."""
+
 _ABSENT = object()
-_CODE_INTERNAL, _CODE_CLOSED, _CODE_TIMEOUT, _CODE_BUSY = -32603, -32000, -32001, -32000
+_ID_TYPES = (int, str)
 
 
 class _Pending:
@@ -73,12 +73,13 @@ class PipeDispatcher:
         self._deferred: deque[bytes] = deque()
         self._asked: deque[dict[str, Any]] = deque()
         self._serving: dict[int | str, anyio.CancelScope] = {}
+        self._unanswered = 0
         self._wake: Future[None] | None = None
         self._notifications = bounds.RateLimit(
             bounds.NOTIFICATIONS_PER_SECOND, bounds.NOTIFICATION_BURST
         )
         self._noise = bounds.RateLimit(bounds.LOG_LINES_PER_SECOND, bounds.LOG_BURST)
-        self._flooded = False
+        self._warned_at: float | None = None
         self._intercept: OnNotifyIntercept | None = None
         self.redact: Callable[[str], str] = str
         self.end_reason: str | None = None
@@ -102,10 +103,10 @@ class PipeDispatcher:
         message: dict[str, Any] = {"jsonrpc": "2.0", "id": key, "method": method}
         if on_progress is not None:
             pending.on_progress = on_progress
-            params = _with_progress_token(params, key)
+            params = jsonrpc.with_progress_token(params, key)
         if params:
             message["params"] = params
-        line = _encode(message)
+        line = jsonrpc.encode(message)
         self._pending[key] = pending
         try:
             await self._send(line, pending, method)
@@ -129,7 +130,7 @@ class PipeDispatcher:
             pending.give_up_at = now + pending.timeout * MAX_EXTENSION
             pending.timer = self._loop.call_at(now + pending.timeout, self._expire, pending)
         if self._pipe.congested:
-            await self._pipe.drained()
+            await self._pipe.drained(pending.future)
             if pending.future.done():  # it is too late to send it
                 return
         if self.end_reason is not None or not self._pipe.write(line):
@@ -145,7 +146,9 @@ class PipeDispatcher:
     def _tell_cancelled(self, key: int | str, reason: str) -> None:
         params = {"requestId": key, "reason": reason}
         self._pipe.answer(
-            _encode({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params})
+            jsonrpc.encode(
+                {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}
+            )
         )
 
     # What the SDK's session calls.
@@ -164,7 +167,7 @@ class PipeDispatcher:
                 cancellable=options.get("cancel_on_abandon", True),
             )
         except CallFailed as failure:
-            raise as_mcp_error(failure) from None
+            raise jsonrpc.as_mcp_error(failure) from None
 
     async def notify(
         self, method: str, params: Mapping[str, Any] | None, opts: "CallOptions | None" = None
@@ -173,7 +176,7 @@ class PipeDispatcher:
         message: dict[str, Any] = {"jsonrpc": "2.0", "method": method}
         if params is not None:
             message["params"] = params
-        self._pipe.answer(_encode(message))
+        self._pipe.answer(jsonrpc.encode(message))
 
     async def run(
         self,
@@ -276,8 +279,10 @@ class PipeDispatcher:
             self._answered(message)
         elif type(method) is not str:
             logger.debug("MCP server '%s': a message whose method is no text", self._server)
-        elif "id" in message:
+        elif type(message.get("id")) in _ID_TYPES:
             self._requested(message)
+        elif "id" in message:
+            logger.debug("MCP server '%s': a request whose id is no id", self._server)
         else:
             self._notified(method, message.get("params"))
 
@@ -289,7 +294,7 @@ class PipeDispatcher:
         if type(result) is dict:
             pending.future.set_result(cast("RawResult", result))
         else:
-            pending.future.set_exception(_failure(message.get("error")))
+            pending.future.set_exception(jsonrpc.failure(message.get("error")))
 
     def _pending_for(self, key: Any) -> _Pending | None:
         if type(key) is int:
@@ -307,15 +312,15 @@ class PipeDispatcher:
         if not self._notifications.allows(self._loop.time()):
             self._warn_of_flood()
             return
-        self._flooded = False
         if method == "notifications/cancelled" and params is not None:
             self._cancel_serving(params.get("requestId"))
         if self._intercept is not None:
             self._intercept(method, params)
 
     def _warn_of_flood(self) -> None:
-        if not self._flooded:
-            self._flooded = True
+        now = self._loop.time()
+        if self._warned_at is None or now - self._warned_at > WARN_EVERY:
+            self._warned_at = now
             logger.warning("MCP server '%s' sends too many notifications", self._server)
 
     def _progressed(self, params: dict[str, Any]) -> bool:
@@ -331,7 +336,7 @@ class PipeDispatcher:
                 pending.timer = self._loop.call_at(until, self._expire, pending)
         if pending.on_progress is not None and now - pending.reported_at >= PROGRESS_EVERY:
             pending.reported_at = now
-            report_progress(pending.on_progress, params, self._server)
+            jsonrpc.report_progress(pending.on_progress, params, self._server)
         return True
 
     def _expire(self, pending: _Pending) -> None:
@@ -345,41 +350,43 @@ class PipeDispatcher:
         pending.future.set_exception(TimedOut(pending.timeout))
 
     def _requested(self, message: decode.Message) -> None:
-        if len(self._asked) + len(self._serving) >= bounds.MAX_SERVER_REQUESTS:
-            self._reply_error(message["id"], _CODE_BUSY, "too many requests at once")
+        if self._unanswered >= bounds.MAX_SERVER_REQUESTS:
+            self._reply_error(message["id"], jsonrpc.BUSY, "too many requests at once")
             return
+        self._unanswered += 1
         self._asked.append(message)
         self._stir()
 
     async def _serve(self, on_request: "OnRequest", message: dict[str, Any]) -> None:
+        key = message["id"]
+        try:
+            with anyio.CancelScope() as self._serving[key]:
+                await self._reply(on_request, key, message)
+        finally:
+            self._unanswered -= 1
+            self._serving.pop(key, None)
+
+    async def _reply(
+        self, on_request: "OnRequest", key: int | str, message: dict[str, Any]
+    ) -> None:
         from mcp.shared.exceptions import MCPError
 
         from openclaw.mcp_client.context import PipeContext
 
-        key = message["id"]
-        if type(key) is not int and type(key) is not str:
-            return
         params = message.get("params")
-        with anyio.CancelScope() as scope:
-            self._serving[key] = scope
-            try:
-                result = await on_request(
-                    PipeContext(self, key),
-                    message["method"],
-                    cast("dict[str, Any]", params) if type(params) is dict else None,
-                )
-                self._pipe.answer(_encode({"jsonrpc": "2.0", "id": key, "result": result}))
-            except MCPError as error:
-                self._reply_error(key, error.code, error.message)
-            except Exception:  # one bad request must not end the connection
-                logger.debug("MCP server '%s': its request failed", self._server, exc_info=True)
-                self._reply_error(key, _CODE_INTERNAL, "the request could not be handled")
-            finally:
-                self._serving.pop(key, None)
+        params = cast("dict[str, Any]", params) if type(params) is dict else None
+        try:
+            result = await on_request(PipeContext(self, key), message["method"], params)
+            self._pipe.answer(jsonrpc.encode({"jsonrpc": "2.0", "id": key, "result": result}))
+        except MCPError as error:
+            self._reply_error(key, error.code, error.message)
+        except Exception:  # one bad request must not end the connection
+            logger.debug("MCP server '%s': its request failed", self._server, exc_info=True)
+            self._reply_error(key, jsonrpc.INTERNAL, "the request could not be handled")
 
     def _reply_error(self, key: Any, code: int, text: str) -> None:
         error = {"code": code, "message": text}
-        self._pipe.answer(_encode({"jsonrpc": "2.0", "id": key, "error": error}))
+        self._pipe.answer(jsonrpc.encode({"jsonrpc": "2.0", "id": key, "error": error}))
 
     def _cancel_serving(self, key: Any) -> None:
         scope = self._serving.get(key) if type(key) is int or type(key) is str else None
@@ -418,57 +425,3 @@ class PipeDispatcher:
         named = self._pending_for(decode.answered_id(self._oversize.head))
         alone = next(iter(self._pending.values())) if len(self._pending) == 1 else None
         return named or alone
-
-
-def report_progress(on_progress: OnProgress, params: Mapping[str, Any], server: str) -> None:
-    """Hand progress on, where it is well formed; whoever takes it cannot hurt the connection."""
-    progress, total, message = (params.get(key) for key in ("progress", "total", "message"))
-    if not isinstance(progress, int | float):
-        return
-    try:
-        on_progress(
-            float(progress),
-            float(total) if isinstance(total, int | float) else None,
-            message if isinstance(message, str) else None,
-        )
-    except Exception:
-        logger.exception("MCP server '%s': progress could not be handed on", server)
-
-
-def _with_progress_token(params: Mapping[str, Any] | None, key: int | str) -> dict[str, Any]:
-    out = dict(params or {})
-    out["_meta"] = {**(out.get("_meta") or {}), "progressToken": key}
-    return out
-
-
-def _encode(message: Mapping[str, Any]) -> bytes:
-    try:
-        return orjson.dumps(message, option=orjson.OPT_APPEND_NEWLINE)
-    except TypeError:  # integers past 64 bits, lone surrogates
-        return json.dumps(message).encode() + b"\n"
-
-
-def _failure(error: Any) -> CallFailed:
-    """The failure that this error object of an answer stands for."""
-    if type(error) is not dict:
-        return InvalidResult("the server's answer has neither a result nor an error")
-    fields = cast("dict[str, Any]", error)
-    code, message = fields.get("code"), fields.get("message")
-    return RemoteError(
-        code if type(code) is int else _CODE_INTERNAL,
-        message if type(message) is str else "the server gave no reason",
-        fields.get("data"),
-    )
-
-
-def as_mcp_error(failure: CallFailed) -> Exception:
-    """The same failure in the SDK's terms."""
-    from mcp.shared.exceptions import MCPError
-
-    match failure:
-        case RemoteError():
-            return MCPError(code=failure.code, message=failure.message, data=failure.data)
-        case TimedOut():
-            return MCPError(code=_CODE_TIMEOUT, message=failure.message)
-        case _:
-            return MCPError(code=_CODE_CLOSED, message=failure.message)

@@ -12,7 +12,7 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 
 from openclaw.core.errors import OperatorFacing
-from openclaw.mcp_client.dispatcher import MAX_EXTENSION, OnProgress
+from openclaw.mcp_client.dispatcher import MAX_EXTENSION
 from openclaw.mcp_client.era import greet
 from openclaw.mcp_client.failures import (
     CallFailed,
@@ -24,6 +24,7 @@ from openclaw.mcp_client.failures import (
 )
 from openclaw.mcp_client.hooks import Hooked, as_dispatcher
 from openclaw.mcp_client.http_bounds import Watch
+from openclaw.mcp_client.jsonrpc import OnProgress
 from openclaw.mcp_client.link import Link
 from openclaw.mcp_client.opening import Opening
 from openclaw.mcp_client.snapshot import RawResult

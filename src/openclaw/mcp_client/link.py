@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import anyio
 
-from openclaw.mcp_client.dispatcher import OnProgress
 from openclaw.mcp_client.era import Era
 from openclaw.mcp_client.failures import InvalidResult, RemoteError
+from openclaw.mcp_client.jsonrpc import OnProgress
 from openclaw.mcp_client.snapshot import RawResult
 from openclaw.mcp_client.stamp import Stamp
 

@@ -9,7 +9,7 @@ import os
 from asyncio import Future, TimerHandle, get_running_loop
 from collections import deque
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 from openclaw.mcp_client.lines import LineSplitter, Oversize
 from openclaw.mcp_client.process import Child, describe_exit
@@ -84,13 +84,12 @@ class StdioPipe:
         """Whether so much is unsent that a caller should wait."""
         return self._unsent_bytes > HIGH_WATER
 
-    async def drained(self) -> None:
-        """Wait until the server has taken what is unsent, or is gone."""
-        while self.congested and not self._ended and not self._closed:
+    async def drained(self, unless: "Future[Any]") -> None:
+        """Wait until the server has taken what is unsent, or is gone, or `unless` is done."""
+        while self.congested and not self._ended and not unless.done():
             if self._drained is None or self._drained.done():
                 self._drained = self._loop.create_future()
-            with contextlib.suppress(Exception):
-                await self._shielded(self._drained)
+            await _either(self._drained, unless)
 
     def answer(self, line: bytes) -> None:
         """Send something that nobody waits for, unless the server has stopped to listen."""
@@ -133,21 +132,6 @@ class StdioPipe:
         self._loop.remove_reader(self._child.stderr)
         if self._closing is not None:
             self._closing.cancel()
-
-    @staticmethod
-    async def _shielded(future: "Future[None]") -> None:
-        # Several callers may wait on one future; the cancellation of one is not the others'.
-        waiter: Future[None] = get_running_loop().create_future()
-
-        def wake(_: "Future[None]") -> None:
-            if not waiter.done():
-                waiter.set_result(None)
-
-        future.add_done_callback(wake)
-        try:
-            await waiter
-        finally:
-            future.remove_done_callback(wake)
 
     def _queue(self, piece: memoryview) -> None:
         self._unsent.append(piece)
@@ -259,6 +243,23 @@ class StdioPipe:
         self._stop_reading()
         self._stop_writing()
         self._on_end(reason, oversize)
+
+
+async def _either(first: "Future[Any]", second: "Future[Any]") -> None:
+    """Wait for one of two futures, which stay as they are when the waiting is cancelled."""
+    waiter: Future[None] = first.get_loop().create_future()
+
+    def wake(_: "Future[Any]") -> None:
+        if not waiter.done():
+            waiter.set_result(None)
+
+    first.add_done_callback(wake)
+    second.add_done_callback(wake)
+    try:
+        await waiter
+    finally:
+        first.remove_done_callback(wake)
+        second.remove_done_callback(wake)
 
 
 def _nobody(lines: list[bytes]) -> None:

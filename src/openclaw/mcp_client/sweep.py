@@ -58,21 +58,24 @@ def kill_marked(value: str) -> int:
 def _marked(wanted: bytes) -> Iterator[int]:
     if not sys.platform.startswith("linux"):
         return
-    own = os.getpid()
-    for entry in os.scandir(_PROC):
-        if not entry.name.isdigit() or int(entry.name) == own:
+    own = str(os.getpid())
+    for directory in _processes():
+        if directory.name == own:
             continue
         with contextlib.suppress(OSError):
-            variables = Path(entry.path, "environ").read_bytes()
+            variables = (directory / "environ").read_bytes()
             if any(variable.startswith(wanted) for variable in variables.split(b"\0")):
-                yield int(entry.name)
+                yield int(directory.name)
 
 
 def _each(name: str) -> Iterator[bytes]:
-    for entry in os.scandir(_PROC):
-        if entry.name.isdigit():
-            with contextlib.suppress(OSError):
-                yield Path(entry.path, name).read_bytes()
+    for directory in _processes():
+        with contextlib.suppress(OSError):
+            yield (directory / name).read_bytes()
+
+
+def _processes() -> list[Path]:
+    return [directory for directory in _PROC.iterdir() if directory.name.isdigit()]
 
 
 def _running_in(stat: bytes, group: int) -> bool:

@@ -1,5 +1,6 @@
 """Running connections to fake servers in a test: one keeper, one clock that leaps, one cache."""
 
+import json
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -16,6 +17,7 @@ from openclaw.mcp_client.keeper import Keeper
 from openclaw.secrets.secret import Secret
 from openclaw.testing.fake_server import server_entry
 
+_MAX_ARGUMENT = 100_000
 OBJECT = {"type": "object"}
 
 
@@ -54,7 +56,13 @@ class Bench:
     ) -> ServerConnection:
         """A connection to a fake server on stdio that nobody runs yet."""
         named = [{"inputSchema": OBJECT, **tool} for tool in spec.get("tools", ())]
-        entry = server_entry({**spec, "tools": named}, **settings)
+        whole = {**spec, "tools": named}
+        entry = server_entry(whole, **settings)
+        if len(description := json.dumps(whole)) > _MAX_ARGUMENT:
+            self.directory.mkdir(parents=True, exist_ok=True)
+            path = self.directory / "fake-server.json"
+            path.write_text(description)
+            entry["args"] = [*entry["args"][:-1], f"@{path}"]
         return self.to(entry, deps=deps)
 
     def to(

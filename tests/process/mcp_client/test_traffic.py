@@ -1,0 +1,197 @@
+"""What servers ask, say and change of their own accord."""
+
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from openclaw.testing.connection_bench import Bench, until
+
+pytestmark = pytest.mark.subprocess
+
+ERAS = pytest.mark.parametrize("discover", ["refuse", "answer"])
+
+
+def asking(step: str, discover: str) -> dict[str, Any]:
+    return {"tools": [{"name": "ask", "does": {step: {}}}], "discover": discover}
+
+
+async def answer_of(bench: Bench, spec: dict[str, Any], **deps: Any) -> Any:
+    async with bench.serve(spec, deps=deps) as server:
+        result = await server.call_tool("ask", {})
+        return json.loads(result["content"][0]["text"])
+
+
+@ERAS
+async def test_roots_are_the_workspaces(bench: Bench, discover: str, tmp_path: Path):
+    answer = await answer_of(bench, asking("roots", discover), roots=[tmp_path])
+    assert answer["roots"] == [{"uri": tmp_path.as_uri(), "name": tmp_path.name}]
+
+
+async def test_sampling_is_refused_unless_somebody_takes_it(bench: Bench):
+    answer = await answer_of(bench, asking("sampling", "refuse"))
+    assert answer["message"] == "Sampling not supported"
+
+
+@ERAS
+async def test_sampling_is_handed_to_whoever_takes_it(bench: Bench, discover: str):
+    asked: list[Any] = []
+
+    async def model(server: str, params: Any) -> dict[str, Any]:
+        asked.append((server, params["maxTokens"]))
+        return {"role": "assistant", "model": "m", "content": {"type": "text", "text": "hello"}}
+
+    answer = await answer_of(bench, asking("sampling", discover), on_sampling=model)
+    assert answer["content"]["text"] == "hello"
+    assert asked == [("fake", 50)]
+
+
+async def test_elicitation_is_declined_where_nobody_can_be_asked(bench: Bench):
+    assert await answer_of(bench, asking("elicit", "refuse")) == {"action": "decline"}
+
+
+@ERAS
+async def test_elicitation_is_forwarded_to_whoever_can_ask(bench: Bench, discover: str):
+    async def person(server: str, params: Any) -> dict[str, Any]:
+        assert params["message"] == "Your name?"
+        return {"action": "accept", "content": {"name": "Ann"}}
+
+    answer = await answer_of(bench, asking("elicit", discover), on_elicitation=person)
+    assert answer == {"action": "accept", "content": {"name": "Ann"}}
+
+
+async def test_a_host_that_fails_to_answer_is_a_refusal(bench: Bench):
+    async def nobody(server: str, params: Any) -> dict[str, Any]:
+        raise RuntimeError("secret detail")
+
+    for step, given in (("sampling", "on_sampling"), ("elicit", "on_elicitation")):
+        answer = await answer_of(bench, asking(step, "refuse"), **{given: nobody})
+        assert answer["message"] == "the host refused"
+
+
+@ERAS
+async def test_changed_tools_are_listed_again_without_a_restart(bench: Bench, discover: str):
+    new = [{"name": "new", "inputSchema": {"type": "object"}}]
+    spec = {"tools": [{"name": "change", "does": {"changeTools": new}}], "discover": discover}
+    async with bench.serve(spec) as server:
+        heard: list[list[str]] = []
+        server.on_listing.append(lambda c: heard.append([tool.name for tool in c.listing.tools]))
+        pid = server.snapshot.pid
+        if discover == "answer":
+            await anyio.sleep(0.1)  # the subscription is on its way
+        await server.call_tool("change", {})
+        await until(lambda: ["new"] in heard)
+        assert server.snapshot.pid == pid
+
+
+@ERAS
+async def test_updated_resources_are_told_where_wanted(bench: Bench, discover: str):
+    resource = {"uri": "mem://a", "name": "a", "text": "new"}
+    spec = {
+        "tools": [{"name": "update", "does": {"updateResource": resource}}],
+        "resources": [{**resource, "text": "old"}],
+        "discover": discover,
+    }
+    async with bench.serve(spec) as server:
+        heard: list[str] = []
+        server.on_resource_updated.append(lambda _, uri: heard.append(uri))
+        await server.subscribe(["mem://a"])
+        await anyio.sleep(0.3)  # the subscription is on its way
+        await server.call_tool("update", {})
+        await until(lambda: heard == ["mem://a"])
+
+
+async def test_a_callback_that_fails_hurts_nobody(bench: Bench, caplog: pytest.LogCaptureFixture):
+    def fail(*_: Any) -> None:
+        raise RuntimeError("mine")
+
+    steps = {"progress": {"times": 1}, "text": "done"}
+    connection = bench.connection({"tools": [{"name": "go", "does": steps}]})
+    for callbacks in (connection.on_state, connection.on_listing):
+        callbacks.append(fail)
+    async with bench.run(connection) as server:
+        result = await server.call_tool("go", {}, on_progress=fail)
+        assert result["content"][0]["text"] == "done"
+    assert sum("could not be handed on" in r.getMessage() for r in caplog.records) >= 3
+
+
+async def test_a_servers_log_goes_to_ours_redacted_and_nowhere_else(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+):
+    caplog.set_level(logging.INFO)
+    message = {"level": "error", "data": "token abc\x1b[31m gone"}
+    line = json.dumps({"jsonrpc": "2.0", "method": "notifications/message", "params": message})
+
+    def redact(text: str) -> str:
+        return text.replace("abc", "***")
+
+    tools = [{"name": "log", "does": {"raw": line, "text": "ok"}}]
+    async with bench.serve({"tools": tools}, deps={"redact": redact}) as server:
+        await server.call_tool("log", {})
+    said = [r for r in caplog.records if "says" in r.getMessage()]
+    assert [(r.levelname, r.getMessage()) for r in said] == [
+        ("WARNING", "MCP server 'fake' says: token *** [31m gone")
+    ]
+
+
+@pytest.mark.parametrize(
+    "revision", ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"]
+)
+async def test_every_revision_is_spoken(bench: Bench, revision: str):
+    spec = {
+        "tools": [{"name": "meta", "does": {"meta": 1}}],
+        "revisions": [revision],
+        "discover": "answer" if revision == "2026-07-28" else "refuse",
+    }
+    async with bench.serve(spec) as server:
+        assert server.snapshot.protocol == revision
+        assert (server.snapshot.server_name, server.snapshot.server_version) == ("fake", "1.0.0")
+        meta = json.loads((await server.call_tool("meta", {}))["content"][0]["text"])
+        modern = "io.modelcontextprotocol/protocolVersion" in meta
+        assert modern == (revision == "2026-07-28")
+
+
+async def test_a_server_that_ignores_the_question_stalls_once_in_its_life(bench: Bench):
+    spec = {"tools": [{"name": "echo"}], "discover": "ignore"}
+    took: list[float] = []
+    for _ in range(2):
+        started = anyio.current_time()
+        async with bench.serve(spec) as server:
+            took.append(anyio.current_time() - started)
+            assert server.snapshot.protocol == "2025-11-25"
+    assert 2 <= took[0] < 5
+    assert took[1] < 1.5
+
+
+async def test_a_server_that_dies_of_the_question_is_not_asked_again(bench: Bench):
+    spec = {"tools": [{"name": "echo"}], "faults": {"crashOn": ["server/discover"]}}
+    async with bench.serve(spec) as server:
+        assert server.snapshot.restarts == 1
+        await server.call_tool("echo", {})
+
+
+async def test_a_remembered_old_server_that_became_new_is_greeted_anew(bench: Bench):
+    spec = {"tools": [{"name": "echo"}], "revisions": ["2026-07-28"], "discover": "answer"}
+    connection = bench.connection(spec)
+    from openclaw.mcp_client.era import Era, EraMemory, identity
+
+    memory = EraMemory(bench.directory, identity(connection.config))
+    memory.remember(Era.LEGACY)
+    async with bench.run(connection) as server:
+        assert server.snapshot.protocol == "2026-07-28"
+    assert memory.recall() is Era.MODERN
+
+
+async def test_a_slow_starter_that_is_new_is_still_greeted_right(bench: Bench):
+    spec = {
+        "tools": [{"name": "echo"}],
+        "revisions": ["2026-07-28"],
+        "discover": "answer",
+        "faults": {"startDelay": 2.5},
+    }
+    async with bench.serve(spec) as server:
+        assert server.snapshot.protocol == "2026-07-28"
+        await server.call_tool("echo", {})
