@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from openclaw.agent.tools.base import NativeTool, NativeTools
+from openclaw.agent.tools.fetcher import GuardedFetcher
 from openclaw.agent.tools.listing import listing_tools
 from openclaw.agent.tools.plugins import PluginContext, plugin_tools
 from openclaw.agent.tools.reading import reading_tools
@@ -28,7 +29,7 @@ def native_tools(
     """The tools of an agent that works in `workspace`.
 
     `allow_rules` are the allow globs of all layers: `exec` is there only where one names it. Tools
-    that need the store or the web are there where these are given. Policy still decides on each.
+    that look into the store are there where one is given. Policy still decides on each.
     """
     place = Workspace(workspace.absolute())
     tools: list[NativeTool] = [
@@ -38,8 +39,7 @@ def native_tools(
     ]
     if allowed_by_name(allow_rules):
         tools.append(shell_tool(place.root, environ))
-    if fetcher is not None:
-        tools.append(web_tool(fetcher))
+    tools.append(web_tool(fetcher or GuardedFetcher()))
     if store is not None:
         tools += session_tools(store)
     if plugins:

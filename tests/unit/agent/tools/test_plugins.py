@@ -74,7 +74,17 @@ def test_broken_plugins_and_odd_tools_cost_a_warning_each(
     with_plugins: NativeTools, caplog: pytest.LogCaptureFixture
 ) -> None:
     names = [spec.name for spec in with_plugins.specs()]
-    assert names == ["read", "attach", "write", "edit", "list", "search", "greet", "wave"]
+    assert names == [
+        "read",
+        "attach",
+        "write",
+        "edit",
+        "list",
+        "search",
+        "web_fetch",
+        "greet",
+        "wave",
+    ]
     warned = "\n".join(record.getMessage() for record in caplog.get_records("setup"))
     for words in (
         "'a-missing' (no_such_module:tools) could not be loaded: ModuleNotFoundError",
