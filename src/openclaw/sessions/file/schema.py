@@ -108,6 +108,7 @@ def open_writer(path: Path) -> sqlite3.Connection:
     with translated(path):
         connection = _connect(path, 0.0)
         connection.execute(f"PRAGMA journal_size_limit = {_WAL_LIMIT_BYTES}")
+        connection.execute("PRAGMA secure_delete = ON")  # what was deleted is overwritten
         return connection
 
 

@@ -1,0 +1,156 @@
+"""`openclaw sessions`, through the program's own entry point."""
+
+import json
+from pathlib import Path
+
+import anyio
+import pytest
+
+from openclaw.cli.main import run
+from openclaw.cli.sessions_view import escape, one_line
+from openclaw.core.clock import SystemClock
+from openclaw.sessions.file.store import open_file_store
+from openclaw.sessions.model import EntryKind, NewEntry, Outcome, Usage
+
+Captured = pytest.CaptureFixture[str]
+
+
+async def fill(path: Path) -> None:
+    async with open_file_store(path, SystemClock()) as store:
+        for agent, key in (("main", "trip"), ("main", "work"), ("research", "work")):
+            session = await store.open_session(agent, key)
+            async with store.acquire_lane(session) as lane:
+                text = f"tell me of {key}\x1b[31m and \u202emirrors"
+                turn = await lane.begin_turn([NewEntry(EntryKind.USER_MESSAGE, {}, text)])
+                await lane.append(
+                    turn, [NewEntry(EntryKind.TOOL_CALL, {"name": "web_fetch"}, call_id="1")]
+                )
+                await lane.append(turn, [NewEntry(EntryKind.TOOL_RESULT, {}, "ok", call_id="1")])
+                answer = NewEntry(EntryKind.ASSISTANT_MESSAGE, {}, "x" * 5000)
+                used = Usage(input_tokens=12_345, output_tokens=67)
+                await lane.finish_turn(turn, Outcome.OK, [answer], usage=used)
+        await store.set_title(await store.open_session("main", "trip"), "Norway \x1b]0;owned\x07")
+        session = await store.open_session("main", "trip")
+        async with store.acquire_lane(session) as lane:
+            turn = await lane.begin_turn(turn="half")
+            await lane.append(turn, [NewEntry(EntryKind.TOOL_CALL, {}, call_id="2")])
+
+
+@pytest.fixture
+def stored(home: Path) -> Path:
+    path = home / ".openclaw" / "sessions.db"
+    anyio.run(fill, path)
+    return path
+
+
+def sessions(*arguments: str) -> int:
+    return run("openclaw", ["sessions", *arguments])
+
+
+def test_nothing_stored_is_said_and_creates_nothing(home: Path, capsys: Captured) -> None:
+    assert sessions() == 0
+    assert capsys.readouterr().out == "No conversation is stored.\n"
+    assert sessions("--json") == 0
+    assert json.loads(capsys.readouterr().out) == {"sessions": [], "more": False}
+    assert sessions("search", "x") == 0
+    assert sessions("show", "x") == 1
+    assert not (home / ".openclaw" / "sessions.db").exists()
+
+
+def test_a_listing_fits_a_terminal_and_cannot_steer_it(stored: Path, capsys: Captured) -> None:
+    assert sessions() == 0
+    out = capsys.readouterr().out
+    assert max(len(line) for line in out.splitlines()) <= 80
+    assert "\x1b" not in out
+    assert "research" in out
+    assert "12k" in out
+    assert "Norway" in out
+
+
+def test_a_listing_for_programs_is_json_alone(stored: Path, capsys: Captured) -> None:
+    assert sessions("--json", "--limit", "1", "--agent", "main") == 0
+    listing = json.loads(capsys.readouterr().out)
+    assert listing["more"] is True
+    (first,) = listing["sessions"]
+    assert (first["key"], first["usage"]["inputTokens"]) == ("trip", 12_345)
+    assert sessions("list", "--search", "norw", "--json") == 0
+    assert [s["key"] for s in json.loads(capsys.readouterr().out)["sessions"]] == ["trip"]
+    assert sessions("--search", "nothing like it") == 0
+    assert capsys.readouterr().out == "None matches.\n"
+    assert sessions("--limit", "1") == 0
+    assert "--limit shows more" in capsys.readouterr().out
+
+
+def test_a_conversation_is_shown_with_what_is_unfinished(stored: Path, capsys: Captured) -> None:
+    assert sessions("show", "trip") == 0
+    out = capsys.readouterr().out
+    assert "tell me of trip\\x1b[31m and \\u202emirrors" in out
+    assert "web_fetch" in out
+    assert "[… 1000 characters more]" in out
+    assert "Turn half runs now, with 1 calls of unknown outcome." in out
+    assert sessions("show", "trip", "--limit", "2", "--json") == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert [entry["kind"] for entry in shown["entries"]] == ["turn_started", "tool_call"]
+    assert shown["unfinishedTurns"][0]["openCalls"] == ["2"]
+    assert sessions("show", "trip", "--limit", "2") == 0
+    assert "(entries 7 to 8; --limit shows more)" in capsys.readouterr().out
+
+
+def test_a_key_of_several_agents_needs_one_named(stored: Path, capsys: Captured) -> None:
+    assert sessions("show", "work") == 2
+    assert "main, research" in capsys.readouterr().err
+    assert sessions("show", "work", "--agent", "research") == 0
+
+
+def test_an_export_is_one_json_object_a_line(stored: Path, capsys: Captured) -> None:
+    assert sessions("export", "trip") == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert lines[0]["type"] == "session"
+    assert [line["seq"] for line in lines[1:]] == list(range(1, 9))
+    assert lines[2]["text"].endswith("\u202emirrors")
+
+
+def test_a_search_shows_where_the_words_are(stored: Path, capsys: Captured) -> None:
+    assert sessions("search", "tell", "trip") == 0
+    out = capsys.readouterr().out
+    assert "trip  " in out
+    assert "user, entry 2" in out
+    assert "\\x1b[31m" in out
+    assert sessions("search", "tell", "--json", "--agent", "research") == 0
+    (hit,) = json.loads(capsys.readouterr().out)["hits"]
+    assert (hit["session"]["agent"], hit["seq"], hit["kind"]) == ("research", 2, "user_message")
+    assert sessions("search", "unheard") == 0
+    assert capsys.readouterr().out == "Nothing found.\n"
+
+
+def test_a_conversation_is_deleted_for_good(stored: Path, capsys: Captured) -> None:
+    assert sessions("delete", "trip") == 0
+    assert capsys.readouterr().out == "Deleted 'trip' with 2 messages.\n"
+    assert sessions("delete", "trip", "--json") == 1
+    assert json.loads(capsys.readouterr().out)["error"]["type"] == "NotFound"
+    assert sessions("delete", "work", "--agent", "main", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["deleted"]["key"] == "work"
+
+
+def test_another_store_is_named_on_the_command_line(
+    stored: Path, tmp_path: Path, capsys: Captured
+) -> None:
+    assert sessions("--store", str(stored), "--json") == 0
+    assert len(json.loads(capsys.readouterr().out)["sessions"]) == 3
+    assert sessions("--store", str(tmp_path / "none.db")) == 1
+    assert "there is no session store" in capsys.readouterr().err
+    assert sessions("list", "--store", "postgresql://me:hunter2@host/db") == 1
+    assert "hunter2" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("limit", ["0", "-1", "x"])
+def test_a_limit_is_a_positive_number(limit: str, capsys: Captured) -> None:
+    assert sessions("--limit", limit) == 2
+
+
+def test_what_could_steer_a_terminal_is_made_visible() -> None:
+    assert escape("a\x1b[2J\r\x07\x9b\u202e\u2028\ud800b\n\tc") == (
+        "a\\x1b[2J\\r\\x07\\x9b\\u202e\\u2028\\ud800b\n\tc"
+    )
+    assert escape("é 東京 👨‍👩‍👧") == "é 東京 👨‍👩‍👧"
+    assert one_line("a\nb\tc") == "a\\nb\\tc"
