@@ -44,7 +44,8 @@ def _show(args: Namespace, env: Environment) -> int:
 
     loaded = env.load_config()
     register_credentials(loaded, env.redactor)
-    env.say_json(show(loaded))
+    # Values are redacted one by one: a password that is also a key's name must not hide the key.
+    _write_json(env, show(loaded, redactor=env.redactor))
     return EXIT_OK
 
 
@@ -88,10 +89,14 @@ def _problems(error: InvalidConfig) -> list[dict[str, Any]]:
 
 
 def _schema(args: Namespace, env: Environment) -> int:
-    import json
-
     from openclaw.config.json_schema import json_schema
 
     # It is the same for everyone and holds nothing to hide; its prose must not be taken for a secret.
-    env.stdout.write(json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n")
+    _write_json(env, json_schema())
     return EXIT_OK
+
+
+def _write_json(env: Environment, value: Any) -> None:
+    import json
+
+    env.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")

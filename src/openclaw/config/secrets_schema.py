@@ -99,7 +99,7 @@ class FileSecretsConfig(Section):
     """Secrets in files."""
 
     directory: Text | None = None
-    """The directory of references with a relative path; left out: that of the configuration file."""
+    """The directory of references with a relative path; left out: the state directory."""
 
 
 class SecretsConfig(Section):

@@ -12,8 +12,8 @@ from openclaw.secrets.refs import has_reference
 # Fields whose names mislead: Vault's secret id is a credential, a session's key is an address.
 _CREDENTIALS = frozenset(["secretid"])
 _HARMLESS = frozenset(["sessionkey", "tokenbudget", "keyring", "allowedkeys"])
-# Words that stand where a credential could, and are none, as in `auth: "oauth"`.
-_PLAIN_WORDS = frozenset(["oauth", "none", "token", "password", "auto", "off", "true", "false"])
+# What `auth` may say besides a credential.
+_AUTH_WORDS = frozenset(["oauth", "none", "token", "password", "api-key", "aws-sdk"])
 _HEADERS = frozenset(["cookie", "set-cookie", "x-api-key"])
 _QUERY = frozenset(["sig", "signature", "code"])
 _FLAG = re.compile(r"-{1,2}(?P<name>[A-Za-z][\w.-]*)(?:=(?P<value>.*))?", re.DOTALL)
@@ -63,7 +63,7 @@ def _credentials_at(path: KeyPath, text: str) -> list[str]:
     name = next((part for part in reversed(path) if isinstance(part, str)), "")
     in_headers = "headers" in path[-2:-1]
     named = is_credential_header(name) if in_headers else is_credential_name(name)
-    if named and text.lower() not in _PLAIN_WORDS:
+    if named and not (name == "auth" and text in _AUTH_WORDS):
         return [text]
     return credentials_in_address(text)
 

@@ -44,6 +44,15 @@ def test_show_prints_the_effective_configuration_without_secrets(
     assert "channels" in captured.err
 
 
+def test_show_keeps_keys_that_are_also_someones_password(config: Path, capsys: Captured) -> None:
+    config.write_text(
+        '{ mcp: { servers: { x: { command: "x", env: { A_TOKEN: "true", PASSWORD: "servers" } } } } }'
+    )
+    assert run("openclaw", ["config", "show"]) == 0
+    servers = json.loads(capsys.readouterr().out)["agents"]["list"][0]["mcp"]["servers"]
+    assert servers["x"]["env"] == {"A_TOKEN": "[REDACTED]", "PASSWORD": "[REDACTED]"}
+
+
 def test_validate_says_that_a_file_is_valid_and_what_is_not_used(
     config: Path, capsys: Captured
 ) -> None:

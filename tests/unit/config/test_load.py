@@ -201,6 +201,33 @@ def test_settings_of_features_that_are_not_here_are_kept_and_warned_about_once()
     )
 
 
+def test_a_file_made_for_all_of_openclaw_keeps_working() -> None:
+    loaded = read("""{
+      meta: { lastTouchedVersion: "2026.3.1" },
+      auth: { profiles: { "anthropic:default": { provider: "anthropic", mode: "token" } } },
+      agents: { defaults: {
+        model: { primary: "anthropic/claude-opus" }, models: { "anthropic/claude-opus": { alias: "opus" } },
+        workspace: "~/.openclaw/workspace", compaction: { mode: "safeguard" }, maxConcurrent: 4,
+        subagents: { maxConcurrent: 8 },
+      } },
+      tools: { web: { search: { enabled: true } }, exec: { security: "full" }, deny: ["exec"] },
+      messages: { ackReactionScope: "all" },
+      gateway: {
+        port: 18790, mode: "local", bind: "lan", auth: { mode: "token", token: "secret://env/T" },
+        tailscale: { mode: "off" }, reload: { mode: "hybrid", deferralTimeoutMs: 5 },
+      },
+      models: { mode: "merge", providers: { x: { baseUrl: "http://x/v1", auth: "api-key", models: [
+        { id: "m", name: "M", reasoning: false, input: ["text"], contextWindow: 8192, maxTokens: 100,
+          cost: { input: 0, output: 0, cacheRead: 0, cacheWrite: 0 }, compat: {} },
+      ] } } },
+      skills: {}, plugins: {}, cron: {}, hooks: {}, session: {}, browser: {}, env: { vars: {} },
+    }""")
+    assert loaded.config.gateway.port == 18_790
+    assert loaded.config.tools.deny == ("exec",)
+    assert loaded.plaintext == ()
+    assert len(loaded.warnings) == 1
+
+
 def test_a_prompt_may_speak_of_references() -> None:
     read('{ agents: { defaults: { systemPrompt: "Never print secret://what/ever." } } }')
 
