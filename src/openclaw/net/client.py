@@ -1,0 +1,209 @@
+"""The guarded HTTP client: for every URL that we did not write ourselves."""
+
+import ssl
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from http.cookiejar import CookieJar, DefaultCookiePolicy
+from types import TracebackType
+from typing import Self
+from urllib.parse import urljoin
+
+import anyio
+import httpx2
+
+from openclaw.net.errors import FetchError, FetchFailed, FetchRefused, FetchTimedOut, FetchTooLarge
+from openclaw.net.hosts import Target, parse_target
+from openclaw.net.transport import Exemptions, GuardedTransport, Resolve, resolve_with_system
+from openclaw.net.unpack import ACCEPT_ENCODING, unpacker
+from openclaw.version import __version__
+
+MOST_REDIRECTS = 5
+DEFAULT_MAX_BYTES = 25 * 1024 * 1024
+DEFAULT_TOTAL_TIMEOUT = 30.0
+
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+# What may follow to another origin. Everything else could be a credential, whatever it is called.
+_TRAVELLING_HEADERS = frozenset({"accept", "accept-language", "user-agent", "range"})
+_BODY_HEADERS = frozenset({"content-type", "content-length", "content-encoding"})
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """A complete answer."""
+
+    url: str
+    """Where it came from in the end."""
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def mime_type(self) -> str:
+        """The media type without its parameters, in lower case; empty where none was given."""
+        return self.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+class Answer:
+    """An answer whose body is still to be read."""
+
+    def __init__(self, response: httpx2.Response, url: str, limit: int) -> None:
+        self._response = response
+        self._limit = limit
+        self.url = url
+        self.status = response.status_code
+        self.headers: Mapping[str, str] = response.headers
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """The body, unpacked, in pieces; raises `FetchTooLarge` as soon as it is too large."""
+        declared = self.headers.get("content-length", "")
+        if declared.isdecimal() and int(declared) > self._limit:
+            raise FetchTooLarge(self._limit)
+        unpack = unpacker(self.headers.get("content-encoding", ""))
+        packed_size = size = 0
+        async for packed in self._response.aiter_raw():
+            packed_size += len(packed)
+            for piece in unpack.feed(packed):
+                size += len(piece)
+                if size > self._limit:
+                    raise FetchTooLarge(self._limit)
+                yield piece
+            if packed_size > self._limit:
+                raise FetchTooLarge(self._limit)
+
+
+@dataclass(frozen=True, slots=True)
+class _Order:
+    """One request on its way through redirects."""
+
+    method: str
+    target: Target
+    headers: Mapping[str, str]
+    content: bytes | None
+
+    def redirected(self, status: int, location: str) -> "_Order":
+        """The request that follows, with what may follow."""
+        target = parse_target(urljoin(self.target.url, location.strip()))
+        method, content, headers = self.method, self.content, dict(self.headers)
+        becomes_get = status == 303 or (status in {301, 302} and method == "POST")
+        if becomes_get and method != "HEAD":
+            method, content = "GET", None
+            headers = {k: v for k, v in headers.items() if k.lower() not in _BODY_HEADERS}
+        if target.origin != self.target.origin:
+            if content is not None:
+                raise FetchRefused(target.host, "a redirect would carry the body to another origin")
+            headers = {k: v for k, v in headers.items() if k.lower() in _TRAVELLING_HEADERS}
+        return _Order(method, target, headers, content)
+
+
+class GuardedClient:
+    """An HTTP client that cannot be led to private addresses, nor flooded, nor held up.
+
+    Nothing is read from the environment: no proxy, no netrc, no certificates. Cookies are not kept.
+    """
+
+    def __init__(
+        self,
+        *,
+        max_bytes: int = DEFAULT_MAX_BYTES,
+        total_timeout: float = DEFAULT_TOTAL_TIMEOUT,
+        exemptions: Exemptions | None = None,
+        resolve: Resolve = resolve_with_system,
+        ssl_context: ssl.SSLContext | None = None,
+    ) -> None:
+        self._max_bytes = max_bytes
+        self._total_timeout = total_timeout
+        self._client = httpx2.AsyncClient(
+            transport=GuardedTransport(
+                resolve=resolve, exemptions=exemptions, ssl_context=ssl_context
+            ),
+            trust_env=False,
+            follow_redirects=False,
+            timeout=total_timeout,
+            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
+            headers={"User-Agent": f"openclaw/{__version__}", "Accept-Encoding": ACCEPT_ENCODING},
+        )
+
+    async def __aenter__(self) -> Self:
+        await self._client.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self._client.__aexit__(kind, error, traceback)
+
+    async def fetch(
+        self,
+        url: str,
+        *,
+        method: str = "GET",
+        headers: Mapping[str, str] | None = None,
+        content: bytes | None = None,
+        max_bytes: int | None = None,
+        total_timeout: float | None = None,
+    ) -> Fetched:
+        """The whole answer, whatever its status; raises a `FetchError` where there is none."""
+        async with self.stream(
+            url,
+            method=method,
+            headers=headers,
+            content=content,
+            max_bytes=max_bytes,
+            total_timeout=total_timeout,
+        ) as answer:
+            body = b"".join([piece async for piece in answer.chunks()])
+            return Fetched(answer.url, answer.status, answer.headers, body)
+
+    @asynccontextmanager
+    async def stream(
+        self,
+        url: str,
+        *,
+        method: str = "GET",
+        headers: Mapping[str, str] | None = None,
+        content: bytes | None = None,
+        max_bytes: int | None = None,
+        total_timeout: float | None = None,
+    ) -> AsyncGenerator[Answer]:
+        """The answer at the end of the redirects. The time limit covers the `async with` block."""
+        order = _Order(method.upper(), parse_target(url), dict(headers or {}), content)
+        limit = self._max_bytes if max_bytes is None else max_bytes
+        seconds = self._total_timeout if total_timeout is None else total_timeout
+        try:
+            with anyio.fail_after(seconds):
+                response, final = await self._follow(order)
+                try:
+                    yield Answer(response, final.url, limit)
+                finally:
+                    with anyio.CancelScope(shield=True), anyio.move_on_after(_CLOSING_TIMEOUT):
+                        await response.aclose()
+        except (TimeoutError, httpx2.TimeoutException):
+            raise FetchTimedOut(seconds) from None
+        except httpx2.HTTPError as error:
+            raise FetchFailed(f"{order.target.host}: {error or type(error).__name__}") from error
+
+    async def _follow(self, order: _Order) -> tuple[httpx2.Response, Target]:
+        for _ in range(MOST_REDIRECTS + 1):
+            response = await self._send(order)
+            location = response.headers.get("location")
+            if response.status_code not in _REDIRECTS or location is None:
+                return response, order.target
+            await response.aclose()
+            order = order.redirected(response.status_code, location)
+        raise FetchRefused(order.target.host, f"more than {MOST_REDIRECTS} redirects")
+
+    async def _send(self, order: _Order) -> httpx2.Response:
+        request = self._client.build_request(
+            order.method, order.target.url, headers=dict(order.headers), content=order.content
+        )
+        return await self._client.send(request, stream=True)
+
+
+# Closing returns the connection; it waits for nothing that could take longer.
+_CLOSING_TIMEOUT = 2.0
+
+__all__ = ["Answer", "Exemptions", "FetchError", "Fetched", "GuardedClient"]
