@@ -40,10 +40,9 @@ def _path(args: Namespace, env: Environment) -> int:
 
 
 def _show(args: Namespace, env: Environment) -> int:
-    from openclaw.config.show import register_credentials, show
+    from openclaw.config.show import show
 
     loaded = env.load_config()
-    register_credentials(loaded, env.redactor)
     # Values are redacted one by one: a password that is also a key's name must not hide the key.
     _write_json(env, show(loaded, redactor=env.redactor))
     return EXIT_OK

@@ -31,6 +31,8 @@ class Environment:
         from openclaw.config.load import load_config
 
         loaded = load_config(self.config_option, self.environ)
+        for value in loaded.credentials:
+            self.redactor.register(value)
         for warning in loaded.warnings:
             self.warn(warning)
         return loaded

@@ -52,12 +52,6 @@ def show(loaded: LoadedConfig, *, redactor: Redactor | None = None) -> dict[str,
     return redacted(effective(loaded), credentials=loaded.credentials, redactor=redactor)
 
 
-def register_credentials(loaded: LoadedConfig, redactor: Redactor) -> None:
-    """Tell the redactor every value of the configuration that must never be shown."""
-    for value in loaded.credentials:
-        redactor.register(value)
-
-
 class _Shown:
     def __init__(
         self, at: Mapping[KeyPath, list[str]], credentials: Sequence[str], redactor: Redactor | None

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from openclaw.cli.environment import Environment
 from openclaw.cli.main import run
 
 Captured = pytest.CaptureFixture[str]
@@ -42,6 +43,17 @@ def test_show_prints_the_effective_configuration_without_secrets(
     assert tree["agents"]["list"][0]["id"] == "main"
     assert "hunter2" not in captured.out + captured.err
     assert "channels" in captured.err
+
+
+def test_every_command_that_reads_the_file_tells_the_redactor_its_credentials(config: Path) -> None:
+    config.write_text(
+        '{ gateway: { auth: { token: "gateway-token-1" } }, mcp: { servers: { x: { command: "x",'
+        ' env: { A: "${MY_SECRET}", B_TOKEN: "secret://env/B", C_TOKEN: "plain-token-3" } } } } }'
+    )
+    env = Environment(environ={"HOME": str(config.parent.parent), "MY_SECRET": "variable-secret-2"})
+    env.load_config()
+    line = env.redactor.redact("gateway-token-1 variable-secret-2 plain-token-3 secret://env/B")
+    assert line == "[REDACTED] [REDACTED] [REDACTED] secret://env/B"
 
 
 def test_show_keeps_keys_that_are_also_someones_password(config: Path, capsys: Captured) -> None:
