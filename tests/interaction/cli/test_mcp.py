@@ -1,0 +1,418 @@
+"""`openclaw mcp …`, run as a person runs it."""
+
+import io
+import json
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from openclaw.cli import mcp
+from openclaw.cli.environment import Environment
+from openclaw.cli.parser import CommandParser, parse
+from openclaw.core.errors import InvalidConfig, InvalidRequest, NotFound, ServerUnavailable
+from openclaw.testing.fake_server import command
+from openclaw.testing.mcp_house import fake_tool
+
+SPEC: dict[str, Any] = {
+    "tools": [
+        {**fake_tool("echo"), "description": "Says it again."},
+        fake_tool("fail", errorText="no"),
+        fake_tool(
+            "image",
+            result={
+                "content": [
+                    {"type": "image", "data": "AAAA", "mimeType": "image/png"},
+                    {"type": "resource_link", "uri": "a://1", "name": "one"},
+                ]
+            },
+        ),
+        fake_tool("ansi", text="\x1b[31mred"),
+    ],
+    "prompts": [
+        {
+            "name": "greet",
+            "description": "A greeting.",
+            "arguments": [{"name": "who", "required": True}, {"name": "how"}],
+            "messages": [{"role": "user", "content": {"type": "text", "text": "Hello {who}"}}],
+        }
+    ],
+}
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@dataclass
+class Shell:
+    """A state directory of its own, and the command line on it."""
+
+    state: Path
+    home: Path
+    out: io.StringIO = field(default_factory=io.StringIO)
+    err: io.StringIO = field(default_factory=io.StringIO)
+
+    @property
+    def config(self) -> Path:
+        return self.state / "openclaw.json"
+
+    def run(self, *words: str, stdin: str | None = None) -> int:
+        self.out, self.err = io.StringIO(), io.StringIO()
+        environ = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(self.home),
+            "OPENCLAW_STATE_DIR": str(self.state),
+        }
+        env = Environment(
+            environ=environ,
+            stdin=io.StringIO() if stdin is None else Terminal(stdin),
+            stdout=self.out,
+            stderr=self.err,
+        )
+        parser = CommandParser(prog="openclaw mcp")
+        mcp.register(parser)
+        return mcp.run(parse(parser, list(words)), env)
+
+    def json(self, *words: str) -> Any:
+        self.run(*words, "--json")
+        return json.loads(self.out.getvalue())
+
+    def servers(self) -> dict[str, Any]:
+        return json.loads(self.config.read_text())["agents"]["defaults"]["mcp"]["servers"]
+
+    def add_fake(self, name: str = "fake", spec: dict[str, Any] | None = None) -> None:
+        program, arguments = command(SPEC if spec is None else spec)
+        self.run("add", name, "--", program, *arguments)
+
+
+@pytest.fixture
+def shell(tmp_path: Path, home: Path) -> Shell:
+    return Shell(tmp_path / "state", home)
+
+
+def test_a_server_is_added_with_everything_that_was_said(shell: Shell) -> None:
+    shell.run(
+        "add", "docs", "--env", "A=1=2", "--env", "B=secret://env/B", "--cwd", "/tmp",
+        "--tool-prefix", "d", "--lazy", "--", "npx", "-y", "docs", "--", "--env", "x",
+    )  # fmt: skip
+    assert shell.servers() == {
+        "docs": {
+            "command": "npx",
+            "args": ["-y", "docs", "--", "--env", "x"],
+            "env": {"A": "1=2", "B": "secret://env/B"},
+            "cwd": "/tmp",
+            "toolPrefix": "d",
+            "lazy": True,
+        }
+    }
+    assert "Added MCP server 'docs'" in shell.out.getvalue()
+
+
+def test_a_remote_server_is_added_by_its_address(shell: Shell) -> None:
+    shell.run(
+        "add", "far", "--url", "https://x.example/mcp", "--transport", "http",
+        "--header", "Authorization: Bearer secret://env/T",
+    )  # fmt: skip
+    assert shell.servers()["far"] == {
+        "url": "https://x.example/mcp",
+        "transport": "http",
+        "headers": {"Authorization": "Bearer secret://env/T"},
+    }
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["add", "s"],
+        ["add", "s", "--url", "https://x.example", "--", "cmd"],
+        ["add", "s", "--env", "novalue", "--", "cmd"],
+        ["add", "s", "--header", ": x", "--url", "https://x.example"],
+    ],
+)
+def test_a_server_that_is_told_wrongly_is_not_added(shell: Shell, words: list[str]) -> None:
+    with pytest.raises(InvalidRequest):
+        shell.run(*words)
+    assert not shell.config.exists()
+
+
+def test_a_server_that_would_make_the_configuration_invalid_is_not_added(shell: Shell) -> None:
+    with pytest.raises(InvalidConfig):
+        shell.run("add", "s", "--url", "not an address")
+    assert not shell.config.exists()
+
+
+def test_an_existing_server_is_replaced_only_by_force(shell: Shell) -> None:
+    shell.run("add", "s", "--", "one")
+    with pytest.raises(InvalidRequest, match="--force"):
+        shell.run("add", "s", "--", "two")
+    shell.run("add", "s", "--force", "--", "two")
+    assert shell.servers()["s"] == {"command": "two"}
+
+
+def test_comments_survive_adding_and_removing(shell: Shell) -> None:
+    shell.state.mkdir()
+    shell.config.write_text(
+        '{\n  // mine\n  mcp: { servers: { a: { command: "a" } } }, // too\n}\n'
+    )
+    before = shell.config.read_text()
+    shell.run("add", "b", "--", "b")
+    assert "b" in shell.config.read_text()
+    shell.run("remove", "b")
+    assert shell.config.read_text() == before
+
+
+def test_a_server_can_be_for_one_agent_alone(shell: Shell) -> None:
+    shell.state.mkdir()
+    shell.config.write_text('{"agents": {"list": [{"id": "main"}, {"id": "two"}]}}')
+    shell.run("add", "s", "--agent", "two", "--", "x")
+    assert shell.json("list", "--agent", "main")["servers"] == []
+    assert [row["name"] for row in shell.json("list", "--agent", "two")["servers"]] == ["s"]
+    shell.run("add", "t", "--agent", "main", "--", "y")
+    shell.run("list")
+    assert shell.out.getvalue() == "main: t  stdio  y
+two: s  stdio  x
+"
+    shell.run("remove", "t", "--agent", "main")
+    shell.run("remove", "s", "--agent", "two")
+    assert shell.json("list")["servers"] == []
+    for words in (["list", "--agent", "no"], ["add", "s", "--agent", "no", "--", "x"]):
+        with pytest.raises(NotFound):
+            shell.run(*words)
+
+
+def test_a_server_that_is_not_there_cannot_be_removed(shell: Shell) -> None:
+    with pytest.raises(NotFound):
+        shell.run("remove", "nobody")
+
+
+def test_adding_and_removing_say_json_when_asked(shell: Shell) -> None:
+    shell.run("add", "s", "--json", "--", "x")
+    assert json.loads(shell.out.getvalue()) == {"added": "s"}
+    assert shell.json("remove", "s") == {"removed": "s"}
+
+
+def test_listing_shows_each_server_and_how_it_is_reached(shell: Shell) -> None:
+    shell.run("list")
+    assert "No MCP servers" in shell.out.getvalue()
+    shell.run("add", "s", "--lazy", "--", "prog", "arg")
+    shell.run("list")
+    assert shell.out.getvalue() == "s  stdio  prog arg  (lazy)\n"
+    (row,) = shell.json("list")["servers"]
+    assert (row["agent"], row["transport"], row["enabled"]) == ("main", "stdio", True)
+
+
+def test_tools_are_listed_from_running_servers(shell: Shell) -> None:
+    shell.add_fake()
+    assert shell.run("tools") == 0
+    assert "mcp_fake_echo\n    [MCP server: fake] Says it again." in shell.out.getvalue()
+    tools = {tool["tool"]: tool for tool in shell.json("tools", "fake")["tools"]}
+    assert tools["echo"]["name"] == "mcp_fake_echo"
+    with pytest.raises(NotFound):
+        shell.run("tools", "nobody")
+
+
+def test_a_server_that_does_not_start_is_said_and_fails_the_command(shell: Shell) -> None:
+    shell.add_fake("good")
+    shell.add_fake("bad", {"faults": {"exitAtStart": 3}})
+    assert shell.run("tools") == 1
+    assert "mcp_good_echo" in shell.out.getvalue()
+    assert "'bad'" in shell.err.getvalue()
+    assert [one["name"] for one in shell.json("tools")["unavailable"]] == ["bad"]
+
+
+@pytest.mark.parametrize("tool", ["mcp_fake_echo", "fake/echo"])
+def test_a_tool_is_called_by_either_name(shell: Shell, tool: str) -> None:
+    shell.add_fake()
+    assert shell.run("call", tool, "n=1", "s=word", "--args", '{"x": null}') == 0
+    assert json.loads(shell.out.getvalue()) == {"x": None, "n": 1, "s": "word"}
+
+
+def test_a_call_only_starts_the_server_it_needs(shell: Shell, tmp_path: Path) -> None:
+    log = tmp_path / "pids"
+    shell.add_fake("other", {"faults": {"pidFile": str(log)}})
+    shell.add_fake()
+    shell.run("call", "fake/echo")
+    shell.run("call", "mcp_fake_echo")
+    assert not log.exists()
+
+
+def test_a_failed_call_fails_the_command(shell: Shell) -> None:
+    shell.add_fake()
+    assert shell.run("call", "fake/fail") == 1
+    assert shell.json("call", "fake/fail")["isError"] is True
+
+
+def test_media_and_links_are_described(shell: Shell) -> None:
+    shell.add_fake()
+    shell.run("call", "fake/image")
+    assert shell.out.getvalue() == "[image/png, 3 bytes]\n[one: a://1]\n"
+    kinds = [block["type"] for block in shell.json("call", "fake/image")["content"]]
+    assert kinds == ["image", "resource_link"]
+
+
+def test_a_server_cannot_write_control_sequences_to_the_terminal(shell: Shell) -> None:
+    shell.add_fake()
+    shell.run("call", "fake/ansi")
+    assert "\x1b" not in shell.out.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (["call", "fake/none"], NotFound),
+        (["call", "nobody/none"], NotFound),
+        (["call", "fake/echo", "novalue"], InvalidRequest),
+        (["call", "fake/echo", "--args", "{"], InvalidRequest),
+        (["call", "fake/echo", "--args", "[]"], InvalidRequest),
+        (["call", "fake/echo", "--agent", "nobody"], NotFound),
+        (["prompt", "greet"], InvalidRequest),
+        (["prompt", "fake:none"], NotFound),
+        (["prompt", "fake:greet"], InvalidRequest),
+        (["restart", "fake"], ServerUnavailable),
+    ],
+)
+def test_what_cannot_be_done_is_said(shell: Shell, words: list[str], error: type) -> None:
+    shell.add_fake()
+    with pytest.raises(error):
+        shell.run(*words)
+
+
+def test_a_probe_reports_time_revision_counts_and_errors(shell: Shell) -> None:
+    shell.add_fake()
+    shell.add_fake("bad", {"faults": {"exitAtStart": 3}})
+    shell.add_fake("odd", {"tools": [{"name": "x", "inputSchema": {"type": "string"}}]})
+    assert shell.run("probe") == 1
+    report = shell.out.getvalue()
+    assert "fake: ready in " in report
+    assert "2025-11-25, 4 tools, 0 resources, 1 prompts (fake 1.0.0)" in report
+    assert "bad: failed: " in report
+    assert "'x' is left out" in report
+    assert shell.run("probe", "fake") == 0
+    rows = {row["name"]: row for row in shell.json("probe")["servers"]}
+    assert rows["fake"]["ms"] > 0
+    assert rows["bad"]["state"] == "failed"
+
+
+def test_prompts_are_listed_and_fetched(shell: Shell) -> None:
+    shell.add_fake()
+    shell.run("prompt")
+    assert shell.out.getvalue() == "/fake:greet who=… [how=…]\n    A greeting.\n"
+    assert shell.json("prompt")["prompts"][0]["arguments"][0]["required"] is True
+    shell.run("prompt", "/fake:greet", "who=Ann Lee")
+    assert "Hello Ann Lee" in shell.out.getvalue()
+    (message,) = shell.json("prompt", "fake:greet", "who=Ann")["messages"]
+    assert "Hello Ann" in message["content"][0]["text"]
+
+
+DESKTOP = {
+    "mcpServers": {
+        "hub": {"command": "npx", "args": ["hub"], "env": {"HUB_TOKEN": "tok-12345678"}},
+        "odd": {"command": "odd", "envFile": ".env"},
+    }
+}
+
+
+@pytest.fixture
+def desktop(home: Path) -> Path:
+    path = home / ".config/Claude/claude_desktop_config.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps(DESKTOP))
+    return path
+
+
+@pytest.mark.usefixtures("desktop")
+def test_an_import_is_shown_and_written_when_the_person_agrees(shell: Shell) -> None:
+    shell.run("import", "claude-desktop", stdin="y\n")
+    assert "+" in shell.out.getvalue()
+    assert "Write this? [y/N]" in shell.out.getvalue()
+    assert shell.servers()["hub"]["env"] == {"HUB_TOKEN": "secret://env/HUB_TOKEN"}
+    assert "environment variable HUB_TOKEN" in shell.err.getvalue()
+    assert "envFile" in shell.err.getvalue()
+    everything = shell.out.getvalue() + shell.err.getvalue() + shell.config.read_text()
+    assert "tok-12345678" not in everything
+
+
+@pytest.mark.usefixtures("desktop")
+def test_an_import_that_is_declined_writes_nothing(shell: Shell) -> None:
+    shell.run("import", "claude-desktop", stdin="\n")
+    assert "Nothing was written." in shell.out.getvalue()
+    assert not shell.config.exists()
+
+
+@pytest.mark.usefixtures("desktop")
+def test_a_dry_run_shows_and_writes_nothing(shell: Shell) -> None:
+    shell.run("import", "claude-desktop", "--dry-run")
+    assert '"hub": {' in shell.out.getvalue()
+    assert not shell.config.exists()
+
+
+@pytest.mark.usefixtures("desktop")
+def test_an_import_where_nobody_can_be_asked_needs_a_yes(shell: Shell) -> None:
+    for words in ([], ["--json"]):
+        with pytest.raises(InvalidRequest, match="--yes"):
+            shell.run("import", "claude-desktop", *words)
+    told = shell.json("import", "claude-desktop", "hub", "--yes")
+    assert told["written"] is True
+    assert told["secrets"] == [{"variable": "HUB_TOKEN", "server": "hub", "key": "env.HUB_TOKEN"}]
+    assert list(shell.servers()) == ["hub"]
+
+
+@pytest.mark.usefixtures("desktop")
+def test_an_import_replaces_only_by_force(shell: Shell) -> None:
+    shell.run("add", "hub", "--", "mine")
+    with pytest.raises(InvalidRequest, match="--force"):
+        shell.run("import", "claude-desktop", "--yes")
+    shell.run("import", "claude-desktop", "--yes", "--force")
+    assert shell.servers()["hub"]["command"] == "npx"
+
+
+def test_plain_secrets_are_kept_when_asked_for_and_still_not_shown(
+    shell: Shell, desktop: Path
+) -> None:
+    shell.run("import", str(desktop), "hub", "--keep-secrets", "--yes")
+    assert shell.servers()["hub"]["env"] == {"HUB_TOKEN": "tok-12345678"}
+    shell.run("import", str(desktop), "hub", "--keep-secrets", "--dry-run", "--force")
+    assert "tok-12345678" not in shell.out.getvalue()
+
+
+def test_codex_and_commented_files_can_be_imported(shell: Shell, tmp_path: Path) -> None:
+    toml = tmp_path / "config.toml"
+    toml.write_text('[mcp_servers.one]\ncommand = "one"\n')
+    jsonc = tmp_path / "mcp.json"
+    jsonc.write_text('{ // VS Code\n "servers": {"two": {"command": "two"},}, }')
+    shell.run("import", str(toml), "--yes")
+    shell.run("import", str(jsonc), "--yes")
+    assert shell.servers() == {"one": {"command": "one"}, "two": {"command": "two"}}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "error"),
+    [
+        ("a.json", "{", InvalidRequest),
+        ("a.json", "[]", InvalidRequest),
+        ("a.json", "{}", NotFound),
+        ("a.toml", "[", InvalidRequest),
+    ],
+)
+def test_a_file_that_cannot_be_imported_is_said(
+    shell: Shell, tmp_path: Path, name: str, text: str, error: type
+) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(error):
+        shell.run("import", str(tmp_path / name), "--yes")
+
+
+@pytest.mark.parametrize("source", ["claude-desktop", "/no/such/file"])
+def test_a_source_that_is_not_there_is_said(shell: Shell, source: str) -> None:
+    with pytest.raises(NotFound):
+        shell.run("import", source)
+
+
+@pytest.mark.usefixtures("desktop")
+def test_a_name_that_is_not_in_the_file_is_said(shell: Shell) -> None:
+    with pytest.raises(NotFound, match="nobody"):
+        shell.run("import", "claude-desktop", "nobody", "--yes")
