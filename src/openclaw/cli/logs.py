@@ -12,6 +12,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -204,7 +205,8 @@ class Logging:
         """Remove the handlers and put the levels and hooks back."""
         for handler in self._handlers:
             logging.getLogger().removeHandler(handler)
-            handler.close()
+            with suppress(OSError, ValueError):  # its last words may not fit on the disk
+                handler.close()
         for name, level in self._levels.items():
             logging.getLogger(name).setLevel(level)
         sys.excepthook, threading.excepthook, sys.unraisablehook = self._hooks

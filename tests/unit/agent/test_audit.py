@@ -1,0 +1,195 @@
+import json
+import logging
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from openclaw.agent.audit import AuditLog
+from openclaw.secrets.redactor import Redactor
+
+
+class FixedClock:
+    def now_ms(self) -> int:
+        return 1_794_775_287_123
+
+    def monotonic(self) -> float:
+        return 0.0
+
+
+@pytest.fixture
+def redactor() -> Redactor:
+    redactor = Redactor()
+    redactor.register("swordfish-and-chips")
+    return redactor
+
+
+def opened(path: Path, redactor: Redactor, **options: Any) -> AuditLog:
+    return AuditLog(path, redactor, FixedClock(), **options)
+
+
+def write(log: AuditLog, **changes: Any) -> None:
+    fields: dict[str, Any] = {
+        "agent": "main",
+        "session": "s-1",
+        "server": "docs",
+        "tool": "search",
+        "duration_ms": 12.3456,
+        "outcome": "ok",
+        "argument_bytes": 20,
+        "result_bytes": 4000,
+        "arguments": '{"q": "swordfish-and-chips"}',
+        "result": "found swordfish-and-chips",
+    }
+    log.record(**fields | changes)
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_a_record_has_who_what_how_long_and_how_much_but_no_bodies(
+    tmp_path: Path, redactor: Redactor
+) -> None:
+    path = tmp_path / "state" / "audit.jsonl"
+    log = opened(path, redactor)
+    write(log)
+    log.close()
+    assert lines(path) == [
+        {
+            "time": "2026-11-15T20:41:27.123Z",
+            "timeMs": 1_794_775_287_123,
+            "agent": "main",
+            "session": "s-1",
+            "server": "docs",
+            "tool": "search",
+            "durationMs": 12.346,
+            "outcome": "ok",
+            "argumentBytes": 20,
+            "resultBytes": 4000,
+        }
+    ]
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert path.parent.stat().st_mode & 0o777 == 0o700
+
+
+def test_bodies_are_redacted_and_capped_where_they_are_wanted(
+    tmp_path: Path, redactor: Redactor
+) -> None:
+    path = tmp_path / "audit.jsonl"
+    log = opened(path, redactor, bodies=True)
+    write(log, result="x" * 100_000, tool="swordfish-and-chips\nforged", arguments=None)
+    write(log)
+    log.close()
+    first, second = lines(path)
+    assert len(first["result"]) == 16 * 1024 + 1
+    assert first["tool"] == "[REDACTED]\nforged"
+    assert "arguments" not in first
+    assert second["arguments"] == '{"q": "[REDACTED]"}'
+    assert second["result"] == "found [REDACTED]"
+
+
+def test_a_file_that_was_open_to_others_is_closed_to_them(
+    tmp_path: Path, redactor: Redactor
+) -> None:
+    path = tmp_path / "audit.jsonl"
+    path.touch(mode=0o644)
+    log = opened(path, redactor)
+    write(log)
+    log.close()
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize(("keep", "files"), [(2, 3), (0, 1)])
+def test_a_full_file_makes_room(tmp_path: Path, redactor: Redactor, keep: int, files: int) -> None:
+    path = tmp_path / "audit.jsonl"
+    log = opened(path, redactor, max_bytes=1000, keep=keep)
+    for number in range(40):
+        write(log, tool=f"t{number}")
+    log.close()
+    found = [p for p in tmp_path.iterdir() if p.suffix != ".lock" and p.is_file()]
+    assert len(found) == files
+    assert all(p.stat().st_size <= 1000 and p.stat().st_mode & 0o777 == 0o600 for p in found)
+    assert lines(path)[-1]["tool"] == "t39"
+
+
+def test_a_file_that_was_moved_away_is_started_afresh(tmp_path: Path, redactor: Redactor) -> None:
+    path = tmp_path / "audit.jsonl"
+    log = opened(path, redactor)
+    write(log, tool="before")
+    path.rename(tmp_path / "moved")
+    write(log, tool="after")
+    log.close()
+    assert [line["tool"] for line in lines(path)] == ["after"]
+
+
+def test_a_log_that_cannot_be_written_costs_one_warning_and_no_call(
+    tmp_path: Path, redactor: Redactor, caplog: pytest.LogCaptureFixture
+) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("not a directory")
+    log = opened(blocked / "audit.jsonl", redactor)
+    with caplog.at_level(logging.WARNING):
+        write(log)
+        write(log)
+    assert len([r for r in caplog.records if "cannot be written" in r.getMessage()]) == 1
+    blocked.unlink()
+    write(log)
+    log.close()
+    assert len(lines(blocked / "audit.jsonl")) == 1
+
+
+def test_a_link_is_not_followed(tmp_path: Path, redactor: Redactor) -> None:
+    target = tmp_path / "target"
+    path = tmp_path / "audit.jsonl"
+    path.symlink_to(target)
+    write(opened(path, redactor))
+    assert not target.exists()
+
+
+@pytest.mark.subprocess
+def test_several_processes_lose_nothing_and_mix_nothing(tmp_path: Path) -> None:
+    program = textwrap.dedent("""
+        import sys
+        from pathlib import Path
+        from openclaw.agent.audit import AuditLog
+        from openclaw.core.clock import SystemClock
+        from openclaw.secrets.redactor import Redactor
+        log = AuditLog(Path(sys.argv[1]), Redactor(), SystemClock(), max_bytes=20_000, keep=50)
+        for number in range(300):
+            log.record(agent="a", session=sys.argv[2], server="s", tool=str(number), duration_ms=1,
+                       outcome="ok", argument_bytes=1, result_bytes=1)
+    """)
+    path = tmp_path / "audit.jsonl"
+    children = [
+        subprocess.Popen([sys.executable, "-c", program, str(path), str(number)])
+        for number in range(3)
+    ]
+    assert [child.wait(timeout=60) for child in children] == [0, 0, 0]
+    seen = [
+        (line["session"], line["tool"])
+        for file in tmp_path.glob("audit.jsonl*")
+        if file.suffix != ".lock"
+        for line in lines(file)
+    ]
+    assert sorted(seen) == sorted((str(n), str(t)) for n in range(3) for t in range(300))
+    assert len(list(tmp_path.glob("audit.jsonl*"))) > 3
+
+
+def test_a_record_is_cheap(tmp_path: Path, redactor: Redactor) -> None:
+    log = opened(tmp_path / "audit.jsonl", redactor)
+    write(log)
+    best = min(_seconds_for_100(log) for _ in range(10))
+    log.close()
+    assert best / 100 < 0.001
+
+
+def _seconds_for_100(log: AuditLog) -> float:
+    started = time.perf_counter()
+    for _ in range(100):
+        write(log)
+    return time.perf_counter() - started
