@@ -110,7 +110,7 @@ async def test_an_mcp_servers_image_comes_back_as_media(setup: Setup, connect: C
     tool = {
         "name": "draw",
         "inputSchema": {"type": "object"},
-        "does": {"content": [image, {"type": "text", "text": "raw"}]},
+        "does": {"result": {"content": [image, {"type": "text", "text": "raw"}]}},
     }
     async with scripted_model([Step(calls=(("mcp_art_draw", {}),)), Step(text="Drawn.")]) as model:
         setup.configure(model.url, {"art": server_entry({"tools": [tool]})})
