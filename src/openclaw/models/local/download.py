@@ -140,7 +140,8 @@ class Download:
             total = expected or (done + int(length) if length else None)
             self._target.touch(mode=PRIVATE_FILE)
             with self._target.open("ab" if resumed else "wb") as file:
-                for piece in response.iter_bytes(_PIECE):
+                # As it comes: a larger buffer would be lost with a broken connection.
+                for piece in response.iter_raw():
                     file.write(piece)
                     done += len(piece)
                     self._report(Progress("download", done, total))

@@ -9,7 +9,7 @@ import re
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -123,11 +123,14 @@ def _uv_indexes(environ: Mapping[str, str]) -> list[str]:
     ]
 
 
-def find_settings(environ: Mapping[str, str]) -> IndexSettings:
+FindPip = Callable[[Mapping[str, str]], Iterable[list[str]]]
+
+
+def find_settings(environ: Mapping[str, str], pips: FindPip = pip_commands) -> IndexSettings:
     """What pip and uv are configured with on this machine, and pip's own default where nothing is."""
     config: dict[str, str] = {}
     default: str | None = None
-    for pip in pip_commands(environ):
+    for pip in pips(environ):
         listing = _output([*pip, "config", "list"], environ)
         if listing is not None:
             config = parse_pip_config(listing)

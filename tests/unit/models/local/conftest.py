@@ -145,7 +145,7 @@ def index() -> Iterator[IndexServer]:
     served = IndexServer()
     server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(served))
     served.url = f"http://127.0.0.1:{server.server_address[1]}"
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     yield served
     server.shutdown()
