@@ -1,7 +1,8 @@
 """Writing the file: one at a time, all or nothing, and only what holds."""
 
-import multiprocessing
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -16,9 +17,16 @@ def add_server(path: Path, name: str) -> None:
     edit_config(path, {}, lambda text: set_value(text, ("mcp", "servers", name), {"command": name}))
 
 
-def _add_many(path: Path, prefix: str) -> None:
-    for index in range(10):
-        add_server(path, f"{prefix}{index}")
+ADD_TEN = """
+import sys
+from pathlib import Path
+from openclaw.config.edit import set_value
+from openclaw.config.write import edit_config
+path, prefix = Path(sys.argv[1]), sys.argv[2]
+for index in range(10):
+    name = prefix + str(index)
+    edit_config(path, {}, lambda text: set_value(text, ("mcp", "servers", name), {"command": name}))
+"""
 
 
 def test_a_new_file_is_made_private_with_its_directory(tmp_path: Path) -> None:
@@ -61,15 +69,13 @@ def test_an_edit_that_changes_nothing_writes_nothing(tmp_path: Path) -> None:
     assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
 
 
+@pytest.mark.subprocess
 def test_two_writers_at_once_lose_nothing(tmp_path: Path) -> None:
     path = tmp_path / "openclaw.json"
-    context = multiprocessing.get_context("fork")
-    writers = [context.Process(target=_add_many, args=(path, prefix)) for prefix in "ab"]
-    for writer in writers:
-        writer.start()
-    for writer in writers:
-        writer.join(60)
-        assert writer.exitcode == 0
+    writers = [
+        subprocess.Popen([sys.executable, "-c", ADD_TEN, str(path), prefix]) for prefix in "ab"
+    ]
+    assert [writer.wait(60) for writer in writers] == [0, 0]
     assert len(load_config(path, {}).config.mcp.servers) == 20
 
 
