@@ -1,0 +1,190 @@
+"""The server's cold start, large orders, and a long life on one connection."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+from harness import Contender, compare, report
+
+BIN = Path(sys.executable).parent
+HELLO = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": "bench", "version": "1"},
+    },
+}
+BARE = """
+import sys, json
+for line in sys.stdin:
+    asked = json.loads(line)
+    answer = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
+              "serverInfo": {"name": "bare", "version": "1"}}
+    print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": answer}), flush=True)
+"""
+SDK = """
+import anyio
+from mcp.server.lowlevel.server import Server
+from mcp.server.stdio import stdio_server
+
+async def main():
+    server = Server("plain")
+    async with stdio_server() as (read, write):
+        await server.run(read, write, server.create_initialization_options())
+
+anyio.run(main)
+"""
+
+
+class Peer:
+    """A server process and the client's end of its pipes."""
+
+    def __init__(self, command: list[str], environ: dict[str, str] | None = None) -> None:
+        self.process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=environ,
+        )
+
+    def ask(self, message: dict[str, Any]) -> dict[str, Any]:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(json.dumps(message).encode() + b"\n")
+        self.process.stdin.flush()
+        while True:
+            answer = json.loads(self.process.stdout.readline())
+            if answer.get("id") == message["id"]:
+                return answer
+
+    def close(self) -> None:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.close()
+        self.process.stdout.close()
+        self.process.wait()
+
+
+def until_initialized(name: str, *command: str) -> Contender:
+    def run() -> float:
+        started = time.perf_counter()
+        peer = Peer(list(command))
+        peer.ask(HELLO)
+        took = time.perf_counter() - started
+        peer.process.kill()
+        peer.close()
+        return took
+
+    return Contender(name, run)
+
+
+def node_hello_world() -> list[Contender]:
+    """The Node SDK's smallest server, where the Node packages of the tests are installed."""
+    script = Path("tests/e2e/node/hello.mjs")
+    node = BIN / "node"
+    if not (script.exists() and node.exists()):
+        return []
+    return [until_initialized("Node SDK, hello world", str(node), str(script))]
+
+
+def cold_start() -> Any:
+    return compare(
+        "spawn to the answer of initialize",
+        [
+            until_initialized("bare script", sys.executable, "-c", BARE),
+            *node_hello_world(),
+            until_initialized("Python SDK", sys.executable, "-c", SDK),
+            until_initialized("openclaw mcp-server", str(BIN / "openclaw"), "mcp-server"),
+        ],
+        rounds=15,
+        limit=2.0,
+    )
+
+
+def memory_before_the_first_order() -> float:
+    peer = Peer([str(BIN / "openclaw"), "mcp-server"])
+    peer.ask(HELLO)
+    process = psutil.Process(peer.process.pid)
+    size, steady = 0, 0
+    while steady < 20:  # until the SDK has been loaded behind the handshake
+        now = process.memory_info().rss
+        steady = steady + 1 if now == size else 0
+        size = now
+        time.sleep(0.05)
+    peer.close()
+    return size / 2**20
+
+
+def _scripted(state: Path) -> tuple[subprocess.Popen[bytes], dict[str, str]]:
+    script = state / "script.json"
+    script.write_text(json.dumps({"default": {"text": "Done."}}))
+    model = subprocess.Popen(
+        [sys.executable, "-m", "openclaw.testing.scripted_model", "--script", str(script)],
+        stdout=subprocess.PIPE,
+    )
+    assert model.stdout is not None
+    url = model.stdout.readline().decode().strip()
+    provider = {"baseUrl": f"{url}/v1", "models": [{"id": "m", "input": ["text", "image"]}]}
+    (state / "openclaw.json").write_text(
+        json.dumps(
+            {
+                "models": {"providers": {"acme": provider}},
+                "agents": {"defaults": {"model": "acme/m", "workspace": str(state)}},
+            }
+        )
+    )
+    return model, {**os.environ, "OPENCLAW_STATE_DIR": str(state)}
+
+
+def order(number: int, **arguments: Any) -> dict[str, Any]:
+    params = {"name": "order_openclaw", "arguments": {"message": "go", **arguments}}
+    return {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}
+
+
+def long_life(orders: int = 1_000) -> dict[str, float]:
+    """Memory and descriptors over many orders on one connection."""
+    with tempfile.TemporaryDirectory() as directory:
+        state = Path(directory)
+        model, environ = _scripted(state)
+        peer = Peer([str(BIN / "openclaw"), "mcp-server"], environ)
+        process = psutil.Process(peer.process.pid)
+        peer.ask(HELLO)
+        middle = 0.0
+        for number in range(2, orders + 2):
+            peer.ask(order(number))
+            if number == orders // 2:
+                middle = process.memory_info().rss / 2**20
+                descriptors = process.num_fds()
+        figures = {
+            "MB after half": middle,
+            "MB at the end": process.memory_info().rss / 2**20,
+            "descriptors more": process.num_fds() - descriptors,
+            "temporary files": len(list((state / "tmp").iterdir())),
+        }
+        peer.close()
+        model.terminate()
+        model.wait()
+        return figures
+
+
+def main() -> None:
+    report([cold_start()])
+    print(
+        f"\nmemory before the first order: {memory_before_the_first_order():.0f} MB (goal: under 80)"
+    )
+    for name, figure in long_life().items():
+        print(f"1,000 orders, {name}: {figure:.1f}")
+
+
+if __name__ == "__main__":
+    main()
