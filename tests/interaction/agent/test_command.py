@@ -1,0 +1,272 @@
+"""`openclaw agent`, as the process that a person starts."""
+
+import io
+import json
+import os
+import pty
+import subprocess
+import sys
+import threading
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+import pytest
+
+from openclaw.agent.context import Reply, Usage
+from openclaw.cli.agent import as_json
+from openclaw.cli.attachments import read_attachments
+from openclaw.cli.turn_view import TurnView, describe_event, print_markdown
+from openclaw.core.content import Media
+from openclaw.core.errors import InvalidRequest
+from openclaw.core.events import (
+    Notice,
+    TextDelta,
+    ToolFinished,
+    ToolProgress,
+    ToolStarted,
+)
+from openclaw.core.tools import ToolResult, failed
+from openclaw.media.transcription import NoTranscriber
+from openclaw.testing.scripted_model import ScriptedModel, Step, scripted_model
+
+PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 32
+
+
+@pytest.fixture
+async def model() -> AsyncIterator[ScriptedModel]:
+    rules = [
+        Step(when="list", role="user", calls=(("list", {}),)),
+        Step(role="tool", text="I looked."),
+        Step(when="fail", status=401, message="bad key"),
+    ]
+    async with scripted_model(rules=rules, default=Step(text="# Title\n\n**{last}**")) as running:
+        yield running
+
+
+@pytest.fixture
+def config(home: Path, model: ScriptedModel) -> Path:
+    path = home / ".openclaw" / "openclaw.json"
+    path.parent.mkdir(mode=0o700)
+    provider = {
+        "baseUrl": f"{model.url}/v1",
+        "apiKey": "k-0123456789",
+        "models": [{"id": "m", "input": ["text", "image"]}],
+    }
+    path.write_text(json.dumps({"models": {"providers": {"acme": provider}}}))
+    path.chmod(0o600)
+    return path
+
+
+async def openclaw(*arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    command = [sys.executable, "-m", "openclaw", "agent", *arguments]
+    return await anyio.run_process(command, input=stdin, check=False)
+
+
+@pytest.mark.usefixtures("config")
+async def test_the_answer_goes_to_stdout_as_it_is_when_piped() -> None:
+    done = await openclaw("-m", "hello")
+    assert (done.returncode, done.stdout.decode()) == (0, "# Title\n\n**hello**\n")
+    assert done.stderr == b""
+
+
+@pytest.mark.usefixtures("config")
+async def test_tool_calls_are_shown_on_stderr_as_they_run() -> None:
+    done = await openclaw("-m", "list it")
+    assert done.stdout.decode() == "I looked.\n"
+    assert [line[0] for line in done.stderr.decode().splitlines()] == ["→", "✓"]
+
+
+@pytest.mark.usefixtures("config")
+async def test_json_is_all_there_is_on_stdout(model: ScriptedModel) -> None:
+    done = await openclaw("-m", "hello", "--json", "--session-key", "mine")
+    facts = json.loads(done.stdout)
+    assert facts["text"] == "# Title\n\n**hello**"
+    assert (facts["outcome"], facts["sessionKey"]) == ("ok", "mine")
+    assert facts["usage"]["requests"] == 1
+    assert model.requests[0].stream is False
+
+
+@pytest.mark.usefixtures("config")
+async def test_a_conversation_goes_on_under_its_key(model: ScriptedModel) -> None:
+    await openclaw("-m", "one")
+    await openclaw("-m", "two")
+    await openclaw("-m", "three", "--session-key", "other")
+    counts = [len(request.body["messages"]) for request in model.requests]
+    assert counts == [2, 4, 2]
+
+
+@pytest.mark.usefixtures("config")
+async def test_the_message_may_come_from_stdin_with_files(
+    model: ScriptedModel, tmp_path: Path
+) -> None:
+    (tmp_path / "a.png").write_bytes(PNG)
+    (tmp_path / "notes.txt").write_text("buy milk")
+    done = await openclaw(
+        *("-m", "-", "--image", str(tmp_path / "a.png"), "--file", str(tmp_path / "notes.txt")),
+        stdin=b"  look\n",
+    )
+    assert done.returncode == 0
+    content = model.requests[0].body["messages"][-1]["content"]
+    assert content[0]["text"] == "  look\n"
+    assert content[1]["image_url"]["url"].startswith("data:image/png;base64,")
+    assert "EXTERNAL_UNTRUSTED_CONTENT" in content[2]["text"]
+    assert "buy milk" in content[2]["text"]
+
+
+@pytest.mark.usefixtures("config")
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (["-m", " "], 2, "--message: is empty"),
+        (["-m", "x", "--agent", "nobody"], 1, "there is no agent 'nobody'"),
+        (["-m", "x", "--image", "/no/such.png"], 2, "No such file"),
+        (["-m", "fail"], 1, "acme/m: it refused the key (HTTP 401: bad key)"),
+    ],
+)
+async def test_what_goes_wrong_is_one_line_and_an_exit_code(
+    arguments: list[str], code: int, says: str
+) -> None:
+    done = await openclaw(*arguments)
+    assert (done.returncode, done.stdout) == (code, b"")
+    assert says in done.stderr.decode()
+    assert "Traceback" not in done.stderr.decode()
+
+
+async def test_files_are_taken_by_what_they_are(tmp_path: Path) -> None:
+    places = {
+        "a.png": PNG,
+        "data.csv": b"a,b\n",
+        "README": b"words",
+        "song.wav": b"RIFF\0\0\0\0WAVEfmt ",
+        "x.zip": b"PK\x03\x04",
+    }
+    for name, content in places.items():
+        (tmp_path / name).write_bytes(content)
+    paths = [tmp_path / name for name in places]
+    read = await read_attachments([], paths, NoTranscriber())
+    types = [one.media.mime_type for one in read]
+    assert types == ["image/png", "text/csv", "text/plain", "audio/wav", "application/zip"]
+    assert [one.text for one in read] == [None, "a,b\n", "words", None, None]
+    assert "not transcribed" in (read[3].note or "")
+
+
+async def test_text_beyond_the_budget_is_cut_or_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("openclaw.cli.attachments.TEXT_BUDGET", 10)
+    for name in ("a.txt", "b.txt"):
+        (tmp_path / name).write_text("0123456789abcdef")
+    first, second = await read_attachments(
+        [], [tmp_path / "a.txt", tmp_path / "b.txt"], NoTranscriber()
+    )
+    assert (first.text, first.note) == ("0123456789", "cut to 10 characters")
+    assert second.text is None
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [(b"\x7fELF\0\0", "is application/x-executable"), (b"\0\1\2\3" * 9, "octet-stream")],
+)
+async def test_files_of_no_use_are_refused(tmp_path: Path, content: bytes, says: str) -> None:
+    path = tmp_path / "thing"
+    path.write_bytes(content)
+    with pytest.raises(InvalidRequest, match=says):
+        await read_attachments([], [path], NoTranscriber())
+
+
+async def test_a_file_that_is_too_large_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "large.txt"
+    with path.open("wb") as file:
+        file.truncate(16 * 1024 * 1024)
+    with pytest.raises(InvalidRequest, match=r"at most 15\.0 MB"):
+        await read_attachments([], [path], NoTranscriber())
+
+
+def test_events_are_told_in_a_line() -> None:
+    started = ToolStarted("1", "t", "Tool", {"text": "x" * 300})
+    assert (describe_event(started) or "").startswith('→ Tool {"text": "xxx')
+    assert describe_event(ToolProgress("1", "t", "half")) == "  t: half"
+    assert describe_event(ToolFinished("1", "t", failed("no"), 1234)) == "✗ t (1.2 s)"
+    assert describe_event(ToolFinished("1", "t", ToolResult(()), 0)) == "✓ t (0.0 s)"
+    assert describe_event(Notice("warning", "careful")) == "warning: careful"
+    assert describe_event(TextDelta("x")) is None
+
+
+def test_nothing_a_tool_says_drives_the_terminal() -> None:
+    stream = io.StringIO()
+    view = TurnView(stream, lambda text: text.replace("hunter2", "[REDACTED]"))
+    view.show(Notice("info", "\x1b[2J hunter2\nforged line"))
+    view.show(TextDelta("quiet"))
+    assert stream.getvalue() == "info: \\x1b[2J [REDACTED]\\nforged line\n"
+
+
+class Terminal(io.StringIO):
+    """A terminal that knows when a spinner was drawn on it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.thinking = threading.Event()
+
+    def isatty(self) -> bool:
+        return True
+
+    def write(self, text: str) -> int:
+        if "thinking" in text:
+            self.thinking.set()
+        return super().write(text)
+
+
+def test_a_terminal_gets_markdown_rendered_and_made_harmless() -> None:
+    terminal = Terminal()
+    print_markdown(terminal, "**bold** \x1b[2J")
+    assert "**" not in terminal.getvalue()
+    assert "\x1b[2J" not in terminal.getvalue()
+
+
+async def test_a_spinner_shows_after_a_second_and_lines_go_above_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("openclaw.cli.turn_view.SPINNER_AFTER_SECONDS", 0)
+    terminal = Terminal()
+    view = TurnView(terminal, lambda text: text)
+    async with view.working():
+        assert await anyio.to_thread.run_sync(terminal.thinking.wait, 20)
+        view.show(Notice("info", "a [b]line[/b]"))
+    assert "info: a [b]line[/b]" in terminal.getvalue()
+    quiet = Terminal()
+    async with TurnView(quiet, lambda text: text).working(quiet=True):
+        pass
+    assert quiet.getvalue() == ""
+
+
+def test_a_reply_is_told_as_facts() -> None:
+    media = (
+        Media("image/png", path=Path("/a.png")),
+        Media("image/png", url="https://x/b.png"),
+        Media("image/png", data=b"xyz"),
+    )
+    facts = as_json(Reply("hi", "s", "t", media, Usage(1, 2, 3, 4)), "key")
+    assert [one["where"] for one in facts["media"]] == [
+        "/a.png",
+        "https://x/b.png",
+        "unnamed, 3 bytes",
+    ]
+    assert facts["usage"] == {"inputTokens": 1, "outputTokens": 2, "requests": 3, "toolCalls": 4}
+
+
+@pytest.mark.usefixtures("config")
+async def test_on_a_real_terminal_the_answer_is_rendered() -> None:
+    leader, follower = pty.openpty()
+    command = [sys.executable, "-m", "openclaw", "agent", "-m", "hello"]
+    process = await anyio.open_process(
+        command, stdin=subprocess.DEVNULL, stdout=follower, stderr=subprocess.DEVNULL
+    )
+    async with process:
+        assert await process.wait() == 0
+    os.close(follower)
+    shown = os.read(leader, 65_536).decode()
+    os.close(leader)
+    assert "Title" in shown
+    assert "**hello**" not in shown
