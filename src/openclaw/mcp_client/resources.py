@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, cast
 
-from openclaw.content import frame, sanitise_label
+from openclaw.content import detect, frame, sanitise_label
 from openclaw.mcp_client.results import binary_placeholder, mime_type
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ MAX_ONE = 10_000  # characters of one resource in the context
 MAX_READ = 50  # resources of one server that are read into memory
 MAX_NAMED = 40  # resources named without their content
 _LABEL = 200
+_HEADING = 80
 
 HEADING = "## MCP Resources (external, untrusted)"
 INTRODUCTION = (
@@ -122,7 +123,7 @@ def build_resource_context(servers: Iterable[ServerResources], budget: int = DEF
 
 
 def _block(resource: ResolvedResource, reader: str | None) -> str:
-    name = " ".join(sanitise_label(resource.name, _LABEL).split())
+    name = heading_name(resource.name)
     framed = frame(
         resource.content, sender=f"{resource.server} (resource: {resource.uri})", notice=False
     )
@@ -130,6 +131,12 @@ def _block(resource: ResolvedResource, reader: str | None) -> str:
     if not resource.whole:
         more = "\n(This resource was cut." + (f" {reader} reads all of it.)" if reader else ")")
     return f"### MCP Resource: {resource.server}/{name}\n{framed}{more}"
+
+
+def heading_name(name: str) -> str:
+    """A name that may stand outside a frame: short, one line, and no order to anyone."""
+    short = " ".join(sanitise_label(name, _HEADING).split())
+    return "(name withheld)" if detect(name).suspicious or not short else short
 
 
 def _unseen(one: ServerResources, lines: Sequence[str]) -> str:

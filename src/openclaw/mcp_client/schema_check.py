@@ -1,8 +1,9 @@
 """Whether an input schema that a server sent can be handed on. Pure, and bounded whatever comes."""
 
 from collections.abc import Iterator, Mapping
-from itertools import islice
 from typing import Any, cast
+
+import orjson
 
 MAX_CHARACTERS = 256 * 1024
 MAX_NODES = 20_000
@@ -47,7 +48,7 @@ class SchemaBudget:
     def spend(self, nodes: int) -> None:
         """Use some of it; raises `BadSchema` when it is used up."""
         self._left -= nodes
-        if self._left < 0:
+        if self._left <= 0:
             raise BadSchema("its server's schemas are too large together")
 
 
@@ -55,54 +56,56 @@ def check_schema(schema: object, budget: SchemaBudget | None = None) -> dict[str
     """The schema, usable as a tool's input; raises `BadSchema`."""
     if not isinstance(schema, dict):
         raise BadSchema("its input schema is not an object")
+    if budget is not None:
+        budget.spend(0)
     found = cast(dict[str, Any], schema)
-    nodes = _bound(found)
+    written = _written(found)
+    nodes = _count_nodes(found)
     if budget is not None:
         budget.spend(nodes)
     kind = found.get("type", "object")
     if kind != "object":
         raise BadSchema("its input schema does not describe an object")
     _check_shape(found)
-    if expanded_size(found) > MAX_EXPANDED_NODES:
-        raise BadSchema("its input schema is too complex: its references multiply")
+    if b"Ref" in written or b"$ref" in written:
+        _check_expansion(found)
     return found if "type" in found else {**found, "type": "object"}
 
 
-def _bound(schema: object) -> int:
-    """Refuse what is too deep, too wide or too long before anything recursive looks at it."""
-    nodes = characters = 0
-    level: list[object] = [schema]
+def _check_expansion(schema: dict[str, Any]) -> None:
+    if expanded_size(schema) > MAX_EXPANDED_NODES:
+        raise BadSchema("its input schema is too complex: its references multiply")
+
+
+def _written(schema: dict[str, Any]) -> bytes:
+    """The schema as text; the writer itself refuses what is very deep."""
+    try:
+        written = orjson.dumps(schema)
+    except TypeError as error:
+        raise BadSchema("its input schema is too deep, or not JSON") from error
+    if len(written) > MAX_CHARACTERS:
+        raise BadSchema("its input schema is too large")
+    return written
+
+
+def _count_nodes(schema: dict[str, Any]) -> int:
+    """How many values there are, level by level, so that no depth can hurt."""
+    nodes = 0
+    level: list[Any] = [schema]
     for _ in range(MAX_DEPTH + 1):
-        below: list[object] = []
-        for value in level:
-            nodes += 1
-            characters += _characters(value)
-            below.extend(islice(_children(value), MAX_NODES + 1))
-            if len(below) > MAX_NODES:
-                break
-        if nodes + len(below) > MAX_NODES:
+        nodes += len(level)
+        if nodes > MAX_NODES:
             raise BadSchema("its input schema is too complex: too many parts")
-        if characters > MAX_CHARACTERS:
-            raise BadSchema("its input schema is too large")
+        below: list[Any] = []
+        for value in level:
+            if type(value) is dict:
+                below.extend(cast(dict[str, Any], value).values())
+            elif type(value) is list:
+                below.extend(cast(list[Any], value))
         if not below:
             return nodes
         level = below
     raise BadSchema("its input schema is too deep")
-
-
-def _characters(value: object) -> int:
-    if isinstance(value, str):
-        return len(value) + 2
-    if isinstance(value, dict):
-        return sum(len(str(key)) + 4 for key in cast(dict[object, object], value))
-    return 4
-
-
-def _children(value: object) -> Iterator[object]:
-    if isinstance(value, dict):
-        yield from cast(dict[object, object], value).values()
-    elif isinstance(value, list):
-        yield from cast(list[object], value)
 
 
 def _check_shape(root: dict[str, Any]) -> None:

@@ -173,9 +173,7 @@ def test_a_server_can_be_for_one_agent_alone(shell: Shell) -> None:
     assert [row["name"] for row in shell.json("list", "--agent", "two")["servers"]] == ["s"]
     shell.run("add", "t", "--agent", "main", "--", "y")
     shell.run("list")
-    assert shell.out.getvalue() == "main: t  stdio  y
-two: s  stdio  x
-"
+    assert shell.out.getvalue() == "main: t  stdio  y\ntwo: s  stdio  x\n"
     shell.run("remove", "t", "--agent", "main")
     shell.run("remove", "s", "--agent", "two")
     assert shell.json("list")["servers"] == []

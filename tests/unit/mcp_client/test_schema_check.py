@@ -87,7 +87,7 @@ BAD: list[tuple[object, str]] = [
     ({"type": "object", "properties": {"x": {"$ref": "#nowhere"}}}, "not there"),
     ({"type": "object", "anyOf": [{}], "allOf": [{"$ref": "#/anyOf/9"}]}, "not there"),
     ({"type": "object", "description": "x" * (MAX_CHARACTERS + 1)}, "too large"),
-    ({"type": "object", "properties": {f"p{n}": {} for n in range(30_000)}}, "too many parts"),
+    ({"type": "object", "properties": {"x": {"enum": [0] * 25_000}}}, "too many parts"),
     (nested(MAX_DEPTH), "too deep"),
     (doubling(30), "references multiply"),
 ]
