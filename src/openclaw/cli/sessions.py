@@ -119,7 +119,7 @@ def _print_page(args: argparse.Namespace, env: Environment, page: "Page | None")
     found: Sequence[SessionInfo] = page.sessions if page else ()
     more = bool(page and page.cursor)
     if args.json:
-        env.say_json({"sessions": [header_json(info) for info in found], "more": more})
+        _say_json(env, {"sessions": [header_json(info) for info in found], "more": more})
     elif found:
         sessions_view.print_sessions(env, found, more=more)
     else:
@@ -136,12 +136,13 @@ async def _show(args: argparse.Namespace, env: Environment, store: "SessionStore
     )
     unfinished = await store.unfinished_turns(info.ref)
     if args.json:
-        env.say_json(
+        _say_json(
+            env,
             {
                 "session": header_json(info),
                 "unfinishedTurns": [sessions_view.turn_json(turn) for turn in unfinished],
                 "entries": [entry.to_json() for entry in entries],
-            }
+            },
         )
     else:
         sessions_view.print_session(env, info, entries, unfinished)
@@ -154,9 +155,16 @@ async def _export(args: argparse.Namespace, env: Environment, store: "SessionSto
 
 
 def _json_line(line: dict[str, object]) -> str:
-    """One line of JSON, readable in any script; escaped where the text is not valid Unicode."""
+    """One line of JSON, readable in any script; escaped where it would not print."""
     text = json.dumps(line, ensure_ascii=False, separators=(",", ":"))
     return text if text.isprintable() else json.dumps(line, separators=(",", ":"))
+
+
+def _say_json(env: Environment, value: object) -> None:
+    """A JSON document. A transcript may hold half a character, which no stream can write."""
+    text = json.dumps(value, ensure_ascii=False, indent=2)
+    printable = text.replace("\n", "").isprintable()
+    env.say(text if printable else json.dumps(value, indent=2))
 
 
 async def _delete(args: argparse.Namespace, env: Environment, store: "SessionStore") -> None:
@@ -165,7 +173,7 @@ async def _delete(args: argparse.Namespace, env: Environment, store: "SessionSto
     info = await _found(args, store)
     await store.delete(info.ref)
     if args.json:
-        env.say_json({"deleted": {"id": info.id, "agent": info.agent, "key": info.key}})
+        _say_json(env, {"deleted": {"id": info.id, "agent": info.agent, "key": info.key}})
     else:
         env.say(f"Deleted '{one_line(info.key)}' with {info.messages} messages.")
 
@@ -179,7 +187,7 @@ def _print_hits(args: argparse.Namespace, env: Environment, hits: list[Any]) -> 
     from openclaw.cli import sessions_view
 
     if args.json:
-        env.say_json({"hits": [sessions_view.hit_json(hit) for hit in hits]})
+        _say_json(env, {"hits": [sessions_view.hit_json(hit) for hit in hits]})
     elif hits:
         sessions_view.print_hits(env, hits)
     else:

@@ -42,7 +42,7 @@ class Lane(Protocol):
 
     @property
     def lost_turns(self) -> Sequence[Turn]:
-        """Turns found half-way when this lane was taken, and marked as lost by that."""
+        """Turns that a holder who died left half-way, marked as lost when this lane was taken."""
         ...
 
     async def begin_turn(self, entries: Sequence[NewEntry] = (), *, turn: str | None = None) -> str:
@@ -93,7 +93,8 @@ class SessionStore(Protocol):
     def acquire_lane(self, session: SessionRef) -> AbstractAsyncContextManager[Lane]:
         """Wait until the session is free and hold it; those who wait are served as they came.
 
-        When the right is lost inside, the body is cancelled and `LaneLost` raised on the way out.
+        A turn that is unfinished when the body ends is marked as lost. When the right is lost
+        inside, the body is cancelled and `LaneLost` raised on the way out.
         Raises `NotFound` where the session was deleted.
         """
         ...

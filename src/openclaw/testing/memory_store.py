@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 
 import anyio
 import anyio.lowlevel
-import orjson
 
 from openclaw.core.clock import Clock, SystemClock
 from openclaw.core.errors import Busy, DeveloperFacing, InvalidRequest, NotFound
 from openclaw.core.ids import random_id
+from openclaw.sessions.codec import decode, encode
 from openclaw.sessions.errors import LaneLost
 from openclaw.sessions.model import (
     CALLER_KINDS,
@@ -80,18 +80,20 @@ class _Session:
 
     def add(self, turn: str | None, entries: Sequence[NewEntry], now_ms: int) -> range:
         first = len(self.entries) + 1
-        for number, new in enumerate(entries, first):
-            entry = Entry(
+        added = [
+            Entry(
                 number,
                 turn,
                 new.kind,
                 now_ms,
-                orjson.loads(orjson.dumps(new.data)),
+                decode(encode(new.data)),
                 searchable(new.text),
                 new.call_id,
                 new.details,
             )
-            self.entries.append(entry)
+            for number, new in enumerate(entries, first)
+        ]
+        self.entries += added
         self.updated_ms = max(self.updated_ms, now_ms)
         return range(first, len(self.entries) + 1)
 
@@ -135,8 +137,8 @@ class MemoryLane:
         if any(other.state is TurnState.RUNNING for other in self._record.turns.values()):
             raise DeveloperFacing("another turn has not been finished")
         now = self._store.touch(self._record)
-        self._record.turns[name] = Turn(name, TurnState.RUNNING, now, None)
         self._record.add(name, [NewEntry(EntryKind.TURN_STARTED), *entries], now)
+        self._record.turns[name] = Turn(name, TurnState.RUNNING, now, None)
         return name
 
     async def append(self, turn: str | None, entries: Sequence[NewEntry]) -> Sequence[int]:
@@ -218,8 +220,13 @@ class MemoryStore:
             while record.queue[0] is not place:
                 await place.came.wait()
             record.epoch += 1
+            epoch = record.epoch
             lost = record.give_up_turns(self._clock.now_ms())
-            yield MemoryLane(self, record, lost)
+            try:
+                yield MemoryLane(self, record, lost)
+            finally:
+                if record.epoch == epoch:
+                    record.give_up_turns(self._clock.now_ms())
         finally:
             self._leave(record, place)
 

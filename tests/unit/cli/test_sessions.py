@@ -87,13 +87,13 @@ def test_a_conversation_is_shown_with_what_is_unfinished(stored: Path, capsys: C
     assert "tell me of trip\\x1b[31m and \\u202emirrors" in out
     assert "web_fetch" in out
     assert "[… 1000 characters more]" in out
-    assert "Turn half runs now, with 1 calls of unknown outcome." in out
+    assert "Turn half died half-way, with 1 calls of unknown outcome." in out
     assert sessions("show", "trip", "--limit", "2", "--json") == 0
     shown = json.loads(capsys.readouterr().out)
-    assert [entry["kind"] for entry in shown["entries"]] == ["turn_started", "tool_call"]
+    assert [entry["kind"] for entry in shown["entries"]] == ["tool_call", "turn_lost"]
     assert shown["unfinishedTurns"][0]["openCalls"] == ["2"]
     assert sessions("show", "trip", "--limit", "2") == 0
-    assert "(entries 7 to 8; --limit shows more)" in capsys.readouterr().out
+    assert "(entries 8 to 9; --limit shows more)" in capsys.readouterr().out
 
 
 def test_a_key_of_several_agents_needs_one_named(stored: Path, capsys: Captured) -> None:
@@ -106,7 +106,7 @@ def test_an_export_is_one_json_object_a_line(stored: Path, capsys: Captured) -> 
     assert sessions("export", "trip") == 0
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert lines[0]["type"] == "session"
-    assert [line["seq"] for line in lines[1:]] == list(range(1, 9))
+    assert [line["seq"] for line in lines[1:]] == list(range(1, 10))
     assert lines[2]["text"].endswith("\u202emirrors")
 
 

@@ -9,6 +9,7 @@ import pytest
 from openclaw.core.errors import Busy, DeveloperFacing, InvalidRequest, NotFound
 from openclaw.sessions.errors import LaneLost
 from openclaw.sessions.model import (
+    MAX_ENTRY_BYTES,
     Entry,
     EntryKind,
     NewEntry,
@@ -231,6 +232,24 @@ async def test_a_turn_that_died_half_way_is_visible_with_calls_of_unknown_outcom
     assert ending.data == {"openCalls": ["c2"]}
 
 
+async def test_a_turn_that_nobody_finished_is_lost_once_its_lane_is_left(
+    store: SessionStore,
+) -> None:
+    session = await store.open_session("main", "k")
+
+    async def fail() -> None:
+        async with store.acquire_lane(session) as lane:
+            turn = await lane.begin_turn([said("x")], turn="t")
+            await lane.append(turn, [call("c1")])
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        await fail()
+    (turn,) = await store.unfinished_turns(session)
+    assert (turn.state, len(turn.open_calls)) == (TurnState.LOST, 1)
+    assert (await store.history(session))[-1].kind is K.TURN_LOST
+
+
 async def test_a_turn_id_is_taken_once(store: SessionStore) -> None:
     session = await store.open_session("main", "k")
     async with store.acquire_lane(session) as lane:
@@ -420,3 +439,25 @@ async def test_a_cancelled_write_is_whole_or_absent(store: SessionStore) -> None
         [K.TURN_STARTED, K.USER_MESSAGE],
         [K.TURN_STARTED, K.USER_MESSAGE, K.ASSISTANT_MESSAGE, K.TURN_FINISHED],
     )
+
+
+@pytest.mark.parametrize(
+    "data", [{"x": "\ud800"}, {"x": 2**70}, {"x": "\0"}, {}, {"é": [1.5, None]}]
+)
+async def test_data_comes_back_as_it_was(store: SessionStore, data: dict[str, object]) -> None:
+    session = await store.open_session("main", "k")
+    async with store.acquire_lane(session) as lane:
+        await lane.append(None, [NewEntry(K.NOTICE, data, "a\0b\ud800")])
+    (entry,) = await store.history(session)
+    assert entry.data == data
+    assert entry.text == "a\ufffdb?"
+
+
+async def test_data_that_is_no_json_or_too_large_is_refused(store: SessionStore) -> None:
+    session = await store.open_session("main", "k")
+    async with store.acquire_lane(session) as lane:
+        with pytest.raises(InvalidRequest, match="JSON"):
+            await lane.append(None, [NewEntry(K.NOTICE, {"x": object()})])
+        with pytest.raises(InvalidRequest, match="too large"):
+            await lane.append(None, [NewEntry(K.NOTICE, {"x": "y" * MAX_ENTRY_BYTES})])
+    assert await store.history(session) == []

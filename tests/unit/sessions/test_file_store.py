@@ -11,7 +11,6 @@ import pytest
 from blockbuster import BlockBuster
 
 from openclaw.core.clock import SystemClock
-from openclaw.core.errors import InvalidRequest
 from openclaw.sessions.errors import (
     LaneLost,
     StoreCorrupt,
@@ -23,7 +22,7 @@ from openclaw.sessions.file import schema, writer
 from openclaw.sessions.file.failures import explain
 from openclaw.sessions.file.store import FileStore, open_file_store
 from openclaw.sessions.file.writer import Writer
-from openclaw.sessions.model import MAX_ENTRY_BYTES, EntryKind, NewEntry, Outcome
+from openclaw.sessions.model import EntryKind, NewEntry, Outcome
 
 
 def edit(database: Path, statement: str) -> None:
@@ -264,26 +263,20 @@ async def test_an_error_inside_the_store_comes_out_as_it_is(database: Path) -> N
             raise ZeroDivisionError
 
 
-@pytest.mark.parametrize(
-    "data", [{"x": "\ud800"}, {"x": 2**70}, {"x": "\0"}, {}, {"é": [1.5, None]}]
-)
-async def test_data_comes_back_as_it_was(file_store: FileStore, data: dict[str, object]) -> None:
-    session = await file_store.open_session("main", "k")
-    async with file_store.acquire_lane(session) as lane:
-        await lane.append(None, [NewEntry(EntryKind.NOTICE, data, "a\0b\ud800")])
-    (entry,) = await file_store.history(session)
-    assert entry.data == data
-    assert entry.text == "a\ufffdb?"
-
-
-async def test_data_that_is_no_json_or_too_large_is_refused(file_store: FileStore) -> None:
-    session = await file_store.open_session("main", "k")
-    async with file_store.acquire_lane(session) as lane:
-        with pytest.raises(InvalidRequest, match="JSON"):
-            await lane.append(None, [NewEntry(EntryKind.NOTICE, {"x": object()})])
-        with pytest.raises(InvalidRequest, match="too large"):
-            await lane.append(None, [NewEntry(EntryKind.NOTICE, {"x": "y" * MAX_ENTRY_BYTES})])
-    assert await file_store.history(session) == []
+async def test_a_deletion_leaves_no_word_in_the_index_and_none_on_the_disk(database: Path) -> None:
+    async with open_file_store(database, SystemClock()) as store:
+        for key in ("kept", "gone"):
+            session = await store.open_session("main", key)
+            async with store.acquire_lane(session) as lane:
+                words = NewEntry(EntryKind.NOTICE, {"x": f"data-of-{key}"}, f"word{key}")
+                await lane.append(None, [words] * 50)
+        await store.delete(session)
+    connection = sqlite3.connect(database)
+    connection.execute("INSERT INTO words (words) VALUES ('integrity-check')")
+    connection.close()
+    content = database.read_bytes()
+    assert b"data-of-kept" in content
+    assert b"data-of-gone" not in content
 
 
 async def test_no_store_call_blocks_the_event_loop(database: Path) -> None:

@@ -208,13 +208,15 @@ class Workspace:
         if len(path) > 4096:
             raise ToolFailure("That path is too long.")
         if path.startswith("/"):
-            try:
-                path = str(PurePosixPath(path).relative_to(PurePosixPath(self.root)))
-            except ValueError:
-                raise ToolFailure(
-                    f"'{path}' is outside the workspace; give a path relative to it."
-                ) from None
+            path = self._relative(PurePosixPath(path))
         return [part for part in reversed(path.split("/")) if part not in ("", ".")]
+
+    def _relative(self, path: PurePosixPath) -> str:
+        """An absolute path from the workspace on, by the workspace's name or by its real place."""
+        for root in (self.root, self.root.resolve()):
+            if path.is_relative_to(root):
+                return str(path.relative_to(root))
+        raise ToolFailure(f"'{path}' is outside the workspace; give a path relative to it.")
 
 
 def _link_target(directory: int, name: str) -> str | None:

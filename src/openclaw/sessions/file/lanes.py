@@ -44,6 +44,7 @@ class _Place:
     session: SessionRef
     ticket: int | None = None
     at_head: anyio.Event = field(default_factory=anyio.Event)
+    grant: tickets.Grant | None = None
     scope: anyio.CancelScope | None = None
 
 
@@ -130,7 +131,7 @@ class LaneDesk:
         """Wait for the session and hold it; see `SessionStore.acquire_lane`."""
         place = self._queue_up(session)
         try:
-            grant = await self._granted(place)
+            grant = place.grant = await self._granted(place)
             with anyio.CancelScope() as scope:
                 place.scope = scope
                 yield FileLane(session, grant, self._writer, self._clock)
@@ -186,7 +187,10 @@ class LaneDesk:
         ticket = place.ticket
         try:
             if ticket is not None:
-                await self._writer.run(lambda db: tickets.hand_in(db, ticket), durable=False)
+                await self._writer.run(
+                    lambda db: tickets.hand_in(db, ticket, place.grant, self.moment()),
+                    durable=False,
+                )
         except StoreError as error:
             # Its lease runs out by itself, since nobody renews it from now on.
             logger.warning("could not leave the lane of a session: %s", error)

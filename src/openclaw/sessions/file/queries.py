@@ -4,7 +4,7 @@ import sqlite3
 from typing import Any
 
 from openclaw.core.errors import InvalidRequest, NotFound
-from openclaw.sessions.file.codec import decode, decode_optional
+from openclaw.sessions.codec import decode, decode_optional
 from openclaw.sessions.model import (
     Entry,
     EntryKind,

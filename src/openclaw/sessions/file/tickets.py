@@ -80,9 +80,16 @@ def renew(connection: sqlite3.Connection, tickets: Iterable[int], moment: Moment
     return {row[0] for row in rows}
 
 
-def hand_in(connection: sqlite3.Connection, ticket: int) -> None:
-    """Leave the queue, or the session."""
-    connection.execute("DELETE FROM tickets WHERE id = ?", (ticket,))
+def hand_in(
+    connection: sqlite3.Connection, ticket: int, grant: Grant | None, moment: Moment
+) -> None:
+    """Leave the queue, or the session; a turn that was not finished by then is lost."""
+    _drop(connection, ticket)
+    if grant is None:
+        return
+    found = connection.execute("SELECT epoch FROM sessions WHERE row = ?", (grant.row,)).fetchone()
+    if found == (grant.epoch,):
+        _give_up_turns(connection, grant.row, moment.now_ms)
 
 
 def _draw(connection: sqlite3.Connection, row: int, moment: Moment) -> int:
@@ -109,8 +116,12 @@ def _drop_dead(connection: sqlite3.Connection, row: int, ticket: int, moment: Mo
     for other, owner, expires in ahead:
         if not _is_dead(owner, expires, moment):
             return True
-        hand_in(connection, other)
+        _drop(connection, other)
     return False
+
+
+def _drop(connection: sqlite3.Connection, ticket: int) -> None:
+    connection.execute("DELETE FROM tickets WHERE id = ?", (ticket,))
 
 
 def _is_dead(owner: str, expires: float, moment: Moment) -> bool:
@@ -124,7 +135,7 @@ def _is_dead(owner: str, expires: float, moment: Moment) -> bool:
 
 
 def _give_up_turns(connection: sqlite3.Connection, row: int, now_ms: int) -> tuple[Turn, ...]:
-    """Mark turns that still run as lost: their process no longer holds the session."""
+    """Mark turns that still run as lost: whoever began them no longer holds the session."""
     rows = connection.execute(
         "SELECT id, started_ms, first_seq FROM turns WHERE session = ? AND state = 'running'",
         (row,),

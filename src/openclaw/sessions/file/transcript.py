@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from openclaw.core.errors import DeveloperFacing, InvalidRequest
+from openclaw.sessions.codec import encode
 from openclaw.sessions.errors import LaneLost
-from openclaw.sessions.file.codec import encode
 from openclaw.sessions.model import (
     MESSAGE_KINDS,
     EntryKind,

@@ -1,4 +1,4 @@
-"""JSON in and out of the database."""
+"""An entry's JSON, as bytes and back."""
 
 import json
 from typing import Any
