@@ -1,0 +1,227 @@
+"""The embedded model with its real weights, behind the model library's own agent."""
+
+import json
+import logging
+import threading
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from pydantic_ai import Agent
+from pydantic_ai.messages import BinaryImage, ModelRequest, TextPart, ToolCallPart, UserPromptPart
+from pydantic_ai.models import ModelRequestParameters
+from pydantic_ai.tools import ToolDefinition
+
+from openclaw.core.errors import ModelUnavailable
+from openclaw.models.candidates import Candidate
+from openclaw.models.local.adapter import argument_prompt, choice_prompt
+from openclaw.models.local.model import LocalModel
+from openclaw.models.local.open import LocalModels, build_local_model
+from openclaw.models.local.runner import Prompt, PromptTooLong, Runner, UnusableSchema
+from openclaw.models.local.tooldoc import RoutableTool
+from openclaw.models.local.turn import Turn
+
+CLOCK_SCHEMA = {
+    "type": "object",
+    "properties": {"timezone": {"type": "string", "description": "IANA timezone name"}},
+    "required": ["timezone"],
+}
+CLOCK = ToolDefinition(
+    name="mcp_time_get_current_time",
+    description="[MCP server: time] Get current time in a specific timezone",
+    parameters_json_schema=CLOCK_SCHEMA,
+)
+
+
+@pytest.fixture(scope="module")
+async def models(models_dir: Path) -> AsyncGenerator[LocalModels]:
+    models = LocalModels(models_dir, {}, fetch=False)
+    yield models
+    await models.aclose()
+
+
+@pytest.fixture
+async def model(models: LocalModels) -> LocalModel:
+    return await models.build(Candidate("local", "smollm2-135m", "local"))
+
+
+@pytest.fixture(scope="module")
+async def runner(models: LocalModels) -> Runner:
+    return await models.source("smollm2-135m").runner()
+
+
+def say(text: str, tokens: int = 40) -> Prompt:
+    return Prompt([{"role": "user", "content": text}], tokens)
+
+
+def asked(text: Any) -> list[Any]:
+    return [ModelRequest(parts=[UserPromptPart(text)])]
+
+
+async def test_a_question_is_answered_in_words_and_counted(model: LocalModel) -> None:
+    answer = await Agent(model).run("What is the capital of France?")
+    assert "Paris" in answer.output
+    assert answer.usage.input_tokens > 50
+    assert answer.usage.output_tokens > 2
+
+
+async def test_an_answer_is_streamed_in_pieces(model: LocalModel) -> None:
+    async with Agent(model).run_stream("Tell me about dogs") as answer:
+        pieces = [piece async for piece in answer.stream_text(delta=True, debounce_by=None)]
+        assert len(pieces) > 3
+        assert "dog" in "".join(pieces).lower()
+    assert answer.usage.output_tokens > 3
+
+
+async def test_the_first_answer_says_in_the_log_what_the_model_is_good_for(
+    model: LocalModel, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        await model.request(asked("hi"), None, ModelRequestParameters())
+        await model.request(asked("hi"), None, ModelRequestParameters())
+    assert caplog.text.count("small talk only") == 1
+
+
+async def test_a_tool_is_called_and_its_result_rendered_by_the_librarys_own_loop(
+    model: LocalModel,
+) -> None:
+    agent = Agent(model)
+
+    @agent.tool_plain(name="get_current_time")
+    def clock(timezone: str) -> str:
+        """Get current time in a specific timezone."""
+        return json.dumps({"timezone": timezone, "datetime": "2026-11-16T05:47:00+09:00"})
+
+    answer = await agent.run("What time is it in Tokyo?")
+    assert "05:47 on Monday, 16 November 2026" in answer.output
+    assert "Source: get_current_time" in answer.output
+    assert answer.usage.output_tokens == 0
+
+
+async def test_a_tool_call_and_a_rendered_result_can_be_streamed(model: LocalModel) -> None:
+    parameters = ModelRequestParameters(function_tools=[CLOCK])
+    question = asked("What time is it in Tokyo?")
+    async with model.request_stream(question, None, parameters) as stream:
+        events = [event async for event in stream]
+        response = stream.get()
+    assert events
+    assert isinstance(response.parts[0], ToolCallPart)
+    assert response.parts[0].args_as_dict() == {"timezone": "Asia/Tokyo"}
+    assert (response.model_name, response.provider_name) == ("smollm2-135m-instruct", "local")
+    assert stream.timestamp <= response.timestamp
+
+
+async def test_an_image_is_answered_honestly(model: LocalModel) -> None:
+    picture = BinaryImage(b"\x89PNG", media_type="image/png")
+    messages = asked(["What is in this picture?", picture])
+    async with model.request_stream(messages, None, ModelRequestParameters()) as stream:
+        async for _ in stream:
+            pass
+        said = stream.get().parts[0]
+    assert isinstance(said, TextPart)
+    assert "cannot see" in said.content
+
+
+async def test_cancelling_stops_the_writing_before_the_next_token(
+    model: LocalModel, runner: Runner
+) -> None:
+    async with model.request_stream(
+        asked("Write a long story about the sea"), None, ModelRequestParameters()
+    ) as stream:
+        async for _ in stream:
+            await stream.cancel()
+            break
+    with anyio.fail_after(20):  # an answer of 200 tokens would still be running
+        assert await runner.generate(say("hi", 3)).text()
+
+
+async def test_a_cancelled_task_leaves_the_model_usable(runner: Runner) -> None:
+    story = runner.generate(say("Write a very long story", 400))
+    with anyio.CancelScope() as scope:
+        async for _ in story.pieces():
+            scope.cancel()
+    assert scope.cancelled_caught
+    assert await runner.generate(say("hi", 3)).text()
+
+
+async def test_prompts_are_answered_one_after_the_other(runner: Runner) -> None:
+    answers: list[str] = []
+
+    async def ask(text: str) -> None:
+        answers.append(await runner.generate(say(text, 8)).text())
+
+    async with anyio.create_task_group() as group:
+        for text in ("Say one", "Say two", "Say three"):
+            group.start_soon(ask, text)
+    assert len(answers) == 3
+    assert all(answers)
+    owners = [t for t in threading.enumerate() if t.name == "openclaw-local-model"]
+    assert len(owners) == 1
+
+
+async def test_a_prompt_that_does_not_fit_is_refused(runner: Runner) -> None:
+    with pytest.raises(PromptTooLong):
+        await runner.generate(say("word " * 4000)).text()
+
+
+async def test_a_schema_holds_the_answer_to_its_shape(runner: Runner) -> None:
+    schema = {
+        "type": "object",
+        "properties": {"capital": {"enum": ["yes", "no"]}, "count": {"type": "integer"}},
+        "required": ["capital"],
+        "additionalProperties": False,
+    }
+    prompt = Prompt([{"role": "user", "content": "Is Rome a capital?"}], 60, schema=schema)
+    assert json.loads(await runner.generate(prompt).text())["capital"] in ("yes", "no")
+    wrong = Prompt(
+        prompt.messages, 60, schema={"type": "object", "properties": {"a": {"type": "?"}}}
+    )
+    with pytest.raises(UnusableSchema):
+        await runner.generate(wrong).text()
+
+
+async def test_what_the_adapter_asks_is_answered_in_the_shape_it_needs(runner: Runner) -> None:
+    """The mechanics only: a model of this size chooses badly, but never out of form."""
+
+    async def ask(prompt: Prompt) -> str:
+        return await runner.generate(prompt).text()
+
+    tool = RoutableTool(CLOCK.name, CLOCK.description or "", CLOCK_SCHEMA, "", True)
+    turn = Turn("What time is it in Tokyo?")
+    choice = json.loads(await ask(choice_prompt(turn, [tool])))
+    assert choice["action"] in ("reply", tool.name)
+    arguments = json.loads(await ask(argument_prompt(turn, tool, CLOCK_SCHEMA)))
+    assert isinstance(arguments["timezone"], str)
+
+
+async def test_a_gguf_of_the_users_own_is_used_where_it_lies(models_dir: Path) -> None:
+    path = models_dir / "smollm2-135m-instruct.gguf"
+    models = LocalModels(models_dir, {})
+    try:
+        model = await models.build(Candidate("local", str(path), "local"))
+        assert model.model_name == "smollm2-135m-instruct"
+        answer = await model.request(asked("hi"), {"max_tokens": 5}, ModelRequestParameters())
+        assert answer.parts
+    finally:
+        await models.aclose()
+
+
+async def test_weights_that_are_not_there_are_named_with_the_command_that_fetches_them(
+    tmp_path: Path,
+) -> None:
+    absent = build_local_model("qwen3-4b", models_dir=tmp_path, environ={})
+    with pytest.raises(ModelUnavailable) as raised:
+        await absent.request(asked("hi"), None, ModelRequestParameters())
+    assert raised.value.hint is not None
+    assert "openclaw models pull qwen3-4b" in raised.value.hint
+    with pytest.raises(ModelUnavailable, match="no weights called"):
+        build_local_model("unheard-of", models_dir=tmp_path, environ={})
+
+
+async def test_tools_work_without_any_weights(tmp_path: Path) -> None:
+    model = build_local_model("smollm2", models_dir=tmp_path, environ={})
+    parameters = ModelRequestParameters(function_tools=[CLOCK])
+    answer = await model.request(asked("What time is it in Oslo?"), None, parameters)
+    assert isinstance(answer.parts[0], ToolCallPart)
