@@ -102,6 +102,7 @@ def guarded(program: str, action: Any, args: Namespace) -> int:
         json=args.log_json,
         redactor=env.redactor,
         stream=env.stderr,
+        environ=env.environ,
     )
     try:
         code = action(args, env)

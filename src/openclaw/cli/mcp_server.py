@@ -50,6 +50,7 @@ def prepare(options: front.Options) -> Any:
         json=options.log_json,
         redactor=env.redactor,
         stream=env.stderr,
+        environ=env.environ,
     )
 
     @asynccontextmanager

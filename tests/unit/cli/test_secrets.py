@@ -1,24 +1,54 @@
+import io
 import json
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from openclaw.cli import secrets
+from openclaw.cli.environment import Environment
+from openclaw.cli.parser import CommandParser, parse
+from openclaw.core.errors import OpenClawError
+from openclaw.core.wire import describe, exit_code
 from openclaw.testing.fake_vault import FakeVault
 
 VALUES = {"ACME_KEY": "acme-key-value", "DOCS_TOKEN": "docs-token-value"}
 
 
-def run(*arguments: str, environ: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
+@dataclass(frozen=True)
+class Done:
+    stdout: str
+    stderr: str
+    returncode: int
+
+
+def run(*arguments: str, environ: dict[str, str]) -> Done:
+    """The command as the program runs it, but for the process."""
+    parser = CommandParser(prog="openclaw secrets")
+    secrets.register(parser)
+    args = parse(parser, list(arguments))
+    out, err = io.StringIO(), io.StringIO()
+    env = Environment(environ=environ, stdout=out, stderr=err)
+    try:
+        code = secrets.run(args, env)
+    except OpenClawError as error:
+        err.write(describe(error))
+        code = exit_code(error)
+    return Done(out.getvalue(), err.getvalue(), code)
+
+
+def run_process(*arguments: str, environ: dict[str, str]) -> Done:
+    done = subprocess.run(
         [sys.executable, "-m", "openclaw", "secrets", *arguments],
         env={"PATH": "/usr/bin:/bin", **environ},
         capture_output=True,
         text=True,
         timeout=60,
     )
+    return Done(done.stdout, done.stderr, done.returncode)
 
 
 @pytest.fixture
@@ -100,14 +130,26 @@ def test_a_configuration_without_references(environ: dict[str, str]) -> None:
     assert (done.stdout, done.returncode) == ("The configuration has no secret references.\n", 0)
 
 
+def test_a_malformed_reference_in_a_list_is_reported_with_its_place(
+    environ: dict[str, str],
+) -> None:
+    servers = {"time": {"command": "x", "args": ["--key", "secret://evn/KEY"]}}
+    configure(environ, mcp={"servers": servers})
+    done = run("check", environ=environ)
+    assert done.returncode == 1
+    assert "unknown scheme 'evn'" in done.stdout
+    assert "args[1]" in done.stdout
+
+
+@pytest.mark.subprocess
 def test_a_secret_of_a_real_store_is_checked_and_not_shown(environ: dict[str, str]) -> None:
     with FakeVault(token="vault-token-value") as vault:
         vault.mount("secret", 2)
         vault.put("secret", "app", {"token": "stored-value", "other": "x"})
         environ |= {"VAULT_ADDR": vault.url, "VAULT_TOKEN": "vault-token-value"}
-        fine = run("check", "secret://vault/app#token", "-v", environ=environ)
+        fine = run_process("check", "secret://vault/app#token", "-v", environ=environ)
         assert (fine.stdout, fine.returncode) == ("ok      secret://vault/app#token\n", 0)
-        vague = run("check", "secret://vault/app", "--json", environ=environ)
+        vague = run_process("check", "secret://vault/app", "--json", environ=environ)
         assert (
             json.loads(vague.stdout)["secrets"][0]["hint"] == "name one: secret://vault/app#FIELD"
         )
