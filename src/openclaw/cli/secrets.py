@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 from openclaw.cli.environment import Environment
 from openclaw.core.errors import SecretUnavailable
 from openclaw.core.wire import EXIT_FAILED, EXIT_OK, describe
-from openclaw.secrets.refs import InvalidReference, SecretRef, find, parse
+from openclaw.secrets.refs import SecretRef, find, parse
 
 if TYPE_CHECKING:
     from openclaw.config.schema import Config
@@ -55,25 +55,20 @@ def check_all(env: Environment, config: "Config", only: str | None = None) -> li
 
     resolver = open_secrets(config, env.environ, env.redactor)
     wanted: Mapping[SecretRef, list[str]]
-    broken: list[SecretFinding] = []
     if only is not None:
         wanted = {parse(only): []}
     else:
-        wanted, broken = _collect(config.model_dump(mode="json", by_alias=True))
-    return broken + anyio.run(_check, resolver, wanted)
+        wanted = _collect(config.model_dump(mode="json", by_alias=True))
+    return anyio.run(_check, resolver, wanted)
 
 
-def _collect(config: Any) -> tuple[dict[SecretRef, list[str]], list[SecretFinding]]:
-    """Each reference in the configuration with the places that use it, and the malformed ones."""
+def _collect(config: Any) -> dict[SecretRef, list[str]]:
+    """Each reference in the configuration with the places that use it."""
     wanted: dict[SecretRef, list[str]] = {}
-    broken: list[SecretFinding] = []
     for place, text in _strings(config):
-        try:
-            for hit in find(text):
-                wanted.setdefault(hit.ref, []).append(place)
-        except InvalidReference as problem:
-            broken.append(SecretFinding(problem.reference, (place,), problem))
-    return wanted, broken
+        for hit in find(text):
+            wanted.setdefault(hit.ref, []).append(place)
+    return wanted
 
 
 def _strings(node: Any, path: str = "") -> Iterator[tuple[str, str]]:
