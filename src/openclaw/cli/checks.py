@@ -109,9 +109,8 @@ def _secrets(env: Environment, loaded: LoadedConfig) -> Iterator[Finding]:
         if finding.problem is None:
             yield Finding("secrets", OK, f"{finding.reference} resolves{place}")
         else:
-            yield Finding(
-                "secrets", ERROR, f"{finding.problem.message}{place}", finding.problem.hint
-            )
+            hint = finding.problem.hint or "make it available, or change the reference"
+            yield Finding("secrets", ERROR, f"{finding.problem.message}{place}", hint)
 
 
 def _servers(env: Environment, loaded: LoadedConfig) -> Iterator[Finding]:
@@ -133,7 +132,10 @@ def _server(
     directory = expand(cwd, env.environ) if cwd else None
     if directory is not None and not directory.is_dir():
         return Finding(
-            "mcp", ERROR, f"MCP server '{name}': its directory {directory} does not exist"
+            "mcp",
+            ERROR,
+            f"MCP server '{name}': its directory {directory} does not exist",
+            "make it, or change cwd",
         )
     if shutil.which(command, path=env.environ.get("PATH")) is None:
         return Finding(

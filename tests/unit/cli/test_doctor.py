@@ -1,0 +1,137 @@
+import json
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from openclaw.cli.main import run
+
+
+@pytest.fixture
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = tmp_path / "state"
+    path.mkdir(mode=0o700)
+    monkeypatch.setenv("OPENCLAW_STATE_DIR", str(path))
+    for name in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("OLLAMA_HOST", "127.0.0.1:9")
+    return path
+
+
+def configure(state: Path, config: dict[str, Any]) -> Path:
+    path = state / "openclaw.json"
+    path.write_text(json.dumps(config))
+    path.chmod(0o600)
+    return path
+
+
+def findings(capsys: pytest.CaptureFixture[str], *options: str) -> tuple[int, list[dict[str, Any]]]:
+    code = run("openclaw", ["doctor", "--json", *options])
+    return code, json.loads(capsys.readouterr().out)["findings"]
+
+
+def wrong(found: list[dict[str, Any]]) -> list[tuple[str, str, str]]:
+    return [(f["check"], f["level"], f["message"]) for f in found if f["level"] != "ok"]
+
+
+def test_a_fresh_set_up_has_nothing_wrong(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, found = findings(capsys)
+    assert code == 0
+    assert wrong(found) == []
+    assert {f["check"] for f in found} >= {"python", "state", "config", "gateway", "model"}
+
+
+def test_each_problem_is_named_with_what_to_do(
+    state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    configure(
+        state,
+        {
+            "gateway": {"bind": "lan"},
+            "agents": {
+                "defaults": {
+                    "mcp": {
+                        "servers": {
+                            "gone": {"command": "no-such-command-anywhere"},
+                            "lost": {"command": "sh", "cwd": str(state / "nowhere")},
+                            "here": {"command": "sh"},
+                            "web": {"url": "https://docs.example/mcp"},
+                            "plain": {"command": "sh", "env": {"API_KEY": "abcdef-1234567"}},
+                            "ref": {"command": "sh", "env": {"K": "secret://env/NOT_SET_X"}},
+                        }
+                    }
+                }
+            },
+        },
+    )
+    code, found = findings(capsys)
+    assert code == 1
+    place = "agents.defaults.mcp.servers.plain.env.API_KEY"
+    assert wrong(found) == [
+        ("config", "warning", f"{place} is a credential in plain text"),
+        (
+            "secrets",
+            "error",
+            (
+                "secret://env/NOT_SET_X: the environment variable NOT_SET_X is not set"
+                " (used by agents.defaults.mcp.servers.ref.env.K)"
+            ),
+        ),
+        ("mcp", "error", "MCP server 'gone': the command 'no-such-command-anywhere' is not found"),
+        ("mcp", "error", f"MCP server 'lost': its directory {state}/nowhere does not exist"),
+        ("policy", "warning", "agent 'main' may use every tool of every MCP server"),
+        (
+            "gateway",
+            "error",
+            "gateway.bind is 'lan', and without gateway.auth.token anyone may use it",
+        ),
+    ]
+    assert all("hint" in f for f in found if f["level"] != "ok")
+
+
+def test_an_invalid_configuration_is_reported_problem_by_problem(
+    state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    configure(state, {"gateway": {"port": "x", "bnid": 1}})
+    code, found = findings(capsys)
+    assert code == 1
+    assert len(wrong(found)) == 2
+
+
+def test_what_others_can_read_is_mended_on_request(
+    state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    state.chmod(0o755)
+    code, found = findings(capsys)
+    assert code == 1
+    assert wrong(found) == [("state", "error", f"{state} can be read by others (mode 0755)")]
+    code, found = findings(capsys, "--fix")
+    assert code == 0
+    assert state.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_damaged_database_is_an_error(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    database = state / "sessions.db"
+    connection = sqlite3.connect(database)
+    connection.execute("create table t (x)")
+    connection.commit()
+    connection.close()
+    database.chmod(0o600)
+    _, found = findings(capsys)
+    assert wrong(found) == []
+    database.write_bytes(database.read_bytes()[:2048] + b"rubbish" * 300)
+    code, found = findings(capsys)
+    assert code == 1
+    assert [check for check, _, _ in wrong(found)] == ["sessions"]
+
+
+def test_people_get_a_line_for_each_finding_and_a_count(
+    state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    state.chmod(0o755)
+    assert run("openclaw", ["doctor"]) == 1
+    out = capsys.readouterr().out
+    assert f"error    state: {state} can be read by others (mode 0755)" in out
+    assert f"         -> chmod 700 {state}" in out
+    assert out.endswith("\n1 error, 0 warnings; `openclaw doctor --fix` mends 1 of them\n")
