@@ -10,7 +10,11 @@ from typing import Any
 
 TOOLS = [{"name": name, "inputSchema": {"type": "object"}} for name in ("echo", "big")]
 INFO = {"name": "echo", "version": "1"}
-GREETING = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": INFO}
+GREETING: dict[str, Any] = {
+    "protocolVersion": "2025-11-25",
+    "capabilities": {"tools": {}},
+    "serverInfo": INFO,
+}
 
 KNOWN: dict[str, dict[str, Any]] = {
     "initialize": GREETING,
@@ -21,14 +25,13 @@ KNOWN: dict[str, dict[str, Any]] = {
 
 def result(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
     if method == "tools/call":
-        arguments = params.get("arguments") or {}
-        return {"content": [{"type": "text", "text": json.dumps(arguments)}]}
+        return {"content": [{"type": "text", "text": json.dumps(params.get("arguments"))}]}
     return KNOWN.get(method)
 
 
 def send_big(request: int, size: int) -> None:
     """Without a serialiser, which would take longer than the client that is measured."""
-    head = '{"jsonrpc":"2.0","id":%d,"result":{"content":[{"type":"text","text":"' % request
+    head = f'{{"jsonrpc":"2.0","id":{request},"result":{{"content":[{{"type":"text","text":"'
     sys.stdout.buffer.write(head.encode() + b"x" * size + b'"}]}}\n')
     sys.stdout.buffer.flush()
 
