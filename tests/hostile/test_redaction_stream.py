@@ -171,9 +171,9 @@ def test_a_flood_takes_time_in_proportion(redactor: Redactor) -> None:
     import time
 
     def took(count: int) -> float:
-        started = time.perf_counter()
+        started = time.process_time()
         shown(redactor, ["tok-Ztok-Z tok-\ntok-Zx8\n" * count])
-        return time.perf_counter() - started
+        return time.process_time() - started
 
     took(100)
     small = min(took(500) for _ in range(3))

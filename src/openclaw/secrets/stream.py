@@ -130,7 +130,7 @@ class _View:
         self._text += text
         fresh = [seen + place for place in patterns.starts(self._text[seen:])]
         alive: list[int] = []
-        for place in sorted({*self._begun, *fresh}):
+        for place in sorted({*self._begun, *fresh}) if fresh or self._begun else ():
             whole = patterns.longest_at(self._text, place)
             if whole > 0:
                 self._mark(place, whole)
@@ -149,10 +149,9 @@ class _View:
 
     def _forget(self, alive: list[int], patterns: Patterns) -> None:
         """Drop the text before the first place where a secret may have begun."""
-        length = len(self._text)
-        tails = range(max(0, length - PREFIX_LENGTH + 1), length)
-        begun = (place for place in tails if self._could_go_on(place, patterns))
-        first = min([*alive[:1], *list(begun)[:1]], default=length)
+        first = len(self._text) - patterns.short_beginning(self._text)
+        if alive:
+            first = min(first, alive[0])
         dropped = 0
         while self._pieces and dropped + len(self._pieces[0].text) <= first:
             dropped += len(self._pieces.popleft().text)

@@ -189,7 +189,7 @@ def test_a_record_is_cheap(tmp_path: Path, redactor: Redactor) -> None:
 
 
 def _seconds_for_100(log: AuditLog) -> float:
-    started = time.perf_counter()
+    started = time.process_time()
     for _ in range(100):
         write(log)
-    return time.perf_counter() - started
+    return time.process_time() - started

@@ -200,9 +200,9 @@ def test_hostile_text_takes_time_in_proportion(unit: str) -> None:
 
     def took(size: int) -> float:
         text = unit * (size // len(unit))
-        started = time.perf_counter()
+        started = time.process_time()
         redactor.redact(text)
-        return time.perf_counter() - started
+        return time.process_time() - started
 
     took(1000)
     small, large = min(took(20_000) for _ in range(3)), min(took(160_000) for _ in range(3))
