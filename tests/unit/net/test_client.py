@@ -4,7 +4,7 @@ import gzip
 import ssl
 import threading
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.anyio
 
 
 @contextmanager
-def serving(handle: Handle, context: ssl.SSLContext | None = None) -> Iterator[int]:
+def serving(handle: Handle, context: ssl.SSLContext | None = None) -> Generator[int]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
@@ -370,10 +370,10 @@ class Tls:
         self.authority = trustme.CA()
         self.names: list[str | None] = []
         self.server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        self.authority.issue_cert("public.test").configure_cert(self.server)
+        self.authority.issue_cert("public.test").configure_cert(self.server)  # pyright: ignore[reportUnknownMemberType]
         self.server.sni_callback = lambda sock, name, context: self.names.append(name)
         self.client = ssl.create_default_context()
-        self.authority.configure_trust(self.client)
+        self.authority.configure_trust(self.client)  # pyright: ignore[reportUnknownMemberType]
 
 
 @pytest.fixture(scope="module")
@@ -386,14 +386,14 @@ async def test_tls_asks_for_and_verifies_the_name_not_the_address(tls: Tls) -> N
         async with client_for(port, ssl_context=tls.client) as client:
             assert (await client.fetch(f"https://public.test:{port}/")).body == b"safe"
             assert tls.names[-1] == "public.test"
-            with pytest.raises(FetchFailed, match="(?i)certificate"):
+            with pytest.raises(FetchFailed, match=r"(?i)certificate"):
                 await client.fetch(f"https://other.test:{port}/")
 
 
 async def test_an_unknown_authority_is_not_trusted(tls: Tls) -> None:
     with serving(lambda handler: reply(handler), tls.server) as port:
         async with client_for(port) as client:
-            with pytest.raises(FetchFailed, match="(?i)certificate"):
+            with pytest.raises(FetchFailed, match=r"(?i)certificate"):
                 await client.fetch(f"https://public.test:{port}/")
 
 
