@@ -13,7 +13,7 @@ Api = Literal[
 ]
 
 LOCAL_PROVIDER = "local"
-DEFAULT_LOCAL_MODEL = "smollm2-135m"
+DEFAULT_LOCAL_MODEL = "smollm2-135m-instruct"
 FALLBACK_CONTEXT_WINDOW = 32_768
 """What a model of which nothing is known is taken to hold: small enough for most."""
 

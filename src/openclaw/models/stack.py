@@ -71,6 +71,7 @@ class ModelStack:
         self._clock = clock
         self.sleep = sleep
         self._random = unit_random
+        self._never_say_why: set[str] = set()
 
     async def primary(self) -> Built:
         """The model that will probably answer, for what must be known beforehand."""
@@ -122,6 +123,22 @@ class ModelStack:
         """Seconds before that attempt, or None where it is not worth waiting for."""
         return delay_before(attempt, failure, self._random())
 
+    def ends_properly(self, built: Built, response: "ModelResponse") -> bool:
+        """Whether a streamed answer is whole: a provider says at its end why it ended."""
+        if response.state == "incomplete":
+            return False
+        candidate = built.candidate
+        if candidate.api == "local" or candidate.ref in self._never_say_why:
+            return True
+        if candidate.api == "openai-completions":
+            # The library fills a missing reason in; only the details have what was said.
+            return "finish_reason" in (response.provider_details or {})
+        return response.finish_reason is not None
+
+    def excuse(self, built: Built) -> None:
+        """Remember a server that ends every answer without a reason."""
+        self._never_say_why.add(built.candidate.ref)
+
     async def aclose(self) -> None:
         """Close every connection."""
         for entry in self._entries:
@@ -150,6 +167,7 @@ class _Asking:
     parameters: "ModelRequestParameters"
     watcher: Watcher
     gate: TextGate | None
+    _unfinished: "ModelResponse | None" = None
 
     async def run(self, *, retries: int) -> "ModelResponse | Failure":
         """The answer, or the failure that ended the attempts."""
@@ -182,10 +200,15 @@ class _Asking:
         except Exception as error:  # a library's failure is judged, whatever its type
             logger.debug("model request failed", exc_info=error)
             return judge(error, self.built.candidate.base_url)
-        if response.state == "incomplete":
-            return Failure(Verdict.RETRY, "its answer broke off")
-        if self.gate is not None:
-            self.gate.finish()
+        if self.gate is None:
+            return response
+        if not self.stack.ends_properly(self.built, response):
+            if self._unfinished is None or response.state == "incomplete":
+                self._unfinished = response
+                return Failure(Verdict.RETRY, "its answer broke off")
+            # Twice in a row, and cleanly: this server just does not say why an answer ends.
+            self.stack.excuse(self.built)
+        self.gate.finish()
         return response
 
     async def _ask(self) -> "ModelResponse":

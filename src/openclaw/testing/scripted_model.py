@@ -37,8 +37,8 @@ class Step:
     `text` may contain `{last}`, which stands for the text of the last message. `calls` are
     `(name, arguments)` pairs; arguments as a string go out unparsed, so that they can be malformed.
     `status` other than 200 is an error; `overflow` is the provider's "too long" error. `cut_after`
-    breaks the connection after that many events; `delay` is the pause in seconds before each event;
-    `hang` never answers. `when` (text in the last message), `role` (of the last message: user or
+    breaks the connection after that many events, and `end_after` ends the stream there as if it
+    were whole; `delay` is the pause in seconds before each event; `hang` never answers. `when` (text in the last message), `role` (of the last message: user or
     tool) and `model` make the step a rule.
     """
 
@@ -51,6 +51,7 @@ class Step:
     retry_after: float | None = None
     overflow: bool = False
     cut_after: int | None = None
+    end_after: int | None = None
     delay: float = 0.0
     hang: bool = False
     input_tokens: int = 10
@@ -235,6 +236,8 @@ class _Connection:
         for count, event in enumerate(events):
             if count == step.cut_after:
                 return False
+            if count == step.end_after:
+                break
             if step.delay:
                 await anyio.sleep(step.delay)
             data = event.encode()

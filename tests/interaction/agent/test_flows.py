@@ -294,6 +294,30 @@ async def test_a_stream_cut_in_the_middle_is_taken_up_without_repeating_what_was
     assert any(isinstance(event, Notice) for event in kit.events)
 
 
+@every_api
+async def test_a_stream_that_ends_too_early_is_noticed(api: str) -> None:
+    text = "The quick brown fox jumps over the lazy dog and runs away."
+    end = 3 if api == "google-generative-ai" else 6
+    async with (
+        scripted_model([Step(text=text, end_after=end), Step(text=text)]) as model,
+        agent_kit(scripted_config(model.url, api=api)) as kit,
+    ):
+        reply = await kit.say("Tell me")
+    assert reply.text == text
+    assert len(model.requests) == 2
+
+
+async def test_a_server_that_never_says_why_it_ends_is_believed_from_the_second_time_on() -> None:
+    steps = [Step(text="Short.", end_after=2) for _ in range(3)]
+    async with (
+        scripted_model(steps) as model,
+        agent_kit(scripted_config(model.url)) as kit,
+    ):
+        assert (await kit.say("Tell me")).text == "Short."
+        assert (await kit.say("Again")).text == "Short."
+    assert len(model.requests) == 3
+
+
 async def test_a_stream_that_starts_over_differently_says_so() -> None:
     first, second = "One answer that breaks off here.", "Another answer altogether."
     async with (

@@ -11,7 +11,6 @@ from openclaw.core.errors import ModelUnavailable
 from openclaw.models.candidates import KNOWN_PROVIDERS, OLLAMA_CONTEXT_WINDOW
 from openclaw.models.choose import choose, resolve
 from openclaw.models.probe import ollama_models, ollama_url
-from openclaw.models.status import describe_choice, facts_of, list_models
 from openclaw.testing.scripted_model import scripted_model
 
 
@@ -180,29 +179,3 @@ async def test_the_probe_lists_the_models_of_a_server_that_answers() -> None:
 
 async def test_the_probe_finds_nothing_where_nothing_listens() -> None:
     assert await ollama_models("http://127.0.0.1:9") == []
-
-
-async def test_the_choice_is_described_without_any_key() -> None:
-    facts = await describe_choice(None, {}, {"OPENAI_API_KEY": "sk-very-secret"}, probe=nobody)
-    assert facts.reason == "OPENAI_API_KEY is set"
-    assert facts.models[0].ready
-    assert "sk-very-secret" not in repr(facts)
-
-
-async def test_a_choice_that_cannot_be_made_is_a_problem_and_not_an_error() -> None:
-    facts = await describe_choice(ModelChoice(primary="nobody/x"), {}, {}, probe=nobody)
-    assert facts.models == ()
-    assert "unknown provider 'nobody'" in (facts.problem or "")
-
-
-def test_a_model_that_lacks_its_key_says_which() -> None:
-    facts = facts_of(resolve("google/gemini-3.5-flash", {}, {}))
-    assert not facts.ready
-    assert facts.needs == "set GEMINI_API_KEY or GOOGLE_API_KEY"
-
-
-def test_the_list_has_what_is_configured_first() -> None:
-    known = providers(acme={"baseUrl": "http://a", "models": [{"id": "m"}]})
-    refs = [facts.ref for facts in list_models(known, {})]
-    assert refs[0] == "acme/m"
-    assert "anthropic/claude-sonnet-5-5" in refs
