@@ -5,6 +5,7 @@ import sqlite3
 import stat
 import threading
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -345,3 +346,83 @@ async def test_a_ticket_of_a_machine_that_was_restarted_is_dead(database: Path) 
 
 def _boot() -> str:
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+class Failing:
+    """A writer's work that fails while `broken` is set, as a full disk makes it fail."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.broken = False
+        self.failed = anyio.Event()
+        run = Writer.run
+
+        async def run_or_fail(itself: Writer, work: Any, *, durable: bool) -> Any:
+            if self.broken:
+                self.failed.set()
+                raise StoreFull("no space is left")
+            return await run(itself, work, durable=durable)
+
+        monkeypatch.setattr(Writer, "run", run_or_fail)
+
+
+async def test_a_heartbeat_that_fails_is_tried_again(
+    database: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    disk = Failing(monkeypatch)
+    async with open_file_store(database, SystemClock(), lease=0.6) as store:
+        session = await store.open_session("main", "k")
+        async with store.acquire_lane(session) as lane:
+            disk.broken = True
+            with anyio.fail_after(5):
+                await disk.failed.wait()
+            disk.broken = False
+            await lane.begin_turn()
+    assert "could not renew" in caplog.text
+
+
+async def test_a_lane_that_cannot_be_handed_in_lets_others_of_its_process_go_on(
+    database: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    disk = Failing(monkeypatch)
+    async with open_file_store(database, SystemClock(), lease=0.3) as store:
+        session = await store.open_session("main", "k")
+        async with store.acquire_lane(session):
+            disk.broken = True
+        assert "could not leave" in caplog.text
+        disk.broken = False
+        with anyio.fail_after(5):  # the ticket is there until its lease ends
+            async with store.acquire_lane(session) as lane:
+                await lane.begin_turn()
+
+
+def test_a_file_system_that_cannot_share_is_refused(tmp_path: Path) -> None:
+    connection = sqlite3.connect(":memory:")  # which has no log to share either
+    with pytest.raises(StoreUnavailable, match="cannot share a database"):
+        schema._enter_wal(connection, tmp_path)
+    connection.close()
+
+
+async def test_a_store_that_another_process_creates_just_now_is_waited_for(database: Path) -> None:
+    database.parent.mkdir()
+    blocker = sqlite3.connect(database, isolation_level=None, check_same_thread=False)
+    blocker.execute("BEGIN EXCLUSIVE")
+    timer = threading.Timer(0.2, lambda: blocker.execute("ROLLBACK"))
+    timer.start()
+    await open_and_close(database)
+    timer.join()
+    blocker.close()
+
+
+async def test_a_failure_that_is_not_the_databases_reaches_whoever_waits(
+    database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_file_store(database, SystemClock()) as store:
+
+        def broken(*given: object) -> None:
+            raise MemoryError
+
+        with monkeypatch.context() as patch:
+            patch.setattr(writer, "begin", broken)
+            with pytest.raises(StoreUnavailable, match="MemoryError"), anyio.fail_after(5):
+                await store.open_session("main", "k")
+        await store.open_session("main", "k")

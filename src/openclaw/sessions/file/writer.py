@@ -5,6 +5,7 @@ its own, one commit and one sync to disk for all of them.
 """
 
 import asyncio
+import contextlib
 import queue
 import sqlite3
 import threading
@@ -16,7 +17,7 @@ from typing import Any, TypeVar
 import anyio
 import anyio.to_thread
 
-from openclaw.sessions.errors import StoreUnavailable
+from openclaw.sessions.errors import StoreError, StoreUnavailable
 from openclaw.sessions.file.failures import explain
 from openclaw.sessions.file.schema import begin, open_writer
 
@@ -105,11 +106,22 @@ class Writer:
             for job in batch:
                 _attempt(connection, job)
             connection.execute("COMMIT")
-        except sqlite3.Error as error:
+        except Exception as error:  # noqa: BLE001 - whoever waits must hear of it, whatever it is
             for job in batch:
-                job.error = explain(error, self._path)
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
+                job.error = self._explained(error)
+            _roll_back(connection)
+
+    def _explained(self, error: Exception) -> StoreError:
+        if isinstance(error, sqlite3.Error):
+            return explain(error, self._path)
+        return StoreUnavailable(f"the session store {self._path} does not work: {error!r}")
+
+
+def _roll_back(connection: sqlite3.Connection) -> None:
+    """Leave the transaction, if the failure has left one; the next one begins afresh."""
+    with contextlib.suppress(sqlite3.Error):
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
 
 
 def _attempt(connection: sqlite3.Connection, job: _Job) -> None:
