@@ -7,6 +7,7 @@ import anyio
 
 from openclaw.core.errors import MissingExtra, OpenClawError, SecretUnavailable
 from openclaw.core.wire import describe
+from openclaw.secrets.lookslike import plaintext_credentials
 from openclaw.secrets.redactor import Redactor
 from openclaw.secrets.refs import SCHEMES, SecretRef, find
 from openclaw.secrets.secret import Secret
@@ -65,9 +66,13 @@ class SecretResolver:
     async def resolve_map(self, values: Mapping[str, str]) -> dict[str, Secret]:
         """Every value with its references replaced; the same reference is read once.
 
+        A credential that was written out, as its key says, becomes known to the redactor.
+
         Raises `SecretUnavailable` for one failure and `SecretsUnavailable` for several.
         """
         found = {key: find(text) for key, text in values.items()}
+        for value in plaintext_credentials(values):
+            self._register_plaintext(value)
         outcomes = await self.try_all(hit.ref for hits in found.values() for hit in hits)
         failures = [out for out in outcomes.values() if isinstance(out, SecretUnavailable)]
         if failures:
@@ -97,6 +102,13 @@ class SecretResolver:
             for ref in dict.fromkeys(refs):
                 group.start_soon(one, ref, name=f"resolve {ref.text}")
         return outcomes
+
+    def _register_plaintext(self, value: str) -> None:
+        """Keep a credential out of sight that was written out; without `Bearer` before it too."""
+        self._redactor.register(value)
+        _, space, token = value.strip().partition(" ")
+        if space and " " not in token:
+            self._redactor.register(token)
 
     async def _try(self, ref: SecretRef) -> Secret | SecretUnavailable:
         backend = self._backends.get(ref.scheme)

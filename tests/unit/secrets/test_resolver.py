@@ -104,6 +104,22 @@ async def test_every_value_is_known_to_the_redactor_before_it_is_returned() -> N
     assert redactor.redact("it is alpha-value") == "it is [REDACTED]"
 
 
+async def test_credentials_that_were_written_out_are_known_to_the_redactor_too() -> None:
+    resolve, redactor = resolver()
+    await resolve.resolve_map(
+        {
+            "API_KEY": "written-out-key",
+            "Authorization": "Custom written-out-token",
+            "MODE": "not-a-credential",
+            "PASSPHRASE": "several words of it",
+        }
+    )
+    assert redactor.redact("a written-out-key b") == "a [REDACTED] b"
+    assert redactor.redact("a written-out-token b") == "a [REDACTED] b"
+    assert redactor.redact("several words of it") == "[REDACTED]"
+    assert redactor.redact("not-a-credential words of it") == "not-a-credential words of it"
+
+
 async def test_references_are_read_in_parallel() -> None:
     resolve, _ = resolver(env=Rendezvous(5))
     secrets = await resolve.resolve_map({name: f"secret://env/{name}" for name in "abcde"})
