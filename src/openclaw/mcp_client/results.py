@@ -224,13 +224,18 @@ def _take_structured(value: object, parts: _Parts, how: Rendering) -> None:
     except (TypeError, RecursionError, orjson.JSONEncodeError):
         parts.words.append("[Structured content that cannot be written as JSON]")
         return
-    if not any(_same_json(block, value) for block in parts.outputs):
+    if not any(_says_the_same(block, value) for block in parts.outputs):
         parts.words.append(how.redact(words))
         parts.outputs.append(Text(how.redact(words)))
 
 
-def _same_json(block: Block, value: object) -> bool:
-    if not isinstance(block, Text) or not block.text.lstrip().startswith(("{", "[")):
+def _says_the_same(block: Block, value: object) -> bool:
+    """Whether the words are this value as JSON, or all that is in it."""
+    if not isinstance(block, Text):
+        return False
+    if isinstance(value, dict) and list(cast(dict[str, object], value).values()) == [block.text]:
+        return True
+    if not block.text.lstrip().startswith(("{", "[")):
         return False
     try:
         return bool(orjson.loads(block.text) == value)

@@ -123,6 +123,11 @@ def test_structured_content_that_was_also_given_in_words_is_not_repeated() -> No
     assert shown(one).count("42") == 1
 
 
+def test_structured_content_that_only_wraps_the_words_is_not_repeated() -> None:
+    one = rendered(text("forty-two"), structuredContent={"result": "forty-two"})
+    assert shown(one).count("forty-two") == 1
+
+
 def test_structured_content_beside_other_words_is_added() -> None:
     one = rendered(text("{not json"), text("done"), structuredContent={"answer": 42})
     assert '{"answer":42}' in shown(one)

@@ -1,0 +1,221 @@
+"""MCP servers of other makers, as people run them."""
+
+import http.server
+import json
+import os
+import socket
+import subprocess
+import threading
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from openclaw.config.schema import McpServerConfig
+from openclaw.core.content import Media, ResourceLink, Text, text_of
+from openclaw.mcp_client.manager import AgentServers
+from openclaw.mcp_client.prompts import parse_prompt_call
+from openclaw.testing.mcp_house import McpHouse, open_house
+
+pytestmark = pytest.mark.subprocess
+
+ENVIRON = {"PATH": os.environ["PATH"]}
+EVERYTHING = "@modelcontextprotocol/server-everything/dist/index.js"
+FILESYSTEM = "@modelcontextprotocol/server-filesystem/dist/index.js"
+
+
+def config(command: str, *args: str, **settings: Any) -> McpServerConfig:
+    # A machine that runs all tests at once starts a Node server in 10 s at times.
+    return McpServerConfig.model_validate(
+        {"command": command, "args": list(args), "timeout": 60_000, **settings}
+    )
+
+
+@asynccontextmanager
+async def house_of(root: Path, server: McpServerConfig) -> AsyncGenerator[McpHouse]:
+    """A house with that server, `s`, whose root is `root`."""
+    agent = AgentServers("main", {"s": server}, roots=(root,))
+    agents = {"main": agent}
+    async with open_house(root / "state", environ=ENVIRON, agents=agents, settle=False) as house:
+        await house.manager.settle("main", timeout=60)
+        yield house
+
+
+def status(house: McpHouse) -> Any:
+    return house.manager.status()[0].snapshot
+
+
+async def test_the_time_server_tells_and_converts_the_time(tmp_path: Path, programs: Path) -> None:
+    server = config(str(programs / "mcp-server-time"), "--local-timezone", "UTC")
+    async with house_of(tmp_path, server) as house:
+        assert house.names() == ["mcp_s_convert_time", "mcp_s_get_current_time"]
+        result = await house.call(
+            "mcp_s_convert_time",
+            source_timezone="Europe/Berlin",
+            time="12:00",
+            target_timezone="Asia/Tokyo",
+        )
+        block: Any = result.outputs[0]
+        assert json.loads(block.text)["time_difference"] in ("+7.0h", "+8.0h")
+        wrong = await house.call("mcp_s_get_current_time", timezone="Mars/Olympus")
+        assert wrong.is_error
+        assert "MCP tool error (s/get_current_time)" in text_of(wrong.blocks)
+
+
+async def test_the_git_server_reads_and_writes_a_repository(tmp_path: Path, programs: Path) -> None:
+    repository = tmp_path / "repository"
+    identity = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
+    subprocess.run(["git", "init", "-q", "-b", "main", str(repository)], check=True)
+    (repository / "a.txt").write_text("one\n")
+    subprocess.run(["git", "-C", str(repository), "add", "."], check=True)
+    subprocess.run(["git", "-C", str(repository), *identity, "commit", "-qm", "First"], check=True)
+    (repository / "a.txt").write_text("two\n")
+    async with house_of(tmp_path, config(str(programs / "mcp-server-git"))) as house:
+        path = str(repository)
+        assert "First" in await house.said("mcp_s_git_log", repo_path=path)
+        assert "+two" in await house.said("mcp_s_git_diff_unstaged", repo_path=path)
+        await house.call("mcp_s_git_create_branch", repo_path=path, branch_name="topic")
+    branches = subprocess.run(
+        ["git", "-C", str(repository), "branch"], check=True, capture_output=True, text=True
+    )
+    assert "topic" in branches.stdout
+
+
+class _Page(http.server.BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        body = b"<html><body><h1>Harbour</h1><p>Tide at <b>nine</b>.</p></body></html>"
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def page() -> Generator[str]:
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Page)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}/"
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+async def test_the_fetch_server_reads_a_page(tmp_path: Path, programs: Path, page: str) -> None:
+    server = config(
+        str(programs / "mcp-server-fetch"), "--ignore-robots-txt", "--allow-private-ips"
+    )
+    async with house_of(tmp_path, server) as house:
+        said = await house.said("mcp_s_fetch", url=page)
+        assert "Harbour" in said
+        assert "<<<EXTERNAL_UNTRUSTED_CONTENT" in said
+        assert [prompt.command for prompt in house.manager.prompts("main")] == ["/s:fetch"]
+
+
+async def test_the_filesystem_server_is_kept_to_the_agents_root(
+    tmp_path: Path, node_packages: Any
+) -> None:
+    (tmp_path / "inside.txt").write_text("treasure")
+    server = config(*node_packages.script(FILESYSTEM), str(tmp_path))
+    async with house_of(tmp_path, server) as house:
+        said = await house.said("mcp_s_read_text_file", path=str(tmp_path / "inside.txt"))
+        assert said.count("treasure") == 1
+        written = str(tmp_path / "new.txt")
+        await house.call("mcp_s_write_file", path=written, content="by tool")
+        assert (tmp_path / "new.txt").read_text() == "by tool"
+        assert (await house.call("mcp_s_read_text_file", path="/etc/hostname")).is_error
+        spec = next(
+            s for s in house.manager.tools("main").specs() if s.name == "mcp_s_read_text_file"
+        )
+        assert spec.read_only is True
+
+
+async def test_everything_over_stdio(tmp_path: Path, node_packages: Any) -> None:
+    """One server start for all that it offers, since each costs seconds."""
+    async with house_of(tmp_path, config(*node_packages.script(EVERYTHING))) as house:
+        assert status(house).protocol == "2025-11-25"
+        assert "Echo: hello" in await house.said("mcp_s_echo", message="hello")
+        assert "42" in await house.said("mcp_s_get-sum", a=40, b=2)
+
+        image = await house.call("mcp_s_get-tiny-image")
+        assert any(isinstance(b, Media) and b.mime_type == "image/png" for b in image.blocks)
+
+        links = await house.call("mcp_s_get-resource-links", count=2)
+        assert sum(isinstance(block, ResourceLink) for block in links.outputs) == 2
+
+        annotated = await house.call("mcp_s_get-annotated-message", messageType="success")
+        assert any(isinstance(b, Text) and b.addressed for b in annotated.outputs)
+
+        structured = await house.call("mcp_s_get-structured-content", location="Chicago")
+        assert "temperature" in text_of(structured.blocks)
+
+        assert tmp_path.name in await house.said("mcp_s_get-roots-list")
+
+        heard = await house.said("mcp_s_trigger-long-running-operation", duration=1, steps=2)
+        assert "completed" in heard
+
+        context = house.manager.resource_context("main")
+        assert "## MCP Resources (external, untrusted)" in context
+        assert not (
+            await house.call("mcp_s_read_resource", uri="demo://resource/dynamic/text/1")
+        ).is_error
+
+        call = parse_prompt_call("/s:args-prompt city=Lisbon")
+        assert call is not None
+        (message,) = await house.manager.get_prompt("main", call)
+        assert "Lisbon" in text_of(message.blocks)
+
+
+async def test_everything_survives_being_killed(tmp_path: Path, node_packages: Any) -> None:
+    async with house_of(tmp_path, config(*node_packages.script(EVERYTHING))) as house:
+        before = status(house).pid
+        os.kill(before, 9)
+        with anyio.fail_after(60):
+            while (await house.call("mcp_s_echo", message="again")).is_error:
+                await anyio.lowlevel.checkpoint()
+        assert status(house).pid != before
+
+
+def _free_port() -> int:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return int(taken.getsockname()[1])
+
+
+@pytest.mark.parametrize(("mode", "path"), [("streamableHttp", "mcp"), ("sse", "sse")])
+async def test_everything_over_http(
+    tmp_path: Path, node_packages: Any, mode: str, path: str
+) -> None:
+    port = _free_port()
+    environ = {**ENVIRON, "PORT": str(port)}
+    command = [*node_packages.script(EVERYTHING), mode]
+    async with await anyio.open_process(command, env=environ) as process:
+        try:
+            await _listening(port)
+            url = f"http://127.0.0.1:{port}/{path}"
+            transport = "sse" if mode == "sse" else "http"
+            server = McpServerConfig.model_validate({"url": url, "transport": transport})
+            async with house_of(tmp_path, server) as house:
+                assert "Echo: far" in await house.said("mcp_s_echo", message="far")
+                assert status(house).transport == transport
+        finally:
+            process.kill()
+
+
+async def _listening(port: int) -> None:
+    with anyio.fail_after(60):
+        while True:
+            try:
+                await (await anyio.connect_tcp("127.0.0.1", port)).aclose()
+            except OSError:
+                await anyio.sleep(0.05)
+            else:
+                return
