@@ -1,12 +1,13 @@
 """How stored conversations look on a terminal. What they contain cannot steer it."""
 
+import shutil
 import unicodedata
 from collections.abc import Sequence
 from datetime import datetime
 from io import StringIO
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, JustifyMethod, OverflowMethod
 from rich.table import Table
 from rich.text import Text
 
@@ -14,6 +15,11 @@ from openclaw.cli.environment import Environment
 from openclaw.sessions.model import Entry, EntryKind, Hit, SessionInfo, Turn, header_json
 
 _ENTRY_CHARS = 4000
+_PLAIN_WIDTH = 80
+_AGENT_WIDTH = 10
+_WHEN_WIDTH = 16
+_GAP = 2
+_FIXED_WIDTH = 5 + 6 + _WHEN_WIDTH + 3 * _GAP + 1
 _SPEAKERS = {
     EntryKind.USER_MESSAGE: ("user", "bold cyan"),
     EntryKind.ASSISTANT_MESSAGE: ("assistant", "bold green"),
@@ -50,30 +56,51 @@ def _visible(char: str) -> str:
 
 
 def print_sessions(env: Environment, sessions: Sequence[SessionInfo], *, more: bool) -> None:
-    """A table, one conversation a line."""
-    several = len({info.agent for info in sessions}) > 1
+    """A table, one conversation a line; a key is never cut, since it is what one types next."""
+    rows = [_row(env, info) for info in sessions]
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    table.add_column("KEY", overflow="fold", ratio=3)
-    if several:
-        table.add_column("AGENT", overflow="ellipsis", no_wrap=True)
-    table.add_column("TITLE", overflow="ellipsis", no_wrap=True, ratio=4)
-    table.add_column("MSGS", justify="right", no_wrap=True)
-    table.add_column("TOKENS", justify="right", no_wrap=True)
-    table.add_column("LAST USED", no_wrap=True)
-    for info in sessions:
-        cells = [_cell(env, info.key)]
-        cells += [_cell(env, info.agent)] if several else []
-        tokens = info.input_tokens + info.output_tokens
-        cells += [
-            _cell(env, info.title or ""),
-            Text(str(info.messages)),
-            Text(_short(tokens)),
-            Text(_when(info.updated_ms)),
-        ]
-        table.add_row(*cells)
+    titled = any(info.title for info in sessions)
+    agents = len({info.agent for info in sessions}) > 1
+    room = _width(env) - _FIXED_WIDTH - (_AGENT_WIDTH + _GAP if agents else 0)
+    widest = max(row["KEY"].cell_len for row in rows)
+    key_width = min(widest, max(room // 2, min(34, room - 12)) if titled else room)
+    _column(table, "KEY", key_width, overflow="fold")
+    if agents:
+        _column(table, "AGENT", _AGENT_WIDTH)
+    if titled:
+        _column(table, "TITLE", room - key_width - _GAP)
+    _column(table, "MSGS", 5, justify="right")
+    _column(table, "TOKENS", 6, justify="right")
+    _column(table, "LAST USED", _WHEN_WIDTH)
+    for row in rows:
+        table.add_row(*(row[str(column.header)] for column in table.columns))
     _render(env, table)
     if more:
         env.say(f"The {len(sessions)} used last; --limit shows more.")
+
+
+def _row(env: Environment, info: SessionInfo) -> dict[str, Text]:
+    return {
+        "KEY": _cell(env, info.key),
+        "AGENT": _cell(env, info.agent),
+        "TITLE": _cell(env, info.title or ""),
+        "MSGS": Text(_short(info.messages)),
+        "TOKENS": Text(_short(info.input_tokens + info.output_tokens)),
+        "LAST USED": Text(_when(info.updated_ms)),
+    }
+
+
+def _column(
+    table: Table,
+    header: str,
+    width: int,
+    *,
+    overflow: OverflowMethod = "ellipsis",
+    justify: JustifyMethod = "left",
+) -> None:
+    table.add_column(
+        header, width=width, overflow=overflow, justify=justify, no_wrap=overflow == "ellipsis"
+    )
 
 
 def print_session(
@@ -144,14 +171,20 @@ def _cell(env: Environment, text: str) -> Text:
     return Text(one_line(env.redactor.redact(text)))
 
 
+def _width(env: Environment) -> int:
+    """The terminal's columns, or 80 where there is none; more than fits on a screen helps nobody."""
+    if not env.stdout.isatty():
+        return _PLAIN_WIDTH
+    return min(max(_PLAIN_WIDTH, shutil.get_terminal_size().columns), 2 * _PLAIN_WIDTH)
+
+
 def _render(env: Environment, what: Table | Text) -> None:
-    """Draw for the terminal there is, or plainly in 80 columns."""
-    terminal = env.stdout.isatty()
+    """Draw for the terminal there is, or plainly."""
     drawing = StringIO()
     console = Console(
         file=drawing,
-        force_terminal=terminal,
-        width=None if terminal else 80,
+        force_terminal=env.stdout.isatty(),
+        width=_width(env),
         highlight=False,
         emoji=False,
         no_color="NO_COLOR" in env.environ or None,

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import anyio
 import pytest
+from rich.cells import cell_len
 
 from openclaw.cli.main import run
 from openclaw.cli.sessions_view import escape, one_line
@@ -65,6 +66,22 @@ def test_a_listing_fits_a_terminal_and_cannot_steer_it(stored: Path, capsys: Cap
     assert "research" in out
     assert "12k" in out
     assert "Norway" in out
+    assert [line.split()[0] for line in out.splitlines()] == ["KEY", "trip", "work", "work"]
+
+
+def test_a_long_key_is_folded_and_never_cut(home: Path, capsys: Captured) -> None:
+    async def open_long(path: Path) -> None:
+        async with open_file_store(path, SystemClock()) as store:
+            session = await store.open_session("main", "abc" * 60)
+            await store.set_title(session, "a title that is much too long for what is left " * 3)
+            await store.open_session("main", "東京" * 30)
+
+    anyio.run(open_long, home / ".openclaw" / "sessions.db")
+    assert sessions() == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert max(cell_len(line) for line in lines) <= 80
+    first = "".join(line.split()[0] for line in lines[1:])
+    assert first == "東京" * 30 + "abc" * 60
 
 
 def test_a_listing_for_programs_is_json_alone(stored: Path, capsys: Captured) -> None:
