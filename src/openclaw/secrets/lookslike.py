@@ -1,7 +1,7 @@
 """Whether a key's name says that its value is a credential."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from openclaw.secrets.refs import has_reference
@@ -39,19 +39,3 @@ def plaintext_credentials(values: Mapping[str, str]) -> Iterator[str]:
         plain = not has_reference(value) and not _PLACEHOLDER.fullmatch(value)
         if plain and looks_like_credential(key):
             yield value
-
-
-def plaintext_warnings(
-    servers: Iterable[tuple[str, Iterable[Mapping[str, str]]]],
-) -> list[str]:
-    """One warning for each MCP server with a credential written out in its `env` or `headers`."""
-    names = {
-        name: None
-        for name, tables in servers
-        if any(True for table in tables for _ in plaintext_credentials(table))
-    }
-    return [
-        f"MCP server '{name}' has plaintext credentials in config — "
-        "consider using secret:// references"
-        for name in names
-    ]

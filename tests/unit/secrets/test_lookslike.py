@@ -3,7 +3,6 @@ import pytest
 from openclaw.secrets.lookslike import (
     looks_like_credential,
     plaintext_credentials,
-    plaintext_warnings,
 )
 
 
@@ -43,17 +42,3 @@ def test_references_variables_and_switches_are_no_plaintext_credentials() -> Non
         "MODE": "abc123",
     }
     assert list(plaintext_credentials(table)) == ["abc123"]
-
-
-def test_one_warning_for_each_server_in_these_words() -> None:
-    servers = [
-        ("docs", [{"A_TOKEN": "abc123", "B_TOKEN": "abc124"}, {"Authorization": "Bearer x1"}]),
-        ("docs", [{"A_TOKEN": "abc123"}]),
-        ("time", [{"TZ": "UTC"}, {}]),
-        ("safe", [{"A_TOKEN": "secret://env/A"}]),
-    ]
-    (warning,) = plaintext_warnings(servers)
-    assert warning == (
-        "MCP server 'docs' has plaintext credentials in config — "
-        "consider using secret:// references"
-    )
