@@ -27,6 +27,7 @@ _KINDS: dict[Want, tuple[Kind, ...]] = {
 }
 _FROM = frozenset({"source", "from", "src", "origin", "old", "start", "base"})
 _TO = frozenset({"target", "to", "dest", "destination", "new", "end"})
+_SAME_END = {"final": "last", "bottom": "last", "initial": "first", "top": "first"}
 _COUNTS = frozenset({"count", "limit", "max", "n", "num", "number", "top", "maximum"})
 _FILE_ENDING = re.compile(r"[^/\\.]\.[A-Za-z][A-Za-z0-9]{0,5}$")
 _SOUGHT = re.compile(
@@ -179,14 +180,18 @@ class _Filler:
 
     def paths_for(self, param: Param, found: list[Span]) -> list[Span]:
         """The paths that suit this parameter best come first; a list leaves a sibling its own."""
-        wanted = [s for s in found if path_role(s.text, self.message, s.start) is param.role]
+        roles = {s: path_role(s.text, self.message, s.start) for s in found}
+        wanted = [span for span in found if roles[span] is param.role]
         if param.is_list:
             siblings = any(
                 p.want is Want.PATH and p.required and not p.is_list and p is not param
                 for p in self.doc.params
             )
             return wanted if siblings and wanted else found
-        return wanted + [span for span in found if span not in wanted]
+        if param.role is Role.ANY:
+            return found
+        open_ones = [span for span in found if roles[span] is Role.ANY]
+        return [*wanted, *open_ones, *(s for s in found if s not in wanted and s not in open_ones)]
 
     def from_words(self, param: Param) -> bool:
         """Values that stand in the message as words rather than as typed spans."""
@@ -291,7 +296,8 @@ class _Filler:
     def near(self, span: Span) -> set[str]:
         before = self.message[max(0, span.start - _NEAR) : span.start]
         after = self.message[span.end : span.end + _NEAR]
-        return set(map(stem, words(f"{before} {after}")))
+        said = words(f"{before} {after}")
+        return {stem(_SAME_END.get(word, word)) for word in said}
 
     def number_fits(self, param: Param, span: Span) -> bool:
         return bool(self.near(span) & self.telling(param))

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, cast
 
@@ -212,7 +212,14 @@ def read_params(input_schema: Mapping[str, Any], tool_text: str) -> tuple[Param,
     listed = input_schema.get("required")
     required: Sequence[Any] = cast("list[Any]", listed) if isinstance(listed, list) else ()
     tool_words = frozenset(words(tool_text))
-    return tuple(
+    params = tuple(
         read_param(name, schema, required=name in required, tool_words=tool_words)
         for name, schema in properties.items()
+    )
+    if not any(param.want in (Want.GLOB, Want.QUERY) and param.required for param in params):
+        return params
+    # A tool that seeks something takes the path of where to look.
+    return tuple(
+        replace(param, role=Role.DIRECTORY) if param.want is Want.PATH else param
+        for param in params
     )

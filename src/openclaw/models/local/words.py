@@ -12,11 +12,11 @@ def word_set(text: str) -> frozenset[str]:
 
 # Words that carry grammar or politeness and say nothing about which tool is meant.
 STOP_WORDS = word_set("""
-    a about after again all also am an and any anything are as at be been before being both but by can
+    a about after again all also am an and any anything are as at be been before being both but by can check
     could did do does doing done for from give given go going had has have having he her here him
     his how i if in into is it its itself just kindly know let like ll lot many may maybe me might
     moment more most much must my need next no not now of off ok okay on once one only or other our
-    out over own please quick quickly re really right s same shall she should so some somebody
+    out over own people please quick quickly re really right s same shall she should so some somebody
     someone something say says saying still such t tell than thank thanks that the their them then there these they thing
     things this those through to too up us very want was way we well were what when where which
     while who whom whose why will wish with without won would ve yes yet you your
@@ -45,16 +45,16 @@ _SYNONYM_GROUPS = (
     "create make new add",
     "fetch download visit browse url page website webpage site link web",
     "repository repo git",
-    "log history commit commits recent latest",
+    "log history commit commits recent latest new",
     "log change changed last",
-    "status clean dirty uncommitted modified change changed",
+    "status clean dirty uncommitted modified change changed forget forgot pending",
     "changes difference diff modified",
     "delete remove erase unlink",
     "move rename",
     "search find locate look grep",
     "find match matching named called",
     "convert translate",
-    "time clock hour",
+    "time clock hour late",
     "current now",
     "edit modify replace change",
     "size big large long heavy",
@@ -62,7 +62,7 @@ _SYNONYM_GROUPS = (
     "image picture photo media audio",
     "branch branches",
     "tree recursive nested structure",
-    "diff difference compare versus",
+    "diff difference differ compare versus",
     "switch checkout",
     "staged staging index",
     "allowed allow permitted may accessible access",
@@ -100,9 +100,13 @@ def words(text: str) -> list[str]:
     return re.findall(r"[^\W\d_]+", fold(apart).replace("'s ", " ").replace("n't", " not"))
 
 
+_NOT_DONE = re.compile(r"\bnot (?:yet )?(?:been )?(\w+ed)\b")
+
+
 def terms(text: str) -> list[str]:
-    """Stems of the words that mean something, in order."""
-    return [stem(word) for word in words(text) if word not in STOP_WORDS and len(word) > 1]
+    """Stems of the words that mean something, in order; what is not staged is unstaged."""
+    said = _NOT_DONE.sub(r"un\1", " ".join(words(text)))
+    return [stem(word) for word in said.split() if word not in STOP_WORDS and len(word) > 1]
 
 
 @lru_cache(maxsize=1)
