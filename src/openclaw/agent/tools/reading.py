@@ -1,8 +1,8 @@
 """`read` and `attach`: workspace files for the model and for the person."""
 
+import io
 import mimetypes
 import os
-from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
@@ -21,7 +21,7 @@ MAX_CHARS = 64_000
 """Of one answer: about 16,000 tokens. The model reads on with `offset`."""
 
 MAX_LINE_CHARS = 4000
-MAX_FILE_BYTES = 64 * 1024 * 1024
+MAX_FILE_BYTES = 32 * 1024 * 1024
 """Text beyond this is better searched than read."""
 
 _READ = ToolSpec(
@@ -100,24 +100,31 @@ def _image(file: BinaryIO, path: str, kind: str, size: int) -> ToolResult:
 
 def _lines(file: BinaryIO, head: bytes, offset: int, limit: int) -> str:
     encoding = "utf-16" if head.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8-sig"
-    lines = file.read(MAX_FILE_BYTES).decode(encoding, "replace").splitlines(keepends=True)
-    if offset > max(1, len(lines)):
-        raise ToolFailure(f"The file has {len(lines)} lines; give a smaller `offset`.")
     taken: list[str] = []
-    room = MAX_CHARS
-    for line in islice(lines, offset - 1, offset - 1 + limit):
-        shown = line if len(line) <= MAX_LINE_CHARS else line[:MAX_LINE_CHARS] + "[…]\n"
-        if len(shown) > room:
-            break
-        room -= len(shown)
-        taken.append(shown)
-    last = offset - 1 + len(taken)
-    text = "".join(taken)
-    if last == len(lines) and offset == 1:
+    room, total = MAX_CHARS, 0
+    lines = io.TextIOWrapper(file, encoding, errors="replace", newline="")
+    try:
+        for total, line in enumerate(lines, 1):
+            if total < offset or len(taken) == limit or room < 0:
+                continue
+            shown = line if len(line) <= MAX_LINE_CHARS else line[:MAX_LINE_CHARS] + "[…]\n"
+            room -= len(shown)
+            if room >= 0:
+                taken.append(shown)
+    finally:
+        lines.detach()
+    if offset > max(1, total):
+        raise ToolFailure(f"The file has {total} lines; give a smaller `offset`.")
+    return _with_place("".join(taken), offset, offset - 1 + len(taken), total)
+
+
+def _with_place(text: str, first: int, last: int, total: int) -> str:
+    """The text, and where it stands in the file unless it is the whole."""
+    if last == total and first == 1:
         return text or "(the file is empty)"
-    more = f"; go on with offset={last + 1}" if last < len(lines) else ""
+    more = f"; go on with offset={last + 1}" if last < total else ""
     end = "" if text.endswith("\n") else "\n"
-    return f"{text}{end}[lines {offset} to {last} of {len(lines)}{more}]"
+    return f"{text}{end}[lines {first} to {last} of {total}{more}]"
 
 
 def _attach(workspace: Workspace, path: str, name: str) -> ToolResult:

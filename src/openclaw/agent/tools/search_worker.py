@@ -3,6 +3,7 @@
 It is apart from the program so that a pattern which never ends can be ended from outside.
 """
 
+import contextlib
 import json
 import os
 import re
@@ -123,7 +124,8 @@ def _limit_memory() -> None:
         import resource
     except ImportError:  # not on Windows
         return
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    with contextlib.suppress(ValueError, OSError):  # not every system has this limit
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
 
 
 if __name__ == "__main__":

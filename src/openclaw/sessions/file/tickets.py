@@ -109,11 +109,11 @@ def _exists(connection: sqlite3.Connection, ticket: int) -> bool:
 
 def _drop_dead(connection: sqlite3.Connection, row: int, ticket: int, moment: Moment) -> bool:
     """Remove dead tickets from the head of the queue; True where a live one is ahead."""
-    ahead = connection.execute(
-        "SELECT id, owner, expires FROM tickets WHERE session = ? AND id < ? ORDER BY id",
+    while ahead := connection.execute(
+        "SELECT id, owner, expires FROM tickets WHERE session = ? AND id < ? ORDER BY id LIMIT 1",
         (row, ticket),
-    ).fetchall()
-    for other, owner, expires in ahead:
+    ).fetchone():
+        other, owner, expires = ahead
         if not _is_dead(owner, expires, moment):
             return True
         _drop(connection, other)
