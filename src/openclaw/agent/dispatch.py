@@ -17,10 +17,13 @@ from openclaw.core.content import Block, Media, Text
 from openclaw.core.errors import ModelFacing
 from openclaw.core.events import Emit, ToolFinished, ToolProgress, ToolStarted
 from openclaw.core.tools import CallContext, ToolResult, failed
-from openclaw.sessions.model import NewEntry
+from openclaw.sessions.model import NewEntry, storable
 from openclaw.sessions.store import Lane
 
 logger = logging.getLogger(__name__)
+
+MOST_AT_ONCE = 16
+"""Calls that run side by side; a model that asks for a hundred must not get a hundred processes."""
 
 _TOO_MANY_CALLS = "This call was not made: the turn's limit on tool calls is reached."
 
@@ -75,11 +78,10 @@ class Dispatcher:
         The results are in the order of the calls. Each is recorded as soon as it is there, so that
         a crash leaves none in doubt that had come.
         """
-        decided = [self.decide(call) for call in calls]
-        ready = [call_entry(d.call, d.arguments) for d in decided if isinstance(d, Ready)]
-        numbers = await self.lane.append(self.turn, [answer, *ready])
+        decided = [(call, self.decide(call)) for call in calls]
         self._open = {call.id: call for call in calls}
-        step = _Step(self, list(zip(calls, decided, strict=True)))
+        numbers = await self.lane.append(self.turn, [answer, *(_opening(*one) for one in decided)])
+        step = _Step(self, decided, numbers[1:])
         return numbers[0], await step.run()
 
     def close_open(self, text: str) -> list[NewEntry]:
@@ -94,8 +96,12 @@ class Dispatcher:
         """Keep what a call gave."""
         item = result_item(call, result)
         (seq,) = await self.lane.append(self.turn, [result_entry(item, result.details)])
-        self._open.pop(call.id, None)
+        self.settled(call)
         return replace(item, seq=seq)
+
+    def settled(self, call: CallItem) -> None:
+        """Say that a call has its result."""
+        self._open.pop(call.id, None)
 
     async def call(self, ready: Ready) -> ToolResult:
         """Run one call; whatever goes wrong becomes its result."""
@@ -137,26 +143,44 @@ class Dispatcher:
 
     def _redacted_block(self, block: Block) -> Block:
         if isinstance(block, Text):
-            text = self.redact(block.text)
+            text = self.redact(storable(block.text))
             return block if text == block.text else replace(block, text=text)
         return block
 
 
-class _Step:
-    """The calls of one answer, in flight."""
+def _opening(call: CallItem, decision: Decided) -> NewEntry:
+    """What is recorded before anything runs: that a call will, or why it does not."""
+    if isinstance(decision, Ready):
+        return call_entry(call, decision.arguments)
+    return result_entry(result_item(call, decision))
 
-    def __init__(self, owner: Dispatcher, decided: Sequence[tuple[CallItem, Decided]]) -> None:
+
+class _Step:
+    """The calls of one answer, in flight. `numbers` are those of their first entries."""
+
+    def __init__(
+        self,
+        owner: Dispatcher,
+        decided: Sequence[tuple[CallItem, Decided]],
+        numbers: Sequence[int],
+    ) -> None:
         self._owner = owner
         self._decided = decided
+        self._numbers = numbers
         self._results: list[ToolResult | None] = [None] * len(decided)
         self._items: dict[int, ResultItem] = {}
         self._delivered = 0
+        self._at_once = anyio.Semaphore(MOST_AT_ONCE)
 
     async def run(self) -> list[ResultItem]:
-        running = [(at, d) for at, (_, d) in enumerate(self._decided) if isinstance(d, Ready)]
-        for at, (_, decision) in enumerate(self._decided):
-            if isinstance(decision, ToolResult):
-                await self._finish(at, decision)
+        running: list[tuple[int, Ready]] = []
+        for at, (call, decision) in enumerate(self._decided):
+            if isinstance(decision, Ready):
+                running.append((at, decision))
+            else:
+                item = replace(result_item(call, decision), seq=self._numbers[at])
+                self._owner.settled(call)
+                self._finish(at, item, decision)
         if len(running) == 1:
             await self._run_one(*running[0])
         else:
@@ -166,11 +190,14 @@ class _Step:
         return [self._items[at] for at in range(len(self._decided))]
 
     async def _run_one(self, at: int, ready: Ready) -> None:
-        await self._finish(at, await self._owner.call(ready))
+        async with self._at_once:
+            result = await self._owner.call(ready)
+            item = await self._owner.record(ready.call, result)
+        self._finish(at, item, result)
 
-    async def _finish(self, at: int, result: ToolResult) -> None:
-        owner, call = self._owner, self._decided[at][0]
-        self._items[at] = await owner.record(call, result)
+    def _finish(self, at: int, item: ResultItem, result: ToolResult) -> None:
+        owner = self._owner
+        self._items[at] = item
         self._results[at] = result
         while self._delivered < len(self._results):
             done = self._results[self._delivered]

@@ -40,7 +40,15 @@ from openclaw.core.events import Emit, TurnFinished, TurnStarted, discard
 from openclaw.core.tools import ToolSource
 from openclaw.core.wire import describe
 from openclaw.policy import Policy, decide
-from openclaw.sessions.model import Entry, EntryKind, NewEntry, Outcome, SessionRef, Usage
+from openclaw.sessions.model import (
+    Entry,
+    EntryKind,
+    NewEntry,
+    Outcome,
+    SessionRef,
+    Usage,
+    storable,
+)
 from openclaw.sessions.store import Lane, SessionStore
 
 if TYPE_CHECKING:
@@ -119,6 +127,8 @@ class AgentService:
         if agent is None:
             known = ", ".join(sorted(self._agents))
             raise NotFound(f"there is no agent '{context.agent_id}'", hint=f"there are: {known}")
+        if storable(context.text) != context.text:
+            raise InvalidRequest("has characters that no model can be sent", field="message")
         watch = _Watch(on_event or discard, on_event is not None, on_block_reply, on_tool_result)
         session = await self._store.open_session(agent.id, context.session_key)
         async with self._store.acquire_lane(session) as lane:

@@ -83,6 +83,7 @@ class AgentKit:
     store: SessionStore
     factory: ModelFactory
     tools: FakeTools
+    redactor: Redactor
     events: list[Event] = field(default_factory=list[Event])
 
     async def say(
@@ -161,7 +162,7 @@ async def agent_kit(
             workspace_for=lambda agent: workspace,
             redactor=redactor,
         )
-        yield AgentKit(service, kept, factory, box)
+        yield AgentKit(service, kept, factory, box, redactor)
 
 
 async def _no_sleep(seconds: float) -> None:

@@ -38,8 +38,11 @@ class Step:
     `(name, arguments)` pairs; arguments as a string go out unparsed, so that they can be malformed.
     `status` other than 200 is an error; `overflow` is the provider's "too long" error. `cut_after`
     breaks the connection after that many events, and `end_after` ends the stream there as if it
-    were whole; `delay` is the pause in seconds before each event; `hang` never answers. `when` (text in the last message), `role` (of the last message: user or
-    tool) and `model` make the step a rule.
+    were whole; `delay` is the pause in seconds before each event; `hang` never answers. `finish` is
+    the provider's word for why the answer ended (but not for OpenAI responses).
+
+    `when` (text in the last message), `role` (of the last message: user or tool) and `model` make
+    the step a rule.
     """
 
     text: str = ""
@@ -56,6 +59,7 @@ class Step:
     hang: bool = False
     input_tokens: int = 10
     output_tokens: int = 5
+    finish: str | None = None
     when: str | None = None
     role: str | None = None
     model: str | None = None
@@ -265,6 +269,7 @@ def _as_answer(request: Request, step: Step, number: int) -> wire.Answer:
         calls=calls,
         input_tokens=step.input_tokens,
         output_tokens=step.output_tokens,
+        finish=step.finish,
     )
 
 

@@ -39,6 +39,11 @@ class Answer:
     calls: tuple[Call, ...] = ()
     input_tokens: int = 10
     output_tokens: int = 5
+    finish: str | None = None
+
+    def ended(self, with_calls: str, without: str) -> str:
+        """Why the answer ended, in the provider's word for it."""
+        return self.finish or (with_calls if self.calls else without)
 
 
 def pieces(text: str) -> list[str]:
@@ -114,7 +119,7 @@ def _chat_whole(answer: Answer) -> Json:
         message["reasoning_content"] = answer.thinking
     if answer.calls:
         message["tool_calls"] = [_chat_call(call) for call in answer.calls]
-    finish = "tool_calls" if answer.calls else "stop"
+    finish = answer.ended("tool_calls", "stop")
     return {
         "id": answer.id,
         "object": "chat.completion",
@@ -151,7 +156,7 @@ def _chat_stream(answer: Answer) -> Iterator[str]:
         for piece in pieces(call.raw):
             delta = {"index": index, "function": {"arguments": piece}}
             yield _chat_chunk(answer, {"tool_calls": [delta]})
-    yield _chat_chunk(answer, {}, "tool_calls" if answer.calls else "stop")
+    yield _chat_chunk(answer, {}, answer.ended("tool_calls", "stop"))
     yield _sse(
         {
             "id": answer.id,
@@ -295,7 +300,7 @@ def _anthropic_whole(answer: Answer) -> Json:
         "role": "assistant",
         "model": answer.model,
         "content": _anthropic_blocks(answer),
-        "stop_reason": "tool_use" if answer.calls else "end_turn",
+        "stop_reason": answer.ended("tool_use", "end_turn"),
         "stop_sequence": None,
         "usage": {"input_tokens": answer.input_tokens, "output_tokens": answer.output_tokens},
     }
@@ -329,7 +334,7 @@ def _anthropic_stream(answer: Answer) -> Iterator[str]:
         for delta in _anthropic_deltas(answer, block, calls):
             yield event("content_block_delta", index=index, delta=delta)
         yield event("content_block_stop", index=index)
-    stop = "tool_use" if answer.calls else "end_turn"
+    stop = answer.ended("tool_use", "end_turn")
     yield event(
         "message_delta",
         delta={"stop_reason": stop, "stop_sequence": None},
@@ -357,7 +362,7 @@ def _google_body(answer: Answer, parts: list[Json], *, last: bool) -> Json:
     candidate: Json = {"index": 0, "content": {"role": "model", "parts": parts}}
     body: Json = {"responseId": answer.id, "modelVersion": answer.model, "candidates": [candidate]}
     if last:
-        candidate["finishReason"] = "STOP"
+        candidate["finishReason"] = answer.ended("STOP", "STOP")
         body["usageMetadata"] = {
             "promptTokenCount": answer.input_tokens,
             "candidatesTokenCount": answer.output_tokens,

@@ -2,12 +2,14 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
 
-from openclaw.agent.context import MessageContext
-from openclaw.core.content import Text
+from openclaw.agent.context import InboundMedia, MessageContext
+from openclaw.agent.dispatch import MOST_AT_ONCE
+from openclaw.core.content import Media, Text
 from openclaw.core.errors import InvalidRequest, ModelUnavailable, NotFound
 from openclaw.core.events import Event, TextDelta, ToolProgress, TurnFinished
 from openclaw.core.tools import CallContext, JsonObject, ToolResult
@@ -396,3 +398,114 @@ async def test_a_message_that_cannot_fit_is_refused_plainly() -> None:
     ):
         with pytest.raises(InvalidRequest, match="does not fit"):
             await kit.say("too much")
+
+
+async def test_a_summary_that_no_model_can_make_is_made_without_one() -> None:
+    rules = [Step(status=400, when="[the person]")]
+    steps = [Step(text="one"), Step(overflow=True), Step(text="two")]
+    async with (
+        scripted_model(steps, rules=rules) as model,
+        agent_kit(scripted_config(model.url)) as kit,
+    ):
+        await kit.say("remember the milk")
+        assert (await kit.say("go on")).text == "two"
+    assert "- remember the milk" in json.dumps(model.requests[-1].body)
+
+
+@pytest.mark.parametrize(
+    ("step", "text"),
+    [
+        (
+            Step(text="Half an ans", finish="length"),
+            "Half an ans\n\n[The answer was cut off at the model's limit on its length.]",
+        ),
+        (Step(finish="content_filter"), "The provider's content filter stopped the answer."),
+    ],
+)
+async def test_an_answer_that_was_stopped_says_so(step: Step, text: str) -> None:
+    async with (
+        scripted_model([step]) as model,
+        agent_kit(scripted_config(model.url)) as kit,
+    ):
+        assert (await kit.say("go")).text == text
+
+
+async def test_an_image_that_is_gone_is_named_in_later_turns(tmp_path: Path) -> None:
+    path = tmp_path / "a.png"
+    path.write_bytes(b"\x89PNG\r\n\x1a\n")
+    async with (
+        scripted_model(default=Step(text="ok")) as model,
+        agent_kit(scripted_config(model.url)) as kit,
+    ):
+        image = InboundMedia(Media("image/png", path=path, name="a.png"))
+        await kit.say("look", media=(image,))
+        await kit.say("still there?")
+        path.unlink()
+        await kit.say("and now?")
+    shown = ["data:image/png" in json.dumps(request.body) for request in model.requests]
+    assert shown == [True, True, False]
+    assert "[image a.png (image/png): not shown]" in json.dumps(model.requests[-1].body)
+
+
+async def test_a_flood_of_calls_is_bounded_in_number_and_at_once() -> None:
+    running = most = 0
+
+    async def busy(arguments: JsonObject, context: CallContext) -> ToolResult:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await anyio.lowlevel.checkpoint()
+        running -= 1
+        return ToolResult(blocks=(Text("ok"),))
+
+    tools = FakeTools()
+    tools.add("busy", busy)
+    flood: tuple[tuple[str, dict[str, Any]], ...] = (("busy", {}),) * 500
+    async with (
+        scripted_model([Step(calls=flood), Step(text="done")]) as model,
+        agent_kit(scripted_config(model.url, limits={"maxToolCalls": 50}), tools=tools) as kit,
+    ):
+        reply = await kit.say("go")
+    assert reply.outcome == "limit"
+    assert len(tools.calls) == 50
+    assert 1 < most <= MOST_AT_ONCE
+    session = await kit.store.open_session("main", "s")
+    results = [e for e in await kit.store.history(session) if e.kind is EntryKind.TOOL_RESULT]
+    assert len(results) == 500
+
+
+async def test_a_secret_in_a_result_reaches_neither_the_model_nor_the_transcript() -> None:
+    tools = FakeTools()
+    tools.add("env", "TOKEN=hunter2-hunter2-hunter2 \ud800")
+    async with (
+        scripted_model([Step(calls=(("env", {}),)), Step(text="ok")]) as model,
+        agent_kit(scripted_config(model.url), tools=tools) as kit,
+    ):
+        kit.redactor.register("hunter2-hunter2-hunter2")
+        await kit.say("print it")
+        session = await kit.store.open_session("main", "s")
+        kept = repr(await kit.store.history(session))
+    assert "[REDACTED]" in model.requests[1].last_text
+    assert "hunter2" not in kept + json.dumps(model.requests[1].body)
+
+
+async def test_text_that_cannot_be_sent_is_refused() -> None:
+    async with (
+        scripted_model() as model,
+        agent_kit(scripted_config(model.url)) as kit,
+    ):
+        with pytest.raises(InvalidRequest, match="message: has characters"):
+            await kit.say("a \ud800 b")
+
+
+async def test_a_session_is_named_after_its_first_words() -> None:
+    async with (
+        scripted_model(default=Step(text="ok")) as model,
+        agent_kit(scripted_config(model.url)) as kit,
+    ):
+        await kit.say("\n  Plan the trip to Lisbon " + "x" * 100 + "\nand book it")
+        await kit.say("Something else")
+        session = await kit.store.open_session("main", "s")
+        title = (await kit.store.show(session)).title or ""
+    assert title.startswith("Plan the trip to Lisbon")
+    assert len(title) == 80
