@@ -32,7 +32,7 @@ _ALL_FORMS_UP_TO: Final = 16 * 1024
 _REGISTERED_UP_TO: Final = 256 * 1024
 _BASE64_HEAD: Final = (0, 2, 3)  # characters that also depend on the 0, 1 or 2 bytes before
 # fmt: off
-_COMMON_WORDS: Final = frozenset((
+COMMON_WORDS: Final = frozenset((
     "0000", "1234", "8080", "admin", "change", "changeme", "debug", "default", "development",
     "error", "example", "false", "info", "localhost", "name", "none", "null", "password",
     "production", "root", "secret", "test", "token", "true", "undefined", "user", "warning",
@@ -55,7 +55,7 @@ def forms_of(value: str) -> Forms:
     stripped = value.strip()
     if not stripped:
         return Forms(frozenset())
-    if len(stripped) < MIN_LENGTH or stripped.lower() in _COMMON_WORDS:
+    if len(stripped) < MIN_LENGTH or stripped.lower() in COMMON_WORDS:
         return Forms(frozenset(), keyed=frozenset({stripped}))
     if len(stripped) < _MIN_ANYWHERE and (stripped.isalpha() or stripped.isdecimal()):
         encoded = frozenset(f for f in _encoded(stripped.encode()) if len(f) > _MIN_ENCODED)

@@ -17,9 +17,10 @@ Span = tuple[int, int]
 # control and invisible characters, colours; and backslashes, of which every further layer of JSON
 # or repr adds some, with the letters that stand for whitespace then.
 NOISE: Final = re.compile(
-    r"(?:\\+[nrt]?|\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]{0,256}(?:\x07|\x1b\\)?"
-    r"|[\s\x00-\x1f\x7f-\xa0\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e\u200b-\u200f"
-    r"\u2028-\u202f\u205f-\u206f\u3000\u3164\ufe00-\ufe0f\ufeff\uffa0])+"
+    r"(?:[\s\x00-\x1a\x1c-\x1f\x7f-\xa0\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e"
+    r"\u200b-\u200f\u2028-\u202f\u205f-\u206f\u3000\u3164\ufe00-\ufe0f\ufeff\uffa0]++"
+    r"|\\++[nrt]?+"
+    r"|\x1b(?:\[[0-?]{0,64}[ -/]{0,8}[@-~]|\][^\x07\x1b]{0,256}(?:\x07|\x1b\\))?+)++"
 )
 PREFIX_LENGTH: Final = 4
 _MIN_JOINED: Final = 8

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from openclaw.secrets.forms import COMMON_WORDS
 from openclaw.secrets.redactor import Redactor
 
 
@@ -180,7 +181,7 @@ def test_whatever_the_value_and_whatever_is_around_it(
 ) -> None:
     redactor = redactor_for(*values)
     for value in values:
-        if len(value.strip()) >= 8:
+        if len(value.strip()) >= 8 and value.strip().lower() not in COMMON_WORDS:
             assert value.strip() not in redactor.redact(before + value + after)
 
 

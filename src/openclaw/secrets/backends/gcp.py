@@ -8,6 +8,7 @@ import base64
 import binascii
 import json
 import re
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,6 +60,7 @@ class GcpBackend:
         self._environ = environ
         self._calls = BlockingCalls("Google's login")
         self._credentials: Any = None
+        self._refreshing = threading.Lock()
 
     async def read(self, ref: SecretRef) -> str:
         """The version's payload, as text."""
@@ -106,11 +108,12 @@ class GcpBackend:
 
         library: Any = google.auth
         try:
-            if self._credentials is None:
-                self._credentials = self._find_credentials(library)
-            credentials, project = self._credentials
-            if not credentials.valid:
-                credentials.refresh(google.auth.transport.requests.Request())
+            with self._refreshing:  # one login serves all the references that were asked at once
+                if self._credentials is None:
+                    self._credentials = self._find_credentials(library)
+                credentials, project = self._credentials
+                if not credentials.valid:
+                    credentials.refresh(google.auth.transport.requests.Request())
         except library.exceptions.GoogleAuthError as error:
             raise BackendFailure(
                 f"no Google credentials: {type(error).__name__}",

@@ -82,6 +82,20 @@ async def test_a_service_account_and_its_project(
     assert await value_of(named, "secret://gcp/db") == "env-value"
 
 
+async def test_one_login_serves_all_references(resolver: SecretResolver, gcp: FakeGcp) -> None:
+    await resolver.resolve_map({n: f"secret://gcp/db#{n}" for n in ("1", "2", "latest")})
+    assert [request.path for request in gcp.seen].count("/token") == 1
+
+
+async def test_a_file_without_credentials_is_named(open_resolver: Opener, tmp_path: Path) -> None:
+    file = tmp_path / "broken.json"
+    for content in ("not json", "[]"):
+        file.write_text(content)
+        environ = {"GOOGLE_APPLICATION_CREDENTIALS": str(file)}
+        reason = await reason_of(open_resolver({}, environ), "secret://gcp/db")
+        assert reason == f"{file} has no Google credentials"
+
+
 async def test_without_any_project_it_is_asked_for(
     gcp: FakeGcp, open_resolver: Opener, tmp_path: Path
 ) -> None:
