@@ -115,6 +115,7 @@ def plain_big_result() -> float:
 async def fifty_servers() -> float:
     """Seconds until fifty servers are ready that each take one second to start."""
     keeper = Keeper()
+    took = 0.0
     servers = [connection(f"s{number}", keeper, "1.0") for number in range(50)]
     started = time.perf_counter()
     async with anyio.create_task_group() as group:
@@ -132,6 +133,7 @@ async def fifty_servers() -> float:
 async def after_a_kill() -> float:
     """Seconds from the notice of a killed server to the answer of the next call."""
     keeper = Keeper()
+    took = 0.0
     server = connection("killed", keeper)
     async with anyio.create_task_group() as group:
         await group.start(server.run)

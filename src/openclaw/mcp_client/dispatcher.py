@@ -26,8 +26,8 @@ from openclaw.mcp_client.failures import (
 )
 from openclaw.mcp_client.jsonrpc import OnProgress
 from openclaw.mcp_client.lines import Oversize
+from openclaw.mcp_client.pipes import Pipe
 from openclaw.mcp_client.snapshot import RawResult
-from openclaw.mcp_client.stdio import StdioPipe
 
 if TYPE_CHECKING:
     from mcp.shared.dispatcher import CallOptions, OnNotify, OnNotifyIntercept, OnRequest
@@ -65,7 +65,7 @@ class _Pending:
 class PipeDispatcher:
     """Correlates requests and answers. `call` raises `CallFailed`; the SDK's methods `MCPError`."""
 
-    def __init__(self, pipe_for: Callable[["PipeDispatcher"], StdioPipe], server: str) -> None:
+    def __init__(self, pipe_for: Callable[["PipeDispatcher"], Pipe], server: str) -> None:
         self._server = server
         self._loop = get_running_loop()
         self._ids = count(1)

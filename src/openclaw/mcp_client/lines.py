@@ -32,6 +32,8 @@ class LineSplitter:
         if first < 0:
             self._hold(chunk)
             return []
+        if len(chunk) > self._limit:
+            self._check(chunk)
         if not self._parts and first == len(chunk) - 1:
             return [chunk[:-1]]
         self._hold(chunk[:first])
@@ -45,6 +47,12 @@ class LineSplitter:
         rest = b"".join(self._parts)
         self._parts, self._held = [], 0
         return rest
+
+    def _check(self, chunk: bytes) -> None:
+        """Refuse a line that is too long though it came in one piece."""
+        for line in chunk.split(b"\n"):
+            if len(line) > self._limit:
+                raise Oversize(self._limit, line[:_HEAD])
 
     def _hold(self, piece: bytes) -> None:
         self._held += len(piece)

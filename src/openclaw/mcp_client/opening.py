@@ -1,9 +1,10 @@
 """Opening a connection: spawn or dial, shake hands, and close all of it whatever happens."""
 
+import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import anyio
 import anyio.to_thread
@@ -16,10 +17,10 @@ from openclaw.mcp_client.era import Era, EraMemory, greet
 from openclaw.mcp_client.incoming import Answers, Incoming
 from openclaw.mcp_client.keeper import Keeper
 from openclaw.mcp_client.link import Link
-from openclaw.mcp_client.process import Program, spawn
+from openclaw.mcp_client.pipes import OnEnd, OnLines, Pipe, StderrSink
+from openclaw.mcp_client.process import Program, popen, spawn
 from openclaw.mcp_client.stamp import Stamp
 from openclaw.mcp_client.stderr import StderrTail
-from openclaw.mcp_client.stdio import StdioPipe
 from openclaw.mcp_client.trouble import ConnectionFailed
 
 if TYPE_CHECKING:
@@ -63,11 +64,10 @@ async def open_link(opening: Opening) -> AsyncGenerator[Link]:
 
 @asynccontextmanager
 async def _open_stdio(opening: Opening) -> AsyncGenerator[Link]:
-    child = await spawn(await _program(opening), opening.keeper)
+    child = await _start(await _program(opening), opening.keeper)
 
-    def pipe_for(dispatcher: PipeDispatcher) -> StdioPipe:
-        return StdioPipe(
-            child,
+    def pipe_for(dispatcher: PipeDispatcher) -> Pipe:
+        return child.pipe(
             limit=opening.config.max_message_bytes,
             on_lines=dispatcher.lines,
             on_end=dispatcher.ended,
@@ -103,6 +103,32 @@ async def _open_stdio(opening: Opening) -> AsyncGenerator[Link]:
             await child.shut_down()
             dispatcher.release()
             child.close_pipes()
+
+
+class _RunningChild(Protocol):
+    """What both kinds of child can do."""
+
+    pid: int
+
+    def pipe(self, *, limit: int, on_lines: OnLines, on_end: OnEnd, stderr: StderrSink) -> Pipe:
+        """Its pipes."""
+        ...
+
+    async def shut_down(self) -> None:
+        """End it and all it started."""
+        ...
+
+    def close_pipes(self) -> None:
+        """Close our ends."""
+        ...
+
+
+async def _start(program: Program, keeper: Keeper) -> _RunningChild:
+    if sys.platform == "win32":
+        from openclaw.mcp_client import windows
+
+        return windows.WindowsChild(*await anyio.to_thread.run_sync(windows.start, program, popen))
+    return await spawn(program, keeper)
 
 
 async def _greet(opening: Opening, session: "ClientSession", dispatcher: PipeDispatcher) -> Era:

@@ -1,4 +1,4 @@
-"""A server's process on POSIX: starting it, hearing it end, and ending all of it."""
+"""A server's process: starting it, hearing it end, and ending all of it (on POSIX)."""
 
 import contextlib
 import errno
@@ -10,7 +10,7 @@ import sys
 import threading
 from asyncio import AbstractEventLoop, Future, get_running_loop
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import anyio
@@ -20,6 +20,7 @@ from openclaw.core.errors import OperatorFacing
 from openclaw.core.ids import random_id
 from openclaw.mcp_client import sweep
 from openclaw.mcp_client.keeper import Keeper
+from openclaw.mcp_client.pipes import OnEnd, OnLines, Pipe, StderrSink
 
 STDIN_GRACE = 2.0
 """Seconds between the end of its input and SIGTERM, as the MCP specification advises."""
@@ -85,6 +86,12 @@ class Child:
         """The exit code, a negative signal number, or None while it runs."""
         return self._exited.result() if self._exited.done() else None
 
+    def pipe(self, *, limit: int, on_lines: OnLines, on_end: OnEnd, stderr: StderrSink) -> Pipe:
+        """Its pipes, on the event loop."""
+        from openclaw.mcp_client.stdio import StdioPipe
+
+        return StdioPipe(self, limit=limit, on_lines=on_lines, on_end=on_end, stderr=stderr)
+
     def on_exit(self, callback: Callable[[], None]) -> None:
         """Call back, from the event loop, as soon as the process has ended."""
         self._exited.add_done_callback(lambda _: callback())
@@ -134,7 +141,7 @@ class Child:
                 pause = min(pause * 2, _LAST_POLL)
 
     def _watch(self) -> None:
-        if sys.platform.startswith("linux"):
+        if sys.platform == "linux":
             with contextlib.suppress(OSError):
                 handle = os.pidfd_open(self.pid)
                 self._loop.add_reader(handle, self._reap, handle)
@@ -168,6 +175,14 @@ async def spawn(program: Program, keeper: Keeper) -> Child:
 
 
 def _popen(program: Program, marker: str) -> subprocess.Popen[bytes]:
+    marked = {**program.environment, sweep.MARKER: marker}
+    return popen(replace(program, environment=marked), start_new_session=True)
+
+
+def popen(
+    program: Program, *, start_new_session: bool = False, creationflags: int = 0
+) -> subprocess.Popen[bytes]:
+    """Start a program with three pipes; raises `SpawnFailed`."""
     check(program)
     try:
         return subprocess.Popen(  # noqa: S603  running what the operator configured is the purpose
@@ -175,10 +190,11 @@ def _popen(program: Program, marker: str) -> subprocess.Popen[bytes]:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env={**program.environment, sweep.MARKER: marker},
+            env=dict(program.environment),
             cwd=program.directory,
-            start_new_session=True,
             bufsize=0,
+            start_new_session=start_new_session,
+            creationflags=creationflags,
         )
     except OSError as error:
         raise _explained(program, error) from None
@@ -231,7 +247,7 @@ def describe_exit(code: int) -> str:
 
 def _enlarge(pipe: int) -> None:
     """Ask for a pipe that takes more at once, where the system lets us."""
-    if sys.platform.startswith("linux"):
+    if sys.platform == "linux":
         import fcntl
 
         with contextlib.suppress(OSError):

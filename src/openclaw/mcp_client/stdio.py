@@ -8,33 +8,23 @@ import contextlib
 import os
 from asyncio import Future, TimerHandle, get_running_loop
 from collections import deque
-from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 from openclaw.mcp_client.lines import LineSplitter, Oversize
+from openclaw.mcp_client.pipes import (
+    EXIT_AFTER_EOF,
+    HARD_LIMIT,
+    HIGH_WATER,
+    READ_BYTES,
+    OnEnd,
+    OnLines,
+    StderrSink,
+    either,
+    nobody,
+)
 from openclaw.mcp_client.process import Child, describe_exit
 
-READ_BYTES = 256 * 1024
-"""Read at once; a flood of small messages in it is handled in some milliseconds."""
-
-HIGH_WATER = 1 << 20
-"""Unsent bytes from which a caller waits before it adds more."""
-
-HARD_LIMIT = 8 << 20
-"""Unsent bytes past which answers to the server are dropped: it asks and does not listen."""
-
-EXIT_AFTER_EOF = 0.25
-"""Seconds in which a process that closed its output is expected to exit and say why."""
-
 _DRAIN_BYTES = 2 << 20
-
-
-class StderrSink(Protocol):
-    """Takes what the server says beside the protocol."""
-
-    def feed(self, chunk: bytes) -> None:
-        """Take some bytes."""
-        ...
 
 
 class StdioPipe:
@@ -45,8 +35,8 @@ class StdioPipe:
         child: Child,
         *,
         limit: int,
-        on_lines: Callable[[list[bytes]], None],
-        on_end: Callable[[str, Oversize | None], None],
+        on_lines: OnLines,
+        on_end: OnEnd,
         stderr: StderrSink,
     ) -> None:
         self._child = child
@@ -89,7 +79,7 @@ class StdioPipe:
         while self.congested and not self._ended and not unless.done():
             if self._drained is None or self._drained.done():
                 self._drained = self._loop.create_future()
-            await _either(self._drained, unless)
+            await either(self._drained, unless)
 
     def answer(self, line: bytes) -> None:
         """Send something that nobody waits for, unless the server has stopped to listen."""
@@ -118,7 +108,7 @@ class StdioPipe:
     def discard(self) -> None:
         """Send no more and let go what still comes, so that a server which is leaving is not held up."""
         self._ended = True
-        self._on_lines = _nobody
+        self._on_lines = nobody
         self._stop_writing()
         self.resume()
 
@@ -181,7 +171,7 @@ class StdioPipe:
             self._end_soon("it closed its output")
 
     def _take(self, chunk: bytes) -> None:
-        if self._on_lines is _nobody:
+        if self._on_lines is nobody:
             return
         try:
             lines = self._splitter.feed(chunk)
@@ -243,24 +233,3 @@ class StdioPipe:
         self._stop_reading()
         self._stop_writing()
         self._on_end(reason, oversize)
-
-
-async def _either(first: "Future[Any]", second: "Future[Any]") -> None:
-    """Wait for one of two futures, which stay as they are when the waiting is cancelled."""
-    waiter: Future[None] = first.get_loop().create_future()
-
-    def wake(_: "Future[Any]") -> None:
-        if not waiter.done():
-            waiter.set_result(None)
-
-    first.add_done_callback(wake)
-    second.add_done_callback(wake)
-    try:
-        await waiter
-    finally:
-        first.remove_done_callback(wake)
-        second.remove_done_callback(wake)
-
-
-def _nobody(lines: list[bytes]) -> None:
-    """Takes lines that nobody wants any more."""

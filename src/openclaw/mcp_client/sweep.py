@@ -39,7 +39,7 @@ def group_alive(group: int) -> bool:
     """Whether a process of this group still runs. A zombie that nobody reaps does not count."""
     if not signal_group(group, 0):
         return False
-    if not sys.platform.startswith("linux"):
+    if sys.platform != "linux":
         return True
     return any(_running_in(stat, group) for stat in _each("stat"))
 
@@ -56,7 +56,7 @@ def kill_marked(value: str) -> int:
 
 
 def _marked(wanted: bytes) -> Iterator[int]:
-    if not sys.platform.startswith("linux"):
+    if sys.platform != "linux":
         return
     own = str(os.getpid())
     for directory in _processes():

@@ -103,6 +103,13 @@ def test_a_line_over_the_limit_is_refused_and_its_head_is_known():
     assert (caught.value.head, caught.value.limit) == (b"12345", 10)
 
 
+@pytest.mark.parametrize("chunk", [b"12345678901\n", b"1\n12345678901\n2\n", b"1\n12345678901"])
+def test_a_line_over_the_limit_is_refused_though_it_comes_at_once(chunk: bytes):
+    with pytest.raises(Oversize) as caught:
+        LineSplitter(10).feed(chunk)
+    assert caught.value.head == b"12345678901"
+
+
 def test_many_small_pieces_take_linear_time():
     splitter = LineSplitter(1 << 30)
     for _ in range(200_000):
