@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from openclaw.mcp_client.manager import AgentServers, McpManager
     from openclaw.mcp_client.toolsource import CallRecord, OnCall
     from openclaw.mcp_server.agent_link import OrderSettings
-    from openclaw.models.build import ModelBuilder
-    from openclaw.models.local.open import LocalModels
     from openclaw.models.stack import ModelStack
     from openclaw.sessions.model import SessionRef
     from openclaw.sessions.store import SessionStore
@@ -151,6 +149,7 @@ async def open_runtime(
     """Everything built and running; at the end, everything taken down, in the reverse order."""
     from openclaw.agent.service import AgentService
     from openclaw.media.store import sweep
+    from openclaw.models.factory import open_models
     from openclaw.models.local.open import LocalModels
     from openclaw.sessions.opening import open_store
 
@@ -177,18 +176,30 @@ async def open_runtime(
 
         local = LocalModels(paths.models, environ)
         stack.push_async_callback(local.aclose)
-        models = _Models(host, _model_builder(host, secrets, local))
-        stack.push_async_callback(models.aclose)
+        models = await stack.enter_async_context(
+            open_models(
+                providers=config.models.providers,
+                resolver=secrets,
+                environ=environ,
+                clock=host.clock,
+                local=local.build,
+            )
+        )
+
+        async def models_of(agent: EffectiveAgent) -> "ModelStack":
+            return await models.stack(agent.model, temperature=agent.temperature)
+
         service = AgentService(
             store=store,
             agents=agents,
             tool_sources=sources,
-            model_factory=models.stack_for,
+            model_factory=models_of,
             policy_for=policy_of,
             resource_context=resources,
             workspace_for=host.workspace,
             redactor=redactor,
             clock=host.clock,
+            compact_at=config.sessions.compact_at,
         )
         yield Runtime(host, agents, manager, store, service)
 
@@ -300,33 +311,3 @@ def _audited(host: Host) -> Generator["OnCall"]:
         yield write
     finally:
         log.close()
-
-
-def _model_builder(host: Host, secrets: SecretResolver, local: "LocalModels") -> "ModelBuilder":
-    from openclaw.models.build import ModelBuilder
-
-    return ModelBuilder(resolver=secrets, environ=host.environ, local=local.build)
-
-
-class _Models:
-    """Each agent's models, chosen and built when it first needs them."""
-
-    def __init__(self, host: Host, builder: "ModelBuilder") -> None:
-        self._host = host
-        self._builder = builder
-        self._stacks: dict[str, ModelStack] = {}
-
-    async def stack_for(self, agent: EffectiveAgent) -> "ModelStack":
-        from openclaw.models.choose import choose
-        from openclaw.models.stack import ModelStack
-
-        if agent.id not in self._stacks:
-            providers = self._host.config.models.providers
-            choice = await choose(agent.model, providers, self._host.environ)
-            self._stacks[agent.id] = ModelStack(choice, self._builder.build, clock=self._host.clock)
-        return self._stacks[agent.id]
-
-    async def aclose(self) -> None:
-        """Close the connections to the providers."""
-        for stack in self._stacks.values():
-            await stack.aclose()

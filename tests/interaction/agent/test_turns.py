@@ -460,7 +460,8 @@ async def test_a_flood_of_calls_is_bounded_in_number_and_at_once() -> None:
 
     tools = FakeTools()
     tools.add("busy", busy)
-    flood: tuple[tuple[str, dict[str, Any]], ...] = (("busy", {}),) * 500
+    nothing: dict[str, Any] = {}
+    flood = (("busy", nothing),) * 500
     async with (
         scripted_model([Step(calls=flood), Step(text="done")]) as model,
         agent_kit(scripted_config(model.url, limits={"maxToolCalls": 50}), tools=tools) as kit,
