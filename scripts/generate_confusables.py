@@ -54,7 +54,8 @@ def bare(text: str) -> str:
 
 def fold(char: str, prototypes: dict[str, str]) -> str | None:
     # Small capitals have a prototype of their own, which stands for the letter that it is named for.
-    named = LETTER_NAMES.match(unicodedata.name(prototypes.get(char, char)[:1], ""))
+    names = (unicodedata.name(c, "") for c in (char, prototypes.get(char, char)[:1]))
+    named = next((match for match in map(LETTER_NAMES.match, names) if match), None)
     candidates = (
         bare(char).lower(),
         bare(prototypes.get(char, "")).lower(),

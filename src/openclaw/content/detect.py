@@ -10,7 +10,7 @@ import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from openclaw.content.fold import HIDDEN, decoded, shape
+from openclaw.content.fold import HIDDEN, layers, shape
 from openclaw.content.signals import compiled, compiled_foreign, discussion
 
 THRESHOLD = 1.0
@@ -79,7 +79,7 @@ def _views(text: str) -> Iterator[str]:
     """The text as a reader may take it: folded, decoded, and with its letters drawn together."""
     folded = _folded(text)
     yield folded
-    for layer in decoded(text):
+    for layer in layers(text):
         yield _folded(layer.text)
     together = _SPACED_OUT.sub(lambda match: match[0].replace(" ", ""), text.lower())
     if together != text.lower():
@@ -90,7 +90,8 @@ def _views(text: str) -> Iterator[str]:
 
 
 def _folded(text: str) -> str:
-    return _RUNS.sub(" ", shape(text.lower()).replace(HIDDEN, ""))
+    # A line break before the first word makes it the beginning of a line like any other.
+    return "\n" + _RUNS.sub(" ", shape(text.lower()).replace(HIDDEN, ""))
 
 
 def _spread(text: str) -> str:

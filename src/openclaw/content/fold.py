@@ -4,12 +4,13 @@ Two kinds of folding, both linear:
 
 - `shape(text)` has the same length as `text`: each lookalike becomes the ASCII character that it
   stands for, each invisible or combining character becomes `HIDDEN`.
-- `decoded(text)` undoes HTML entities, percent-encoding and backslash escapes, layer by layer;
+- `layers(text)` undoes HTML entities, percent-encoding and backslash escapes, one after another;
   each `Layer` knows where in the original text a span of it came from.
 """
 
 import html
 import re
+import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from functools import cache, cached_property, lru_cache
@@ -72,9 +73,14 @@ _HIDDEN = re.compile(
 )
 
 
+_UNSEEN = re.compile(
+    r"((?:\x1b\[[0-?]*+[ -/]*+[@-~]|[\x00-\x08\x0b\x0e-\x1f\x7f-\x9f]|" + _HIDDEN.pattern + ")++)"
+)
+
+
 def is_hidden(char: str) -> bool:
     """Whether a reader sees nothing of this character, or only a mark on the one before it."""
-    return _HIDDEN.match(char) is not None
+    return _HIDDEN.match(char) is not None or unicodedata.category(char) in {"Mn", "Me", "Cf"}
 
 
 def shape(text: str) -> str:
@@ -105,12 +111,17 @@ class Layer:
     """A text that was decoded from another, and how to get back there."""
 
     def __init__(
-        self, text: str, source: "Layer | None" = None, pieces: Sequence[str] = ()
+        self,
+        text: str,
+        source: "Layer | None" = None,
+        pieces: Sequence[str] = (),
+        plain: Sequence[str] = (),
     ) -> None:
         self.text = text
         self._source = source
+        # Of the source: literal, encoded, literal, and so on; and what became of each.
         self._pieces = pieces
-        """Of the source: literal, encoded, literal, and so on."""
+        self._plain = plain
 
     def span_in_source(self, start: int, end: int) -> tuple[int, int]:
         """Where the characters from `start` to `end` came from in the undecoded text."""
@@ -130,8 +141,8 @@ class Layer:
     @cached_property
     def _offsets(self) -> tuple[list[int], list[int]]:
         """Where each piece begins here, and where in the source."""
-        here = accumulate((len(piece) for piece in _decode_pieces(self._pieces)), initial=0)
-        there = accumulate((len(piece) for piece in self._pieces), initial=0)
+        here = accumulate(map(len, self._plain), initial=0)
+        there = accumulate(map(len, self._pieces), initial=0)
         return list(here), list(there)
 
 
@@ -144,24 +155,36 @@ _ENCODED = re.compile(
 _MAY_BE_ENCODED = re.compile(r"[%&\\][0-9A-Za-z#\\]")
 
 
-def decoded(text: str) -> Iterator[Layer]:
-    """The layers under the encodings of `text`, outermost first; none where nothing is encoded."""
-    layer = Layer(text)
+def layers(text: str) -> Iterator[Layer]:
+    """What a reader may see under `text`: each encoding undone, and what is unseen left out."""
+    outer = Layer(text)
+    if not text.isascii() and ("<" in text or "[" in text):
+        yield from _without_unseen(outer)
+    for layer in _decoded(outer):
+        yield layer
+        yield from _without_unseen(layer)
+
+
+def _without_unseen(layer: Layer) -> Iterator[Layer]:
+    if _UNSEEN.search(layer.text):
+        pieces = _UNSEEN.split(layer.text)
+        plain = list(pieces)
+        plain[1::2] = [""] * (len(pieces) // 2)
+        yield Layer("".join(plain), layer, pieces, plain)
+
+
+def _decoded(layer: Layer) -> Iterator[Layer]:
     for _ in range(_MOST_LAYERS):
         if not _MAY_BE_ENCODED.search(layer.text):
             return
         pieces = _ENCODED.split(layer.text)
-        plain = "".join(_decode_pieces(pieces))
-        if plain == layer.text:
+        plain = list(pieces)
+        plain[1::2] = map(_decode_match, plain[1::2])
+        inner = "".join(plain)
+        if inner == layer.text:
             return
-        layer = Layer(plain, layer, pieces)
+        layer = Layer(inner, layer, pieces, plain)
         yield layer
-
-
-def _decode_pieces(pieces: Sequence[str]) -> list[str]:
-    plain = list(pieces)
-    plain[1::2] = map(_decode_match, plain[1::2])
-    return plain
 
 
 @lru_cache(maxsize=4096)
@@ -178,11 +201,7 @@ def _percent(run: str) -> str:
         run = run.replace("%25", "%")
         if not _ENCODED.fullmatch(run):
             return run
-    raw = unquote_to_bytes(run)
-    try:
-        return raw.decode()
-    except UnicodeDecodeError:
-        return raw.decode("latin-1")
+    return unquote_to_bytes(run).decode(errors="replace")
 
 
 def _entity(entity: str) -> str:

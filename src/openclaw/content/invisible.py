@@ -34,6 +34,8 @@ _HIDDEN_RUN = re.compile(
     f"[\u00ad{_JOINERS}{_SELECTORS}]{{2,}}+"
     # A joiner between two ASCII characters joins nothing.
     f"|(?<=[!-~][{_JOINERS}])[{_JOINERS}]?(?=[!-~])"
+    # A soft hyphen stands between letters.
+    "|(?<=\u00ad)(?!\\w)|(?<=\\W\u00ad)"
     # A selector chooses a form of the character before it: two in a row choose nothing.
     f"|(?<=[{_SELECTORS}])[{_SELECTORS}])"
 )

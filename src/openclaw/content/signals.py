@@ -92,8 +92,10 @@ SIGNALS: tuple[Signal, ...] = (
         "addressed-to-agent",
         0.6,
         (
-            " ai|\nai|(ai|>ai|*ai|/ai|:ai|#ai|llm|language model|chatbot|chat bot|bots|assistant"
-            "|agent|automated|copilot|claude|gemini|gpt",
+            (
+                " ai|\nai|(ai|>ai|*ai|/ai|:ai|#ai|llm|language model|chatbot|chat bot|bots|assistant"
+                "|agent|automated|copilot|claude|gemini|gpt"
+            ),
         ),
         rf"\b(?:note|notice|message|instructions?|directive|attention|important|p\.?s\.?|steps|memo)\b[ \w!]{{0,24}}"
         rf"(?:to|for|:)? ?(?:any |all |the |automated )?{_WHO}\b"
@@ -178,7 +180,7 @@ SIGNALS: tuple[Signal, ...] = (
         "fake-turn",
         0.8,
         (
-            "im_start start_of_turn <|system <system begin_of_text eot_id [inst] <<sys>> <tool_call> <function_calls> human: assistant: user: </ end role system important",
+            "im_start start_of_turn <system begin_of_text eot_id [inst] <<sys>> <tool_call> <function_calls> human: assistant: user: </ end role system important",
         ),
         r"<\|?(?:im_start|system|start_of_turn|begin_of_text|eot_id)\|?>|\[inst\]|<<sys>>|<tool_call>|<function_calls>"
         r"|\n ?\n(?:human|assistant|user): |</(?:document|context|data|tool_result|untrusted)> ?\n? ?<(?:user|system|assistant)"
@@ -256,9 +258,11 @@ FOREIGN: tuple[Signal, ...] = (
         "override-foreign",
         1.0,
         (
-            "ignor olvida oublie vergiss vergeet negeer abaikan pomi esquece dimentica bỏ lupakan glöm"
-            " unut yok görmezden игнор забуд обращ 忽略 无视 無視 忘 지시 명령 지침 تجاهل انس निर्देश"
-            " התעלם שכח αγνό ξέχν",
+            (
+                "ignor olvida oublie vergiss vergeet negeer abaikan pomi esquece dimentica bỏ lupakan glöm"
+                " unut yok görmezden игнор забуд обращ 忽略 无视 無視 忘 지시 명령 지침 تجاهل انس निर्देश"
+                " התעלם שכח αγνό ξέχν"
+            ),
         ),
         r"(?:ignor(?:iere?|iert|ez?|a|ar|ad|era|uj)|zignoruj|olvida|oublie[zs]?|vergiss|vergeet|negeer|abaikan|pomi[nń]"
         r"|esquece|dimentica|bỏ qua|lupakan|glöm|unut|yok say|görmezden)\b[^.\n]{0,40}"
@@ -275,8 +279,10 @@ FOREIGN: tuple[Signal, ...] = (
         "concealment-foreign",
         0.6,
         (
-            "utzer|sans |utilis|sin |digas|non dire|senza|não conte|sem avisar|не |без |告|通知|ず|알리"
-            "|말하|تخبر|बता|תספר|nie |vertel",
+            (
+                "utzer|sans |utilis|sin |digas|non dire|senza|não conte|sem avisar|не |без |告|通知|ず|알리"
+                "|말하|تخبر|बता|תספר|nie |vertel"
+            ),
         ),
         r"ohne den (?:nutzer|benutzer|anwender)|(?:sag|verrate)[^.\n]{0,10}(?:nutzer|benutzer)[^.\n]{0,10}nicht"
         r"|sans (?:prévenir|avertir|informer|demander)|ne dis rien à l'utilisateur|sin (?:avisar|informar|decir)|no (?:le )?digas"

@@ -1,7 +1,8 @@
 """Finding the control tokens of the model families, and of tool protocols in text.
 
-A token is replaced by `[token:name]`: the reader still learns what stood there, and no tokenizer
-and no chat template makes anything of it.
+A token is replaced by `[control:name]`: the reader still learns what stood there, and no tokenizer
+and no chat template makes anything of it. Nor does the replacement complete a marker whose name
+breaks off before it: `…CONTEN` and a `t`.
 """
 
 import re
@@ -29,7 +30,7 @@ start_function_response end_function_response bos eos unk pad sop eop bos_token 
 function_calls function_call function_results function_result tool_call tool_calls tool_response
 tool_responses tool_use tool_result tool_results tool_code tool_outputs think invoke
 fim_prefix fim_middle fim_suffix fim_pad arg_key arg_value system_reminder
-begin_of_box end_of_box begin_of_image
+begin_of_box end_of_box begin_of_image sys
 """
 # [NAME] or [/NAME], of the Mistral and GLM families.
 _BRACKETED = """
@@ -116,18 +117,18 @@ def _find_plain(text: str) -> Iterator[Edit]:
 def _find_turns(text: str) -> Iterator[Edit]:
     first = _TURN.match("\n" + text[: 2 * _LOOKED_BACK])
     if first is not None:
-        yield Edit(first.start("who") - 1, first.end() - 1, f"[turn {first['who']}]")
+        yield Edit(first.start("who") - 1, first.end() - 1, f"[speaker {first['who']}]")
     for match in _TURN.finditer(text):
         before = text[max(0, match.start() - _LOOKED_BACK) : match.start()]
         gap = before[len(before.rstrip()) :]
         if "\n" in gap or len(gap) == len(before):
-            yield Edit(match.start("who"), match.end(), f"[turn {match['who']}]")
+            yield Edit(match.start("who"), match.end(), f"[speaker {match['who']}]")
 
 
 def _edit(match: re.Match[str]) -> Edit:
     name = next(value for value in match.groupdict().values() if value is not None)
     slug = re.sub(r"[^a-z0-9_:/]+", "_", name.lower().replace(" ", "")).strip("_")
-    return Edit(match.start(), match.end(), f"[token:{slug}]")
+    return Edit(match.start(), match.end(), f"[control:{slug}]")
 
 
 def _find_sentence_ends(text: str) -> Iterator[Edit]:
@@ -136,10 +137,10 @@ def _find_sentence_ends(text: str) -> Iterator[Edit]:
     for match in _END_OF_SENTENCE.finditer(text):
         if match[1]:
             if open_tags == 0:
-                yield Edit(match.start(), match.end(), "[token:/s]")
+                yield Edit(match.start(), match.end(), "[control:/s]")
             open_tags = max(0, open_tags - 1)
         elif _BEFORE_INST.match(text, match.end()):
-            yield Edit(match.start(), match.end(), "[token:s]")
+            yield Edit(match.start(), match.end(), "[control:s]")
         else:
             open_tags += 1
 
