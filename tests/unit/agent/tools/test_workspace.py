@@ -8,6 +8,8 @@ from pathlib import Path
 
 import anyio
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from openclaw.agent.tools.workspace import Workspace
 from openclaw.core.errors import ToolFailure
@@ -183,3 +185,45 @@ def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask
+
+
+def _tree(root: Path) -> None:
+    (root / "a" / "b").mkdir(parents=True)
+    for number, place in enumerate((root, root / "a", root / "a" / "b", root.parent)):
+        (place / "f").write_text(f"{number}")
+    (root / "a" / "up").symlink_to("..")
+    (root / "in").symlink_to("a/b")
+    (root / "out").symlink_to("..")
+    (root / "a" / "abs").symlink_to(root / "a")
+    (root / "a" / "b" / "etc").symlink_to("/etc")
+    (root / "self").symlink_to("self")
+
+
+@given(
+    parts=st.lists(
+        st.sampled_from(["..", ".", "", "a", "b", "f", "up", "in", "out", "abs", "etc", "self"]),
+        max_size=7,
+    )
+)
+@settings(
+    max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+def test_whatever_is_opened_is_what_the_system_would_open_and_lies_inside(
+    tmp_path: Path, parts: list[str]
+) -> None:
+    root = tmp_path / "fuzzed"
+    if not root.exists():
+        root.mkdir()
+        _tree(root)
+    path = "/".join([*parts, "f"])
+    if path.startswith("/"):
+        path = path.lstrip("/")
+    try:
+        with Workspace(root).open_file(path) as (file, _, relative):
+            content = file.read()
+    except ToolFailure:
+        return
+    real = (root / path).resolve(strict=True)
+    assert real.is_relative_to(root.resolve())
+    assert real == (root / relative).resolve(strict=True)
+    assert content == real.read_bytes()
