@@ -20,9 +20,9 @@ JSON = st.recursive(
 def values_in(value: Any) -> int:
     """Commas and opening brackets that the text of this value has outside strings."""
     if isinstance(value, dict):
-        return 1 + max(0, len(value) - 1) + sum(map(values_in, value.values()))  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+        return 1 + max(0, len(value) - 1) + sum(map(values_in, value.values()))  # pyright: ignore[reportUnknownArgumentType]
     if isinstance(value, list):
-        return 1 + max(0, len(value) - 1) + sum(map(values_in, value))  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+        return 1 + max(0, len(value) - 1) + sum(map(values_in, value))  # pyright: ignore[reportUnknownArgumentType]
     return 0
 
 

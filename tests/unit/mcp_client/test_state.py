@@ -53,7 +53,7 @@ def ready(now: float = 0.0) -> Life:
 
 
 def test_restarts_come_after_growing_waits_and_then_no_more():
-    life, waits = ready(), []
+    life, waits = ready(), list[float | None]()
     while life.state is not ServerState.FAILED:
         life = advance(life, Lost("gone"), 0.0, RULES)
         waits.append(life.retry_at)

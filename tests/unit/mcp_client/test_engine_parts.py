@@ -1,0 +1,185 @@
+"""The small parts of the engine, each by itself."""
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from openclaw.config.mcp_schema import McpServerConfig
+from openclaw.mcp_client import bounds, listing
+from openclaw.mcp_client.bounds import RateLimit, printable
+from openclaw.mcp_client.era import Era, EraMemory, identity
+from openclaw.mcp_client.failures import CallFailed, RemoteError, TimedOut, Unavailable
+from openclaw.mcp_client.jsonrpc import CLOSED, TIMEOUT, as_mcp_error, encode, failure
+from openclaw.mcp_client.snapshot import Listing
+from openclaw.mcp_client.stderr import StderrTail
+from openclaw.mcp_client.trouble import ConnectionFailed, NeedsLogin, first_cause, worded
+
+
+class StillClock:
+    def now_ms(self) -> int:
+        return 0
+
+    def monotonic(self) -> float:
+        return 0.0
+
+
+def test_an_era_is_remembered_on_disk_for_its_owner_alone(tmp_path: Path):
+    memory = EraMemory(tmp_path / "cache", "key")
+    assert memory.recall() is None
+    memory.remember(Era.LEGACY)
+    memory.remember(Era.LEGACY)
+    memory.remember(Era.MODERN)
+    assert EraMemory(tmp_path / "cache", "key").recall() is Era.MODERN
+    file = tmp_path / "cache" / "mcp-eras" / "key"
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert [path.name for path in file.parent.iterdir()] == ["key"]
+
+
+def test_a_memory_that_cannot_be_kept_is_no_failure(tmp_path: Path):
+    (tmp_path / "file").write_text("in the way")
+    for memory in (EraMemory(tmp_path / "file", "key"), EraMemory(None, "key")):
+        memory.remember(Era.MODERN)
+        assert memory.recall() is None
+
+
+def test_nonsense_on_disk_is_no_memory(tmp_path: Path):
+    (tmp_path / "mcp-eras").mkdir()
+    (tmp_path / "mcp-eras" / "key").write_text("medieval")
+    assert EraMemory(tmp_path, "key").recall() is None
+
+
+@pytest.mark.parametrize(
+    "other", [{"command": "b"}, {"command": "a", "args": ["x"]}, {"command": "a", "cwd": "/"}]
+)
+def test_another_program_is_another_server(other: dict[str, Any]):
+    one = McpServerConfig(command="a")
+    assert identity(one) == identity(McpServerConfig(command="a", env={"KEY": "changed"}))
+    assert identity(one) != identity(McpServerConfig.model_validate(other))
+
+
+def test_a_rate_limit_lets_a_burst_pass_and_then_a_trickle():
+    limit = RateLimit(rate=10, burst=3)
+    assert [limit.allows(100.0) for _ in range(5)] == [True, True, True, False, False]
+    assert limit.take_refused() == 2
+    assert limit.take_refused() == 0
+    assert [limit.allows(100.15), limit.allows(100.15)] == [True, False]
+
+
+def test_a_logged_line_has_no_control_characters_and_an_end():
+    assert printable("a\x1b[31mb\nc\u202ed  ") == "a [31mb c d"
+    assert printable("x" * 20, limit=5) == "xxxxx…"
+
+
+def test_stderr_is_cut_after_it_was_redacted(caplog: pytest.LogCaptureFixture):
+    secret = "s3cret" * 10
+    tail = StderrTail("s", lambda text: text.replace(secret, "***"), StillClock())
+    tail.feed(b"x" * 4080 + secret.encode()[:30])
+    tail.feed(secret.encode()[30:] + b"\n\nhalf a line")
+    assert tail.tail() == ("x" * 4080 + "***", "", "half a line")
+    assert secret[:6] not in caplog.text
+
+
+def test_lines_that_were_not_shown_are_counted(caplog: pytest.LogCaptureFixture):
+    clock = StillClock()
+    tail = StderrTail("s", str, clock)
+    tail.feed(b"line\n" * 500)
+    clock.monotonic = lambda: 10.0
+    tail.feed(b"later\n")
+    assert "400 lines not shown" in caplog.text
+    assert caplog.records[-1].levelno == logging.WARNING
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "words"),
+    [
+        ({"code": -1, "message": "no"}, -1, "no"),
+        ({"code": "x", "message": 3}, -32603, "the server gave no reason"),
+    ],
+)
+def test_an_error_object_is_read_with_care(error: dict[str, Any], code: int, words: str):
+    problem = failure(error)
+    assert isinstance(problem, RemoteError)
+    assert (problem.code, problem.message) == (code, words)
+
+
+def test_an_answer_with_neither_result_nor_error_is_invalid():
+    assert "neither" in failure("odd").message
+
+
+@pytest.mark.parametrize(
+    ("problem", "code"),
+    [(RemoteError(-5, "x"), -5), (TimedOut(3), TIMEOUT), (Unavailable("gone"), CLOSED)],
+)
+def test_failures_have_codes_in_the_sdks_terms(problem: CallFailed, code: int):
+    error: Any = as_mcp_error(problem)
+    assert error.code == code
+
+
+@pytest.mark.parametrize("value", [2**70, "\ud800", 1.5])
+def test_whatever_is_json_is_one_line(value: Any):
+    line = encode({"x": value})
+    assert line.endswith(b"\n")
+    assert line.count(b"\n") == 1
+
+
+def test_the_most_telling_error_of_a_group_is_found():
+    group = ExceptionGroup("a", [ValueError("x"), ExceptionGroup("b", [NeedsLogin("401")])])
+    assert str(first_cause(group)) == "401"
+    assert str(first_cause(ValueError("x"))) == "x"
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (TimeoutError(), "no answer in time"),
+        (ConnectionFailed("gone"), "gone"),
+        (OSError(), "OSError"),
+        (ValueError("x"), "ValueError: x"),
+        (ValueError(), "ValueError"),
+    ],
+)
+def test_errors_are_put_into_words(error: Exception, words: str):
+    assert worded(error) == words
+
+
+async def test_a_listing_asks_for_every_page_and_stops_at_a_circle():
+    pages: dict[str | None, dict[str, Any]] = {
+        None: {"tools": [{"name": "a", "inputSchema": {}}], "nextCursor": "1"},
+        "1": {"tools": [{"name": "b", "inputSchema": {}}, 7], "nextCursor": "2"},
+        "2": {"tools": "nonsense", "nextCursor": "1"},
+    }
+
+    async def ask(method: str, params: dict[str, Any]) -> dict[str, Any]:
+        assert method == "tools/list"
+        return pages[params.get("cursor")]
+
+    found = await listing.fetch(ask, "tools")
+    assert [tool.name for tool in found["tools"].entries] == ["a", "b"]
+    assert found["tools"].dropped == ["tools: '?' was left out (not an object)"]
+
+
+async def test_a_catalogue_that_is_refused_is_empty_and_said_so():
+    async def ask(method: str, params: dict[str, Any]) -> dict[str, Any]:
+        raise RemoteError(-32601, "unknown method")
+
+    found = await listing.fetch(ask, "resources")
+    whole = listing.merged(Listing(instructions="x", dropped=("tools: kept",)), found)
+    assert (whole.resources, whole.resource_templates, whole.instructions) == ((), (), "x")
+    assert [note.partition(":")[0] for note in whole.dropped] == [
+        "tools",
+        "resources",
+        "resourceTemplates",
+    ]
+
+
+async def test_one_page_may_not_hold_more_than_we_take():
+    entries = [{"name": f"p{n}"} for n in range(bounds.MAX_PROMPTS + 3)]
+
+    async def ask(method: str, params: dict[str, Any]) -> dict[str, Any]:
+        return {"prompts": entries}
+
+    found = await listing.fetch(ask, "prompts")
+    assert len(found["prompts"].entries) == bounds.MAX_PROMPTS
+    assert found["prompts"].dropped == ["prompts: 3 past the limit left out"]
