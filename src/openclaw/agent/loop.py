@@ -137,7 +137,7 @@ class Loop:
         self._count(usage)
         if usage.input_tokens and guess:
             # What the provider counted corrects the next guess, within reason.
-            self._factor = min(3.0, max(0.7, usage.input_tokens / guess))
+            self._factor = min(3.0, max(0.9, usage.input_tokens / guess))
         return answered
 
     def _count(self, usage: RequestUsage) -> None:
