@@ -8,7 +8,7 @@ from openclaw.cli.environment import Environment
 from openclaw.config.edit import delete_value, set_value
 from openclaw.config.json5 import Document, parse
 from openclaw.config.keypath import KeyPath, format_path
-from openclaw.config.merge import agent_servers, default_servers
+from openclaw.config.merge import agent_servers
 from openclaw.config.schema import AgentEntry
 from openclaw.config.write import edit_config
 from openclaw.core.errors import InvalidRequest, NotFound
@@ -168,8 +168,3 @@ def _agent_place(document: Document, agent: str) -> KeyPath:
             return (*place, "mcp", "servers")
     where = format_path(("agents", "list"))
     raise NotFound(f"there is no agent '{agent}' in {where}")
-
-
-def existing_names(config: "Config") -> frozenset[str]:
-    """The names of the servers that every agent has."""
-    return frozenset(default_servers(config))

@@ -87,14 +87,6 @@ class _Named:
     ours: bool = False
 
 
-def tool_name(prefix: str, server: str, tool: str, *, distinct: bool = False) -> str:
-    """The name of one tool; `distinct` where the plain one would fall together with another."""
-    base = _base(prefix, tool)
-    if len(base) <= MAX_NAME and not distinct:
-        return base
-    return _hashed(base, server, tool, _SHORT_HASH)
-
-
 def safe_name(name: str) -> str:
     """The name with every character that a tool's name cannot have replaced."""
     return _UNSAFE.sub("_", name)

@@ -301,6 +301,20 @@ async def test_resources_are_read_again_from_time_to_time(tmp_path: Path) -> Non
         await until(lambda: "after" in house.manager.resource_context("main"))
 
 
+async def test_a_resource_that_cannot_be_read_is_left_out(tmp_path: Path) -> None:
+    spec = {
+        "tools": [fake_tool("echo")],
+        "resources": [{"uri": "a://1", "name": "one", "text": "x"}],
+        "faults": {"hang": ["resources/read"]},
+    }
+    config = fake_config(spec, toolTimeout=200)
+    async with open_house(tmp_path, {"s": config}, environ=ENVIRON) as house:
+        await until(lambda: "mcp_s_read_resource" in house.names())
+        context = house.manager.resource_context("main")
+        assert "to be read with mcp_s_read_resource" in context
+        assert (await house.call("mcp_s_read_resource", uri="a://1")).is_error
+
+
 async def test_prompts_are_listed_and_used(tmp_path: Path) -> None:
     words = {"type": "text", "text": "Greet {who}."}
     prompt = {

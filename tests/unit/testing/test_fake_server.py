@@ -31,6 +31,11 @@ class Talk:
         self.process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
         self.process.stdin.flush()
 
+    def end_input(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        self.process.stdin = None
+
     def line(self) -> bytes:
         assert self.process.stdout is not None
         return self.process.stdout.readline()
@@ -59,6 +64,7 @@ def talking(spec: dict[str, Any], *, stderr: int = subprocess.DEVNULL) -> Genera
     ) as process:
         try:
             yield Talk(process)
+            process.communicate(timeout=10)  # its input ends, and so does it
         finally:
             process.kill()
 
@@ -333,16 +339,15 @@ def test_it_starts_grandchildren() -> None:
 def test_it_ends_with_stdin_unless_told_otherwise() -> None:
     with talking({"tools": [tool("hang", hang=True)]}) as talk:
         talk.post("tools/call", name="hang")
-        assert talk.process.stdin is not None
-        talk.process.stdin.close()
+        talk.end_input()
         assert talk.process.wait(10) == 0
     with talking({"faults": {"ignoreEof": True, "ignoreSigterm": True}}) as talk:
         assert talk.ask("ping")["result"] == {}
-        assert talk.process.stdin is not None
-        talk.process.stdin.close()
+        talk.end_input()
         talk.process.terminate()
         with pytest.raises(subprocess.TimeoutExpired):
             talk.process.wait(0.3)
+        talk.process.kill()
 
 
 def test_it_can_be_described_by_a_file_or_by_the_environment(tmp_path: Path) -> None:
