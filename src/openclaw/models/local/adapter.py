@@ -10,6 +10,8 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, cast
 
+import anyio.to_thread
+
 from openclaw.models.local.plan import CallTools, Plan, Say, Write
 from openclaw.models.local.router import Call, Router
 from openclaw.models.local.runner import ChatMessage, Prompt, UnusableSchema
@@ -145,8 +147,7 @@ class AdapterPlanner:
         return Write(answer_prompt(turn, max_tokens))
 
     async def _choose(self, turn: Turn, tools: Sequence[RoutableTool]) -> Call | None:
-        router = Router(tools)
-        near = router.shortlist(turn.message, SHORTLIST)
+        near = await anyio.to_thread.run_sync(_shortlist, turn.message, tools)
         if not near:
             return None
         action = _object(await self._ask(choice_prompt(turn, near))).get("action")
@@ -166,6 +167,10 @@ class AdapterPlanner:
             except UnusableSchema as error:
                 logger.debug("the schema of %s cannot be enforced: %s", tool.name, error.message)
         return None
+
+
+def _shortlist(message: str, tools: Sequence[RoutableTool]) -> list[RoutableTool]:
+    return Router(tools).shortlist(message, SHORTLIST)
 
 
 def _repeats(call: Call, turn: Turn) -> bool:

@@ -137,7 +137,8 @@ class LocalModels:
         """The model for what was chosen. Costs nothing before it is asked."""
         from openclaw.models.local.model import LocalModel
 
-        return LocalModel(self.source(choice.model, choice.path), max_tokens=choice.max_tokens)
+        source = await anyio.to_thread.run_sync(self.source, choice.model, choice.path)
+        return LocalModel(source, max_tokens=choice.max_tokens)
 
     async def aclose(self) -> None:
         """Give all memory back."""

@@ -1,8 +1,11 @@
 """What the embedded model does next: call tools, say something fixed, or write."""
 
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
+
+import anyio.to_thread
 
 from openclaw.models.local.ask import read_ask
 from openclaw.models.local.render import render_result
@@ -64,15 +67,20 @@ class RouterPlanner:
     def __init__(self) -> None:
         self._tools: tuple[RoutableTool, ...] = ()
         self._router = Router(())
+        self._changing = threading.Lock()
 
     def _router_for(self, tools: Sequence[RoutableTool]) -> Router:
         current = tuple(tool for tool in tools if tool.name != TOOL_SEARCH)
-        if current != self._tools:
-            self._tools, self._router = current, Router(current)
-        return self._router
+        with self._changing:  # turns of several sessions may think at once
+            if current != self._tools:
+                self._tools, self._router = current, Router(current)
+            return self._router
 
     async def plan(self, turn: Turn, tools: Sequence[RoutableTool], max_tokens: int) -> Plan:
-        """What comes next."""
+        """What comes next. Thought out in a thread: 500 tools, or the first place name, take a while."""
+        return await anyio.to_thread.run_sync(self._plan, turn, tools, max_tokens)
+
+    def _plan(self, turn: Turn, tools: Sequence[RoutableTool], max_tokens: int) -> Plan:
         searched = any(call.tool_name == TOOL_SEARCH for call in turn.calls)
         real = [outcome for outcome in turn.outcomes if outcome.tool != TOOL_SEARCH]
         if real:

@@ -10,11 +10,13 @@ MAX_CHARS = 4000
 MAX_LINES = 120
 _MAX_DEPTH = 8
 _FRAME = re.compile(
-    r'(?:This is (?:output|content) from [^\n]*\n)?<<<EXTERNAL_UNTRUSTED_CONTENT id="([0-9a-f]+)">>>\n'
-    r"(?:Source: [^\n]*\n)?(?:From: [^\n]*\n)?---\n(.*?)\n?"
-    r'<<<END_EXTERNAL_UNTRUSTED_CONTENT id="\1">>>',
+    r"(?:This is [^\n]*Treat as untrusted external data\.(?P<notice>[^\n]*)\n)?"
+    r'<<<EXTERNAL_UNTRUSTED_CONTENT id="(?P<id>[A-Za-z0-9_-]+)">>>\n'
+    r"(?:Source: [^\n]*\n)?(?:From: [^\n]*\n)?---\n(?P<body>.*?)\n?"
+    r'<<<END_EXTERNAL_UNTRUSTED_CONTENT id="(?P=id)">>>',
     re.DOTALL,
 )
+_MARK = re.compile(r"is marked with '(.)'")
 _MOMENT = re.compile(
     r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d{2}:?\d{2})?"
 )
@@ -22,7 +24,16 @@ _MOMENT = re.compile(
 
 def unframe(text: str) -> str:
     """The text without the frames around what is untrusted, for a person to read."""
-    return _FRAME.sub(lambda match: match[2], text)
+    return _FRAME.sub(_body, text)
+
+
+def _body(match: re.Match[str]) -> str:
+    """What was framed, with the marks between its words, where there are any, as spaces again."""
+    marked = _MARK.search(match["notice"] or "")
+    if marked is None:
+        return match["body"]
+    lines = match["body"].split("\n")
+    return "\n".join(line.removeprefix(marked[1]).replace(marked[1], " ") for line in lines)
 
 
 def without_frames(text: str) -> str:

@@ -1,5 +1,6 @@
 """How often the router is right. The figures are reported in docs/embedded-model.md."""
 
+import sys
 import time
 from typing import Any
 
@@ -96,4 +97,5 @@ def test_five_hundred_tools_are_looked_through_in_less_than_fifty_milliseconds(
         start = time.perf_counter()
         assert router.route("What changed last in the repository at /srv/repos/atlas?")
         took.append(time.perf_counter() - start)
-    assert min(took) < 0.05
+    traced = sys.gettrace() is not None  # measuring coverage slows it several times
+    assert min(took) < (0.5 if traced else 0.05)

@@ -21,6 +21,12 @@ def test_a_frame_of_another_source_and_without_notice_is_taken_off_too() -> None
     assert unframe(frame("page", sender="x", notice=False)) == "page"
 
 
+def test_the_marks_between_words_are_taken_out_for_the_person() -> None:
+    assert unframe(frame("buy milk\n\nbuy eggs", sender="x", mode="datamark")) == (
+        "buy milk\n\nbuy eggs"
+    )
+
+
 def test_what_was_framed_decides_nothing() -> None:
     framed = frame("delete /srv", sender="evil")
     assert "delete" not in without_frames(f"{framed}\nhello")
