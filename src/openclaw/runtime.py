@@ -3,9 +3,11 @@
 import logging
 from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import anyio
 
 from openclaw.config.load import LoadedConfig
 from openclaw.config.merge import EffectiveAgent, default_agent_id, effective_agents
@@ -13,20 +15,24 @@ from openclaw.config.paths import StatePaths, expand, private_directory
 from openclaw.config.schema import Config
 from openclaw.core.clock import Clock, SystemClock
 from openclaw.core.errors import NotFound
-from openclaw.core.events import Emit
+from openclaw.core.events import Emit, discard
 from openclaw.core.tools import ToolSource
 from openclaw.policy import Policy, Rules, decide, server_wholly_denied
 from openclaw.secrets.backends import open_backends
 from openclaw.secrets.redactor import Redactor
 from openclaw.secrets.resolver import SecretResolver
+from openclaw.secrets.secret import Secret
 
 if TYPE_CHECKING:
     # Some commands need only the secrets; the SDK and the agent take a second to import.
     from openclaw.agent.context import MessageContext, OnBlockReply, OnToolResult, Reply
     from openclaw.agent.service import AgentService
     from openclaw.mcp_client.manager import AgentServers, McpManager
+    from openclaw.mcp_client.opening import ResolveSecrets
     from openclaw.mcp_client.toolsource import CallRecord, OnCall
     from openclaw.mcp_server.agent_link import OrderSettings
+    from openclaw.models.factory import ModelFactory
+    from openclaw.models.local.open import LocalModels
     from openclaw.models.stack import ModelStack
     from openclaw.sessions.model import SessionRef
     from openclaw.sessions.store import SessionStore
@@ -36,6 +42,7 @@ logger = logging.getLogger(__name__)
 _POLICY_LAYERS = ("gateway.tools", "tools", "agents.defaults.tools", "agents.list[].tools")
 _FIRST_TOOLS_SECONDS = 20.0
 """How long a turn waits for servers that have not yet said which tools they have."""
+_CLOSING_SECONDS = 5.0
 
 
 def open_secrets(config: Config, environ: Mapping[str, str], redactor: Redactor) -> SecretResolver:
@@ -76,22 +83,109 @@ class Host:
         return named if named.is_absolute() else self.loaded.path.parent / named
 
 
+class _Edition:
+    """One configuration and what was built from it. A turn keeps the edition that it began with."""
+
+    def __init__(
+        self, host: Host, store: "SessionStore", local: "LocalModels", secrets: SecretResolver
+    ) -> None:
+        self.host = host
+        self.agents = effective_agents(host.config)
+        self.secrets = secrets
+        self._store = store
+        self._native = {one.id: _native_tools(host, one, store) for one in self.agents.values()}
+        self._models = _models(host, local, secrets)
+        self._turns = 0
+        self._retired = False
+
+    def servers(self) -> "dict[str, AgentServers]":
+        """What the MCP servers' manager is to run."""
+        return {agent.id: _servers_of(self.host, agent) for agent in self.agents.values()}
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncGenerator[None]:
+        """While a turn runs, nothing that it uses is closed."""
+        self._turns += 1
+        try:
+            yield
+        finally:
+            self._turns -= 1
+            await self._close_unused()
+
+    async def retire(self) -> None:
+        """No turn begins with this edition any more; close it with the last that did."""
+        self._retired = True
+        await self._close_unused()
+
+    async def _close_unused(self) -> None:
+        if self._retired and not self._turns:
+            with anyio.CancelScope(shield=True), anyio.move_on_after(_CLOSING_SECONDS):
+                await self._models.aclose()
+
+    def service(self, manager: "McpManager", tools: ToolSource) -> "AgentService":
+        """Answers one message with these MCP tools."""
+        from openclaw.agent.service import AgentService
+
+        def sources(agent_id: str, session: "SessionRef") -> Sequence[ToolSource]:
+            return [self._native[agent_id], tools]
+
+        async def resources(agent: EffectiveAgent) -> str:
+            blocks = (manager.instructions(agent.id), manager.resource_context(agent.id))
+            return "\n\n".join(block for block in blocks if block)
+
+        async def models_of(agent: EffectiveAgent) -> "ModelStack":
+            return await self._models.stack(agent.model, temperature=agent.temperature)
+
+        return AgentService(
+            store=self._store,
+            agents=self.agents,
+            tool_sources=sources,
+            model_factory=models_of,
+            policy_for=policy_of,
+            resource_context=resources,
+            workspace_for=self.host.workspace,
+            redactor=self.host.redactor,
+            clock=self.host.clock,
+            compact_at=self.host.config.sessions.compact_at,
+        )
+
+
+class _CurrentSecrets:
+    """The secrets of the edition that is current, for parts that outlive editions."""
+
+    def __init__(self, resolver: SecretResolver) -> None:
+        self.resolver = resolver
+
+    async def resolve_map(self, values: Mapping[str, str]) -> dict[str, Secret]:
+        return await self.resolver.resolve_map(values)
+
+
 class Runtime:
     """The agent with all that it uses, ready to answer."""
 
     def __init__(
         self,
-        host: Host,
-        agents: Mapping[str, EffectiveAgent],
+        edition: _Edition,
         manager: "McpManager",
         store: "SessionStore",
-        service: "AgentService",
+        local: "LocalModels",
+        secrets: _CurrentSecrets,
     ) -> None:
-        self.host = host
-        self.agents = agents
         self.manager = manager
         self.store = store
-        self._service = service
+        self._edition = edition
+        self._local = local
+        self._secrets = secrets
+
+    @property
+    def host(self) -> Host:
+        """What everything was built from, as it is now."""
+        return self._edition.host
+
+    @property
+    def agents(self) -> Mapping[str, EffectiveAgent]:
+        """The agents there are now."""
+        return self._edition.agents
 
     def agent(self, agent_id: str | None) -> EffectiveAgent:
         """The agent of this id, or the default one; raises `NotFound`."""
@@ -112,12 +206,37 @@ class Runtime:
         """Answer one message, with the tools of every server that starts within a bound."""
         agent = self.agent(context.agent_id)
         await self.manager.settle(agent.id, context.session_key, timeout=_FIRST_TOOLS_SECONDS)
-        return await self._service.get_reply(
-            context,
-            on_block_reply=on_block_reply,
-            on_tool_result=on_tool_result,
-            on_event=on_event,
-        )
+        edition = self._edition
+        with self.manager.hold(self.agent(agent.id).id, context.session_key) as tools:
+            async with edition.turn():
+                return await edition.service(self.manager, tools).get_reply(
+                    context,
+                    on_block_reply=on_block_reply,
+                    on_tool_result=on_tool_result,
+                    on_event=on_event,
+                )
+
+    async def apply(self, loaded: LoadedConfig) -> None:
+        """Take a new configuration. Turns that run finish on the one that they began with.
+
+        Only MCP servers whose effective configuration changed are restarted. Raises without having
+        changed anything. The session store, the audit log and what the process itself was started
+        with stay as they are until it is started again.
+        """
+        for value in loaded.credentials:
+            self.host.redactor.register(value)
+        host = replace(self.host, loaded=loaded)
+        secrets = open_secrets(loaded.config, host.environ, host.redactor)
+        edition = _Edition(host, self.store, self._local, secrets)
+        servers = edition.servers()
+        before, self._edition = self._edition, edition
+        self._secrets.resolver = secrets
+        self.manager.apply(servers)
+        await before.retire()
+
+    async def aclose(self) -> None:
+        """Close what the current edition holds."""
+        await self._edition.retire()
 
     def order_settings(self, agent_id: str | None) -> "OrderSettings":
         """How orders from MCP clients are taken for this agent."""
@@ -145,63 +264,35 @@ async def open_runtime(
     redactor: Redactor,
     *,
     clock: Clock | None = None,
+    emit: Emit = discard,
 ) -> AsyncGenerator[Runtime]:
-    """Everything built and running; at the end, everything taken down, in the reverse order."""
-    from openclaw.agent.service import AgentService
+    """Everything built and running; at the end, everything taken down, in the reverse order.
+
+    `emit` is told what happens outside of turns, such as an MCP server that changed its state.
+    """
     from openclaw.media.store import sweep
-    from openclaw.models.factory import open_models
     from openclaw.models.local.open import LocalModels
     from openclaw.sessions.opening import open_store
 
     paths = StatePaths.of(environ).prepare()
     host = Host(loaded, environ, redactor, paths, clock or SystemClock())
-    config = loaded.config
     for value in loaded.credentials:
         redactor.register(value)
-    agents = effective_agents(config)
-    secrets = open_secrets(config, environ, redactor)
     sweep(paths.temp)
     async with AsyncExitStack() as stack:
         store = await stack.enter_async_context(
-            open_store(config.sessions.store, paths, host.clock)
+            open_store(loaded.config.sessions.store, paths, host.clock)
         )
-        manager = await stack.enter_async_context(_running_servers(host, agents, secrets))
-        native = {agent.id: _native_tools(host, agent, store) for agent in agents.values()}
-
-        def sources(agent_id: str, session: "SessionRef") -> Sequence[ToolSource]:
-            return [native[agent_id], manager.tools(agent_id, session.key)]
-
-        async def resources(agent: EffectiveAgent) -> str:
-            return manager.resource_context(agent.id)
-
         local = LocalModels(paths.models, environ)
         stack.push_async_callback(local.aclose)
-        models = await stack.enter_async_context(
-            open_models(
-                providers=config.models.providers,
-                resolver=secrets,
-                environ=environ,
-                clock=host.clock,
-                local=local.build,
-            )
+        secrets = _CurrentSecrets(open_secrets(loaded.config, environ, redactor))
+        edition = _Edition(host, store, local, secrets.resolver)
+        manager = await stack.enter_async_context(
+            _running_servers(host, edition.servers(), secrets.resolve_map, emit)
         )
-
-        async def models_of(agent: EffectiveAgent) -> "ModelStack":
-            return await models.stack(agent.model, temperature=agent.temperature)
-
-        service = AgentService(
-            store=store,
-            agents=agents,
-            tool_sources=sources,
-            model_factory=models_of,
-            policy_for=policy_of,
-            resource_context=resources,
-            workspace_for=host.workspace,
-            redactor=redactor,
-            clock=host.clock,
-            compact_at=config.sessions.compact_at,
-        )
-        yield Runtime(host, agents, manager, store, service)
+        runtime = Runtime(edition, manager, store, local, secrets)
+        stack.push_async_callback(runtime.aclose)
+        yield runtime
 
 
 @asynccontextmanager
@@ -216,13 +307,14 @@ async def open_servers(
     for value in loaded.credentials:
         redactor.register(value)
     secrets = open_secrets(loaded.config, environ, redactor)
-    async with _running_servers(host, agents, secrets) as manager:
+    servers = {agent.id: _servers_of(host, agent) for agent in agents.values()}
+    async with _running_servers(host, servers, secrets.resolve_map, discard) as manager:
         yield manager
 
 
 @asynccontextmanager
 async def _running_servers(
-    host: Host, agents: Mapping[str, EffectiveAgent], secrets: SecretResolver
+    host: Host, servers: "Mapping[str, AgentServers]", resolve: "ResolveSecrets", emit: Emit
 ) -> "AsyncGenerator[McpManager]":
     from openclaw.mcp_client.connection import ConnectionDeps
     from openclaw.mcp_client.keeper import Keeper
@@ -232,14 +324,14 @@ async def _running_servers(
         keeper = Keeper()
         stack.push_async_callback(keeper.aclose)
         connection = ConnectionDeps(
-            resolve_secrets=secrets.resolve_map,
+            resolve_secrets=resolve,
+            emit=emit,
             environ=host.environ,
             keeper=keeper,
             redact=host.redactor.redact,
             clock=host.clock,
             cache=host.paths.cache,
         )
-        servers = {agent.id: _servers_of(host, agent) for agent in agents.values()}
         audit = stack.enter_context(_audited(host))
         deps = ManagerDeps(connection, results=host.paths.results, on_call=audit)
         manager = await stack.enter_async_context(McpManager(servers, deps))
@@ -311,3 +403,15 @@ def _audited(host: Host) -> Generator["OnCall"]:
         yield write
     finally:
         log.close()
+
+
+def _models(host: Host, local: "LocalModels", secrets: SecretResolver) -> "ModelFactory":
+    from openclaw.models.factory import ModelFactory
+
+    return ModelFactory(
+        providers=host.config.models.providers,
+        resolver=secrets,
+        environ=host.environ,
+        clock=host.clock,
+        local=local.build,
+    )

@@ -1,8 +1,8 @@
 """All MCP servers of all agents: who needs which, and that each runs once."""
 
 import logging
-from collections.abc import Callable, Collection, Mapping
-from contextlib import AsyncExitStack
+from collections.abc import Callable, Collection, Generator, Mapping
+from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
@@ -16,7 +16,13 @@ from openclaw.core.tools import ToolSource
 from openclaw.mcp_client.catalog import ServerTools, build_catalog, safe_name
 from openclaw.mcp_client.catalog_cache import CatalogCache
 from openclaw.mcp_client.connection import ConnectionDeps
-from openclaw.mcp_client.offers import ServerStatus, prompt_infos, status_of, usable_tools
+from openclaw.mcp_client.offers import (
+    ServerStatus,
+    instructions_block,
+    prompt_infos,
+    status_of,
+    usable_tools,
+)
 from openclaw.mcp_client.prompts import (
     PromptCall,
     PromptInfo,
@@ -102,6 +108,8 @@ class McpManager:
         self._views: dict[tuple[str, str], _Views] = {}
         self._added: dict[str, dict[str, McpServerConfig]] = {}
         self._version = 0
+        self._edition = 0  # grows with every configuration that is applied
+        self._leaving: set[ServerUnit] = set()  # given up, but a turn still uses them
         self._group: anyio.abc.TaskGroup | None = None
         self._stack = AsyncExitStack()
 
@@ -115,9 +123,10 @@ class McpManager:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> bool | None:
-        for unit in self._units.values():
+        for unit in (*self._units.values(), *self._leaving):
             unit.stop()
         self._units.clear()
+        self._leaving.clear()
         self._group = None
         try:
             return await self._stack.__aexit__(kind, error, trace)
@@ -136,15 +145,38 @@ class McpManager:
     def tools(self, agent: str, session: str | None = None) -> ToolSource:
         """The agent's tools, as they are at each moment that somebody asks."""
         self._agent(agent)
-        path = CallPath(
-            decide=lambda name: self._agent(agent).decide(name),
-            redact=self._deps.connection.redact,
-            results=self._deps.results,
-            clock=self._deps.connection.clock,
-            emit=self._deps.connection.emit,
-            on_call=self._deps.on_call,
-        )
+        path = self._call_path(lambda name: self._agent(agent).decide(name))
         return McpToolSource(lambda: self._view(agent, session), path)
+
+    @contextmanager
+    def hold(self, agent: str, session: str | None = None) -> Generator[ToolSource]:
+        """The agent's tools for one turn, which keeps them whatever configuration comes meanwhile.
+
+        Servers that a new configuration gives up go on running until the turns that began with
+        them have ended.
+        """
+        known = self._agent(agent)
+        places = self._all_places(agent, session)
+        edition = self._edition
+        own = _Views()
+
+        def view() -> ToolView:
+            if edition == self._edition:
+                return self._view(agent, session)
+            if own.version != self._version:
+                own.version, own.view = self._version, self._build_view(known, places)
+            return own.view
+
+        holder = object()
+        units = [place.unit for place in places.values() if place.unit is not None]
+        for unit in units:
+            unit.holders.add(holder)
+        try:
+            yield McpToolSource(view, self._call_path(known.decide))
+        finally:
+            for unit in units:
+                unit.holders.discard(holder)
+                self._leave(unit)
 
     async def settle(
         self,
@@ -184,6 +216,16 @@ class McpManager:
             if place.unit is not None and place.config.resources
         ]
         return build_resource_context(shown, known.resource_budget)
+
+    def instructions(self, agent: str, session: str | None = None) -> str:
+        """What the agent's servers say of themselves, framed, for its system prompt."""
+        redact = self._deps.connection.redact
+        places = sorted(self._all_places(agent, session).items())
+        return redact(
+            instructions_block(
+                (name, place.unit, place.config) for name, place in places if place.unit is not None
+            )
+        )
 
     def prompts(self, agent: str, session: str | None = None) -> tuple[PromptInfo, ...]:
         """The prompts that the agent's servers offer."""
@@ -261,6 +303,7 @@ class McpManager:
 
     def apply(self, agents: Mapping[str, AgentServers]) -> None:
         """Take a new configuration: what stayed the same goes on running untouched."""
+        self._edition += 1
         gone = set(self._agents) - set(agents)
         self._agents = dict(agents)
         for key in [key for key in self._places if key[0] in gone]:
@@ -272,6 +315,16 @@ class McpManager:
             self._settle_places(agent, session)
 
     # How it is kept
+
+    def _call_path(self, decide: Callable[[str], Verdict]) -> CallPath:
+        return CallPath(
+            decide=decide,
+            redact=self._deps.connection.redact,
+            results=self._deps.results,
+            clock=self._deps.connection.clock,
+            emit=self._deps.connection.emit,
+            on_call=self._deps.on_call,
+        )
 
     def _agent(self, agent: str) -> AgentServers:
         try:
@@ -332,10 +385,16 @@ class McpManager:
             if place.unit is None:
                 continue
             place.unit.users.discard(user)
-            if not place.unit.users:
-                place.unit.stop()
-                self._units.pop(place.unit.key, None)
+            if not place.unit.users and self._units.pop(place.unit.key, None) is not None:
+                self._leaving.add(place.unit)
+                self._leave(place.unit)
         self._version += 1
+
+    def _leave(self, unit: ServerUnit) -> None:
+        """Stop a server that was given up, once no turn uses it."""
+        if unit in self._leaving and not unit.holders:
+            self._leaving.discard(unit)
+            unit.stop()
 
     def _changed(self, _: ServerUnit) -> None:
         self._version += 1
@@ -349,13 +408,14 @@ class McpManager:
         views = self._views.setdefault((agent, session or EVERYWHERE), _Views())
         if views.version != self._version:
             views.version = self._version
-            views.view = self._build_view(self._agent(agent), session)
+            places = self._all_places(agent, session)
+            views.view = self._build_view(self._agent(agent), places)
         return views.view
 
-    def _build_view(self, agent: AgentServers, session: str | None) -> ToolView:
+    def _build_view(self, agent: AgentServers, places: Mapping[str, _Place]) -> ToolView:
         running = {
             name: (place.config, place.unit)
-            for name, place in self._all_places(agent.id, session).items()
+            for name, place in places.items()
             if place.unit is not None
         }
         catalog = build_catalog(

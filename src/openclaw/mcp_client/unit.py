@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 import anyio
 import anyio.to_thread
 
+from openclaw.content import detect
 from openclaw.core.events import Emit, SuspiciousContent
-from openclaw.mcp_client.catalog import PreparedTools, prepare_tools
+from openclaw.mcp_client.catalog import PreparedTools, Suspicion, prepare_tools
 from openclaw.mcp_client.catalog_cache import CatalogCache
 from openclaw.mcp_client.connection import ConnectionDeps, ServerConnection
 from openclaw.mcp_client.failures import CallFailed
@@ -64,7 +65,7 @@ class _Signal:
 
 
 class ServerUnit:
-    """A connection, and what is made of what it lists. `users` are those who need it."""
+    """A connection, and what is made of what it lists. `users` need it, `holders` are turns that use it."""
 
     def __init__(
         self,
@@ -82,8 +83,10 @@ class ServerUnit:
         self.connection = ServerConnection(name, config, deps)
         self.state = ServerState.DISCONNECTED
         self.users: set[tuple[str, str]] = set()
+        self.holders: set[object] = set()
         self.prepared = PreparedTools()
         self.listing = Listing()
+        self.instructions_suspicious = False
         self.tools_known = anyio.Event()
         self.resources_known = anyio.Event()
         self._read: dict[str, ResolvedResource] = {}
@@ -166,16 +169,24 @@ class ServerUnit:
         self.prepared = await anyio.to_thread.run_sync(prepare_tools, self.name, listing.tools)
         for warning in self.prepared.warnings:
             logger.warning("MCP server '%s': %s", self.name, warning)
+        words = await anyio.to_thread.run_sync(detect, listing.instructions or "")
+        self.instructions_suspicious = words.suspicious
+        if words.suspicious:
+            self._suspect(Suspicion(self.name, None, words.score, tuple(words.signals)))
         for seen in self.prepared.suspicions:
-            logger.warning(
-                "MCP server '%s': the declaration of tool '%s' looks like an attempt to give orders",
-                self.name,
-                seen.tool,
-                extra={"server": self.name, "tool": seen.tool, "signals": seen.signals},
-            )
-            self._emit(SuspiciousContent(self.name, seen.tool, seen.score, seen.signals))
+            self._suspect(seen)
         self.tools_known.set()
         self._on_change(self)
+
+    def _suspect(self, seen: Suspicion) -> None:
+        """Say that detection fired, and never what it fired on."""
+        logger.warning(
+            "MCP server '%s': %s looks like an attempt to give the agent orders",
+            self.name,
+            f"the declaration of tool '{seen.tool}'" if seen.tool else "what it says of itself",
+            extra={"server": self.name, "tool": seen.tool, "signals": seen.signals},
+        )
+        self._emit(SuspiciousContent(self.name, seen.tool, seen.score, seen.signals))
 
     async def _keep_resources(self) -> None:
         if not self.config.resources:
