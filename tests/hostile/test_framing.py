@@ -117,7 +117,7 @@ CLASSES: dict[str, Callable[[str, int], str]] = {
     "lookalike symbols": lambda t, i: "".join(LETTERS[c][i % len(LETTERS[c])] if c in "<>[]" else c for c in t),
     "fullwidth": lambda t, i: "".join(chr(ord(c) + 0xFEE0) if "!" <= c <= "~" else c for c in t),
     "mathematical": lambda t, i: "".join(
-        chr((0x1D400, 0x1D434, 0x1D5A0, 0x1D670)[i % 4] + ord(c.upper()) - 65) if c.isalpha() and c.upper() != "H" else c
+        chr((0x1D400, 0x1D434, 0x1D5A0, 0x1D670)[i % 4] + ord(c.upper()) - 65) if c.isascii() and c.isalpha() and c.upper() != "H" else c
         for c in t
     ),
     "entities": lambda t, i: t.replace("<", "&lt;").replace(">", "&gt;").replace("|", "&#124;").replace("[", "&#x5b;"),

@@ -27,7 +27,8 @@ _IMAGE_TAG = re.compile(
 _IN_TAG = re.compile(r"\b(?:https?|ftp|wss?)(?=\s*:)|(?<=[\s\"'=,(])//(?=[\w\[])", re.IGNORECASE)
 _REMOTE = re.compile(r"(?:https?|ftp|wss?):|[\\/]{2}", re.IGNORECASE)
 
-_WITH_DATA = re.compile(r"://[^\s\"'<>)?#]*+[?#](?P<query>[^\s\"'>)]*+)")
+# It matches without a query as well, so that no part of an address is read twice.
+_ADDRESS = re.compile(r"://[^\s\"'<>)?#]*+(?:[?#](?P<query>[^\s\"'>)]*+))?")
 _SCHEME_BEFORE = re.compile(r"(?:https?|ftp|wss?)$", re.IGNORECASE)
 _CONTEXT = 48
 
@@ -104,7 +105,9 @@ def _defang_remote(target: str, at: int) -> Iterator[Edit]:
 
 
 def _find_carriers(text: str) -> Iterator[Edit]:
-    for match in _WITH_DATA.finditer(text):
+    for match in _ADDRESS.finditer(text):
+        if not match["query"]:
+            continue
         scheme = _SCHEME_BEFORE.search(text, max(0, match.start() - 5), match.start())
         if scheme and _is_link_target(text, scheme.start()) and carries_data(match["query"]):
             yield Edit(scheme.start(), scheme.end(), _defanged(scheme[0]))
@@ -130,4 +133,8 @@ def find_scripts(text: str) -> Iterator[Edit]:
         if found is None or _RASTER.match(text, colon.end()):
             continue
         scheme = "".join(found["scheme"].split())
+        # `x = data:1` is no address; one of these is quoted or bracketed.
+        before = text[max(0, found.start("scheme") - 2) : found.start("scheme")].rstrip()
+        if scheme.lower() == "data" and not before.endswith(("(", "<", "'", '"', ":")):
+            continue
         yield Edit(found.start("scheme"), colon.end(), f"{scheme}[:]")

@@ -14,7 +14,6 @@ from openclaw.content.links import find_links, find_scripts
 from openclaw.content.markers import find_markers
 from openclaw.content.tokens import find_tokens
 
-
 # A replacement may complete what it stands next to, so what was changed is read again. Each round
 # takes out what the one before left; nothing known needs more than three.
 _MOST_ROUNDS = 8

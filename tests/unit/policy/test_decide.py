@@ -1,0 +1,136 @@
+"""Which tools may be used, and which rule said so."""
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from openclaw.policy import Outcome, Policy, Rules, decide, glob_matches, server_wholly_denied
+
+
+def policy(*layers: Rules) -> Policy:
+    return Policy.from_layers(layers)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name", "matches"),
+    [
+        ("exec", "exec", True),
+        ("exec", "EXEC", True),
+        ("Mcp_FS_*", "mcp_fs_read", True),
+        ("mcp_fs_*", "mcp_fs_", True),
+        ("mcp_fs_*", "mcp_fs", False),
+        ("*", "", True),
+        ("**", "anything", True),
+        ("", "", True),
+        ("", "x", False),
+        ("?", "a", True),
+        ("?", "ab", False),
+        ("a*b*c", "a__b__c", True),
+        ("a*b*c", "a__c__b", False),
+        ("[ab]x", "ax", True),
+        ("[!ab]x", "ax", False),
+        ("[^ab]x", "cx", True),
+        ("[a-c]x", "bx", True),
+        ("[a-c]x", "dx", False),
+        ("[]]", "]", True),
+        ("[a-]", "-", True),
+        ("[abc", "[abc", True),
+        (" exec ", "exec", True),
+        ("a.c", "abc", False),
+        ("straße", "STRASSE", True),
+    ],
+)
+def test_a_glob_matches_as_in_a_shell_but_for_case(pattern: str, name: str, matches: bool) -> None:
+    assert glob_matches(pattern, name) is matches
+
+
+def test_a_hostile_glob_costs_no_more_than_the_product_of_the_lengths() -> None:
+    started = time.perf_counter()
+    assert not glob_matches("*a" * 60 + "b", "a" * 2000)
+    assert time.perf_counter() - started < 2
+
+
+@given(st.text(alphabet="ab*?[]!-", max_size=12), st.text(alphabet="ab", max_size=12))
+def test_any_glob_is_read_without_an_error(pattern: str, name: str) -> None:
+    assert glob_matches(pattern, name) in {True, False}
+    assert glob_matches("*" + pattern + "*", name) or not glob_matches(pattern, name)
+
+
+def test_without_rules_everything_is_allowed() -> None:
+    assert decide(policy(), "exec").allowed
+    assert decide(policy(Rules.of("tools")), "exec").allowed
+
+
+def test_deny_wins_over_allow_and_the_decision_names_the_rule() -> None:
+    decision = decide(policy(Rules.of("tools", allow=["exec"], deny=["ex*"])), "exec")
+    assert decision.outcome is Outcome.DENY
+    assert (decision.layer, decision.rule) == ("tools", "ex*")
+    assert decision.reason == "tools.deny has 'ex*'"
+
+
+def test_an_allow_list_denies_the_rest() -> None:
+    rules = policy(Rules.of("gateway.tools", allow=["mcp_docs_*"]))
+    assert decide(rules, "mcp_docs_search").reason == "gateway.tools.allow has 'mcp_docs_*'"
+    assert decide(rules, "exec").reason == "gateway.tools.allow does not have it"
+
+
+def test_a_tool_must_pass_every_layer() -> None:
+    rules = policy(
+        Rules.of("gateway.tools", allow=["a", "b"]),
+        Rules.of("tools", deny=["b"]),
+        Rules.of("agents.defaults.tools", allow=["a", "b", "c"]),
+    )
+    assert [decide(rules, name).allowed for name in "abc"] == [True, False, False]
+    assert decide(rules, "b").layer == "tools"
+    assert decide(rules, "c").layer == "gateway.tools"
+
+
+@given(st.sampled_from(["exec", "mcp_fs_write", "web_fetch"]), st.integers(0, 2**12))
+def test_no_change_of_case_gets_past_a_deny(name: str, bits: int) -> None:
+    changed = "".join(c.upper() if bits >> i & 1 else c for i, c in enumerate(name))
+    assert not decide(policy(Rules.of("tools", deny=[name])), changed).allowed
+
+
+@pytest.mark.parametrize(
+    ("rules", "denied"),
+    [
+        (Rules.of("t", deny=["*"]), True),
+        (Rules.of("t", deny=["mcp_*"]), True),
+        (Rules.of("t", deny=["MCP_fs_*"]), True),
+        (Rules.of("t", deny=["mcp_f?_*"]), True),
+        (Rules.of("t", deny=["mcp_[a-f]s*"]), True),
+        (Rules.of("t", deny=["mcp_fs_read*"]), False),
+        (Rules.of("t", deny=["mcp_fs"]), False),
+        (Rules.of("t", deny=["mcp_fs_?*"]), False),
+        (Rules.of("t", deny=["*_write"]), False),
+        (Rules.of("t", allow=["mcp_docs_*", "exec"]), True),
+        (Rules.of("t", allow=["mcp_fs_read"]), False),
+        (Rules.of("t", allow=["*read"]), False),
+        (Rules.of("t", allow=["mcp_fs"]), True),
+        (Rules.of("t", allow=["mcp_fs_"]), True),
+        (Rules.of("t"), False),
+    ],
+)
+def test_a_server_is_wholly_denied_only_where_the_globs_prove_it(
+    rules: Rules, denied: bool
+) -> None:
+    assert server_wholly_denied(policy(rules), "fs") is denied
+
+
+def test_known_tools_settle_what_the_globs_leave_open() -> None:
+    rules = policy(Rules.of("t", deny=["mcp_fs_read", "mcp_fs_write"]))
+    assert server_wholly_denied(rules, "fs", ["mcp_fs_read", "mcp_fs_write"])
+    assert not server_wholly_denied(rules, "fs", ["mcp_fs_read", "mcp_fs_list"])
+
+
+@given(
+    st.lists(st.sampled_from(["*", "mcp_*", "mcp_fs_*", "mcp_f?_*", "*_x", "mcp_fs_r*", "exec"])),
+    st.lists(st.sampled_from(["*", "mcp_docs_*", "mcp_fs_read", "exec"])),
+    st.text(alphabet="abrx_", min_size=1, max_size=6),
+)
+def test_what_is_proved_denied_is_denied(deny: list[str], allow: list[str], tool: str) -> None:
+    rules = policy(Rules.of("t", allow=allow, deny=deny))
+    if server_wholly_denied(rules, "fs"):
+        assert not decide(rules, f"mcp_fs_{tool}").allowed
