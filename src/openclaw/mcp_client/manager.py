@@ -4,7 +4,6 @@ import logging
 from collections.abc import Callable, Collection, Generator, Mapping
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -15,7 +14,7 @@ from openclaw.core.errors import NotFound
 from openclaw.core.tools import ToolSource
 from openclaw.mcp_client.catalog import ServerTools, build_catalog, safe_name
 from openclaw.mcp_client.catalog_cache import CatalogCache
-from openclaw.mcp_client.connection import ConnectionDeps
+from openclaw.mcp_client.membership import AgentServers, ManagerDeps
 from openclaw.mcp_client.offers import (
     ServerStatus,
     instructions_block,
@@ -35,10 +34,8 @@ from openclaw.mcp_client.toolsource import (
     Bound,
     CallPath,
     McpToolSource,
-    OnCall,
     ToolView,
     Verdict,
-    allow_all,
 )
 from openclaw.mcp_client.unit import ServerUnit, fingerprint
 
@@ -49,36 +46,6 @@ logger = logging.getLogger(__name__)
 
 _RESOURCES_WAIT = 3.0  # seconds that a first turn waits for resources once the tools are known
 EVERYWHERE = ""  # the scope of a server that was added for all sessions
-
-
-def nothing_denied(_: str) -> bool:
-    """No server is denied as a whole."""
-    return False
-
-
-@dataclass(frozen=True, slots=True)
-class AgentServers:
-    """One agent's servers, and what it may do with them.
-
-    `decide` takes a prefixed tool name. `wholly_denied` takes a server's prefix and says whether no
-    tool of it can be allowed; such a server is not started.
-    """
-
-    id: str
-    servers: "Mapping[str, McpServerConfig]"
-    decide: Callable[[str], Verdict] = allow_all
-    wholly_denied: Callable[[str], bool] = nothing_denied
-    roots: tuple[Path, ...] = ()
-    resource_budget: int = 40_000
-
-
-@dataclass(frozen=True, slots=True)
-class ManagerDeps:
-    """What the manager needs of its host; `results` is where over-long results are kept."""
-
-    connection: ConnectionDeps
-    results: Path | None = None
-    on_call: OnCall = lambda record: None
 
 
 @dataclass(slots=True)
