@@ -109,7 +109,9 @@ class Loop:
             self.budget.before_request()
             built = await self.stack.primary()
             self.dispatcher.toolbox.refresh()
-            specs = self.dispatcher.toolbox.shown(int(built.context_window * TOOLS_SHARE))
+            specs = self.dispatcher.toolbox.shown(
+                int(built.context_window * TOOLS_SHARE), everything=built.reads_every_tool
+            )
             await self._make_room(built, specs)
             if built.accepts_images:
                 await self._load_images()

@@ -82,14 +82,16 @@ class Toolbox:
         else:
             self._denied[spec.name] = decision
 
-    def shown(self, tokens: int) -> list[ToolSpec]:
+    def shown(self, tokens: int, *, everything: bool = False) -> list[ToolSpec]:
         """What the model is told of: everything, or what fits with the search among them.
 
         What fits are `limit` tools that take at most `tokens`. Our own tools and those that were
         found come before the others, which keep their order, so that the list changes as little as
-        it can from step to step.
+        it can from step to step. `everything` is for models to which no tool costs anything.
         """
         specs = [tool.spec for tool in self._tools.values()]
+        if everything:
+            return specs
         if len(specs) <= self.limit and self.sizes.total(specs) <= tokens:
             return specs
         room = min(self.limit, len(specs)) - 1

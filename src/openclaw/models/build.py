@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from openclaw.core.errors import MissingExtra, ModelUnavailable
 from openclaw.models.candidates import FALLBACK_CONTEXT_WINDOW, Candidate
@@ -34,6 +34,7 @@ class Resolver(Protocol):
         ...
 
 
+_Sdk = TypeVar("_Sdk", bound=Any)
 LocalBuilder = Callable[[Candidate], Awaitable["Model"]]
 
 
@@ -56,6 +57,11 @@ class Built:
     def accepts_images(self) -> bool:
         """Whether an image may be put before this model."""
         return "image" in self.candidate.accepts
+
+    @property
+    def reads_every_tool(self) -> bool:
+        """Whether any number of tools may be put before this model, as rules look through them."""
+        return bool(getattr(self.model, "reads_every_tool", False))
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -127,6 +133,15 @@ def _profile(candidate: Candidate) -> "ModelProfile":
     return {"json_schema_transformer": None, "supports_image_input": images}
 
 
+def _unswayed(sdk: _Sdk, headers: dict[str, str]) -> _Sdk:
+    """The client with these headers alone: it had read others from the process environment.
+
+    Whoever serves the model at an address of the user's own has no business with those.
+    """
+    sdk._custom_headers = headers  # noqa: SLF001 - there is no other way
+    return sdk
+
+
 def _openai_client(
     candidate: Candidate, key: str, headers: dict[str, str], client: "httpx2.AsyncClient"
 ) -> Any:
@@ -141,7 +156,8 @@ def _openai_client(
         default_headers=headers,
         max_retries=0,
     )
-    return OpenAIProvider(openai_client=sdk)
+    sdk.organization = sdk.project = None
+    return OpenAIProvider(openai_client=_unswayed(sdk, headers))
 
 
 def _openai_chat(
@@ -174,7 +190,7 @@ def _anthropic(
     sdk = AsyncAnthropic(
         api_key=key, base_url=base_url, http_client=http, default_headers=headers, max_retries=0
     )
-    provider = AnthropicProvider(anthropic_client=sdk)
+    provider = AnthropicProvider(anthropic_client=_unswayed(sdk, headers))
     return AnthropicModel(candidate.model, provider=provider, profile=_profile(candidate))
 
 

