@@ -73,6 +73,15 @@ async def test_key_and_headers_come_from_secrets_and_reach_the_provider() -> Non
     assert server.requests[0].headers["x-team"] == "team blue"
 
 
+async def test_a_provider_whose_library_is_not_installed_names_its_extra(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "pydantic_ai.models.google", None)
+    with pytest.raises(MissingExtra) as caught:
+        await builder().build(replace(CANDIDATE, api="google-generative-ai"))
+    assert caught.value.extra == "google"
+
+
 async def test_a_missing_key_says_where_to_put_it() -> None:
     candidate = replace(CANDIDATE, key_hint="ACME_KEY")
     with pytest.raises(ModelUnavailable) as caught:
@@ -167,3 +176,29 @@ def test_choosing_a_model_imports_no_model_library() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("api", APIS)
+async def test_nothing_of_the_process_environment_reaches_a_provider(
+    api: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in (
+        "OPENAI_API_KEY",
+        "OPENAI_ORG_ID",
+        "OPENAI_PROJECT_ID",
+        "ANTHROPIC_API_KEY",
+        "ANTHROPIC_AUTH_TOKEN",
+        "GOOGLE_API_KEY",
+        "GOOGLE_CLOUD_PROJECT",
+    ):
+        monkeypatch.setenv(name, f"leaked-{name}")
+    for name in ("OPENAI_CUSTOM_HEADERS", "ANTHROPIC_CUSTOM_HEADERS"):
+        monkeypatch.setenv(name, "X-Leak: leaked")
+    for name in ("OPENAI_BASE_URL", "ANTHROPIC_BASE_URL", "HTTP_PROXY", "ALL_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    async with (
+        scripted_model([Step(text="ok")]) as server,
+        agent_kit(scripted_config(server.url, api=api)) as kit,
+    ):
+        assert (await kit.say("hi")).text == "ok"
+    assert "leak" not in repr(dict(server.requests[0].headers)).lower()
