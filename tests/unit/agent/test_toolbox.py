@@ -45,7 +45,7 @@ def test_many_tools_are_cut_to_the_limit_with_our_own_and_the_search_among_them(
 
 
 def test_a_model_to_which_no_tool_costs_anything_is_shown_everything() -> None:
-    assert len(toolbox(many(100), limit=10).shown(0, everything=True)) == 100
+    assert len(toolbox(many(100), limit=10).shown(0, everything=True)) == 101
 
 
 def test_the_list_is_the_same_from_step_to_step() -> None:
