@@ -216,13 +216,18 @@ class ServerConnection:
     ) -> RawResult:
         link = self._link
         if link is None:
-            link = await self._ready_link(RESTART_PATIENCE)
+            link = await self._ready_link(self._patience())
         try:
             return await link.request(method, params, timeout=timeout, on_progress=on_progress)
         except Unavailable:
             # It was never sent, so that sending it to the server's successor is no repetition.
             link = await self._ready_link(RESTART_PATIENCE)
             return await link.request(method, params, timeout=timeout, on_progress=on_progress)
+
+    def _patience(self) -> float:
+        """How long a call waits: for a first start as long as that may take."""
+        first = self._life.restarts == 0 and self._life.last_error is None
+        return self.config.timeout / 1000 if first else RESTART_PATIENCE
 
     async def _ready_link(self, patience: float) -> Link:
         deadline = anyio.current_time() + patience

@@ -44,6 +44,8 @@ class Keeper:
         async with self._starting:
             if self._process is None:
                 self._process = await anyio.to_thread.run_sync(self._spawn)
+                for group in self._groups:  # of a keeper that is no more
+                    self._say(f"+{group}\n")
 
     def watch(self, group: int) -> None:
         """End this group when the host is gone."""

@@ -21,6 +21,7 @@ from openclaw.core.ids import random_id
 from openclaw.mcp_client import sweep
 from openclaw.mcp_client.keeper import Keeper
 from openclaw.mcp_client.pipes import OnEnd, OnLines, Pipe, StderrSink
+from openclaw.mcp_client.trouble import ConnectionFailed
 
 STDIN_GRACE = 2.0
 """Seconds between the end of its input and SIGTERM, as the MCP specification advises."""
@@ -34,6 +35,9 @@ KILL_GRACE = 2.0
 _PIPE_BYTES = 1 << 20
 _F_SETPIPE_SZ = 1031
 _FIRST_POLL, _LAST_POLL = 0.005, 0.1
+
+_PASSING = (errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+"""What the system may have too little of now and enough of later."""
 
 _HINTS = {
     "npx": "install Node.js, or give the full path in `command`",
@@ -197,6 +201,8 @@ def popen(
             creationflags=creationflags,
         )
     except OSError as error:
+        if error.errno in _PASSING:
+            raise ConnectionFailed(f"cannot start it now: {error.strerror}") from None
         raise _explained(program, error) from None
     except ValueError as error:  # a NUL in an argument or a variable
         raise SpawnFailed(f"cannot start '{program.command}': {error}") from None

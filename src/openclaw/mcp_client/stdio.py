@@ -48,7 +48,7 @@ class StdioPipe:
         self._unsent_bytes = 0
         self._drained: Future[None] | None = None
         self._closing: TimerHandle | None = None
-        self._reading = self._paused = self._ended = self._closed = False
+        self._reading = self._paused = self._ended = self._closed = self._eof = False
 
     def open(self) -> None:
         """Start to read."""
@@ -110,6 +110,9 @@ class StdioPipe:
         self._ended = True
         self._on_lines = nobody
         self._stop_writing()
+        if not self._reading and not self._eof and not self._closed:
+            self._reading = True
+            self._paused = True
         self.resume()
 
     def close(self) -> None:
@@ -167,6 +170,7 @@ class StdioPipe:
         if chunk:
             self._take(chunk)
         else:
+            self._eof = True
             self._stop_reading()
             self._end_soon("it closed its output")
 

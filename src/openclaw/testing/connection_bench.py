@@ -120,7 +120,10 @@ async def until(condition: Callable[[], bool], seconds: float = 10.0) -> None:
 
 @dataclass
 class LoopWatch:
-    """How long the event loop was held up at most, in seconds, while this was watching."""
+    """How long the event loop was held up at most, in seconds, while this was watching.
+
+    It is the process's own time that counts, as other processes may keep the machine busy.
+    """
 
     longest: float = 0.0
 
@@ -133,8 +136,8 @@ class LoopWatch:
             group.cancel_scope.cancel()
 
     async def _tick(self) -> None:
-        last = time.perf_counter()
+        last = time.process_time()
         while True:
             await anyio.sleep(0.002)
-            now = time.perf_counter()
+            now = time.process_time()
             self.longest, last = max(self.longest, now - last), now

@@ -1,0 +1,186 @@
+"""Ends and edges: half-closed pipes, a keeper that dies, a host that runs out of things."""
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from openclaw.mcp_client import keeper_main, process
+from openclaw.mcp_client.failures import Interrupted, InvalidResult, TooLarge
+from openclaw.mcp_client.keeper import Keeper
+from openclaw.mcp_client.state import ServerState
+from openclaw.mcp_client.sweep import MARKER
+from openclaw.testing.connection_bench import Bench, is_running, until
+
+pytestmark = pytest.mark.subprocess
+
+HALF_CLOSED = """
+import json, os, sys, time
+for line in sys.stdin:
+    message = json.loads(line)
+    if message.get("method") == "initialize":
+        result = {"protocolVersion": "2025-11-25", "capabilities": {},
+                  "serverInfo": {"name": "s", "version": "1"}}
+    elif message.get("method") == "tools/call":
+        os.close(int(sys.argv[1]))
+        time.sleep(600)
+    else:
+        result = None
+    if "id" in message:
+        answer = {"error": {"code": -32601, "message": "no"}} if result is None else {"result": result}
+        print(json.dumps({"jsonrpc": "2.0", "id": message["id"], **answer}), flush=True)
+"""
+SLEEP = [sys.executable, "-S", "-c", "import time; time.sleep(600)"]
+
+
+async def test_a_server_that_closes_its_output_is_gone(bench: Bench, tmp_path: Path):
+    script = tmp_path / "server.py"
+    script.write_text(HALF_CLOSED)
+    entry = {"command": sys.executable, "args": [str(script), "1"]}
+    async with bench.run(bench.to(entry)) as server:
+        with pytest.raises(Interrupted, match="it closed its output"):
+            await server.call_tool("x", {})
+
+
+async def test_a_server_that_closes_its_input_is_gone_with_the_next_call(
+    bench: Bench, tmp_path: Path
+):
+    script = tmp_path / "server.py"
+    script.write_text(HALF_CLOSED)
+    entry = {"command": sys.executable, "args": [str(script), "0"]}
+    async with bench.run(bench.to(entry)) as server, anyio.create_task_group() as group:
+        failures: list[str] = []
+
+        async def call() -> None:
+            try:
+                await server.call_tool("x", {}, timeout=3)
+            except Interrupted as failure:
+                failures.append(failure.reason)
+
+        group.start_soon(call)
+        link = server._link
+        assert link is not None
+        pipe: Any = link.caller
+        await until(lambda: bool(failures) or not pipe._pipe.write(b"{}\n"))
+        await until(lambda: failures == ["it closed its input"])
+
+
+async def test_a_server_that_wrote_too_much_does_not_hold_up_its_restart(bench: Bench):
+    spec = {"tools": [{"name": "big", "does": {"giant": 9_000_000}}]}
+    async with bench.serve(spec, maxMessageBytes=1_000_000) as server:
+        bench.clock.ahead += 11
+        with pytest.raises(TooLarge):
+            await server.call_tool("big", {})
+        with anyio.fail_after(1.8):  # less than a server has that does not leave
+            await server.wait_ready(5)
+
+
+async def test_a_server_that_wants_input_for_ever_is_refused(bench: Bench):
+    forever = {"resultType": "input_required", "requestState": "again"}
+    tools = [{"name": "ask", "does": {"result": forever}}]
+    async with bench.serve({"tools": tools, "discover": "answer"}) as server:
+        with pytest.raises(InvalidResult, match="more than 10 times"):
+            await server.call_tool("ask", {})
+
+
+async def test_input_that_is_not_mcps_is_refused(bench: Bench):
+    odd = {"resultType": "input_required", "inputRequests": {"a": {"method": "format/disk"}}}
+    tools = [{"name": "ask", "does": {"result": odd}}]
+    async with bench.serve({"tools": tools, "discover": "answer"}) as server:
+        with pytest.raises(InvalidResult, match="not MCP's"):
+            await server.call_tool("ask", {})
+
+
+async def test_what_the_system_lacks_now_is_tried_again(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+):
+    def scarce(*_: Any, **__: Any) -> Any:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with monkeypatch.context() as patched:
+        await bench.keeper.start()
+        patched.setattr(process.subprocess, "Popen", scarce)
+        connection = bench.connection({"tools": []})
+        async with bench.run(connection, ready=False) as server:
+            await until(lambda: server.snapshot.state is ServerState.ERROR)
+            assert server.snapshot.last_error == "cannot start it now: Too many open files"
+            patched.undo()
+            await server.wait_ready(10)
+
+
+async def test_a_keeper_that_died_is_replaced_and_knows_the_old_groups(bench: Bench):
+    keeper = bench.keeper
+    async with bench.serve({}) as first:
+        dead = keeper._process
+        assert dead is not None
+        dead.kill()
+        dead.wait()
+        async with bench.serve({}) as second, bench.serve({}):
+            assert keeper._process is not None
+            assert keeper._process is not dead
+            assert {first.snapshot.pid, second.snapshot.pid} <= keeper._groups
+
+
+async def test_a_closed_keeper_ends_what_it_still_knows():
+    keeper = Keeper()
+    await keeper.start()
+    orphan = subprocess.Popen(SLEEP, start_new_session=True)
+    keeper.watch(orphan.pid)
+    await keeper.aclose()
+    assert orphan.wait(5) == -signal.SIGTERM
+
+
+async def test_without_an_interpreter_there_is_no_keeper_and_no_failure(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    monkeypatch.setattr(sys, "executable", "/no/such/python")
+    keeper = Keeper()
+    await keeper.start()
+    keeper.watch(1)
+    await keeper.aclose()
+    assert "no keeper" in caplog.text
+
+
+def test_the_keeper_follows_its_orders(monkeypatch: pytest.MonkeyPatch):
+    def orders(words: bytes) -> set[int] | None:
+        source, sink = os.pipe()
+        os.write(sink, words)
+        os.close(sink)
+        saved = os.dup(0)
+        os.dup2(source, 0)
+        os.close(source)
+        try:
+            return keeper_main.watch()
+        finally:
+            os.dup2(saved, 0)
+            os.close(saved)
+
+    assert orders(b"+5\n+6\n-5\n+7\n") == {6, 7}
+    assert orders(b"+5\nquit\n") is None
+
+
+def test_the_keeper_ends_groups_and_marked_processes(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(keeper_main, "GRACE", 0.2)
+    stubborn = [
+        sys.executable,
+        "-S",
+        "-c",
+        "import signal, time; signal.signal(15, signal.SIG_IGN); print(flush=True); time.sleep(600)",
+    ]
+    grouped = subprocess.Popen(stubborn, start_new_session=True, stdout=subprocess.PIPE)
+    assert grouped.stdout is not None
+    grouped.stdout.readline()
+    marked = subprocess.Popen(SLEEP, env={MARKER: "host-42.x"})
+    other = subprocess.Popen(SLEEP, env={MARKER: "host-43.x"})
+    keeper_main.end({grouped.pid, 2**22 - 1}, f"{MARKER}=host-42".encode())
+    assert (grouped.wait(5), marked.wait(5)) == (-signal.SIGKILL, -signal.SIGKILL)
+    assert is_running(other.pid)
+    other.kill()
+    other.wait()
+    grouped.stdout.close()
