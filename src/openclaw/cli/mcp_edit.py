@@ -109,7 +109,8 @@ def _change(env: Environment, change: Callable[[str], str]) -> str:
     from openclaw.config.paths import config_path
 
     path = env.config_option or config_path(env.environ)
-    edit_config(path, env.environ, change)
+    for warning in edit_config(path, env.environ, change).warnings:
+        env.warn(warning)
     return str(path)
 
 

@@ -85,6 +85,7 @@ class _Named:
     tool: str
     base: str
     ours: bool = False
+    foreign: bool = False  # it begins like the tools of another server
 
 
 def safe_name(name: str) -> str:
@@ -132,8 +133,15 @@ def build_catalog(servers: Iterable[ServerTools]) -> dict[str, CatalogEntry]:
 
 def _names(servers: Sequence[ServerTools]) -> Iterable[_Named]:
     for one in servers:
+        longer = tuple(
+            _base(other.prefix, "").casefold()
+            for other in servers
+            if other.server != one.server and len(other.prefix) > len(one.prefix)
+        )
         for tool in one.tools:
-            yield _Named(one.server, tool.name, _base(one.prefix, tool.name))
+            base = _base(one.prefix, tool.name)
+            foreign = base.casefold().startswith(longer)
+            yield _Named(one.server, tool.name, base, foreign=foreign)
         if one.reads_resources:
             yield _Named(one.server, READ_RESOURCE, _base(one.prefix, READ_RESOURCE), ours=True)
 
@@ -142,13 +150,14 @@ def _assign(wanted: Sequence[_Named]) -> dict[_Named, str]:
     """A name for each; in a group that falls together everyone is told apart by a hash."""
     groups: dict[str, list[_Named]] = defaultdict(list)
     for named in wanted:
-        groups[named.base.casefold()].append(named)
+        # Whether the other server runs just now must not matter: its names are its own at all times.
+        groups[("\0" if named.foreign else "") + named.base.casefold()].append(named)
     names: dict[_Named, str] = {}
     for group in groups.values():
         theirs = [named for named in group if not named.ours]
         for named in group:
             alone = len(group) == 1 or (not named.ours and len(theirs) == 1)
-            plain = alone and len(named.base) <= MAX_NAME
+            plain = alone and not named.foreign and len(named.base) <= MAX_NAME
             names[named] = named.base if plain else _distinct(named, _SHORT_HASH)
     return _settle(names)
 

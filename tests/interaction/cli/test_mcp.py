@@ -112,6 +112,12 @@ def test_a_server_is_added_with_everything_that_was_said(shell: Shell) -> None:
     assert "Added MCP server 'docs'" in shell.out.getvalue()
 
 
+def test_a_credential_in_plain_text_is_warned_about(shell: Shell) -> None:
+    shell.run("add", "s", "--env", "API_TOKEN=abcdef123456", "--", "x")
+    assert "plaintext credentials" in shell.err.getvalue()
+    assert "abcdef123456" not in shell.err.getvalue()
+
+
 def test_a_remote_server_is_added_by_its_address(shell: Shell) -> None:
     shell.run(
         "add", "far", "--url", "https://x.example/mcp", "--transport", "http",

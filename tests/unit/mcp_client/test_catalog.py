@@ -79,6 +79,13 @@ def test_tools_of_two_servers_that_fall_together_are_told_apart() -> None:
     assert len(set(named.values())) == 2
 
 
+def test_a_name_does_not_depend_on_whether_another_server_has_answered_yet() -> None:
+    both = origins(build_catalog([server("a", "b_c"), server("a_b", "c")]))
+    waiting = origins(build_catalog([server("a", "b_c"), server("a_b")]))
+    assert both["a_b", "c"] == "mcp_a_b_c"
+    assert waiting["a", "b_c"] == both["a", "b_c"] != "mcp_a_b_c"
+
+
 def test_two_servers_with_the_same_prefix_keep_both_their_tools() -> None:
     named = origins(build_catalog([server("a", "x", prefix="p"), server("b", "x", prefix="p")]))
     assert set(named) == {("a", "x"), ("b", "x")}
