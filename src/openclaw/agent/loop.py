@@ -67,6 +67,7 @@ class Loop:
     streaming: bool
     on_block_reply: OnBlockReply | None = None
     _factor: float = 1.0
+    _fixed: int = 0
     _images: dict[Path, bytes] = field(default_factory=dict[Path, bytes])
     _taken: set[str] = field(default_factory=set[str])
 
@@ -112,7 +113,10 @@ class Loop:
             specs = self.dispatcher.toolbox.shown(
                 int(built.context_window * TOOLS_SHARE), everything=built.reads_every_tool
             )
-            await self._make_room(built, specs)
+            # A model whose rules look through the tools has them beside its context, not in it.
+            tools = 0 if built.reads_every_tool else self.dispatcher.toolbox.sizes.total(specs)
+            self._fixed = self.preamble.tokens + tools
+            await self._make_room(built)
             if built.accepts_images:
                 await self._load_images()
             try:
@@ -133,7 +137,7 @@ class Loop:
             function_tools=definitions(specs),
             instruction_parts=[InstructionPart(content=part) for part in self.preamble.parts],
         )
-        guess = self._guess(specs)
+        guess = self._guess()
         answered = await self.stack.respond(self._messages, parameters, self._watcher())
         usage = answered.response.usage
         self._count(usage)
@@ -167,19 +171,15 @@ class Loop:
 
     # ---- room
 
-    def _guess(self, specs: list[ToolSpec]) -> int:
-        return self._fixed(specs) + compaction.total_tokens(self.items)
+    def _guess(self) -> int:
+        return self._fixed + compaction.total_tokens(self.items)
 
-    def _fixed(self, specs: list[ToolSpec]) -> int:
-        return self.preamble.tokens + self.dispatcher.toolbox.sizes.total(specs)
-
-    async def _make_room(self, built: Built, specs: list[ToolSpec]) -> None:
+    async def _make_room(self, built: Built) -> None:
         window = built.context_window
-        if self._guess(specs) * self._factor <= window * self.compact_at:
+        if self._guess() * self._factor <= window * self.compact_at:
             return
-        fixed = self._fixed(specs)
         # Where preamble and tools fill the context by themselves, the message still has its place.
-        room = max(window * compaction.KEEP_SHARE - fixed, window * compaction.LEAST_SHARE)
+        room = max(window * compaction.KEEP_SHARE - self._fixed, window * compaction.LEAST_SHARE)
         await self._shrink(built, int(room / self._factor))
 
     async def _shrink(self, built: Built, room: int) -> None:

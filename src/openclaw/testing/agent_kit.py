@@ -128,14 +128,18 @@ async def agent_kit(
     resources: str = "",
     workspace: Path | None = None,
     policy: Sequence[Rules] = (),
+    stack: ModelStack | None = None,
     no_delay: bool = True,
 ) -> AsyncGenerator[AgentKit]:
-    """An agent with this configuration; retries do not wait unless `no_delay` is off."""
+    """An agent with this configuration, or with the models of `stack` in place of its own.
+
+    Retries do not wait unless `no_delay` is off.
+    """
     redactor, box = Redactor(), tools or FakeTools()
     kept = store or MemoryStore()
 
-    async def stack(agent: EffectiveAgent) -> ModelStack:
-        built = await factory.stack(agent.model)
+    async def models(agent: EffectiveAgent) -> ModelStack:
+        built = stack or await factory.stack(agent.model)
         if no_delay:
             built.sleep = _no_sleep
         return built
@@ -156,7 +160,7 @@ async def agent_kit(
             store=kept,
             agents=effective_agents(config),
             tool_sources=sources,
-            model_factory=stack,
+            model_factory=models,
             policy_for=lambda agent: Policy.from_layers(policy),
             resource_context=context,
             workspace_for=lambda agent: workspace,

@@ -9,10 +9,14 @@ import pytest
 
 from openclaw.agent.context import InboundMedia, MessageContext
 from openclaw.agent.dispatch import MOST_AT_ONCE
+from openclaw.core.clock import SystemClock
 from openclaw.core.content import Media, Text
 from openclaw.core.errors import InvalidRequest, ModelUnavailable, NotFound
 from openclaw.core.events import Event, TextDelta, ToolProgress, TurnFinished
 from openclaw.core.tools import CallContext, JsonObject, ToolResult
+from openclaw.models.build import Built
+from openclaw.models.candidates import Candidate, Choice
+from openclaw.models.stack import ModelStack
 from openclaw.sessions.model import EntryKind, NewEntry, SessionRef
 from openclaw.sessions.store import SessionStore
 from openclaw.testing.agent_kit import AgentKit, FakeTools, agent_kit, scripted_config
@@ -510,3 +514,33 @@ async def test_a_session_is_named_after_its_first_words() -> None:
         title = (await kit.store.show(session)).title or ""
     assert title.startswith("Plan the trip to Lisbon")
     assert len(title) == 80
+
+
+async def test_tools_that_cost_a_model_nothing_do_not_drive_the_conversation_out() -> None:
+    from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart
+    from pydantic_ai.models.function import AgentInfo, FunctionModel
+
+    seen: list[int] = []
+
+    def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        seen.append(len(info.function_tools))
+        return ModelResponse(parts=[TextPart("ok")])
+
+    class Ruled(FunctionModel):
+        reads_every_tool = True
+
+    async def build(candidate: Candidate) -> Built:
+        return Built(candidate, Ruled(answer), {})
+
+    tools = FakeTools()
+    for number in range(100):
+        tools.add(f"tool{number}", description="word " * 100)
+    candidate = Candidate("local", "ruled", "local", context_window=2048)
+    stack = ModelStack(Choice((candidate,), "test"), build, clock=SystemClock())
+    async with agent_kit(scripted_config("http://127.0.0.1:9"), tools=tools, stack=stack) as kit:
+        for _ in range(4):
+            await kit.say("short", stream=False)
+        session = await kit.store.open_session("main", "s")
+        kinds = [entry.kind for entry in await kit.store.history(session)]
+    assert seen == [100] * 4
+    assert EntryKind.COMPACTION not in kinds
