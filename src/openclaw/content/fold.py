@@ -74,7 +74,7 @@ _HIDDEN = re.compile(
 
 
 _UNSEEN = re.compile(
-    r"((?:\x1b\[[0-?]*+[ -/]*+[@-~]|[\x00-\x08\x0b\x0e-\x1f\x7f-\x9f]|" + _HIDDEN.pattern + ")++)"
+    r"((?:\x1b\[[0-9;:?]*+[A-Za-z]|[\x00-\x08\x0b\x0e-\x1f\x7f-\x9f]|" + _HIDDEN.pattern + ")++)"
 )
 
 
@@ -149,7 +149,7 @@ class Layer:
 _ENCODED = re.compile(
     r"((?:%(?:25)*+[0-9A-Fa-f]{2})++"
     r"|&(?:amp;)*+(?:\#[0-9]{1,7};?|\#[xX][0-9A-Fa-f]{1,6};?|[A-Za-z][A-Za-z0-9]{1,31};)"
-    r"|&(?:amp;)*+(?:lt|gt|LT|GT|amp|nbsp|shy|quot)(?![A-Za-z0-9=])"
+    r"|&(?:amp;)*+(?:lt|gt|LT|GT|amp|nbsp|shy|quot)"
     r"|\\(?:u[0-9A-Fa-f]{4}|u\{[0-9A-Fa-f]{1,6}\}|x[0-9A-Fa-f]{2}|U[0-9A-Fa-f]{8}))"
 )
 _MAY_BE_ENCODED = re.compile(r"[%&\\][0-9A-Za-z#\\]")

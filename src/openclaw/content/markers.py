@@ -63,7 +63,8 @@ def _ascii_pattern() -> re.Pattern[str]:
 _PROSE = re.compile(r"[Ee]xternal,?[ \n][Uu]ntrusted[ \n][Cc]ontent")
 _FIRST = re.compile(rf"[{character_class('e3')}]{_BETWEEN}\Z")
 _BRACKETS = "<>" + "".join(chr(c) for target in "<>" for c in code_points(target))
-_AFTER = re.compile(rf"[\s_]*+(?:id\b[^\n{_BRACKETS}]{{0,96}})?[\s\"'”/\-]*+[{_BRACKETS}]++", re.I)
+_CLOSERS = ">" + "".join(map(chr, code_points(">")))
+_AFTER = re.compile(rf"[\s_]*+(?:id\b[^\n{_BRACKETS}]{{0,96}})?[\s\"'”/\-]*+[{_CLOSERS}]++", re.I)
 _SEPARATORS = " \t\r\n_-–—=/\\.:\u00a0\u3000"  # noqa: RUF001 - a dash is a dash
 _BEFORE_LIMIT = 64
 

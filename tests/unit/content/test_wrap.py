@@ -1,3 +1,4 @@
+# ruff: noqa: RUF001 - the mark is what this is about
 """The frame, its notice, cutting, marking, labels and schemas."""
 
 import re
