@@ -413,3 +413,42 @@ async def test_an_answer_without_words_is_asked_for_once_more() -> None:
         agent_kit(scripted_config(model.url)) as kit,
     ):
         assert (await kit.say("Hello", stream=False)).text == "Here."
+
+
+@every_api
+@both_ways
+async def test_thinking_is_shown_as_it_comes_and_is_no_part_of_the_answer(
+    api: str, stream: bool
+) -> None:
+    steps = [
+        Step(thinking="The person wants rain.", calls=(("weather", {"city": "Bern"}),)),
+        Step(thinking="Now I know.", text="Rain."),
+    ]
+    async with (
+        scripted_model(steps) as model,
+        agent_kit(scripted_config(model.url, api=api), tools=weather_tools()) as kit,
+    ):
+        reply = await kit.say("Weather?", stream=stream)
+    thought = "".join(event.text for event in kit.events if isinstance(event, ThinkingDelta))
+    assert reply.text == "Rain."
+    assert thought == ("The person wants rain.Now I know." if stream else "")
+    assert model.requests[1].last_role == "tool"
+
+
+@every_api
+async def test_a_whole_answer_cut_in_the_middle_is_asked_for_again(api: str) -> None:
+    async with (
+        scripted_model([Step(text="Half.", cut_after=0), Step(text="Whole.")]) as model,
+        agent_kit(scripted_config(model.url, api=api)) as kit,
+    ):
+        assert (await kit.say("Tell me", stream=False)).text == "Whole."
+    assert len(model.requests) == 2
+
+
+@every_api
+async def test_a_slow_model_is_waited_for(api: str) -> None:
+    async with (
+        scripted_model([Step(text="Slowly but surely.", delay=0.01)]) as model,
+        agent_kit(scripted_config(model.url, api=api)) as kit,
+    ):
+        assert (await kit.say("Tell me")).text == "Slowly but surely."
