@@ -6,7 +6,6 @@ A tool's `does` is an object of steps, taken in order; a step that gives a resul
 import base64
 import json
 import os
-import subprocess
 import sys
 import threading
 from collections.abc import Callable, Mapping
@@ -248,6 +247,8 @@ def notification(method: str, params: Json) -> Json:
 
 def spawn_grandchildren(count: int) -> list[int]:
     """Start children that outlive this process unless somebody sweeps its group."""
+    import subprocess  # it takes as long to import as everything else here together
+
     sleeper = [sys.executable, "-S", "-c", "import time; time.sleep(600)"]
     quiet = subprocess.DEVNULL
     children = [

@@ -1,5 +1,6 @@
 """A manager with real MCP servers behind it, and everything that it told anyone."""
 
+import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -41,13 +42,14 @@ def fake_config(spec: Mapping[str, Any] | None = None, **settings: Any) -> McpSe
 
 @dataclass(frozen=True)
 class McpHouse:
-    """What a test sees of a running manager."""
+    """What a test sees of a running manager; starting it took `start_seconds` of CPU time."""
 
     manager: McpManager
     events: list[Event]
     records: list[CallRecord]
     redactor: Redactor
     results: Path
+    start_seconds: float
 
     async def call(
         self, name: str, agent: str = "main", session: str = "s", **arguments: Any
@@ -98,10 +100,12 @@ async def open_house(
     made = ManagerDeps(replace(connection, **deps), results=results, on_call=records.append)
     try:
         async with McpManager(known, made) as manager:
+            began = time.thread_time()
             manager.start()
+            start_seconds = time.thread_time() - began
             if settle:
                 for agent in known:
                     await manager.settle(agent)
-            yield McpHouse(manager, events, records, redactor, results)
+            yield McpHouse(manager, events, records, redactor, results, start_seconds)
     finally:
         await keeper.aclose()
