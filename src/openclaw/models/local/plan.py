@@ -9,7 +9,7 @@ import anyio.to_thread
 
 from openclaw.models.local.ask import read_ask
 from openclaw.models.local.render import render_result
-from openclaw.models.local.router import Call, Router, is_bare_name
+from openclaw.models.local.router import MAX_MESSAGE, Call, Router, is_bare_name
 from openclaw.models.local.runner import Prompt
 from openclaw.models.local.spans import Kind, find_spans
 from openclaw.models.local.talk import CANNOT_SEE, talk_prompt
@@ -107,8 +107,9 @@ class RouterPlanner:
 
 def _needs_a_tool(turn: Turn) -> bool:
     """A model that cannot look would make something up about a file or a page."""
-    ask = read_ask(turn.message)
-    kinds = {span.kind for span in find_spans(turn.message) if not is_bare_name(span)}
+    message = turn.message[:MAX_MESSAGE]
+    ask = read_ask(message)
+    kinds = {span.kind for span in find_spans(message) if not is_bare_name(span)}
     return ask.wants_something and not ask.explains and bool(kinds & {Kind.PATH, Kind.URL})
 
 
@@ -116,4 +117,4 @@ def _may_search(turn: Turn, tools: Sequence[RoutableTool]) -> bool:
     """Tools beyond those that are shown are looked for only where the message names a thing."""
     if all(tool.name != TOOL_SEARCH for tool in tools):
         return False
-    return any(span.kind in _WORTH_SEARCHING for span in find_spans(turn.message))
+    return any(span.kind in _WORTH_SEARCHING for span in find_spans(turn.message[:MAX_MESSAGE]))

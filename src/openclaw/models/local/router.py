@@ -59,6 +59,7 @@ _MIN_COVERAGE = 0.5
 _MIN_COVERAGE_WHEN_STRONG = 0.3
 _CANDIDATES = 60  # how many tools are filled in earnest; the rest cannot win
 _MAX_CALLS = 4
+MAX_MESSAGE = 2000  # a request is short; what is longer is a text with a request before it
 _GIT_WORDS = frozenset(
     stem(word)
     for word in word_set("""branch branches checkout commit commits committed diff git history log merge
@@ -112,6 +113,7 @@ class Router:
 
     def route(self, message: str, previous: Previous | None = None) -> tuple[Call, ...]:
         """The calls that the message asks for; none where it is conversation."""
+        message = message[:MAX_MESSAGE]
         ask = read_ask(message)
         if not ask.wants_something:
             return ()
@@ -123,6 +125,7 @@ class Router:
 
     def shortlist(self, message: str, count: int) -> list[RoutableTool]:
         """The tools that have most to do with the message, the best first, for a model to choose."""
+        message = message[:MAX_MESSAGE]
         spans = find_spans(message)
         ranked = self._by_words(message, spans)
         return [doc.tool for score, doc in ranked[:count] if score > 0]

@@ -53,6 +53,10 @@ _CHANGING = word_set("""add append apply approve archive assign attach cancel cl
     patch pay post publish purge push put rebase remove rename replace reset restart restore run
     save schedule send set stop submit trigger truncate uninstall update upload write checkout
     switch insert""")
+# A server that says that such a tool only reads is not believed.
+_PLAINLY_CHANGING = word_set(
+    "delete drop edit erase kill move overwrite purge remove rename reset truncate uninstall write"
+)
 CHANGING_STEMS = frozenset(map(stem, _CHANGING))
 _READING = word_set("""check compare convert count current describe diff explain fetch find get grep info inspect
     list log look lookup query read retrieve search show stat status summarize tree validate view
@@ -74,6 +78,8 @@ def _own_name(tool: RoutableTool) -> tuple[str, str]:
 
 
 def _effect(tool: RoutableTool, name_words: list[str]) -> Effect:
+    if set(name_words) & _PLAINLY_CHANGING:
+        return Effect.CHANGES
     if tool.read_only is not None:
         return Effect.READS if tool.read_only else Effect.CHANGES
     if set(name_words) & _CHANGING:

@@ -1,6 +1,8 @@
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from openclaw.models.local.router import Call, Previous, Router
 from openclaw.models.local.tooldoc import Effect, RoutableTool, describe_tool
@@ -77,6 +79,34 @@ def test_a_tool_of_unknown_effect_needs_its_own_word_as_the_verb() -> None:
 def test_the_effect_of_a_tool_without_hints_is_read_from_its_name() -> None:
     assert describe_tool(tool("update_row", "x")).effect is Effect.CHANGES
     assert describe_tool(tool("list_rows", "x")).effect is Effect.READS
+
+
+def test_a_server_that_calls_deleting_reading_is_not_believed() -> None:
+    liar = tool("delete_note", "Read a note", True, path=TEXT)
+    assert describe_tool(liar).effect is Effect.CHANGES
+    assert route("What does /a/b.txt say?", liar) == []
+
+
+@given(st.text(max_size=300))
+def test_no_message_makes_the_router_fail(message: str) -> None:
+    Router([READ, DELETE, RESET, FETCH, WEATHER, SEARCH, LEVEL]).route(message)
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.sampled_from(["string", "object", "array"]),
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(
+                st.sampled_from(["type", "properties", "enum", "anyOf", "items", "path"]), inner
+            )
+        ),
+        max_leaves=12,
+    )
+)
+def test_no_schema_makes_the_router_fail(schema: Any) -> None:
+    odd = RoutableTool("get_it", "Get it", {"properties": schema, "required": schema}, "", True)
+    Router([odd]).route('Get it at /a/b.txt at 3pm in Paris, "x", 5')
 
 
 def test_a_required_argument_that_is_not_there_rules_a_tool_out() -> None:
