@@ -2,28 +2,26 @@
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import anyio.abc
 
-from openclaw.core.clock import Clock, SystemClock
 from openclaw.core.errors import OperatorFacing, SecretUnavailable, ServerUnavailable
-from openclaw.core.events import Emit, ServerChanged, discard
+from openclaw.core.events import ServerChanged
 from openclaw.core.wire import describe
 from openclaw.mcp_client import bounds
 from openclaw.mcp_client import listing as listings
+from openclaw.mcp_client.deps import ConnectionDeps
 from openclaw.mcp_client.era import EraMemory, identity
 from openclaw.mcp_client.failures import Interrupted, InvalidResult, Unavailable
 from openclaw.mcp_client.following import Following
-from openclaw.mcp_client.incoming import Answers, AskHost, Incoming
+from openclaw.mcp_client.incoming import Answers, Incoming
 from openclaw.mcp_client.jsonrpc import OnProgress
-from openclaw.mcp_client.keeper import Keeper
 from openclaw.mcp_client.link import Link
-from openclaw.mcp_client.opening import Opening, ResolveSecrets, open_link
-from openclaw.mcp_client.process import Program
+from openclaw.mcp_client.opening import Opening, open_link
+from openclaw.mcp_client.shapes import are_blocks, are_objects, unheard
 from openclaw.mcp_client.snapshot import Listing, RawResult, ServerSnapshot
 from openclaw.mcp_client.state import (
     Broken,
@@ -49,6 +47,8 @@ from openclaw.mcp_client.trouble import ConnectionFailed, NeedsLogin, first_caus
 if TYPE_CHECKING:
     from openclaw.config.schema import McpServerConfig
 
+__all__ = ["ConnectionDeps", "ServerConnection"]
+
 logger = logging.getLogger(__name__)
 
 RESTART_PATIENCE = 5.0
@@ -60,30 +60,6 @@ _HOPELESS = (
     ServerState.DISABLED,
     ServerState.CLOSED,
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConnectionDeps:
-    """What a connection needs of its host.
-
-    `keeper` is one for all connections of a host, and closed after them. `redact` takes one line of
-    text and gives it back without secrets. `cache` is the directory where a server's protocol era is
-    remembered; without it nothing is. `on_sampling` and `on_elicitation` take the server's name and
-    the request's params and give back the result's object; without them the requests are refused and
-    declined. `confine` may put a sandbox around a program.
-    """
-
-    resolve_secrets: ResolveSecrets
-    environ: Mapping[str, str]
-    keeper: Keeper = field(default_factory=Keeper)
-    redact: Callable[[str], str] = str
-    clock: Clock = field(default_factory=SystemClock)
-    cache: Path | None = None
-    roots: Sequence[Path] = ()
-    emit: Emit = discard
-    on_sampling: AskHost | None = None
-    on_elicitation: AskHost | None = None
-    confine: Callable[[Program], Program] = lambda program: program
 
 
 class ServerConnection:
@@ -183,25 +159,25 @@ class ServerConnection:
             "tools/call",
             {"name": tool, "arguments": arguments},
             self._tool_timeout if timeout is None else timeout,
-            on_progress or _unheard,
+            on_progress or unheard,
         )
         content = result.get("content")
-        if not _blocks(content) and not (content is None and "structuredContent" in result):
+        if not are_blocks(content) and not (content is None and "structuredContent" in result):
             raise InvalidResult("the result's content is not a list of content blocks")
         return result
 
     async def read_resource(self, uri: str) -> RawResult:
         """The decoded result of `resources/read`; raises `CallFailed`."""
-        result = await self._request("resources/read", {"uri": uri}, self._tool_timeout, _unheard)
-        if not _objects(result.get("contents")):
+        result = await self._request("resources/read", {"uri": uri}, self._tool_timeout, unheard)
+        if not are_objects(result.get("contents")):
             raise InvalidResult("the resource's contents are not a list of objects")
         return result
 
     async def get_prompt(self, name: str, arguments: Mapping[str, str]) -> RawResult:
         """The decoded result of `prompts/get`; raises `CallFailed`."""
         params = {"name": name, "arguments": arguments}
-        result = await self._request("prompts/get", params, self._tool_timeout, _unheard)
-        if not _objects(result.get("messages")):
+        result = await self._request("prompts/get", params, self._tool_timeout, unheard)
+        if not are_objects(result.get("messages")):
             raise InvalidResult("the prompt's messages are not a list of objects")
         return result
 
@@ -388,6 +364,7 @@ class ServerConnection:
             resolve_secrets=deps.resolve_secrets,
             redact=deps.redact,
             keeper=deps.keeper,
+            grace=deps.grace,
             answers=Answers(self.name, deps.roots, deps.on_sampling, deps.on_elicitation),
             incoming=Incoming(self.name, following, deps.redact, deps.clock),
             memory=EraMemory(deps.cache, identity(self.config)),
@@ -411,15 +388,3 @@ def _capabilities(link: Link | None) -> frozenset[str]:
     if offered is None:
         return frozenset()
     return frozenset(offered.model_dump(exclude_none=True))
-
-
-def _unheard(progress: float, total: float | None, message: str | None) -> None:
-    """Progress that nobody asked for; it still keeps the call alive."""
-
-
-def _objects(value: Any) -> bool:
-    return type(value) is list and all(type(item) is dict for item in cast("list[Any]", value))
-
-
-def _blocks(value: Any) -> bool:
-    return _objects(value) and all(type(block.get("type")) is str for block in value)

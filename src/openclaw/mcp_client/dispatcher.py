@@ -5,7 +5,7 @@ only what needs a task (a request of the server, a huge message) is left to `run
 """
 
 import logging
-from asyncio import CancelledError, Future, TimerHandle, get_running_loop
+from asyncio import CancelledError, Future, get_running_loop
 from collections import deque
 from collections.abc import Callable, Mapping
 from itertools import count
@@ -18,7 +18,6 @@ import anyio.to_thread
 from openclaw.mcp_client import bounds, decode, jsonrpc
 from openclaw.mcp_client.failures import (
     CallFailed,
-    Interrupted,
     InvalidResult,
     TimedOut,
     TooLarge,
@@ -26,6 +25,7 @@ from openclaw.mcp_client.failures import (
 )
 from openclaw.mcp_client.jsonrpc import OnProgress
 from openclaw.mcp_client.lines import Oversize
+from openclaw.mcp_client.pending import Pending, PendingTable
 from openclaw.mcp_client.pipes import Pipe
 from openclaw.mcp_client.snapshot import RawResult
 
@@ -48,20 +48,6 @@ _ABSENT = object()
 _ID_TYPES = (int, str)
 
 
-class _Pending:
-    """A request that was sent and not yet answered."""
-
-    __slots__ = ("future", "give_up_at", "on_progress", "reported_at", "timeout", "timer")
-
-    def __init__(self, future: "Future[RawResult]", timeout: float | None) -> None:
-        self.future = future
-        self.timeout = timeout
-        self.timer: TimerHandle | None = None
-        self.give_up_at = 0.0
-        self.on_progress: OnProgress | None = None
-        self.reported_at = 0.0
-
-
 class PipeDispatcher:
     """Correlates requests and answers. `call` raises `CallFailed`; the SDK's methods `MCPError`."""
 
@@ -69,7 +55,7 @@ class PipeDispatcher:
         self._server = server
         self._loop = get_running_loop()
         self._ids = count(1)
-        self._pending: dict[int | str, _Pending] = {}
+        self._pending = PendingTable()
         self._deferred: deque[bytes] = deque()
         self._asked: deque[dict[str, Any]] = deque()
         self._serving: dict[int | str, anyio.CancelScope] = {}
@@ -99,7 +85,7 @@ class PipeDispatcher:
     ) -> RawResult:
         """Send one request and wait for its result. A pipe has no use for headers."""
         key = self._new_key(request_id)
-        pending = _Pending(self._loop.create_future(), timeout)
+        pending = Pending(self._loop.create_future(), timeout)
         message: dict[str, Any] = {"jsonrpc": "2.0", "id": key, "method": method}
         if on_progress is not None:
             pending.on_progress = on_progress
@@ -124,7 +110,7 @@ class PipeDispatcher:
             if pending.timer is not None:
                 pending.timer.cancel()
 
-    async def _send(self, line: bytes, pending: _Pending, method: str) -> None:
+    async def _send(self, line: bytes, pending: Pending, method: str) -> None:
         if pending.timeout is not None:
             now = self._loop.time()
             pending.give_up_at = now + pending.timeout * MAX_EXTENSION
@@ -287,7 +273,7 @@ class PipeDispatcher:
             self._notified(method, message.get("params"))
 
     def _answered(self, message: decode.Message) -> None:
-        pending = self._pending_for(message.get("id"))
+        pending = self._pending.find(message.get("id"))
         if pending is None or pending.future.done():
             return
         result = message.get("result")
@@ -295,15 +281,6 @@ class PipeDispatcher:
             pending.future.set_result(cast("RawResult", result))
         else:
             pending.future.set_exception(jsonrpc.failure(message.get("error")))
-
-    def _pending_for(self, key: Any) -> _Pending | None:
-        if type(key) is int:
-            return self._pending.get(key)
-        if type(key) is str:
-            return self._pending.get(key) or (
-                self._pending.get(int(key)) if key.isdecimal() and len(key) < 19 else None
-            )
-        return None
 
     def _notified(self, method: str, params: Any) -> None:
         params = cast("dict[str, Any]", params) if type(params) is dict else None
@@ -325,7 +302,7 @@ class PipeDispatcher:
 
     def _progressed(self, params: dict[str, Any]) -> bool:
         """Whether this is progress of a call that is still going on."""
-        pending = self._pending_for(params.get("progressToken"))
+        pending = self._pending.find(params.get("progressToken"))
         if pending is None:
             return False
         now = self._loop.time()
@@ -339,7 +316,7 @@ class PipeDispatcher:
             jsonrpc.report_progress(pending.on_progress, params, self._server)
         return True
 
-    def _expire(self, pending: _Pending) -> None:
+    def _expire(self, pending: Pending) -> None:
         if pending.future.done() or pending.timeout is None:
             return
         now = self._loop.time()
@@ -394,7 +371,7 @@ class PipeDispatcher:
             scope.cancel()
 
     def _undecodable(self, line: bytes, problem: decode.Undecodable) -> None:
-        pending = self._pending_for(problem.id)
+        pending = self._pending.find(problem.id)
         if pending is not None and not pending.future.done():
             failure = (
                 TooLarge(decode.MAX_VALUES, "values")
@@ -408,20 +385,4 @@ class PipeDispatcher:
             logger.warning("MCP server '%s' wrote to its output: %s", self._server, text)
 
     def _fail_pending(self) -> None:
-        reason = self.end_reason or "it ended"
-        guilty = self._guilty()
-        for pending in self._pending.values():
-            if pending.future.done():
-                continue
-            if pending is guilty and self._oversize is not None:
-                pending.future.set_exception(TooLarge(self._oversize.limit))
-            else:
-                pending.future.set_exception(Interrupted(reason))
-
-    def _guilty(self) -> _Pending | None:
-        """The request whose answer was too long, where that can be told."""
-        if self._oversize is None:
-            return None
-        named = self._pending_for(decode.answered_id(self._oversize.head))
-        alone = next(iter(self._pending.values())) if len(self._pending) == 1 else None
-        return named or alone
+        self._pending.fail(self.end_reason or "it ended", self._oversize)

@@ -1,10 +1,12 @@
 """Opening a connection: spawn or dial, shake hands, and close all of it whatever happens."""
 
 import sys
+import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from importlib import import_module
+from typing import TYPE_CHECKING, Protocol
 
 import anyio
 import anyio.to_thread
@@ -18,7 +20,7 @@ from openclaw.mcp_client.incoming import Answers, Incoming
 from openclaw.mcp_client.keeper import Keeper
 from openclaw.mcp_client.link import Link
 from openclaw.mcp_client.pipes import OnEnd, OnLines, Pipe, StderrSink
-from openclaw.mcp_client.process import Program, popen, spawn
+from openclaw.mcp_client.process import Grace, Program, popen, spawn
 from openclaw.mcp_client.stamp import Stamp
 from openclaw.mcp_client.stderr import StderrTail
 from openclaw.mcp_client.trouble import ConnectionFailed
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 
     from openclaw.config.schema import McpServerConfig
     from openclaw.secrets.secret import Secret
+
+_importing = threading.Lock()
 
 ResolveSecrets = Callable[[Mapping[str, str]], "Awaitable[dict[str, Secret]]"]
 
@@ -42,6 +46,7 @@ class Opening:
     resolve_secrets: ResolveSecrets
     redact: Callable[[str], str]
     keeper: Keeper
+    grace: Grace
     answers: Answers
     incoming: Incoming
     memory: EraMemory
@@ -56,6 +61,7 @@ async def open_link(opening: Opening) -> AsyncGenerator[Link]:
         async with _open_stdio(opening) as link:
             yield link
         return
+    await load("openclaw.mcp_client.http")
     from openclaw.mcp_client.http import open_http
 
     async with open_http(opening) as link:
@@ -64,7 +70,7 @@ async def open_link(opening: Opening) -> AsyncGenerator[Link]:
 
 @asynccontextmanager
 async def _open_stdio(opening: Opening) -> AsyncGenerator[Link]:
-    child = await _start(await _program(opening), opening.keeper)
+    child = await _start(await _program(opening), opening)
 
     def pipe_for(dispatcher: PipeDispatcher) -> Pipe:
         return child.pipe(
@@ -77,7 +83,7 @@ async def _open_stdio(opening: Opening) -> AsyncGenerator[Link]:
     dispatcher = PipeDispatcher(pipe_for, opening.name)
     dispatcher.redact = opening.redact
     try:
-        await load_sdk()
+        await load("openclaw.mcp_client.hooks")
         from openclaw.mcp_client.hooks import Hooked, as_dispatcher
 
         over = anyio.Event()
@@ -123,12 +129,13 @@ class _RunningChild(Protocol):
         ...
 
 
-async def _start(program: Program, keeper: Keeper) -> _RunningChild:
+async def _start(program: Program, opening: Opening) -> _RunningChild:
     if sys.platform == "win32":
         from openclaw.mcp_client import windows
 
-        return windows.WindowsChild(*await anyio.to_thread.run_sync(windows.start, program, popen))
-    return await spawn(program, keeper)
+        started = await anyio.to_thread.run_sync(windows.start, program, popen)
+        return windows.WindowsChild(*started, opening.grace)
+    return await spawn(program, opening.keeper, opening.grace)
 
 
 async def _greet(opening: Opening, session: "ClientSession", dispatcher: PipeDispatcher) -> Era:
@@ -162,12 +169,11 @@ async def _program(opening: Opening) -> Program:
     return opening.confine(program)
 
 
-async def load_sdk() -> None:
-    """Import the SDK without holding up the event loop; it takes most of a second."""
-    await anyio.to_thread.run_sync(_import_sdk)
+async def load(module: str) -> None:
+    """Import without holding up the event loop; the SDK takes most of a second."""
+    await anyio.to_thread.run_sync(_import, module)
 
 
-def _import_sdk() -> Any:
-    import mcp.client.session
-
-    return mcp.client.session
+def _import(module: str) -> None:
+    with _importing:  # two threads in one circle of imports see each other's halves
+        import_module(module)

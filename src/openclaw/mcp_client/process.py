@@ -23,15 +23,6 @@ from openclaw.mcp_client.keeper import Keeper
 from openclaw.mcp_client.pipes import OnEnd, OnLines, Pipe, StderrSink
 from openclaw.mcp_client.trouble import ConnectionFailed
 
-STDIN_GRACE = 2.0
-"""Seconds between the end of its input and SIGTERM, as the MCP specification advises."""
-
-TERM_GRACE = 5.0
-"""Seconds between SIGTERM and SIGKILL."""
-
-KILL_GRACE = 2.0
-"""Seconds for the kernel to end what was killed; past it we only give up waiting."""
-
 _PIPE_BYTES = 1 << 20
 _F_SETPIPE_SZ = 1031
 _FIRST_POLL, _LAST_POLL = 0.005, 0.1
@@ -46,6 +37,22 @@ _HINTS = {
     "uv": "install uv, or give the full path in `command`",
     "docker": "install Docker, or give the full path in `command`",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Grace:
+    """Seconds that an ending server is given; the default is as the MCP specification advises."""
+
+    stdin: float = 2.0
+    """Between the end of its input and SIGTERM."""
+    term: float = 5.0
+    """Between SIGTERM and SIGKILL."""
+    kill: float = 2.0
+    """For the kernel to end what was killed; past it we only give up waiting."""
+
+
+HURRIED = Grace(stdin=0.25, term=0.15, kill=0.3)
+"""For a host that must itself be gone within a second."""
 
 
 class SpawnFailed(OperatorFacing):
@@ -65,13 +72,16 @@ class Program:
 class Child:
     """A running process that leads its own group, with its three pipes as file descriptors."""
 
-    def __init__(self, process: subprocess.Popen[bytes], marker: str, keeper: Keeper) -> None:
+    def __init__(
+        self, process: subprocess.Popen[bytes], marker: str, keeper: Keeper, grace: Grace
+    ) -> None:
         assert process.stdin is not None
         assert process.stdout is not None
         assert process.stderr is not None
         self._process = process
         self._marker = marker
         self._keeper = keeper
+        self._grace = grace
         self._loop: AbstractEventLoop = get_running_loop()
         self._exited: Future[int] = self._loop.create_future()
         self._stdin = process.stdin
@@ -110,14 +120,14 @@ class Child:
 
         What a crashed server left behind is killed at once, so that the next one can start.
         """
-        crashed = self.returncode is not None
+        grace, crashed = self._grace, self.returncode is not None
         self.close_stdin()
         if not crashed:
-            await self._exits_within(STDIN_GRACE)
-            await self._end_group(signal.SIGTERM, TERM_GRACE)
-        await self._end_group(signal.SIGKILL, KILL_GRACE)
+            await self._exits_within(grace.stdin)
+            await self._end_group(signal.SIGTERM, grace.term)
+        await self._end_group(signal.SIGKILL, grace.kill)
         await anyio.to_thread.run_sync(sweep.kill_marked, self._marker)
-        await self._exits_within(KILL_GRACE)
+        await self._exits_within(grace.kill)
         self._keeper.release(self.pid)
 
     def close_pipes(self) -> None:
@@ -170,12 +180,13 @@ class Child:
             self._exited.set_result(code)
 
 
-async def spawn(program: Program, keeper: Keeper) -> Child:
+async def spawn(program: Program, keeper: Keeper, grace: Grace) -> Child:
     """Start a program; raises `SpawnFailed` with a hint where it cannot work as configured."""
     await keeper.start()
     marker = f"{keeper.mark}.{random_id()}"
     # The thread is waited for even when we are cancelled, so that no process is forgotten.
-    return Child(await anyio.to_thread.run_sync(_popen, program, marker), marker, keeper)
+    process = await anyio.to_thread.run_sync(_popen, program, marker)
+    return Child(process, marker, keeper, grace)
 
 
 def _popen(program: Program, marker: str) -> subprocess.Popen[bytes]:

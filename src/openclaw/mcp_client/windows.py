@@ -15,7 +15,7 @@ from typing import Any
 
 import anyio
 
-from openclaw.mcp_client.process import STDIN_GRACE, Program, describe_exit
+from openclaw.mcp_client.process import Grace, Program, describe_exit
 from openclaw.mcp_client.threaded import ThreadedPipe
 
 _EXTENDED_LIMITS = 9
@@ -28,8 +28,8 @@ _LIMITS_SIZE = 144
 class WindowsChild:
     """A running process in a job of its own. There is no gentle signal: the job is ended whole."""
 
-    def __init__(self, process: "subprocess.Popen[bytes]", job: Any) -> None:
-        self._process, self._job = process, job
+    def __init__(self, process: "subprocess.Popen[bytes]", job: Any, grace: Grace) -> None:
+        self._process, self._job, self._grace = process, job, grace
         self._loop = get_running_loop()
         self._exited: Future[int] = self._loop.create_future()
         self.pid = process.pid
@@ -51,7 +51,7 @@ class WindowsChild:
         with contextlib.suppress(OSError):
             if self._process.stdin is not None:
                 self._process.stdin.close()
-        with anyio.move_on_after(STDIN_GRACE):
+        with anyio.move_on_after(self._grace.stdin):
             while not self._exited.done():
                 gone = anyio.Event()
                 self._exited.add_done_callback(lambda _, gone=gone: gone.set())

@@ -11,8 +11,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from openclaw.mcp_client import process
 from openclaw.mcp_client.connection import ServerConnection
+from openclaw.mcp_client.process import HURRIED, Grace
 from openclaw.mcp_client.state import ServerState
 from openclaw.testing.connection_bench import Bench, is_running, until
 
@@ -75,20 +75,16 @@ async def test_grandchildren_end_with_a_server_that_crashes(bench: Bench):
         assert not any(map(is_running, pids))
 
 
-async def test_a_server_that_ignores_everything_is_killed_in_the_end(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(process, "STDIN_GRACE", 0.1)
-    monkeypatch.setattr(process, "TERM_GRACE", 0.2)
+async def test_a_server_that_ignores_everything_is_killed_in_the_end(bench: Bench):
     spec = {"tools": [SPAWN], "faults": {"ignoreEof": True, "ignoreSigterm": True}}
-    async with bench.serve(spec) as server:
+    async with bench.serve(spec, deps={"grace": HURRIED}) as server:
         pids = await spawned(server)
     assert not any(map(is_running, pids))
 
 
-async def test_sigterm_comes_before_sigkill(bench: Bench, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(process, "STDIN_GRACE", 0.1)
-    async with bench.serve({"faults": {"ignoreEof": True}}) as server:
+async def test_sigterm_comes_before_sigkill(bench: Bench):
+    grace = Grace(stdin=0.1)
+    async with bench.serve({"faults": {"ignoreEof": True}}, deps={"grace": grace}) as server:
         started = anyio.current_time()
     assert anyio.current_time() - started < 2
     assert server.snapshot.state is ServerState.CLOSED

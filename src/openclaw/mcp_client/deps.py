@@ -1,0 +1,38 @@
+"""What a connection needs of its host."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from openclaw.core.clock import Clock, SystemClock
+from openclaw.core.events import Emit, discard
+from openclaw.mcp_client.incoming import AskHost
+from openclaw.mcp_client.keeper import Keeper
+from openclaw.mcp_client.opening import ResolveSecrets
+from openclaw.mcp_client.process import Grace, Program
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionDeps:
+    """What a connection needs of its host.
+
+    `keeper` is one for all connections of a host, and closed after them; `grace` is what an
+    ending server is given. `redact` takes one line of
+    text and gives it back without secrets. `cache` is the directory where a server's protocol era is
+    remembered; without it nothing is. `on_sampling` and `on_elicitation` take the server's name and
+    the request's params and give back the result's object; without them the requests are refused and
+    declined. `confine` may put a sandbox around a program.
+    """
+
+    resolve_secrets: ResolveSecrets
+    environ: Mapping[str, str]
+    keeper: Keeper = field(default_factory=Keeper)
+    grace: Grace = field(default_factory=Grace)
+    redact: Callable[[str], str] = str
+    clock: Clock = field(default_factory=SystemClock)
+    cache: Path | None = None
+    roots: Sequence[Path] = ()
+    emit: Emit = discard
+    on_sampling: AskHost | None = None
+    on_elicitation: AskHost | None = None
+    confine: Callable[[Program], Program] = lambda program: program
