@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Self
 import anyio
 import anyio.abc
 
+from openclaw.core.content import Block
 from openclaw.core.errors import NotFound
 from openclaw.core.tools import ToolSource
 from openclaw.mcp_client.catalog import ServerTools, build_catalog, safe_name
@@ -27,6 +28,8 @@ from openclaw.mcp_client.prompts import (
     PromptInfo,
     PromptMessage,
     check_arguments,
+    parse_prompt_call,
+    prompt_text,
     render_prompt,
 )
 from openclaw.mcp_client.resources import ServerResources, build_resource_context, needs_reader
@@ -218,6 +221,18 @@ class McpManager:
         raw = await unit.connection.get_prompt(call.prompt, call.arguments)
         redact = self._deps.connection.redact
         return render_prompt(raw, server=call.server, prompt=call.prompt, redact=redact)
+
+    async def expand_prompt(
+        self, agent: str, text: str, session: str | None = None
+    ) -> tuple[Block, ...] | None:
+        """What `/server:prompt key=value` stands for, framed; None where the text is not one.
+
+        A text of that form whose server the agent does not have is left as it is.
+        """
+        call = parse_prompt_call(text) if text.lstrip().startswith("/") else None
+        if call is None or call.server not in self._all_places(agent, session):
+            return None
+        return prompt_text(await self.get_prompt(agent, call, session))
 
     # What operators use
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from openclaw.core.content import text_of
 from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.core.events import SuspiciousContent
 from openclaw.core.tools import CallContext
@@ -356,6 +357,11 @@ async def test_prompts_are_listed_and_used(tmp_path: Path) -> None:
         text: Any = message.blocks[0]
         assert "Greet Ann Lee." in text.text
         assert "<<<EXTERNAL_UNTRUSTED_CONTENT" in text.text
+        blocks = await house.manager.expand_prompt("main", "/s:greet who=Ann")
+        assert blocks is not None
+        assert "Greet Ann." in text_of(blocks)
+        for other in ("hello", "/help", "/http://x", "/nobody:greet"):
+            assert await house.manager.expand_prompt("main", other) is None
         for wrong, error in (("/s:greet", InvalidRequest), ("/s:none", NotFound)):
             call = parse_prompt_call(wrong)
             assert call is not None
