@@ -166,6 +166,11 @@ async def test_a_prompt_that_does_not_fit_is_refused(runner: Runner) -> None:
         await runner.generate(say("word " * 4000)).text()
 
 
+async def test_a_message_that_is_too_long_is_cut_and_answered(model: LocalModel) -> None:
+    answer = await model.request(asked("漢字" * 4000), {"max_tokens": 5}, ModelRequestParameters())
+    assert answer.usage.input_tokens > 500
+
+
 async def test_a_schema_holds_the_answer_to_its_shape(runner: Runner) -> None:
     schema = {
         "type": "object",

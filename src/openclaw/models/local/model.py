@@ -25,7 +25,7 @@ from openclaw.models.local.adapter import AdapterPlanner
 from openclaw.models.local.open import WeightsSource
 from openclaw.models.local.plan import CallTools, Plan, Planner, RouterPlanner, Say, Write
 from openclaw.models.local.runner import Generation, Prompt
-from openclaw.models.local.talk import tidy
+from openclaw.models.local.talk import fitted, tidy
 from openclaw.models.local.turn import read_turn, routable
 from openclaw.models.local.weights import ToolUse
 
@@ -68,7 +68,11 @@ class LocalModel(Model[None]):
         return "local"
 
     async def _ask(self, prompt: Prompt) -> str:
-        return await (await self._source.runner()).generate(prompt).text()
+        return await (await self._generate(prompt)).text()
+
+    async def _generate(self, prompt: Prompt) -> Generation:
+        runner = await self._source.runner()
+        return runner.generate(fitted(prompt, runner.context))
 
     async def _plan(
         self,
@@ -87,7 +91,7 @@ class LocalModel(Model[None]):
             logger.warning(
                 "the embedded model %s answers; it is good for: %s", weights.name, weights.good_for
             )
-        return (await self._source.runner()).generate(plan.prompt)
+        return await self._generate(plan.prompt)
 
     async def request(
         self,

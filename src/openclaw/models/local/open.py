@@ -40,6 +40,11 @@ class LocalChoice(Protocol):
         """The longest answer."""
         ...
 
+    @property
+    def context_window(self) -> int | None:
+        """How many tokens are kept in mind, where that is configured."""
+        ...
+
 
 class WeightsSource:
     """Weights that are found, checked and loaded when they are first needed."""
@@ -55,6 +60,7 @@ class WeightsSource:
         report: Report = silent,
     ) -> None:
         self.weights = weights
+        self.context = weights.context
         self._store = store
         self._environ = environ
         self._own = own
@@ -69,7 +75,7 @@ class WeightsSource:
             if self._runner is None:
                 path = await anyio.to_thread.run_sync(self._locate)
                 threads = threads_for(self.weights.threads)
-                self._runner = Runner(path, threads=threads, context=self.weights.context)
+                self._runner = Runner(path, threads=threads, context=self.context)
             return self._runner
 
     def _locate(self) -> Path:
@@ -138,6 +144,7 @@ class LocalModels:
         from openclaw.models.local.model import LocalModel
 
         source = await anyio.to_thread.run_sync(self.source, choice.model, choice.path)
+        source.context = choice.context_window or source.context
         return LocalModel(source, max_tokens=choice.max_tokens)
 
     async def aclose(self) -> None:

@@ -148,7 +148,7 @@ class Runner:
     def __init__(self, path: Path, *, threads: int, context: int) -> None:
         self.path = path
         self._threads = threads
-        self._context = context
+        self.context = context
         self._jobs: queue.SimpleQueue[Generation | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._current: Generation | None = None
@@ -180,7 +180,7 @@ class Runner:
         while (job := self._jobs.get()) is not None:
             self._current = job
             try:
-                server = server or _load(self.path, self._threads, self._context)
+                server = server or _load(self.path, self._threads, self.context)
             except Exception as error:  # noqa: BLE001 whoever asked is told, and may ask again
                 job.fail(error)
             else:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from openclaw.models.local.runner import ChatMessage, Prompt
 
@@ -9,6 +10,7 @@ MAX_REPLY_TOKENS = 200
 _MAX_MESSAGE = 3000
 _MAX_REMEMBERED = 300
 _REMEMBERED_TURNS = 2
+_TEMPLATE_TOKENS, _TURN_TOKENS = 32, 8
 _SYSTEM = "You are OpenClaw, a helpful assistant. Answer in one or two short sentences."
 _EXAMPLES = (
     ("Hello!", "Hello! How can I help you?"),
@@ -47,6 +49,27 @@ def talk_prompt(message: str, history: Sequence[tuple[str, str]], max_tokens: in
         messages += [_turn("user", said), _turn("assistant", answered)]
     messages.append(_turn("user", message[:_MAX_MESSAGE]))
     return Prompt(messages, min(max_tokens, MAX_REPLY_TOKENS), sampling=_DRY)
+
+
+def weight(text: str) -> int:
+    """No fewer tokens than a text takes: two letters each, and one for each byte of other scripts."""
+    plain = sum(character < "\x80" for character in text)
+    return plain // 2 + len(text.encode("utf-8", "replace")) - plain
+
+
+def fitted(prompt: Prompt, context: int) -> Prompt:
+    """The prompt, with its last message cut, and what lies between left out, where it is too long."""
+    first, *between, last = prompt.messages
+    room = context - prompt.max_tokens - weight(first["content"]) - _TEMPLATE_TOKENS
+    around = sum(weight(message["content"]) + _TURN_TOKENS for message in between)
+    if weight(last["content"]) + around <= room:
+        return prompt
+    if weight(last["content"]) > room - around:
+        between = between if around < room // 2 else []
+        room -= around if between else 0
+    share = min(1.0, max(0, room) / weight(last["content"]))
+    cut = last["content"][: int(len(last["content"]) * share)]
+    return replace(prompt, messages=[first, *between, _turn(last["role"], cut)])
 
 
 def tidy(text: str, *, cut_short: bool) -> str:

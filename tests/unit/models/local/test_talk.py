@@ -1,4 +1,7 @@
-from openclaw.models.local.talk import MAX_REPLY_TOKENS, talk_prompt, tidy
+import pytest
+
+from openclaw.models.local.runner import Prompt
+from openclaw.models.local.talk import MAX_REPLY_TOKENS, fitted, talk_prompt, tidy, weight
 
 
 def test_the_prompt_is_short_and_ends_with_the_message() -> None:
@@ -26,3 +29,21 @@ def test_a_reply_that_ran_out_of_room_ends_with_a_whole_sentence() -> None:
 def test_thoughts_are_not_part_of_a_reply() -> None:
     assert tidy("<think>hm</think>\n\nYes.", cut_short=False) == "Yes."
     assert tidy("<think>hm", cut_short=False) == ""
+
+
+def total(prompt: Prompt) -> int:
+    return sum(weight(message["content"]) for message in prompt.messages)
+
+
+def test_a_prompt_that_fits_stays_as_it_is() -> None:
+    prompt = talk_prompt("hi", [], 50)
+    assert fitted(prompt, 2048) is prompt
+
+
+@pytest.mark.parametrize("text", ["word " * 600, "漢" * 3000, "🦀" * 3000])
+@pytest.mark.parametrize("context", [256, 1024, 2048])
+def test_a_prompt_that_is_too_long_is_cut_until_it_fits(text: str, context: int) -> None:
+    prompt = fitted(talk_prompt(text, [("a" * 300, "b" * 300)], 100), context)
+    assert total(prompt) + prompt.max_tokens <= context
+    assert prompt.messages[-1]["content"]
+    assert text.startswith(prompt.messages[-1]["content"])
