@@ -265,10 +265,12 @@ async def open_runtime(
     *,
     clock: Clock | None = None,
     emit: Emit = discard,
+    hurried: bool = False,
 ) -> AsyncGenerator[Runtime]:
     """Everything built and running; at the end, everything taken down, in the reverse order.
 
     `emit` is told what happens outside of turns, such as an MCP server that changed its state.
+    `hurried` is for a process that must be gone within a second: servers get less time to leave.
     """
     from openclaw.media.store import sweep
     from openclaw.models.local.open import LocalModels
@@ -288,7 +290,7 @@ async def open_runtime(
         secrets = _CurrentSecrets(open_secrets(loaded.config, environ, redactor))
         edition = _Edition(host, store, local, secrets.resolver)
         manager = await stack.enter_async_context(
-            _running_servers(host, edition.servers(), secrets.resolve_map, emit)
+            _running_servers(host, edition.servers(), secrets.resolve_map, emit, hurried=hurried)
         )
         runtime = Runtime(edition, manager, store, local, secrets)
         stack.push_async_callback(runtime.aclose)
@@ -314,11 +316,17 @@ async def open_servers(
 
 @asynccontextmanager
 async def _running_servers(
-    host: Host, servers: "Mapping[str, AgentServers]", resolve: "ResolveSecrets", emit: Emit
+    host: Host,
+    servers: "Mapping[str, AgentServers]",
+    resolve: "ResolveSecrets",
+    emit: Emit,
+    *,
+    hurried: bool = False,
 ) -> "AsyncGenerator[McpManager]":
     from openclaw.mcp_client.connection import ConnectionDeps
     from openclaw.mcp_client.keeper import Keeper
     from openclaw.mcp_client.manager import ManagerDeps, McpManager
+    from openclaw.mcp_client.process import HURRIED, Grace
 
     async with AsyncExitStack() as stack:
         keeper = Keeper()
@@ -328,6 +336,7 @@ async def _running_servers(
             emit=emit,
             environ=host.environ,
             keeper=keeper,
+            grace=HURRIED if hurried else Grace(),
             redact=host.redactor.redact,
             clock=host.clock,
             cache=host.paths.cache,

@@ -57,7 +57,8 @@ def prepare(options: front.Options) -> Any:
     async def opened() -> AsyncGenerator["OrderTaker"]:
         from openclaw.runtime import open_runtime
 
-        async with open_runtime(env.load_config(), env.environ, env.redactor) as runtime:
+        loaded = env.load_config()
+        async with open_runtime(loaded, env.environ, env.redactor, hurried=True) as runtime:
             yield runtime
 
     def open_agent() -> AbstractAsyncContextManager["OrderTaker"]:
