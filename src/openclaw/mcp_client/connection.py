@@ -327,7 +327,9 @@ class ServerConnection:
     async def _refresh(self, link: Link, kind: str) -> None:
         if kind in _capabilities(link) and self._wants(kind):
             fetched = await self._fetch(link, kind)
-            self._replace_listing(link, listings.merged(self.listing, fetched))
+            whole = {name: part for name, part in fetched.items() if not part.failed}
+            if whole:  # what could not be listed again stays as it was
+                self._replace_listing(link, listings.merged(self.listing, whole))
 
     async def _fetch(self, link: Link, kind: str) -> dict[str, listings.Listed]:
         timeout = self.config.timeout / 1000

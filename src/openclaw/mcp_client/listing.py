@@ -41,10 +41,14 @@ _CATALOGUES = {
 
 @dataclass(slots=True)
 class Listed:
-    """The well-formed entries of one catalogue, and what was left out of it."""
+    """The well-formed entries of one catalogue, and what was left out of it.
+
+    `failed` says that the server did not give all of it.
+    """
 
     entries: list[Any] = field(default_factory=list[Any])
     dropped: list[str] = field(default_factory=list[str])
+    failed: bool = False
 
 
 async def fetch(ask: Ask, kind: str) -> dict[str, Listed]:
@@ -86,6 +90,7 @@ async def _fetch_one(ask: Ask, catalogue: _Catalogue, model: "type[BaseModel]") 
             page = await ask(catalogue.method, {} if cursor is None else {"cursor": cursor})
         except (RemoteError, InvalidResult) as error:
             listed.dropped.append(f"{catalogue.key}: the server did not list them ({error})")
+            listed.failed = True
             return listed
         _absorb(page.get(catalogue.key), listed, catalogue, model)
         cursor = _next_cursor(page, seen)

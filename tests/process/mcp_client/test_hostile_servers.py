@@ -155,6 +155,39 @@ async def test_a_malformed_tool_costs_that_tool_alone(bench: Bench):
         assert [note.split("'")[1] for note in server.listing.dropped] == ["bad", "huge"]
 
 
+@pytest.mark.parametrize("second", ["refuse", "hang"])
+async def test_a_catalogue_that_cannot_be_listed_again_stays_as_it_was(
+    bench: Bench, tmp_path: Path, second: str
+):
+    body = """
+listed = 0
+for line in sys.stdin:
+    message = json.loads(line)
+    if message.get("method") == "tools/list":
+        listed += 1
+        if listed == 1:
+            send({"jsonrpc": "2.0", "id": message["id"], "result": {"tools": [
+                  {"name": "change", "inputSchema": {"type": "object"}}]}})
+        elif "SECOND" == "refuse":
+            send({"jsonrpc": "2.0", "id": message["id"], "error": {"code": -1, "message": "busy"}})
+        continue
+    answer(message)
+    if message.get("method") == "tools/call":
+        send({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
+        send({"jsonrpc": "2.0", "id": message["id"], "result": {"content": [
+              {"type": "text", "text": str(listed)}]}})
+"""
+    entry = {**script(tmp_path, body.replace("SECOND", second)), "timeout": 500}
+    async with bench.run(bench.to(entry)) as server:
+        listed = 0
+        with anyio.fail_after(10):
+            while listed < 3:
+                result = await server.call_tool("change", {})
+                listed = int(result["content"][0]["text"])
+        assert [tool.name for tool in server.listing.tools] == ["change"]
+        assert server.snapshot.restarts == 0
+
+
 async def test_a_slow_listing_is_a_failed_connection(bench: Bench):
     spec = {"tools": [ECHO], "faults": {"slow": {"tools/list": 30}}}
     connection = bench.connection(spec, timeout=400, maxRestarts=0)

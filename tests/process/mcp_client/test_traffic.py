@@ -104,6 +104,22 @@ async def test_updated_resources_are_told_where_wanted(bench: Bench, discover: s
         await until(lambda: heard == ["mem://a"])
 
 
+async def test_a_lost_subscription_is_made_up_for_by_listing_again(bench: Bench):
+    cancelled = [
+        {"method": "notifications/cancelled", "params": {"requestId": f"listen-{number}"}}
+        for number in range(1, 500)  # the numbers count through all tests of a process
+    ]
+    lines = "\n".join(json.dumps({"jsonrpc": "2.0", **each}) for each in cancelled)
+    spec = {"tools": [{"name": "lose", "does": {"raw": lines}}], "discover": "answer"}
+    async with bench.serve(spec) as server:
+        relisted = anyio.Event()
+        server.on_listing.append(lambda _: relisted.set())
+        await anyio.sleep(0.1)  # the subscription is on its way
+        await server.call_tool("lose", {})
+        with anyio.fail_after(5):
+            await relisted.wait()
+
+
 async def test_a_callback_that_fails_hurts_nobody(bench: Bench, caplog: pytest.LogCaptureFixture):
     def fail(*_: Any) -> None:
         raise RuntimeError("mine")
