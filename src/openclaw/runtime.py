@@ -238,22 +238,40 @@ class Runtime:
         """Close what the current edition holds."""
         await self._edition.retire()
 
+    def order_facts(self, agent_id: str | None) -> dict[str, object]:
+        """The same as `order_settings`, in words for a front end in another process."""
+        agent = self.agent(agent_id)
+        settings = self.host.config.mcp_server
+        return {
+            "agent": agent.id,
+            "allToolText": settings.tool_results == "all",
+            "tempRoot": str(self.host.paths.temp),
+            "directories": [str(self.host.workspace(agent))],
+            "audio": settings.audio,
+        }
+
     def order_settings(self, agent_id: str | None) -> "OrderSettings":
         """How orders from MCP clients are taken for this agent."""
         from openclaw.mcp_server.agent_link import OrderSettings
+        from openclaw.mcp_server.fetching import fetch_guarded
         from openclaw.mcp_server.outbound import OutboundRules
-        from openclaw.media.transcription import NoTranscriber
+        from openclaw.media.speech import Speech
 
         agent = self.agent(agent_id)
-        settings = self.host.config.mcp_server
+        config = self.host.config
+        settings, openai = config.mcp_server, config.models.providers.get("openai")
+        resolve = self._secrets.resolver.resolve_text
+        speech = Speech(config.media.transcription, openai, self.host.environ, resolve)
         return OrderSettings(
             agent_id=agent.id,
             all_tool_text=settings.tool_results == "all",
             temp_root=self.host.paths.temp,
             outbound=OutboundRules(
-                directories=(self.host.workspace(agent),), fetch=None, audio=settings.audio
+                directories=(self.host.workspace(agent),),
+                fetch=fetch_guarded,
+                audio=settings.audio,
             ),
-            transcriber=NoTranscriber(),
+            transcriber=speech.transcriber(),
         )
 
 

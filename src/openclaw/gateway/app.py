@@ -1,0 +1,92 @@
+"""All routes, behind the guard."""
+
+import inspect
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from openclaw.gateway import native, openai_chat, openai_responses, views
+from openclaw.gateway.openai_errors import error_response
+from openclaw.gateway.openapi import openapi
+from openclaw.gateway.page_files import page_routes
+from openclaw.gateway.state import Gateway
+
+Handler = Callable[[Gateway, Request], Awaitable[Any]]
+
+
+def build_app(gateway: Gateway) -> Starlette:
+    """The application, without the guard."""
+
+    def on(path: str, handler: Handler, *methods: str) -> Route:
+        async def endpoint(request: Request) -> Any:
+            return await handler(gateway, request)
+
+        return Route(path, endpoint, methods=list(methods) or ["GET"], name=handler.__name__)
+
+    routes: list[BaseRoute] = [
+        on("/health", health),
+        on("/ready", ready),
+        on("/metrics", metrics),
+        on("/v1/models", openai_chat.list_models),
+        on("/v1/chat/completions", openai_chat.chat_completions, "POST"),
+        on("/v1/responses", openai_responses.responses, "POST"),
+        on("/api/openapi.json", openapi),
+        on("/api/status", views.status),
+        on("/api/agents", views.agents),
+        on("/api/sessions", views.sessions),
+        on("/api/sessions/{key:path}/cancel", native.cancel_session, "POST"),
+        on("/api/sessions/{key:path}", views.session),
+        on("/api/sessions/{key:path}", views.delete_session, "DELETE"),
+        on("/api/servers", views.servers),
+        on("/api/servers/{name}/restart", views.restart_server, "POST"),
+        on("/api/tools", views.tools),
+        on("/api/messages", native.post_message, "POST"),
+        on("/api/turns", native.list_turns),
+        on("/api/turns/{turn}/cancel", native.cancel_turn, "POST"),
+        on("/api/events", native.events),
+        on("/api/logs", native.logs),
+        on("/api/reload", native.reload, "POST"),
+    ]
+    if gateway.settings.dashboard:
+        routes += page_routes()
+    handlers: dict[Any, Any] = {Exception: _failed, HTTPException: _http_failed}
+    return Starlette(routes=routes, exception_handlers=handlers)
+
+
+async def _failed(request: Request, error: Exception) -> Response:
+    openai = request.url.path.startswith("/v1/")
+    return error_response(error) if openai else native.failed(error)
+
+
+async def _http_failed(request: Request, error: HTTPException) -> Response:
+    body = {"message": error.detail, "type": "invalid_request_error", "param": None, "code": None}
+    return JSONResponse({"error": body}, error.status_code, error.headers)
+
+
+async def health(gateway: Gateway, request: Request) -> Response:
+    """Whether the process lives."""
+    return JSONResponse({"status": "ok"})
+
+
+async def ready(gateway: Gateway, request: Request) -> Response:
+    """Whether it takes orders."""
+    if gateway.opened is None or gateway.stopping:
+        state = "stopping" if gateway.stopping else "starting"
+        return JSONResponse({"status": state}, 503)
+    return JSONResponse({"status": "ready"})
+
+
+async def metrics(gateway: Gateway, request: Request) -> Response:
+    """Figures for Prometheus."""
+    text = gateway.metrics.render(views.gauges(gateway))
+    return PlainTextResponse(text, media_type="text/plain; version=0.0.4")
+
+
+def describe_handler(handler: Handler) -> str:
+    """What a route does, in the words of its handler."""
+    return inspect.getdoc(handler) or ""

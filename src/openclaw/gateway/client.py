@@ -1,0 +1,243 @@
+"""A front end's way to a running gateway: the same surface as the agent itself."""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+import anyio.to_thread
+import orjson
+
+from openclaw.agent.context import (
+    InboundMedia,
+    MessageContext,
+    OnBlockReply,
+    OnToolResult,
+    Reply,
+)
+from openclaw.core.content import Media
+from openclaw.core.errors import OpenClawError, OperatorFacing
+from openclaw.core.events import Emit
+from openclaw.gateway.codec import (
+    blocks_from,
+    error_from,
+    event_from,
+    message_json,
+    reply_from,
+    result_from,
+)
+from openclaw.gateway.tokens import read_local_token
+from openclaw.media.store import OrderFiles, order_files
+
+if TYPE_CHECKING:
+    import httpx2
+
+Json = dict[str, Any]
+
+_CONNECT_SECONDS = 5.0
+_SILENCE_SECONDS = 60.0  # the gateway says something every 15 s, even while nothing happens
+_PIECE = 1 << 20
+
+
+class GatewayGone(OperatorFacing):
+    """Raised when the gateway cannot be reached. `sent` says whether it may have begun the work."""
+
+    def __init__(self, message: str, *, sent: bool) -> None:
+        super().__init__(message)
+        self.sent = sent
+
+
+class GatewayClient:
+    """Speaks to the gateway at `url`, as the account that owns the state directory `root`."""
+
+    def __init__(self, url: str, root: Path) -> None:
+        self._url = url
+        self._root = root
+        self._stack = AsyncExitStack()
+        self._http: httpx2.AsyncClient | None = None
+        self.settings: dict[str, Mapping[str, Any]] = {}
+
+    async def __aenter__(self) -> Self:
+        import httpx2
+
+        timeout = httpx2.Timeout(_SILENCE_SECONDS, connect=_CONNECT_SECONDS)
+        # trust_env: a proxy for the outside world has no business with loopback.
+        client = httpx2.AsyncClient(base_url=self._url, timeout=timeout, trust_env=False)
+        self._http = await self._stack.enter_async_context(client)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._stack.aclose()
+
+    async def request(self, method: str, path: str, body: Json | None = None) -> Json:
+        """One request, answered with JSON; raises the gateway's error as our own."""
+        import httpx2
+
+        assert self._http is not None
+        content = None if body is None else orjson.dumps(body)
+        try:
+            answer = await self._http.request(
+                method, path, content=content, headers=self._headers()
+            )
+        except httpx2.HTTPError as error:
+            raise _gone(error, sent=method != "GET") from error
+        return _checked(answer.status_code, answer.content)
+
+    async def get_reply(
+        self,
+        context: MessageContext,
+        *,
+        on_block_reply: OnBlockReply | None = None,
+        on_tool_result: OnToolResult | None = None,
+        on_event: Emit | None = None,
+    ) -> Reply:
+        """Have the gateway's agent answer. Being cancelled closes the request and stops the turn."""
+        callbacks = on_block_reply is not None or on_tool_result is not None
+        handlers = _handlers(on_block_reply, on_tool_result, on_event)
+        with ExitStack() as stack:
+            sent = await self._with_files(context, stack)
+            body = {
+                **message_json(sent),
+                "events": on_event is not None,
+                "callbacks": callbacks,
+            }
+            async with self._stream("/api/messages", body) as events:
+                async for name, data in events:
+                    if name == "reply":
+                        return reply_from(data)
+                    if name == "error":
+                        raise error_from(data)
+                    if name == "accepted":
+                        self.settings[data["agent"]] = data["settings"]
+                    elif name in handlers:
+                        handlers[name](data)
+                    elif on_event is not None:
+                        event = event_from(name, data)
+                        if event is not None:
+                            on_event(event)
+        raise GatewayGone(
+            "the gateway went away; the order may or may not have been carried out", sent=True
+        )
+
+    async def _with_files(self, context: MessageContext, stack: ExitStack) -> MessageContext:
+        """The message with its media where the gateway may read it: in an order's directory."""
+        from dataclasses import replace
+
+        if not context.media:
+            return context
+        temp = self._root / "tmp"
+        files = stack.enter_context(order_files(temp))
+        media = [await anyio.to_thread.run_sync(_placed, one, files, temp) for one in context.media]
+        return replace(context, media=tuple(media))
+
+    @asynccontextmanager
+    async def _stream(
+        self, path: str, body: Json
+    ) -> AsyncGenerator[AsyncIterator[tuple[str, Any]]]:
+        import httpx2
+
+        assert self._http is not None
+        reached = False
+        try:
+            async with self._http.stream(
+                "POST", path, content=orjson.dumps(body), headers=self._headers()
+            ) as answer:
+                reached = True
+                if answer.status_code != 200:
+                    _checked(answer.status_code, await answer.aread())
+                yield _events(answer.aiter_bytes())
+        except httpx2.HTTPError as error:
+            sent = reached or not isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout)
+            raise _gone(error, sent=sent) from error
+
+    def _headers(self) -> dict[str, str]:
+        headers = {"content-type": "application/json"}
+        token = read_local_token(self._root)
+        if token is not None:
+            headers["authorization"] = f"Bearer {token.reveal()}"
+        return headers
+
+
+def _handlers(
+    on_block_reply: OnBlockReply | None,
+    on_tool_result: OnToolResult | None,
+    on_event: Emit | None,
+) -> dict[str, Callable[[Any], None]]:
+    handlers: dict[str, Callable[[Any], None]] = {}
+    if on_block_reply is not None:
+        handlers["on_block_reply"] = lambda data: on_block_reply(blocks_from(data["blocks"]))
+    if on_tool_result is not None:
+        handlers["on_tool_result"] = lambda data: on_tool_result(
+            data["name"], result_from(data["result"])
+        )
+    return handlers
+
+
+def _placed(one: InboundMedia, files: OrderFiles, temp: Path) -> InboundMedia:
+    from dataclasses import replace
+
+    media = one.media
+    if media.path is not None and media.path.resolve().is_relative_to(temp.resolve()):
+        return one
+    if media.path is not None:
+        with media.path.open("rb") as file:
+            path = files.save(iter(lambda: file.read(_PIECE), b""), media.mime_type)
+    elif media.data is not None:
+        path = files.save([media.data], media.mime_type)
+    else:
+        return one
+    return replace(one, media=Media(media.mime_type, path=path, name=media.name))
+
+
+async def _events(chunks: AsyncIterator[bytes]) -> AsyncIterator[tuple[str, Any]]:
+    """Name and data of each event of the stream."""
+    pending: list[bytes] = []
+    async for chunk in chunks:
+        pending.append(chunk)
+        if b"\n\n" not in chunk and not chunk.startswith(b"\n"):
+            continue
+        *whole, rest = b"".join(pending).split(b"\n\n")
+        pending = [rest]
+        for block in whole:
+            parsed = _parsed(block)
+            if parsed is not None:
+                yield parsed
+
+
+def _parsed(block: bytes) -> tuple[str, Any] | None:
+    name, data = "", b""
+    for line in block.split(b"\n"):
+        if line.startswith(b"event: "):
+            name = line[7:].decode()
+        elif line.startswith(b"data: "):
+            data = line[6:]
+    return (name, orjson.loads(data)) if data else None
+
+
+def _checked(status: int, content: bytes) -> Json:
+    try:
+        body: Any = orjson.loads(content)
+    except ValueError:
+        body = {}
+    if status < 400:
+        return body
+    error: Any = body.get("error") if isinstance(body, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType] - any JSON
+    if isinstance(error, dict):
+        raise error_from(error)  # pyright: ignore[reportUnknownArgumentType] - any JSON
+    raise OpenClawError(f"the gateway answered with HTTP status {status}")
+
+
+def _gone(error: Exception, *, sent: bool) -> GatewayGone:
+    if sent:
+        return GatewayGone(
+            f"the gateway went away ({type(error).__name__}); "
+            "the order may or may not have been carried out",
+            sent=True,
+        )
+    return GatewayGone(f"the gateway cannot be reached: {type(error).__name__}", sent=False)

@@ -1,0 +1,250 @@
+"""What stands before every request: who asks, from where, how much and how often."""
+
+import ipaddress
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
+
+import anyio
+import orjson
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from openclaw.config.schema import GatewayLimits
+from openclaw.core.clock import Clock
+from openclaw.gateway.metrics import Metrics
+from openclaw.gateway.tokens import Tokens
+
+logger = logging.getLogger(__name__)
+
+OPEN_PATHS = frozenset({"/health", "/ready"})
+"""What monitors ask: it says yes or no and nothing else."""
+
+_NEEDS_TOKEN = ("/api/", "/v1/", "/metrics")
+_SECURITY_HEADERS = [
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+]
+_MOST_ADDRESSES = 10_000
+_LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]", "::1")
+
+
+class Refused(Exception):
+    """Raised when a request is answered without being served."""
+
+    def __init__(self, status: int, message: str, headers: Sequence[tuple[bytes, bytes]] = ()):
+        super().__init__(message)
+        self.status = status
+        self.message = message
+        self.headers = list(headers)
+
+
+@dataclass(slots=True)
+class _Bucket:
+    tokens: float
+    at: float
+
+
+class RateLimit:
+    """At most so many requests a minute from one address, with a burst of a tenth of them."""
+
+    def __init__(self, per_minute: int, clock: Clock) -> None:
+        self._rate = per_minute / 60
+        self._burst = max(per_minute / 10, 1.0)
+        self._clock = clock
+        self._buckets: dict[str, _Bucket] = {}
+
+    def admit(self, address: str) -> float:
+        """0 where the request may pass, else the seconds until one may."""
+        now = self._clock.monotonic()
+        bucket = self._buckets.get(address)
+        if bucket is None:
+            if len(self._buckets) >= _MOST_ADDRESSES:
+                self._forget(now)
+            bucket = self._buckets[address] = _Bucket(self._burst, now)
+        bucket.tokens = min(self._burst, bucket.tokens + (now - bucket.at) * self._rate)
+        bucket.at = now
+        if bucket.tokens < 1:
+            return (1 - bucket.tokens) / self._rate
+        bucket.tokens -= 1
+        return 0.0
+
+    def _forget(self, now: float) -> None:
+        full = self._burst / self._rate
+        self._buckets = {k: b for k, b in self._buckets.items() if now - b.at < full}
+        while len(self._buckets) >= _MOST_ADDRESSES:
+            self._buckets.pop(next(iter(self._buckets)))
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """Which `Host` and `Origin` values are ours."""
+
+    port: int
+    hosts: frozenset[str] = frozenset()
+    origins: frozenset[str] = frozenset()
+    any_address: bool = False  # bound beyond loopback: any literal address of ours will do
+
+    def knows_host(self, header: str) -> bool:
+        """Whether a request may carry this `Host`: a rebound name of somebody else may not."""
+        name = _host_of(header)
+        if name in _LOOPBACK_NAMES or name in self.hosts:
+            return True
+        return self.any_address and _is_address(name)
+
+    def knows_origin(self, origin: str, host: str) -> bool:
+        """Whether a page of this origin may call us: our own page may, and those configured."""
+        if origin in self.origins:
+            return True
+        parts = urlsplit(origin)
+        return parts.scheme in ("http", "https") and parts.netloc.lower() == host.lower()
+
+
+def _host_of(header: str) -> str:
+    """The name in a `Host` header, without the port."""
+    if header.startswith("["):
+        return header.partition("]")[0].lower() + "]"
+    return header.partition(":")[0].lower()
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name.strip("[]"))
+    except ValueError:
+        return False
+    return True
+
+
+@dataclass(slots=True)
+class Guard:
+    """An ASGI middleware; everything that it refuses, it refuses before reading the body."""
+
+    app: ASGIApp
+    tokens: Tokens
+    names: Names
+    limits: GatewayLimits
+    clock: Clock
+    metrics: Metrics
+    _rate: RateLimit = field(init=False)
+    _serving: int = 0
+
+    def __post_init__(self) -> None:
+        self._rate = RateLimit(self.limits.requests_per_minute, self.clock)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request, or refuse it."""
+        if scope["type"] != "http":
+            if scope["type"] == "websocket":
+                await send({"type": "websocket.close", "code": 1008})
+            return
+        began = self.clock.monotonic()
+        watched = _Watched(send)
+        try:
+            self._check(scope)
+            self._serving += 1
+            try:
+                await self.app(scope, self._bounded(scope, receive), watched)
+            finally:
+                self._serving -= 1
+        except Refused as refused:
+            if not watched.started:
+                await _answer(watched, refused, scope["path"])
+        finally:
+            seconds = self.clock.monotonic() - began
+            self.metrics.request(scope["method"], scope["path"], watched.status, seconds)
+
+    def _check(self, scope: Scope) -> None:
+        headers: Mapping[bytes, bytes] = dict(scope["headers"])
+        host = headers.get(b"host", b"").decode("latin-1")
+        if not self.names.knows_host(host):
+            raise Refused(421, "this Host is not served here; see gateway.allowedHosts")
+        origin = headers.get(b"origin")
+        if origin is not None and not self.names.knows_origin(origin.decode("latin-1"), host):
+            raise Refused(403, "pages of this origin may not call; see gateway.allowedOrigins")
+        if headers.get(b"sec-fetch-site") == b"cross-site" and origin is None:
+            raise Refused(403, "pages of other sites may not call")
+        if scope["path"] in OPEN_PATHS:
+            return
+        self._check_rate(scope)
+        if scope["path"].startswith(_NEEDS_TOKEN) and not self.tokens.admits(_bearer(headers)):
+            challenge = (b"www-authenticate", b'Bearer realm="openclaw"')
+            raise Refused(401, "a bearer token is needed, and this is not it", [challenge])
+        length = headers.get(b"content-length", b"0")
+        if length.isdigit() and int(length) > self.limits.max_request_bytes:
+            raise _too_large(self.limits)
+
+    def _check_rate(self, scope: Scope) -> None:
+        client = scope.get("client")
+        wait = self._rate.admit(client[0] if client else "")
+        if wait:
+            after = (b"retry-after", str(int(wait) + 1).encode())
+            raise Refused(429, "too many requests from this address", [after])
+        if self._serving >= self.limits.max_concurrent:
+            raise Refused(503, "too many requests are being served", [(b"retry-after", b"1")])
+
+    def _bounded(self, scope: Scope, receive: Receive) -> Receive:
+        """The request's body: at most so large, and sent within so many seconds."""
+        left = self.limits.max_request_bytes
+        until = self.clock.monotonic() + self.limits.client_timeout_ms / 1000
+        done = False
+
+        async def bounded() -> Message:
+            nonlocal left, done
+            if done:
+                return await receive()
+            with anyio.move_on_after(until - self.clock.monotonic()):
+                message = await receive()
+                if message["type"] == "http.request":
+                    left -= len(message.get("body", b""))
+                    done = not message.get("more_body", False)
+                if left < 0:
+                    raise _too_large(self.limits)
+                return message
+            raise Refused(408, "the request took too long to arrive", [(b"connection", b"close")])
+
+        return bounded
+
+
+def _too_large(limits: GatewayLimits) -> Refused:
+    message = f"the request is larger than {limits.max_request_bytes} bytes"
+    return Refused(413, message, [(b"connection", b"close")])
+
+
+def _bearer(headers: Mapping[bytes, bytes]) -> bytes | None:
+    kind, _, value = headers.get(b"authorization", b"").partition(b" ")
+    return value.strip() if kind.lower() == b"bearer" else None
+
+
+class _Watched:
+    """A `send` that adds our headers and remembers the status."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self.started = False
+        self.status = 499  # until an answer begins, the client is gone before it
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.started = True
+            self.status = message["status"]
+            message = {**message, "headers": [*message["headers"], *_SECURITY_HEADERS]}
+        await self._send(message)
+
+
+async def _answer(send: Send, refused: Refused, path: str) -> None:
+    kind = {401: "authentication_error", 429: "rate_limit_error"}.get(
+        refused.status, "invalid_request_error"
+    )
+    error: dict[str, Any] = {"message": refused.message, "type": kind, "code": None}
+    if path.startswith("/v1/"):
+        error["param"] = None
+    body = orjson.dumps({"error": error})
+    headers = [
+        (b"content-type", b"application/json"),
+        (b"content-length", str(len(body)).encode()),
+        *refused.headers,
+    ]
+    await send({"type": "http.response.start", "status": refused.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,74 @@
+"""uvicorn, with its signals and logs taken over, and without patience for silent clients."""
+
+import contextlib
+import logging
+import socket
+from collections.abc import Generator, Sequence
+from typing import Any, cast
+
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from openclaw.gateway.app import build_app
+from openclaw.gateway.guard import Guard, Names
+from openclaw.gateway.state import Gateway
+from openclaw.gateway.tokens import Tokens
+
+_KEEP_ALIVE_SECONDS = 75
+_HEAD_SECONDS = 10.0
+"""How long a client may take from connecting to the end of its first request's head."""
+
+
+class _Server(uvicorn.Server):
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None]:
+        """Signals are the daemon's business."""
+        yield
+
+
+class _Protocol(H11Protocol):
+    """Cuts connections on which no request arrives."""
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self._head_timer = self.loop.call_later(_HEAD_SECONDS, self._cut_if_silent)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._head_timer.cancel()
+        super().connection_lost(exc)
+
+    def _cut_if_silent(self) -> None:
+        begun = cast("object", self.cycle)  # None until the head of a request has arrived
+        if begun is None and not self.transport.is_closing():
+            self.transport.close()
+
+
+def make_server(
+    gateway: Gateway, tokens: Tokens, sockets: Sequence[socket.socket]
+) -> uvicorn.Server:
+    """A server that is ready to `serve` on these sockets."""
+    settings = gateway.settings
+    beyond = settings.bind not in ("loopback", "127.0.0.1", "::1")
+    names = Names(
+        port=sockets[0].getsockname()[1],
+        hosts=frozenset(host.lower() for host in settings.allowed_hosts),
+        origins=frozenset(settings.allowed_origins),
+        any_address=beyond,
+    )
+    app = Guard(build_app(gateway), tokens, names, settings.limits, gateway.clock, gateway.metrics)
+    config = uvicorn.Config(
+        app,
+        http=_Protocol,
+        ws="none",
+        lifespan="off",
+        loop="asyncio",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+        timeout_graceful_shutdown=2,
+        h11_max_incomplete_event_size=64 * 1024,
+    )
+    logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    return _Server(config)

@@ -1,0 +1,132 @@
+"""One gateway for each state directory, and how others find it.
+
+The lock is the operating system's: it goes with the process, however that ends. What the file says
+counts only while somebody holds it.
+"""
+
+import contextlib
+import json
+import os
+import sys
+import time
+from collections.abc import Generator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from openclaw.config.paths import private_file
+from openclaw.core.errors import OperatorFacing
+
+_PATIENCE = 0.5  # seconds; a reader looks by taking the lock for an instant
+_STEP = 0.01
+_WINDOWS_LOCK_BYTE = 1 << 30  # far behind the text, which others have to be able to read
+
+
+class AlreadyRunning(OperatorFacing):
+    """Raised when another gateway has this state directory."""
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayInfo:
+    """A running gateway. `url` is empty while it starts; `started` is milliseconds since 1970."""
+
+    pid: int
+    url: str = ""
+    started: int = 0
+    version: str = ""
+    config: str = ""
+
+
+class GatewayLock:
+    """The lock as its holder has it."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def publish(self, info: GatewayInfo) -> None:
+        """Say where the gateway is."""
+        text = json.dumps(asdict(info)).encode()
+        os.ftruncate(self._descriptor, 0)
+        os.lseek(self._descriptor, 0, os.SEEK_SET)
+        os.write(self._descriptor, text)
+
+
+@contextlib.contextmanager
+def gateway_lock(path: Path) -> Generator[GatewayLock]:
+    """Be the gateway of this state directory; raises `AlreadyRunning`."""
+    private_file(path)
+    descriptor = os.open(path, os.O_RDWR)
+    try:
+        if not _taken_within(descriptor, _PATIENCE):
+            raise _already(path)
+        lock = GatewayLock(descriptor)
+        lock.publish(GatewayInfo(pid=os.getpid()))
+        yield lock
+        os.ftruncate(descriptor, 0)
+    finally:
+        os.close(descriptor)
+
+
+def running_gateway(path: Path) -> GatewayInfo | None:
+    """The gateway that holds the lock now, or None."""
+    try:
+        descriptor = os.open(path, os.O_RDWR)
+    except OSError:
+        return None
+    try:
+        if _try_lock(descriptor):
+            return None
+        return _read(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _already(path: Path) -> AlreadyRunning:
+    info = running_gateway(path)
+    who = f" (pid {info.pid}{f', {info.url}' if info.url else ''})" if info and info.pid else ""
+    return AlreadyRunning(
+        f"a gateway is already running on {path.parent.parent}{who}",
+        hint="'openclaw gateway stop' ends it; OPENCLAW_STATE_DIR names another directory",
+    )
+
+
+def _taken_within(descriptor: int, seconds: float) -> bool:
+    until = time.monotonic() + seconds
+    while not _try_lock(descriptor):
+        if time.monotonic() > until:
+            return False
+        time.sleep(_STEP)
+    return True
+
+
+def _read(descriptor: int) -> GatewayInfo:
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    try:
+        return GatewayInfo(**json.loads(os.read(descriptor, 65_536)))
+    except (ValueError, TypeError):
+        return GatewayInfo(pid=0)  # it is being written
+
+
+def _try_lock(descriptor: int) -> bool:
+    try:
+        if sys.platform == "win32":
+            import msvcrt
+
+            os.lseek(descriptor, _WINDOWS_LOCK_BYTE, os.SEEK_SET)
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        else:
+            import fcntl
+
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def wait_until_gone(path: Path, pid: int, seconds: float) -> bool:
+    """Whether that gateway let go of the lock within so many seconds."""
+    until = time.monotonic() + seconds
+    while (info := running_gateway(path)) is not None and info.pid in (pid, 0):
+        if time.monotonic() > until:
+            return False
+        time.sleep(_STEP)
+    return True

@@ -1,0 +1,110 @@
+"""Figures for Prometheus, in its text format."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+_BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
+_KNOWN: Final = ("/v1/chat/completions", "/v1/responses", "/v1/models", "/health", "/ready")
+_NOUNS: Final = ("agents", "events", "logs", "messages", "reload", "servers", "sessions", "turns")
+_METHODS: Final = ("GET", "POST", "DELETE", "HEAD", "PUT", "PATCH", "OPTIONS")
+
+Labels = tuple[tuple[str, str], ...]
+
+
+class Histogram:
+    """How often something took how long."""
+
+    def __init__(self) -> None:
+        self.counts = [0] * len(_BUCKETS)
+        self.count = 0
+        self.sum = 0.0
+
+    def add(self, seconds: float) -> None:
+        """Count one."""
+        self.count += 1
+        self.sum += seconds
+        for index, bound in enumerate(_BUCKETS):
+            if seconds <= bound:
+                self.counts[index] += 1
+
+
+class Metrics:
+    """Counts what the gateway does. Label values are of a bounded set, whatever clients send."""
+
+    def __init__(self) -> None:
+        self._requests: defaultdict[Labels, int] = defaultdict(int)
+        self._seconds: defaultdict[Labels, Histogram] = defaultdict(Histogram)
+        self._turns: defaultdict[Labels, int] = defaultdict(int)
+        self._turn_seconds = Histogram()
+        self._tokens = {"input": 0, "output": 0}
+        self._reloads: defaultdict[Labels, int] = defaultdict(int)
+
+    def request(self, method: str, path: str, status: int, seconds: float) -> None:
+        """A request was answered."""
+        route = (("method", method if method in _METHODS else "other"), ("route", _route(path)))
+        self._requests[(*route, ("status", str(status)))] += 1
+        self._seconds[route].add(seconds)
+
+    def turn(self, outcome: str, seconds: float, input_tokens: int, output_tokens: int) -> None:
+        """A turn ended."""
+        self._turns[(("outcome", outcome),)] += 1
+        self._turn_seconds.add(seconds)
+        self._tokens["input"] += input_tokens
+        self._tokens["output"] += output_tokens
+
+    def reload(self, outcome: str) -> None:
+        """A configuration was read again."""
+        self._reloads[(("outcome", outcome),)] += 1
+
+    def render(self, gauges: Iterable[tuple[str, str, Mapping[Labels, float]]]) -> str:
+        """Everything, with these gauges: name, help, values."""
+        lines: list[str] = []
+        for name, text, values in gauges:
+            lines += _family(name, "gauge", text, values)
+        lines += _family(
+            "openclaw_http_requests_total", "counter", "Requests answered.", self._requests
+        )
+        lines += _histograms("openclaw_http_request_seconds", "Time to answer.", self._seconds)
+        lines += _family("openclaw_turns_total", "counter", "Turns that ended.", self._turns)
+        lines += _histograms("openclaw_turn_seconds", "Turns.", {(): self._turn_seconds})
+        tokens = {(("kind", kind),): float(count) for kind, count in self._tokens.items()}
+        lines += _family("openclaw_model_tokens_total", "counter", "Model tokens.", tokens)
+        lines += _family("openclaw_reloads_total", "counter", "Reloads.", self._reloads)
+        return "\n".join(lines) + "\n"
+
+
+def _route(path: str) -> str:
+    if path in _KNOWN:
+        return path
+    if path.startswith("/api/"):
+        noun = path[5:].partition("/")[0]
+        return f"/api/{noun}" if noun in _NOUNS else "/api"
+    return "other"
+
+
+def _family(name: str, kind: str, text: str, values: Mapping[Labels, float]) -> list[str]:
+    head = [f"# HELP {name} {text}", f"# TYPE {name} {kind}"]
+    return head + [f"{name}{_labels(labels)} {value:g}" for labels, value in values.items()]
+
+
+def _histograms(name: str, text: str, values: Mapping[Labels, Histogram]) -> list[str]:
+    lines = [f"# HELP {name} {text}", f"# TYPE {name} histogram"]
+    for labels, one in values.items():
+        for bound, count in zip(_BUCKETS, one.counts, strict=True):
+            lines.append(f"{name}_bucket{_labels((*labels, ('le', f'{bound:g}')))} {count}")
+        lines.append(f"{name}_bucket{_labels((*labels, ('le', '+Inf')))} {one.count}")
+        lines.append(f"{name}_sum{_labels(labels)} {one.sum:.6f}")
+        lines.append(f"{name}_count{_labels(labels)} {one.count}")
+    return lines
+
+
+def _labels(labels: Labels) -> str:
+    if not labels:
+        return ""
+    shown = ",".join(f'{key}="{_escaped(value)}"' for key, value in labels)
+    return f"{{{shown}}}"
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

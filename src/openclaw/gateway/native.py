@@ -1,0 +1,213 @@
+"""The gateway's own interface under `/api`, for the dashboard, the command line and scripts."""
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import anyio
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from openclaw.agent.context import MessageContext
+from openclaw.core.errors import InvalidRequest, NotFound, OpenClawError
+from openclaw.core.events import Event
+from openclaw.core.ids import random_id
+from openclaw.core.wire import http_status
+from openclaw.gateway.codec import (
+    block_json,
+    error_json,
+    event_json,
+    event_name,
+    inbound_from,
+    reply_json,
+    result_json,
+)
+from openclaw.gateway.openai_input import new_session
+from openclaw.gateway.reading import Attachments, Json, flag, json_body, objects, text_field
+from openclaw.gateway.state import Gateway
+from openclaw.gateway.stream import EventStream, Put, WatchedAnswer, frame
+from openclaw.media.store import order_files
+
+logger = logging.getLogger(__name__)
+
+
+def failed(error: BaseException) -> JSONResponse:
+    """An error as an answer."""
+    if not isinstance(error, OpenClawError):
+        logger.error("a request failed", exc_info=error)
+    return JSONResponse({"error": error_json(error)}, http_status(error))
+
+
+async def post_message(gateway: Gateway, request: Request) -> Any:
+    """Run a turn: answered with its events as they happen, or with `stream: false` at its end."""
+    body = await json_body(request)
+    message = _Message(gateway, body)
+    if flag(body, "stream", default=True):
+        return EventStream(message.stream, patience=gateway.patience)
+    return WatchedAnswer(message.whole, failed)
+
+
+class _Message:
+    def __init__(self, gateway: Gateway, body: Json) -> None:
+        self._gateway = gateway
+        self._media = objects(body.get("media"), "media")
+        self._text = text_field(body, "text") or ""
+        if not self._text.strip() and not self._media:
+            raise InvalidRequest("is empty", field="text")
+        self._agent = gateway.house.agent(text_field(body, "agent")).id
+        self._session = text_field(body, "sessionKey") or new_session()
+        self._origin = text_field(body, "origin") or "api"
+        self._turn = text_field(body, "idempotencyKey") or random_id()
+        self._events = flag(body, "events", default=True)
+        self._callbacks = flag(body, "callbacks")
+
+    async def _context(self, attachments: Attachments) -> MessageContext:
+        for number, item in enumerate(self._media):
+            await self._take(item, f"media[{number}]", attachments)
+        return MessageContext(
+            text=self._text,
+            session_key=self._session,
+            agent_id=self._agent,
+            media=tuple(attachments.taken),
+            origin=self._origin,
+            idempotency_key=self._turn,
+        )
+
+    async def _take(self, item: Json, field: str, attachments: Attachments) -> None:
+        path, data, mime_type = item.get("path"), item.get("data"), item.get("mimeType")
+        if not isinstance(mime_type, str):
+            raise InvalidRequest("is missing", field=f"{field}.mimeType")
+        if isinstance(path, str):
+            # Only what a front end put there for an order: a client names no other file.
+            _check_inside(Path(path), self._gateway.paths.temp, f"{field}.path")
+            attachments.take_read(inbound_from({**item, "data": None, "url": None}))
+            return
+        if not isinstance(data, str):
+            raise InvalidRequest("has neither data nor path", field=field)
+        await attachments.take(mime_type, data, f"{field}.data", text_field(item, "name"))
+
+    async def whole(self) -> Response:
+        with order_files(self._gateway.paths.temp) as files:
+            context = await self._context(Attachments(files))
+            async with self._gateway.turn(context) as turn:
+                reply = await turn.answer()
+        return JSONResponse({"sessionKey": self._session, **reply_json(reply)})
+
+    async def stream(self, put: Put) -> None:
+        try:
+            await self._streamed(put)
+        except Exception as error:
+            if not isinstance(error, OpenClawError):
+                logger.exception("a turn failed")
+            put(frame(error_json(error), "error"))
+
+    async def _streamed(self, put: Put) -> None:
+        def on_event(event: Event) -> None:
+            put(frame(event_json(event), event_name(event)))
+
+        def on_block_reply(blocks: Any) -> None:
+            put(frame({"blocks": [block_json(b) for b in blocks]}, "on_block_reply"))
+
+        def on_tool_result(name: str, result: Any) -> None:
+            put(frame({"name": name, "result": result_json(result)}, "on_tool_result"))
+
+        accepted = {
+            "turn": self._turn,
+            "sessionKey": self._session,
+            "agent": self._agent,
+            "settings": self._gateway.house.order_facts(self._agent),
+        }
+        put(frame(accepted, "accepted"))
+        with order_files(self._gateway.paths.temp) as files:
+            context = await self._context(Attachments(files))
+            async with self._gateway.turn(context) as turn:
+                reply = await turn.answer(
+                    on_block_reply=on_block_reply if self._callbacks else None,
+                    on_tool_result=on_tool_result if self._callbacks else None,
+                    on_event=on_event if self._events else None,
+                )
+        put(frame(reply_json(reply), "reply"))
+
+
+def _check_inside(path: Path, directory: Path, field: str) -> None:
+    real = path.resolve()
+    if not real.is_relative_to(directory.resolve()) or not real.is_file():
+        raise InvalidRequest(
+            "is not a file of an order", field=field, hint="send the content as data instead"
+        )
+
+
+async def list_turns(gateway: Gateway, request: Request) -> Response:
+    """The turns that run now."""
+    turns = [
+        {
+            "turn": turn.id,
+            "agent": turn.agent,
+            "sessionKey": turn.session,
+            "origin": turn.origin,
+            "startedAt": turn.started,
+        }
+        for turn in gateway.turns.running
+    ]
+    return JSONResponse({"turns": turns})
+
+
+async def cancel_turn(gateway: Gateway, request: Request) -> Response:
+    """Stop one turn."""
+    gateway.turns.cancel(request.path_params["turn"])
+    return JSONResponse({"cancelled": 1})
+
+
+async def cancel_session(gateway: Gateway, request: Request) -> Response:
+    """Stop what runs in a session."""
+    found = gateway.turns.cancel_session(
+        request.path_params["key"], request.query_params.get("agent")
+    )
+    return JSONResponse({"cancelled": found})
+
+
+async def reload(gateway: Gateway, request: Request) -> Response:
+    """Read the configuration again."""
+    report = await gateway.reload()
+    return JSONResponse({"changed": report.changed, "waiting": list(report.waiting)})
+
+
+async def events(gateway: Gateway, request: Request) -> Any:
+    """What happens, as it happens: servers that change, turns that begin and end."""
+
+    async def work(put: Put) -> None:
+        put(frame({"startedAt": gateway.started}, "hello"))
+        with gateway.hub.listen() as listener:
+            while not gateway.stopping:
+                for event in await listener.take():
+                    put(frame(event_json(event), event_name(event)))
+
+    return EventStream(work, patience=gateway.patience)
+
+
+_TAIL_BYTES = 1024 * 1024
+_MOST_LINES = 5000
+
+
+async def logs(gateway: Gateway, request: Request) -> Response:
+    """The last lines of the log."""
+    try:
+        count = min(int(request.query_params.get("lines", "200")), _MOST_LINES)
+    except ValueError:
+        raise InvalidRequest("is not a number", field="lines") from None
+    if gateway.log_file is None:
+        raise NotFound("no log file is written")
+    lines = await anyio.to_thread.run_sync(_tail, gateway.log_file, count)
+    return JSONResponse({"lines": lines})
+
+
+def _tail(path: Path, count: int) -> list[str]:
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, 2)
+            file.seek(max(0, size - _TAIL_BYTES))
+            text = file.read().decode("utf-8", "replace")
+    except OSError:
+        return []
+    lines = text.splitlines()
+    return lines[-count:] if count > 0 else []

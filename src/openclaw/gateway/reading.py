@@ -1,0 +1,133 @@
+"""Requests as typed values: bodies, and attachments that came inside them."""
+
+import re
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any, cast
+
+import anyio.to_thread
+import orjson
+from starlette.requests import Request
+
+from openclaw.agent.context import InboundMedia
+from openclaw.core.content import Media
+from openclaw.core.errors import InvalidRequest
+from openclaw.media import kinds
+from openclaw.media.decoding import decode
+from openclaw.media.signature import HEAD_BYTES, mismatch
+from openclaw.media.store import OrderFiles
+
+Json = dict[str, Any]
+
+TEXT_BUDGET = 200_000  # characters of all attachments together
+_DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+)(?:;[\w=.+-]+)*;base64,", re.ASCII)
+_NAME_CHARS = 120
+
+
+async def json_body(request: Request) -> Json:
+    """The body, which has to be a JSON object of JSON content type."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json":
+        # A form of another site's page can be posted without a preflight; JSON cannot.
+        raise InvalidRequest("the body has to be application/json", field="Content-Type")
+    raw = await request.body()
+    try:
+        body: Any = orjson.loads(raw)
+    except orjson.JSONDecodeError as error:
+        raise InvalidRequest(f"the body is not JSON: {error}") from None
+    if not isinstance(body, dict):
+        raise InvalidRequest("the body is not a JSON object")
+    return cast("Json", body)
+
+
+def text_field(body: Mapping[str, Any], name: str) -> str | None:
+    """A text, or None where it is missing or null."""
+    value = body.get(name)
+    if value is not None and not isinstance(value, str):
+        raise InvalidRequest("has to be a string", field=name)
+    return value
+
+
+def flag(body: Mapping[str, Any], name: str, default: bool = False) -> bool:
+    """A yes or no."""
+    value = body.get(name)
+    if value is None:
+        return default
+    if not isinstance(value, bool):
+        raise InvalidRequest("has to be true or false", field=name)
+    return value
+
+
+def objects(value: Any, name: str) -> list[Json]:
+    """A list of objects, or nothing."""
+    items = cast("list[Any]", value if isinstance(value, list) else [value])
+    if value is None:
+        return []
+    if not all(isinstance(item, dict) for item in items):
+        raise InvalidRequest("has to be a list of objects", field=name)
+    return items
+
+
+class Attachments:
+    """Takes what came with a message: checks it, keeps it for the turn, reads what can be read."""
+
+    def __init__(self, files: OrderFiles) -> None:
+        self._files = files
+        self._budget = TEXT_BUDGET
+        self._taken: list[InboundMedia] = []
+
+    @property
+    def taken(self) -> Sequence[InboundMedia]:
+        """Everything so far, in order."""
+        return tuple(self._taken)
+
+    async def take_url(self, url: Any, field: str, name: str | None = None) -> None:
+        """A `data:` URL; others are refused, since we fetch nothing on a client's word."""
+        found = _DATA_URL.match(url) if isinstance(url, str) else None
+        if found is None:
+            raise InvalidRequest("has to be a data: URL with base64", field=field)
+        await self.take(found[1], str(url)[found.end() :], field, name)
+
+    async def take(self, mime_type: str, data: str, field: str, name: str | None = None) -> None:
+        """Base64 with its type."""
+        if len(self._taken) >= kinds.MAX_IMAGES + kinds.MAX_FILES:
+            raise InvalidRequest("has too many attachments", field=field)
+        known = kinds.normalise(mime_type)
+        if known not in kinds.FILE_TYPES + kinds.IMAGE_TYPES:
+            raise InvalidRequest(f"{mime_type!r} is not taken", field=field)
+        path = await anyio.to_thread.run_sync(self._store, known, data, field)
+        shown = "".join(c for c in (name or "") if c.isprintable()).strip(" ./\\")[:_NAME_CHARS]
+        media = Media(known, path=path, name=shown or f"attachment{path.suffix}")
+        one = await self._read(media, path)
+        self._budget -= len(one.text or "")
+        self._taken.append(one)
+
+    def take_read(self, media: InboundMedia) -> None:
+        """What a front end of ours has read already."""
+        self._taken.append(media)
+
+    def _store(self, mime_type: str, data: str, field: str) -> Path:
+        pieces = decode(data, field=field, limit=kinds.MAX_INBOUND_BYTES)
+        first = next(pieces)
+        found = mismatch(mime_type, first[:HEAD_BYTES])
+        if found is not None:
+            raise InvalidRequest(
+                f"is declared as {mime_type}, but the content is {found}", field=field
+            )
+        return self._files.save(chain((first,), pieces), mime_type)
+
+    async def _read(self, media: Media, path: Path) -> InboundMedia:
+        from openclaw.media.documents import pdf_text
+        from openclaw.media.texts import read_text
+
+        room = max(self._budget, 0)
+        if media.mime_type in kinds.IMAGE_TYPES:
+            return InboundMedia(media)
+        if media.mime_type == "application/pdf":
+            document = await pdf_text(path, room)
+            return InboundMedia(media, document.text or None, document.note)
+        if media.mime_type in kinds.TEXT_TYPES and room:
+            text, cut = await anyio.to_thread.run_sync(read_text, path, room)
+            return InboundMedia(media, text, f"cut to {room} characters" if cut else None)
+        return InboundMedia(media, None, "its content is not read; the file is kept for this turn")

@@ -1,0 +1,115 @@
+"""Files that have the system start the gateway and keep it running."""
+
+import shlex
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from xml.sax.saxutils import escape
+
+from openclaw.config.paths import home_dir, state_dir
+
+LABEL = "ai.openclaw.gateway"
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A file, where it belongs, and the command that starts what it describes."""
+
+    path: Path
+    text: str
+    start: str
+
+
+def unit_for(kind: str | None, environ: Mapping[str, str], config: Path | None) -> Unit:
+    """The unit for this system, or of the kind that is asked for."""
+    chosen = kind or ("launchd" if sys.platform == "darwin" else "systemd")
+    command = _command(config)
+    return _launchd(environ, command) if chosen == "launchd" else _systemd(environ, command)
+
+
+def _command(config: Path | None) -> list[str]:
+    program = Path(sys.executable).parent / "openclaw"
+    start = [str(program)] if program.exists() else [sys.executable, "-m", "openclaw"]
+    named = ["--config", str(config.absolute())] if config else []
+    return [*start, "gateway", "run", *named]
+
+
+def _variables(environ: Mapping[str, str]) -> dict[str, str]:
+    kept = {"PATH": environ.get("PATH", ""), "OPENCLAW_STATE_DIR": str(state_dir(environ))}
+    return {name: value for name, value in kept.items() if value}
+
+
+def _systemd(environ: Mapping[str, str], command: list[str]) -> Unit:
+    variables = "\n".join(
+        f"Environment={_systemd_quoted(f'{name}={value}')}"
+        for name, value in _variables(environ).items()
+    )
+    words = " ".join(_systemd_quoted(word) for word in command)
+    text = f"""[Unit]
+Description=OpenClaw gateway
+After=network-online.target
+Wants=network-online.target
+
+[Service]
+Type=notify
+ExecStart={words}
+{variables}
+Restart=on-failure
+RestartSec=2
+WatchdogSec=60
+TimeoutStopSec=60
+KillMode=mixed
+NoNewPrivileges=yes
+UMask=0077
+
+[Install]
+WantedBy=default.target
+"""
+    root = Path(environ.get("XDG_CONFIG_HOME") or home_dir(environ) / ".config")
+    path = root / "systemd" / "user" / "openclaw-gateway.service"
+    return Unit(path, text, "systemctl --user enable --now openclaw-gateway")
+
+
+def _systemd_quoted(word: str) -> str:
+    """One word: `%` starts a specifier and `$` a variable there, besides the quotes."""
+    escaped = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$")
+    return f'"{escaped}"'
+
+
+def _launchd(environ: Mapping[str, str], command: list[str]) -> Unit:
+    words = "\n".join(f"    <string>{escape(word)}</string>" for word in command)
+    variables = "\n".join(
+        f"    <key>{escape(name)}</key>\n    <string>{escape(value)}</string>"
+        for name, value in _variables(environ).items()
+    )
+    text = f"""<?xml version="1.0" encoding="UTF-8"?>
+<!DOCTYPE plist PUBLIC "-//Apple//DTD PLIST 1.0//EN" "http://www.apple.com/DTDs/PropertyList-1.0.dtd">
+<plist version="1.0">
+<dict>
+  <key>Label</key>
+  <string>{LABEL}</string>
+  <key>ProgramArguments</key>
+  <array>
+{words}
+  </array>
+  <key>EnvironmentVariables</key>
+  <dict>
+{variables}
+  </dict>
+  <key>RunAtLoad</key>
+  <true/>
+  <key>KeepAlive</key>
+  <dict>
+    <key>SuccessfulExit</key>
+    <false/>
+  </dict>
+  <key>ExitTimeOut</key>
+  <integer>60</integer>
+  <key>Umask</key>
+  <integer>63</integer>
+</dict>
+</plist>
+"""
+    path = home_dir(environ) / "Library" / "LaunchAgents" / f"{LABEL}.plist"
+    return Unit(path, text, f"launchctl bootstrap gui/$(id -u) {shlex.quote(str(path))}")
