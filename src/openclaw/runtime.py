@@ -16,7 +16,7 @@ from openclaw.config.schema import Config
 from openclaw.core.clock import Clock, SystemClock
 from openclaw.core.errors import NotFound
 from openclaw.core.events import Emit, discard
-from openclaw.core.tools import ToolSource
+from openclaw.core.tools import ToolSource, ToolSpec
 from openclaw.policy import Policy, Rules, decide, server_wholly_denied
 from openclaw.secrets.backends import open_backends
 from openclaw.secrets.redactor import Redactor
@@ -27,10 +27,13 @@ if TYPE_CHECKING:
     # Some commands need only the secrets; the SDK and the agent take a second to import.
     from openclaw.agent.context import MessageContext, OnBlockReply, OnToolResult, Reply
     from openclaw.agent.service import AgentService
+    from openclaw.mcp_client.incoming import AskHost
     from openclaw.mcp_client.manager import AgentServers, McpManager
     from openclaw.mcp_client.opening import ResolveSecrets
+    from openclaw.mcp_client.prompts import PromptInfo
     from openclaw.mcp_client.toolsource import CallRecord, OnCall
     from openclaw.mcp_server.agent_link import OrderSettings
+    from openclaw.media.transcription import Transcriber
     from openclaw.models.factory import ModelFactory
     from openclaw.models.local.open import LocalModels
     from openclaw.models.stack import ModelStack
@@ -122,6 +125,15 @@ class _Edition:
             with anyio.CancelScope(shield=True), anyio.move_on_after(_CLOSING_SECONDS):
                 await self._models.aclose()
 
+    def native(self, agent_id: str) -> ToolSource:
+        """The agent's tools that are our own."""
+        return self._native[agent_id]
+
+    async def model_names(self, agent: EffectiveAgent) -> tuple[str, ...]:
+        """The models that are asked for this agent, in order."""
+        choice = await self._models.choice(agent.model)
+        return tuple(candidate.ref for candidate in choice.candidates)
+
     def service(self, manager: "McpManager", tools: ToolSource) -> "AgentService":
         """Answers one message with these MCP tools."""
         from openclaw.agent.service import AgentService
@@ -206,6 +218,8 @@ class Runtime:
         """Answer one message, with the tools of every server that starts within a bound."""
         agent = self.agent(context.agent_id)
         await self.manager.settle(agent.id, context.session_key, timeout=_FIRST_TOOLS_SECONDS)
+        if context.prompt_calls:
+            context = await self._expanded(agent.id, context)
         edition = self._edition
         with self.manager.hold(self.agent(agent.id).id, context.session_key) as tools:
             async with edition.turn():
@@ -215,6 +229,36 @@ class Runtime:
                     on_tool_result=on_tool_result,
                     on_event=on_event,
                 )
+
+    async def _expanded(self, agent_id: str, context: "MessageContext") -> "MessageContext":
+        """The message that a prompt call stands for; any other message is left as it is."""
+        from openclaw.agent.context import InboundMedia
+        from openclaw.core.content import Media, text_of
+
+        blocks = await self.manager.expand_prompt(agent_id, context.text, context.session_key)
+        if blocks is None:
+            return context
+        media = tuple(InboundMedia(block) for block in blocks if isinstance(block, Media))
+        return replace(context, text=text_of(blocks), media=(*context.media, *media))
+
+    async def settle(self, agent_id: str, session: str | None = None) -> None:
+        """Wait, within a bound, until the agent's servers have said what they have."""
+        await self.manager.settle(agent_id, session, timeout=_FIRST_TOOLS_SECONDS)
+
+    def prompts(self, agent_id: str, session: str | None = None) -> "tuple[PromptInfo, ...]":
+        """The prompts that may be called by a message to this agent."""
+        return self.manager.prompts(agent_id, session)
+
+    def tools(self, agent_id: str, session: str | None = None) -> tuple[ToolSpec, ...]:
+        """The tools that this agent may use now."""
+        policy = policy_of(self.agent(agent_id))
+        sources = (self._edition.native(agent_id), self.manager.tools(agent_id, session))
+        specs = {spec.name: spec for source in reversed(sources) for spec in source.specs()}
+        return tuple(specs[name] for name in sorted(specs) if decide(policy, name).allowed)
+
+    async def model_names(self, agent_id: str) -> tuple[str, ...]:
+        """The models that answer for this agent, the first one first."""
+        return await self._edition.model_names(self.agent(agent_id))
 
     async def apply(self, loaded: LoadedConfig) -> None:
         """Take a new configuration. Turns that run finish on the one that they began with.
@@ -252,27 +296,49 @@ class Runtime:
 
     def order_settings(self, agent_id: str | None) -> "OrderSettings":
         """How orders from MCP clients are taken for this agent."""
-        from openclaw.mcp_server.agent_link import OrderSettings
-        from openclaw.mcp_server.fetching import fetch_guarded
-        from openclaw.mcp_server.outbound import OutboundRules
-        from openclaw.media.speech import Speech
+        return order_settings(self.host, self.agent(agent_id), self._secrets.resolver)
 
-        agent = self.agent(agent_id)
-        config = self.host.config
-        settings, openai = config.mcp_server, config.models.providers.get("openai")
-        resolve = self._secrets.resolver.resolve_text
-        speech = Speech(config.media.transcription, openai, self.host.environ, resolve)
-        return OrderSettings(
-            agent_id=agent.id,
-            all_tool_text=settings.tool_results == "all",
-            temp_root=self.host.paths.temp,
-            outbound=OutboundRules(
-                directories=(self.host.workspace(agent),),
-                fetch=fetch_guarded,
-                audio=settings.audio,
-            ),
-            transcriber=speech.transcriber(),
-        )
+    def transcriber(self) -> "Transcriber":
+        """Turns recordings into words, as the configuration says."""
+        return _transcriber(self.host, self._secrets.resolver)
+
+
+def order_settings(host: Host, agent: EffectiveAgent, secrets: SecretResolver) -> "OrderSettings":
+    """How orders from MCP clients are taken for this agent, wherever it runs."""
+    from openclaw.mcp_server.agent_link import OrderSettings
+    from openclaw.mcp_server.fetching import fetch_guarded
+    from openclaw.mcp_server.outbound import OutboundRules
+
+    settings = host.config.mcp_server
+    return OrderSettings(
+        agent_id=agent.id,
+        all_tool_text=settings.tool_results == "all",
+        temp_root=host.paths.temp,
+        outbound=OutboundRules(
+            directories=(host.workspace(agent),), fetch=fetch_guarded, audio=settings.audio
+        ),
+        transcriber=_transcriber(host, secrets),
+    )
+
+
+def _transcriber(host: Host, secrets: SecretResolver) -> "Transcriber":
+    from openclaw.media.speech import Speech
+
+    openai = host.config.models.providers.get("openai")
+    settings = host.config.media.transcription
+    return Speech(settings, openai, host.environ, secrets.resolve_text).transcriber()
+
+
+def order_settings_elsewhere(
+    loaded: LoadedConfig, environ: Mapping[str, str], redactor: Redactor, agent_id: str
+) -> "OrderSettings":
+    """The same for an agent that runs in another process; raises `NotFound`."""
+    agents = effective_agents(loaded.config)
+    if agent_id not in agents:
+        raise NotFound(f"there is no agent '{agent_id}'")
+    host = Host(loaded, environ, redactor, StatePaths.of(environ), SystemClock())
+    secrets = open_secrets(loaded.config, environ, redactor)
+    return order_settings(host, agents[agent_id], secrets)
 
 
 @asynccontextmanager
@@ -284,11 +350,14 @@ async def open_runtime(
     clock: Clock | None = None,
     emit: Emit = discard,
     hurried: bool = False,
+    on_elicitation: "AskHost | None" = None,
 ) -> AsyncGenerator[Runtime]:
     """Everything built and running; at the end, everything taken down, in the reverse order.
 
     `emit` is told what happens outside of turns, such as an MCP server that changed its state.
     `hurried` is for a process that must be gone within a second: servers get less time to leave.
+    `on_elicitation` is asked what an MCP server wants to know of the person; without it such
+    questions are declined.
     """
     from openclaw.media.store import sweep
     from openclaw.models.local.open import LocalModels
@@ -308,7 +377,14 @@ async def open_runtime(
         secrets = _CurrentSecrets(open_secrets(loaded.config, environ, redactor))
         edition = _Edition(host, store, local, secrets.resolver)
         manager = await stack.enter_async_context(
-            _running_servers(host, edition.servers(), secrets.resolve_map, emit, hurried=hurried)
+            _running_servers(
+                host,
+                edition.servers(),
+                secrets.resolve_map,
+                emit,
+                hurried=hurried,
+                on_elicitation=on_elicitation,
+            )
         )
         runtime = Runtime(edition, manager, store, local, secrets)
         stack.push_async_callback(runtime.aclose)
@@ -340,6 +416,7 @@ async def _running_servers(
     emit: Emit,
     *,
     hurried: bool = False,
+    on_elicitation: "AskHost | None" = None,
 ) -> "AsyncGenerator[McpManager]":
     from openclaw.mcp_client.connection import ConnectionDeps
     from openclaw.mcp_client.keeper import Keeper
@@ -358,6 +435,7 @@ async def _running_servers(
             redact=host.redactor.redact,
             clock=host.clock,
             cache=host.paths.cache,
+            on_elicitation=on_elicitation,
         )
         audit = stack.enter_context(_audited(host))
         deps = ManagerDeps(connection, results=host.paths.results, on_call=audit)

@@ -37,6 +37,9 @@ def register(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--file", action="append", default=[], type=Path, metavar="FILE", help="attach a file"
     )
+    parser.add_argument(
+        "--local", action="store_true", help="run the agent here, also where a gateway runs"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON and nothing else")
 
 
@@ -63,25 +66,25 @@ async def _turn(
     """The answer, or why there is none: raised in here, it would come out in a group of errors."""
     from openclaw.agent.context import MessageContext
     from openclaw.cli.attachments import read_attachments
+    from openclaw.cli.open_agent import open_agent
     from openclaw.cli.turn_view import TurnView
     from openclaw.media.transcription import NoTranscriber
-    from openclaw.runtime import open_runtime
 
     media = await read_attachments(args.image, args.file, NoTranscriber())
     view = TurnView(env.stderr, env.redactor.redact)
     async with (
-        open_runtime(env.load_config(), env.environ, env.redactor) as runtime,
+        open_agent(env, local=args.local) as agent,
         view.working(quiet=args.json),
     ):
         try:
             context = MessageContext(
                 text=message,
                 session_key=args.session_key,
-                agent_id=runtime.agent(args.agent).id,
+                agent_id=agent.order_settings(args.agent).agent_id,
                 media=media,
                 origin="cli",
             )
-            return await runtime.get_reply(context, on_event=None if args.json else view.show)
+            return await agent.get_reply(context, on_event=None if args.json else view.show)
         except OpenClawError as error:
             return error
 

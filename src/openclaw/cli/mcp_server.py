@@ -5,8 +5,6 @@ name clawdbot). stdout carries the protocol and nothing else; logs go to stderr.
 """
 
 import argparse
-from collections.abc import AsyncGenerator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,12 +13,17 @@ from openclaw.mcp_server import front
 from openclaw.version import __version__
 
 if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+
     from openclaw.mcp_server.agent_link import OrderTaker
 
 
 def register(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("--agent", metavar="ID", help="the agent that takes the orders")
+    parser.add_argument(
+        "--local", action="store_true", help="run the agent here, also where a gateway runs"
+    )
     parser.add_argument(
         "--version", action="version", version=f"%(prog)s {__version__}", help="print the version"
     )
@@ -34,6 +37,7 @@ def run(args: argparse.Namespace, env: Environment) -> int:
         config=str(args.config) if args.config else None,
         verbose=args.verbose,
         log_json=args.log_json,
+        local=args.local,
     )
     front.serve(options, lambda: prepare(options))
 
@@ -53,15 +57,9 @@ def prepare(options: front.Options) -> Any:
         environ=env.environ,
     )
 
-    @asynccontextmanager
-    async def opened() -> AsyncGenerator["OrderTaker"]:
-        from openclaw.runtime import open_runtime
+    def opened() -> "AbstractAsyncContextManager[OrderTaker]":
+        from openclaw.cli.open_agent import open_agent
 
-        loaded = env.load_config()
-        async with open_runtime(loaded, env.environ, env.redactor, hurried=True) as runtime:
-            yield runtime
+        return open_agent(env, local=options.local, hurried=True)
 
-    def open_agent() -> AbstractAsyncContextManager["OrderTaker"]:
-        return opened()
-
-    return takeover.prepare(options, open_agent)
+    return takeover.prepare(options, opened)

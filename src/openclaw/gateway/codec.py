@@ -216,6 +216,7 @@ def message_json(context: MessageContext) -> Json:
         "agent": context.agent_id,
         "origin": context.origin,
         "idempotencyKey": context.idempotency_key,
+        "promptCalls": context.prompt_calls,
         "media": [
             {**media_json(one.media), "text": one.text, "note": one.note} for one in context.media
         ],

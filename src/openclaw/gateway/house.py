@@ -7,6 +7,7 @@ from openclaw.agent.context import MessageContext, OnBlockReply, OnToolResult, R
 from openclaw.config.load import LoadedConfig
 from openclaw.config.merge import EffectiveAgent
 from openclaw.core.events import Emit
+from openclaw.media.transcription import Transcriber
 
 if TYPE_CHECKING:
     from openclaw.mcp_client.manager import McpManager
@@ -33,6 +34,10 @@ class House(Protocol):
 
     def agent(self, agent_id: str | None) -> EffectiveAgent:
         """The agent of this id, or the default one; raises `NotFound`."""
+        ...
+
+    def transcriber(self) -> Transcriber:
+        """Turns recordings into words, as the configuration says."""
         ...
 
     def order_facts(self, agent_id: str | None) -> Mapping[str, object]:

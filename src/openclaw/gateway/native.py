@@ -26,7 +26,7 @@ from openclaw.gateway.openai_input import new_session
 from openclaw.gateway.reading import Attachments, Json, flag, json_body, objects, text_field
 from openclaw.gateway.state import Gateway
 from openclaw.gateway.stream import EventStream, Put, WatchedAnswer, frame
-from openclaw.media.store import order_files
+from openclaw.media.store import OrderFiles, order_files
 
 logger = logging.getLogger(__name__)
 
@@ -60,8 +60,10 @@ class _Message:
         self._turn = text_field(body, "idempotencyKey") or random_id()
         self._events = flag(body, "events", default=True)
         self._callbacks = flag(body, "callbacks")
+        self._prompt_calls = flag(body, "promptCalls")
 
-    async def _context(self, attachments: Attachments) -> MessageContext:
+    async def _context(self, files: OrderFiles) -> MessageContext:
+        attachments = Attachments(files, self._gateway.house.transcriber())
         for number, item in enumerate(self._media):
             await self._take(item, f"media[{number}]", attachments)
         return MessageContext(
@@ -71,6 +73,7 @@ class _Message:
             media=tuple(attachments.taken),
             origin=self._origin,
             idempotency_key=self._turn,
+            prompt_calls=self._prompt_calls,
         )
 
     async def _take(self, item: Json, field: str, attachments: Attachments) -> None:
@@ -88,7 +91,7 @@ class _Message:
 
     async def whole(self) -> Response:
         with order_files(self._gateway.paths.temp) as files:
-            context = await self._context(Attachments(files))
+            context = await self._context(files)
             async with self._gateway.turn(context) as turn:
                 reply = await turn.answer()
         return JSONResponse({"sessionKey": self._session, **reply_json(reply)})
@@ -119,7 +122,7 @@ class _Message:
         }
         put(frame(accepted, "accepted"))
         with order_files(self._gateway.paths.temp) as files:
-            context = await self._context(Attachments(files))
+            context = await self._context(files)
             async with self._gateway.turn(context) as turn:
                 reply = await turn.answer(
                     on_block_reply=on_block_reply if self._callbacks else None,

@@ -15,7 +15,7 @@ from openclaw.gateway.reading import Attachments, Json, flag, json_body, objects
 from openclaw.gateway.state import Gateway
 from openclaw.gateway.stream import EventStream, Put, WatchedAnswer, frame
 from openclaw.gateway.written import Written
-from openclaw.media.store import order_files
+from openclaw.media.store import OrderFiles, order_files
 
 
 async def list_models(gateway: Gateway, request: Request) -> Response:
@@ -53,7 +53,8 @@ class _Order:
         self._turn = random_id()
         self.headers = {"x-openclaw-turn": self._turn}
 
-    async def _context(self, attachments: Attachments) -> MessageContext:
+    async def _context(self, files: OrderFiles) -> MessageContext:
+        attachments = Attachments(files, self._gateway.house.transcriber())
         text = await order_text(self._messages, "messages", attachments, continued=self._continued)
         return MessageContext(
             text=text,
@@ -68,7 +69,7 @@ class _Order:
         """The answer at once."""
         written = Written()
         with order_files(self._gateway.paths.temp) as files:
-            context = await self._context(Attachments(files))
+            context = await self._context(files)
             async with self._gateway.turn(context) as turn:
                 reply = await turn.answer(on_block_reply=written.add_block)
                 written.finish(reply)
@@ -95,7 +96,7 @@ class _Order:
                 put(self._chunk({"content": piece}))
 
         with order_files(self._gateway.paths.temp) as files:
-            context = await self._context(Attachments(files))
+            context = await self._context(files)
             async with self._gateway.turn(context) as turn:
                 reply = await turn.answer(on_event=on_event)
         rest = written.finish(reply)

@@ -17,6 +17,7 @@ from openclaw.media import kinds
 from openclaw.media.decoding import decode
 from openclaw.media.signature import HEAD_BYTES, mismatch
 from openclaw.media.store import OrderFiles
+from openclaw.media.transcription import Transcriber
 
 Json = dict[str, Any]
 
@@ -72,8 +73,9 @@ def objects(value: Any, name: str) -> list[Json]:
 class Attachments:
     """Takes what came with a message: checks it, keeps it for the turn, reads what can be read."""
 
-    def __init__(self, files: OrderFiles) -> None:
+    def __init__(self, files: OrderFiles, transcriber: Transcriber) -> None:
         self._files = files
+        self._transcriber = transcriber
         self._budget = TEXT_BUDGET
         self._taken: list[InboundMedia] = []
 
@@ -127,6 +129,9 @@ class Attachments:
         if media.mime_type == "application/pdf":
             document = await pdf_text(path, room)
             return InboundMedia(media, document.text or None, document.note)
+        if media.mime_type in kinds.AUDIO_TYPES:
+            heard = await self._transcriber.transcribe(path, media.mime_type)
+            return InboundMedia(media, heard.text, heard.note)
         if media.mime_type in kinds.TEXT_TYPES and room:
             text, cut = await anyio.to_thread.run_sync(read_text, path, room)
             return InboundMedia(media, text, f"cut to {room} characters" if cut else None)

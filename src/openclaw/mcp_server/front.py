@@ -24,7 +24,7 @@ _SWITCH_INTERVAL_WHILE_LOADING = 0.0005  # the import must not hold back an answ
 class Options:
     """What the command line asked for."""
 
-    __slots__ = ("agent", "config", "log_json", "program", "verbose")
+    __slots__ = ("agent", "config", "local", "log_json", "program", "verbose")
 
     def __init__(
         self,
@@ -34,12 +34,14 @@ class Options:
         config: str | None = None,
         verbose: bool = False,
         log_json: bool = False,
+        local: bool = False,
     ) -> None:
         self.program = program
         self.agent = agent
         self.config = config
         self.verbose = verbose
         self.log_json = log_json
+        self.local = local
 
 
 def answers_for(program: str) -> Answers:
@@ -64,6 +66,8 @@ def parse_options(program: str, arguments: "list[str]") -> Options | None:
             options.verbose = True
         elif word == "--log-json":
             options.log_json = True
+        elif word == "--local":
+            options.local = True
         elif name in ("--agent", "--config") and (equals or rest):
             setattr(options, name[2:], value if equals else rest.pop(0))
         else:

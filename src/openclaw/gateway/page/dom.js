@@ -1,0 +1,131 @@
+/* Building the page. Text only ever becomes text: nothing here parses HTML. */
+
+/**
+ * An element. `props` are properties (`className`, `onclick`), `data-*`, `aria-*` and `role`;
+ * children are nodes or strings, and what is null or false is left out.
+ */
+export function h(tag, props = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(props)) {
+    if (value === null || value === undefined) continue;
+    if (name.includes("-") || name === "role" || name === "for") element.setAttribute(name, value);
+    else element[name] = value;
+  }
+  add(element, children);
+  return element;
+}
+
+/** Append nodes and strings. */
+export function add(element, children) {
+  for (const child of children.flat()) {
+    if (child !== null && child !== undefined && child !== false) element.append(child);
+  }
+  return element;
+}
+
+const SVG = "http://www.w3.org/2000/svg";
+const PATHS = {
+  chat: "M4 5.5h16v11H9.5L5 20v-3.500H4z",
+  servers: "M4 5h16v6H4zM4 13h16v6H4zM7.5 8h.01M7.5 16h.01",
+  logs: "M5 6h14M5 10h14M5 14h9M5 18h6",
+  plus: "M12 5v14M5 12h14",
+  close: "M6 6l12 12M18 6L6 18",
+  trash: "M5 7h14M10 7V4.500h4V7M7 7l.8 12.500h8.400L17 7M10 10.500v5.500M14 10.500v5.5",
+  menu: "M4 7h16M4 12h16M4 17h16",
+  send: "M12 19V5M6 11l6-6 6 6",
+  stop: "M7 7h10v10H7z",
+  clip: "M18.5 11l-6.8 6.800a4 4 0 0 1-5.7-5.700l7.5-7.500a2.7 2.7 0 0 1 3.8 3.800l-7.3 7.300a1.3 1.3 0 0 1-1.9-1.900l6.4-6.4",
+  restart: "M19 12a7 7 0 1 1-2.1-5M19 4v4h-4",
+  file: "M7 3.500h7l4 4V20.500H7zM14 3.500v4h4",
+  search: "M10.5 17a6.5 6.5 0 1 0 0-13 6.5 6.5 0 0 0 0 13zM15.5 15.500L20 20",
+  check: "M5 12.500l4.5 4.500L19 7.5",
+  alert: "M12 4l9 16H3zM12 10v4.500M12 17.300h.01",
+  tool: "M14.5 6.500a4 4 0 0 0-5.3 5L4 16.7 7.3 20l5.2-5.200a4 4 0 0 0 5-5.300l-2.6 2.6-2.5-2.500z",
+  auto: "M12 3.500a8.5 8.5 0 1 0 0 17zM12 3.500a8.5 8.5 0 0 1 0 17",
+  light: "M12 8a4 4 0 1 0 0 8 4 4 0 0 0 0-8zM12 2.500v2M12 19.500v2M2.5 12h2M19.5 12h2M5.3 5.300l1.4 1.400M17.3 17.300l1.4 1.400M18.7 5.300l-1.4 1.400M6.7 17.300l-1.4 1.4",
+  dark: "M19.5 14.500A8 8 0 0 1 9.5 4.500a8 8 0 1 0 10 10z",
+  leave: "M14 4.500H5v15h9M10 12h10M16.5 8.500L20 12l-3.5 3.5",
+  copy: "M9 9h10v11H9zM5 15V4h10",
+  down: "M12 5v14M6 13l6 6 6-6",
+};
+
+/** A line icon; it says nothing to a screen reader, so its button has a label. */
+export function icon(name) {
+  const svg = document.createElementNS(SVG, "svg");
+  svg.setAttribute("viewBox", "0 0 24 24");
+  svg.setAttribute("aria-hidden", "true");
+  svg.setAttribute("class", "icon");
+  const path = document.createElementNS(SVG, "path");
+  path.setAttribute("d", PATHS[name]);
+  svg.append(path);
+  return svg;
+}
+
+/** A button with an icon and, where `label` is not shown as well, a name for those who cannot see it. */
+export function iconButton(name, label, onclick, props = {}) {
+  return h("button", { type: "button", className: "icon-button", "aria-label": label, title: label, onclick, ...props }, icon(name));
+}
+
+/** Say something to people who listen to the page. */
+export function announce(text) {
+  document.getElementById("announcer").textContent = text;
+}
+
+/** Show that something went wrong, until it is dismissed or ten seconds have passed. */
+export function toast(message, hint = "") {
+  const close = () => box.remove();
+  const box = h(
+    "div",
+    { className: "toast" },
+    icon("alert"),
+    h("div", { className: "toast-text" }, h("strong", {}, message), hint && h("span", {}, hint)),
+    iconButton("close", "Dismiss", close),
+  );
+  document.getElementById("toasts").append(box);
+  setTimeout(close, 10_000);
+}
+
+/** Ask before something that cannot be undone; resolves to true or false. */
+export function confirmed(question, detail, action) {
+  return new Promise((resolve) => {
+    const dialog = h(
+      "dialog",
+      { className: "dialog", "aria-labelledby": "dialog-title" },
+      h("h2", { id: "dialog-title" }, question),
+      h("p", {}, detail),
+      h(
+        "div",
+        { className: "dialog-buttons" },
+        h("button", { type: "button", className: "button", onclick: () => dialog.close("no") }, "Cancel"),
+        h("button", { type: "button", className: "button danger", onclick: () => dialog.close("yes") }, action),
+      ),
+    );
+    dialog.addEventListener("close", () => {
+      dialog.remove();
+      resolve(dialog.returnValue === "yes");
+    });
+    document.body.append(dialog);
+    dialog.showModal();
+  });
+}
+
+/** What a panel shows while there is nothing else to show. */
+export function emptyState(name, title, detail, ...more) {
+  return h("div", { className: "empty" }, h("div", { className: "empty-icon" }, icon(name)), h("h2", {}, title), h("p", {}, detail), ...more);
+}
+
+/** A button that copies a text and says so. */
+export function copyButton(textOf) {
+  const button = h("button", { type: "button", className: "copy", "aria-label": "Copy" }, icon("copy"));
+  button.onclick = async () => {
+    try {
+      await navigator.clipboard.writeText(textOf());
+      button.replaceChildren(icon("check"));
+      announce("Copied");
+    } catch {
+      toast("The browser does not let this page copy");
+    }
+    setTimeout(() => button.replaceChildren(icon("copy")), 1500);
+  };
+  return button;
+}
