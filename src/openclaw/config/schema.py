@@ -183,9 +183,12 @@ class TranscriptionConfig(Section):
     provider: Literal["auto", "off", "local", "openai", "deepgram"] = "auto"
     """`auto` takes what is there: local first, then a provider whose key is set."""
     model: Text | None = None
-    """The provider's model; left out: its default."""
+    """The provider's model; left out: its default. Local: a directory of Whisper's weights, or the
+    name of weights in the Hugging Face cache. With `auto` it is Whisper's."""
+    base_url: NonEmptyText | None = None
+    """The address of the provider's API, where it is not the usual one. With `auto` it is OpenAI's."""
     api_key: Text | None = Field(default=None, repr=False)
-    """The provider's key; best a `secret://` reference."""
+    """The provider's key; best a `secret://` reference. With `auto` it is OpenAI's."""
     language: Text | None = None
     """The spoken language as a two-letter code; left out: detected."""
     timeout_ms: Milliseconds = 120_000

@@ -2,16 +2,14 @@
 
 import json
 import logging
-import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import anyio
-import anyio.abc
 
 from openclaw.core.errors import OpenClawError
+from openclaw.media.confined import Bounds, output_of
 
 logger = logging.getLogger(__name__)
 
@@ -56,39 +54,18 @@ def _as_text(answer: dict[str, Any]) -> DocumentText:
 
 
 async def _run(engine: str, path: Path, budget: int, seconds: float) -> dict[str, Any]:
-    limits = [str(MAX_PAGES), str(budget)]
-    command = [sys.executable, "-m", "openclaw.media.limited", str(MEMORY_BYTES), str(int(seconds))]
-    command += ["openclaw.media.pdf_worker", engine, str(path), *limits]
+    arguments = [engine, str(path), str(MAX_PAGES), str(budget)]
+    bounds = Bounds(MEMORY_BYTES, cpu_seconds=int(seconds))
     try:
         with anyio.fail_after(seconds):
-            output = await _output_of(command)
+            async with output_of("openclaw.media.pdf_worker", arguments, bounds) as output:
+                printed = b"".join([piece async for piece in output])
     except TimeoutError:
         raise _EngineFailed(f"it took longer than {seconds:g} s") from None
     try:
-        answer: dict[str, Any] = json.loads(output)
+        answer: dict[str, Any] = json.loads(printed)
     except ValueError:
         raise _EngineFailed("the reader broke down over it") from None
     if "error" in answer:
         raise _EngineFailed(answer["error"])
     return answer
-
-
-async def _output_of(command: list[str]) -> bytes:
-    """What the command prints. However this ends, the process is gone."""
-    process: anyio.abc.Process | None = None
-    # A start that is cancelled half-way would leave a process that nobody knows.
-    with anyio.CancelScope(shield=True):
-        process = await anyio.open_process(
-            command, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
-        )
-    assert process is not None
-    assert process.stdout is not None
-    try:
-        output = b"".join([piece async for piece in process.stdout])
-        await process.wait()
-        return output
-    finally:
-        with anyio.CancelScope(shield=True):
-            if process.returncode is None:
-                process.kill()
-            await process.aclose()
