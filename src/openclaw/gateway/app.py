@@ -1,6 +1,5 @@
 """All routes, behind the guard."""
 
-import inspect
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -85,8 +84,3 @@ async def metrics(gateway: Gateway, request: Request) -> Response:
     """Figures for Prometheus."""
     text = gateway.metrics.render(views.gauges(gateway))
     return PlainTextResponse(text, media_type="text/plain; version=0.0.4")
-
-
-def describe_handler(handler: Handler) -> str:
-    """What a route does, in the words of its handler."""
-    return inspect.getdoc(handler) or ""
