@@ -212,7 +212,11 @@ def _take_link(item: Mapping[str, Any], parts: _Parts, how: Rendering) -> None:
     mime = mime_type(item["mimeType"]) if isinstance(item.get("mimeType"), str) else None
     kind = f" ({mime})" if mime else ""
     parts.words.append(f"[Resource link {name}: {uri}{kind}]" + (f" {about}" if about else ""))
-    parts.outputs.append(ResourceLink(uri, name, mime, about or None))
+    if _for_the_person(item) and uri.startswith(("https://", "http://")):
+        # Whoever hands it over fetches it then, through the guarded client.
+        parts.outputs.append(Media(mime or "", url=uri, name=_file_name(uri)))
+    else:
+        parts.outputs.append(ResourceLink(uri, name, mime, about or None))
 
 
 def _take_structured(value: object, parts: _Parts, how: Rendering) -> None:

@@ -101,6 +101,20 @@ def test_an_embedded_binary_resource_is_attached_under_its_name() -> None:
     assert media == Media("application/pdf", data=b"%PDF-", name="report.pdf")
 
 
+def test_a_link_on_the_web_that_is_for_the_person_is_handed_over_as_media() -> None:
+    link = {
+        "type": "resource_link",
+        "uri": "https://charts.example/2026/q3.png?size=2",
+        "name": "q3",
+        "mimeType": "image/png",
+        "annotations": {"audience": ["user"]},
+    }
+    [handed] = rendered(link).result.outputs
+    assert handed == Media("image/png", url=link["uri"], name="q3.png")
+    [kept] = rendered({**link, "uri": "file:///etc/passwd"}).result.outputs
+    assert isinstance(kept, ResourceLink)
+
+
 def test_a_resource_link_is_shown_and_kept() -> None:
     link = {
         "type": "resource_link",
