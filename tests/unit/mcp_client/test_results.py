@@ -102,7 +102,7 @@ def test_an_embedded_binary_resource_is_attached_under_its_name() -> None:
 
 
 def test_a_link_on_the_web_that_is_for_the_person_is_handed_over_as_media() -> None:
-    link = {
+    link: dict[str, Any] = {
         "type": "resource_link",
         "uri": "https://charts.example/2026/q3.png?size=2",
         "name": "q3",
