@@ -1,10 +1,11 @@
 """What goes into a turn and what comes out of it."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from openclaw.core.content import Block, Media
-from openclaw.core.tools import ToolResult
+from openclaw.core.tools import JsonObject, ToolResult
 
 DEFAULT_AGENT = "main"
 
@@ -27,6 +28,9 @@ class MessageContext:
     """A message exactly as it was given, and where it belongs.
 
     Two messages with the same `idempotency_key` in one session are one order, carried out once.
+    With `prompt_calls`, a message that is exactly `/server:prompt key=value` stands for that prompt
+    of an MCP server; without it, every message is taken as it is. `workspace` and `model` stand in
+    for the agent's own where the front end lets the person choose them.
     """
 
     text: str
@@ -35,6 +39,9 @@ class MessageContext:
     media: tuple[InboundMedia, ...] = ()
     origin: str = "cli"
     idempotency_key: str | None = None
+    prompt_calls: bool = False
+    workspace: Path | None = None
+    model: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +70,19 @@ class Reply:
     usage: Usage = field(default_factory=Usage)
     outcome: str = "ok"
 
+
+@dataclass(frozen=True, slots=True)
+class PermissionRequest:
+    """A tool call that a person must agree to before it is made."""
+
+    call_id: str
+    name: str
+    label: str
+    arguments: JsonObject
+
+
+Ask = Callable[[PermissionRequest], Awaitable[bool]]
+"""Asks the person; whatever is not a clear yes is a no."""
 
 OnBlockReply = Callable[[tuple[Block, ...]], None]
 OnToolResult = Callable[[str, ToolResult], None]
