@@ -4,6 +4,7 @@ import logging
 from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ import anyio
 from openclaw.config.load import LoadedConfig
 from openclaw.config.merge import EffectiveAgent, default_agent_id, effective_agents
 from openclaw.config.paths import StatePaths, expand, private_directory
-from openclaw.config.schema import Config
+from openclaw.config.schema import Config, ModelChoice
 from openclaw.core.clock import Clock, SystemClock
 from openclaw.core.errors import NotFound
 from openclaw.core.events import Emit, discard
@@ -22,10 +23,11 @@ from openclaw.secrets.backends import open_backends
 from openclaw.secrets.redactor import Redactor
 from openclaw.secrets.resolver import SecretResolver
 from openclaw.secrets.secret import Secret
+from openclaw.secrets.stream import StreamRedactor
 
 if TYPE_CHECKING:
     # Some commands need only the secrets; the SDK and the agent take a second to import.
-    from openclaw.agent.context import MessageContext, OnBlockReply, OnToolResult, Reply
+    from openclaw.agent.context import Ask, MessageContext, OnBlockReply, OnToolResult, Reply
     from openclaw.agent.service import AgentService
     from openclaw.mcp_client.incoming import AskHost
     from openclaw.mcp_client.manager import AgentServers, McpManager
@@ -59,7 +61,7 @@ def policy_of(agent: EffectiveAgent) -> Policy:
     """The agent's tool policy; each layer is named after its key in the configuration."""
     layers = zip(_POLICY_LAYERS, agent.tools, strict=True)
     return Policy.from_layers(
-        [Rules.of(name, allow=rules.allow, deny=rules.deny) for name, rules in layers]
+        [Rules.of(name, allow=r.allow, deny=r.deny, ask=r.ask) for name, r in layers]
     )
 
 
@@ -134,19 +136,35 @@ class _Edition:
         choice = await self._models.choice(agent.model)
         return tuple(candidate.ref for candidate in choice.candidates)
 
-    def service(self, manager: "McpManager", tools: ToolSource) -> "AgentService":
-        """Answers one message with these MCP tools."""
+    def service(
+        self, manager: "McpManager", tools: ToolSource, context: "MessageContext"
+    ) -> "AgentService":
+        """Answers this message with these MCP tools."""
         from openclaw.agent.service import AgentService
 
         def sources(agent_id: str, session: "SessionRef") -> Sequence[ToolSource]:
-            return [self._native[agent_id], tools]
+            if context.workspace is None:
+                return [self._native[agent_id], tools]
+            agent = self.agents[agent_id]
+            return [_native_tools(self.host, agent, self._store, context.workspace), tools]
 
         async def resources(agent: EffectiveAgent) -> str:
-            blocks = (manager.instructions(agent.id), manager.resource_context(agent.id))
+            session = context.session_key
+            blocks = (
+                manager.instructions(agent.id, session),
+                manager.resource_context(agent.id, session),
+            )
             return "\n\n".join(block for block in blocks if block)
 
         async def models_of(agent: EffectiveAgent) -> "ModelStack":
-            return await self._models.stack(agent.model, temperature=agent.temperature)
+            choice = agent.model
+            if context.model is not None:
+                fallbacks = choice.fallbacks if choice is not None else ()
+                choice = ModelChoice(primary=context.model, fallbacks=fallbacks)
+            return await self._models.stack(choice, temperature=agent.temperature)
+
+        def workspace(agent: EffectiveAgent) -> Path:
+            return context.workspace or self.host.workspace(agent)
 
         return AgentService(
             store=self._store,
@@ -155,7 +173,7 @@ class _Edition:
             model_factory=models_of,
             policy_for=policy_of,
             resource_context=resources,
-            workspace_for=self.host.workspace,
+            workspace_for=workspace,
             redactor=self.host.redactor,
             clock=self.host.clock,
             compact_at=self.host.config.sessions.compact_at,
@@ -214,6 +232,7 @@ class Runtime:
         on_block_reply: "OnBlockReply | None" = None,
         on_tool_result: "OnToolResult | None" = None,
         on_event: Emit | None = None,
+        ask: "Ask | None" = None,
     ) -> "Reply":
         """Answer one message, with the tools of every server that starts within a bound."""
         agent = self.agent(context.agent_id)
@@ -223,11 +242,12 @@ class Runtime:
         edition = self._edition
         with self.manager.hold(self.agent(agent.id).id, context.session_key) as tools:
             async with edition.turn():
-                return await edition.service(self.manager, tools).get_reply(
+                return await edition.service(self.manager, tools, context).get_reply(
                     context,
                     on_block_reply=on_block_reply,
                     on_tool_result=on_tool_result,
                     on_event=on_event,
+                    ask=ask,
                 )
 
     async def _expanded(self, agent_id: str, context: "MessageContext") -> "MessageContext":
@@ -433,6 +453,7 @@ async def _running_servers(
             keeper=keeper,
             grace=HURRIED if hurried else Grace(),
             redact=host.redactor.redact,
+            stderr_redactor=partial(StreamRedactor, host.redactor),
             clock=host.clock,
             cache=host.paths.cache,
             on_elicitation=on_elicitation,
@@ -458,14 +479,16 @@ def _servers_of(host: Host, agent: EffectiveAgent) -> "AgentServers":
     )
 
 
-def _native_tools(host: Host, agent: EffectiveAgent, store: "SessionStore") -> ToolSource:
+def _native_tools(
+    host: Host, agent: EffectiveAgent, store: "SessionStore", workspace: Path | None = None
+) -> ToolSource:
     from openclaw.agent.tools.catalog import native_tools
 
     return native_tools(
         agent.id,
-        host.workspace(agent),
+        workspace or host.workspace(agent),
         environ=host.environ,
-        allow_rules=[glob for rules in agent.tools for glob in rules.allow],
+        allow_rules=[glob for rules in agent.tools for glob in (*rules.allow, *rules.ask)],
         store=store,
     )
 

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -41,7 +42,7 @@ from openclaw.mcp_client.state import (
     born,
     next_command,
 )
-from openclaw.mcp_client.stderr import StderrTail
+from openclaw.mcp_client.stderr import EachLine, StderrTail
 from openclaw.mcp_client.trouble import ConnectionFailed, NeedsLogin, first_cause, worded
 
 if TYPE_CHECKING:
@@ -81,7 +82,9 @@ class ServerConnection:
         self._attempt: anyio.CancelScope | None = None
         self._link: Link | None = None
         self._following: Following | None = None
-        self._stderr = StderrTail(name, deps.redact, deps.clock)
+        self._stderr = StderrTail(
+            name, deps.stderr_redactor or partial(EachLine, deps.redact), deps.clock
+        )
         self._tool_timeout = config.tool_timeout / 1000
         self._wanted_updates: list[str] = []
 
@@ -372,6 +375,7 @@ class ServerConnection:
             memory=EraMemory(deps.cache, identity(self.config)),
             stderr=self._stderr,
             confine=deps.confine,
+            auth=deps.auth,
         )
 
 

@@ -29,6 +29,10 @@ class StderrSink(Protocol):
         """Take some bytes."""
         ...
 
+    def flush(self) -> None:
+        """The server has ended: nothing more comes."""
+        ...
+
 
 class Pipe(Protocol):
     """Lines in, lines out; whoever made it hears once that it ended, and why."""

@@ -219,6 +219,7 @@ class StdioPipe:
             self._take(chunk)
         with contextlib.suppress(OSError):
             self._stderr.feed(os.read(self._child.stderr, READ_BYTES))
+        self._stderr.flush()
 
     def _stop_reading(self) -> None:
         if self._reading:

@@ -13,7 +13,7 @@ from openclaw.mcp_client.era import Era, EraMemory, identity
 from openclaw.mcp_client.failures import CallFailed, RemoteError, TimedOut, Unavailable
 from openclaw.mcp_client.jsonrpc import CLOSED, TIMEOUT, as_mcp_error, encode, failure
 from openclaw.mcp_client.snapshot import Listing
-from openclaw.mcp_client.stderr import StderrTail
+from openclaw.mcp_client.stderr import EachLine, StderrTail
 from openclaw.mcp_client.trouble import ConnectionFailed, NeedsLogin, first_cause, worded
 
 
@@ -74,7 +74,7 @@ def test_a_logged_line_has_no_control_characters_and_an_end():
 
 def test_stderr_is_cut_after_it_was_redacted(caplog: pytest.LogCaptureFixture):
     secret = "s3cret" * 10
-    tail = StderrTail("s", lambda text: text.replace(secret, "***"), StillClock())
+    tail = StderrTail("s", lambda: EachLine(lambda text: text.replace(secret, "***")), StillClock())
     tail.feed(b"x" * 4080 + secret.encode()[:30])
     tail.feed(secret.encode()[30:] + b"\n\nhalf a line")
     assert tail.tail() == ("x" * 4080 + "***", "", "half a line")
@@ -83,7 +83,7 @@ def test_stderr_is_cut_after_it_was_redacted(caplog: pytest.LogCaptureFixture):
 
 def test_lines_that_were_not_shown_are_counted(caplog: pytest.LogCaptureFixture):
     clock = StillClock()
-    tail = StderrTail("s", str, clock)
+    tail = StderrTail("s", lambda: EachLine(str), clock)
     tail.feed(b"line\n" * 500)
     clock.monotonic = lambda: 10.0
     tail.feed(b"later\n")
