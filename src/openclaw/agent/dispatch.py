@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 
 from openclaw.agent.arguments import read_arguments
-from openclaw.agent.context import OnToolResult
+from openclaw.agent.context import Ask, OnToolResult, PermissionRequest
 from openclaw.agent.limits import Budget
 from openclaw.agent.toolbox import Tool, Toolbox
 from openclaw.agent.transcript import CallItem, ResultItem, call_entry, result_entry, result_item
@@ -54,6 +54,7 @@ class Dispatcher:
     emit: Emit
     redact: Callable[[str], str]
     on_tool_result: OnToolResult | None = None
+    ask: Ask | None = None
     media: list[Media] = field(default_factory=list[Media])
     _open: dict[str, CallItem] = field(default_factory=dict[str, CallItem])
 
@@ -108,6 +109,10 @@ class Dispatcher:
         name, call_id = ready.call.name, ready.call.id
         spec = ready.tool.spec
         self.toolbox.use(name)
+        if ready.tool.asks and not await self._agreed(ready):
+            result = failed(f"The person did not allow this call of {name}. Do without it.")
+            self.emit(ToolFinished(call_id, name, result, 0.0))
+            return result
         self.emit(ToolStarted(call_id, name, spec.label, ready.arguments))
         started = self.clock.monotonic()
         context = CallContext(
@@ -115,6 +120,7 @@ class Dispatcher:
             session=self.session,
             call_id=call_id,
             progress=lambda message: self.emit(ToolProgress(call_id, name, self.redact(message))),
+            approved=ready.tool.asks,
         )
         try:
             result = await ready.tool.source.call(name, ready.arguments, context)
@@ -127,6 +133,13 @@ class Dispatcher:
         elapsed = (self.clock.monotonic() - started) * 1000
         self.emit(ToolFinished(call_id, name, result, elapsed))
         return result
+
+    async def _agreed(self, ready: Ready) -> bool:
+        """Whether the person agrees to a call that the policy leaves to them."""
+        assert self.ask is not None  # without it the toolbox has no such tool
+        spec = ready.tool.spec
+        request = PermissionRequest(ready.call.id, spec.name, spec.label, ready.arguments)
+        return await self.ask(request)
 
     def deliver(self, name: str, result: ToolResult) -> None:
         """Hand a result to whoever collects them, in the order of the calls."""

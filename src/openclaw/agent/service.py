@@ -11,6 +11,7 @@ import anyio
 import anyio.to_thread
 
 from openclaw.agent.context import (
+    Ask,
     InboundMedia,
     MessageContext,
     OnBlockReply,
@@ -80,6 +81,7 @@ class _Watch:
     streaming: bool
     on_block_reply: OnBlockReply | None
     on_tool_result: OnToolResult | None
+    ask: Ask | None
 
 
 class AgentService:
@@ -117,11 +119,13 @@ class AgentService:
         on_block_reply: OnBlockReply | None = None,
         on_tool_result: OnToolResult | None = None,
         on_event: Emit | None = None,
+        ask: Ask | None = None,
     ) -> Reply:
         """Answer one message.
 
         Callbacks must not block. Blocks, tool results and events come in order, before this returns.
-        With `on_event`, the answer is streamed. When this returns, the turn is on disk.
+        With `on_event`, the answer is streamed. Without `ask`, tools that a person must agree to
+        are denied. When this returns, the turn is on disk.
         """
         agent = self._agents.get(context.agent_id)
         if agent is None:
@@ -129,7 +133,9 @@ class AgentService:
             raise NotFound(f"there is no agent '{context.agent_id}'", hint=f"there are: {known}")
         if storable(context.text) != context.text:
             raise InvalidRequest("has characters that no model can be sent", field="message")
-        watch = _Watch(on_event or discard, on_event is not None, on_block_reply, on_tool_result)
+        watch = _Watch(
+            on_event or discard, on_event is not None, on_block_reply, on_tool_result, ask
+        )
         session = await self._store.open_session(agent.id, context.session_key)
         async with self._store.acquire_lane(session) as lane:
             return await self._turn(lane, agent, context, watch)
@@ -147,7 +153,7 @@ class AgentService:
             return await self._earlier(lane.session, wanted)
         watch.emit(TurnStarted(lane.session.key, agent.id, turn))
         budget = Budget(agent.limits)
-        box = self._toolbox(agent, lane.session)
+        box = self._toolbox(agent, lane.session, can_ask=watch.ask is not None)
         dispatcher = Dispatcher(
             agent=agent.id,
             session=lane.session.key,
@@ -159,6 +165,7 @@ class AgentService:
             emit=watch.emit,
             redact=self._redactor.redact,
             on_tool_result=watch.on_tool_result,
+            ask=watch.ask,
         )
         async with _ending(lane, turn, dispatcher, watch.emit):
             items = await self._items(lane.session, message)
@@ -234,10 +241,12 @@ class AgentService:
             on_block_reply=watch.on_block_reply,
         )
 
-    def _toolbox(self, agent: EffectiveAgent, session: SessionRef) -> Toolbox:
+    def _toolbox(self, agent: EffectiveAgent, session: SessionRef, *, can_ask: bool) -> Toolbox:
         policy = self._policy_for(agent)
         sources = self._tool_sources(agent.id, session)
-        return Toolbox(sources, lambda name: decide(policy, name), agent.tool_search_limit)
+        return Toolbox(
+            sources, lambda name: decide(policy, name), agent.tool_search_limit, can_ask=can_ask
+        )
 
     async def _items(self, session: SessionRef, message: UserItem) -> list[Item]:
         """The conversation with the new message last, its attachments as they came."""

@@ -51,15 +51,20 @@ class Tool:
 
     spec: ToolSpec
     source: ToolSource
+    asks: bool = False
 
 
 @dataclass(slots=True)
 class Toolbox:
-    """Tools from every source, looked at afresh at every step."""
+    """Tools from every source, looked at afresh at every step.
+
+    With `can_ask`, a person decides over calls for which the policy says so; else they are denied.
+    """
 
     sources: Sequence[ToolSource]
     decide: Decide
     limit: int
+    can_ask: bool = False
     found: list[str] = field(default_factory=list[str])
     sizes: ToolSizes = field(default_factory=ToolSizes)
     _tools: dict[str, Tool] = field(default_factory=dict[str, Tool])
@@ -77,8 +82,8 @@ class Toolbox:
             logger.warning("two tools have one name", extra={"tool": spec.name})
             return
         decision = self.decide(spec.name)
-        if decision.allowed:
-            self._tools[spec.name] = Tool(spec, source)
+        if decision.allowed or (decision.asks and self.can_ask):
+            self._tools[spec.name] = Tool(spec, source, asks=decision.asks)
         else:
             self._denied[spec.name] = decision
 

@@ -80,7 +80,8 @@ async def _call_tool(
         if name is None:
             _warn_of(env, _unready(live.manager))
             raise NotFound(f"there is no tool '{args.tool}'")
-        context = CallContext(agent=live.agent.id, session=_AGENT, call_id=_AGENT)
+        # Whoever typed the command is the person whom the policy would ask.
+        context = CallContext(agent=live.agent.id, session=_AGENT, call_id=_AGENT, approved=True)
         result = await source.call(name, arguments, context)
     shown = result.outputs or result.blocks
     if args.json:

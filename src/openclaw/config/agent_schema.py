@@ -115,6 +115,8 @@ class ToolPolicyConfig(Section):
     """Names or globs of allowed tools; empty means all."""
     deny: Texts = ()
     """Names or globs of forbidden tools."""
+    ask: Texts = ()
+    """Names or globs of tools whose every call a person must agree to; forbidden where none can be asked."""
 
 
 class TurnLimits(Section):

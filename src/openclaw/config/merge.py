@@ -121,7 +121,9 @@ def _effective(config: Config, entry: AgentEntry) -> EffectiveAgent:
         servers={name: server for name, server in servers.items() if server.enabled},
         tools=(
             config.gateway.tools,
-            ToolPolicyConfig(allow=config.tools.allow, deny=config.tools.deny),
+            ToolPolicyConfig(
+                allow=config.tools.allow, deny=config.tools.deny, ask=config.tools.ask
+            ),
             defaults.tools,
             entry.tools,
         ),

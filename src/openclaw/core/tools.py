@@ -46,12 +46,16 @@ class ToolResult:
 
 @dataclass(frozen=True, slots=True)
 class CallContext:
-    """On whose behalf a tool is called. `progress` takes a message and never blocks."""
+    """On whose behalf a tool is called. `progress` takes a message and never blocks.
+
+    `approved` says that a person agreed to this very call.
+    """
 
     agent: str
     session: str
     call_id: str
     progress: Callable[[str], None] = lambda message: None
+    approved: bool = False
 
 
 class ToolSource(Protocol):

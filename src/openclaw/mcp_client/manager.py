@@ -414,8 +414,12 @@ class McpManager:
         for name, entry in catalog.items():
             config, unit = running[entry.server]
             bound[name] = Bound(entry, unit, config)
-        specs = tuple(b.entry.spec for n, b in bound.items() if agent.decide(n).allowed)
+        specs = tuple(b.entry.spec for n, b in bound.items() if _may_be_used(agent.decide(n)))
         return ToolView(bound, specs)
+
+
+def _may_be_used(verdict: Verdict) -> bool:
+    return verdict.allowed or verdict.asks
 
 
 def _resources(name: str, unit: ServerUnit, reader: str | None = None) -> ServerResources:

@@ -51,11 +51,17 @@ class Verdict(Protocol):
         """Which rule says so."""
         ...
 
+    @property
+    def asks(self) -> bool:
+        """Whether it may once a person has agreed."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class _Allowed:
     allowed: bool = True
     reason: str = "no policy"
+    asks: bool = False
 
 
 def allow_all(_: str) -> Verdict:
@@ -108,7 +114,7 @@ class CallPath:
 
 @dataclass(frozen=True, slots=True)
 class ToolView:
-    """Every tool there is by name, and those that the policy lets the model see."""
+    """Every tool there is by name, and those that the policy does not deny."""
 
     bound: Mapping[str, Bound]
     specs: tuple[ToolSpec, ...]
@@ -122,7 +128,7 @@ class McpToolSource:
         self._path = path
 
     def specs(self) -> Sequence[ToolSpec]:
-        """The tools that there are now and that the policy allows."""
+        """The tools that there are now and that the policy allows, or allows where a person agrees."""
         return self._view().specs
 
     async def call(self, name: str, arguments: JsonObject, context: CallContext) -> ToolResult:
@@ -132,7 +138,7 @@ class McpToolSource:
             return failed(self._unknown(name))
         call = _Call(bound, self._path, context, name, arguments)
         verdict = self._path.decide(name)
-        if not verdict.allowed:
+        if not verdict.allowed and not (verdict.asks and context.approved):
             call.refuse(verdict.reason)
             return failed(f"The tool {name} is not allowed: {verdict.reason}.")
         return await call.run()

@@ -8,10 +8,11 @@ from openclaw.policy.rules import ANY_RUN, Element, Policy, Rules, accepts, glob
 
 
 class Outcome(Enum):
-    """What is to be done with a call. Asking a person would be a third member."""
+    """What is to be done with a call. Where no person can be asked, `ASK` is as good as `DENY`."""
 
     ALLOW = "allow"
     DENY = "deny"
+    ASK = "ask"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,18 +29,33 @@ class Decision:
         """Whether the tool may be used without more ado."""
         return self.outcome is Outcome.ALLOW
 
+    @property
+    def asks(self) -> bool:
+        """Whether it may be used once a person has agreed."""
+        return self.outcome is Outcome.ASK
+
 
 _ALLOWED = Decision(Outcome.ALLOW, "no layer restricts it")
 
 
 def decide(policy: Policy, name: str) -> Decision:
-    """Whether the tool of this prefixed name may be used."""
+    """Whether the tool of this prefixed name may be used. Any layer's denial wins over asking."""
     decision = _ALLOWED
+    asking: Decision | None = None
     for rules in policy.layers:
         decision = _decide_layer(rules, name)
         if not decision.allowed:
             return decision
-    return decision
+        asking = asking or _asking(rules, name)
+    return asking or decision
+
+
+def _asking(rules: Rules, name: str) -> Decision | None:
+    asked = _first_match(rules.ask, name)
+    if asked is None:
+        return None
+    reason = f"{rules.layer}.ask has '{asked}', and nobody can be asked here"
+    return Decision(Outcome.ASK, reason, rules.layer, asked)
 
 
 def _decide_layer(rules: Rules, name: str) -> Decision:
@@ -69,7 +85,7 @@ def server_wholly_denied(
     A name that had to be cut ends in a hash but keeps its beginning, so the proof covers it.
     """
     if known_tools is not None:
-        return all(not decide(policy, name).allowed for name in known_tools)
+        return all(decide(policy, name).outcome is Outcome.DENY for name in known_tools)
     start = f"mcp_{prefix}_".casefold()
     return any(_denies_all_under(rules, start) for rules in policy.layers)
 

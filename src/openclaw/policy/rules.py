@@ -1,4 +1,4 @@
-"""Allow and deny globs on tool names, in layers.
+"""Allow, deny and ask globs on tool names, in layers.
 
 A glob knows `*` (any run), `?` (one character) and `[abc]`, `[a-z]`, `[!a]` (one of, none of).
 Names and globs are compared case-folded: no change of case gets a tool past a rule.
@@ -17,21 +17,32 @@ Element = Literal["*", "?"] | tuple[bool, tuple[tuple[str, str], ...]]
 
 @dataclass(frozen=True)
 class Rules:
-    """One layer: deny wins over allow, and an empty `allow` means all."""
+    """One layer: deny wins over allow, and an empty `allow` means all.
+
+    `ask` makes a person decide over each call that is allowed otherwise.
+    """
 
     layer: str = "tools"
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
+    ask: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, layer: str, *, allow: Iterable[str] = (), deny: Iterable[str] = ()) -> Self:
+    def of(
+        cls,
+        layer: str,
+        *,
+        allow: Iterable[str] = (),
+        deny: Iterable[str] = (),
+        ask: Iterable[str] = (),
+    ) -> Self:
         """A layer named for the configuration key that it came from."""
-        return cls(layer=layer, allow=tuple(allow), deny=tuple(deny))
+        return cls(layer=layer, allow=tuple(allow), deny=tuple(deny), ask=tuple(ask))
 
     @cached_property
     def says_nothing(self) -> bool:
         """Whether this layer restricts nothing."""
-        return not self.allow and not self.deny
+        return not self.allow and not self.deny and not self.ask
 
 
 @dataclass(frozen=True)

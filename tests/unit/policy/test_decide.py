@@ -134,3 +134,30 @@ def test_what_is_proved_denied_is_denied(deny: list[str], allow: list[str], tool
     rules = policy(Rules.of("t", allow=allow, deny=deny))
     if server_wholly_denied(rules, "fs"):
         assert not decide(rules, f"mcp_fs_{tool}").allowed
+
+
+def test_a_tool_to_ask_about_is_not_allowed_without_more_ado_and_says_why() -> None:
+    decision = decide(policy(Rules.of("tools", ask=["mcp_mail_*"])), "mcp_mail_send")
+    assert (decision.outcome, decision.allowed, decision.asks) == (Outcome.ASK, False, True)
+    assert decision.reason == "tools.ask has 'mcp_mail_*', and nobody can be asked here"
+
+
+def test_a_tool_that_no_ask_rule_names_is_not_asked_about() -> None:
+    assert decide(policy(Rules.of("tools", ask=["mcp_mail_*"])), "read").allowed
+
+
+def test_any_layers_denial_wins_over_asking() -> None:
+    rules = policy(Rules.of("a", ask=["*"]), Rules.of("b", deny=["exec"]), Rules.of("c", ask=["*"]))
+    assert decide(rules, "exec").outcome is Outcome.DENY
+    assert decide(rules, "read").layer == "a"
+
+
+def test_what_an_allow_list_leaves_out_is_denied_also_where_it_would_be_asked_about() -> None:
+    rules = policy(Rules.of("tools", allow=["read"], ask=["exec"]))
+    assert decide(rules, "exec").outcome is Outcome.DENY
+
+
+def test_a_server_whose_tools_are_asked_about_is_not_wholly_denied() -> None:
+    rules = policy(Rules.of("tools", ask=["mcp_mail_*"]))
+    assert not server_wholly_denied(rules, "mail")
+    assert not server_wholly_denied(rules, "mail", ["mcp_mail_send"])
