@@ -22,4 +22,5 @@ COMMANDS = (
     Command("models", "list models, see which is used, fetch local weights", "openclaw.cli.models"),
     Command("secrets", "check that every secret reference resolves", "openclaw.cli.secrets"),
     Command("sessions", "list, read and delete stored conversations", "openclaw.cli.sessions"),
+    Command("status", "what is configured, what runs, each server's state", "openclaw.cli.status"),
 )

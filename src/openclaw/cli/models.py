@@ -158,8 +158,9 @@ def _candidate_facts(candidate: "Candidate", env: Environment) -> dict[str, Any]
     return facts
 
 
-def _status(args: Namespace, env: Environment) -> int:
-    agents: list[dict[str, Any]] = [
+def model_facts(env: Environment) -> list[dict[str, Any]]:
+    """For each agent, the models that it would ask, and whether they can be."""
+    return [
         {
             "agent": agent,
             "reason": choice.reason,
@@ -167,6 +168,10 @@ def _status(args: Namespace, env: Environment) -> int:
         }
         for agent, choice in _choices(env).items()
     ]
+
+
+def _status(args: Namespace, env: Environment) -> int:
+    agents = model_facts(env)
     usable = all(any(model["ready"] for model in entry["models"]) for entry in agents)
     if args.json:
         env.say_json({"agents": agents, "weights": str(env.paths.models)})
