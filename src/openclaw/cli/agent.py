@@ -83,6 +83,7 @@ async def _turn(
                 agent_id=agent.order_settings(args.agent).agent_id,
                 media=media,
                 origin="cli",
+                prompt_calls=True,
             )
             return await agent.get_reply(context, on_event=None if args.json else view.show)
         except OpenClawError as error:
@@ -94,10 +95,11 @@ def _print(reply: "Reply", env: Environment) -> None:
 
     print_markdown(env.stdout, env.redactor.redact(reply.text) or "(No response)")
     for media in reply.media:
-        env.say(f"[{media.mime_type}] {_place(media)}")
+        env.say(f"[{media.mime_type}] {place_of(media)}")
 
 
-def _place(media: "Media") -> str:
+def place_of(media: "Media") -> str:
+    """Where a person finds it."""
     if media.path is not None:
         return str(media.path)
     if media.url is not None:
@@ -119,5 +121,5 @@ def as_json(reply: "Reply", session_key: str) -> dict[str, Any]:
             "requests": reply.usage.requests,
             "toolCalls": reply.usage.tool_calls,
         },
-        "media": [{"mimeType": one.mime_type, "where": _place(one)} for one in reply.media],
+        "media": [{"mimeType": one.mime_type, "where": place_of(one)} for one in reply.media],
     }

@@ -14,6 +14,7 @@ class Command:
 
 COMMANDS = (
     Command("agent", "give the agent one message and print its answer", "openclaw.cli.agent"),
+    Command("chat", "talk with the agent in the terminal", "openclaw.cli.chat"),
     Command("config", "show, check and explain the configuration", "openclaw.cli.config"),
     Command("doctor", "look for problems and say how to mend them", "openclaw.cli.doctor"),
     Command("gateway", "run the agent as a daemon with an HTTP API", "openclaw.cli.gateway"),

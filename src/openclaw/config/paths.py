@@ -134,6 +134,11 @@ class StatePaths:
         return self.root / "workspace"
 
     @property
+    def chat_history(self) -> Path:
+        """What was typed in chats."""
+        return self.root / "chat-history"
+
+    @property
     def locks(self) -> Path:
         """Lock files."""
         return self.root / "locks"

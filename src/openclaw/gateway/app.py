@@ -10,6 +10,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from openclaw.gateway import native, openai_chat, openai_responses, views
+from openclaw.gateway.guard import Refused
 from openclaw.gateway.openai_errors import error_response
 from openclaw.gateway.openapi import openapi
 from openclaw.gateway.page_files import page_routes
@@ -23,7 +24,12 @@ def build_app(gateway: Gateway) -> Starlette:
 
     def on(path: str, handler: Handler, *methods: str) -> Route:
         async def endpoint(request: Request) -> Any:
-            return await handler(gateway, request)
+            try:
+                return await handler(gateway, request)
+            except Refused:
+                raise
+            except Exception as error:  # noqa: BLE001 - every failure is an answer
+                return _failed(request, error)
 
         return Route(path, endpoint, methods=list(methods) or ["GET"], name=handler.__name__)
 
@@ -44,6 +50,7 @@ def build_app(gateway: Gateway) -> Starlette:
         on("/api/servers", views.servers),
         on("/api/servers/{name}/restart", views.restart_server, "POST"),
         on("/api/tools", views.tools),
+        on("/api/prompts", views.prompts),
         on("/api/messages", native.post_message, "POST"),
         on("/api/turns", native.list_turns),
         on("/api/turns/{turn}/cancel", native.cancel_turn, "POST"),
@@ -53,11 +60,11 @@ def build_app(gateway: Gateway) -> Starlette:
     ]
     if gateway.settings.dashboard:
         routes += page_routes()
-    handlers: dict[Any, Any] = {Exception: _failed, HTTPException: _http_failed}
+    handlers: dict[Any, Any] = {HTTPException: _http_failed}
     return Starlette(routes=routes, exception_handlers=handlers)
 
 
-async def _failed(request: Request, error: Exception) -> Response:
+def _failed(request: Request, error: Exception) -> Response:
     openai = request.url.path.startswith("/v1/")
     return error_response(error) if openai else native.failed(error)
 

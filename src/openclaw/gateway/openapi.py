@@ -50,6 +50,11 @@ _MESSAGE = _object(
     stream={"type": "boolean", "default": True},
     events={"type": "boolean", "default": True},
     callbacks={"type": "boolean", "default": False},
+    promptCalls={
+        "type": "boolean",
+        "default": False,
+        "description": "a text that is exactly /server:prompt key=value stands for that prompt",
+    },
 )
 _REPLY = _object(
     ("text", "outcome", "sessionId", "turnId"),
@@ -194,6 +199,14 @@ _PATHS: Json = {
             "listTools",
             "the MCP tools of an agent",
             _object(agent=_TEXT, tools=_list("Tool")),
+            query=_KEYED,
+        )
+    },
+    "/api/prompts": {
+        "get": _operation(
+            "listPrompts",
+            "the prompts that a message with promptCalls may name",
+            _ANY,
             query=_KEYED,
         )
     },

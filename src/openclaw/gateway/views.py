@@ -138,6 +138,24 @@ async def tools(gateway: Gateway, request: Request) -> Response:
     return JSONResponse({"agent": agent.id, "tools": rows})
 
 
+async def prompts(gateway: Gateway, request: Request) -> Response:
+    """The prompts that may be called in a message to an agent."""
+    agent = gateway.house.agent(request.query_params.get("agent"))
+    rows = [
+        {
+            "server": prompt.server,
+            "name": prompt.name,
+            "description": prompt.description,
+            "arguments": [
+                {"name": one.name, "description": one.description, "required": one.required}
+                for one in prompt.arguments
+            ],
+        }
+        for prompt in gateway.house.manager.prompts(agent.id)
+    ]
+    return JSONResponse({"agent": agent.id, "prompts": rows})
+
+
 def server_rows(gateway: Gateway) -> list[Json]:
     """Every server for a person or a program to look at."""
     return [

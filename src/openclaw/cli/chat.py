@@ -1,0 +1,118 @@
+"""Talk with the agent: answers as they are written, tools as they run.
+
+Type a message and press Enter; /help lists what else may be typed. Ctrl-C stops an answer, Ctrl-D
+leaves. Where the input is not a terminal, every line of it is a message.
+"""
+
+import argparse
+from collections.abc import Generator
+from contextlib import AbstractAsyncContextManager, contextmanager
+from typing import TYPE_CHECKING, TextIO, cast
+
+import anyio
+
+from openclaw.cli.agent import DEFAULT_SESSION
+from openclaw.cli.environment import Environment
+from openclaw.core.wire import EXIT_OK
+
+if TYPE_CHECKING:
+    from openclaw.cli.chat_agent import ChatAgent
+    from openclaw.cli.chat_ask import Questions
+    from openclaw.cli.chat_view import TerminalView
+
+
+def register(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument(
+        "--session-key",
+        metavar="KEY",
+        default=DEFAULT_SESSION,
+        help=f"the conversation to go on with (default: {DEFAULT_SESSION})",
+    )
+    parser.add_argument("--agent", metavar="ID", help="the agent to talk with")
+    parser.add_argument(
+        "--local", action="store_true", help="run the agent here, also where a gateway runs"
+    )
+
+
+def run(args: argparse.Namespace, env: Environment) -> int:
+    """Talk until there is nothing more to say."""
+    interactive = env.stdin.isatty() and env.stdout.isatty()
+    return anyio.run(_at_terminal if interactive else _by_lines, args, env)
+
+
+async def _by_lines(args: argparse.Namespace, env: Environment) -> int:
+    from openclaw.cli.chat_agent import open_chat_agent
+    from openclaw.cli.chat_input import LineInput
+    from openclaw.cli.chat_talk import Talk
+    from openclaw.cli.chat_view import PlainView
+
+    view = PlainView(env.stdout, env.stderr, env.redactor.redact)
+    async with open_chat_agent(env, args.agent, local=args.local, on_elicitation=None) as agent:
+        talk = Talk(agent, view, args.session_key, env.environ)
+        await talk.run(LineInput(env.stdin))
+    # For a script that feeds us, an answer that failed is a failure.
+    return talk.exit_code
+
+
+async def _at_terminal(args: argparse.Namespace, env: Environment) -> int:
+    from rich.console import Console
+
+    from openclaw.cli.chat_ask import Questions
+    from openclaw.cli.chat_complete import ChatCompleter
+    from openclaw.cli.chat_input import ask_line, open_terminal_input
+    from openclaw.cli.chat_talk import Talk
+    from openclaw.cli.chat_view import TerminalView
+
+    console = Console(file=env.stdout, no_color=bool(env.environ.get("NO_COLOR")) or None)
+    view = TerminalView(console, env.redactor.redact)
+    questions = Questions(ask_line(env.stdin, env.stdout), view.say, view.paused)
+    with _logs_above(args, env, view):
+        async with _asked_here(args, env, questions) as agent:
+            talk = Talk(agent, view, args.session_key, env.environ, questions)
+            completer = ChatCompleter(lambda: agent.prompts(talk.session))
+            typed = open_terminal_input(
+                env.stdin,
+                env.stdout,
+                completer=completer,
+                history=env.paths.chat_history,
+                redact=env.redactor.redact,
+                environ=env.environ,
+            )
+            view.say(f"{agent.id}, conversation '{talk.session}'. /help lists the commands.")
+            await talk.run(typed)
+    return EXIT_OK
+
+
+def _asked_here(
+    args: argparse.Namespace, env: Environment, questions: "Questions"
+) -> AbstractAsyncContextManager["ChatAgent"]:
+    from openclaw.cli.chat_agent import open_chat_agent
+
+    return open_chat_agent(
+        env, args.agent, local=args.local, on_elicitation=questions, ask=questions.permit
+    )
+
+
+@contextmanager
+def _logs_above(
+    args: argparse.Namespace, env: Environment, view: "TerminalView"
+) -> Generator[None]:
+    """Log lines go above what moves on the screen, not through it."""
+    from openclaw.cli.chat_logs import LinesAbove
+    from openclaw.cli.logs import configure
+
+    def set_up(stream: TextIO) -> None:
+        configure(
+            level="debug" if args.verbose else "warning",
+            json=args.log_json,
+            redactor=env.redactor,
+            stream=stream,
+            environ=env.environ,
+        )
+
+    set_up(cast("TextIO", LinesAbove(view.say, env.stderr)))  # as much of one as a log needs
+    try:
+        yield
+    finally:
+        set_up(env.stderr)

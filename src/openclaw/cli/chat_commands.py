@@ -1,0 +1,74 @@
+"""What a person may type in a chat besides messages. Pure, except for looking whether a file is there."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+HELP = {
+    "/help": "this list",
+    "/new": "begin a new conversation",
+    "/session [KEY]": "go on with that conversation, or say which one this is",
+    "/model": "say which model answers",
+    "/tools": "list the tools that the agent has",
+    "/image PATH": "send an image with the next message",
+    "/file PATH": "send a file with the next message",
+    "/SERVER:PROMPT KEY=VALUE …": "use a prompt of an MCP server",
+    "/quit": "leave (also Ctrl-D)",
+}
+COMMANDS = tuple(name.split()[0] for name in HELP if ":" not in name)
+TAKES_PATH = ("/image", "/file")
+KEYS = (
+    "Alt-Enter or a backslash before Enter begins a new line; Tab completes; @PATH in a message "
+    "sends that file with it; Ctrl-C stops the answer."
+)
+
+# At the beginning of a word, so that an address such as me@example.com is none.
+_MENTION = re.compile(r'(?<!\S)@(?:"(?P<quoted>[^"\n]+)"|(?P<plain>\S+))')
+
+
+@dataclass(frozen=True, slots=True)
+class Typed:
+    """A command and what follows it."""
+
+    name: str
+    rest: str
+
+
+def parse_command(text: str) -> Typed | None:
+    """The command that this is; None where it is a message.
+
+    Only words that are ours are commands: a message may begin with any other path.
+    """
+    name, _, rest = text.strip().partition(" ")
+    return Typed(name, rest.strip()) if name in COMMANDS else None
+
+
+def help_text() -> str:
+    """What there is."""
+    width = max(map(len, HELP))
+    return "\n".join([*(f"  {name:<{width}}  {what}" for name, what in HELP.items()), "", KEYS])
+
+
+def named_path(text: str, home: Path | None = None) -> Path:
+    """The path that somebody typed, perhaps in quotation marks, perhaps dragged into the terminal."""
+    bare = text.strip()
+    if len(bare) > 1 and bare[0] == bare[-1] and bare[0] in "\"'":
+        bare = bare[1:-1]
+    else:
+        bare = bare.replace("\\ ", " ")
+    if home is not None and (bare == "~" or bare.startswith("~/")):
+        return home / bare[2:]
+    return Path(bare)
+
+
+def mentioned_files(text: str, home: Path | None = None) -> Sequence[Path]:
+    """The files that a message names with @; a name that is no file is just a word."""
+    found: list[Path] = []
+    for match in _MENTION.finditer(text):
+        named = match["quoted"] or match["plain"]
+        candidates = [named] if match["quoted"] else [named, named.rstrip(".,;:!?)")]
+        path = next((p for p in (named_path(c, home) for c in candidates) if p.is_file()), None)
+        if path is not None and path not in found:
+            found.append(path)
+    return found
