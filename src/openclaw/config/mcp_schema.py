@@ -76,6 +76,8 @@ class McpAuthConfig(Section):
     """The scopes to ask for; none means those that the server names."""
     callback_port: Annotated[PositiveInt, Field(le=65_535)] | None = None
     """A fixed port on loopback for the login's callback, where the server insists on one."""
+    store: Literal["file", "keyring"] = "file"
+    """Where the login is kept: in a private file of the state directory, or in the system's keyring."""
 
 
 def _transport(value: Any) -> Any:

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from openclaw.core.clock import Clock, SystemClock
 from openclaw.core.events import Emit, discard
@@ -15,6 +15,7 @@ from openclaw.mcp_client.stderr import LineRedactor
 
 if TYPE_CHECKING:
     from openclaw.config.schema import McpServerConfig
+    from openclaw.mcp_client.oauth import Auth
     from openclaw.mcp_client.pin_store import PinStore
 
 
@@ -46,5 +47,5 @@ class ConnectionDeps:
     on_sampling: AskHost | None = None
     on_elicitation: AskHost | None = None
     confine: "Callable[[McpServerConfig, Program], Program]" = lambda config, program: program
-    auth: "Callable[[McpServerConfig], Awaitable[Any]] | None" = None
+    auth: "Callable[[McpServerConfig], Awaitable[Auth]] | None" = None
     pins: "PinStore | None" = None

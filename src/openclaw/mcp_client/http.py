@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -124,40 +125,51 @@ async def open_http(opening: Opening) -> AsyncGenerator[Link]:
     )
     headers = {name: secret.reveal() for name, secret in secrets.items()}
     watch = Watch(opening.config.max_message_bytes)
+    auth = None
+    if opening.config.auth is not None and opening.auth is not None:
+        auth = await opening.auth(opening.config)
+        watch.remedy = f"run: openclaw mcp login {opening.name}"
+    dial = _Dial(url, headers, watch, auth)
     try:
         async with AsyncExitStack() as stack:
-            yield await _enter_first(stack, opening, url, headers, watch)
+            yield await _enter_first(stack, opening, dial)
     except Exception as error:
         raise _explained(error, watch) from error
 
 
-async def _enter_first(
-    stack: AsyncExitStack, opening: Opening, url: str, headers: dict[str, str], watch: Watch
-) -> Link:
+@dataclass(frozen=True, slots=True)
+class _Dial:
+    """Where to, and what every request carries."""
+
+    url: str
+    headers: dict[str, str]
+    watch: Watch
+    auth: httpx2.Auth | None
+
+
+async def _enter_first(stack: AsyncExitStack, opening: Opening, dial: _Dial) -> Link:
     first = "sse" if opening.config.kind == "sse" else "http"
     try:
-        return await stack.enter_async_context(_open(opening, url, headers, watch, first))
+        return await stack.enter_async_context(_open(opening, dial, first))
     except Exception:
-        if not opening.config.may_fall_back_to_sse or watch.status not in _FALL_BACK:
+        if not opening.config.may_fall_back_to_sse or dial.watch.status not in _FALL_BACK:
             raise
-    watch.status = None
-    return await stack.enter_async_context(_open(opening, url, headers, watch, "sse"))
+    dial.watch.status = None
+    return await stack.enter_async_context(_open(opening, dial, "sse"))
 
 
 @asynccontextmanager
-async def _open(
-    opening: Opening, url: str, headers: dict[str, str], watch: Watch, transport: str
-) -> AsyncGenerator[Link]:
+async def _open(opening: Opening, dial: _Dial, transport: str) -> AsyncGenerator[Link]:
     async with AsyncExitStack() as stack:
-        client = await stack.enter_async_context(_client(opening, headers, watch))
+        client = await stack.enter_async_context(_client(opening, dial))
         limit = opening.config.max_message_bytes
         streams = await stack.enter_async_context(
-            sse_streams(client, url, limit)
+            sse_streams(client, dial.url, limit)
             if transport == "sse"
-            else streamable_http_client(url, http_client=client, max_sse_event_size=limit)
+            else streamable_http_client(dial.url, http_client=client, max_sse_event_size=limit)
         )
         dispatcher: JSONRPCDispatcher[TransportContext] = JSONRPCDispatcher(*streams)
-        caller = StreamCaller(dispatcher, watch)
+        caller = StreamCaller(dispatcher, dial.watch)
         hooked = Hooked(dispatcher, opening.incoming, opening.answers, caller.lost)
         session = await stack.enter_async_context(opening.answers.session(as_dispatcher(hooked)))
         yield await _greeted(opening, session, caller, transport)
@@ -185,11 +197,12 @@ async def _greeted(
     )
 
 
-def _client(opening: Opening, headers: dict[str, str], watch: Watch) -> httpx2.AsyncClient:
+def _client(opening: Opening, dial: _Dial) -> httpx2.AsyncClient:
     return httpx2.AsyncClient(
-        headers=headers,
+        headers=dial.headers,
+        auth=dial.auth,
         timeout=httpx2.Timeout(opening.config.timeout / 1000, read=READ_TIMEOUT),
-        event_hooks={"response": [watch.saw]},
+        event_hooks={"response": [dial.watch.saw]},
     )
 
 
@@ -205,4 +218,5 @@ def _explained(error: Exception, watch: Watch) -> Exception:
 
 
 def _refused(watch: Watch) -> str:
-    return f"the server answered {watch.status}: it needs a login or other credentials"
+    remedy = f"; {watch.remedy}" if watch.remedy else ""
+    return f"the server answered {watch.status}: it needs a login or other credentials{remedy}"

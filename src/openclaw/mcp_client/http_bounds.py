@@ -15,11 +15,15 @@ class TooLong(httpx2.StreamError):
 
 
 class Watch:
-    """Sees every response: remembers the last refusal, and bounds bodies that are not streams."""
+    """Sees every response: remembers the last refusal, and bounds bodies that are not streams.
+
+    `remedy` says what a person can do where the server wants a login.
+    """
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self.status: int | None = None
+        self.remedy: str | None = None
 
     @property
     def wants_login(self) -> bool:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from mcp.client.session import ClientSession
 
     from openclaw.config.schema import McpServerConfig
+    from openclaw.mcp_client.oauth import Auth
     from openclaw.secrets.secret import Secret
 
 _importing = threading.Lock()
@@ -51,7 +52,8 @@ class Opening:
     incoming: Incoming
     memory: EraMemory
     stderr: StderrTail
-    confine: Callable[[Program], Program]
+    confine: "Callable[[McpServerConfig, Program], Program]"
+    auth: "Callable[[McpServerConfig], Awaitable[Auth]] | None" = None
 
 
 @asynccontextmanager
@@ -166,7 +168,8 @@ async def _program(opening: Opening) -> Program:
         environment=environment,
         directory=None if config.cwd is None else expand(config.cwd, opening.environ),
     )
-    return opening.confine(program)
+    # Looking at the machine and its files takes a moment.
+    return await anyio.to_thread.run_sync(opening.confine, config, program)
 
 
 async def load(module: str) -> None:

@@ -55,18 +55,27 @@ HURRIED = Grace(stdin=0.25, term=0.15, kill=0.3)
 """For a host that must itself be gone within a second."""
 
 
+OPTIONS = "\0options"
+"""Stands among a program's arguments for the number of the descriptor with its hidden options."""
+
+
 class SpawnFailed(OperatorFacing):
     """Raised when a server's program cannot be started as it is configured."""
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What to start. `environment` is complete: nothing is added but our marker."""
+    """What to start. `environment` is complete: nothing is added but our marker.
+
+    `hidden_options` are read by the program from a descriptor, whose number takes the place of
+    `OPTIONS` among the arguments, so that nobody sees them in the list of processes.
+    """
 
     command: str
     arguments: Sequence[str]
     environment: Mapping[str, str]
     directory: Path | None = None
+    hidden_options: Sequence[str] = ()
 
 
 class Child:
@@ -199,9 +208,10 @@ def popen(
 ) -> subprocess.Popen[bytes]:
     """Start a program with three pipes; raises `SpawnFailed`."""
     check(program)
+    arguments, inherited = _handed(program)
     try:
         return subprocess.Popen(  # noqa: S603  running what the operator configured is the purpose
-            [program.command, *program.arguments],
+            [program.command, *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -210,6 +220,7 @@ def popen(
             bufsize=0,
             start_new_session=start_new_session,
             creationflags=creationflags,
+            pass_fds=inherited,
         )
     except OSError as error:
         if error.errno in _PASSING:
@@ -217,6 +228,21 @@ def popen(
         raise _explained(program, error) from None
     except ValueError as error:  # a NUL in an argument or a variable
         raise SpawnFailed(f"cannot start '{program.command}': {error}") from None
+    finally:
+        for descriptor in inherited:
+            os.close(descriptor)
+
+
+def _handed(program: Program) -> tuple[list[str], tuple[int, ...]]:
+    """The arguments, and the descriptors that the program inherits."""
+    if not program.hidden_options or sys.platform != "linux":
+        return list(program.arguments), ()
+    descriptor = os.memfd_create("options")
+    with os.fdopen(descriptor, "wb", closefd=False) as file:
+        file.write(b"".join(os.fsencode(option) + b"\0" for option in program.hidden_options))
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    named = [str(descriptor) if word == OPTIONS else word for word in program.arguments]
+    return named, (descriptor,)
 
 
 def check(program: Program) -> None:
@@ -224,11 +250,12 @@ def check(program: Program) -> None:
     directory = program.directory
     if directory is not None and not directory.is_dir():
         raise SpawnFailed(f"the working directory {directory} does not exist", hint="correct `cwd`")
-    if _located(program) is None:
+    if located(program) is None:
         _refuse_missing(program)
 
 
-def _located(program: Program) -> str | None:
+def located(program: Program) -> str | None:
+    """The path of the program's command; None where there is none."""
     if os.sep in program.command and not Path(program.command).is_absolute():
         base = program.directory or Path.cwd()
         return shutil.which(str(base / program.command))

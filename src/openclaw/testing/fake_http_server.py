@@ -21,7 +21,14 @@ from openclaw.testing.fake_protocol import FakeProtocol
 from openclaw.testing.fake_tools import Json
 
 _HEAD_LIMIT = 64 * 1024
-_REASONS = {200: "OK", 202: "Accepted", 401: "Unauthorized", 404: "Not Found", 503: "Unavailable"}
+_REASONS = {
+    200: "OK",
+    202: "Accepted",
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "Not Found",
+    503: "Unavailable",
+}
 
 
 @dataclass
@@ -88,7 +95,10 @@ class _Peer:
 
 
 class FakeHttpServer:
-    """What the test sees. `headers` must be in every request, else the answer is 401."""
+    """What the test sees. `headers` must be in every request, else the answer is 401.
+
+    `documents` are JSON that anyone may get, by path.
+    """
 
     def __init__(
         self,
@@ -100,6 +110,7 @@ class FakeHttpServer:
         self.protocol = FakeProtocol(spec)
         self.required = {name.lower(): value for name, value in (headers or {}).items()}
         self.only_sse = only_sse
+        self.documents: dict[str, Json] = {}
         self.requests: list[Request] = []
         self.available = True
         self.port = 0
@@ -117,6 +128,11 @@ class FakeHttpServer:
     def sse_url(self) -> str:
         """Where the older SSE is."""
         return f"http://127.0.0.1:{self.port}/sse"
+
+    def refusal(self, request: Request) -> tuple[int, dict[str, str]] | None:
+        """The status and headers with which this request is turned away, if it is."""
+        missing = any(request.headers.get(name) != value for name, value in self.required.items())
+        return (401, {}) if missing else None
 
     def drop_connections(self) -> None:
         """Cut every connection, and forget the session, as a server that restarts does."""
@@ -171,8 +187,11 @@ class FakeHttpServer:
         path = request.path.partition("?")[0]
         if not self.available:
             await connection.respond(503)
-        elif any(request.headers.get(name) != value for name, value in self.required.items()):
-            await connection.respond(401)
+        elif path in self.documents:
+            await connection.respond(200, json.dumps(self.documents[path]).encode())
+        elif (refusal := self.refusal(request)) is not None:
+            status, headers = refusal
+            await connection.respond(status, b"", **headers)
         elif path == "/sse" and request.method == "GET":
             await self._listen(connection, endpoint=True)
         elif path == "/messages":

@@ -1,0 +1,142 @@
+"""Confines itself by Landlock and becomes the program: run as a script by `python -I -S`.
+
+usage: landlock_main.py POLICY COMMAND [ARGUMENT]...
+
+POLICY is JSON: {"read": [PATH], "write": [PATH], "network": BOOL}. It exits with 126, having said
+why on stderr, where the kernel does not do all of it: nothing ever runs unconfined by mistake.
+Standard library only, so that it costs little time.
+"""
+
+import ctypes
+import json
+import os
+import stat
+import sys
+
+CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
+GET_VERSION = 1
+PATH_BENEATH = 1
+NO_NEW_PRIVS = 38
+
+EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1, 2, 4, 8
+TRUNCATE, IOCTL_DEV = 1 << 14, 1 << 15
+FIRST_RIGHTS = (1 << 13) - 1
+REFER = 1 << 13
+OF_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV
+READING = EXECUTE | READ_FILE | READ_DIR
+BIND_TCP_AND_CONNECT_TCP = 3
+ABSTRACT_SOCKETS_AND_SIGNALS = 3
+REFUSED = 126
+
+
+class RulesetAttr(ctypes.Structure):
+    """What the ruleset decides about: `struct landlock_ruleset_attr`."""
+
+    _fields_ = (
+        ("handled_access_fs", ctypes.c_uint64),
+        ("handled_access_net", ctypes.c_uint64),
+        ("scoped", ctypes.c_uint64),
+    )
+
+
+class PathBeneathAttr(ctypes.Structure):
+    """What may be done below a path: `struct landlock_path_beneath_attr`."""
+
+    _pack_ = 1
+    _fields_ = (("allowed_access", ctypes.c_uint64), ("parent_fd", ctypes.c_int32))
+
+
+class Refused(Exception):
+    """Raised when the kernel does not do what it was asked."""
+
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.syscall.restype = ctypes.c_long
+
+
+def call(number: int, *arguments: object) -> int:
+    """A system call; raises `Refused`."""
+    result = int(_libc.syscall(ctypes.c_long(number), *arguments))
+    if result < 0:
+        raise Refused(os.strerror(ctypes.get_errno()))
+    return result
+
+
+def version() -> int:
+    """The version of Landlock that the kernel has; 0 where it has none."""
+    try:
+        return call(CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(GET_VERSION))
+    except Refused:
+        return 0
+
+
+def rights_of(abi: int) -> int:
+    """All rights over files that this version knows."""
+    rights = FIRST_RIGHTS
+    for since, right in ((2, REFER), (3, TRUNCATE), (5, IOCTL_DEV)):
+        if abi >= since:
+            rights |= right
+    return rights
+
+
+def ruleset(abi: int, *, network: bool) -> int:
+    """A descriptor of a ruleset that allows nothing yet."""
+    wanted = RulesetAttr(
+        rights_of(abi),
+        BIND_TCP_AND_CONNECT_TCP if abi >= 4 and not network else 0,
+        ABSTRACT_SOCKETS_AND_SIGNALS if abi >= 6 else 0,
+    )
+    size = 8 if abi < 4 else 16 if abi < 6 else 24
+    return call(CREATE_RULESET, ctypes.byref(wanted), ctypes.c_size_t(size), ctypes.c_uint32(0))
+
+
+def allow(rules: int, path: str, rights: int) -> None:
+    """Add a rule; a path that is not there needs none."""
+    try:
+        place = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    except OSError:
+        return
+    try:
+        if not stat.S_ISDIR(os.fstat(place).st_mode):
+            rights &= OF_FILES
+        rule = PathBeneathAttr(rights, place)
+        call(
+            ADD_RULE,
+            ctypes.c_int(rules),
+            ctypes.c_int(PATH_BENEATH),
+            ctypes.byref(rule),
+            ctypes.c_uint32(0),
+        )
+    finally:
+        os.close(place)
+
+
+def confine(read: list[str], write: list[str], *, network: bool) -> None:
+    """Restrict this process for good; raises `Refused`."""
+    abi = version()
+    if not abi:
+        raise Refused("this kernel has no Landlock")
+    rules = ruleset(abi, network=network)
+    for path in read:
+        allow(rules, path, READING)
+    for path in write:
+        allow(rules, path, rights_of(abi))
+    if _libc.prctl(NO_NEW_PRIVS, 1, 0, 0, 0):
+        raise Refused("no_new_privs was refused")
+    call(RESTRICT_SELF, ctypes.c_int(rules), ctypes.c_uint32(0))
+    os.close(rules)
+
+
+def main(arguments: list[str]) -> None:
+    """Confine this process and become the program."""
+    policy = json.loads(arguments[0])
+    try:
+        confine(policy["read"], policy["write"], network=policy["network"])
+        os.execv(arguments[1], arguments[1:])  # noqa: S606  becoming the server is the purpose
+    except (Refused, OSError) as error:
+        sys.stderr.write(f"the sandbox could not be set up: {error}\n")
+        sys.exit(REFUSED)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
