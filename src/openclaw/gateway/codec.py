@@ -240,6 +240,7 @@ def error_json(error: BaseException) -> Json:
     if isinstance(error, errors.Busy):
         body["retryAfter"] = error.retry_after
     if isinstance(error, errors.InvalidConfig):
+        body["source"] = error.source
         body["problems"] = [
             {"path": p.path, "message": p.message, "line": p.line, "column": p.column}
             for p in error.problems
@@ -254,6 +255,9 @@ def error_from(body: Mapping[str, Any]) -> errors.OpenClawError:
         found = errors.InvalidRequest(message, hint=hint)
         found.field = body.get("field")
         return found
+    if kind == "InvalidConfig":
+        problems = [errors.Problem(**problem) for problem in body.get("problems", ())]
+        return errors.InvalidConfig(problems, source=body.get("source"))
     if kind == "Busy":
         return errors.Busy(message, retry_after=float(body.get("retryAfter") or 1))
     return _ERRORS.get(str(kind), errors.OperatorFacing)(message, hint=hint)

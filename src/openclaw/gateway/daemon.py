@@ -59,8 +59,8 @@ class Daemon:
         return self.loaded.config.gateway
 
 
-async def serve(daemon: Daemon, lock: GatewayLock) -> None:
-    """Run until SIGTERM or SIGINT. Raises what keeps it from starting."""
+async def serve(daemon: Daemon, lock: GatewayLock, stop: anyio.Event | None = None) -> None:
+    """Run until SIGTERM, SIGINT or `stop`. Raises what keeps it from starting."""
     settings = daemon.settings
     token = await _token(daemon)
     addresses = bind_addresses(settings.bind, settings.port, has_token=token is not None)
@@ -81,7 +81,7 @@ async def serve(daemon: Daemon, lock: GatewayLock) -> None:
         async with anyio.create_task_group() as group:
             try:
                 async with _listening(gateway, Tokens(token, local), sockets, group):
-                    await _run(daemon, lock, gateway, group)
+                    await _run(daemon, lock, gateway, group, stop or anyio.Event())
             except OpenClawError as error:
                 failure = error  # raised in here, it would come out in a group of errors
             group.cancel_scope.cancel()
@@ -89,8 +89,9 @@ async def serve(daemon: Daemon, lock: GatewayLock) -> None:
             raise failure
 
 
-async def _run(daemon: Daemon, lock: GatewayLock, gateway: Gateway, group: TaskGroup) -> None:
-    stop = anyio.Event()
+async def _run(
+    daemon: Daemon, lock: GatewayLock, gateway: Gateway, group: TaskGroup, stop: anyio.Event
+) -> None:
     await group.start(_signals, stop, gateway, name="signals")
     async with daemon.open_house(gateway.hub.emit) as house:
         gateway.opened = house

@@ -9,7 +9,7 @@ from openclaw.agent.context import MessageContext, OnBlockReply, OnToolResult, R
 from openclaw.config.paths import StatePaths
 from openclaw.config.schema import GatewayConfig
 from openclaw.core.clock import Clock
-from openclaw.core.errors import Busy, Cancelled
+from openclaw.core.errors import Cancelled, OperatorFacing
 from openclaw.core.events import Emit, Event, Notice, TurnFinished, TurnStarted
 from openclaw.gateway.house import House
 from openclaw.gateway.hub import Hub
@@ -57,9 +57,9 @@ class Gateway:
 
     @property
     def house(self) -> House:
-        """The agents; raises `Busy` until they are there."""
+        """The agents; raises until they are there."""
         if self.opened is None:
-            raise Busy("the gateway is starting", retry_after=1)
+            raise OperatorFacing("the gateway is starting")
         return self.opened
 
     def stop(self) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import anyio
 
 from openclaw.core.clock import Clock
-from openclaw.core.errors import Busy, Cancelled, NotFound
+from openclaw.core.errors import Busy, Cancelled, NotFound, OperatorFacing
 
 _RETRY_AFTER = 5.0
 _BY_REQUEST = "the turn was cancelled"
@@ -48,9 +48,9 @@ class Turns:
 
     @asynccontextmanager
     async def run(self, id: str, agent: str, session: str, origin: str) -> AsyncGenerator[Running]:
-        """Run one inside; raises `Cancelled` where it was told to stop, `Busy` while closing."""
+        """Run one inside; raises `Cancelled` where it was told to stop."""
         if self._closing:
-            raise Busy("the gateway is stopping", retry_after=_RETRY_AFTER)
+            raise OperatorFacing("the gateway is stopping")
         if id in self._running:
             raise Busy(f"turn {id} is running already", retry_after=_RETRY_AFTER)
         turn = Running(id, agent, session, origin, self._clock.now_ms())
