@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from openclaw.cli.environment import Environment
-from openclaw.core.errors import InvalidRequest, OpenClawError
+from openclaw.core.errors import InvalidRequest
 from openclaw.core.wire import EXIT_FAILED, EXIT_OK
 
 if TYPE_CHECKING:
@@ -51,8 +51,6 @@ def run(args: argparse.Namespace, env: Environment) -> int:
     if not message.strip() and not args.image and not args.file:
         raise InvalidRequest("is empty", field="--message")
     reply = anyio.run(_turn, args, env, message)
-    if isinstance(reply, OpenClawError):
-        raise reply
     if args.json:
         env.say_json(as_json(reply, args.session_key))
     else:
@@ -60,10 +58,7 @@ def run(args: argparse.Namespace, env: Environment) -> int:
     return EXIT_OK if reply.outcome in ("ok", "duplicate") else EXIT_FAILED
 
 
-async def _turn(
-    args: argparse.Namespace, env: Environment, message: str
-) -> "Reply | OpenClawError":
-    """The answer, or why there is none: raised in here, it would come out in a group of errors."""
+async def _turn(args: argparse.Namespace, env: Environment, message: str) -> "Reply":
     from openclaw.agent.context import MessageContext
     from openclaw.cli.attachments import read_attachments
     from openclaw.cli.open_agent import open_agent
@@ -76,18 +71,15 @@ async def _turn(
         open_agent(env, local=args.local) as agent,
         view.working(quiet=args.json),
     ):
-        try:
-            context = MessageContext(
-                text=message,
-                session_key=args.session_key,
-                agent_id=agent.order_settings(args.agent).agent_id,
-                media=media,
-                origin="cli",
-                prompt_calls=True,
-            )
-            return await agent.get_reply(context, on_event=None if args.json else view.show)
-        except OpenClawError as error:
-            return error
+        context = MessageContext(
+            text=message,
+            session_key=args.session_key,
+            agent_id=agent.order_settings(args.agent).agent_id,
+            media=media,
+            origin="cli",
+            prompt_calls=True,
+        )
+        return await agent.get_reply(context, on_event=None if args.json else view.show)
 
 
 def _print(reply: "Reply", env: Environment) -> None:

@@ -21,6 +21,7 @@ from openclaw.cli.chat_commands import (
 )
 from openclaw.cli.logs import visible
 from openclaw.core.errors import OpenClawError
+from openclaw.core.groups import cause_of
 from openclaw.core.ids import random_id
 from openclaw.core.wire import EXIT_FAILED, EXIT_OK, describe
 from openclaw.media.transcription import NoTranscriber, Transcriber
@@ -64,9 +65,12 @@ class Talk:
                 return
             try:
                 await self._take(text)
-            except OpenClawError as error:
+            except (OpenClawError, ExceptionGroup) as error:
+                cause = cause_of(error)
+                if not isinstance(cause, OpenClawError):
+                    raise
                 self.exit_code = EXIT_FAILED
-                self._view.say(f"error: {describe(error)}")
+                self._view.say(f"error: {describe(cause)}")
 
     async def _take(self, text: str) -> None:
         command = parse_command(text)
@@ -153,26 +157,16 @@ class Talk:
             prompt_calls=True,
         )
         self._pending.clear()
-        reply: Reply | OpenClawError | None = None
+        reply: Reply | None = None
         async with _stopped_by_interrupt() as scope, self._view.turn(), self._questions_open():
             with scope:
-                reply = await self._answer(context)
-        if isinstance(reply, OpenClawError):
-            raise reply
+                reply = await self._agent.get_reply(context, self._view.show)
+                self._view.finish(reply.text)
         if reply is None:
             self._view.say("(stopped)")
             return
         for media in reply.media:
             self._view.say(visible(f"[{media.mime_type}] {place_of(media)}"))
-
-    async def _answer(self, context: MessageContext) -> "Reply | OpenClawError":
-        """The answer, or why there is none: raised in here, it would come out in a group of errors."""
-        try:
-            reply = await self._agent.get_reply(context, self._view.show)
-        except OpenClawError as error:
-            return error
-        self._view.finish(reply.text)
-        return reply
 
     @asynccontextmanager
     async def _questions_open(self) -> AsyncGenerator[None]:

@@ -10,6 +10,7 @@ from typing import Any
 from openclaw.cli.commands import COMMANDS, Command
 from openclaw.cli.parser import CommandParser, parse
 from openclaw.core.errors import InvalidConfig, OpenClawError
+from openclaw.core.groups import cause_of
 from openclaw.core.wire import EXIT_FAILED, EXIT_OK, EXIT_USAGE, describe, exit_code
 
 EXIT_INTERRUPTED = 130  # as a shell reports SIGINT
@@ -107,16 +108,28 @@ def guarded(program: str, action: Any, args: Namespace) -> int:
     try:
         code = action(args, env)
         env.stdout.flush()
-    except OpenClawError as error:
-        return _report(env, error, as_json=getattr(args, "json", False))
-    except KeyboardInterrupt:
-        return EXIT_INTERRUPTED
-    except BrokenPipeError:
-        # The reader went away; keep Python from complaining about it once more at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return EXIT_BROKEN_PIPE
+    except (Exception, KeyboardInterrupt, BaseExceptionGroup) as error:
+        ended = _ended(env, cause_of(error), as_json=getattr(args, "json", False))
+        if ended is None:
+            raise
+        return ended
     else:
         return int(code)
+
+
+def _ended(env: Any, error: BaseException, *, as_json: bool) -> int | None:
+    """The exit code for what ended a command; None where nobody foresaw it."""
+    match error:
+        case OpenClawError():
+            return _report(env, error, as_json=as_json)
+        case KeyboardInterrupt():
+            return EXIT_INTERRUPTED
+        case BrokenPipeError():
+            # The reader went away; keep Python from complaining about it once more at exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return EXIT_BROKEN_PIPE
+        case _:
+            return None
 
 
 def _report(env: Any, error: OpenClawError, *, as_json: bool) -> int:

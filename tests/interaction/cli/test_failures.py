@@ -1,0 +1,93 @@
+"""Whatever keeps a command from its work is told in words, with the exit code that stands for it."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture
+def state(home: Path) -> Path:
+    path = home / ".openclaw"
+    path.mkdir(mode=0o700)
+    return path
+
+
+def write(state: Path, config: dict[str, Any]) -> None:
+    path = state / "openclaw.json"
+    path.write_text(json.dumps(config))
+    path.chmod(0o600)
+
+
+def openclaw(*arguments: str) -> tuple[int, str]:
+    command = [sys.executable, "-m", "openclaw", *arguments]
+    done = subprocess.run(command, input="hello\n", capture_output=True, text=True, check=False)
+    assert "Traceback" not in done.stderr
+    return done.returncode, done.stderr
+
+
+COMMANDS = [["agent", "-m", "hello"], ["chat"]]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_secret_that_is_not_there(state: Path, command: list[str]) -> None:
+    provider = {
+        "baseUrl": "http://127.0.0.1:9/v1",
+        "apiKey": "secret://env/NOT_SET",
+        "models": [{"id": "m"}],
+    }
+    write(state, {"models": {"providers": {"acme": provider}}})
+    code, said = openclaw(*command)
+    assert (code, said.count("NOT_SET is not set")) == (1, 1)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_damaged_store(state: Path, command: list[str]) -> None:
+    write(state, {})
+    (state / "sessions.db").write_bytes(b"not a database" * 500)
+    code, said = openclaw(*command)
+    assert (code, said.count("is damaged")) == (1, 1)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_store_that_cannot_be_opened(state: Path, command: list[str]) -> None:
+    write(state, {})
+    (state / "sessions.db").mkdir()
+    code, said = openclaw(*command)
+    assert (code, said.count("cannot be opened")) == (1, 1)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_an_agent_that_is_not_there(state: Path, command: list[str]) -> None:
+    write(state, {})
+    code, said = openclaw(*command, "--agent", "nobody")
+    assert code == 1
+    assert "there is no agent 'nobody' (there are: main)" in said
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_configuration_that_is_refused(state: Path, command: list[str]) -> None:
+    write(state, {"agents": {"defaults": {"workspaze": "x"}}})
+    code, said = openclaw(*command)
+    assert (code, said.count("agents.defaults.workspaze")) == (2, 1)
+
+
+def test_a_file_that_cannot_be_sent(state: Path) -> None:
+    write(state, {})
+    code, said = openclaw("agent", "-m", "look", "--image", "missing.png")
+    assert (code, said.count("missing.png")) == (2, 1)
+
+
+def test_a_state_directory_that_is_a_file(
+    state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(state, {})
+    monkeypatch.setenv("OPENCLAW_CONFIG_PATH", str(state / "openclaw.json"))
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("OPENCLAW_STATE_DIR", str(tmp_path / "file"))
+    code, said = openclaw("agent", "-m", "hello")
+    assert code == 1
+    assert said.startswith("openclaw: cannot use the directory")
