@@ -144,9 +144,10 @@ class AgentService:
         self, lane: Lane, agent: EffectiveAgent, context: MessageContext, watch: _Watch
     ) -> Reply:
         message = UserItem(context.text, tuple(map(_attachment, context.media)))
+        opening = user_entry(message, context.origin, context.workspace)
         wanted = context.idempotency_key
         try:
-            turn = await lane.begin_turn([user_entry(message, context.origin)], turn=wanted)
+            turn = await lane.begin_turn([opening], turn=wanted)
         except InvalidRequest:
             if wanted is None:
                 raise

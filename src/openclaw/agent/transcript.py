@@ -97,9 +97,11 @@ Item = UserItem | AssistantItem | ResultItem | SummaryItem
 # ---- to entries
 
 
-def user_entry(item: UserItem, origin: str) -> NewEntry:
-    """The entry of a message from the person."""
+def user_entry(item: UserItem, origin: str, workspace: Path | None = None) -> NewEntry:
+    """The entry of a message from the person; `workspace` is the directory they chose for it."""
     data: dict[str, Any] = {"text": item.text, "origin": origin}
+    if workspace is not None:
+        data["cwd"] = str(workspace)
     if item.attachments:
         data["media"] = [_attachment_json(one) for one in item.attachments]
     return NewEntry(EntryKind.USER_MESSAGE, data, item.text)

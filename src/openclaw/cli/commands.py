@@ -13,6 +13,7 @@ class Command:
 
 
 COMMANDS = (
+    Command("acp", "serve the agent to an editor over ACP on stdio", "openclaw.cli.acp"),
     Command("agent", "give the agent one message and print its answer", "openclaw.cli.agent"),
     Command("chat", "talk with the agent in the terminal", "openclaw.cli.chat"),
     Command("config", "show, check and explain the configuration", "openclaw.cli.config"),

@@ -58,7 +58,7 @@ async def test_a_call_that_the_person_refuses_is_not_made_and_the_model_is_told(
     assert not any(isinstance(event, ToolStarted) for event in events)
     (finished,) = [event for event in events if isinstance(event, ToolFinished)]
     assert finished.result.is_error
-    assert text == "The person did not allow this call of send_mail. Do without it."
+    assert "The person did not allow this call of send_mail. Do without it." in text
 
 
 async def test_where_nobody_can_be_asked_the_call_is_denied_with_the_reason() -> None:

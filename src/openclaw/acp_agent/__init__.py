@@ -1,0 +1,1 @@
+"""The agent for editors and other clients that speak the Agent Client Protocol."""

@@ -1,0 +1,339 @@
+"""The methods of the protocol."""
+
+import logging
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import anyio
+import anyio.abc
+from acp import PROTOCOL_VERSION
+from acp.helpers import update_available_commands, update_current_mode
+from acp.schema import (
+    AgentCapabilities,
+    AvailableCommand,
+    AvailableCommandInput,
+    ClientCapabilities,
+    CloseSessionResponse,
+    Implementation,
+    InitializeResponse,
+    ListSessionsResponse,
+    LoadSessionResponse,
+    McpCapabilities,
+    NewSessionResponse,
+    PromptCapabilities,
+    PromptResponse,
+    ResumeSessionResponse,
+    SessionCapabilities,
+    SessionCloseCapabilities,
+    SessionConfigOptionSelect,
+    SessionInfo,
+    SessionInfoUpdate,
+    SessionListCapabilities,
+    SessionResumeCapabilities,
+    SetSessionConfigOptionResponse,
+    SetSessionModeResponse,
+    UnstructuredCommandInput,
+    Usage,
+)
+
+from openclaw.acp_agent import choices
+from openclaw.acp_agent.blocks import ContentBlock
+from openclaw.acp_agent.failures import as_protocol_errors, no_such_session
+from openclaw.acp_agent.history import SESSION_PREFIX, Listed, find, list_page
+from openclaw.acp_agent.host import AgentHost, HostLink
+from openclaw.acp_agent.replay import replay
+from openclaw.acp_agent.servers import ClientServer, session_servers
+from openclaw.acp_agent.session import Session, take_turn
+from openclaw.agent.context import Reply
+from openclaw.core.errors import InvalidRequest, NotFound, OpenClawError
+from openclaw.core.ids import random_id
+from openclaw.version import __version__
+
+if TYPE_CHECKING:
+    from acp.interfaces import Client
+
+    from openclaw.mcp_client.prompts import PromptInfo
+
+logger = logging.getLogger(__name__)
+
+
+class OpenClawAgent:
+    """Serves one client. `tasks` outlives every session."""
+
+    def __init__(
+        self, link: HostLink, tasks: anyio.abc.TaskGroup, *, program: str, agent_id: str | None
+    ) -> None:
+        self._link = link
+        self._tasks = tasks
+        self._program = program
+        self._agent_id = agent_id
+        self._sessions: dict[str, Session] = {}
+        self._connected: Client | None = None
+
+    def on_connect(self, conn: "Client") -> None:
+        """Take the client's side of the connection."""
+        self._connected = conn
+
+    def cancel_all(self) -> None:
+        """Stop every turn of every session."""
+        for session in self._sessions.values():
+            session.cancel()
+
+    @property
+    def _client(self) -> "Client":
+        assert self._connected is not None, "the SDK connects before it calls"
+        return self._connected
+
+    # ---- methods
+
+    async def initialize(
+        self,
+        protocol_version: int,
+        client_capabilities: ClientCapabilities | None = None,
+        client_info: Implementation | None = None,
+        **kwargs: Any,
+    ) -> InitializeResponse:
+        """Say what this agent can do. There is nothing to log in to."""
+        return InitializeResponse(
+            protocol_version=PROTOCOL_VERSION,
+            agent_info=Implementation(name=self._program, title="OpenClaw", version=__version__),
+            agent_capabilities=AgentCapabilities(
+                load_session=True,
+                prompt_capabilities=PromptCapabilities(
+                    image=True, audio=True, embedded_context=True
+                ),
+                mcp_capabilities=McpCapabilities(http=True, sse=True),
+                session_capabilities=SessionCapabilities(
+                    list=SessionListCapabilities(),
+                    resume=SessionResumeCapabilities(),
+                    close=SessionCloseCapabilities(),
+                ),
+            ),
+            auth_methods=[],
+        )
+
+    @as_protocol_errors
+    async def new_session(
+        self,
+        cwd: str,
+        additional_directories: list[str] | None = None,
+        mcp_servers: Sequence[ClientServer] | None = None,
+        **kwargs: Any,
+    ) -> NewSessionResponse:
+        """Begin a conversation, with the client's own MCP servers beside the agent's."""
+        host = await self._link.get()
+        agent = host.agent(self._agent_id)
+        session = self._open(
+            f"{SESSION_PREFIX}{random_id()}", agent.id, cwd, mcp_servers or (), host
+        )
+        return NewSessionResponse(
+            session_id=session.id,
+            modes=choices.modes(host.agents, session.agent_id),
+            config_options=await self._options(session, host),
+        )
+
+    @as_protocol_errors
+    async def load_session(
+        self,
+        cwd: str,
+        session_id: str,
+        mcp_servers: Sequence[ClientServer] | None = None,
+        additional_directories: list[str] | None = None,
+        **kwargs: Any,
+    ) -> LoadSessionResponse:
+        """Go on with a conversation and show it again from its beginning."""
+        host = await self._link.get()
+        session, entries = await self._reopen(session_id, cwd, mcp_servers or (), host)
+        for update in replay(entries):
+            await self._client.session_update(session.id, update)
+        return LoadSessionResponse(
+            modes=choices.modes(host.agents, session.agent_id),
+            config_options=await self._options(session, host),
+        )
+
+    @as_protocol_errors
+    async def resume_session(
+        self,
+        session_id: str,
+        cwd: str,
+        additional_directories: list[str] | None = None,
+        mcp_servers: Sequence[ClientServer] | None = None,
+        **kwargs: Any,
+    ) -> ResumeSessionResponse:
+        """Go on with a conversation that the client still shows."""
+        host = await self._link.get()
+        session, _ = await self._reopen(session_id, cwd, mcp_servers or (), host)
+        return ResumeSessionResponse(
+            modes=choices.modes(host.agents, session.agent_id),
+            config_options=await self._options(session, host),
+        )
+
+    @as_protocol_errors
+    async def list_sessions(
+        self, cwd: str | None = None, cursor: str | None = None, **kwargs: Any
+    ) -> ListSessionsResponse:
+        """Conversations that were begun by such clients, the latest first."""
+        host = await self._link.get()
+        found, following = await list_page(host.store, cwd, cursor)
+        return ListSessionsResponse(sessions=[_listed(one) for one in found], next_cursor=following)
+
+    @as_protocol_errors
+    async def close_session(self, session_id: str, **kwargs: Any) -> CloseSessionResponse:
+        """Stop the session's turns and servers; the conversation itself is kept."""
+        session = self._session(session_id)
+        del self._sessions[session.id]
+        session.close(await self._link.get())
+        return CloseSessionResponse()
+
+    @as_protocol_errors
+    async def set_session_mode(
+        self, session_id: str, mode_id: str, **kwargs: Any
+    ) -> SetSessionModeResponse:
+        """Let another agent answer from now on."""
+        session = self._session(session_id)
+        host = await self._link.get()
+        session.agent_id = host.agent(mode_id).id
+        session.model = None
+        session.connect(host)
+        self._tasks.start_soon(self._announce, session, host, name=f"commands of {session.id}")
+        await self._client.session_update(session.id, update_current_mode(session.agent_id))
+        return SetSessionModeResponse()
+
+    @as_protocol_errors
+    async def set_config_option(
+        self, config_id: str, session_id: str, value: str | bool, **kwargs: Any
+    ) -> SetSessionConfigOptionResponse:
+        """Choose the model."""
+        session = self._session(session_id)
+        host = await self._link.get()
+        if config_id != choices.MODEL_OPTION:
+            raise NotFound(f"there is no setting '{config_id}'")
+        names = await _models(session, host)
+        if value not in names:
+            raise InvalidRequest(
+                f"there is no model '{value}'", hint=f"there are: {', '.join(names)}"
+            )
+        session.model = str(value)
+        return SetSessionConfigOptionResponse(
+            config_options=[*await self._options(session, host)],
+        )
+
+    @as_protocol_errors
+    async def prompt(
+        self, session_id: str, prompt: Sequence[ContentBlock], **kwargs: Any
+    ) -> PromptResponse:
+        """Answer; what happens meanwhile is told as updates."""
+        session = self._session(session_id)
+        host = await self._link.get()
+        reply = await take_turn(session, prompt, host, self._client)
+        if reply is None:
+            return PromptResponse(stop_reason="cancelled")
+        await self._tell_title(session, host)
+        return PromptResponse(stop_reason=_stop_reason(reply), usage=_usage(reply))
+
+    async def cancel(self, session_id: str, **kwargs: Any) -> None:
+        """Stop what runs in the session."""
+        session = self._sessions.get(session_id)
+        if session is not None:
+            session.cancel()
+
+    # ---- sessions
+
+    def _session(self, session_id: str) -> Session:
+        session = self._sessions.get(session_id)
+        if session is None:
+            raise no_such_session(session_id)
+        return session
+
+    def _open(
+        self, key: str, agent_id: str, cwd: str, given: Sequence[ClientServer], host: AgentHost
+    ) -> Session:
+        directory = Path(cwd)
+        if not directory.is_absolute() or not directory.is_dir():
+            raise InvalidRequest("must be the absolute path of a directory", field="cwd")
+        wanted = session_servers(given, directory)
+        for value in wanted.credentials:
+            host.host.redactor.register(value)
+        before = self._sessions.pop(key, None)
+        if before is not None:
+            before.close(host)
+        session = Session(key, directory, agent_id, wanted.servers)
+        session.connect(host)
+        self._sessions[key] = session
+        self._tasks.start_soon(self._announce, session, host, name=f"commands of {key}")
+        return session
+
+    async def _reopen(
+        self, key: str, cwd: str, given: Sequence[ClientServer], host: AgentHost
+    ) -> tuple[Session, Sequence[Any]]:
+        found = await find(host.store, key)
+        if found is None and key not in self._sessions:
+            raise no_such_session(key)
+        agent_id = found.agent if found is not None else self._sessions[key].agent_id
+        session = self._open(key, host.agent(agent_id).id, cwd, given, host)
+        return session, found.entries if found is not None else ()
+
+    async def _options(self, session: Session, host: AgentHost) -> list[Any]:
+        options: list[SessionConfigOptionSelect] = choices.model_option(
+            await _models(session, host), session.model
+        )
+        return options
+
+    async def _announce(self, session: Session, host: AgentHost) -> None:
+        """Tell which prompts of MCP servers can be used as commands, once that is known."""
+        await host.settle(session.agent_id, session.id)
+        commands = [_command(one) for one in host.prompts(session.agent_id, session.id)]
+        if not commands or self._sessions.get(session.id) is not session:
+            return
+        try:
+            await self._client.session_update(session.id, update_available_commands(commands))
+        except ConnectionError:
+            logger.debug("the client went away before it was told of commands")
+
+    async def _tell_title(self, session: Session, host: AgentHost) -> None:
+        found = await host.store.find_sessions(session.id, session.agent_id)
+        if found and found[0].messages <= 2 and found[0].title:
+            update = SessionInfoUpdate(
+                session_update="session_info_update",
+                title=found[0].title,
+                updated_at=_timestamp(found[0].updated_ms),
+            )
+            await self._client.session_update(session.id, update)
+
+
+async def _models(session: Session, host: AgentHost) -> tuple[str, ...]:
+    try:
+        own = await host.model_names(session.agent_id)
+    except OpenClawError as error:
+        logger.info("the agent's models are not known: %s", error)
+        own = ()
+    return choices.model_names(host.host.config, own)
+
+
+def _command(prompt: "PromptInfo") -> AvailableCommand:
+    wanted = " ".join(f"{argument.name}=…" for argument in prompt.arguments)
+    hint = AvailableCommandInput(UnstructuredCommandInput(hint=wanted)) if wanted else None
+    return AvailableCommand(
+        name=prompt.command.removeprefix("/"), description=prompt.description, input=hint
+    )
+
+
+def _stop_reason(reply: Reply) -> Literal["end_turn", "max_turn_requests"]:
+    return "max_turn_requests" if reply.outcome == "limit" else "end_turn"
+
+
+def _usage(reply: Reply) -> Usage:
+    given, taken = reply.usage.input_tokens, reply.usage.output_tokens
+    return Usage(total_tokens=given + taken, input_tokens=given, output_tokens=taken)
+
+
+def _listed(one: Listed) -> SessionInfo:
+    return SessionInfo(
+        session_id=one.key, cwd=one.cwd, title=one.title, updated_at=_timestamp(one.updated_ms)
+    )
+
+
+def _timestamp(at_ms: int) -> str:
+    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat().replace("+00:00", "Z")

@@ -1,0 +1,79 @@
+"""Media and words of ours as the protocol's content blocks."""
+
+import base64
+import logging
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from acp import audio_block, image_block, resource_link_block, text_block, tool_content
+from acp.schema import (
+    AudioContentBlock,
+    ContentToolCallContent,
+    EmbeddedResourceContentBlock,
+    ImageContentBlock,
+    ResourceContentBlock,
+    TextContentBlock,
+)
+
+from openclaw.core.content import Block, Media, Text
+from openclaw.core.tools import ToolResult
+from openclaw.media.kinds import MAX_OUTBOUND_BYTES
+
+logger = logging.getLogger(__name__)
+
+ContentBlock = (
+    TextContentBlock
+    | ImageContentBlock
+    | AudioContentBlock
+    | ResourceContentBlock
+    | EmbeddedResourceContentBlock
+)
+
+
+def content_block(block: Block) -> ContentBlock:
+    """One block; media that cannot be sent along are pointed to."""
+    if isinstance(block, Text):
+        return text_block(block.text)
+    if isinstance(block, Media):
+        return _media_block(block)
+    return resource_link_block(block.name, block.uri, mime_type=block.mime_type)
+
+
+def tool_blocks(result: ToolResult) -> list[ContentToolCallContent]:
+    """What a tool gave, as a person is to see it: unframed where it is there unframed."""
+    return tool_contents(map(content_block, result.outputs or result.blocks))
+
+
+def tool_contents(blocks: Iterable[ContentBlock]) -> list[ContentToolCallContent]:
+    """Content of a tool call."""
+    made: list[Any] = [tool_content(block) for block in blocks]
+    return made
+
+
+def _media_block(media: Media) -> ContentBlock:
+    name = media.name or (media.path.name if media.path else media.kind)
+    if media.url is not None:
+        return resource_link_block(name, media.url, mime_type=media.mime_type)
+    data = _data(media) if media.kind in ("image", "audio") else None
+    if data is not None:
+        encoded = base64.b64encode(data).decode("ascii")
+        make = image_block if media.kind == "image" else audio_block
+        return make(encoded, media.mime_type)
+    if media.path is not None:
+        return resource_link_block(name, media.path.absolute().as_uri(), mime_type=media.mime_type)
+    return text_block(f"[{media.mime_type} {name}, {len(media.data or b'')} bytes]")
+
+
+def _data(media: Media) -> bytes | None:
+    if media.path is None:
+        return media.data if len(media.data or b"") <= MAX_OUTBOUND_BYTES else None
+    return _read(media.path)
+
+
+def _read(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes() if path.stat().st_size <= MAX_OUTBOUND_BYTES else None
+    except OSError:
+        logger.info("media is gone", extra={"path": str(path)})
+        return None

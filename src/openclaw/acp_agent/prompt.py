@@ -1,0 +1,162 @@
+"""A client's prompt: its words as one text, its media and resources checked, stored and read."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path, PurePosixPath
+from urllib.parse import unquote, urlsplit
+
+import anyio.to_thread
+from acp.schema import (
+    AudioContentBlock,
+    EmbeddedResourceContentBlock,
+    ImageContentBlock,
+    ResourceContentBlock,
+    TextContentBlock,
+    TextResourceContents,
+)
+
+from openclaw.acp_agent.blocks import ContentBlock
+from openclaw.agent.context import InboundMedia
+from openclaw.core.content import Media
+from openclaw.core.errors import InvalidRequest
+from openclaw.media import kinds
+from openclaw.media.decoding import decode
+from openclaw.media.documents import pdf_text
+from openclaw.media.signature import HEAD_BYTES, looks_like_text, mismatch, sniff
+from openclaw.media.store import OrderFiles
+from openclaw.media.texts import read_text
+from openclaw.media.transcription import Transcriber
+
+TEXT_BUDGET = 200_000  # characters of all attachments together
+_NAME_LENGTH = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """A prompt as the agent takes it."""
+
+    text: str
+    media: tuple[InboundMedia, ...]
+
+
+async def receive(
+    blocks: Sequence[ContentBlock], files: OrderFiles, transcriber: Transcriber
+) -> Received:
+    """Read a prompt; InvalidRequest names the block that cannot be taken."""
+    reader = _Reader(files, transcriber)
+    for index, block in enumerate(blocks):
+        await reader.take(block, f"prompt[{index}]")
+    text = "".join(reader.words)
+    if not text.strip() and not reader.media:
+        raise InvalidRequest("is empty", field="prompt")
+    return Received(text, tuple(reader.media))
+
+
+@dataclass(slots=True)
+class _Reader:
+    files: OrderFiles
+    transcriber: Transcriber
+    words: list[str] = field(default_factory=list[str])
+    media: list[InboundMedia] = field(default_factory=list[InboundMedia])
+    budget: int = TEXT_BUDGET
+
+    async def take(self, block: ContentBlock, where: str) -> None:
+        match block:
+            case TextContentBlock():
+                self._say(block.text, "\n")
+            case ResourceContentBlock():
+                self._mention(block.name or _name_of(block.uri), block.uri)
+            case EmbeddedResourceContentBlock():
+                await self._resource(block, where)
+            case ImageContentBlock():
+                name = _name_of(block.uri or "")
+                await self._binary(block.data, block.mime_type, kinds.IMAGE_TYPES, name, where)
+            case AudioContentBlock():
+                await self._binary(block.data, block.mime_type, kinds.AUDIO_TYPES, "", where)
+
+    def _say(self, text: str, between: str) -> None:
+        """Put words behind those that are there, as an editor's inline mentions need it."""
+        before = self.words[-1] if self.words else ""
+        if before and text and not before[-1].isspace() and not text[0].isspace():
+            self.words.append(between)
+        if text:
+            self.words.append(text)
+
+    def _mention(self, name: str, uri: str) -> None:
+        self._say(f"[@{name}]({uri})", " ")
+
+    async def _resource(self, block: EmbeddedResourceContentBlock, where: str) -> None:
+        resource = block.resource
+        name = _name_of(resource.uri)
+        self._mention(name, resource.uri)
+        if isinstance(resource, TextResourceContents):
+            # The MIME type of source code is anything; what matters is that it is text.
+            data = resource.text.encode("utf-8", "replace")
+            await self._keep([data], "text/plain", name)
+        else:
+            await self._binary(resource.blob, resource.mime_type, None, name, where)
+
+    async def _binary(
+        self,
+        data: str,
+        declared: str | None,
+        allowed: Sequence[str] | None,
+        name: str,
+        where: str,
+    ) -> None:
+        mime_type = kinds.normalise(declared or "application/octet-stream")
+        if allowed is not None and mime_type not in allowed:
+            raise InvalidRequest(
+                f"{declared!r} is not taken; taken are {', '.join(allowed)}",
+                field=f"{where}.mimeType",
+            )
+        pieces = decode(data, field=f"{where}.data", limit=kinds.MAX_INBOUND_BYTES)
+        first = next(pieces)
+        if allowed is not None:
+            found = mismatch(mime_type, first[:HEAD_BYTES])
+            if found is not None:
+                raise InvalidRequest(f"is declared as {mime_type}, but is {found}", field=where)
+        else:
+            mime_type = _actual_type(mime_type, first[:HEAD_BYTES])
+        await self._keep(chain((first,), pieces), mime_type, name)
+
+    async def _keep(self, pieces: "chain[bytes] | list[bytes]", mime_type: str, name: str) -> None:
+        # Decoding megabytes and writing them would hold up every other session.
+        path = await anyio.to_thread.run_sync(self.files.save, pieces, mime_type)
+        media = Media(mime_type, path=path, name=name or f"attachment{path.suffix}")
+        one = await self._read(media, path)
+        self.budget -= len(one.text or "")
+        self.media.append(one)
+
+    async def _read(self, media: Media, path: Path) -> InboundMedia:
+        if media.mime_type in kinds.IMAGE_TYPES:
+            return InboundMedia(media)
+        if media.mime_type == "application/pdf":
+            document = await pdf_text(path, max(self.budget, 0))
+            return InboundMedia(media, document.text or None, document.note)
+        if media.mime_type in kinds.AUDIO_TYPES:
+            transcript = await self.transcriber.transcribe(path, media.mime_type)
+            return InboundMedia(media, transcript.text, transcript.note)
+        if media.mime_type not in kinds.TEXT_TYPES:
+            return InboundMedia(media, None, "its content is not read")
+        if self.budget <= 0:
+            return InboundMedia(media, None, "left out: the other attachments fill the text budget")
+        text, cut = await anyio.to_thread.run_sync(read_text, path, self.budget)
+        return InboundMedia(media, text, f"cut to {self.budget} characters" if cut else None)
+
+
+def _actual_type(declared: str, head: bytes) -> str:
+    """What a resource is, whatever it was declared as."""
+    found = sniff(head)
+    if found is not None:
+        return found
+    if looks_like_text(head):
+        return declared if declared in kinds.TEXT_TYPES else "text/plain"
+    return declared
+
+
+def _name_of(uri: str) -> str:
+    """The last part of an address, as a name to show. Never used as a path."""
+    last = PurePosixPath(unquote(urlsplit(uri).path)).name if uri else ""
+    return "".join(char for char in last if char.isprintable())[:_NAME_LENGTH] or uri[:_NAME_LENGTH]

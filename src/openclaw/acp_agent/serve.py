@@ -1,0 +1,105 @@
+"""The agent on a client's pipes, from the first byte until the client goes away."""
+
+import asyncio
+import os
+import signal
+import stat
+import sys
+from collections.abc import Callable
+from typing import Any, NoReturn, cast
+
+import anyio
+from acp import AgentSideConnection
+
+from openclaw.acp_agent.agent import OpenClawAgent
+from openclaw.acp_agent.host import HostLink, OpenHost
+from openclaw.core.errors import InvalidRequest
+
+_LINE_BYTES = 64 * 1024 * 1024
+"""Buffered of one message before it is taken in pieces; a prompt carries images in it."""
+
+_CLOSING_SECONDS = 2.0
+"""What turns that are stopped by the client's going away get to write that down."""
+
+
+def serve_stdio(open_host: OpenHost, *, program: str, agent_id: str | None) -> NoReturn:
+    """Serve one client on stdin and stdout, and leave the process."""
+    _check_pipes()
+    wire_in, wire_out = _claim_stdio()
+    code = 0
+    try:
+        asyncio.run(serve(open_host, wire_in, wire_out, program=program, agent_id=agent_id))
+    except BrokenPipeError:
+        code = 0
+    except KeyboardInterrupt:
+        code = 130
+    sys.stderr.flush()
+    # Threads that wait for somebody have nothing left to say once the client is gone.
+    os._exit(code)
+
+
+async def serve(
+    open_host: OpenHost, wire_in: int, wire_out: int, *, program: str, agent_id: str | None
+) -> None:
+    """Serve until the client closes its end or the process is asked to stop."""
+    reader, writer = await _streams(wire_in, wire_out)
+    with anyio.CancelScope() as scope:
+        _on_termination(scope.cancel)
+        async with anyio.create_task_group() as tasks:
+            link = HostLink(open_host)
+            await tasks.start(link.run, name="agent")
+            agent = OpenClawAgent(link, tasks, program=program, agent_id=agent_id)
+            # Closing and resuming a session are still marked as unstable in the SDK.
+            connection = AgentSideConnection(
+                cast(Any, agent), writer, reader, listening=False, use_unstable_protocol=True
+            )
+            try:
+                await connection.listen()
+            finally:
+                agent.cancel_all()
+                with anyio.CancelScope(shield=True), anyio.move_on_after(_CLOSING_SECONDS):
+                    await connection.close()
+            tasks.cancel_scope.cancel()
+
+
+async def _streams(
+    wire_in: int, wire_out: int
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader(limit=_LINE_BYTES)
+    await loop.connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(wire_in, "rb", buffering=0)
+    )
+    transport, protocol = await loop.connect_write_pipe(
+        lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()),
+        os.fdopen(wire_out, "wb", buffering=0),
+    )
+    return reader, asyncio.StreamWriter(transport, protocol, None, loop)
+
+
+def _on_termination(cancel: Callable[[], Any]) -> None:
+    loop = asyncio.get_running_loop()
+    for name in ("SIGTERM", "SIGINT", "SIGHUP"):
+        if hasattr(signal, name):
+            loop.add_signal_handler(getattr(signal, name), cancel)
+
+
+def _check_pipes() -> None:
+    for number, name in ((0, "stdin"), (1, "stdout")):
+        mode = os.fstat(number).st_mode
+        if stat.S_ISREG(mode):
+            raise InvalidRequest("must be a pipe: an ACP client starts this command", field=name)
+
+
+def _claim_stdio() -> tuple[int, int]:
+    """Keep the wire to ourselves: what any library reads or prints goes elsewhere."""
+    wire_in, wire_out = os.dup(0), os.dup(1)
+    null = os.open(os.devnull, os.O_RDWR)
+    os.dup2(null, 0)
+    try:
+        os.dup2(2, 1)
+    except OSError:
+        os.dup2(null, 1)
+    os.close(null)
+    sys.stdout = sys.stderr
+    return wire_in, wire_out

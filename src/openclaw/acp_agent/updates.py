@@ -1,0 +1,139 @@
+"""What happens in a turn, as the protocol's session updates. Decides only; sends nothing."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from acp import (
+    start_tool_call,
+    text_block,
+    update_agent_message,
+    update_agent_message_text,
+    update_agent_thought_text,
+    update_tool_call,
+)
+from acp.schema import ToolCallLocation, ToolKind
+
+from openclaw.acp_agent.blocks import content_block, tool_blocks, tool_contents
+from openclaw.agent.context import PermissionRequest, Reply
+from openclaw.core.content import text_of
+from openclaw.core.events import (
+    BlockReply,
+    Event,
+    Notice,
+    TextDelta,
+    ThinkingDelta,
+    ToolFinished,
+    ToolProgress,
+    ToolStarted,
+)
+from openclaw.core.tools import JsonObject
+
+Update = Any
+"""One of the SDK's session updates."""
+
+Status = Literal["pending", "in_progress"]
+
+_KINDS: Mapping[str, ToolKind] = {
+    "read": "read",
+    "attach": "read",
+    "list": "search",
+    "search": "search",
+    "write": "edit",
+    "edit": "edit",
+    "exec": "execute",
+    "web_fetch": "fetch",
+    "sessions_list": "read",
+    "session_history": "read",
+    "tool_search": "search",
+}
+
+
+def kind_of(name: str) -> ToolKind:
+    """What a tool does, as editors tell tools apart."""
+    return _KINDS.get(name, "other")
+
+
+def locations(name: str, arguments: JsonObject, cwd: Path) -> list[ToolCallLocation] | None:
+    """The file that one of our own tools is about, so that an editor can follow."""
+    path = arguments.get("path")
+    if name not in _KINDS or not isinstance(path, str) or not path:
+        return None
+    return [ToolCallLocation(path=str(cwd / path))]
+
+
+class Translator:
+    """Turns the events of one turn into updates, and knows what the client has been shown."""
+
+    def __init__(self, redact: Callable[[str], str], cwd: Path) -> None:
+        self._redact = redact
+        self._cwd = cwd
+        self._announced: set[str] = set()
+        self._written = ""  # of the answer since the last block that was finished
+
+    def updates(self, event: Event) -> list[Update]:
+        """What the client is told of an event; often nothing."""
+        match event:
+            case TextDelta():
+                self._written += event.text
+                return [update_agent_message_text(self._redact(event.text))]
+            case ThinkingDelta():
+                return [update_agent_thought_text(self._redact(event.text))]
+            case BlockReply():
+                return self._rest(text_of(event.blocks))
+            case ToolStarted() | ToolProgress() | ToolFinished():
+                return self._tool(event)
+            case Notice(level="warning" | "error"):
+                return [update_agent_thought_text(f"{self._redact(event.message)}\n")]
+            case _:
+                return []
+
+    def asking(self, request: PermissionRequest) -> list[Update]:
+        """The call that the person is about to be asked about."""
+        return self._announce(
+            request.call_id, request.name, request.label, request.arguments, "pending"
+        )
+
+    def closing(self, reply: Reply) -> list[Update]:
+        """What of the answer has not been streamed, and media that were handed to the person."""
+        return [
+            *self._rest(reply.text),
+            *(update_agent_message(content_block(media)) for media in reply.media),
+        ]
+
+    def _rest(self, text: str) -> list[Update]:
+        written, self._written = self._written, ""
+        if text.startswith(written):
+            text = text[len(written) :]
+        return [update_agent_message_text(self._redact(text))] if text.strip() else []
+
+    def _tool(self, event: ToolStarted | ToolProgress | ToolFinished) -> list[Update]:
+        match event:
+            case ToolStarted():
+                if event.call_id in self._announced:
+                    return [update_tool_call(event.call_id, status="in_progress")]
+                return self._announce(
+                    event.call_id, event.name, event.label, event.arguments, "in_progress"
+                )
+            case ToolProgress():
+                message = tool_contents([text_block(event.message)])
+                return [update_tool_call(event.call_id, status="in_progress", content=message)]
+            case ToolFinished():
+                status = "failed" if event.result.is_error else "completed"
+                content = tool_blocks(event.result)
+                return [update_tool_call(event.call_id, status=status, content=content)]
+
+    def _announce(
+        self, call_id: str, name: str, label: str, arguments: JsonObject, status: Status
+    ) -> list[Update]:
+        self._announced.add(call_id)
+        return [
+            start_tool_call(
+                call_id,
+                label or name,
+                kind=kind_of(name),
+                status=status,
+                locations=locations(name, arguments, self._cwd),
+                raw_input=dict(arguments),
+            )
+        ]

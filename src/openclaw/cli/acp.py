@@ -1,0 +1,31 @@
+"""Serve the agent to an editor or another client of the Agent Client Protocol over stdin and stdout.
+
+The client starts this command. stdout carries the protocol and nothing else; logs go to stderr.
+"""
+
+import argparse
+from typing import TYPE_CHECKING
+
+from openclaw.cli.environment import Environment
+
+if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+
+    from openclaw.acp_agent.host import AgentHost
+
+
+def register(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument("--agent", metavar="ID", help="the agent that answers at first")
+
+
+def run(args: argparse.Namespace, env: Environment) -> int:
+    """Serve until the client goes away; does not return."""
+    from openclaw.acp_agent.serve import serve_stdio
+
+    def opened() -> "AbstractAsyncContextManager[AgentHost]":
+        from openclaw.runtime import open_runtime
+
+        return open_runtime(env.load_config(), env.environ, env.redactor, hurried=True)
+
+    serve_stdio(opened, program=env.program, agent_id=args.agent)
