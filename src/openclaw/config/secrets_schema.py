@@ -99,7 +99,7 @@ class FileSecretsConfig(Section):
     """Secrets in files."""
 
     directory: Text | None = None
-    """The directory of references with a relative path; left out: the state directory."""
+    """Where `secret://file/./…` starts; left out: the state directory. Any other path is absolute or begins with `~/`."""
 
 
 class SecretsConfig(Section):
