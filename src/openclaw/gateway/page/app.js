@@ -1,0 +1,247 @@
+/* The page as a whole: who is let in, which view is shown, and what is told to it. */
+
+import { get, hasToken, logOut, openApi } from "./api.js";
+import { ChatView } from "./chat.js";
+import { announce, h, icon, iconButton } from "./dom.js";
+import { GatewayEvents } from "./events.js";
+import { loginView } from "./login.js";
+import { LogsView } from "./logs.js";
+import { ServersView } from "./servers.js";
+import { SessionList } from "./sessions.js";
+
+const CONNECTION = { live: "Connected", lost: "Connection lost; trying again", off: "Not connected" };
+const THEMES = { auto: "Theme: as the system", light: "Theme: light", dark: "Theme: dark" };
+
+const SMALL = window.matchMedia("(max-width: 800px)");
+
+class App {
+  constructor(root) {
+    this.root = root;
+    this.agents = [];
+    this.events = null;
+    this.view = null;
+    this.inside = false;
+    openApi(() => this.inside && this.#leave("The gateway does not take this token any more."));
+    window.addEventListener("hashchange", () => this.inside && this.#route());
+    document.addEventListener("keydown", (event) => this.#key(event));
+    SMALL.addEventListener("change", () => this.inside && this.#menu(false));
+  }
+
+  async start() {
+    try {
+      ({ agents: this.agents } = await get("/api/agents"));
+    } catch (error) {
+      if (error.status === 401) return this.#askIn();
+      return this.#unreachable(error);
+    }
+    return this.#enter();
+  }
+
+  #draw(element) {
+    this.root.replaceChildren(element);
+    this.root.removeAttribute("aria-busy");
+  }
+
+  #askIn() {
+    const login = loginView(() => this.start());
+    this.#draw(login.element);
+    login.focus();
+  }
+
+  #unreachable(error) {
+    const again = h("button", { type: "button", className: "button", onclick: () => this.start() }, "Try again");
+    this.#draw(h("main", { className: "login" }, h("div", { className: "login-box" }, h("h1", {}, "OpenClaw"), h("p", { className: "form-error", role: "alert" }, error.message), h("p", { className: "quiet" }, error.hint), again)));
+    if (error.status === 503) setTimeout(() => again.isConnected && this.start(), 1000); // it is starting
+  }
+
+  #leave(why = "") {
+    this.inside = false;
+    this.events.stop();
+    this.view?.hide?.();
+    this.view = null;
+    logOut();
+    history.replaceState(null, "", "/");
+    this.#askIn();
+    if (why) document.getElementById("login-error").textContent = why;
+  }
+
+  // ---- the shell
+
+  #enter() {
+    this.inside = true;
+    this.sessions = new SessionList(this);
+    this.chat = new ChatView(this);
+    this.views = { chat: this.chat, servers: new ServersView(this), logs: new LogsView(this) };
+    this.main = h("main", { id: "main", tabIndex: -1 });
+    this.#draw(this.#shell());
+    this.#listen();
+    this.sessions.refresh(0);
+    this.#route();
+    this.chat.focus();
+  }
+
+  #shell() {
+    this.connection = h("span", { className: "connection", role: "status" });
+    this.nav = { servers: navLink("servers", "servers", "MCP servers"), logs: navLink("logs", "logs", "Logs") };
+    this.theme = iconButton("auto", "", () => this.#theme(window.openclawTheme.next()));
+    this.#theme(window.openclawTheme.current());
+    this.side = h(
+      "nav",
+      { className: "side", "aria-label": "Main", id: "side" },
+      h("div", { className: "brand" }, h("img", { src: "icon.svg", alt: "", width: 26, height: 26 }), h("span", {}, "OpenClaw"), iconButton("close", "Close the menu", () => this.#menu(false), { className: "icon-button menu-close" })),
+      h("button", { type: "button", className: "button new-chat", onclick: () => this.newChat() }, icon("plus"), "New chat"),
+      this.sessions.element,
+      h("div", { className: "nav" }, this.nav.servers, this.nav.logs),
+      h(
+        "div",
+        { className: "side-foot" },
+        this.connection,
+        this.theme,
+        hasToken() ? iconButton("leave", "Log out", () => this.#leave()) : null,
+      ),
+    );
+    this.veil = h("div", { className: "veil", onclick: () => this.#menu(false) });
+    this.shell = h("div", { className: "shell" }, h("a", { className: "skip", href: "#main", onclick: (event) => this.#skip(event) }, "Skip to the content"), this.side, this.veil, this.main);
+    return this.shell;
+  }
+
+  /** The button that opens the menu on a small screen; every view has one. */
+  menuButton() {
+    return iconButton("menu", "Menu", () => this.#menu(true), { className: "icon-button menu-open", "aria-controls": "side" });
+  }
+
+  #menu(wanted) {
+    const open = wanted && SMALL.matches;
+    this.shell.classList.toggle("menu", open);
+    this.main.inert = open;
+    if (open) this.side.querySelector(".menu-close").focus();
+    else if (this.side.contains(document.activeElement)) this.view?.element.querySelector(".menu-open")?.focus();
+  }
+
+  #theme(theme) {
+    this.theme.replaceChildren(icon(theme));
+    this.theme.title = THEMES[theme];
+    this.theme.setAttribute("aria-label", THEMES[theme]);
+  }
+
+  #skip(event) {
+    event.preventDefault();
+    this.main.focus();
+  }
+
+  // ---- addresses
+
+  /** Go to a view: its name and what it is about. */
+  show(parts) {
+    this.#menu(false);
+    const wanted = `#/${parts.map(encodeURIComponent).join("/")}`;
+    if (location.hash === wanted) this.#route();
+    else location.hash = wanted;
+  }
+
+  newChat() {
+    const agent = this.chat.current?.agent ?? this.agents[0].id;
+    this.show(["chat", agent]);
+    this.chat.focus();
+  }
+
+  /** Note in the address what is shown already. */
+  address(parts) {
+    history.replaceState(null, "", `#/${parts.map(encodeURIComponent).join("/")}`);
+  }
+
+  #route() {
+    const [name, ...rest] = location.hash.replace(/^#\/?/, "").split("/").map(decoded);
+    const chosen = name in this.views ? name : "chat";
+    const view = this.views[chosen];
+    if (this.view !== view) {
+      this.view?.hide?.();
+      this.view = view;
+      this.main.replaceChildren(view.element);
+      for (const [key, link] of Object.entries(this.nav)) {
+        if (key === chosen) link.setAttribute("aria-current", "page");
+        else link.removeAttribute("aria-current");
+      }
+    }
+    if (chosen === "chat") {
+      view.show(rest[0] ?? this.agents[0].id, rest[1] ?? null);
+      view.focus();
+    } else {
+      this.selected("", "");
+      view.show();
+      view.element.querySelector("h1").focus();
+    }
+    document.title = { chat: "OpenClaw", servers: "MCP servers · OpenClaw", logs: "Logs · OpenClaw" }[chosen];
+    this.#menu(false);
+  }
+
+  // ---- what the parts tell one another
+
+  selected(agent, key) {
+    this.sessions.select(agent, key);
+  }
+
+  sessionsChanged() {
+    this.sessions.refresh();
+  }
+
+  deleted(agent, key) {
+    if (this.chat.forget(agent, key) && this.view === this.chat) this.show(["chat", agent]);
+  }
+
+  #listen() {
+    this.events = new GatewayEvents();
+    const on = (name, act) => this.events.addEventListener(name, (event) => act(event.detail));
+    let before = null;
+    on("state", (state) => {
+      this.connection.dataset.state = state;
+      this.connection.textContent = CONNECTION[state];
+      if (before === "lost" && state === "live") announce("Connected again");
+      before = state;
+    });
+    on("hello", () => this.#catchUp());
+    on("server_changed", () => this.views.servers.refresh());
+    on("turn_started", () => this.sessions.refresh());
+    on("turn_finished", ({ session }) => {
+      this.sessions.refresh();
+      this.chat.refresh(null, session);
+    });
+    this.events.start();
+  }
+
+  async #catchUp() {
+    this.views.servers.refresh(0);
+    this.sessions.refresh(0);
+    try {
+      ({ agents: this.agents } = await get("/api/agents"));
+    } catch {
+      // Those known before will do.
+    }
+  }
+
+  #key(event) {
+    if (!this.inside || document.querySelector("dialog[open]")) return;
+    if (event.key === "Escape" && !event.isComposing) {
+      if (this.shell.classList.contains("menu")) this.#menu(false);
+      else if (this.view === this.chat) this.chat.cancel();
+    } else if (event.key.toLowerCase() === "k" && (event.ctrlKey || event.metaKey)) {
+      event.preventDefault();
+      this.#menu(true);
+      this.sessions.search.focus();
+    }
+  }
+}
+
+function navLink(view, name, label) {
+  return h("a", { href: `#/${view}`, className: "nav-link" }, icon(name), label);
+}
+
+function decoded(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
+new App(document.getElementById("app")).start();

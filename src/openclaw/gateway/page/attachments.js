@@ -1,0 +1,117 @@
+/* Images and files that go with the next message: dropped, pasted or picked. */
+
+import { h, icon, iconButton, toast } from "./dom.js";
+import { size } from "./words.js";
+
+const MOST_IMAGES = 10;
+const MOST_FILES = 5;
+const LARGEST = 15 * 1024 * 1024;
+const LARGEST_TOGETHER = 45 * 1024 * 1024; // base64 makes a third more of it, and the gateway takes 64
+
+const BY_ENDING = {
+  jpg: "image/jpeg", jpeg: "image/jpeg", png: "image/png", gif: "image/gif", webp: "image/webp",
+  pdf: "application/pdf", txt: "text/plain", log: "text/plain", md: "text/markdown", markdown: "text/markdown",
+  html: "text/html", htm: "text/html", csv: "text/csv", json: "application/json",
+  mp3: "audio/mpeg", wav: "audio/wav", ogg: "audio/ogg", m4a: "audio/mp4", aac: "audio/aac", flac: "audio/flac", opus: "audio/opus",
+  mp4: "video/mp4", webm: "video/webm", mov: "video/quicktime", avi: "video/x-msvideo",
+  zip: "application/zip", gz: "application/gzip", tar: "application/x-tar", tgz: "application/x-compressed-tar",
+};
+const KNOWN = new Set(Object.values(BY_ENDING));
+
+/** The types and endings for a file picker. */
+export const ACCEPT = [...KNOWN, ...Object.keys(BY_ENDING).map((ending) => `.${ending}`)].join(",");
+
+function typeOf(file) {
+  const given = file.type.split(";")[0].toLowerCase();
+  if (KNOWN.has(given)) return given;
+  const known = BY_ENDING[file.name.split(".").pop().toLowerCase()];
+  if (known) return known;
+  // Source code and the like is text, whatever the system calls it.
+  return given.startsWith("text/") ? "text/plain" : null;
+}
+
+function refusal(file, type, taken) {
+  if (type === null) return `${file.name}: this kind of file is not taken`;
+  if (file.size === 0) return `${file.name} is empty`;
+  if (file.size > LARGEST) return `${file.name} has ${size(file.size)}; ${size(LARGEST)} is the most`;
+  const alike = taken.filter((one) => one.image === type.startsWith("image/")).length;
+  const most = type.startsWith("image/") ? MOST_IMAGES : MOST_FILES;
+  if (alike >= most) return `${most} ${type.startsWith("image/") ? "images" : "files"} are the most for one message`;
+  const together = taken.reduce((sum, one) => sum + one.file.size, file.size);
+  return together > LARGEST_TOGETHER ? `Together, ${size(LARGEST_TOGETHER)} is the most for one message` : null;
+}
+
+/** The row of what is attached; `taken` in order. */
+export class Attachments {
+  constructor(onchange) {
+    this.element = h("ul", { className: "attachments", "aria-label": "Attachments", hidden: true });
+    this.taken = [];
+    this.onchange = onchange;
+  }
+
+  take(files) {
+    for (const file of files) {
+      const type = typeOf(file);
+      const reason = refusal(file, type, this.taken);
+      if (reason) toast(reason);
+      else this.#add(file, type);
+    }
+    this.#changed();
+  }
+
+  #add(file, type) {
+    const image = type.startsWith("image/");
+    const one = { file, type, image, url: image ? URL.createObjectURL(file) : null };
+    one.element = h(
+      "li",
+      { className: "attachment" },
+      preview(one),
+      iconButton("close", `Remove ${file.name}`, () => this.#remove(one)),
+    );
+    this.taken.push(one);
+    this.element.append(one.element);
+  }
+
+  #remove(one) {
+    one.element.remove();
+    if (one.url) URL.revokeObjectURL(one.url);
+    this.taken = this.taken.filter((other) => other !== one);
+    this.#changed();
+  }
+
+  #changed() {
+    this.element.hidden = this.taken.length === 0;
+    this.onchange();
+  }
+
+  /** Hand everything over and begin anew. */
+  release() {
+    const { taken } = this;
+    this.taken = [];
+    this.element.replaceChildren();
+    this.#changed();
+    return taken;
+  }
+
+  /** Take back what could not be sent. */
+  restore(items) {
+    this.take(items.map((one) => one.file));
+  }
+}
+
+/** An attachment as it is shown: a small picture, or a name and a size. */
+export function preview({ file, image, url }) {
+  if (image) return h("img", { src: url, alt: file.name, title: file.name });
+  return h("span", { className: "file-chip" }, icon("file"), h("span", { className: "file-name" }, file.name), h("small", {}, size(file.size)));
+}
+
+/** An attachment as the gateway takes it. */
+export async function asMedia({ file, type }) {
+  const url = await new Promise((resolve, reject) => {
+    const reader = new FileReader();
+    reader.onload = () => resolve(reader.result);
+    reader.onerror = () => reject(new Error(`${file.name} cannot be read`));
+    reader.readAsDataURL(file);
+  });
+  return { mimeType: type, data: url.slice(url.indexOf(",") + 1), name: file.name };
+}

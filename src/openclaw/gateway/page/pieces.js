@@ -1,0 +1,184 @@
+/* What a conversation is made of: messages, text as it is written, tool calls, notes. */
+
+import { blob, path } from "./api.js";
+import { preview } from "./attachments.js";
+import { copyButton, h, icon, toast } from "./dom.js";
+import { anchor, render } from "./markdown.js";
+import { duration, pretty, unframed, when } from "./words.js";
+
+const SHOWN_AT_ONCE = 20_000; // characters of a result; the rest is a click away
+
+/** What the person said. `attached` are of this page, `labels` words about what came earlier. */
+export function userMessage(text, { attached = [], labels = [], at = Date.now(), origin = "" } = {}) {
+  const things = [
+    ...attached.map((one) => h("li", {}, preview(one))),
+    ...labels.map((label) => h("li", {}, h("span", { className: "file-chip" }, icon("file"), h("span", { className: "file-name" }, label)))),
+  ];
+  const from = origin && !["page", "api"].includes(origin) ? ` · from ${origin}` : "";
+  return h(
+    "article",
+    { className: "message user", "aria-label": "You" },
+    things.length > 0 && h("ul", { className: "attached" }, ...things),
+    text && h("div", { className: "bubble", dir: "auto" }, text),
+    h("small", { className: "message-time" }, when(at) + from),
+  );
+}
+
+/** A text that grows while it is written, drawn once a frame at the most. */
+export class StreamedText {
+  constructor() {
+    this.element = h("div", { className: "prose" });
+    this.text = "";
+    this.timer = null;
+  }
+
+  add(piece) {
+    this.text += piece;
+    // A long text takes longer to draw: never spend more than a quarter of the time on it.
+    this.timer ??= setTimeout(() => this.#draw(), Math.max(16, (this.cost ?? 0) * 3));
+  }
+
+  finish(text = this.text) {
+    clearTimeout(this.timer);
+    this.text = text;
+    this.#draw();
+    this.element.classList.remove("writing");
+  }
+
+  #draw() {
+    const began = performance.now();
+    this.timer = null;
+    this.element.classList.add("writing");
+    this.element.replaceChildren(render(this.text));
+    this.cost = performance.now() - began;
+  }
+}
+
+/** The model's reasoning, folded. */
+export class Thinking {
+  constructor() {
+    this.body = h("div", { className: "thinking-text", dir: "auto" });
+    this.element = h("details", { className: "thinking" }, h("summary", {}, "Thinking"), this.body);
+  }
+
+  add(piece) {
+    this.body.append(piece);
+  }
+}
+
+const STATES = {
+  running: ["", "running"],
+  done: ["check", "done"],
+  failed: ["close", "failed"],
+  unknown: ["alert", "did not finish"],
+};
+
+/** A tool call: its state at a glance; arguments and result on demand. */
+export class ToolCall {
+  constructor(label, args, name = "") {
+    this.state = h("span", { className: "call-state" });
+    this.note = h("span", { className: "call-note" });
+    this.result = h("div", { className: "call-result" });
+    this.element = h(
+      "details",
+      { className: "call" },
+      h("summary", {}, this.state, h("span", { className: "call-name", title: name || label }, label), this.note),
+      h("div", { className: "call-body" }, h("h4", {}, "Arguments"), foldedText(pretty(args)), this.result),
+    );
+    this.#to("running");
+  }
+
+  progress(message) {
+    this.note.textContent = message;
+  }
+
+  finish(result, ms) {
+    const blocks = result.outputs?.length ? result.outputs : result.blocks;
+    this.#finished(blocks.map(blockNode), result.isError, ms === undefined ? "" : duration(ms));
+  }
+
+  finishFromEntry(data) {
+    const labels = (data.media ?? []).map((one) => h("p", { className: "quiet" }, one.label));
+    this.#finished([foldedText(unframed(data.text)), ...labels], data.isError, "");
+  }
+
+  abandon() {
+    if (this.element.dataset.state === "running") this.#to("unknown");
+  }
+
+  #finished(nodes, isError, note) {
+    this.#to(isError ? "failed" : "done");
+    this.note.textContent = note;
+    this.result.replaceChildren(h("h4", {}, isError ? "Error" : "Result"), ...(nodes.length ? nodes : [h("p", { className: "quiet" }, "Nothing")]));
+  }
+
+  #to(state) {
+    const [name, words] = STATES[state];
+    this.element.dataset.state = state;
+    this.state.replaceChildren(name ? icon(name) : h("span", { className: "spinner" }), h("span", { className: "unseen" }, words));
+  }
+}
+
+function blockNode(block) {
+  if (block.type === "text") return foldedText(unframed(block.text));
+  if (block.type === "media") return mediaNode(block);
+  return h("p", {}, anchor(block.uri, [block.name]) ?? `${block.name} (${block.uri})`);
+}
+
+/** A text as it stands; a very long one first in part. */
+export function foldedText(text) {
+  const body = h("pre", { className: "plain", tabIndex: 0, dir: "auto" }, text.slice(0, SHOWN_AT_ONCE));
+  const box = h("div", { className: "plain-box" }, body, copyButton(() => text));
+  if (text.length > SHOWN_AT_ONCE) {
+    const more = h("button", { type: "button", className: "link-button" }, `Show all ${text.length.toLocaleString()} characters`);
+    more.onclick = () => {
+      body.textContent = text;
+      more.remove();
+    };
+    box.append(more);
+  }
+  return box;
+}
+
+/** Media that the agent gave: shown where a browser can, else to be saved. Nothing remote is loaded. */
+export function mediaNode(media, agent = null) {
+  const name = media.name || media.mimeType;
+  const box = h("div", { className: "media" });
+  if (media.url) box.append(anchor(media.url, [name]) ?? name);
+  else if (media.data) show(box, media, bytesOf(media.data), name);
+  else if (media.path) {
+    const open = h("button", { type: "button", className: "button small" }, icon("file"), name);
+    open.onclick = async () => {
+      try {
+        show(box, media, await blob(path(["files"], { path: media.path, agent })), name);
+        open.remove();
+      } catch (error) {
+        toast(error.message, error.hint);
+      }
+    };
+    box.append(open);
+    if (media.mimeType.startsWith("image/")) open.click();
+  }
+  return box;
+}
+
+function bytesOf(base64) {
+  return Uint8Array.from(atob(base64), (char) => char.charCodeAt(0));
+}
+
+const SHOWN = { image: ["image/jpeg", "image/png", "image/gif", "image/webp"], audio: null, video: null };
+
+function show(box, media, bytes, name) {
+  const kind = media.mimeType.split("/")[0];
+  // A type of our own: a file that is opened in a tab of its own must not be a page of this origin.
+  const safe = kind in SHOWN && (SHOWN[kind] ?? [media.mimeType]).includes(media.mimeType);
+  const url = URL.createObjectURL(new Blob([bytes], { type: safe ? media.mimeType : "application/octet-stream" }));
+  if (safe && kind === "image") box.append(h("img", { src: url, alt: name }));
+  else if (safe) box.append(h(kind, { src: url, controls: true, "aria-label": name }));
+  box.append(h("a", { href: url, download: name, className: "download" }, icon("down"), name));
+}
+
+/** A line between messages: what the system has to say. */
+export function note(text, level = "info") {
+  return h("p", { className: `note ${level}`, role: level === "error" ? "alert" : null }, level === "info" ? null : icon("alert"), h("span", {}, text));
+}

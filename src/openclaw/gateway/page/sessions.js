@@ -1,0 +1,104 @@
+/* The list of conversations: open, search, delete. */
+
+import { call, get, path } from "./api.js";
+import { announce, confirmed, h, icon, iconButton, toast } from "./dom.js";
+import { count, when } from "./words.js";
+
+const SEARCH_DELAY = 200;
+
+export class SessionList {
+  constructor(app) {
+    this.app = app;
+    this.cursor = null;
+    this.selectedId = "";
+    this.search = h("input", { type: "search", placeholder: "Search chats", "aria-label": "Search chats", autocomplete: "off", oninput: () => this.#typed() });
+    this.list = h("ul", { className: "session-list" });
+    this.more = h("button", { type: "button", className: "link-button more", hidden: true, onclick: () => this.#fetch(this.cursor) }, "Show more");
+    this.state = h("p", { className: "quiet session-state" }, "Loading");
+    this.element = h(
+      "section",
+      { className: "sessions", "aria-label": "Chats" },
+      h("div", { className: "search" }, icon("search"), this.search),
+      this.list,
+      this.state,
+      this.more,
+    );
+    this.timer = null;
+    this.asked = 0;
+  }
+
+  /** Fetch the list again, soon: several reasons at once make one request. */
+  refresh(delay = 150) {
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => this.#fetch(null), delay);
+  }
+
+  select(agent, key) {
+    this.selectedId = `${agent}/${key}`;
+    for (const item of this.list.children) this.#mark(item);
+  }
+
+  #typed() {
+    this.refresh(SEARCH_DELAY);
+  }
+
+  async #fetch(cursor) {
+    const number = ++this.asked;
+    try {
+      const { sessions, cursor: next } = await get(path(["sessions"], { search: this.search.value.trim(), limit: 40, cursor }));
+      if (number !== this.asked) return; // a later question has been asked
+      const items = sessions.map((one) => this.#item(one));
+      if (cursor === null) this.list.replaceChildren(...items);
+      else this.list.append(...items);
+      this.cursor = next;
+      this.more.hidden = next === null;
+      this.#say();
+    } catch (error) {
+      if (number === this.asked) this.state.textContent = error.message;
+    }
+  }
+
+  #say() {
+    const empty = this.list.childElementCount === 0;
+    const searched = this.search.value.trim() !== "";
+    this.state.textContent = empty ? (searched ? "No chat has such a title." : "No chats yet.") : "";
+    if (searched) announce(`${count(this.list.childElementCount, "chat")} found`);
+  }
+
+  #item(session) {
+    const title = session.title ?? session.key;
+    const label = this.app.agents.length > 1 ? `${session.agent} · ${when(session.updatedAt)}` : when(session.updatedAt);
+    const item = h(
+      "li",
+      { "data-id": `${session.agent}/${session.key}` },
+      h(
+        "button",
+        { type: "button", className: "session", title: session.key, onclick: () => this.app.show(["chat", session.agent, session.key]) },
+        h("span", { className: "session-title", dir: "auto" }, title),
+        h("small", {}, `${label} · ${count(session.messages, "message")}`),
+      ),
+      iconButton("trash", `Delete ${title}`, () => this.#delete(session, title), { className: "icon-button delete" }),
+    );
+    this.#mark(item);
+    return item;
+  }
+
+  #mark(item) {
+    const current = item.dataset.id === this.selectedId;
+    item.classList.toggle("current", current);
+    if (current) item.firstElementChild.setAttribute("aria-current", "true");
+    else item.firstElementChild.removeAttribute("aria-current");
+  }
+
+  async #delete(session, title) {
+    if (!(await confirmed("Delete this chat?", `“${title}” and its ${count(session.messages, "message")} will be gone for good.`, "Delete"))) return;
+    try {
+      await call("DELETE", path(["sessions", session.id], { agent: session.agent }));
+      announce("Deleted");
+      this.app.deleted(session.agent, session.key);
+    } catch (error) {
+      toast(error.message, error.hint);
+    }
+    this.refresh(0);
+  }
+}
