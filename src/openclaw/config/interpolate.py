@@ -7,7 +7,7 @@ from typing import Any
 
 from openclaw.config.json5 import Node
 from openclaw.config.keypath import KeyPath
-from openclaw.config.sensitive import is_credential_name
+from openclaw.secrets.lookslike import looks_like_credential
 from openclaw.secrets.refs import InvalidReference, find
 
 _MARK = re.compile(r"\$\$\{|\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)\}|\$\{")
@@ -71,6 +71,6 @@ class Interpolation:
 
     def _variable(self, name: str) -> str:
         value = self.environ[name]
-        if value and is_credential_name(name):
+        if value and looks_like_credential(name):
             self.credentials.add(value)
         return value

@@ -9,28 +9,13 @@ from openclaw.config.keypath import KeyPath
 from openclaw.secrets.lookslike import looks_like_credential
 from openclaw.secrets.refs import has_reference
 
-# Fields whose names mislead: Vault's secret id is a credential, a session's key is an address.
-_CREDENTIALS = frozenset(["secretid"])
-_HARMLESS = frozenset(["sessionkey", "tokenbudget", "keyring", "allowedkeys"])
 # What `auth` may say besides a credential.
 _AUTH_WORDS = frozenset(["oauth", "none", "token", "password", "api-key", "aws-sdk"])
-_HEADERS = frozenset(["cookie", "set-cookie", "x-api-key"])
 _QUERY = frozenset(["sig", "signature", "code"])
 _FLAG = re.compile(r"-{1,2}(?P<name>[A-Za-z][\w.-]*)(?:=(?P<value>.*))?", re.DOTALL)
 _ASSIGNMENT = re.compile(r"(?P<name>[A-Za-z_][\w.-]*)=(?P<value>.+)", re.DOTALL)
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _KEYWORD_DSN = re.compile(r"\b(?:password|pwd)\s*=\s*('(?:[^'\\]|\\.)*'|[^\s;]+)", re.IGNORECASE)
-
-
-def is_credential_name(name: str) -> bool:
-    """Whether a value under this name is a credential."""
-    folded = name.replace("_", "").replace("-", "").lower()
-    return folded in _CREDENTIALS or (folded not in _HARMLESS and looks_like_credential(name))
-
-
-def is_credential_header(name: str) -> bool:
-    """Whether this HTTP header carries a credential."""
-    return name.lower() in _HEADERS or is_credential_name(name)
 
 
 def is_reference(text: str) -> bool:
@@ -61,9 +46,7 @@ def credential_values(value: Any, path: KeyPath = ()) -> Iterator[tuple[KeyPath,
 
 def _credentials_at(path: KeyPath, text: str) -> list[str]:
     name = next((part for part in reversed(path) if isinstance(part, str)), "")
-    in_headers = "headers" in path[-2:-1]
-    named = is_credential_header(name) if in_headers else is_credential_name(name)
-    if named and not (name == "auth" and text in _AUTH_WORDS):
+    if looks_like_credential(name) and not (name == "auth" and text in _AUTH_WORDS):
         return [text]
     return credentials_in_address(text)
 
@@ -73,7 +56,7 @@ def _argument_values(args: Sequence[Any], path: KeyPath) -> Iterator[tuple[KeyPa
     for index, argument in enumerate(args):
         text = argument if isinstance(argument, str) else ""
         match = _FLAG.fullmatch(text) or _ASSIGNMENT.fullmatch(text)
-        named = match is not None and is_credential_name(match["name"])
+        named = match is not None and looks_like_credential(match["name"])
         if named and match is not None and match["value"]:
             found = [match["value"]]
         elif follows_flag and not text.startswith("--"):
@@ -101,6 +84,6 @@ def credentials_in_address(text: str) -> list[str]:
         found.append(name)
     for pair in re.split("[&;]", f"{parts.query}&{parts.fragment}"):
         key, _, value = pair.partition("=")
-        if is_credential_name(key) or key.lower() in _QUERY:
+        if looks_like_credential(key) or key.lower() in _QUERY:
             found.append(value)
     return [value for value in found if value]

@@ -15,9 +15,13 @@ _CREDENTIAL: Final = re.compile(
 _HARMLESS: Final = re.compile(
     r"\bpublic\b|\bkey ?(?:id|name|file|path|prefix)\b|\bmax tokens?\b|\btokens? (?:limit|count|budget)\b"
     r"|\btoken (?:url|uri|endpoint|type)\b|\bauth (?:url|uri|type|method|mode|provider)\b"
-    r"|\b(?:secret|token|password|credentials?) (?:file|path|dir|name|id)\b|\bsort key\b"
-    r"|\bprivate (?:registry|network|ip)\b|\bkeyboard\b",
+    r"|\b(?:secret|token|password|credentials?) (?:file|path|dir|name)\b"
+    # Vault's secret id is half of a login, and so not among these.
+    r"|\b(?:token|password|credentials?) id\b"
+    r"|\bsort key\b|\bprivate (?:registry|network|ip)\b|\bkeyboard\b",
 )
+# Fields of our own configuration; SESSION_KEY, spelt like that, may well be a secret.
+_OUR_FIELDS: Final = frozenset(["sessionKey", "allowedKeys"])
 _WORD_BREAK: Final = re.compile(r"[^A-Za-z0-9]+|(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _JOINED: Final = re.compile(r"\b(api|access|private|secret|ssh|auth|client)(key|token|secret)\b")
 # Values that are no credential whatever the key says.
@@ -28,6 +32,8 @@ _PLACEHOLDER: Final = re.compile(
 
 def looks_like_credential(key: str) -> bool:
     """Whether the name of a variable, header or field says that its value is a credential."""
+    if key in _OUR_FIELDS:
+        return False
     words = " ".join(part.lower() for part in _WORD_BREAK.split(key) if part)
     words = _JOINED.sub(r"\1 \2", words)
     return _CREDENTIAL.search(words) is not None and _HARMLESS.search(words) is None

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from openclaw.config.load import parse_config
-from openclaw.config.sensitive import credentials_in_address, is_credential_name
+from openclaw.config.sensitive import credentials_in_address
 from openclaw.config.show import REDACTED, redacted, show
 from openclaw.secrets.redactor import Redactor
 
@@ -57,7 +57,7 @@ def test_it_shows_each_agent_as_it_runs_with_all_defaults() -> None:
         ("{ command: 'x', args: ['--token', 'hunter2', '-v', '--max-tokens', '5'] }", {}, {"args": ["--token", REDACTED, "-v", "--max-tokens", "5"]}),
         ("{ command: 'x', args: ['--password=hunter2', '--api-key', '--verbose', 'API_KEY=hunter2'] }", {}, {"args": [f"--password={REDACTED}", "--api-key", "--verbose", f"API_KEY={REDACTED}"]}),
         ("{ command: 'x', args: ['--db', 'mysql://u:hunter2@h'] }", {}, {"args": ["--db", f"mysql://u:{REDACTED}@h"]}),
-        ("{ url: 'http://a', auth: { clientId: 'me', clientSecret: 'hunter2' } }", {}, {"auth": {"type": "oauth", "clientId": "me", "clientSecret": REDACTED, "scopes": [], "callbackPort": None}}),
+        ("{ url: 'http://a', auth: { clientId: 'me', clientSecret: 'hunter2' } }", {}, {"auth": {"type": "oauth", "clientId": "me", "clientSecret": REDACTED, "scopes": [], "callbackPort": None, "store": "file"}}),
         ("{ command: 'x', sampling: { maxTokens: 5, tokenBudget: 7 } }", {}, {"sampling": {"enabled": True, "maxTokens": 5, "tokenBudget": 7}}),
     ],
 )  # fmt: skip
@@ -92,31 +92,6 @@ def test_what_a_redactor_knows_is_hidden_wherever_it_stands() -> None:
 def test_text_around_a_reference_in_a_credential_is_hidden_when_it_could_be_one() -> None:
     tree = redacted({"password": "a-long-hidden-prefix secret://env/X"})
     assert tree == {"password": f"{REDACTED}secret://env/X"}
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "password",
-        "apiKey",
-        "API_KEY",
-        "GITHUB_TOKEN",
-        "clientSecret",
-        "secretId",
-        "x-auth",
-        "dbPasswd",
-    ],
-)
-def test_names_of_credentials(name: str) -> None:
-    assert is_credential_name(name)
-
-
-@pytest.mark.parametrize(
-    "name",
-    ["maxTokens", "sessionKey", "keyring", "tokenBudget", "monkey", "author", "timeout", "keep"],
-)
-def test_names_that_only_look_like_it(name: str) -> None:
-    assert not is_credential_name(name)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,8 @@ from openclaw.secrets.lookslike import (
         "GITHUB_TOKEN", "apiKey", "API_KEY", "APIKEY", "OPENAI_API_KEY", "LINKEDIN_PASSWORD", "DB_PASS",
         "AWS_SECRET_ACCESS_KEY", "Authorization", "X-Api-Key", "accessToken", "client_secret",
         "privateKey", "GOOGLE_CREDENTIALS", "Cookie", "SLACK_WEBHOOK", "passphrase", "SENTRY_DSN",
-        "refresh-token", "GH_PAT", "SSHKey",
+        "refresh-token", "GH_PAT", "SSHKey", "secretId", "VAULT_SECRET_ID", "x-auth", "dbPasswd",
+        "Set-Cookie", "SESSION_KEY",
     ],
 )  # fmt: skip
 def test_the_name_of_a_credential_is_recognised(key: str) -> None:
@@ -24,7 +25,8 @@ def test_the_name_of_a_credential_is_recognised(key: str) -> None:
     [
         "PATH", "HOME", "KEYBOARD", "MONKEY", "author", "compass", "max_tokens", "maxTokens",
         "PUBLIC_KEY", "AWS_ACCESS_KEY_ID", "TOKEN_URL", "SECRET_NAME", "LOG_LEVEL", "primary",
-        "tokenizer", "PASSWORD_FILE",
+        "tokenizer", "PASSWORD_FILE", "sessionKey", "allowedKeys", "keyring", "tokenBudget", "keep",
+        "TOKEN_ID", "timeout",
     ],
 )  # fmt: skip
 def test_other_names_are_left_alone(key: str) -> None:
