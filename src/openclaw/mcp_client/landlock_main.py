@@ -17,6 +17,8 @@ CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
 GET_VERSION = 1
 PATH_BENEATH = 1
 NO_NEW_PRIVS = 38
+DROP_FROM_BOUNDING_SET = 24
+MOST_CAPABILITIES = 64
 
 EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1, 2, 4, 8
 TRUNCATE, IOCTL_DEV = 1 << 14, 1 << 15
@@ -121,6 +123,9 @@ def confine(read: list[str], write: list[str], *, network: bool) -> None:
         allow(rules, path, READING)
     for path in write:
         allow(rules, path, rights_of(abi))
+    # Root's capabilities would let it read other processes' environments all the same.
+    for capability in range(MOST_CAPABILITIES):
+        _libc.prctl(DROP_FROM_BOUNDING_SET, capability, 0, 0, 0)
     if _libc.prctl(NO_NEW_PRIVS, 1, 0, 0, 0):
         raise Refused("no_new_privs was refused")
     call(RESTRICT_SELF, ctypes.c_int(rules), ctypes.c_uint32(0))

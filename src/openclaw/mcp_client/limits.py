@@ -25,17 +25,18 @@ _PROC = Path("/proc")
 
 def limited(program: Program, limits: "ProcessLimits", *, platform: str = sys.platform) -> Program:
     """The program with these bounds; raises `SpawnFailed` where the system has none to offer."""
-    if limits.model_fields_set.isdisjoint(type(limits).model_fields) or not _wanted(limits):
+    orders = _orders(limits)
+    if not orders:
         return program
     if platform == "win32":
         raise SpawnFailed("`limits` cannot be kept on Windows", hint="take them out")
-    script = "; ".join([*_wanted(limits), 'exec "$0" "$@"'])
+    script = "; ".join([*orders, 'exec "$0" "$@"'])
     return replace(
         program, command=_SHELL, arguments=("-c", script, program.command, *program.arguments)
     )
 
 
-def _wanted(limits: "ProcessLimits") -> list[str]:
+def _orders(limits: "ProcessLimits") -> list[str]:
     orders: list[str] = []
     if limits.memory_mb is not None:
         orders.append(_order(f"ulimit -v {limits.memory_mb * 1024}"))

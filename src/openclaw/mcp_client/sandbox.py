@@ -131,8 +131,8 @@ class Sandbox:
         reach = self._reach(wanted, program)
         if means.bubblewrap is not None:
             return in_bubblewrap(means.bubblewrap, reach, program)
-        if not wanted.network and not self._network_denied(strict):
-            reach = replace(reach, network=False)
+        if not wanted.network:
+            _judge_network(strict)
         return in_landlock(reach, program)
 
     def _without(self, strict: bool, reason: str, program: Program) -> Program:
@@ -140,13 +140,6 @@ class Sandbox:
             raise SpawnFailed(reason, hint='install bubblewrap, or set `sandbox` to "auto"')
         logger.warning("'%s' runs without a sandbox: %s", program.command, reason)
         return program
-
-    def _network_denied(self, strict: bool) -> bool:
-        reason = "Landlock denies TCP alone, so that `network: false` does not hold"
-        if strict:
-            raise SpawnFailed(reason, hint="install bubblewrap")
-        logger.warning("%s", reason)
-        return False
 
     def _reach(self, wanted: "SandboxConfig", program: Program) -> Reach:
         home = home_dir(self._environ)
@@ -173,6 +166,13 @@ class Sandbox:
                     f"sandbox.{key}: {path} does not exist", hint="make it, or take it out"
                 )
             yield path
+
+
+def _judge_network(strict: bool) -> None:
+    reason = "Landlock denies TCP alone, so that `network: false` does not wholly hold"
+    if strict:
+        raise SpawnFailed(reason, hint="install bubblewrap")
+    logger.warning("%s", reason)
 
 
 @lru_cache(maxsize=4)
@@ -233,6 +233,7 @@ def in_bubblewrap(bubblewrap: str, reach: Reach, program: Program) -> Program:
     options += ["--tmpfs", str(reach.home)]
     for _, flag, path in sorted(_mounts(reach), key=lambda mount: mount[0]):
         options += [flag, path] if flag == "--tmpfs" else [flag, path, path]
+    options += ["--remount-ro", "/"]
     options += ["--chdir", str((program.directory or reach.home).absolute())]
     for name, value in program.environment.items():
         options += ["--setenv", name, value]
