@@ -1,11 +1,11 @@
 """The agent behind the server: opened with the first order, closed with the connection."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, cast
 
 import anyio
 from anyio.abc import TaskStatus
@@ -88,10 +88,29 @@ class AgentLink:
                     self._agent = agent
                     self._settled.set()
                     await anyio.sleep_forever()
-            except OpenClawError as error:
-                logger.warning("the agent cannot be opened: %s", error)
-                self._failure = error
+            except Exception as error:  # noqa: BLE001 (the server goes on, whatever the agent does)
+                self._failure = _failure(error)
             finally:
                 self._agent = None
             settled, self._settled, self._wanted = self._settled, anyio.Event(), anyio.Event()
             settled.set()
+
+
+def _failure(error: Exception) -> OpenClawError:
+    """What is told to those who wait. A group's first error of ours stands for the group."""
+    inside = list(_leaves(error))
+    own = next((one for one in inside if isinstance(one, OpenClawError)), None)
+    if own is not None:
+        logger.warning("the agent cannot be opened: %s", own)
+        return own
+    logger.error("the agent broke down", exc_info=error)
+    return OpenClawError(f"unexpected {type(inside[0]).__name__}; see the server's log")
+
+
+def _leaves(error: Exception) -> Iterator[Exception]:
+    if isinstance(error, ExceptionGroup):
+        group = cast("ExceptionGroup[Exception]", error)
+        for one in group.exceptions:
+            yield from _leaves(one)
+    else:
+        yield error
