@@ -1,6 +1,5 @@
 """The audit log: one line of JSON for every call of an MCP tool, readable by its owner alone."""
 
-import fcntl
 import json
 import logging
 import os
@@ -10,8 +9,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from openclaw.config.filelock import lock as take_lock
 from openclaw.core.audit import ToolCallRecord
 from openclaw.core.clock import Clock
+from openclaw.core.osflags import CLOEXEC, NOFOLLOW
 from openclaw.secrets.redactor import Redactor
 
 MAX_BYTES: Final = 10 * 1024 * 1024
@@ -128,7 +129,7 @@ class AuditLog:
 
     def _open(self) -> int:
         self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | CLOEXEC | NOFOLLOW
         file = os.open(self._path, flags, 0o600)
         os.fchmod(file, 0o600)
         return file
@@ -140,11 +141,9 @@ class AuditLog:
             return False
 
     def _rotate(self, file: int) -> None:
-        lock = os.open(
-            self._numbered("lock"), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600
-        )
+        lock = os.open(self._numbered("lock"), os.O_WRONLY | os.O_CREAT | CLOEXEC | NOFOLLOW, 0o600)
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+            take_lock(lock)
             if not self._is_current(file):
                 return  # another process was first
             for number in range(self._keep - 1, 0, -1):

@@ -8,6 +8,7 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from openclaw.config.filelock import try_lock
 from openclaw.config.load import LoadedConfig, parse_config, read_text
 from openclaw.config.paths import PRIVATE_FILE, private_directory
 from openclaw.core.errors import OperatorFacing
@@ -76,7 +77,7 @@ def locked(path: Path, timeout: float = LOCK_TIMEOUT_SECONDS) -> Generator[None]
         raise OperatorFacing(f"cannot write {path}: {error.strerror or error}") from error
     try:
         deadline = time.monotonic() + timeout
-        while not _try_lock(descriptor):
+        while not _taken(descriptor, path):
             if time.monotonic() >= deadline:
                 raise OperatorFacing(f"another program has been changing {path} for {timeout:g} s")
             time.sleep(_LOCK_POLL_SECONDS)
@@ -85,16 +86,8 @@ def locked(path: Path, timeout: float = LOCK_TIMEOUT_SECONDS) -> Generator[None]
         os.close(descriptor)  # which also gives the lock back
 
 
-def _try_lock(descriptor: int) -> bool:
+def _taken(descriptor: int, path: Path) -> bool:
     try:
-        if sys.platform == "win32":
-            import msvcrt
-
-            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
-        else:
-            import fcntl
-
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
+        return try_lock(descriptor)
+    except OSError as error:
+        raise OperatorFacing(f"cannot lock {path}: {error.strerror or error}") from error

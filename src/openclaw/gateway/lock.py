@@ -7,18 +7,17 @@ counts only while somebody holds it.
 import contextlib
 import json
 import os
-import sys
 import time
 from collections.abc import Generator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from openclaw.config.filelock import try_lock
 from openclaw.config.paths import private_file
 from openclaw.core.errors import OperatorFacing
 
 _PATIENCE = 0.5  # seconds; a reader looks by taking the lock for an instant
 _STEP = 0.01
-_WINDOWS_LOCK_BYTE = 1 << 30  # far behind the text, which others have to be able to read
 
 
 class AlreadyRunning(OperatorFacing):
@@ -108,18 +107,9 @@ def _read(descriptor: int) -> GatewayInfo:
 
 def _try_lock(descriptor: int) -> bool:
     try:
-        if sys.platform == "win32":
-            import msvcrt
-
-            os.lseek(descriptor, _WINDOWS_LOCK_BYTE, os.SEEK_SET)
-            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
-        else:
-            import fcntl
-
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return try_lock(descriptor)
     except OSError:
         return False
-    return True
 
 
 def wait_until_gone(path: Path, pid: int, seconds: float) -> bool:

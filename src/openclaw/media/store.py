@@ -1,15 +1,17 @@
 """Temporary files of one order: private, randomly named, gone afterwards whatever happened."""
 
 import contextlib
-import fcntl
 import logging
 import os
 import shutil
 from collections.abc import Generator, Iterable
 from pathlib import Path
 
+from openclaw.config.filelock import lock as take_lock
+from openclaw.config.filelock import try_lock
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.ids import random_id
+from openclaw.core.osflags import NOFOLLOW
 from openclaw.media.kinds import EXTENSIONS, MIB, in_mb
 
 logger = logging.getLogger(__name__)
@@ -28,7 +30,7 @@ class OrderFiles:
     def save(self, pieces: Iterable[bytes], mime_type: str) -> Path:
         """Write the pieces to a new file, readable by its owner alone."""
         path = self.directory / f"{random_id()}{EXTENSIONS.get(mime_type, '')}"
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | NOFOLLOW
         with os.fdopen(os.open(path, flags, 0o600), "wb") as file:
             for piece in pieces:
                 self._left -= len(piece)
@@ -46,7 +48,7 @@ def order_files(root: Path) -> Generator[OrderFiles]:
     unborn = root / f"new-{name}"
     unborn.mkdir(mode=0o700)
     lock = os.open(unborn / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
-    fcntl.flock(lock, fcntl.LOCK_EX)
+    take_lock(lock)
     # Only under this name does a sweep look at it, and by then it is locked.
     directory = unborn.rename(root / f"order-{name}")
     try:
@@ -71,15 +73,13 @@ def sweep(root: Path) -> int:
 
 def _remove_if_abandoned(directory: Path) -> bool:
     try:
-        lock = os.open(directory / _LOCK, os.O_RDWR | os.O_NOFOLLOW)
+        lock = os.open(directory / _LOCK, os.O_RDWR | NOFOLLOW)
     except FileNotFoundError:
         return False  # just being made, or just being removed
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    else:
-        shutil.rmtree(directory, ignore_errors=True)
-        return True
+        abandoned = try_lock(lock)
+        if abandoned:
+            shutil.rmtree(directory, ignore_errors=True)
+        return abandoned
     finally:
         os.close(lock)

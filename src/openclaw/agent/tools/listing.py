@@ -12,6 +12,7 @@ from openclaw.agent.tools.base import Arguments, FunctionTool, said, schema
 from openclaw.agent.tools.globs import PathGlob
 from openclaw.agent.tools.workspace import Workspace
 from openclaw.core.errors import ToolFailure
+from openclaw.core.osflags import CLOEXEC, DIRECTORY, NOFOLLOW
 from openclaw.core.tools import CallContext, JsonObject, ToolResult, ToolSpec
 
 MAX_ENTRIES = 1000
@@ -116,7 +117,7 @@ def _list_into(
 def _list_below(
     lines: list[str], directory: int, name: str, prefix: str, depth: int, wanted: PathGlob | None
 ) -> bool:
-    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    flags = os.O_RDONLY | DIRECTORY | NOFOLLOW | CLOEXEC
     try:
         below = os.open(name, flags, dir_fd=directory)
     except OSError:

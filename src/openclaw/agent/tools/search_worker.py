@@ -16,13 +16,14 @@ from typing import Any
 from openclaw.agent.tools.globs import PathGlob
 from openclaw.agent.tools.workspace import Workspace
 from openclaw.core.errors import OpenClawError, ToolFailure
+from openclaw.core.osflags import CLOEXEC, DIRECTORY, NOFOLLOW, NONBLOCK
 
 MAX_FILE_BYTES = 4 * 1024 * 1024
 MAX_FILES = 50_000
 MAX_LINE_CHARS = 300
 MEMORY_BYTES = 1024 * 1024 * 1024
 _SKIPPED = frozenset({".git", ".hg", ".svn", "node_modules", "__pycache__", ".venv"})
-_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_DIRECTORY = os.O_RDONLY | DIRECTORY | NOFOLLOW | CLOEXEC
 
 
 def main() -> None:
@@ -105,7 +106,7 @@ def _below(directory: int, prefix: str, wanted: PathGlob | None) -> Iterator[tup
 
 def _content(directory: int, name: str) -> bytes | None:
     """The file's bytes where it is text of a sensible size."""
-    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    flags = os.O_RDONLY | NOFOLLOW | NONBLOCK | CLOEXEC
     with os.fdopen(os.open(name, flags, dir_fd=directory), "rb") as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_FILE_BYTES:

@@ -20,9 +20,10 @@ from typing import BinaryIO
 
 from openclaw.core.errors import ToolFailure
 from openclaw.core.ids import random_id
+from openclaw.core.osflags import CLOEXEC, DIRECTORY, NOFOLLOW, NONBLOCK
 
-_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # a pipe must not block us
+_DIRECTORY = os.O_RDONLY | DIRECTORY | NOFOLLOW | CLOEXEC
+_FILE = os.O_RDONLY | NOFOLLOW | NONBLOCK | CLOEXEC  # a pipe must not block us
 _MOST_LINKS = 40
 _NEW_FILE = 0o644
 _NEW_DIRECTORY = 0o755
@@ -158,7 +159,7 @@ class Workspace:
 
     def _open_root(self) -> int:
         try:
-            return os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            return os.open(self.root, os.O_RDONLY | DIRECTORY | CLOEXEC)
         except OSError as error:
             raise ToolFailure(
                 f"The workspace cannot be used ({error.strerror}); tell the user."
@@ -246,7 +247,7 @@ def _require_unchanged(spot: Spot, path: str, expected: Stamp | None) -> None:
 
 
 def _write_new(directory: int, name: str, content: bytes, mode: int, *, keep: bool) -> None:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | NOFOLLOW | CLOEXEC
     descriptor = os.open(name, flags, mode, dir_fd=directory)
     with os.fdopen(descriptor, "wb") as file:
         if keep:

@@ -1,6 +1,5 @@
 """Fetching weights: found, resumed, checked by hash, unpacked as data, and put in place at once."""
 
-import fcntl
 import logging
 import subprocess
 import sys
@@ -11,6 +10,7 @@ from pathlib import Path
 from shutil import rmtree, which
 from urllib.parse import urlsplit
 
+from openclaw.config.filelock import lock as take_lock
 from openclaw.config.paths import PRIVATE_FILE, private_directory
 from openclaw.core.errors import OpenClawError, OperatorFacing
 from openclaw.models.local.download import (
@@ -266,7 +266,7 @@ def _lock(path: Path) -> Generator[None]:
     """Held by one process at a time; the kernel lets go of it when its holder dies."""
     path.touch(mode=PRIVATE_FILE)
     with path.open("r+b") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        take_lock(file.fileno())
         yield
 
 
