@@ -9,8 +9,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from openclaw.gateway import native, openai_chat, openai_responses, views
-from openclaw.gateway.guard import Refused
+from openclaw.gateway import native, openai_chat, openai_responses, page_api, views
+from openclaw.gateway.guard import Refused, refusal_body
 from openclaw.gateway.openai_errors import error_response
 from openclaw.gateway.openapi import openapi
 from openclaw.gateway.page_files import page_routes
@@ -26,8 +26,8 @@ def build_app(gateway: Gateway) -> Starlette:
         async def endpoint(request: Request) -> Any:
             try:
                 return await handler(gateway, request)
-            except Refused:
-                raise
+            except Refused as refused:
+                return _refused(request, refused)
             except Exception as error:  # noqa: BLE001 - every failure is an answer
                 return _failed(request, error)
 
@@ -57,11 +57,20 @@ def build_app(gateway: Gateway) -> Starlette:
         on("/api/events", native.events),
         on("/api/logs", native.logs),
         on("/api/reload", native.reload, "POST"),
+        on("/api/pins", page_api.pins),
+        on("/api/servers/{name}/pins", page_api.accept_pins, "POST"),
+        on("/api/files", page_api.show_file),
     ]
     if gateway.settings.dashboard:
         routes += page_routes()
     handlers: dict[Any, Any] = {HTTPException: _http_failed}
     return Starlette(routes=routes, exception_handlers=handlers)
+
+
+def _refused(request: Request, refused: Refused) -> Response:
+    headers = {name.decode(): value.decode() for name, value in refused.headers}
+    body = refusal_body(refused, request.url.path)
+    return Response(body, refused.status, headers, media_type="application/json")
 
 
 def _failed(request: Request, error: Exception) -> Response:

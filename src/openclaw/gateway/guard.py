@@ -234,13 +234,7 @@ class _Watched:
 
 
 async def _answer(send: Send, refused: Refused, path: str) -> None:
-    kind = {401: "authentication_error", 429: "rate_limit_error"}.get(
-        refused.status, "invalid_request_error"
-    )
-    error: dict[str, Any] = {"message": refused.message, "type": kind, "code": None}
-    if path.startswith("/v1/"):
-        error["param"] = None
-    body = orjson.dumps({"error": error})
+    body = refusal_body(refused, path)
     headers = [
         (b"content-type", b"application/json"),
         (b"content-length", str(len(body)).encode()),
@@ -248,3 +242,14 @@ async def _answer(send: Send, refused: Refused, path: str) -> None:
     ]
     await send({"type": "http.response.start", "status": refused.status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
+
+
+def refusal_body(refused: Refused, path: str) -> bytes:
+    """What a client is told that is not served, in the shape that it reads."""
+    kind = {401: "authentication_error", 429: "rate_limit_error"}.get(
+        refused.status, "invalid_request_error"
+    )
+    error: dict[str, Any] = {"message": refused.message, "type": kind, "code": None}
+    if path.startswith("/v1/"):
+        error["param"] = None
+    return orjson.dumps({"error": error})

@@ -241,6 +241,26 @@ _PATHS: Json = {
             _object(changed=_YES_NO, waiting={"type": "array", "items": _TEXT}),
         )
     },
+    "/api/pins": {
+        "get": _operation("listPins", "declarations of servers that wait to be accepted", _ANY)
+    },
+    "/api/servers/{name}/pins": {
+        "post": _operation(
+            "acceptPins",
+            "accept what a server says of itself now, all of it or the names given",
+            _object(accepted={"type": "array", "items": _TEXT}),
+            path=("name",),
+            body=_object(names={"type": "array", "items": _TEXT}),
+        )
+    },
+    "/api/files": {
+        "get": _operation(
+            "showFile",
+            "a file that the agent handed over, as it is",
+            {"type": "string", "contentMediaType": "application/octet-stream"},
+            query=(_AGENT, ("path", _TEXT)),
+        )
+    },
 }
 
 

@@ -16,6 +16,7 @@ from openclaw.testing.scripted_model import Step, scripted_model
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 )
+ECHO = {"name": "echo", "inputSchema": {"type": "object"}}
 DATA_URL = f"data:image/png;base64,{base64.b64encode(PNG).decode()}"
 
 
@@ -42,7 +43,7 @@ async def test_streamed_pieces_make_up_the_same_text_as_the_whole_answer(
     call = ("mcp_fake_echo", {"text": "x"})
     steps = [Step(text="First I look.", calls=(call,)), Step(text="It says x.")]
     async with scripted_model([*steps, *steps]) as model:
-        house.configure(model.url, {"fake": server_entry({"tools": [{"name": "echo"}]})})
+        house.configure(model.url, {"fake": server_entry({"tools": [ECHO]})})
         async with opened() as client, sdk(client, house) as openai:
             whole = await openai.chat.completions.create(**chat("Look"))
             pieces: list[str] = []

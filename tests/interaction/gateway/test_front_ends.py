@@ -1,0 +1,71 @@
+"""The same orders as without a gateway, through one: the results are the same."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from mcp import Client
+from mcp.client.stdio import stdio_client
+from tests.interaction.mcp_server import test_media, test_order, test_sessions_and_turns
+from tests.interaction.mcp_server.conftest import Connect, Setup
+
+from openclaw.gateway.client import GatewayClient
+from openclaw.testing.gateway_house import House
+
+# What these say of `openclaw mcp-server` holds with a gateway behind it as well.
+test_an_order = test_order.test_an_order_is_answered_with_what_a_real_server_said
+test_an_image = test_media.test_an_image_reaches_a_model_that_sees_and_the_message_stays_as_it_was
+test_a_text_file = test_media.test_a_text_file_reaches_the_model_as_text
+test_sharing_nothing = test_sessions_and_turns.test_without_a_session_key_orders_share_nothing
+test_at_once = test_sessions_and_turns.test_orders_of_different_sessions_run_at_once
+test_in_turn = (
+    test_sessions_and_turns.test_orders_of_one_session_run_in_turn_also_from_two_processes
+)
+test_cancelling = (
+    test_sessions_and_turns.test_a_cancelled_order_stops_and_the_next_one_of_its_session_works
+)
+test_progress = test_sessions_and_turns.test_progress_names_the_tool_that_is_called
+
+
+@pytest.fixture
+def setup(house: House) -> Setup:
+    return Setup(house.state)
+
+
+@pytest.fixture
+def connect(setup: Setup, house: House) -> Connect:
+    """A client whose server finds a gateway; the gateway has to have done the work."""
+
+    @asynccontextmanager
+    async def connected(*arguments: str, **options: Any) -> AsyncGenerator[Client]:
+        async with gateway(house) as url:
+            transport = stdio_client(setup.parameters(*arguments))
+            async with Client(transport, **options) as client:
+                yield client
+            assert await turns_begun(url, house) > 0
+
+    return connected
+
+
+_running: dict[House, tuple[str, int]] = {}
+
+
+@asynccontextmanager
+async def gateway(house: House) -> AsyncGenerator[str]:
+    """The gateway of this house: the first to ask starts it."""
+    if house in _running:
+        yield _running[house][0]
+        return
+    async with house.here() as info:
+        _running[house] = (info.url, 0)
+        try:
+            yield info.url
+        finally:
+            del _running[house]
+
+
+async def turns_begun(url: str, house: House) -> int:
+    async with GatewayClient(url, house.state) as client:
+        answer = await client.request("GET", "/api/sessions")
+    return sum(row["entries"] for row in answer["sessions"])

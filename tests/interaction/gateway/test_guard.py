@@ -1,0 +1,195 @@
+"""Who is let in, from where, how much and how often."""
+
+import socket
+
+import anyio
+import httpx2
+import pytest
+from tests.interaction.gateway.conftest import Open, chat
+
+from openclaw.core.errors import OperatorFacing
+from openclaw.testing.gateway_house import House
+from openclaw.testing.scripted_model import Step, scripted_model
+
+TOKEN = "the-configured-token-0123456789"
+WITH_TOKEN = {"gateway": {"auth": {"token": "secret://env/GATEWAY_TOKEN"}}}
+
+
+async def test_a_configured_token_is_needed_and_the_local_one_does_as_well(
+    house: House, opened: Open
+) -> None:
+    house.configure("http://127.0.0.1:9", **WITH_TOKEN)
+    async with opened(GATEWAY_TOKEN=TOKEN) as client:
+        local = await client.get("/api/agents")
+        given = await client.get("/api/agents", headers={"authorization": f"Bearer {TOKEN}"})
+        answers = [
+            await client.get(path, headers={"authorization": header})
+            for path in ("/api/agents", "/v1/models", "/metrics")
+            for header in ("", "Bearer wrong", f"Basic {TOKEN}", f"Bearer {TOKEN}x")
+        ]
+        monitor = await client.get("/health", headers={"authorization": ""})
+    assert (local.status_code, given.status_code, monitor.status_code) == (200, 200, 200)
+    assert {answer.status_code for answer in answers} == {401}
+    assert answers[0].headers["www-authenticate"].startswith("Bearer")
+
+
+async def test_without_a_token_loopback_is_open_and_whatever_key_a_client_sends_is_ignored(
+    house: House, opened: Open
+) -> None:
+    house.configure("http://127.0.0.1:9")
+    async with opened() as client:
+        for header in ("", "Bearer unused"):
+            answer = await client.get("/v1/models", headers={"authorization": header})
+            assert answer.status_code == 200
+
+
+async def test_without_a_token_nothing_but_loopback_is_bound(house: House) -> None:
+    house.configure("http://127.0.0.1:9", gateway={"bind": "lan"})
+    with pytest.raises(ExceptionGroup) as caught:
+        async with house.here():
+            pytest.fail("it was bound")
+    [error] = caught.value.exceptions
+    assert isinstance(error, OperatorFacing)
+    assert "without a token only loopback is bound" in error.message
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"host": "evil.example"}, 421),
+        ({"host": "evil.example:80"}, 421),
+        ({"host": "192.168.1.5"}, 421),
+        ({"host": "allowed.example"}, 200),
+        ({"host": "localhost:1"}, 200),
+        ({"origin": "https://evil.example"}, 403),
+        ({"origin": "null"}, 403),
+        ({"origin": "https://friend.example"}, 200),
+        ({"host": "localhost:7", "origin": "http://localhost:7"}, 200),
+        ({"host": "localhost:7", "origin": "http://localhost:8"}, 403),
+        ({"sec-fetch-site": "cross-site"}, 403),
+    ],
+)
+async def test_a_page_of_another_site_and_a_rebound_name_are_turned_away(
+    house: House, opened: Open, headers: dict[str, str], status: int
+) -> None:
+    house.configure(
+        "http://127.0.0.1:9",
+        gateway={
+            "allowedHosts": ["allowed.example"],
+            "allowedOrigins": ["https://friend.example"],
+        },
+    )
+    async with opened() as client:
+        answer = await client.get("/health", headers=headers)
+    assert answer.status_code == status
+
+
+async def test_a_form_cannot_give_orders(house: House, opened: Open) -> None:
+    house.configure("http://127.0.0.1:9")
+    async with opened() as client:
+        answer = await client.post(
+            "/api/messages", content=b'{"text":"x"}', headers={"content-type": "text/plain"}
+        )
+    assert answer.status_code == 400
+    assert "application/json" in answer.json()["error"]["message"]
+
+
+async def test_a_request_that_is_too_large_is_refused_declared_or_not(
+    house: House, opened: Open
+) -> None:
+    house.configure("http://127.0.0.1:9", gateway={"limits": {"maxRequestBytes": 1000}})
+    large = b'{"text": "' + b"x" * 2000 + b'"}'
+
+    async def pieces():
+        yield large[:500]
+        yield large[500:]
+
+    async with opened() as client:
+        json = {"content-type": "application/json"}
+        declared = await client.post("/api/messages", content=large, headers=json)
+        chunked = await client.post("/api/messages", content=pieces(), headers=json)
+    assert declared.status_code == 413
+    assert chunked.status_code == 413
+
+
+async def test_an_address_that_asks_too_often_is_told_when_to_come_back(
+    house: House, opened: Open
+) -> None:
+    house.configure("http://127.0.0.1:9", gateway={"limits": {"requestsPerMinute": 20}})
+    async with opened() as client:
+        answers = [await client.get("/api/agents") for _ in range(4)]
+        monitor = await client.get("/health")
+    assert [answer.status_code for answer in answers] == [200, 200, 429, 429]
+    assert int(answers[-1].headers["retry-after"]) >= 1
+    assert monitor.status_code == 200
+
+
+async def test_no_more_requests_are_served_at_once_than_configured(
+    house: House, opened: Open
+) -> None:
+    async with scripted_model(default=Step(hang=True)) as model:
+        house.configure(model.url, gateway={"limits": {"maxConcurrent": 1}})
+        async with opened() as client, anyio.create_task_group() as group:
+            group.start_soon(_order, client)
+            with anyio.fail_after(20):
+                while not model.requests:  # noqa: ASYNC110 (the model keeps no event of ours)
+                    await anyio.sleep(0.01)
+            assert (await client.get("/api/agents")).status_code == 503
+            group.cancel_scope.cancel()
+
+
+async def _order(client: httpx2.AsyncClient) -> None:
+    await client.post("/v1/chat/completions", json=chat("x"))
+
+
+async def test_a_client_that_sends_its_request_too_slowly_is_cut(
+    house: House, opened: Open
+) -> None:
+    house.configure("http://127.0.0.1:9", gateway={"limits": {"clientTimeoutMs": 200}})
+    async with opened() as client:
+        port = client.base_url.port
+        assert port is not None
+        async with await anyio.connect_tcp("127.0.0.1", port) as stream:
+            await stream.send(
+                b"POST /api/messages HTTP/1.1\r\nhost: localhost\r\n"
+                b"content-type: application/json\r\ncontent-length: 50\r\n\r\n{"
+            )
+            with anyio.fail_after(10):
+                answer = await stream.receive()
+    assert answer.startswith(b"HTTP/1.1 408")
+
+
+async def test_a_client_that_does_not_read_is_cut_and_its_turn_stopped(
+    house: House, opened: Open
+) -> None:
+    async with scripted_model(default=Step(text="x" * 20_000_000)) as model:
+        house.configure(model.url, gateway={"limits": {"clientTimeoutMs": 300}})
+        async with opened() as client:
+            port = client.base_url.port
+            assert port is not None
+            body = b'{"text":"x","sessionKey":"k"}'
+            sock = socket.create_connection(("127.0.0.1", port))
+            with sock:
+                sock.sendall(
+                    b"POST /api/messages HTTP/1.1\r\nhost: localhost\r\n"
+                    b"content-type: application/json\r\ncontent-length: %d\r\n\r\n"
+                    % len(body)
+                    + body
+                )
+                with anyio.fail_after(30):
+                    while not model.requests:  # noqa: ASYNC110 (the model keeps no event of ours)
+                        await anyio.sleep(0.01)
+                    while (await client.get("/api/turns")).json()["turns"]:  # noqa: ASYNC110 (polls the gateway)
+                        await anyio.sleep(0.01)
+
+
+async def test_no_answer_says_more_than_it_must(house: House, opened: Open) -> None:
+    house.configure("http://127.0.0.1:9")
+    async with opened() as client:
+        answer = await client.get("/nothing/here")
+        page = await client.get("/")
+    assert answer.status_code == 404
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert "server" not in answer.headers
+    if page.status_code == 200:
+        assert "default-src 'none'" in page.headers["content-security-policy"]

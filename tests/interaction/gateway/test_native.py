@@ -1,0 +1,195 @@
+"""The gateway's own interface, over a real socket."""
+
+import json
+from typing import Any
+
+import anyio
+import httpx2
+import pytest
+from tests.interaction.gateway.conftest import Open
+
+from openclaw.gateway.app import build_app
+from openclaw.testing.fake_server import server_entry
+from openclaw.testing.gateway_house import House
+from openclaw.testing.scripted_model import ScriptedModel, Step, scripted_model
+
+ECHO = server_entry({"tools": [{"name": "echo", "inputSchema": {"type": "object"}}]})
+
+
+def events_of(text: str) -> list[tuple[str, Any]]:
+    found: list[tuple[str, Any]] = []
+    for block in text.split("\n\n"):
+        lines = dict(line.split(": ", 1) for line in block.split("\n") if not line.startswith(":"))
+        if "data" in lines:
+            found.append((lines["event"], json.loads(lines["data"])))
+    return found
+
+
+async def test_a_message_is_answered_with_its_events_and_at_last_the_reply(
+    house: House, opened: Open
+) -> None:
+    steps = [Step(calls=(("mcp_fake_echo", {"text": "x"}),)), Step(text="Done.")]
+    async with scripted_model(steps) as model:
+        house.configure(model.url, {"fake": ECHO})
+        async with opened() as client:
+            answer = await client.post("/api/messages", json={"text": "go", "sessionKey": "k"})
+            shown = (await client.get("/api/sessions/k")).json()
+            listed = (await client.get("/api/sessions")).json()
+    events = events_of(answer.text)
+    names = [name for name, _ in events]
+    assert names[0] == "accepted"
+    assert names[-1] == "reply"
+    assert [n for n in names if n in ("turn_started", "tool_started", "tool_finished")] == [
+        "turn_started",
+        "tool_started",
+        "tool_finished",
+    ]
+    assert events[-1][1]["text"] == "Done."
+    assert events[-1][1]["turnId"] == events[0][1]["turn"]
+    assert shown["entries"][-1]["kind"] == "turn_finished"
+    assert [row["key"] for row in listed["sessions"]] == ["k"]
+
+
+async def test_a_whole_answer_can_be_asked_for_and_is_given_once_for_a_key(
+    house: House, opened: Open
+) -> None:
+    async with scripted_model([Step(text="One.")]) as model:
+        house.configure(model.url)
+        async with opened() as client:
+            body = {"text": "go", "sessionKey": "k", "stream": False, "idempotencyKey": "order-7"}
+            first = (await client.post("/api/messages", json=body)).json()
+            second = (await client.post("/api/messages", json=body)).json()
+    assert (first["outcome"], second["outcome"]) == ("ok", "duplicate")
+    assert first["text"] == second["text"] == "One."
+    assert len(model.requests) == 1
+
+
+@pytest.mark.parametrize("way", ["turn", "session"])
+async def test_a_turn_can_be_stopped_from_outside(house: House, opened: Open, way: str) -> None:
+    async with scripted_model(default=Step(hang=True)) as model:
+        house.configure(model.url)
+        async with opened() as client:
+            answers: list[httpx2.Response] = []
+
+            async def order() -> None:
+                body = {"text": "go", "sessionKey": "a/b", "stream": False}
+                answers.append(await client.post("/api/messages", json=body))
+
+            async with anyio.create_task_group() as group:
+                group.start_soon(order)
+                await asked(model)
+                [turn] = (await client.get("/api/turns")).json()["turns"]
+                where = f"turns/{turn['turn']}" if way == "turn" else "sessions/a%2Fb"
+                stopped = await client.post(f"/api/{where}/cancel")
+                assert stopped.json() == {"cancelled": 1}
+            entries = (await client.get("/api/sessions/a%2Fb")).json()["entries"]
+    assert answers[0].status_code == 499
+    assert answers[0].json()["error"]["type"] == "Cancelled"
+    assert entries[-1]["kind"] == "turn_cancelled"
+
+
+async def test_a_session_is_deleted_for_good(house: House, opened: Open) -> None:
+    async with scripted_model(default=Step(text="Hm.")) as model:
+        house.configure(model.url)
+        async with opened() as client:
+            await client.post("/api/messages", json={"text": "go", "sessionKey": "k"})
+            gone = await client.delete("/api/sessions/k")
+            again = await client.delete("/api/sessions/k")
+    assert gone.json()["deleted"]["key"] == "k"
+    assert again.status_code == 404
+
+
+async def test_servers_are_shown_with_their_tools_and_restarted(house: House, opened: Open) -> None:
+    house.configure("http://127.0.0.1:9", {"fake": ECHO})
+    async with opened() as client:
+        before = await ready_server(client)
+        tools = (await client.get("/api/tools")).json()["tools"]
+        told = await client.post("/api/servers/fake/restart")
+        with anyio.fail_after(20):
+            while (await ready_server(client))["pid"] == before["pid"]:  # noqa: ASYNC110 (polls the gateway)
+                await anyio.sleep(0.01)
+        unknown = await client.post("/api/servers/nobody/restart")
+        status = (await client.get("/api/status")).json()
+        metrics = (await client.get("/metrics")).text
+    assert before["tools"] == 1
+    assert before["protocol"]
+    assert [tool["name"] for tool in tools] == ["mcp_fake_echo"]
+    assert tools[0]["inputSchema"]["type"] == "object"
+    assert told.json() == {"restarted": "fake"}
+    assert unknown.status_code == 404
+    assert status["servers"][0]["name"] == "fake"
+    assert 'openclaw_mcp_server_up{server="fake",agents="main"} 1' in metrics
+    assert "openclaw_http_requests_total" in metrics
+
+
+async def test_what_happens_is_told_to_those_who_listen(house: House, opened: Open) -> None:
+    house.configure("http://127.0.0.1:9", {"fake": ECHO})
+    seen: list[tuple[str, Any]] = []
+    async with opened() as client:
+        await ready_server(client)
+        async with client.stream("GET", "/api/events") as answer:
+            assert answer.headers["content-type"].startswith("text/event-stream")
+            text = ""
+            async for piece in answer.aiter_text():
+                if not text:
+                    await client.post("/api/servers/fake/restart")
+                text += piece
+                seen = events_of(text)
+                if ("ready", None) in [(d.get("state"), d.get("detail")) for _, d in seen]:
+                    break
+    assert seen[0][0] == "hello"
+    assert {name for name, _ in seen[1:]} == {"server_changed"}
+
+
+async def test_every_route_is_in_the_document_and_every_entry_is_a_route(
+    house: House, opened: Open
+) -> None:
+    house.configure("http://127.0.0.1:9")
+    async with opened() as client:
+        document = (await client.get("/api/openapi.json")).json()
+    described = {
+        (path, method.upper())
+        for path, operations in document["paths"].items()
+        for method in operations
+    }
+    from openclaw.config.schema import GatewayConfig
+    from openclaw.core.clock import SystemClock
+    from openclaw.gateway.state import Gateway
+
+    gateway = Gateway(GatewayConfig(), house.paths, SystemClock(), str, house.config_file, 0)
+    routes: Any = build_app(gateway).routes
+    served = {
+        (route.path.replace(":path", ""), method)
+        for route in routes
+        if route.path.startswith("/api/") and route.path != "/api/openapi.json"
+        for method in route.methods
+        if method != "HEAD"
+    }
+    assert described == served
+
+
+async def test_a_path_outside_of_the_orders_directories_is_not_read(
+    house: House, opened: Open
+) -> None:
+    house.configure("http://127.0.0.1:9")
+    secret = house.state / "sessions.db"
+    async with opened() as client:
+        for path in (str(secret), f"{house.state}/tmp/../sessions.db", "/etc/passwd"):
+            body = {"text": "x", "media": [{"mimeType": "text/plain", "path": path}]}
+            answer = await client.post("/api/messages", json={**body, "stream": False})
+            assert answer.status_code == 400, path
+
+
+async def asked(model: ScriptedModel) -> None:
+    with anyio.fail_after(20):
+        while not model.requests:  # noqa: ASYNC110 (the model keeps no event of ours)
+            await anyio.sleep(0.01)
+
+
+async def ready_server(client: httpx2.AsyncClient) -> dict[str, Any]:
+    with anyio.fail_after(20):
+        while True:
+            [row] = (await client.get("/api/servers")).json()["servers"]
+            if row["state"] == "ready" and row["tools"]:
+                return row
+            await anyio.sleep(0.01)

@@ -1,0 +1,120 @@
+"""A changed configuration, while the gateway runs."""
+
+from typing import Any
+
+import anyio
+import httpx2
+from tests.interaction.gateway.conftest import Open
+from tests.interaction.gateway.test_native import asked
+
+from openclaw.testing.fake_server import server_entry
+from openclaw.testing.gateway_house import House
+from openclaw.testing.scripted_model import Step, scripted_model
+
+OBJECT = {"type": "object"}
+
+
+def fake(tool: str, **settings: Any) -> dict[str, Any]:
+    return server_entry({"tools": [{"name": tool, "inputSchema": OBJECT}]}, **settings)
+
+
+async def servers(client: httpx2.AsyncClient, *ready: str) -> dict[str, Any]:
+    """The servers, once exactly these are there and ready."""
+    wanted = [(name, "ready") for name in ready]
+    with anyio.fail_after(20):
+        while True:
+            rows = (await client.get("/api/servers")).json()["servers"]
+            if sorted((row["name"], row["state"]) for row in rows) == sorted(wanted):
+                return {row["name"]: row for row in rows}
+            await anyio.sleep(0.01)
+
+
+async def test_only_what_changed_is_restarted(house: House, opened: Open) -> None:
+    old = {"same": fake("a"), "changed": fake("b"), "removed": fake("c")}
+    new = {"same": fake("a"), "changed": fake("b2"), "added": fake("d")}
+    house.configure("http://127.0.0.1:9", old)
+    async with opened() as client:
+        before = await servers(client, *old)
+        house.configure("http://127.0.0.1:9", new)
+        report = (await client.post("/api/reload")).json()
+        after = await servers(client, *new)
+        again = (await client.post("/api/reload")).json()
+    assert report == {"changed": True, "waiting": []}
+    assert again == {"changed": False, "waiting": []}
+    assert after["same"]["pid"] == before["same"]["pid"]
+    assert after["changed"]["pid"] != before["changed"]["pid"]
+
+
+async def test_a_changed_file_is_noticed(house: House, opened: Open) -> None:
+    house.configure("http://127.0.0.1:9", {"one": fake("a")})
+    async with opened() as client:
+        await servers(client, "one")
+        house.configure("http://127.0.0.1:9", {"one": fake("a"), "two": fake("b")})
+        await servers(client, "one", "two")
+
+
+async def test_a_wrong_change_is_reported_and_the_old_configuration_stays(
+    house: House, opened: Open
+) -> None:
+    async with scripted_model(default=Step(text="Here.")) as model:
+        house.configure(model.url, {"one": fake("a")})
+        async with opened() as client:
+            before = await servers(client, "one")
+            house.config_file.write_text('{"agents": {"defaults": {"modell": 3}}}')
+            answer = await client.post("/api/reload")
+            status = (await client.get("/api/status")).json()
+            order = await client.post("/api/messages", json={"text": "x", "stream": False})
+            after = await servers(client, "one")
+    assert answer.status_code == 503
+    [problem] = answer.json()["error"]["problems"]
+    assert problem["path"] == "agents.defaults.modell"
+    assert "modell" in status["reloadError"]
+    assert order.json()["text"] == "Here."
+    assert after["one"]["pid"] == before["one"]["pid"]
+
+
+async def test_a_running_turn_finishes_on_what_it_began_with(house: House, opened: Open) -> None:
+    steps = [
+        Step(text="I look.", calls=(("mcp_old_echo", {"text": "1"}),)),
+        Step(calls=(("mcp_old_echo", {"text": "2"}),), delay=0.5),
+        Step(text="{last}"),
+    ]
+    slow = server_entry(
+        {"tools": [{"name": "echo", "inputSchema": OBJECT, "does": {"sleep": 0.5, "text": "x"}}]}
+    )
+    async with (
+        scripted_model(steps) as model,
+        scripted_model(default=Step(text="From the new one.")) as other,
+    ):
+        house.configure(model.url, {"old": slow})
+        async with opened() as client:
+            await servers(client, "old")
+            replies: list[Any] = []
+
+            async def order() -> None:
+                answer = await client.post("/api/messages", json={"text": "go", "stream": False})
+                replies.append(answer.json())
+
+            async with anyio.create_task_group() as group:
+                group.start_soon(order)
+                await asked(model)
+                house.configure(other.url, {"new": fake("b")})
+                await client.post("/api/reload")
+                body = {"text": "go", "stream": False}
+                later = (await client.post("/api/messages", json=body)).json()
+                assert later["text"] == "From the new one."
+            left = await servers(client, "new")
+    assert len(model.requests) == 3
+    assert "From: old" in replies[0]["text"]
+    assert "unavailable" not in replies[0]["text"]
+    assert list(left) == ["new"]
+
+
+async def test_what_only_a_restart_can_change_is_named(house: House, opened: Open) -> None:
+    house.configure("http://127.0.0.1:9")
+    async with opened() as client:
+        house.configure(
+            "http://127.0.0.1:9", gateway={"bind": "127.0.0.1"}, sessions={"store": "other.db"}
+        )
+        report = (await client.post("/api/reload")).json()
+    assert report == {"changed": True, "waiting": ["sessions.store", "gateway.bind"]}

@@ -1,0 +1,225 @@
+"""The gateway as a process: started, found, asked, killed, stopped."""
+
+import json
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import httpx2
+import psutil
+import pytest
+
+from openclaw.gateway.lock import running_gateway
+from openclaw.sessions.model import EntryKind
+from openclaw.sessions.opening import open_store
+from openclaw.testing.fake_server import server_entry
+from openclaw.testing.gateway_house import House
+from openclaw.testing.scripted_model import ScriptedModel, Step, scripted_model
+
+BIN = Path(sys.executable).parent
+OBJECT = {"type": "object"}
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> House:
+    state = tmp_path / "state"
+    state.mkdir(mode=0o700)
+    return House(state)
+
+
+async def command(house: House, *arguments: str) -> subprocess.CompletedProcess[str]:
+    def run() -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [str(BIN / "openclaw"), *arguments],
+            env=house.environ(),
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    return await anyio.to_thread.run_sync(run)
+
+
+async def asked(model: ScriptedModel, times: int = 1) -> None:
+    with anyio.fail_after(30):
+        while len(model.requests) < times:  # noqa: ASYNC110 (the model keeps no event of ours)
+            await anyio.sleep(0.01)
+
+
+async def test_the_life_of_a_gateway_as_its_commands_tell_it(house: House) -> None:
+    fake = server_entry({"tools": [{"name": "echo", "inputSchema": OBJECT}]})
+    async with scripted_model(default=Step(text="Hello.")) as model:
+        house.configure(model.url, {"fake": fake})
+        nobody = await command(house, "gateway", "status")
+        nothing = await command(house, "gateway", "stop")
+        async with house.process() as process:
+            info = await house.running()
+            second = await command(house, "gateway", "run")
+            status = await command(house, "gateway", "status", "--json")
+            answer = await command(house, "agent", "-m", "Hi", "--json")
+            alone = await command(house, "agent", "-m", "Hi", "--local")
+            overview = await command(house, "status", "--json")
+            reloaded = await command(house, "gateway", "reload")
+            stopped = await command(house, "gateway", "stop")
+            assert await process.wait() == 0
+        table = await command(house, "status", "--probe")
+    assert (nobody.returncode, nobody.stdout) == (1, "No gateway is running.\n")
+    assert nothing.returncode == 1
+    assert second.returncode == 1
+    assert f"already running on {house.state} (pid {process.pid}" in second.stderr
+    assert json.loads(status.stdout)["url"] == info.url
+    assert json.loads(answer.stdout)["text"] == "Hello."
+    assert alone.stdout == "Hello.\n"
+    facts = json.loads(overview.stdout)
+    assert facts["gateway"]["pid"] == process.pid
+    assert facts["sessions"]["count"] == 1
+    assert [(row["name"], row["agents"]) for row in facts["servers"]] == [("fake", ["main"])]
+    assert facts["models"][0]["models"][0]["ready"] is True
+    assert "Nothing has changed." in reloaded.stdout
+    assert stopped.stdout == f"Stopped the gateway (pid {process.pid}).\n"
+    assert "ready" in table.stdout
+    assert not (house.state / "gateway.token").exists()
+    assert (house.state / "logs" / "gateway.log").stat().st_mode & 0o777 == 0o600
+
+
+async def test_a_stop_lets_a_turn_finish_and_cancels_one_that_does_not(house: House) -> None:
+    rules = [Step(when="quick", text="Done.", delay=0.3), Step(when="never", hang=True)]
+    async with scripted_model(rules=rules) as model:
+        house.configure(model.url, gateway={"shutdownGraceMs": 1500})
+        answers: dict[str, Any] = {}
+        async with house.process() as process, anyio.create_task_group() as group:
+            info = await house.running()
+
+            async def order(text: str) -> None:
+                async with httpx2.AsyncClient(trust_env=False, timeout=30) as client:
+                    body = {"text": text, "sessionKey": text, "stream": False}
+                    answer = await client.post(f"{info.url}/api/messages", json=body)
+                    answers[text] = answer.json()
+
+            for text in ("quick", "never"):
+                group.start_soon(order, text)
+            await asked(model, 2)
+            process.terminate()
+            with anyio.fail_after(20):
+                assert await process.wait() == 0
+    assert answers["quick"]["text"] == "Done."
+    assert answers["never"]["error"]["type"] == "Cancelled"
+    async with open_store("file", house.paths) as store:
+        [never] = await store.find_sessions("never")
+        kinds = [entry.kind for entry in await store.entries(never.ref)]
+    assert kinds[-1] is EntryKind.TURN_CANCELLED
+
+
+async def test_nothing_is_left_when_a_gateway_stops_or_is_killed(house: House) -> None:
+    fake = server_entry({"faults": {"grandchildren": 1}})
+    house.configure("http://127.0.0.1:9", {f"fake{n}": fake for n in range(3)})
+    for ending in (signal.SIGTERM, signal.SIGKILL):
+        async with house.process() as process:
+            await house.running()
+            children = await grown(process.pid, 6)
+            process.send_signal(ending)
+            await process.wait()
+        _, alive = await anyio.to_thread.run_sync(lambda: psutil.wait_procs(children, timeout=10))  # noqa: B023 (awaited here)
+        assert alive == []
+        assert running_gateway(house.paths.gateway_lock) is None
+
+
+async def grown(pid: int, count: int) -> list[psutil.Process]:
+    """The descendants, once there are so many."""
+    with anyio.fail_after(30):
+        while True:
+            found = psutil.Process(pid).children(recursive=True)
+            if len(found) >= count:
+                return found
+            await anyio.sleep(0.02)
+
+
+async def test_killed_in_the_middle_of_turns_it_starts_again_and_has_lost_nothing(
+    house: House,
+) -> None:
+    """Fewer times than the benchmark, which does the same fifty times."""
+    chance = random.Random(7)
+    async with scripted_model(default=Step(text="Noted.", delay=0.02)) as model:
+        house.configure(model.url)
+        acknowledged: list[tuple[str, str]] = []
+        for kill in range(3):
+            async with house.process() as process:
+                info = await house.running()
+                async with anyio.create_task_group() as group:
+                    for session in range(4):
+                        group.start_soon(keep_asking, info.url, kill, session, acknowledged)
+                    before = len(acknowledged)
+                    with anyio.fail_after(30):
+                        while len(acknowledged) < before + 3:  # noqa: ASYNC110 (clients of ours)
+                            await anyio.sleep(0.01)
+                    await anyio.sleep(chance.random() * 0.1)
+                    process.kill()
+                    await process.wait()
+                    group.cancel_scope.cancel()
+    async with open_store("file", house.paths) as store:
+        for session in range(4):
+            [info_] = await store.find_sessions(f"s{session}")
+            entries = await store.entries(info_.ref, limit=10_000)
+            assert [entry.seq for entry in entries] == list(range(1, len(entries) + 1))
+            said = [e.text for e in entries if e.kind is EntryKind.USER_MESSAGE]
+            mine = [text for key, text in acknowledged if key == f"s{session}"]
+            assert [text for text in said if text in mine] == mine
+            assert len(set(said)) == len(said)
+
+
+async def keep_asking(url: str, kill: int, session: int, told: list[tuple[str, str]]) -> None:
+    async with httpx2.AsyncClient(trust_env=False, timeout=30) as client:
+        for number in range(10_000):
+            text = f"message {kill}.{session}.{number}"
+            body = {"text": text, "sessionKey": f"s{session}", "stream": False}
+            try:
+                answer = await client.post(f"{url}/api/messages", json=body)
+            except httpx2.HTTPError:
+                return
+            if answer.status_code == 200:
+                told.append((f"s{session}", text))
+
+
+async def test_the_service_manager_is_told(house: House, tmp_path: Path) -> None:
+    house.configure("http://127.0.0.1:9")
+    path = tmp_path / "notify"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
+        listener.bind(str(path))
+        listener.settimeout(30)
+        variables = {"NOTIFY_SOCKET": str(path), "WATCHDOG_USEC": "200000"}
+        async with house.process(**variables) as process:
+            said: list[str] = []
+            while sum(line == "WATCHDOG=1" for line in said) < 2:
+                said.append((await anyio.to_thread.run_sync(listener.recv, 4096)).decode())
+            process.terminate()
+            while "STOPPING=1" not in said:
+                said.append((await anyio.to_thread.run_sync(listener.recv, 4096)).decode())
+    [ready] = [line for line in said if line.startswith("READY=1")]
+    assert "STATUS=listening at http://127.0.0.1:" in ready
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals")
+async def test_a_second_signal_does_not_wait_for_turns(house: House) -> None:
+    async with scripted_model(default=Step(hang=True)) as model:
+        house.configure(model.url, gateway={"shutdownGraceMs": 60_000})
+        async with house.process() as process, anyio.create_task_group() as group:
+            info = await house.running()
+            told: list[tuple[str, str]] = []
+            group.start_soon(keep_asking, info.url, 0, 0, told)
+            await asked(model)
+            process.terminate()
+            async with httpx2.AsyncClient(trust_env=False) as client:
+                with anyio.fail_after(20):
+                    while (await client.get(f"{info.url}/ready")).status_code == 200:  # noqa: ASYNC110 (polls the gateway)
+                        await anyio.sleep(0.01)
+            process.terminate()
+            with anyio.fail_after(20):
+                assert await process.wait() == 0
