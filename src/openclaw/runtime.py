@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     # Some commands need only the secrets; the SDK and the agent take a second to import.
     from openclaw.agent.context import Ask, MessageContext, OnBlockReply, OnToolResult, Reply
     from openclaw.agent.service import AgentService
+    from openclaw.agent.telemetry import Telemetry
     from openclaw.mcp_client.incoming import AskHost
     from openclaw.mcp_client.manager import AgentServers, McpManager
     from openclaw.mcp_client.opening import ResolveSecrets
@@ -74,6 +75,7 @@ class Host:
     redactor: Redactor
     paths: StatePaths
     clock: Clock
+    telemetry: "Telemetry | None" = None
 
     @property
     def config(self) -> Config:
@@ -177,6 +179,7 @@ class _Edition:
             redactor=self.host.redactor,
             clock=self.host.clock,
             compact_at=self.host.config.sessions.compact_at,
+            observe=self.host.telemetry.observer if self.host.telemetry is not None else None,
         )
 
 
@@ -395,6 +398,8 @@ async def open_runtime(
         local = LocalModels(paths.models, environ)
         stack.push_async_callback(local.aclose)
         secrets = _CurrentSecrets(open_secrets(loaded.config, environ, redactor))
+        telemetry = await stack.enter_async_context(_telemetry(host, secrets.resolver))
+        host = replace(host, telemetry=telemetry)
         edition = _Edition(host, store, local, secrets.resolver)
         manager = await stack.enter_async_context(
             _running_servers(
@@ -441,7 +446,10 @@ async def _running_servers(
     from openclaw.mcp_client.connection import ConnectionDeps
     from openclaw.mcp_client.keeper import Keeper
     from openclaw.mcp_client.manager import ManagerDeps, McpManager
+    from openclaw.mcp_client.pin_store import PinStore
     from openclaw.mcp_client.process import HURRIED, Grace
+    from openclaw.mcp_client.sandbox import Sandbox
+    from openclaw.mcp_client.token_store import authentication
 
     async with AsyncExitStack() as stack:
         keeper = Keeper()
@@ -457,9 +465,14 @@ async def _running_servers(
             clock=host.clock,
             cache=host.paths.cache,
             on_elicitation=on_elicitation,
+            confine=Sandbox(host.environ, state=host.paths.root).confine,
+            auth=authentication(host.paths.tokens, host.redactor.register, resolve),
+            pins=PinStore(host.paths.pins),
         )
         audit = stack.enter_context(_audited(host))
-        deps = ManagerDeps(connection, results=host.paths.results, on_call=audit)
+        deps = ManagerDeps(
+            connection, results=host.paths.results, on_call=_measured(audit, host.telemetry)
+        )
         manager = await stack.enter_async_context(McpManager(servers, deps))
         manager.start()
         yield manager
@@ -491,6 +504,31 @@ def _native_tools(
         allow_rules=[glob for rules in agent.tools for glob in (*rules.allow, *rules.ask)],
         store=store,
     )
+
+
+@asynccontextmanager
+async def _telemetry(host: Host, secrets: SecretResolver) -> "AsyncGenerator[Telemetry | None]":
+    settings = host.config.telemetry
+    if not settings.enabled:
+        yield None
+        return
+    from openclaw.agent.telemetry import open_telemetry
+
+    named = {name: str(value) for name, value in settings.headers.items()}
+    headers = {name: one.reveal() for name, one in (await secrets.resolve_map(named)).items()}
+    async with open_telemetry(settings, headers, host.clock) as telemetry:
+        yield telemetry
+
+
+def _measured(on_call: "OnCall", telemetry: "Telemetry | None") -> "OnCall":
+    if telemetry is None:
+        return on_call
+
+    def told(record: "CallRecord") -> None:
+        on_call(record)
+        telemetry.on_call(record)
+
+    return told
 
 
 @contextmanager

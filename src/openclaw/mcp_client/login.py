@@ -156,6 +156,23 @@ async def log_in(
     browse: Callable[[str], bool] | None = open_browser,
 ) -> None:
     """Have a person log in; returns once the server takes our token. Raises `LoginFailed`."""
+    try:
+        await _log_in(config, logins, show, browse)
+    except (LoginFailed, BaseExceptionGroup) as failure:
+        cause = first_cause(failure)
+        if isinstance(cause, OAuthFlowError | OAuthTokenError | OAuthRegistrationError):
+            raise LoginFailed(single_line(str(cause), 300)) from None
+        if isinstance(cause, httpx2.HTTPError):
+            raise LoginFailed(f"the server cannot be reached: {cause}") from None
+        raise cause from None
+
+
+async def _log_in(
+    config: "McpServerConfig",
+    logins: Logins,
+    show: Callable[[str], None],
+    browse: Callable[[str], bool] | None,
+) -> None:
     port = None if config.auth is None else config.auth.callback_port
     async with callback_server(port) as server:
 
@@ -165,15 +182,9 @@ async def log_in(
             if browse is not None:
                 await anyio.to_thread.run_sync(browse, url)
 
-        person = Person(redirect=redirect, callback=server.wait, redirect_uri=server.redirect_uri)
-        try:
-            await _knock(config, logins, person)
-        except (OAuthFlowError, OAuthTokenError, OAuthRegistrationError) as error:
-            raise LoginFailed(single_line(str(error), 300)) from None
-        except httpx2.HTTPError as error:
-            raise LoginFailed(f"the server cannot be reached: {error}") from None
-        except BaseExceptionGroup as group:
-            raise first_cause(group) from None
+        uri = server.redirect_uri
+        person = Person(redirect=redirect, callback=server.wait, redirect_uri=uri)
+        await _knock(config, logins, person)
 
 
 async def _knock(config: "McpServerConfig", logins: Logins, person: Person) -> None:

@@ -4,6 +4,7 @@ import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from ipaddress import ip_address
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -18,7 +19,7 @@ from mcp.shared.auth import (
 from pydantic import AnyUrl
 
 from openclaw.core.errors import OperatorFacing
-from openclaw.mcp_client.token_store import ServerLogin, Vault, login_key
+from openclaw.mcp_client.token_store import ServerLogin, Vault, login_key, open_vault
 from openclaw.mcp_client.trouble import NeedsLogin
 from openclaw.net.client import Exemptions, FetchError, GuardedClient
 
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from openclaw.secrets.secret import Secret
 
 logger = logging.getLogger(__name__)
+# It logs every failure with a traceback, and the answers of token endpoints in it; we tell them once.
+logging.getLogger("mcp.client.auth.oauth2").setLevel(logging.CRITICAL)
 
 ResolveSecrets = Callable[[Mapping[str, str]], "Awaitable[dict[str, Secret]]"]
 Redirect = Callable[[str], Awaitable[None]]
@@ -236,6 +239,17 @@ class Logins:
             "token_endpoint_auth_method": "none" if secret is None else "client_secret_post",
         }
         return OAuthClientInformationFull.model_validate(fields)
+
+
+def open_logins(
+    directory: Path, register: Callable[[str], None], resolve: ResolveSecrets
+) -> Logins:
+    """The logins as they are kept under this directory, or in the keyring."""
+    return Logins(
+        vault=lambda auth: open_vault(auth.store, directory),
+        resolve_secrets=resolve,
+        register=register,
+    )
 
 
 def _settings(config: "McpServerConfig") -> "tuple[McpAuthConfig, str]":

@@ -8,7 +8,7 @@ import contextlib
 import hashlib
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
@@ -21,6 +21,9 @@ from openclaw.core.errors import MissingExtra, OperatorFacing
 if TYPE_CHECKING:
     from mcp.client.auth.oauth2 import OAuthContext
     from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
+
+    from openclaw.config.mcp_schema import McpServerConfig
+    from openclaw.mcp_client.oauth import Auth, ResolveSecrets
 
 logger = logging.getLogger(__name__)
 
@@ -130,11 +133,29 @@ class KeyringVault:
         return True
 
 
+def open_vault(store: str, directory: Path) -> Vault:
+    """Where the configuration says that logins are kept."""
+    return KeyringVault() if store == "keyring" else FileVault(directory)
+
+
 def _record(text: bytes) -> Record:
     found: Any = json.loads(text)
     if not isinstance(found, dict):
         raise ValueError("it is not an object")  # noqa: TRY004  a file's content, not an argument
     return cast(Record, found)
+
+
+def authentication(
+    directory: Path, register: Callable[[str], None], resolve: "ResolveSecrets"
+) -> "Callable[[McpServerConfig], Awaitable[Auth]]":
+    """Gives the HTTP authentication of servers that are logged in to; nothing is imported for it before."""
+
+    async def auth(config: "McpServerConfig") -> "Auth":
+        from openclaw.mcp_client.oauth import open_logins
+
+        return await open_logins(directory, register, resolve).auth(config)
+
+    return auth
 
 
 class ServerLogin:

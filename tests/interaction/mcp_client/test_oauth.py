@@ -1,0 +1,295 @@
+"""Logging in to a protected MCP server, with a real authorization server, all over sockets."""
+
+import json
+import os
+import stat
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx2
+import pytest
+from mcp.client.auth import OAuthFlowError
+
+from openclaw.config.mcp_schema import McpServerConfig
+from openclaw.core.errors import OperatorFacing
+from openclaw.mcp_client import login as logging_in
+from openclaw.mcp_client.login import LoginFailed, log_in, open_browser
+from openclaw.mcp_client.oauth import Logins, check_address
+from openclaw.mcp_client.state import ServerState
+from openclaw.mcp_client.token_store import FileVault
+from openclaw.secrets.redactor import Redactor
+from openclaw.secrets.secret import Secret
+from openclaw.testing.fake_oauth import FakeAuthority, ProtectedServer, browse, protected
+from openclaw.testing.mcp_house import McpHouse, fake_tool, open_house, until
+
+SPEC = {"tools": [fake_tool("echo")]}
+
+
+async def resolve(values: Mapping[str, str]) -> dict[str, Secret]:
+    return {name: Secret(value) for name, value in values.items()}
+
+
+class Desk:
+    """One authority, one server behind it, one place where logins are kept."""
+
+    def __init__(self, root: Path, authority: FakeAuthority, server: ProtectedServer) -> None:
+        self.root = root
+        self.tokens = root / "tokens"
+        self.authority = authority
+        self.server = server
+        self.redactor = Redactor()
+        self.shown: list[str] = []
+        self.logins = Logins(
+            vault=lambda auth: FileVault(self.tokens),
+            resolve_secrets=resolve,
+            register=self.redactor.register,
+        )
+
+    def config(self, **auth: Any) -> McpServerConfig:
+        entry = {"url": self.server.url, "transport": "http", "auth": {"type": "oauth", **auth}}
+        return McpServerConfig.model_validate(entry)
+
+    async def log_in(self, **auth: Any) -> None:
+        with anyio.fail_after(30):
+            await log_in(self.config(**auth), self.logins, show=self.shown.append, browse=browse)
+
+    @asynccontextmanager
+    async def house(self, **auth: Any) -> AsyncGenerator[McpHouse]:
+        servers = {"docs": self.config(**auth)}
+        async with open_house(
+            self.root, servers, environ=dict(os.environ), auth=self.logins.auth
+        ) as house:
+            yield house
+
+    def record(self) -> dict[str, Any]:
+        [path] = self.tokens.glob("*.json")
+        return json.loads(path.read_text())
+
+    def kept(self) -> dict[str, Any]:
+        record = self.record()
+        return record["issuers"][record["issuer"]]
+
+
+@pytest.fixture
+def authority() -> Iterator[FakeAuthority]:
+    with FakeAuthority().running() as running:
+        yield running
+
+
+@pytest.fixture
+async def desk(tmp_path: Path, authority: FakeAuthority) -> AsyncGenerator[Desk]:
+    async with protected(SPEC, authority) as server:
+        yield Desk(tmp_path, authority, server)
+
+
+def state(house: McpHouse) -> ServerState:
+    return house.manager.status()[0].snapshot.state
+
+
+async def test_after_a_login_the_servers_tools_can_be_used(desk: Desk) -> None:
+    await desk.log_in()
+    async with desk.house() as house:
+        assert state(house) is ServerState.READY
+        assert "hello" in await house.said("mcp_docs_echo", text="hello")
+    [form] = desk.authority.forms
+    assert form["grant_type"] == "authorization_code"
+    assert form["resource"] == desk.server.url
+
+
+async def test_without_a_login_the_server_needs_one_and_says_how(desk: Desk) -> None:
+    async with desk.house() as house:
+        await until(lambda: state(house) is ServerState.NEEDS_LOGIN)
+        [status] = house.manager.status()
+        assert "openclaw mcp login docs" in (status.snapshot.last_error or "")
+        assert house.names() == []
+    assert "/authorize" not in desk.authority.seen
+
+
+async def test_the_login_is_kept_privately_and_its_secrets_are_redacted(desk: Desk) -> None:
+    await desk.log_in()
+    [path] = desk.tokens.glob("*.json")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(desk.tokens.stat().st_mode) == 0o700
+    token = desk.kept()["tokens"]["access_token"]
+    assert token not in desk.redactor.redact(f"Bearer {token}")
+
+
+async def test_a_token_that_has_ended_is_refreshed_without_a_person(desk: Desk) -> None:
+    desk.authority.expires_in = 0
+    await desk.log_in()
+    old = desk.kept()["tokens"]["refresh_token"]
+    desk.authority.expires_in = 3600
+    async with desk.house() as house:
+        assert state(house) is ServerState.READY
+        assert "hi" in await house.said("mcp_docs_echo", text="hi")
+    assert desk.authority.forms[-1]["grant_type"] == "refresh_token"
+    assert desk.authority.forms[-1]["refresh_token"] == old
+    assert desk.kept()["tokens"]["refresh_token"] != old
+    assert desk.authority.seen.count("/authorize") == 1
+
+
+async def test_a_token_that_the_server_no_longer_takes_is_refreshed_in_the_middle(
+    desk: Desk,
+) -> None:
+    await desk.log_in()
+    async with desk.house() as house:
+        desk.authority.access.clear()
+        assert "again" in await house.said("mcp_docs_echo", text="again")
+    assert desk.authority.forms[-1]["grant_type"] == "refresh_token"
+
+
+async def test_when_the_refresh_token_has_ended_too_a_login_is_needed(desk: Desk) -> None:
+    await desk.log_in()
+    desk.authority.access.clear()
+    desk.authority.refresh.clear()
+    async with desk.house() as house:
+        await until(lambda: state(house) is ServerState.NEEDS_LOGIN)
+    await desk.log_in()
+    async with desk.house() as house:
+        assert state(house) is ServerState.READY
+
+
+async def test_a_login_that_is_denied_says_so_and_keeps_nothing(desk: Desk) -> None:
+    desk.authority.deny = True
+    with pytest.raises(LoginFailed, match="access_denied"):
+        await desk.log_in()
+    assert "tokens" not in desk.kept() or desk.kept()["tokens"] is None
+
+
+async def test_metadata_of_another_issuer_is_refused(desk: Desk) -> None:
+    desk.authority.issuer = "http://127.0.0.1:1"
+    with pytest.raises(LoginFailed, match="issuer mismatch"):
+        await desk.log_in()
+    assert "/authorize" not in desk.authority.seen
+    assert "/register" not in desk.authority.seen
+
+
+async def test_an_answer_that_names_another_issuer_is_refused(desk: Desk) -> None:
+    desk.authority.issuer_in_answer = "http://127.0.0.1:1"
+    with pytest.raises(LoginFailed, match="iss mismatch"):
+        await desk.log_in()
+    assert "/token" not in desk.authority.seen
+
+
+async def test_an_authority_without_pkce_is_refused(desk: Desk) -> None:
+    desk.authority.pkce = False
+    with pytest.raises(LoginFailed, match="PKCE"):
+        await desk.log_in()
+    assert "/authorize" not in desk.authority.seen
+
+
+async def test_the_credentials_of_one_issuer_are_never_shown_to_another(desk: Desk) -> None:
+    await desk.log_in(clientId="ours", clientSecret="sesame")
+    assert desk.authority.forms[-1]["client_secret"] == "sesame"
+    refresh = desk.kept()["tokens"]["refresh_token"]
+    with FakeAuthority().running() as other:
+        document = "/.well-known/oauth-protected-resource/mcp"
+        desk.server.documents[document]["authorization_servers"] = [other.url]
+        desk.server.authority = other
+        other.deny = True
+        with pytest.raises(LoginFailed, match="access_denied"):
+            await desk.log_in(clientId="ours", clientSecret="sesame")
+        sent = json.dumps(other.forms) + json.dumps(other.clients)
+        assert "sesame" not in sent
+        assert refresh not in sent
+        assert "ours" not in other.clients
+
+
+async def test_a_server_that_points_into_the_private_network_is_not_followed(desk: Desk) -> None:
+    document = "/.well-known/oauth-protected-resource/mcp"
+    desk.server.documents[document]["authorization_servers"] = ["https://169.254.169.254/"]
+    with pytest.raises(LoginFailed, match="169\\.254\\.169\\.254"):
+        await desk.log_in()
+
+
+async def test_a_server_that_points_to_plain_http_elsewhere_is_not_followed(desk: Desk) -> None:
+    document = "/.well-known/oauth-protected-resource/mcp"
+    desk.server.documents[document]["authorization_servers"] = ["http://auth.example/"]
+    with pytest.raises(LoginFailed, match="https"):
+        await desk.log_in()
+
+
+async def test_a_server_that_asks_for_no_login_is_said_to(desk: Desk) -> None:
+    desk.authority.access.add("")
+    desk.server.refusal = lambda request: None
+    with pytest.raises(LoginFailed, match="asked for no login"):
+        await desk.log_in()
+
+
+async def test_logging_out_forgets_everything(desk: Desk) -> None:
+    await desk.log_in()
+    assert desk.logins.logged_in(desk.config())
+    assert desk.logins.log_out(desk.config())
+    assert list(desk.tokens.iterdir()) == []
+    assert not desk.logins.logged_in(desk.config())
+    assert not desk.logins.log_out(desk.config())
+
+
+async def test_the_callback_takes_only_the_answer_to_its_own_question(desk: Desk) -> None:
+    statuses: list[int] = []
+
+    def nosy(url: str) -> bool:
+        query = httpx2.URL(url).params
+        back = query["redirect_uri"]
+        answers = [
+            {"code": "stolen", "state": "guessed"},
+            {"state": query["state"]},
+            {"code": "stolen"},
+        ]
+        statuses.extend(httpx2.get(back, params=answer).status_code for answer in answers)
+        statuses.append(httpx2.get(back.replace("/callback", "/other")).status_code)
+        statuses.append(httpx2.post(back, params={"code": "x"}).status_code)
+        return browse(url)
+
+    await log_in(desk.config(), desk.logins, show=desk.shown.append, browse=nosy)
+    assert statuses == [400, 400, 400, 404, 404]
+    assert desk.kept()["tokens"]
+
+
+async def test_nobody_at_the_browser_ends_the_login(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logging_in, "LOGIN_SECONDS", 0.2)
+    with pytest.raises(LoginFailed, match="nobody logged in"):
+        await log_in(desk.config(), desk.logins, show=desk.shown.append, browse=None)
+    assert desk.shown[0].startswith(desk.authority.url)
+
+
+async def test_a_fixed_port_that_is_taken_is_named(desk: Desk) -> None:
+    async with await anyio.create_tcp_listener(local_host="127.0.0.1") as taken:
+        port = taken.extra(anyio.abc.SocketAttribute.local_port)
+        with pytest.raises(LoginFailed, match=f"port {port}"):
+            await desk.log_in(callbackPort=port)
+
+
+async def test_plain_http_beyond_this_machine_has_no_login(desk: Desk) -> None:
+    entry = {"url": "http://docs.example/mcp", "auth": "oauth"}
+    with pytest.raises(OperatorFacing, match="https"):
+        await desk.logins.auth(McpServerConfig.model_validate(entry))
+
+
+async def test_a_login_that_cannot_be_read_is_the_operators_matter(desk: Desk) -> None:
+    await desk.log_in()
+    [path] = desk.tokens.glob("*.json")
+    path.write_text("[")
+    with pytest.raises(OperatorFacing, match="cannot be read"):
+        desk.logins.logged_in(desk.config())
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["javascript:alert(1)", "file:///etc/passwd", "http://example.com/", "https:///x", "-flag"],
+)
+def test_only_web_addresses_are_opened(url: str) -> None:
+    with pytest.raises(OAuthFlowError):
+        open_browser(url)
+
+
+@pytest.mark.parametrize(
+    "url", ["https://a.example/x", "http://127.0.0.1:5/", "http://[::1]/", "http://localhost/"]
+)
+def test_addresses_that_credentials_may_go_to(url: str) -> None:
+    check_address(url)
