@@ -167,7 +167,7 @@ class App {
       view.show(rest[0] ?? this.agents[0].id, rest[1] ?? null);
       view.focus();
     } else {
-      this.selected("", "");
+      this.sessions.select("", "");
       view.show();
       view.element.querySelector("h1").focus();
     }
@@ -178,7 +178,7 @@ class App {
   // ---- what the parts tell one another
 
   selected(agent, key) {
-    this.sessions.select(agent, key);
+    if (this.view === this.chat) this.sessions.select(agent, key);
   }
 
   sessionsChanged() {

@@ -37,6 +37,7 @@ export function loginView(done) {
       h("img", { src: "icon.svg", alt: "", width: 44, height: 44 }),
       h("h1", {}, "OpenClaw"),
       h("label", { for: "token" }, "Gateway token"),
+      h("input", { type: "text", autocomplete: "username", value: "openclaw", hidden: true, readOnly: true }),
       field,
       error,
       button,

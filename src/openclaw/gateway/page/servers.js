@@ -53,8 +53,8 @@ export class ServersView {
 
   async #fetch() {
     try {
-      const status = await get("/api/status");
-      this.#draw(status);
+      const [status, { pins }] = await Promise.all([get("/api/status"), get("/api/pins")]);
+      this.#draw(status, new Map(pins.map((one) => [one.server, one.changes])));
     } catch (error) {
       this.#say(error.message);
     }
@@ -65,7 +65,7 @@ export class ServersView {
     this.trouble.textContent = trouble ?? "";
   }
 
-  #draw(status) {
+  #draw(status, pins) {
     this.#say(status.reloadError && `The configuration was changed but cannot be used; the one before is in force. ${status.reloadError}`);
     const ready = status.servers.filter((one) => one.state === "ready").length;
     this.summary.textContent = status.servers.length ? `${ready} of ${count(status.servers.length, "server")} ready · OpenClaw ${status.version} · ${status.config}` : "";
@@ -78,8 +78,8 @@ export class ServersView {
     this.cards = new Map();
     for (const server of status.servers) {
       const id = JSON.stringify([server.name, server.agents, server.sessions]);
-      const card = before.get(id) ?? new ServerCard();
-      card.update(server);
+      const card = before.get(id) ?? new ServerCard(() => this.refresh(0));
+      card.update(server, pins.get(server.name) ?? []);
       this.cards.set(id, card);
     }
     const wanted = [...this.cards.values()].map((card) => card.element);
@@ -107,13 +107,13 @@ export class ServersView {
 }
 
 class ServerCard {
-  constructor() {
+  constructor(onaccepted) {
     this.name = h("h2", { className: "card-title" });
     this.badge = h("span", { className: "badge" });
     this.facts = h("dl", { className: "facts" });
     this.error = h("div", { className: "banner error", hidden: true });
     this.notes = h("ul", { className: "left-out", hidden: true });
-    this.pins = new PinBox();
+    this.pins = new PinBox(onaccepted);
     this.restart = h("button", { type: "button", className: "button small", onclick: () => this.#restart() }, icon("restart"), "Restart");
     this.toolList = h("div", { className: "tools" });
     this.toolsTitle = h("summary", {});
@@ -131,7 +131,7 @@ class ServerCard {
     this.loadedFor = null;
   }
 
-  update(server) {
+  update(server, changes) {
     this.server = server;
     this.received = Date.now();
     this.name.textContent = server.name;
@@ -140,12 +140,12 @@ class ServerCard {
     this.restart.setAttribute("aria-label", `Restart ${server.name}`);
     this.restart.disabled = server.state === "disabled";
     this.error.hidden = !server.lastError || server.state === "ready";
-    this.error.textContent = server.lastError ?? "";
+    this.error.replaceChildren(h("strong", {}, "Last error: "), server.lastError ?? "");
     this.notes.hidden = !server.leftOut.length;
     this.notes.replaceChildren(...server.leftOut.slice(0, 20).map((one) => h("li", {}, one)));
     this.toolsTitle.textContent = count(server.tools, "tool");
     this.tools.hidden = server.tools === 0 && !this.tools.open;
-    this.pins.update(server);
+    this.pins.update(server.name, changes);
     this.tick();
     if (this.tools.open) this.#loadTools();
   }
