@@ -30,6 +30,9 @@ class Heard:
     def feed(self, chunk: bytes) -> None:
         self.stderr += chunk
 
+    def flush(self) -> None:
+        """Nothing is held back here."""
+
     def on_end(self, reason: str, oversize: Oversize | None) -> None:
         self.ended.append((reason, oversize))
 
