@@ -1,17 +1,23 @@
 """How much a text looks like an attempt to give the agent orders.
 
-A scorer over named signals (`openclaw.content.signals`), not a guard: the frame holds whether it
-fires or not. Its answer goes to the log, to an event and, where the operator wants it, replaces
-the result by a note.
+A scorer over named signals, not a guard: the frame holds whether it fires or not. Its answer goes
+to the log, to an event and, where the operator wants it, replaces the result by a note.
+
+It reads in three steps, each only where the one before saw a reason: the words of the text
+(`concepts`), then the patterns over the sentences whose words speak to an agent (`signals`,
+`demands`), and the same again for what the text may be read as (`views`, `foreign`).
 """
 
 import re
 import unicodedata
-from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 
-from openclaw.content.fold import HIDDEN, layers, shape
-from openclaw.content.signals import compiled, compiled_foreign, discussion
+from openclaw.content.concepts import FOREIGN, SELF, Region, regions, words_about, worth_reading
+from openclaw.content.demands import DEMANDS
+from openclaw.content.foreign import foreign_signals
+from openclaw.content.signals import SIGNALS, Matcher, discussion
+from openclaw.content.views import disguises, folded
 
 THRESHOLD = 1.0
 
@@ -22,10 +28,10 @@ _HEAD, _TAIL, _WINDOW, _WINDOWS = 12_000, 6_000, 2_000, 6
 _TAGS = re.compile(
     "[\U000e0020-\U000e007e]{4,}|[\ufe00-\ufe0f\U000e0100-\U000e01ef]{4,}|[\u200b-\u200d\u2060]{8,}"
 )
-_SPACED_OUT = re.compile(r"\b(?:\w[ ]){5,}\w\b")
-_MIXED_LEET = re.compile(r"\b(?=\w*[a-z])(?=\w*[013457])[a-z013457]{3,}\b")
-_LEET = tuple(str.maketrans("013457", letters) for letters in ("oieast", "oleast"))
-_RUNS = re.compile(r"[^\S\n]+")
+# What is asked of nobody in particular, with a "you" somewhere or without one.
+_OF_SOMEBODY, _OF_NOBODY = 0.95, 0.8
+# Who writes about attacks quotes them.
+_DISCUSSED = 0.4
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,34 +43,56 @@ class Detection:
     suspicious: bool
 
 
+_NOTHING = Detection(0.0, (), suspicious=False)
+
+
 def detect(text: str) -> Detection:
     """Score `text`; the time is bounded however long it is."""
     sample = _sample(text)
-    found: dict[str, float] = {}
-    if _TAGS.search(sample):
-        found["hidden-characters"] = 1.0
-    about = 0
-    for view in _views(sample):
-        about = max(about, discussion(view))
-        _score(view, found)
-    _score_foreign(unicodedata.normalize("NFKC", sample).lower(), found)
-    score = sum(found.values())
-    if about >= 2 and "hidden-characters" not in found:
-        score *= 0.4  # who writes about attacks quotes them
+    plain = folded(sample)
+    about = words_about(plain)
+    found = _best(plain) if worth_reading(about) else {}
+    for view in disguises(sample, plain, about):
+        if worth_reading(words_about(view)):
+            found = max(found, _best(view), key=_total)
+    if about & FOREIGN or not sample.isascii():
+        normal = unicodedata.normalize("NFKC", sample).lower()
+        found = max(found, foreign_signals(normal), key=_total)
+        if _TAGS.search(sample):
+            found = found | {"hidden-characters": 1.0}
+    if not found:
+        return _NOTHING
+    score = _total(found)
+    if score >= THRESHOLD and "hidden-characters" not in found and discussion(plain) >= 2:
+        score *= _DISCUSSED
     return Detection(round(score, 2), tuple(sorted(found)), score >= THRESHOLD)
 
 
-def _score(view: str, found: dict[str, float]) -> None:
-    for signal in compiled():
-        if signal.name not in found and signal.fires(view):
-            found[signal.name] = signal.weight
+def _total(found: dict[str, float]) -> float:
+    return round(sum(found.values()), 3)
 
 
-def _score_foreign(view: str, found: dict[str, float]) -> None:
-    # Orders and secrets alone are everyday words; the first two must make them an attempt.
-    override, concealment, *others = compiled_foreign()
-    if override.fires(view) or concealment.fires(view):
-        found.update({s.name: s.weight for s in (override, concealment, *others) if s.fires(view)})
+def _best(view: str) -> dict[str, float]:
+    """The signals of the region that has most of them."""
+    best: dict[str, float] = {}
+    for region in regions(view):
+        found = _score(region)
+        if _total(found) > _total(best):
+            best = found
+    return best
+
+
+def _score(region: Region) -> dict[str, float]:
+    fired = [matcher for matcher in _matchers() if matcher.fires(region)]
+    weight = 1.0
+    if not any(matcher.to_agent for matcher in fired):
+        weight = _OF_SOMEBODY if region.about & SELF else _OF_NOBODY
+    return {matcher.name: matcher.weight * weight for matcher in fired}
+
+
+@cache
+def _matchers() -> tuple[Matcher, ...]:
+    return tuple(map(Matcher, (*SIGNALS, *DEMANDS)))
 
 
 def _sample(text: str) -> str:
@@ -73,29 +101,3 @@ def _sample(text: str) -> str:
     step = (len(text) - _HEAD - _TAIL) // _WINDOWS
     windows = (text[at : at + _WINDOW] for at in range(_HEAD, len(text) - _TAIL, step))
     return "\n".join([text[:_HEAD], *windows, text[-_TAIL:]])
-
-
-def _views(text: str) -> Iterator[str]:
-    """The text as a reader may take it: folded, decoded, and with its letters drawn together."""
-    folded = _folded(text)
-    yield folded
-    for layer in layers(text):
-        yield _folded(layer.text)
-    together = _SPACED_OUT.sub(lambda match: match[0].replace(" ", ""), text.lower())
-    if together != text.lower():
-        yield _spread(together)
-    if _MIXED_LEET.search(folded):
-        for table in _LEET:
-            yield _MIXED_LEET.sub(lambda match, table=table: match[0].translate(table), folded)
-
-
-def _folded(text: str) -> str:
-    # A line break before the first word makes it the beginning of a line like any other.
-    return "\n" + _RUNS.sub(" ", shape(text.lower()).replace(HIDDEN, ""))
-
-
-def _spread(text: str) -> str:
-    """Words that were written letter by letter have lost their gaps: find the telling ones."""
-    for word in ("ignore", "previous", "instructions", "disregard", "system", "prompt", "all"):
-        text = text.replace(word, f" {word} ")
-    return _RUNS.sub(" ", text)

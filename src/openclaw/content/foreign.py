@@ -1,0 +1,117 @@
+# ruff: noqa: RUF001, RUF003 - other scripts are what this is about
+"""Orders to an agent in other languages than English.
+
+Not phrases but stems of the few things that such orders speak of, in some thirty languages; word
+order and inflection are left open. What counts is which of them meet in one sentence.
+"""
+
+import re
+from functools import cache
+
+# Setting something aside.
+_UNDO = """
+ignorier ignorez ignora\\b ignore[zs]?\\s(?:toute|tes|les|ces|vos|tudo|todas?|as\\b|el\\b|las\\b|los\\b|o\\b) ignoruj zignoruj ignorera ignorér ignoreer ignorar ignorați olvid
+oublie vergiss vergesst vergeet negeer abaikan lupakan pomiń pomijaj esqueça esquece desconsider
+desestim dimentic strunta bortse\\b glöm glem\\b unohda jätä\\shuomiot zapomeň zapomnij nerespektuj
+hagyd\\sfigyelmen felejtsd uită bỏ\\squa quên unut yok\\ssay görmezden missacht hör\\sauf
+не\\sслушай игнорир забуд отмени ігнор проігнор 忽略 无视 無視 忽視 忘记 忘掉 忘れ 무시 잊어 تجاهل انس\\b
+نادیده فراموش अनदेखा नज़रअंदाज़ भूल התעלם שכח αγνόησ ξέχν αγνοήστε উপেক্ষা புறக்கணி เพิกเฉย ละเว้น
+gelten\\s\\w+\\sregeln\\snicht regeln\\snicht\\smehr n'obéis no\\sobedezcas
+"""
+# What an agent was told.
+_RULES = """
+anweisung vorgabe regeln richtlinie instruc instruk instruç instrukt instructi istruzion directiv consigne
+règle reglas regras regole directrice instructies regels opdracht polecen wytyczn pokyn instrukc
+talimat yönerge hướng\\sdẫn chỉ\\sdẫn chỉ\\sthị perintah arahan ohjee utasítás instrucțiun tidigare\\sregler
+инструкц указани правил команд\\w*\\sвыше вказівк інструкц 指令 指示 说明 提示 规则 規則 命令 지시 명령 지침
+تعليمات الأوامر القواعد دستورالعمل دستورات निर्देश आदेश הוראות ההנחיות הנחיות οδηγίες εντολές নির্দেশ
+கட்டளை คำสั่ง systemprompt n'obéis obedezcas
+"""
+# Whom it is said to.
+_AGENT = """
+ki-assist ki-agent ki-system ki-model \\bki\\b künstliche\\sintelligenz sprachmodell \\bia\\b l'assistant asistente
+assistente\\s(?:virtual|de\\sia|ai) intelligenza\\sartificiale inteligencia\\sartificial ai-assist ai-model ai-agent
+taalmodel sztuczn\\w+\\sintelig model\\w*\\sjęzyk asystent yapay\\szeka asisten\\sai trợ\\slý umělá\\sintelig tekoäly
+språkmodell ии-\\w+ \\bии\\b искусственн ассистент шi нейросет мовн\\w+\\sмодел 人工智能 ai助手 助手 语言模型 大模型 aiアシスタント
+人工知能 言語モデル aiエージェント 인공지능 ai\\s?어시스턴트 ai\\s?비서 الذكاء\\sالاصطناعي المساعد هوش\\sمصنوعی دستیار एआई सहायक
+בינה\\sמלאכותית עוזר τεχνητή\\sνοημοσύνη
+"""
+# That somebody must not learn of it, or is not asked.
+_HIDE = """
+ohne\\sden\\s(?:nutzer|benutzer|anwender) ohne\\s(?:zu\\sfragen|rückfrage|bestätigung) erwähn\\w*[^.\\n]{0,16}\\bnicht
+(?:sag|verrate)[^.\\n]{0,16}\\bnicht sans\\s(?:prévenir|avertir|informer|demander|le\\sdire) ne\\sdis\\srien n'en\\sparle
+sin\\s(?:avisar|informar|decir|preguntar|confirmar) no\\s(?:se\\s)?(?:le\\s|lo\\s)?(?:digas|menciones|informes) non\\sdir
+senza\\s(?:avvisare|informare|dirlo|chiedere) não\\s(?:conte|diga|informe|mencione) sem\\s(?:avisar|informar|perguntar)
+zonder\\s(?:de\\sgebruiker|te\\svragen|het\\ste) vertel[^.\\n]{0,16}niet nie\\s(?:mów|informuj|wspominaj) bez\\s(?:wiedzy|pytania|vědomí)
+neříkej utan\\satt\\s(?:berätta|fråga|meddela) berätta\\sinte älä\\skerro jangan\\s(?:beri|katakan) tanpa\\smemberi
+đừng\\snói không\\scho söyleme haber\\sverme не\\sсообщай не\\sговори не\\sупоминай без\\sведома не\\sкажи не\\sповідомляй
+不要告诉 别告诉 不要通知 勿告知 不得告知 知らせず 伝えず 教えず 言わない 内緒 알리지 말하지\\s?말 몰래 لا\\sتخبر دون\\sعلم نگو मत\\sबता אל\\sתספר
+μην\\s(?:το\\s)?πεις
+"""
+# Handing something out, or doing something.
+_GIVE = """
+schick sende leite weiter zeig gib\\b lies\\b führe\\b lösche veröffentlich envoi envoy affiche montre révèle exécut supprime
+transfère env[ií][ae] muestra muestre reenv revel ejecut borra elimina llama invia mostra rivela esegui inoltra cancella
+envie mostre exiba execute encaminhe stuur toon verwijder voer\\b verzend wyślij wyświetl pokaż ujawnij wykonaj usuń
+vypiš zobraz pošli spusť smaž skriv\\sut visa\\b skicka kör\\b lähetä näytä küldd mutasd afișează trimite kirim tampilkan jalankan
+hapus hiển\\sthị gửi tiết\\slộ chạy göster gönder çalıştır sil\\b отправ покажи выведи перешли выполн удали вышли покаж надішли виконай
+发送 输出 显示 发到 转发 泄露 执行 删除 上传 发给 告诉我 送信 表示 転送 実行 削除 出力 教えて 전송 출력 보여 보내 실행 삭제 표시 أرسل اعرض اكشف
+نفذ احذف أظهر نشان ارسال بفرست दिखा भेज चला הצג שלח חשוף הרץ εμφάνισ δείξ στείλ εκτέλεσ
+"""
+# What is worth having, or whose it is.
+_PRIZE = """
+passw mot\\sde\\spasse contrase senha kennwort clave credencia credenzial schlüssel sleutel geheim \\.env\\b api[\\s-] ключ парол
+секрет 密码 密钥 密鑰 通讯录 キー パスワード メール 비밀 비밀번호 키를 مفاتيح كلمة\\sالمرور पासवर्ड סיסמ klucz hasł nyckel lösenord heslo klíč
+system-?\\s?prompt systeemprompt systemnachricht invite\\ssystème prompt\\s(?:del|do|de)\\ssistema indicaciones\\sdel\\ssistema
+prompt\\ssist[eè]m sistem\\s(?:istem|prompt|komut) instrukcj\\w+\\ssystem системн\\w+\\s(?:промпт|инструкц|запит|повідомл) промпт 系统提示 提示词
+システムプロンプト 시스템\\s?프롬프트 موجه\\sالنظام دستور\\sسیستم सिस्टम\\sप्रॉम्प्ट הנחיית\\sהמערכת lời\\snhắc systémov\\w+\\sprompt e-mails?\\b correo mensajes messages
+fichier datei archivo файл 文件 ファイル 파일 rm\\s-rf https?:// \\S+@\\S+\\.\\w riservat konfident vertraulich кредит
+"""
+
+
+def _either(stems: str) -> re.Pattern[str]:
+    return re.compile("|".join(stems.split()))
+
+
+@cache
+def _patterns() -> tuple[re.Pattern[str], ...]:
+    return tuple(map(_either, (_UNDO, _HIDE, _AGENT, _RULES, _GIVE, _PRIZE)))
+
+
+_SENTENCE = re.compile(r"[^.!?。！？।\n]+(?:[.](?!\s)[^.!?。！？।\n]*+)*+")
+_OF_PROMPT = re.compile(
+    r"system-?\s?prompt|systeemprompt|系统提示|システムプロンプト|시스템\s?프롬프트|системн\w+\s(?:промпт|инструкц)|موجه\sالنظام|"
+    r"prompt\s(?:del|do|de)\ssistema|invite\ssystème|systemnachricht|systémov\w+\sprompt"
+)
+
+
+def foreign_signals(text: str) -> dict[str, float]:
+    """What `text`, in lower case, asks of an agent in another language."""
+    undo, hide, agent, *_ = _patterns()
+    if not (undo.search(text) or hide.search(text) or agent.search(text)):
+        return {}
+    best: dict[str, float] = {}
+    sentences: list[str] = _SENTENCE.findall(text)
+    for at in range(len(sentences)):
+        found = _judge(sentences[at], ".".join(sentences[at : at + 2]))
+        if sum(found.values()) > sum(best.values()):
+            best = found
+    return best
+
+
+def _judge(sentence: str, pair: str) -> dict[str, float]:
+    undo, hide, agent, rules, give, prize = _patterns()
+    found: dict[str, float] = {}
+    if undo.search(sentence) and rules.search(sentence):
+        found["override-foreign"] = 1.0
+    if hide.search(pair):
+        found["concealment-foreign"] = 0.6
+    if agent.search(sentence):
+        found["addressed-foreign"] = 0.4
+    if found and give.search(pair):
+        found["orders-foreign"] = 0.3
+        if prize.search(pair):
+            found["secrets-foreign"] = 0.3
+            if _OF_PROMPT.search(pair):
+                found["own-prompt-foreign"] = 0.4
+    return found
