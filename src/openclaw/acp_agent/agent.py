@@ -294,7 +294,8 @@ class OpenClawAgent:
 
     async def _tell_title(self, session: Session, host: AgentHost) -> None:
         found = await host.store.find_sessions(session.id, session.agent_id)
-        if found and found[0].messages <= 2 and found[0].title:
+        if found and found[0].title and not session.titled:
+            session.titled = True
             update = SessionInfoUpdate(
                 session_update="session_info_update",
                 title=found[0].title,

@@ -12,7 +12,7 @@ from openclaw.agent.context import Ask, MessageContext, Reply
 from openclaw.config.merge import EffectiveAgent
 from openclaw.config.paths import StatePaths
 from openclaw.config.schema import Config
-from openclaw.core.errors import OpenClawError
+from openclaw.core.errors import DeveloperFacing, OpenClawError
 from openclaw.core.events import Emit
 from openclaw.media.transcription import Transcriber
 from openclaw.secrets.redactor import Redactor
@@ -133,6 +133,10 @@ class HostLink:
             except OpenClawError as error:
                 logger.warning("the agent cannot be opened: %s", error)
                 self._failure = error
+            except Exception as error:  # the client is told, and may try again
+                logger.exception("the agent cannot be opened")
+                told = f"the agent cannot be opened: unexpected {type(error).__name__}"
+                self._failure = DeveloperFacing(told, hint="see the agent's log")
             finally:
                 self._host = None
             settled, self._settled, self._wanted = self._settled, anyio.Event(), anyio.Event()

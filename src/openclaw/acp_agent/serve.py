@@ -79,9 +79,10 @@ async def _streams(
 
 def _on_termination(cancel: Callable[[], Any]) -> None:
     loop = asyncio.get_running_loop()
+    if sys.platform == "win32":
+        return  # a client there ends the process, or closes its end
     for name in ("SIGTERM", "SIGINT", "SIGHUP"):
-        if hasattr(signal, name):
-            loop.add_signal_handler(getattr(signal, name), cancel)
+        loop.add_signal_handler(getattr(signal, name), cancel)
 
 
 def _check_pipes() -> None:

@@ -47,6 +47,7 @@ class Session:
     agent_id: str
     servers: Mapping[str, McpServerConfig]
     model: str | None = None
+    titled: bool = False  # whether the client knows what the conversation is called
     turns: set[anyio.CancelScope] = field(default_factory=set[anyio.CancelScope])
     always: set[str] = field(default_factory=set[str])
     asking: anyio.Lock = field(default_factory=anyio.Lock)

@@ -1,6 +1,7 @@
 """The steps of one turn: ask the model, run the tools it calls, until it answers. Imports the library."""
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -27,7 +28,14 @@ from openclaw.agent.transcript import (
 )
 from openclaw.core.content import Text
 from openclaw.core.errors import InvalidRequest, OpenClawError
-from openclaw.core.events import BlockReply, Emit, Notice, TextDelta, ThinkingDelta
+from openclaw.core.events import (
+    BlockReply,
+    Emit,
+    ModelCalled,
+    Notice,
+    TextDelta,
+    ThinkingDelta,
+)
 from openclaw.core.tools import ToolSpec
 from openclaw.models.build import Built
 from openclaw.models.failures import ContextOverflow
@@ -42,6 +50,8 @@ MOST_IMAGES = 8
 
 TOOLS_SHARE = 0.35
 """Of the context, what definitions of tools may take; the rest are found by searching."""
+
+Messages = Callable[[Built], list[ModelMessage]]
 
 _COMPACTIONS_PER_STEP = 3
 _EMPTY_ANSWERS = 1
@@ -138,12 +148,38 @@ class Loop:
             instruction_parts=[InstructionPart(content=part) for part in self.preamble.parts],
         )
         guess = self._guess()
-        answered = await self.stack.respond(self._messages, parameters, self._watcher())
+        answered = await self._respond(self._messages, parameters, self._watcher())
         usage = answered.response.usage
         self._count(usage)
         if usage.input_tokens and guess:
             # What the provider counted corrects the next guess, within reason.
             self._factor = min(3.0, max(0.9, usage.input_tokens / guess))
+        return answered
+
+    async def _respond(
+        self, messages: Messages, parameters: ModelRequestParameters, watcher: Watcher
+    ) -> Answered:
+        """The stack's answer; that a model was called is told, whatever came of it."""
+        clock = self.dispatcher.clock
+        started = clock.monotonic()
+        try:
+            answered = await self.stack.respond(messages, parameters, watcher)
+        except (OpenClawError, ContextOverflow) as error:
+            asked = self.stack.choice.candidates[0].ref
+            elapsed = (clock.monotonic() - started) * 1000
+            self.emit(ModelCalled(asked, elapsed, error=type(error).__name__))
+            raise
+        response = answered.response
+        self.emit(
+            ModelCalled(
+                answered.built.candidate.ref,
+                (clock.monotonic() - started) * 1000,
+                response.usage.input_tokens,
+                response.usage.output_tokens,
+                response.finish_reason,
+                response.model_name,
+            )
+        )
         return answered
 
     def _count(self, usage: RequestUsage) -> None:
@@ -212,7 +248,7 @@ class Loop:
             instruction_parts=[InstructionPart(content=compaction.INSTRUCTIONS)]
         )
         try:
-            answered = await self.stack.respond(
+            answered = await self._respond(
                 lambda _: [ModelRequest(parts=[UserPromptPart(text)])], parameters, Watcher()
             )
         except (OpenClawError, ContextOverflow):

@@ -37,7 +37,7 @@ from openclaw.config.merge import EffectiveAgent
 from openclaw.content.wrap import frame
 from openclaw.core.clock import Clock, SystemClock
 from openclaw.core.errors import InvalidRequest, NotFound, OpenClawError
-from openclaw.core.events import Emit, TurnFinished, TurnStarted, discard
+from openclaw.core.events import Emit, TurnFinished, TurnStarted, both, discard
 from openclaw.core.tools import ToolSource
 from openclaw.core.wire import describe
 from openclaw.policy import Policy, decide
@@ -100,6 +100,7 @@ class AgentService:
         workspace_for: Callable[[EffectiveAgent], Path | None] = lambda agent: None,
         clock: Clock | None = None,
         compact_at: float = DEFAULT_COMPACT_AT,
+        observe: Callable[[], Emit] | None = None,
     ) -> None:
         self._store = store
         self._agents = agents
@@ -111,6 +112,7 @@ class AgentService:
         self._redactor = redactor
         self._clock = clock or SystemClock()
         self._compact_at = compact_at
+        self._observe = observe
 
     async def get_reply(
         self,
@@ -133,8 +135,13 @@ class AgentService:
             raise NotFound(f"there is no agent '{context.agent_id}'", hint=f"there are: {known}")
         if storable(context.text) != context.text:
             raise InvalidRequest("has characters that no model can be sent", field="message")
+        emit = on_event or discard
         watch = _Watch(
-            on_event or discard, on_event is not None, on_block_reply, on_tool_result, ask
+            both(emit, self._observe()) if self._observe else emit,
+            on_event is not None,
+            on_block_reply,
+            on_tool_result,
+            ask,
         )
         session = await self._store.open_session(agent.id, context.session_key)
         async with self._store.acquire_lane(session) as lane:

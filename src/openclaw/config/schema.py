@@ -29,6 +29,7 @@ from openclaw.config.fields import (
     NonEmptyText,
     Port,
     PositiveInt,
+    Scalar,
     Section,
     Share,
     Text,
@@ -93,6 +94,7 @@ __all__ = [
     "SecretsConfig",
     "Section",
     "SessionsConfig",
+    "TelemetryConfig",
     "ToolPolicyConfig",
     "ToolsConfig",
     "TranscriptionConfig",
@@ -230,6 +232,21 @@ class LoggingConfig(Section):
     """Rotated files to keep."""
 
 
+class TelemetryConfig(Section):
+    """OpenTelemetry traces and metrics of turns, model calls and MCP calls; needs the extra `otel`."""
+
+    enabled: Flag = False
+    """Send them. What is left out below, the standard `OTEL_…` variables say."""
+    endpoint: NonEmptyText | None = None
+    """The address of an OTLP/HTTP collector, for example `http://127.0.0.1:4318`."""
+    headers: dict[NonEmptyText, Scalar] = Field(default_factory=dict, repr=False)
+    """HTTP headers for the collector; values may be or contain `secret://` references."""
+    service_name: NonEmptyText = "openclaw"
+    """What this program is called there."""
+    metric_interval_ms: Milliseconds = 60_000
+    """Milliseconds between two reports of metrics."""
+
+
 class AuditConfig(Section):
     """The record of every MCP tool call."""
 
@@ -299,6 +316,8 @@ class Config(Section):
     """`openclaw mcp-server`, which takes orders from MCP clients."""
     logging: LoggingConfig = LoggingConfig()
     """What is written about the program's own doings."""
+    telemetry: TelemetryConfig = TelemetryConfig()
+    """OpenTelemetry traces and metrics."""
     audit: AuditConfig = AuditConfig()
     """The record of every MCP tool call."""
     secrets: SecretsConfig = SecretsConfig()

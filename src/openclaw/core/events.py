@@ -38,6 +38,22 @@ class BlockReply:
 
 
 @dataclass(frozen=True, slots=True)
+class ModelCalled:
+    """A model was asked and answered, or did not: `error` then names the kind of failure.
+
+    `model` is the one that was asked, or that answered where that is known, as `provider/model`.
+    """
+
+    model: str
+    duration_ms: float
+    input_tokens: int = 0
+    output_tokens: int = 0
+    finish_reason: str | None = None
+    response_model: str | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ToolStarted:
     """A tool call was allowed and began."""
 
@@ -107,6 +123,7 @@ Event = (
     | TextDelta
     | ThinkingDelta
     | BlockReply
+    | ModelCalled
     | ToolStarted
     | ToolProgress
     | ToolFinished
@@ -120,3 +137,13 @@ Emit = Callable[[Event], None]
 
 def discard(event: Event) -> None:
     """An `Emit` for callers that watch nothing."""
+
+
+def both(first: Emit, second: Emit) -> Emit:
+    """Tells the one, then the other."""
+
+    def emit(event: Event) -> None:
+        first(event)
+        second(event)
+
+    return emit

@@ -1,0 +1,291 @@
+"""OpenTelemetry: traces and metrics of turns, model calls and tool calls, where they are wanted.
+
+Spans and metrics follow the semantic conventions for generative AI and for MCP. No words of anybody,
+no arguments and no results are in them: only names, counts, durations and kinds of failure.
+The library comes with the extra `otel` and is imported only when this is switched on.
+"""
+
+import logging
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import anyio.to_thread
+
+from openclaw.core.clock import Clock
+from openclaw.core.errors import MissingExtra
+from openclaw.core.events import (
+    Emit,
+    Event,
+    ModelCalled,
+    ToolFinished,
+    ToolStarted,
+    TurnFinished,
+    TurnStarted,
+)
+from openclaw.version import __version__
+
+if TYPE_CHECKING:
+    from opentelemetry.metrics import MeterProvider
+    from opentelemetry.trace import Span, TracerProvider
+
+    from openclaw.config.schema import TelemetryConfig
+    from openclaw.mcp_client.toolsource import CallRecord
+
+logger = logging.getLogger(__name__)
+
+_SCOPE = "openclaw"
+_CLOSING_SECONDS = 2.0
+"""How long what was measured last may take to reach a collector."""
+
+_SECONDS = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92)
+_TOKENS = tuple(4**power for power in range(14))
+
+
+class Telemetry:
+    """Turns events into spans and measurements."""
+
+    def __init__(self, traces: "TracerProvider", metrics: "MeterProvider", clock: Clock) -> None:
+        self.tracer = traces.get_tracer(_SCOPE, __version__)
+        self.clock = clock
+        meter = metrics.get_meter(_SCOPE, __version__)
+        self.operations = meter.create_histogram(
+            "gen_ai.client.operation.duration",
+            unit="s",
+            description="Duration of turns and model calls.",
+            explicit_bucket_boundaries_advisory=_SECONDS,
+        )
+        self.tokens = meter.create_histogram(
+            "gen_ai.client.token.usage",
+            unit="{token}",
+            description="Tokens that a model call took and gave.",
+            explicit_bucket_boundaries_advisory=_TOKENS,
+        )
+        self.mcp = meter.create_histogram(
+            "mcp.client.operation.duration",
+            unit="s",
+            description="Duration of MCP requests.",
+            explicit_bucket_boundaries_advisory=_SECONDS,
+        )
+        self.running: dict[tuple[str, str], Span] = {}
+
+    def observer(self) -> Emit:
+        """Watches one turn."""
+        return _TurnObserver(self).on
+
+    def on_call(self, call: "CallRecord") -> None:
+        """Take an MCP call into account: the span of its tool call becomes one of MCP."""
+        attributes = {
+            "mcp.method.name": "tools/call",
+            "gen_ai.tool.name": call.tool,
+            "openclaw.mcp.server": call.server,
+        }
+        if call.outcome != "ok":
+            attributes["error.type"] = "tool_error" if call.outcome == "error" else call.outcome
+        self.mcp.record(call.duration_ms / 1000, attributes)
+        span = self.running.get((call.session, call.call_id))
+        if span is None:
+            self.finished(f"tools/call {call.tool}", call.duration_ms, attributes, client=True)
+            return
+        span.update_name(f"tools/call {call.tool}")
+        span.set_attributes(attributes)
+
+    def finished(
+        self,
+        name: str,
+        duration_ms: float,
+        attributes: Mapping[str, Any],
+        *,
+        parent: "Span | None" = None,
+        client: bool = False,
+    ) -> None:
+        """A span of something that has just ended."""
+        end = self.now()
+        span = self.begin(
+            name, attributes, parent=parent, client=client, at=end - int(duration_ms * 1e6)
+        )
+        self.end(span, attributes.get("error.type"), at=end)
+
+    def begin(
+        self,
+        name: str,
+        attributes: Mapping[str, Any],
+        *,
+        parent: "Span | None" = None,
+        client: bool = False,
+        at: int | None = None,
+    ) -> "Span":
+        """A span that has begun."""
+        from opentelemetry.trace import SpanKind, set_span_in_context
+
+        return self.tracer.start_span(
+            name,
+            context=None if parent is None else set_span_in_context(parent),
+            kind=SpanKind.CLIENT if client else SpanKind.INTERNAL,
+            attributes=attributes,
+            start_time=self.now() if at is None else at,
+        )
+
+    def end(self, span: "Span", error: str | None, *, at: int | None = None) -> None:
+        """End a span, well or with the kind of failure."""
+        from opentelemetry.trace import Status, StatusCode
+
+        if error is not None:
+            span.set_attribute("error.type", error)
+            span.set_status(Status(StatusCode.ERROR))
+        span.end(self.now() if at is None else at)
+
+    def now(self) -> int:
+        """Nanoseconds since 1970."""
+        return self.clock.now_ms() * 1_000_000
+
+
+class _TurnObserver:
+    """One turn: its span, and those of the tool calls that run."""
+
+    def __init__(self, telemetry: Telemetry) -> None:
+        self._telemetry = telemetry
+        self._turn: Span | None = None
+        self._session = ""
+        self._agent = ""
+        self._started = 0.0
+
+    def on(self, event: Event) -> None:
+        """Take an event; none of them is worth failing a turn for."""
+        match event:
+            case TurnStarted():
+                self._begin(event)
+            case ModelCalled():
+                self._model(event)
+            case ToolStarted():
+                self._tool(event)
+            case ToolFinished():
+                self._tool_done(event)
+            case TurnFinished():
+                self._finish(event)
+            case _:
+                return
+
+    def _begin(self, event: TurnStarted) -> None:
+        self._session, self._agent = event.session, event.agent
+        self._started = self._telemetry.clock.monotonic()
+        self._turn = self._telemetry.begin(
+            f"invoke_agent {event.agent}",
+            {
+                "gen_ai.operation.name": "invoke_agent",
+                "gen_ai.agent.id": event.agent,
+                "gen_ai.agent.name": event.agent,
+                "gen_ai.conversation.id": event.session,
+            },
+        )
+
+    def _model(self, event: ModelCalled) -> None:
+        telemetry = self._telemetry
+        provider, _, model = event.model.partition("/")
+        shared: dict[str, str] = {
+            "gen_ai.operation.name": "chat",
+            "gen_ai.provider.name": provider,
+            "gen_ai.request.model": model,
+        }
+        if event.response_model:
+            shared["gen_ai.response.model"] = event.response_model
+        if event.error is not None:
+            shared["error.type"] = event.error
+        telemetry.operations.record(event.duration_ms / 1000, shared)
+        span: dict[str, Any] = dict(shared)
+        if event.error is None:
+            for kind, count in (("input", event.input_tokens), ("output", event.output_tokens)):
+                telemetry.tokens.record(count, {**shared, "gen_ai.token.type": kind})
+                span[f"gen_ai.usage.{kind}_tokens"] = count
+        if event.finish_reason:
+            span["gen_ai.response.finish_reasons"] = [event.finish_reason]
+        telemetry.finished(f"chat {model}", event.duration_ms, span, parent=self._turn, client=True)
+
+    def _tool(self, event: ToolStarted) -> None:
+        self._telemetry.running[self._session, event.call_id] = self._telemetry.begin(
+            f"execute_tool {event.name}",
+            {
+                "gen_ai.operation.name": "execute_tool",
+                "gen_ai.tool.name": event.name,
+                "gen_ai.tool.call.id": event.call_id,
+                "gen_ai.tool.type": "function",
+            },
+            parent=self._turn,
+        )
+
+    def _tool_done(self, event: ToolFinished) -> None:
+        span = self._telemetry.running.pop((self._session, event.call_id), None)
+        if span is not None:
+            self._telemetry.end(span, "tool_error" if event.result.is_error else None)
+
+    def _finish(self, event: TurnFinished) -> None:
+        telemetry = self._telemetry
+        for key in [key for key in telemetry.running if key[0] == self._session]:
+            telemetry.end(telemetry.running.pop(key), "cancelled")
+        attributes = {
+            "gen_ai.operation.name": "invoke_agent",
+            "gen_ai.agent.name": self._agent,
+        }
+        error = None if event.outcome == "ok" else event.outcome
+        if error is not None:
+            attributes["error.type"] = error
+        seconds = telemetry.clock.monotonic() - self._started
+        telemetry.operations.record(seconds, attributes)
+        if self._turn is not None:
+            telemetry.end(self._turn, error)
+
+
+@asynccontextmanager
+async def open_telemetry(
+    settings: "TelemetryConfig", headers: Mapping[str, str], clock: Clock
+) -> AsyncGenerator[Telemetry]:
+    """Telemetry that goes to a collector.
+
+    `headers` are those of the settings with their secrets in them. Whatever the settings leave out,
+    the library takes from its own `OTEL_…` variables.
+    """
+    traces, metrics = _providers(settings, headers)
+    try:
+        yield Telemetry(traces, metrics, clock)
+    finally:
+        with anyio.move_on_after(_CLOSING_SECONDS, shield=True) as scope:
+            await anyio.to_thread.run_sync(_close, traces, metrics, abandon_on_cancel=True)
+        if scope.cancelled_caught:
+            logger.warning("the telemetry collector does not answer; what was left is lost")
+
+
+def _providers(settings: "TelemetryConfig", headers: Mapping[str, str]) -> tuple[Any, Any]:
+    try:
+        from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+        from opentelemetry.sdk.metrics import MeterProvider
+        from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
+        from opentelemetry.sdk.resources import Resource
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+    except ImportError as error:
+        raise MissingExtra("telemetry", "otel") from error
+    named = {"service.name": settings.service_name, "service.version": __version__}
+    resource = Resource.create(named)
+    given = dict(headers) or None
+    traces = TracerProvider(resource=resource, shutdown_on_exit=False)
+    to_traces = OTLPSpanExporter(endpoint=_address(settings, "traces"), headers=given)
+    traces.add_span_processor(BatchSpanProcessor(to_traces))
+    to_metrics = OTLPMetricExporter(endpoint=_address(settings, "metrics"), headers=given)
+    reader = PeriodicExportingMetricReader(
+        to_metrics, export_interval_millis=settings.metric_interval_ms
+    )
+    metrics = MeterProvider([reader], resource=resource, shutdown_on_exit=False)
+    return traces, metrics
+
+
+def _address(settings: "TelemetryConfig", what: str) -> str | None:
+    if settings.endpoint is None:
+        return None
+    return f"{settings.endpoint.rstrip('/')}/v1/{what}"
+
+
+def _close(traces: Any, metrics: Any) -> None:
+    traces.shutdown()
+    metrics.shutdown()
