@@ -178,7 +178,10 @@ def _probe_line(row: Mapping[str, Any]) -> str:
     offers = f"{row['tools']} tools, {row['resources']} resources, {row['prompts']} prompts"
     software = " ".join(word for word in (row["serverName"], row["serverVersion"]) if word)
     line = f"{row['name']}: ready in {row['ms']:.0f} ms, {row['protocol']}, {offers} ({software})"
-    return "\n".join([line, *(f"    {note}" for note in row["leftOut"])])
+    notes = [*row["leftOut"], *row["crossings"]]
+    if row["pin"] not in (None, "pinned"):
+        notes.append(f"{row['pin']}; see: openclaw mcp pins show {row['name']}")
+    return "\n".join([line, *(f"    {note}" for note in notes)])
 
 
 def prompt(args: argparse.Namespace, env: Environment) -> int:
@@ -306,6 +309,8 @@ def _status(one: "ServerStatus") -> dict[str, Any]:
         "prompts": one.prompts,
         "error": snapshot.last_error,
         "leftOut": list(one.left_out),
+        "pin": one.pin,
+        "crossings": list(one.crossings),
     }
 
 

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable, Collection, Generator, Mapping
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -23,6 +24,8 @@ from openclaw.mcp_client.offers import (
     status_of,
     usable_tools,
 )
+from openclaw.mcp_client.pinning import CrossingWatch
+from openclaw.mcp_client.pins import Crossing
 from openclaw.mcp_client.prompts import (
     PromptCall,
     PromptInfo,
@@ -33,6 +36,7 @@ from openclaw.mcp_client.prompts import (
     render_prompt,
 )
 from openclaw.mcp_client.resources import ServerResources, build_resource_context, needs_reader
+from openclaw.mcp_client.roots import server_roots
 from openclaw.mcp_client.toolsource import (
     Bound,
     CallPath,
@@ -77,6 +81,7 @@ class McpManager:
         self._places: dict[tuple[str, str], dict[str, _Place]] = {}
         self._views: dict[tuple[str, str], _Views] = {}
         self._added: dict[str, dict[str, McpServerConfig]] = {}
+        self._crossings = CrossingWatch()
         self._version = 0
         self._edition = 0  # grows with every configuration that is applied
         self._leaving: set[ServerUnit] = set()  # given up, but a turn still uses them
@@ -171,6 +176,9 @@ class McpManager:
             with anyio.move_on_after(_RESOURCES_WAIT):
                 for unit in units:
                     await unit.resources_known.wait()
+        for unit in units:
+            await unit.recheck_pins()
+        self._look_for_crossings()
 
     def resource_context(self, agent: str, session: str | None = None) -> str:
         """The block of MCP resources that goes before the agent's conversation."""
@@ -238,7 +246,8 @@ class McpManager:
 
     def status(self) -> tuple[ServerStatus, ...]:
         """Every server that is kept, by name."""
-        found = [status_of(unit) for unit in self._units.values()]
+        crossings = self._look_for_crossings()
+        found = [status_of(unit, crossings) for unit in self._units.values()]
         return tuple(sorted(found, key=lambda status: status.snapshot.name))
 
     def restart(self, name: str) -> None:
@@ -298,6 +307,10 @@ class McpManager:
 
     # How it is kept
 
+    def _look_for_crossings(self) -> list[Crossing]:
+        servers = ((unit.name, unit.pinning) for unit in self._units.values())
+        return self._crossings.look(self._version, servers)
+
     def _call_path(self, decide: Callable[[str], Verdict]) -> CallPath:
         return CallPath(
             decide=decide,
@@ -338,18 +351,19 @@ class McpManager:
         if agent.wholly_denied(safe_name(config.tool_prefix or name)):
             logger.info("MCP server '%s' is not started: policy denies all of its tools", name)
             return _Place(config)
-        key = fingerprint(name, config, agent.roots)
+        roots = server_roots(config, agent.roots, self._deps.connection.environ)
+        key = fingerprint(name, config, roots)
         unit = self._units.get(key)
         if unit is None:
-            unit = self._spawn(key, agent, name, config)
+            unit = self._spawn(key, name, config, roots)
         unit.users.add(user)
         return _Place(config, unit)
 
     def _spawn(
-        self, key: str, agent: AgentServers, name: str, config: "McpServerConfig"
+        self, key: str, name: str, config: "McpServerConfig", roots: tuple[Path, ...]
     ) -> ServerUnit:
         assert self._group is not None, "the manager is used inside its context"
-        deps = replace(self._deps.connection, roots=agent.roots)
+        deps = replace(self._deps.connection, roots=roots)
         unit = ServerUnit(key, name, config, deps, cache=self._cache, on_change=self._changed)
         self._units[key] = unit
         self._group.start_soon(self._run, unit, name=f"mcp {name}")

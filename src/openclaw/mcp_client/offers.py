@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from openclaw.content import frame, sanitise_label
 from openclaw.mcp_client.catalog import PreparedTool
+from openclaw.mcp_client.pins import Crossing
 from openclaw.mcp_client.prompts import PromptArgument, PromptInfo
 from openclaw.mcp_client.snapshot import Listing, ServerSnapshot
 
@@ -24,7 +25,11 @@ _INSTRUCTIONS_HEADING = (
 
 @dataclass(frozen=True, slots=True)
 class ServerStatus:
-    """One server for a person to look at. `agents` use it; `sessions` brought it."""
+    """One server for a person to look at. `agents` use it; `sessions` brought it.
+
+    `pin` says how its declarations compare with the accepted ones; `crossings` where its tools bear
+    the names of other servers' tools, or speak of them.
+    """
 
     snapshot: ServerSnapshot
     agents: tuple[str, ...]
@@ -33,9 +38,11 @@ class ServerStatus:
     resources: int
     prompts: int
     left_out: tuple[str, ...] = ()
+    pin: str | None = None
+    crossings: tuple[str, ...] = ()
 
 
-def status_of(unit: "ServerUnit") -> ServerStatus:
+def status_of(unit: "ServerUnit", crossings: Iterable[Crossing] = ()) -> ServerStatus:
     """How that server is now."""
     return ServerStatus(
         snapshot=unit.connection.snapshot,
@@ -45,6 +52,8 @@ def status_of(unit: "ServerUnit") -> ServerStatus:
         resources=len(unit.listing.resources),
         prompts=len(unit.listing.prompts),
         left_out=(*unit.listing.dropped, *unit.prepared.warnings),
+        pin=unit.pinning.words,
+        crossings=tuple(one.words() for one in crossings if unit.name in (one.server, one.other)),
     )
 
 
@@ -69,13 +78,17 @@ def prompt_infos(server: str, listing: Listing) -> tuple[PromptInfo, ...]:
 
 
 def usable_tools(unit: "ServerUnit", config: "McpServerConfig") -> tuple[PreparedTool, ...]:
-    """The server's tools, without those whose declaration is suspicious where that blocks."""
+    """The server's tools, without those that are withheld: suspicious where that blocks, or not accepted."""
     if unit.gone:
         return ()
-    if config.on_suspicious != "block":
-        return unit.prepared.tools
-    suspicious = {seen.tool for seen in unit.prepared.suspicions}
-    return tuple(tool for tool in unit.prepared.tools if tool.name not in suspicious)
+    unwanted: set[str | None] = set()
+    if config.on_suspicious == "block":
+        unwanted = {seen.tool for seen in unit.prepared.suspicions}
+    return tuple(
+        tool
+        for tool in unit.prepared.tools
+        if tool.name not in unwanted and not unit.pinning.withholds(tool.name)
+    )
 
 
 def instructions_block(servers: "Iterable[tuple[str, ServerUnit, McpServerConfig]]") -> str:
@@ -84,6 +97,7 @@ def instructions_block(servers: "Iterable[tuple[str, ServerUnit, McpServerConfig
     for name, unit, config in servers:
         words = unit.listing.instructions
         blocked = unit.instructions_suspicious and config.on_suspicious == "block"
+        blocked = blocked or unit.pinning.withholds_instructions
         if words and not unit.gone and not blocked:
             framed = frame(
                 words, sender=name, notice=False, mode=config.framing, limit=_INSTRUCTIONS

@@ -16,6 +16,7 @@ from openclaw.mcp_client.catalog import PreparedTools, Suspicion, prepare_tools
 from openclaw.mcp_client.catalog_cache import CatalogCache
 from openclaw.mcp_client.connection import ConnectionDeps, ServerConnection
 from openclaw.mcp_client.failures import CallFailed
+from openclaw.mcp_client.pinning import Pinning
 from openclaw.mcp_client.resources import MAX_READ, ResolvedResource, resolve, wanted
 from openclaw.mcp_client.snapshot import Listing
 from openclaw.mcp_client.state import ServerState
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _NOT_OF_THE_CONNECTION = frozenset(
-    {"enabled", "tool_prefix", "prompts", "framing", "on_suspicious", "max_result_chars"}
+    {"enabled", "tool_prefix", "prompts", "roots", "framing", "on_suspicious", "max_result_chars"}
 )
 """Settings that say how an agent uses a server; agents that differ in them alone share it."""
 
@@ -86,6 +87,7 @@ class ServerUnit:
         self.holders: set[object] = set()
         self.prepared = PreparedTools()
         self.listing = Listing()
+        self.pinning = Pinning(name, config, deps.pins, deps.redact)
         self.instructions_suspicious = False
         self.tools_known = anyio.Event()
         self.resources_known = anyio.Event()
@@ -175,8 +177,14 @@ class ServerUnit:
             self._suspect(Suspicion(self.name, None, words.score, tuple(words.signals)))
         for seen in self.prepared.suspicions:
             self._suspect(seen)
+        await self.pinning.check(listing)
         self.tools_known.set()
         self._on_change(self)
+
+    async def recheck_pins(self) -> None:
+        """Give free what somebody has accepted meanwhile."""
+        if await self.pinning.recheck():
+            self._on_change(self)
 
     def _suspect(self, seen: Suspicion) -> None:
         """Say that detection fired, and never what it fired on."""
