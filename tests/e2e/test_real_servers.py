@@ -138,6 +138,35 @@ async def test_the_filesystem_server_is_kept_to_the_agents_root(
         assert spec.read_only is True
 
 
+async def test_the_filesystem_server_reads_the_directory_in_its_arguments(
+    tmp_path: Path, node_packages: Any
+) -> None:
+    work, elsewhere = tmp_path / "work", tmp_path / "elsewhere"
+    for directory in (work, elsewhere):
+        directory.mkdir()
+        (directory / "note.txt").write_text(f"in {directory.name}")
+    server = config(*node_packages.script(FILESYSTEM), str(elsewhere))
+    async with house_of(work, server) as house:
+        for directory in (work, elsewhere):
+            said = await house.said("mcp_s_read_text_file", path=str(directory / "note.txt"))
+            assert f"in {directory.name}" in said
+        assert (await house.call("mcp_s_read_text_file", path="/etc/hostname")).is_error
+
+
+async def test_the_filesystem_server_is_kept_to_the_roots_of_its_configuration(
+    tmp_path: Path, node_packages: Any
+) -> None:
+    work, other = tmp_path / "work", tmp_path / "other"
+    for directory in (work, other):
+        directory.mkdir()
+        (directory / "note.txt").write_text("a note")
+    server = config(*node_packages.script(FILESYSTEM), str(work), roots=[str(other)])
+    async with house_of(work, server) as house:
+        assert "a note" in await house.said("mcp_s_read_text_file", path=str(other / "note.txt"))
+        refused = await house.call("mcp_s_read_text_file", path=str(work / "note.txt"))
+        assert refused.is_error
+
+
 async def test_everything_over_stdio(tmp_path: Path, node_packages: Any) -> None:
     """One server start for all that it offers, since each costs seconds."""
     async with house_of(tmp_path, config(*node_packages.script(EVERYTHING))) as house:

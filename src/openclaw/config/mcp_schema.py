@@ -175,6 +175,8 @@ class McpServerConfig(Section):
     """Milliseconds between two refreshes of the resources."""
     prompts: Flag = True
     """Offer the server's prompts."""
+    roots: Texts | None = None
+    """Directories that the server is told it may work in; a relative one starts at the workspace. Left out: the workspace, and every directory that `args` names by an absolute path or one that begins with `~/`."""
     inherit_env: Annotated[bool | Texts, BeforeValidator(_inherit_env)] = False
     """Pass our own environment to the program: `true` for all of it, or a list of names."""
     sandbox: Annotated[

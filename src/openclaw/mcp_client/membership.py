@@ -22,7 +22,8 @@ class AgentServers:
     """One agent's servers, and what it may do with them.
 
     `decide` takes a prefixed tool name. `wholly_denied` takes a server's prefix and says whether no
-    tool of it can be allowed; such a server is not started.
+    tool of it can be allowed; such a server is not started. `roots` are the agent's own; a server
+    may be told of others, as its configuration says.
     """
 
     id: str

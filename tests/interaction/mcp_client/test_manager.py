@@ -81,6 +81,16 @@ async def test_servers_that_differ_run_apart(tmp_path: Path, other: dict[str, An
         assert await pid(house, "a") != await pid(house, "b")
 
 
+async def test_servers_that_are_told_of_the_same_roots_are_shared(tmp_path: Path) -> None:
+    told = {"roots": [str(tmp_path)]}
+    agents = {
+        name: AgentServers(name, {"s": fake_config(PID, **told)}, roots=(tmp_path / name,))
+        for name in ("a", "b")
+    }
+    async with open_house(tmp_path, environ=ENVIRON, agents=agents) as house:
+        assert await pid(house, "a") == await pid(house, "b")
+
+
 async def test_agents_with_other_roots_do_not_share(tmp_path: Path) -> None:
     agents = {
         name: AgentServers(name, {"s": fake_config(PID)}, roots=(tmp_path / name,))
