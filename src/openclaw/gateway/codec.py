@@ -4,44 +4,19 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pybase64
 
 from openclaw.agent.context import InboundMedia, MessageContext, Reply, Usage
 from openclaw.core import errors
 from openclaw.core.content import Block, Media, ResourceLink, Text
-from openclaw.core.events import (
-    BlockReply,
-    Event,
-    Notice,
-    ServerChanged,
-    SuspiciousContent,
-    TextDelta,
-    ThinkingDelta,
-    ToolFinished,
-    ToolProgress,
-    ToolStarted,
-    TurnFinished,
-    TurnStarted,
-)
+from openclaw.core.events import BlockReply, Event, SuspiciousContent, ToolFinished
 from openclaw.core.tools import ToolResult
 
 Json = dict[str, Any]
 
-_EVENTS: tuple[type[Any], ...] = (
-    TurnStarted,
-    TextDelta,
-    ThinkingDelta,
-    BlockReply,
-    ToolStarted,
-    ToolProgress,
-    ToolFinished,
-    TurnFinished,
-    Notice,
-    ServerChanged,
-    SuspiciousContent,
-)
+_EVENTS: tuple[type[Any], ...] = get_args(Event)
 
 
 def _snake(name: str) -> str:

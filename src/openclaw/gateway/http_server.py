@@ -1,5 +1,6 @@
 """uvicorn, with its signals and logs taken over, and without patience for silent clients."""
 
+import asyncio
 import contextlib
 import logging
 import socket
@@ -14,6 +15,8 @@ from openclaw.gateway.guard import Guard, Names
 from openclaw.gateway.state import Gateway
 from openclaw.gateway.tokens import Tokens
 
+logger = logging.getLogger(__name__)
+
 _KEEP_ALIVE_SECONDS = 75
 _HEAD_SECONDS = 10.0
 """How long a client may take from connecting to the end of its first request's head."""
@@ -27,15 +30,45 @@ class _Server(uvicorn.Server):
 
 
 class _Protocol(H11Protocol):
-    """Cuts connections on which no request arrives."""
+    """Cuts connections on which no request arrives, and those whose client does not read."""
+
+    patience = 30.0
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
+        self._read_timer: asyncio.TimerHandle | None = None
         self._head_timer = self.loop.call_later(_HEAD_SECONDS, self._cut_if_silent)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._head_timer.cancel()
+        self._stop_read_timer()
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """What was sent is not being taken."""
+        super().pause_writing()
+        self._wait_for_reader()
+
+    def resume_writing(self) -> None:
+        """It was taken after all."""
+        self._stop_read_timer()
+        super().resume_writing()
+
+    def _wait_for_reader(self) -> None:
+        waiting = self.transport.get_write_buffer_size()
+        self._read_timer = self.loop.call_later(self.patience, self._cut_if_deaf, waiting)
+
+    def _stop_read_timer(self) -> None:
+        if self._read_timer is not None:
+            self._read_timer.cancel()
+            self._read_timer = None
+
+    def _cut_if_deaf(self, before: int) -> None:
+        if self.transport.get_write_buffer_size() < before:
+            self._wait_for_reader()  # slow, but it reads
+            return
+        logger.warning("a client was cut off: it does not read what it asked for")
+        self.transport.abort()
 
     def _cut_if_silent(self) -> None:
         begun = cast("object", self.cycle)  # None until the head of a request has arrived
@@ -56,9 +89,10 @@ def make_server(
         any_address=beyond,
     )
     app = Guard(build_app(gateway), tokens, names, settings.limits, gateway.clock, gateway.metrics)
+    protocol = type("Protocol", (_Protocol,), {"patience": gateway.patience})
     config = uvicorn.Config(
         app,
-        http=_Protocol,
+        http=protocol,
         ws="none",
         lifespan="off",
         loop="asyncio",

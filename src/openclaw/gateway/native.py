@@ -43,7 +43,7 @@ async def post_message(gateway: Gateway, request: Request) -> Any:
     body = await json_body(request)
     message = _Message(gateway, body)
     if flag(body, "stream", default=True):
-        return EventStream(message.stream, patience=gateway.patience)
+        return EventStream(message.stream)
     return WatchedAnswer(message.whole, failed)
 
 
@@ -185,7 +185,7 @@ async def events(gateway: Gateway, request: Request) -> Any:
                 for event in await listener.take():
                     put(frame(event_json(event), event_name(event)))
 
-    return EventStream(work, patience=gateway.patience)
+    return EventStream(work)
 
 
 _TAIL_BYTES = 1024 * 1024

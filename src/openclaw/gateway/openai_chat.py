@@ -33,7 +33,7 @@ async def chat_completions(gateway: Gateway, request: Request) -> Any:
         raise InvalidRequest("one choice is made for each request", field="n")
     order = _Order(gateway, request, body)
     if flag(body, "stream"):
-        return EventStream(order.stream, patience=gateway.patience, headers=order.headers)
+        return EventStream(order.stream, headers=order.headers)
     return WatchedAnswer(order.whole, error_response)
 
 

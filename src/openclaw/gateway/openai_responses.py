@@ -27,7 +27,7 @@ async def responses(gateway: Gateway, request: Request) -> Any:
     body = await json_body(request)
     order = _Order(gateway, request, body)
     if flag(body, "stream"):
-        return EventStream(order.stream, patience=gateway.patience, headers=order.headers)
+        return EventStream(order.stream, headers=order.headers)
     return WatchedAnswer(order.whole, error_response)
 
 

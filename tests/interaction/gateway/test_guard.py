@@ -1,6 +1,10 @@
 """Who is let in, from where, how much and how often."""
 
+import base64
+import json
 import socket
+import sys
+from pathlib import Path
 
 import anyio
 import httpx2
@@ -11,6 +15,7 @@ from openclaw.core.errors import OperatorFacing
 from openclaw.testing.gateway_house import House
 from openclaw.testing.scripted_model import Step, scripted_model
 
+PICTURE = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(8_000_000)).decode()
 TOKEN = "the-configured-token-0123456789"
 WITH_TOKEN = {"gateway": {"auth": {"token": "secret://env/GATEWAY_TOKEN"}}}
 
@@ -160,17 +165,27 @@ async def test_a_client_that_sends_its_request_too_slowly_is_cut(
 
 
 async def test_a_client_that_does_not_read_is_cut_and_its_turn_stopped(
-    house: House, opened: Open
+    house: House, opened: Open, tmp_path: Path
 ) -> None:
-    async with scripted_model(default=Step(text="x" * 20_000_000)) as model:
-        house.configure(model.url, gateway={"limits": {"clientTimeoutMs": 300}})
+    picture = {"type": "image", "mimeType": "image/png", "data": PICTURE}
+    tool = {"name": "draw", "inputSchema": {"type": "object"}}
+    spec = tmp_path / "server.json"
+    spec.write_text(json.dumps({"tools": [{**tool, "does": {"result": {"content": [picture]}}}]}))
+    server = {
+        "command": sys.executable,
+        "args": ["-m", "openclaw.testing.fake_server", f"@{spec}"],
+    }
+    steps = [Step(calls=(("mcp_art_draw", {}),)), Step(hang=True)]
+    async with scripted_model(steps) as model:
+        house.configure(model.url, {"art": server}, gateway={"limits": {"clientTimeoutMs": 300}})
         async with opened() as client:
             port = client.base_url.port
             assert port is not None
             body = b'{"text":"x","sessionKey":"k"}'
-            sock = socket.create_connection(("127.0.0.1", port))
-            with sock:
-                sock.sendall(
+            with socket.socket() as deaf:
+                deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+                deaf.connect(("127.0.0.1", port))
+                deaf.sendall(
                     b"POST /api/messages HTTP/1.1\r\nhost: localhost\r\n"
                     b"content-type: application/json\r\ncontent-length: %d\r\n\r\n"
                     % len(body)
@@ -181,6 +196,8 @@ async def test_a_client_that_does_not_read_is_cut_and_its_turn_stopped(
                         await anyio.sleep(0.01)
                     while (await client.get("/api/turns")).json()["turns"]:  # noqa: ASYNC110 (polls the gateway)
                         await anyio.sleep(0.01)
+            entries = (await client.get("/api/sessions/k")).json()["entries"]
+    assert entries[-1]["kind"] == "turn_cancelled"
 
 
 async def test_no_answer_says_more_than_it_must(house: House, opened: Open) -> None:

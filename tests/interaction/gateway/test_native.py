@@ -19,7 +19,7 @@ ECHO = server_entry({"tools": [{"name": "echo", "inputSchema": {"type": "object"
 def events_of(text: str) -> list[tuple[str, Any]]:
     found: list[tuple[str, Any]] = []
     for block in text.split("\n\n"):
-        lines = dict(line.split(": ", 1) for line in block.split("\n") if not line.startswith(":"))
+        lines = dict(line.split(": ", 1) for line in block.split("\n") if line.strip(": "))
         if "data" in lines:
             found.append((lines["event"], json.loads(lines["data"])))
     return found
