@@ -28,6 +28,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     _declare_editing(actions)
     _declare_importing(actions)
     _declare_trying(actions)
+    _declare_trust(actions)
 
 
 def _action(actions: Any, name: str, summary: str, action_of: str) -> argparse.ArgumentParser:
@@ -141,6 +142,26 @@ def _declare_trying(actions: Any) -> None:
     prompt.add_argument("prompt", nargs="?", metavar="SERVER:PROMPT")
     prompt.add_argument("arguments", nargs="*", metavar="key=value")
     prompt.add_argument("--agent", metavar="ID")
+
+
+def _declare_trust(actions: Any) -> None:
+    summary = "show what servers declare of themselves that differs from what was accepted"
+    pins = _action(actions, "pins", summary, "openclaw.cli.mcp_pins:run")
+    pins.add_argument(
+        "what", nargs="?", default="list", choices=("list", "show", "accept", "forget")
+    )
+    pins.add_argument("name", nargs="?", metavar="NAME", help="a server")
+    pins.add_argument("tools", nargs="*", metavar="TOOL", help="only these tools of it")
+
+    login = _action(actions, "login", "log in to a remote server", "openclaw.cli.mcp_login:log_in")
+    login.add_argument("name", metavar="NAME")
+    login.add_argument(
+        "--no-browser", action="store_true", help="only print the address, and open nothing"
+    )
+    logout = _action(
+        actions, "logout", "forget the login to a server", "openclaw.cli.mcp_login:log_out"
+    )
+    logout.add_argument("name", metavar="NAME")
 
 
 def run(args: argparse.Namespace, env: Environment) -> int:

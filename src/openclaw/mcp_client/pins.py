@@ -98,7 +98,7 @@ def declarations(listing: "Listing", redact: Callable[[str], str] = str) -> dict
     for name, value in _declared(listing):
         written = json.dumps(value, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
         digest = hashlib.sha256(written.encode()).hexdigest()
-        text = redact(_readable(value, min(room, MAX_TEXT)))
+        text = _readable(value, min(room, MAX_TEXT), redact)
         room -= len(text)
         found[name] = Declaration(digest, text)
     return found
@@ -128,9 +128,9 @@ def _of_tool(tool: "Tool") -> dict[str, Any]:
     }
 
 
-def _readable(value: Any, limit: int) -> str:
+def _readable(value: Any, limit: int, redact: Callable[[str], str]) -> str:
     """The declaration as a person reads it: every character that cannot be seen is spelled out."""
-    if limit <= 0:
+    if limit <= len(_CUT):
         return ""
     if isinstance(value, dict):
         fields = {k: v for k, v in value.items() if v is not None}  # pyright: ignore[reportUnknownVariableType]
@@ -138,8 +138,9 @@ def _readable(value: Any, limit: int) -> str:
         text = text.replace("\\n", "\n    ")
     else:
         text = str(value)
-    text = spelled_out(text[: limit + 1])
-    return text if len(text) <= limit else text[: max(0, limit - len(_CUT))] + _CUT
+    # Twice as much is redacted as is kept, so that no secret is cut in two and missed.
+    text = spelled_out(redact(text[: 2 * limit + 2]))
+    return text if len(text) <= limit else text[: limit - len(_CUT)] + _CUT
 
 
 def spelled_out(text: str) -> str:

@@ -247,7 +247,7 @@ async def test_an_mcp_server_works_in_its_sandbox_and_is_gone_afterwards(
 
 
 def _groups() -> str:
-    found = []
+    found: list[str] = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
             fields = stat.read_text().rpartition(")")[2].split()

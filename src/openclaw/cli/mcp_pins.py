@@ -1,0 +1,150 @@
+"""`openclaw mcp pins`: what servers declared when they were accepted, and what they declare now."""
+
+import argparse
+from collections.abc import Iterator
+from typing import Any
+
+from openclaw.cli.environment import Environment
+from openclaw.config.merge import effective_agents
+from openclaw.core.errors import InvalidRequest, NotFound
+from openclaw.core.wire import EXIT_OK
+from openclaw.mcp_client.pin_store import PinStore, pin_key
+from openclaw.mcp_client.pins import INSTRUCTIONS, Pinned, diff, shown_name
+
+
+def run(args: argparse.Namespace, env: Environment) -> int:
+    """Do what was asked for."""
+    store = PinStore(env.paths.pins)
+    if args.what == "list":
+        _list(args, env, store)
+    elif args.name is None:
+        raise InvalidRequest(f"name a server: {env.program} mcp pins {args.what} NAME")
+    elif args.what == "show":
+        _show(args, env, store)
+    elif args.what == "accept":
+        _accept(args, env, store)
+    else:
+        _forget(args, env, store)
+    return EXIT_OK
+
+
+def pinned_servers(env: Environment, store: PinStore) -> Iterator[tuple[str, str, Pinned]]:
+    """Name, key and pins of every server that has any, under the name it is configured with."""
+    known = store.load()
+    seen: set[str] = set()
+    for agent in effective_agents(env.load_config().config).values():
+        for name, config in agent.servers.items():
+            key = pin_key(config)
+            if key in known and key not in seen:
+                seen.add(key)
+                yield name, key, known[key]
+    for key, pinned in known.items():
+        if key not in seen:
+            yield pinned.name, key, pinned
+
+
+def _list(args: argparse.Namespace, env: Environment, store: PinStore) -> None:
+    rows = [_row(name, pinned) for name, _, pinned in pinned_servers(env, store)]
+    if args.json:
+        env.say_json({"servers": rows})
+        return
+    if not rows:
+        env.say("Nothing is pinned yet: a server is pinned when it is first started.")
+    for row in rows:
+        changes = [*row["changed"], *row["new"], *(["its instructions"] * row["instructions"])]
+        note = f"not accepted: {', '.join(changes)}" if changes else "as accepted"
+        env.say(f"{row['name']}  {row['target']}  {row['tools']} tools, {note}")
+
+
+def _row(name: str, pinned: Pinned) -> dict[str, Any]:
+    pending = [one for one in pinned.pending if one != INSTRUCTIONS]
+    return {
+        "name": name,
+        "target": pinned.target,
+        "tools": sum(one != INSTRUCTIONS for one in pinned.accepted),
+        "changed": [shown_name(one) for one in pending if one in pinned.accepted],
+        "new": [shown_name(one) for one in pending if one not in pinned.accepted],
+        "removed": [shown_name(one) for one in pinned.removed],
+        "instructions": INSTRUCTIONS in pinned.pending,
+    }
+
+
+def _found(args: argparse.Namespace, env: Environment, store: PinStore) -> list[tuple[str, Pinned]]:
+    found = [(key, one) for name, key, one in pinned_servers(env, store) if name == args.name]
+    if not found:
+        raise NotFound(
+            f"nothing is pinned of a server '{args.name}'",
+            hint=f"see what is: {env.program} mcp pins",
+        )
+    return found
+
+
+def _show(args: argparse.Namespace, env: Environment, store: PinStore) -> None:
+    found = [one for _, one in _found(args, env, store)]
+    if args.json:
+        env.say_json({"name": args.name, "pins": [_as_json(one) for one in found]})
+        return
+    for pinned in found:
+        if args.tools:
+            for tool in args.tools:
+                env.say(_text_of(pinned, tool))
+        else:
+            _print_changes(env, args.name, pinned)
+
+
+def _as_json(pinned: Pinned) -> dict[str, Any]:
+    return {
+        "target": pinned.target,
+        "accepted": {name: one.text for name, one in pinned.accepted.items()},
+        "pending": {
+            name: {"text": one.text, "diff": diff(pinned, name)}
+            for name, one in pinned.pending.items()
+        },
+        "removed": list(pinned.removed),
+    }
+
+
+def _text_of(pinned: Pinned, tool: str) -> str:
+    if tool in pinned.pending:
+        return diff(pinned, tool)
+    if tool not in pinned.accepted:
+        raise NotFound(f"no tool '{tool}' is pinned of '{pinned.name}'")
+    return pinned.accepted[tool].text
+
+
+def _print_changes(env: Environment, name: str, pinned: Pinned) -> None:
+    for key in pinned.pending:
+        what = "changed" if key in pinned.accepted else "new"
+        env.say(f"{shown_name(key)} ({what})\n{diff(pinned, key)}\n")
+    for key in pinned.removed:
+        env.say(f"{shown_name(key)} is gone\n")
+    if pinned.pending:
+        env.say(f"Accept it with: {env.program} mcp pins accept {name}")
+    elif not pinned.removed:
+        tools = ", ".join(shown_name(key) for key in pinned.accepted if key != INSTRUCTIONS)
+        env.say(f"'{name}' declares what was accepted: {tools or 'no tools'}")
+
+
+def _accept(args: argparse.Namespace, env: Environment, store: PinStore) -> None:
+    accepted: list[str] = []
+    for key, pinned in _found(args, env, store):
+        for tool in args.tools:
+            if tool not in pinned.pending and tool not in pinned.removed:
+                raise NotFound(f"there is nothing to accept about '{args.name}/{tool}'")
+        accepted += store.accept(key, args.tools or None)
+    shown = [shown_name(one) for one in accepted]
+    if args.json:
+        env.say_json({"accepted": shown})
+    elif shown:
+        env.say(f"Accepted from '{args.name}': {', '.join(shown)}")
+    else:
+        env.say(f"There was nothing to accept about '{args.name}'.")
+
+
+def _forget(args: argparse.Namespace, env: Environment, store: PinStore) -> None:
+    for key, _ in _found(args, env, store):
+        store.forget(key)
+    if args.json:
+        env.say_json({"forgotten": args.name})
+    else:
+        env.say(f"'{args.name}' counts as never seen; it is pinned again when it next starts.")

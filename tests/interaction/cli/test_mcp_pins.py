@@ -1,0 +1,146 @@
+"""`openclaw mcp pins`, `login` and `logout`, run as a person runs them."""
+
+import io
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from openclaw.cli import mcp
+from openclaw.cli.environment import Environment
+from openclaw.cli.parser import CommandParser, parse
+from openclaw.core.errors import InvalidRequest, NotFound
+from openclaw.mcp_client import login
+from openclaw.testing.fake_oauth import FakeAuthority, browse, protected
+from openclaw.testing.fake_server import command
+from openclaw.testing.mcp_house import fake_tool
+
+ECHO = {**fake_tool("echo"), "description": "Says it again."}
+
+
+class Desk:
+    """A state directory with one server, and the command line on it."""
+
+    def __init__(self, root: Path) -> None:
+        self.state = root / "state"
+        self.state.mkdir(mode=0o700)
+        self.file = root / "server.json"
+        program, arguments = command({})
+        self.configure(a={"command": program, "args": [*arguments[:-1], f"@{self.file}"]})
+        self.out = ""
+        self.err = ""
+
+    def configure(self, **servers: Any) -> None:
+        text = json.dumps({"mcp": {"servers": servers}})
+        (self.state / "openclaw.json").write_text(text)
+
+    def declares(self, *tools: Any) -> None:
+        self.file.write_text(json.dumps({"tools": list(tools)}))
+
+    def run(self, *words: str) -> int:
+        out, err = io.StringIO(), io.StringIO()
+        environ = {
+            "PATH": os.environ["PATH"],
+            "HOME": os.environ["HOME"],
+            "OPENCLAW_STATE_DIR": str(self.state),
+        }
+        env = Environment(environ=environ, stdout=out, stderr=err, stdin=io.StringIO())
+        parser = CommandParser(prog="openclaw mcp")
+        mcp.register(parser)
+        try:
+            return mcp.run(parse(parser, list(words)), env)
+        finally:
+            self.out, self.err = out.getvalue(), err.getvalue()
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    return Desk(tmp_path)
+
+
+def test_a_change_is_shown_as_a_diff_and_accepted(desk: Desk) -> None:
+    assert desk.run("pins") == 0
+    assert "Nothing is pinned yet" in desk.out
+    desk.declares(ECHO)
+    desk.run("probe")
+    desk.run("pins")
+    assert "1 tools, as accepted" in desk.out
+    desk.run("pins", "show", "a")
+    assert "declares what was accepted: echo" in desk.out
+    desk.declares({**ECHO, "description": "Says it again, and more."}, fake_tool("new"))
+    desk.run("probe")
+    assert "openclaw mcp pins show a" in desk.out
+    desk.run("pins")
+    assert "not accepted: echo, new" in desk.out
+    desk.run("pins", "show", "a")
+    assert '-  "description": "Says it again."' in desk.out
+    assert '+  "description": "Says it again, and more."' in desk.out
+    assert "new (new)" in desk.out
+    desk.run("pins", "accept", "a", "new")
+    assert "Accepted from 'a': new" in desk.out
+    desk.run("pins", "list", "--json")
+    assert json.loads(desk.out)["servers"][0]["changed"] == ["echo"]
+    desk.run("pins", "accept", "a")
+    desk.run("pins", "accept", "a")
+    assert "nothing to accept" in desk.out
+
+
+def test_one_tool_can_be_shown_and_everything_forgotten(desk: Desk) -> None:
+    desk.declares(ECHO)
+    desk.run("probe")
+    desk.run("pins", "show", "a", "echo")
+    assert '"description": "Says it again."' in desk.out
+    with pytest.raises(NotFound):
+        desk.run("pins", "show", "a", "other")
+    with pytest.raises(NotFound):
+        desk.run("pins", "accept", "a", "echo")
+    desk.run("pins", "show", "a", "--json")
+    assert list(json.loads(desk.out)["pins"][0]["accepted"]) == ["echo"]
+    desk.run("pins", "forget", "a")
+    desk.run("pins")
+    assert "Nothing is pinned yet" in desk.out
+
+
+def test_pins_of_a_server_that_is_no_longer_configured_are_listed(desk: Desk) -> None:
+    desk.declares(ECHO)
+    desk.run("probe")
+    desk.configure()
+    desk.run("pins")
+    assert desk.out.startswith(f"a  {Path(sys.executable).name}")
+
+
+def test_a_server_has_to_be_named_and_known(desk: Desk) -> None:
+    with pytest.raises(InvalidRequest, match="name a server"):
+        desk.run("pins", "accept")
+    with pytest.raises(NotFound):
+        desk.run("pins", "show", "b")
+
+
+async def test_a_person_logs_in_and_out(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    import anyio.to_thread
+
+    monkeypatch.setattr(login, "open_browser", browse)
+    with FakeAuthority().running() as authority:
+        async with protected({"tools": [ECHO]}, authority) as server:
+            desk.configure(docs={"url": server.url, "auth": "oauth"})
+            run = anyio.to_thread.run_sync
+            assert await run(desk.run, "probe") == 1
+            assert "needs login" in desk.out
+            assert await run(desk.run, "login", "docs") == 0
+            assert "Logged in to 'docs'" in desk.out
+            assert f"{authority.url}/authorize" in desk.err
+            assert await run(desk.run, "probe") == 0
+            assert await run(desk.run, "logout", "docs") == 0
+            assert "Logged out of 'docs'" in desk.out
+            assert await run(desk.run, "logout", "docs", "--json") == 0
+            assert json.loads(desk.out) == {"loggedOut": "docs", "was": False}
+
+
+def test_only_servers_with_a_login_can_be_logged_in_to(desk: Desk) -> None:
+    with pytest.raises(InvalidRequest, match="not configured with a login"):
+        desk.run("login", "a")
+    with pytest.raises(NotFound):
+        desk.run("logout", "b")
