@@ -18,7 +18,9 @@ export class PinBox {
     if (key === this.drawn) return; // an open fold stays open
     this.drawn = key;
     this.element.hidden = changes.length === 0;
-    this.element.replaceChildren(
+    this.element.replaceChildren();
+    if (changes.length === 0) return;
+    this.element.append(
       h("p", {}, h("strong", {}, `${count(changes.length, "declaration")} differ${changes.length === 1 ? "s" : ""} from what was accepted.`), " Read what is new before the agent relies on it."),
       ...changes.map((one) => h("details", {}, h("summary", {}, `${one.what}: ${one.name}`), one.diff ? foldedText(one.diff) : null)),
       h("button", { type: "button", className: "button small", onclick: () => this.#accept(server, changes) }, "Accept"),
