@@ -126,11 +126,15 @@ def _settings(candidate: Candidate, temperature: float | None) -> "ModelSettings
     return settings
 
 
-def _profile(candidate: Candidate) -> "ModelProfile":
+def profile_of(candidate: Candidate) -> "ModelProfile":
     """What overrides the library's own idea of a model."""
-    images = "image" in candidate.accepts
-    # No transformer: a tool's schema goes to the provider as its server wrote it.
-    return {"json_schema_transformer": None, "supports_image_input": images}
+    from openclaw.models.tool_schema import OneGoogleObject, OneObject
+
+    google = candidate.api == "google-generative-ai"
+    return {
+        "json_schema_transformer": OneGoogleObject if google else OneObject,
+        "supports_image_input": "image" in candidate.accepts,
+    }
 
 
 def _unswayed(sdk: _Sdk, headers: dict[str, str]) -> _Sdk:
@@ -166,7 +170,7 @@ def _openai_chat(
     from pydantic_ai.models.openai import OpenAIChatModel
 
     provider = _openai_client(candidate, key, headers, client)
-    return OpenAIChatModel(candidate.model, provider=provider, profile=_profile(candidate))
+    return OpenAIChatModel(candidate.model, provider=provider, profile=profile_of(candidate))
 
 
 def _openai_responses(
@@ -175,7 +179,7 @@ def _openai_responses(
     from pydantic_ai.models.openai import OpenAIResponsesModel
 
     provider = _openai_client(candidate, key, headers, client)
-    return OpenAIResponsesModel(candidate.model, provider=provider, profile=_profile(candidate))
+    return OpenAIResponsesModel(candidate.model, provider=provider, profile=profile_of(candidate))
 
 
 def _anthropic(
@@ -191,7 +195,7 @@ def _anthropic(
         api_key=key, base_url=base_url, http_client=http, default_headers=headers, max_retries=0
     )
     provider = AnthropicProvider(anthropic_client=_unswayed(sdk, headers))
-    return AnthropicModel(candidate.model, provider=provider, profile=_profile(candidate))
+    return AnthropicModel(candidate.model, provider=provider, profile=profile_of(candidate))
 
 
 def _google(
@@ -205,12 +209,7 @@ def _google(
     base_url = (candidate.base_url or "").rstrip("/").removesuffix("/v1beta").removesuffix("/v1")
     client.headers.update(headers)
     provider = GoogleProvider(api_key=key, base_url=base_url, http_client=client)
-    # Google takes a dialect of JSON Schema, so that here the library's transformer stays.
-    return GoogleModel(
-        candidate.model,
-        provider=provider,
-        profile={"supports_image_input": "image" in candidate.accepts},
-    )
+    return GoogleModel(candidate.model, provider=provider, profile=profile_of(candidate))
 
 
 _BUILDERS: Mapping[str, Callable[..., "Model"]] = {
