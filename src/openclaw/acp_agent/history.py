@@ -8,6 +8,8 @@ from openclaw.sessions.store import SessionStore
 
 SESSION_PREFIX = "acp-"
 
+_FIRST_ENTRIES = 4  # the first message is among them
+
 
 @dataclass(frozen=True, slots=True)
 class Found:
@@ -55,10 +57,9 @@ async def list_page(
 
 
 async def _directory(store: SessionStore, info: SessionInfo) -> str | None:
-    for entry in await store.entries(_ref(info), limit=1):
-        began_in = entry.data.get("cwd")
-        return began_in if isinstance(began_in, str) else None
-    return None
+    """Where the person's first message was given."""
+    first = await store.entries(_ref(info), limit=_FIRST_ENTRIES)
+    return next((str(entry.data["cwd"]) for entry in first if "cwd" in entry.data), None)
 
 
 def _ref(info: SessionInfo) -> SessionRef:

@@ -73,7 +73,7 @@ class Person:
 
     async def seen(self, kind: str) -> Any:
         """The first update of this kind, as soon as it is there."""
-        with anyio.fail_after(20):
+        with anyio.fail_after(90):
             while not self.of(kind):
                 await self._changed.wait()
         return self.of(kind)[0]

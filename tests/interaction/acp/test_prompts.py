@@ -179,7 +179,7 @@ async def test_cancelling_stops_the_turn_and_says_so(
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(ask)
             await person.seen("tool_call")
-            with anyio.fail_after(10):
+            with anyio.fail_after(60):
                 await agent.cancel(session_id=session.session_id)
         assert [answer.stop_reason for answer in answers] == ["cancelled"]
         again = await agent.prompt(session_id=session.session_id, prompt=[text_block("Go on.")])

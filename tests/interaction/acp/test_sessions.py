@@ -1,0 +1,286 @@
+"""Sessions: loading, listing, choosing, asking the person, and what is left when the client goes."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from acp import RequestError, text_block
+from acp.schema import EnvVariable, McpServerStdio
+
+from openclaw.testing.mcp_house import fake_tool, until
+from openclaw.testing.scripted_model import Step, scripted_model
+
+pytestmark = pytest.mark.subprocess
+
+Stdio = Callable[[str, dict[str, Any]], McpServerStdio]
+ECHO = {"tools": [fake_tool("echo", text="the server's words")]}
+OPENCLAW = str(Path(sys.executable).parent / "openclaw")
+
+
+def is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+async def test_a_session_is_loaded_and_listed_by_another_process(
+    house: Any, connect: Any, stdio: Stdio
+) -> None:
+    steps = [
+        Step(text="Looking.", calls=(("mcp_mine_echo", {"a": 1}),)),
+        Step(text="There."),
+        Step(text="Again."),
+    ]
+    async with scripted_model(steps) as model:
+        house.configure(model.url)
+        async with connect() as (agent, first):
+            session = await agent.new_session(cwd=str(house.cwd), mcp_servers=[stdio("mine", ECHO)])
+            await agent.prompt(session_id=session.session_id, prompt=[text_block("Look at it.")])
+        async with connect() as (agent, person):
+            with pytest.raises(RequestError, match="no session 'acp-nothing'") as missing:
+                await agent.load_session(cwd=str(house.cwd), session_id="acp-nothing")
+            listed = await agent.list_sessions(cwd=str(house.cwd))
+            elsewhere = await agent.list_sessions(cwd="/")
+            await agent.load_session(cwd=str(house.cwd), session_id=session.session_id)
+            shown = list(person.updates)
+            resumed = await agent.resume_session(cwd=str(house.cwd), session_id=session.session_id)
+            told = len(person.updates)
+            await agent.prompt(session_id=session.session_id, prompt=[text_block("And now?")])
+    assert missing.value.code == -32002
+    assert [(one.session_id, one.cwd, one.title) for one in listed.sessions] == [
+        (session.session_id, str(house.cwd), "Look at it.")
+    ]
+    assert elsewhere.sessions == []
+    assert [one.session_update for one in shown] == [
+        "user_message_chunk",
+        "agent_message_chunk",
+        "tool_call",
+        "agent_message_chunk",
+    ]
+    assert shown[2].status == "completed"
+    assert shown[2].raw_input == {"a": 1}
+    assert [one.content.text for one in shown[2].content] == ["the server's words"]
+    assert (resumed.config_options is not None, told) == (True, len(shown))
+    assert person.text().endswith("Again.")
+    assert "Look at it." in json.dumps(model.requests[-1].body)
+    assert first.text() == "Looking.There."
+
+
+async def test_agents_are_modes_and_models_can_be_chosen(house: Any, connect: Any) -> None:
+    agents = {
+        "defaults": {"model": "acme/scripted"},
+        "list": [{"id": "main"}, {"id": "writer", "name": "Writer", "systemPrompt": "Write well."}],
+    }
+    async with scripted_model([Step(text="One."), Step(text="Two.")]) as model:
+        house.configure(model.url, agents=agents)
+        async with connect() as (agent, person):
+            session = await agent.new_session(cwd=str(house.cwd))
+            key = session.session_id
+            (option,) = session.config_options
+            chosen = await agent.set_config_option(
+                config_id="model", session_id=key, value="acme/other"
+            )
+            for setting, value in (("model", "acme/none"), ("colour", "red")):
+                with pytest.raises(RequestError, match="there is no"):
+                    await agent.set_config_option(config_id=setting, session_id=key, value=value)
+            await agent.prompt(session_id=key, prompt=[text_block("Hi.")])
+            with pytest.raises(RequestError, match="there is no agent 'nobody'"):
+                await agent.set_session_mode(session_id=key, mode_id="nobody")
+            await agent.set_session_mode(session_id=key, mode_id="writer")
+            await agent.prompt(session_id=key, prompt=[text_block("Write.")])
+            before = len(person.updates)
+            loaded = await agent.load_session(cwd=str(house.cwd), session_id=key)
+            replayed = person.updates[before:]
+    modes = session.modes
+    assert modes is not None
+    assert [(mode.id, mode.name) for mode in modes.available_modes] == [
+        ("main", "main"),
+        ("writer", "Writer"),
+    ]
+    assert (modes.current_mode_id, loaded.modes.current_mode_id) == ("main", "writer")
+    assert (option.category, option.current_value) == ("model", "acme/scripted")
+    assert [one.value for one in option.options] == ["acme/scripted", "acme/other"]
+    assert chosen.config_options[0].current_value == "acme/other"
+    assert [request.model for request in model.requests] == ["other", "scripted"]
+    assert "Write well." in json.dumps(model.requests[1].body)
+    assert person.of("current_mode_update")[0].current_mode_id == "writer"
+    assert [one.content.text for one in replayed] == ["Hi.", "One.", "Write.", "Two."]
+
+
+@pytest.mark.parametrize(
+    ("answer", "outcomes", "asked"),
+    [
+        ("allow_once", ["completed", "completed"], 2),
+        ("allow_always", ["completed", "completed"], 1),
+        ("reject_once", ["failed", "failed"], 2),
+        (None, ["failed", "failed"], 2),
+    ],
+)
+async def test_the_person_decides_where_the_policy_says_ask(
+    house: Any, connect: Any, stdio: Stdio, answer: str, outcomes: list[str], asked: int
+) -> None:
+    call = Step(calls=(("mcp_mine_echo", {"a": 1}),))
+    steps = [call, call, Step(text="Done.")]
+    async with scripted_model(steps) as model:
+        house.configure(model.url, tools={"ask": ["mcp_mine_*"]})
+        async with connect() as (agent, person):
+            person.answers = answer
+            session = await agent.new_session(cwd=str(house.cwd), mcp_servers=[stdio("mine", ECHO)])
+            await agent.prompt(session_id=session.session_id, prompt=[text_block("Go.")])
+    ended = [one for one in person.of("tool_call_update") if one.status != "in_progress"]
+    assert [one.status for one in ended] == outcomes
+    assert len(person.asked) == asked
+    assert person.asked[0].raw_input == {"a": 1}
+    assert person.asked[0].tool_call_id == person.of("tool_call")[0].tool_call_id
+    assert person.offered == ["allow_once", "allow_always", "reject_once"]
+    made = "the server's words" in model.requests[1].last_text
+    assert made is (outcomes[0] == "completed")
+
+
+async def test_prompts_of_the_clients_server_are_commands(
+    house: Any, connect: Any, stdio: Stdio
+) -> None:
+    said = [{"role": "user", "content": {"type": "text", "text": "Review this change."}}]
+    spec = {"prompts": [{"name": "review", "description": "Reviews.", "messages": said}]}
+    async with scripted_model([Step(text="Fine.")]) as model:
+        house.configure(model.url)
+        async with connect() as (agent, person):
+            session = await agent.new_session(cwd=str(house.cwd), mcp_servers=[stdio("mine", spec)])
+            update = await person.seen("available_commands_update")
+            prompt = [text_block("/mine:review")]
+            await agent.prompt(session_id=session.session_id, prompt=prompt)
+    assert [one.name for one in update.available_commands] == ["mine:review"]
+    assert "Review this change." in model.requests[0].last_text
+
+
+async def test_a_closed_sessions_servers_stop_and_it_takes_no_prompt(
+    house: Any, connect: Any, stdio: Stdio, tmp_path: Path
+) -> None:
+    pids = tmp_path / "pids"
+    spec = {**ECHO, "faults": {"pidFile": str(pids)}}
+    async with scripted_model([Step(text="Hi.")]) as model:
+        house.configure(model.url)
+        async with connect() as (agent, _):
+            session = await agent.new_session(cwd=str(house.cwd), mcp_servers=[stdio("mine", spec)])
+            await agent.prompt(session_id=session.session_id, prompt=[text_block("Hi.")])
+            (pid,) = map(int, pids.read_text().split())
+            assert is_running(pid)
+            await agent.close_session(session_id=session.session_id)
+            await until(lambda: not is_running(pid), 60)
+            with pytest.raises(RequestError, match="there is no session"):
+                await agent.prompt(session_id=session.session_id, prompt=[text_block("Hi.")])
+
+
+async def test_a_client_cannot_have_our_secrets_sent_to_a_server_of_its_own(
+    house: Any, connect: Any, stdio: Stdio
+) -> None:
+    thief = stdio("thief", ECHO)
+    thief.env = [EnvVariable(name="KEY", value="secret://env/ACME_KEY")]
+    async with scripted_model([Step(text="No.")]) as model:
+        house.configure(model.url)
+        async with connect() as (agent, _):
+            session = await agent.new_session(cwd=str(house.cwd), mcp_servers=[thief])
+            await agent.prompt(session_id=session.session_id, prompt=[text_block("Hi.")])
+    assert not any(name.startswith("mcp_thief") for name in model.requests[0].tools)
+
+
+async def test_a_wrong_configuration_is_told_and_can_be_mended_while_the_client_stays(
+    house: Any, connect: Any
+) -> None:
+    (house.state / "openclaw.json").write_text('{"agents": {"defautls": {}}}')
+    async with scripted_model([]) as model, connect() as (agent, _):
+        with pytest.raises(RequestError, match="defautls") as wrong:
+            await agent.new_session(cwd=str(house.cwd))
+        house.configure(model.url)
+        with pytest.raises(RequestError, match="cwd: must be the absolute path"):
+            await agent.new_session(cwd="project")
+        assert (await agent.new_session(cwd=str(house.cwd))).session_id
+    assert wrong.value.code == -32603
+
+
+async def test_when_the_client_goes_its_servers_go_and_stdout_had_only_the_protocol(
+    house: Any, stdio: Stdio, tmp_path: Path
+) -> None:
+    pids = tmp_path / "pids"
+    spec = {
+        "tools": [fake_tool("wait", hang=True)],
+        "faults": {"pidFile": str(pids), "ignoreSigterm": True, "ignoreEof": True},
+    }
+    server = stdio("slow", spec).model_dump(mode="json", by_alias=True, exclude_none=True)
+    async with scripted_model([Step(calls=(("mcp_slow_wait", {}),))]) as model:
+        house.configure(model.url)
+        process = await anyio.open_process(
+            [OPENCLAW, "acp"], env=house.environ, stderr=subprocess.DEVNULL
+        )
+        assert process.stdin is not None
+        assert process.stdout is not None
+        lines = _Lines(process.stdout)
+        cwd = str(house.cwd)
+        opening = {"cwd": cwd, "mcpServers": [server]}
+        await process.stdin.send(_request(1, "initialize", {"protocolVersion": 1}))
+        await process.stdin.send(_request(2, "session/new", opening))
+        key = (await lines.answer(2))["result"]["sessionId"]
+        prompt = {"sessionId": key, "prompt": [{"type": "text", "text": "Wait."}]}
+        await process.stdin.send(_request(3, "session/prompt", prompt))
+        await lines.update("tool_call")
+        (pid,) = map(int, pids.read_text().split())
+        await process.stdin.aclose()
+        with anyio.fail_after(60):
+            assert await process.wait() == 0
+        await process.aclose()
+    assert not is_running(pid)
+    assert all(message["jsonrpc"] == "2.0" for message in lines.messages)
+
+
+def test_a_file_in_place_of_a_pipe_is_refused_in_words(house: Any, tmp_path: Path) -> None:
+    given = tmp_path / "given"
+    given.write_text("")
+    with given.open() as stdin:
+        ran = subprocess.run(
+            [OPENCLAW, "acp"],
+            stdin=stdin,
+            capture_output=True,
+            env=house.environ,
+            check=False,
+        )
+    assert (ran.returncode, ran.stdout) == (2, b"")
+    assert b"stdin: must be a pipe" in ran.stderr
+
+
+def _request(number: int, method: str, params: dict[str, Any]) -> bytes:
+    message = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+    return json.dumps(message).encode() + b"\n"
+
+
+class _Lines:
+    """What a process writes, line by line; what is not JSON fails the test."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+        self._rest = b""
+        self.messages: list[dict[str, Any]] = []
+
+    async def _next(self) -> dict[str, Any]:
+        with anyio.fail_after(90):
+            while b"\n" not in self._rest:
+                self._rest += await self._stream.receive()
+        line, _, self._rest = self._rest.partition(b"\n")
+        self.messages.append(json.loads(line))
+        return self.messages[-1]
+
+    async def answer(self, number: int) -> dict[str, Any]:
+        while (message := await self._next()).get("id") != number:
+            pass
+        return message
+
+    async def update(self, kind: str) -> None:
+        while (await self._next())["params"]["update"]["sessionUpdate"] != kind:
+            pass
