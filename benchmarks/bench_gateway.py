@@ -1,0 +1,253 @@
+"""The gateway: how soon it is ready, what it costs idle and busy, and what it survives.
+
+python benchmarks/bench_gateway.py [start] [idle] [load] [kill] [life] [--seconds N] [--kills N]
+"""
+
+import argparse
+import random
+import statistics
+import tempfile
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx2
+import psutil
+
+from openclaw.agent.context import MessageContext
+from openclaw.config.load import load_config
+from openclaw.runtime import open_runtime
+from openclaw.secrets.redactor import Redactor
+from openclaw.testing import gateway_life
+from openclaw.testing.fake_server import server_entry
+from openclaw.testing.gateway_house import House
+from openclaw.testing.scripted_model import Step, scripted_model
+
+SLOW = server_entry({"faults": {"startDelay": 30}})
+IDLE = server_entry({"tools": [{"name": "echo", "inputSchema": {"type": "object"}}]})
+NO_LIMIT = {"limits": {"requestsPerMinute": 10_000_000, "maxConcurrent": 1000}}
+
+
+def new_house() -> House:
+    state = Path(tempfile.mkdtemp(prefix="openclaw-bench-"))
+    return House(state)
+
+
+async def until_ready(house: House) -> str:
+    url = (await house.running()).url
+    async with httpx2.AsyncClient(trust_env=False) as client:
+        while (await client.get(f"{url}/ready")).status_code != 200:  # noqa: ASYNC110
+            await anyio.sleep(0.005)
+    return url
+
+
+async def start(args: argparse.Namespace) -> None:
+    times: list[float] = []
+    cpu: list[float] = []
+    for _ in range(5):
+        house = new_house()
+        house.configure("http://127.0.0.1:9", {f"slow{n}": SLOW for n in range(20)})
+        began = time.perf_counter()
+        async with house.process() as process:
+            await until_ready(house)
+            times.append(time.perf_counter() - began)
+            used = psutil.Process(process.pid).cpu_times()
+            cpu.append(used.user + used.system)
+            process.kill()
+    print(
+        f"ready with 20 slow servers: median {statistics.median(times):.2f} s, "
+        f"best {min(times):.2f} s (CPU {statistics.median(cpu):.2f} s); goal 1.5 s"
+    )
+
+
+async def idle(args: argparse.Namespace) -> None:
+    house = new_house()
+    house.configure("http://127.0.0.1:9", {f"idle{n}": IDLE for n in range(20)})
+    async with house.process() as process:
+        url = await until_ready(house)
+        async with httpx2.AsyncClient(base_url=url, trust_env=False) as client:
+            while True:
+                rows = (await client.get("/api/servers")).json()["servers"]
+                if sum(row["state"] == "ready" for row in rows) == 20:
+                    break
+                await anyio.sleep(0.1)
+        gateway = psutil.Process(process.pid)
+        await anyio.sleep(3)
+        before, began = gateway.cpu_times(), time.monotonic()
+        await anyio.sleep(args.seconds if args.seconds < 60 else 20)
+        after = gateway.cpu_times()
+        share = (after.user + after.system - before.user - before.system) / (
+            time.monotonic() - began
+        )
+        megabytes = gateway.memory_info().rss / 1e6
+        print(
+            f"idle with 20 idle servers: {share:.2%} of a core, {megabytes:.0f} MB; "
+            "goal 1 % and 150 MB"
+        )
+
+
+async def _together(count: int, one: Callable[[int], Awaitable[None]]) -> tuple[float, list[float]]:
+    taken: list[float] = []
+
+    async def timed(number: int) -> None:
+        began = time.perf_counter()
+        await one(number)
+        taken.append(time.perf_counter() - began)
+
+    began = time.perf_counter()
+    async with anyio.create_task_group() as group:
+        for number in range(count):
+            group.start_soon(timed, number)
+    return time.perf_counter() - began, taken
+
+
+async def load(args: argparse.Namespace) -> None:
+    """The same turns in this process and through the gateway, interleaved, 200 at once."""
+    async with scripted_model(default=Step(text="Noted.")) as model:
+        house, other = new_house(), new_house()
+        for one in (house, other):
+            one.configure(model.url, gateway=NO_LIMIT)
+        env = other.environ()
+        async with (
+            open_runtime(load_config(None, env), env, Redactor()) as runtime,
+            house.process() as process,
+        ):
+            url = await until_ready(house)
+            limits = httpx2.Limits(max_connections=200, max_keepalive_connections=200)
+            async with httpx2.AsyncClient(
+                base_url=url, trust_env=False, timeout=120, limits=limits
+            ) as client:
+                rounds = 0
+
+                async def direct(number: int) -> None:
+                    key = f"d{rounds}.{number}"
+                    reply = await runtime.get_reply(MessageContext("hi", key))
+                    assert reply.text == "Noted."
+
+                async def through(number: int) -> None:
+                    body = {
+                        "model": "openclaw",
+                        "user": f"g{rounds}.{number}",
+                        "messages": [{"role": "user", "content": "hi"}],
+                    }
+                    answer = await client.post("/v1/chat/completions", json=body)
+                    assert answer.status_code == 200, answer.text
+
+                gateway = psutil.Process(process.pid)
+                rows: list[tuple[float, float, float, float]] = []
+                for rounds in range(5):
+                    wall_d, taken_d = await _together(200, direct)
+                    before = gateway.cpu_times()
+                    wall_g, taken_g = await _together(200, through)
+                    after = gateway.cpu_times()
+                    cpu = after.user + after.system - before.user - before.system
+                    rows.append((wall_d / 200, wall_g / 200, cpu / 200, 0.0))
+                    print(
+                        f"  round {rounds}: p50 here {statistics.median(taken_d):.2f} s, "
+                        f"through the gateway {statistics.median(taken_g):.2f} s"
+                    )
+                rows = rows[1:]  # the first one imports
+                here = statistics.median(r[0] for r in rows) * 1000
+                there = statistics.median(r[1] for r in rows) * 1000
+                cpu_ms = statistics.median(r[2] for r in rows) * 1000
+                alone_d = [await _alone(direct, 1000 + n) for n in range(50)]
+                alone_g = [await _alone(through, 1000 + n) for n in range(50)]
+                over = (statistics.median(alone_g) - statistics.median(alone_d)) * 1000
+    print(
+        f"200 at once: {here:.1f} ms a turn in process, {there:.1f} ms through the gateway "
+        f"(its CPU {cpu_ms:.1f} ms a turn); overhead {there - here:+.1f} ms; goal 10 ms; "
+        f"one at a time, p50 {over:+.1f} ms; 1000 of 1000 answered"
+    )
+
+
+async def _alone(one: Callable[[int], Awaitable[None]], number: int) -> float:
+    began = time.perf_counter()
+    await one(number)
+    return time.perf_counter() - began
+
+
+async def kill(args: argparse.Namespace) -> None:
+    chance = random.Random(11)
+    house = new_house()
+    told: list[tuple[str, str]] = []
+    starts: list[float] = []
+    async with scripted_model(default=Step(text="Noted.", delay=0.02)) as model:
+        house.configure(model.url, gateway=NO_LIMIT)
+        for number in range(args.kills):
+            began = time.perf_counter()
+            async with house.process() as process:
+                url = await until_ready(house)
+                starts.append(time.perf_counter() - began)
+                async with anyio.create_task_group() as group:
+                    for session in range(4):
+                        group.start_soon(_keep_asking, url, number, session, told)
+                    before = len(told)
+                    while len(told) < before + 3:  # noqa: ASYNC110
+                        await anyio.sleep(0.01)
+                    await anyio.sleep(chance.random() * 0.2)
+                    process.kill()
+                    await process.wait()
+                    group.cancel_scope.cancel()
+    entries = await gateway_life.check_transcripts(house, told)
+    print(
+        f"killed {args.kills} times in the middle of turns: all {len(told)} acknowledged messages "
+        f"are there ({entries} entries); a new gateway was ready after "
+        f"{statistics.median(starts):.2f} s"
+    )
+
+
+async def _keep_asking(url: str, kill: int, session: int, told: list[tuple[str, str]]) -> None:
+    async with httpx2.AsyncClient(trust_env=False, timeout=30) as client:
+        for number in range(10_000):
+            text = f"message {kill}.{session}.{number}"
+            body = {"text": text, "sessionKey": f"s{session}", "stream": False}
+            try:
+                answer = await client.post(f"{url}/api/messages", json=body)
+            except httpx2.HTTPError:
+                return
+            if answer.status_code == 200:
+                told.append((f"s{session}", text))
+
+
+async def life(args: argparse.Namespace) -> None:
+    house = new_house()
+    async with scripted_model(rules=gateway_life.RULES, default=gateway_life.DEFAULT) as model:
+        gateway_life.configure(house, model.url, 0)
+        async with house.process() as process:
+            info = await house.running()
+            one = gateway_life.Life(house, model.url, info, random.Random(3))
+            await one.live(args.seconds / 10)  # warm: imports, pools, caches
+            await one.rest()
+            before = await gateway_life.holdings(house, process.pid, 0)
+            await one.live(args.seconds)
+            await one.rest()
+            after = await gateway_life.holdings(house, process.pid, before.processes)
+        entries = await gateway_life.check_transcripts(house, one.told)
+    doings = ", ".join(f"{count} x {name}" for name, count in sorted(one.done.items()))
+    print(f"{args.seconds} s of life: {doings}\n  before {before}\n  after  {after}")
+    print(f"  {len(one.told)} acknowledged messages, {entries} entries, none lost, none doubled")
+
+
+PARTS: dict[str, Callable[[argparse.Namespace], Awaitable[Any]]] = {
+    "start": start,
+    "idle": idle,
+    "load": load,
+    "kill": kill,
+    "life": life,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("parts", nargs="*", choices=[[], *PARTS], default=[])
+    parser.add_argument("--seconds", type=float, default=600.0)
+    parser.add_argument("--kills", type=int, default=50)
+    args = parser.parse_args()
+    for name in args.parts or PARTS:
+        anyio.run(PARTS[name], args)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,189 @@
+"""A gateway's life, fast: orders, cancellations, lost clients, reloads and killed servers at random.
+
+What must hold afterwards is checked: nothing leaked, and no line of a transcript lost or doubled.
+"""
+
+import random
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import anyio
+import httpx2
+import psutil
+
+from openclaw.core.clock import SystemClock
+from openclaw.gateway.lock import GatewayInfo
+from openclaw.sessions.model import EntryKind
+from openclaw.sessions.opening import open_store
+from openclaw.testing.fake_server import server_entry
+from openclaw.testing.gateway_house import House
+from openclaw.testing.scripted_model import Step
+
+SESSIONS = 8
+_ECHO = {"name": "echo", "inputSchema": {"type": "object"}, "does": {"text": "x"}}
+RULES = (
+    Step(when="tool", role="user", calls=(("mcp_steady_echo", {}),)),
+    Step(when="slow", role="user", text="Slowly, slowly, slowly.", delay=0.05),
+)
+DEFAULT = Step(text="Noted.")
+
+
+def configure(house: House, model_url: str, variant: int) -> None:
+    """A configuration; each variant changes one server and leaves the other alone."""
+    changing = server_entry({"tools": [{**_ECHO, "description": f"variant {variant}"}]})
+    house.configure(
+        model_url,
+        {"steady": server_entry({"tools": [_ECHO]}, maxRestarts=1000), "changing": changing},
+        gateway={"limits": {"requestsPerMinute": 1_000_000}},
+    )
+
+
+@dataclass(slots=True)
+class Life:
+    """What was done, and what was acknowledged."""
+
+    house: House
+    model_url: str
+    info: GatewayInfo
+    chance: random.Random
+    told: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    done: dict[str, int] = field(default_factory=dict[str, int])
+    _number: int = 0
+
+    async def live(self, seconds: float, clients: int = 6) -> None:
+        """Do things at random for so long."""
+        clock = SystemClock()
+        until = clock.monotonic() + seconds
+
+        async def client() -> None:
+            async with self._client() as http:
+                while clock.monotonic() < until:
+                    await self._something(http)
+
+        async with anyio.create_task_group() as group:
+            for _ in range(clients):
+                group.start_soon(client)
+
+    def _client(self) -> httpx2.AsyncClient:
+        return httpx2.AsyncClient(base_url=self.info.url, trust_env=False, timeout=60)
+
+    async def _something(self, http: httpx2.AsyncClient) -> None:
+        doings: list[tuple[int, Callable[[httpx2.AsyncClient], Awaitable[None]]]] = [
+            (60, self._order),
+            (10, self._vanish),
+            (10, self._cancel),
+            (3, self._reload),
+            (3, self._kill_server),
+            (3, self._restart),
+        ]
+        doing = self.chance.choices([d for _, d in doings], [w for w, _ in doings])[0]
+        name = doing.__name__.strip("_")
+        self.done[name] = self.done.get(name, 0) + 1
+        await doing(http)
+
+    def _message(self, **more: Any) -> dict[str, Any]:
+        self._number += 1
+        kind = self.chance.choice(["tool", "slow", "plain"])
+        session = f"s{self.chance.randrange(SESSIONS)}"
+        return {"text": f"{kind} {self._number}", "sessionKey": session, **more}
+
+    async def _order(self, http: httpx2.AsyncClient) -> None:
+        body = self._message(stream=self.chance.random() < 0.5)
+        answer = await http.post("/api/messages", json=body)
+        whole = "event: reply" in answer.text if body["stream"] else answer.status_code == 200
+        if whole:
+            self.told.append((body["sessionKey"], body["text"]))
+
+    async def _vanish(self, http: httpx2.AsyncClient) -> None:
+        with anyio.move_on_after(self.chance.random() * 0.1):
+            async with self._client() as other:
+                await other.post("/api/messages", json=self._message())
+
+    async def _cancel(self, http: httpx2.AsyncClient) -> None:
+        turns = (await http.get("/api/turns")).json()["turns"]
+        if turns:
+            await http.post(f"/api/turns/{self.chance.choice(turns)['turn']}/cancel")
+
+    async def _reload(self, http: httpx2.AsyncClient) -> None:
+        if self.chance.random() < 0.2:
+            self.house.config_file.write_text("{ this is wrong")
+        else:
+            configure(self.house, self.model_url, self.chance.randrange(3))
+        await http.post("/api/reload")
+
+    async def _kill_server(self, http: httpx2.AsyncClient) -> None:
+        rows = (await http.get("/api/servers")).json()["servers"]
+        pids = [row["pid"] for row in rows if row["pid"]]
+        if pids:
+            with suppress(psutil.NoSuchProcess):
+                psutil.Process(self.chance.choice(pids)).kill()
+
+    async def _restart(self, http: httpx2.AsyncClient) -> None:
+        await http.post("/api/servers/steady/restart")
+
+    async def rest(self) -> None:
+        """Settle on the first configuration and wait until nothing runs."""
+        configure(self.house, self.model_url, 0)
+        async with self._client() as http:
+            await http.post("/api/reload")
+            with anyio.fail_after(60):
+                while not await self._quiet(http):  # noqa: ASYNC110 - another process
+                    await anyio.sleep(0.05)
+
+    async def _quiet(self, http: httpx2.AsyncClient) -> bool:
+        turns = (await http.get("/api/turns")).json()["turns"]
+        rows = (await http.get("/api/servers")).json()["servers"]
+        return not turns and sorted(row["name"] for row in rows if row["state"] == "ready") == [
+            "changing",
+            "steady",
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class Holdings:
+    """What a gateway holds on to."""
+
+    processes: int
+    descriptors: int
+    megabytes: float
+    temporary: int
+
+
+async def holdings(house: House, pid: int, children: int) -> Holdings:
+    """What it holds once it has no more than so many children, which takes a moment to end."""
+    process = psutil.Process(pid)
+    with anyio.move_on_after(30):
+        while len(process.children(recursive=True)) > children:  # noqa: ASYNC110 - other processes
+            await anyio.sleep(0.05)
+    temporary = house.state / "tmp"
+    return Holdings(
+        processes=len(process.children(recursive=True)),
+        descriptors=process.num_fds(),
+        megabytes=process.memory_info().rss / 1e6,
+        temporary=len(list(temporary.iterdir())) if temporary.exists() else 0,
+    )
+
+
+async def check_transcripts(house: House, told: list[tuple[str, str]]) -> int:
+    """Every acknowledged message is there once, in order, with its end; returns how many entries."""
+    count = 0
+    async with open_store("file", house.paths) as store:
+        for session in sorted({key for key, _ in told}):
+            [info] = await store.find_sessions(session)
+            entries = await store.entries(info.ref, limit=10_000_000)
+            count += len(entries)
+            assert [entry.seq for entry in entries] == list(range(1, len(entries) + 1)), session
+            said = [e for e in entries if e.kind is EntryKind.USER_MESSAGE]
+            texts = [e.text for e in said]
+            assert len(set(texts)) == len(texts), f"{session}: a message is there twice"
+            ended = {e.turn for e in entries if e.kind is EntryKind.TURN_FINISHED}
+            finished = {e.text for e in said if e.turn in ended}
+            mine = {text for key, text in told if key == session}
+            assert mine <= finished, f"{session}: lost {mine - finished}"
+            calls = [e.call_id for e in entries if e.kind is EntryKind.TOOL_CALL]
+            results = [e.call_id for e in entries if e.kind is EntryKind.TOOL_RESULT]
+            assert len(set(results)) == len(results), f"{session}: a result is there twice"
+            assert set(results) <= set(calls)
+    return count

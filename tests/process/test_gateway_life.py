@@ -1,0 +1,32 @@
+"""A short life of a gateway at random; the benchmark's is longer."""
+
+import random
+from pathlib import Path
+
+from openclaw.testing import gateway_life
+from openclaw.testing.gateway_house import House
+from openclaw.testing.scripted_model import scripted_model
+
+
+async def test_after_a_wild_life_nothing_has_leaked_and_no_line_is_lost(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    state.mkdir(mode=0o700)
+    house = House(state)
+    async with scripted_model(rules=gateway_life.RULES, default=gateway_life.DEFAULT) as model:
+        gateway_life.configure(house, model.url, 0)
+        async with house.process() as process:
+            info = await house.running()
+            life = gateway_life.Life(house, model.url, info, random.Random(5))
+            await life.live(4)
+            await life.rest()
+            before = await gateway_life.holdings(house, process.pid, 0)
+            await life.live(6)
+            await life.rest()
+            after = await gateway_life.holdings(house, process.pid, before.processes)
+            process.terminate()
+            assert await process.wait() == 0
+    assert after.processes <= before.processes
+    assert after.descriptors <= before.descriptors + 3  # connections of the asking client
+    assert after.temporary == 0
+    assert len(life.told) > 10
+    assert await gateway_life.check_transcripts(house, life.told) > len(life.told)
