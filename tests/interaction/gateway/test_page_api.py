@@ -1,0 +1,101 @@
+"""What the page asks for beyond the rest of the interface."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.interaction.gateway.conftest import Open
+
+from openclaw.config.load import load_config
+from openclaw.config.merge import effective_agents
+from openclaw.mcp_client.pin_store import PinStore, pin_key
+from openclaw.mcp_client.pins import Declaration
+from openclaw.media.kinds import MAX_OUTBOUND_BYTES
+from openclaw.testing.fake_server import server_entry
+from openclaw.testing.gateway_house import House
+
+pytestmark = pytest.mark.anyio
+
+
+def say(text: str) -> Declaration:
+    return Declaration(str(hash(text)), text)
+
+
+async def test_what_waits_to_be_accepted_is_listed_and_accepted_one_by_one(
+    house: House, opened: Open
+) -> None:
+    servers = {"idle": server_entry({}, lazy=True)}
+    # Two agents share the server: it is listed once.
+    house.configure("http://127.0.0.1:9", servers, agents={"list": [{"id": "a"}, {"id": "b"}]})
+    loaded = load_config(None, house.environ())
+    key = pin_key(effective_agents(loaded.config)["a"].servers["idle"])
+    store = PinStore(house.paths.pins)
+    store.observe(key, "idle", "x", {"old": say("old"), "same": say("same"), "gone": say("gone")})
+    store.observe("0" * 32, "elsewhere", "x", {"a": say("a")})
+    store.observe(key, "idle", "x", {"old": say("OLD"), "same": say("same"), "new": say("new")})
+    async with opened() as client:
+        (row,) = (await client.get("/api/pins")).json()["pins"]
+        assert row["server"] == "idle"
+        shown = {(one["what"], one["key"]): one["diff"] for one in row["changes"]}
+        assert set(shown) == {("changed", "old"), ("new", "new"), ("gone", "gone")}
+        assert "-old" in shown["changed", "old"]
+        assert "+OLD" in shown["changed", "old"]
+        answer = await client.post("/api/servers/idle/pins", json={"names": ["old"]})
+        assert answer.json() == {"accepted": ["old"]}
+        assert set(store.load()[key].pending) == {"new"}
+        answer = await client.post("/api/servers/idle/pins", json={})
+        assert sorted(answer.json()["accepted"]) == ["gone", "new"]
+        assert (await client.get("/api/pins")).json() == {"pins": []}
+
+
+@pytest.mark.parametrize(
+    ("server", "body", "status"),
+    [("nobody", {}, 404), ("idle", {"names": "old"}, 400), ("idle", {"names": [1]}, 400)],
+)
+async def test_pins_of_nobody_and_names_that_are_none_are_refused(
+    house: House, opened: Open, server: str, body: dict[str, Any], status: int
+) -> None:
+    house.configure("http://127.0.0.1:9", {"idle": server_entry({}, lazy=True)})
+    async with opened() as client:
+        answer = await client.post(f"/api/servers/{server}/pins", json=body)
+        assert answer.status_code == status
+
+
+async def test_a_file_of_the_workspace_is_handed_over_as_bytes_that_run_nothing(
+    house: House, opened: Open
+) -> None:
+    house.configure("http://127.0.0.1:9")
+    file = house.state / "workspace" / "page.html"
+    file.write_text("<script>alert(1)</script>")
+    async with opened() as client:
+        answer = await client.get("/api/files", params={"path": str(file)})
+    assert answer.text == "<script>alert(1)</script>"
+    assert answer.headers["content-type"] == "application/octet-stream"
+    assert answer.headers["content-disposition"] == "attachment"
+    assert "sandbox" in answer.headers["content-security-policy"]
+
+
+async def test_no_other_file_is_handed_over(house: House, opened: Open, tmp_path: Path) -> None:
+    house.configure("http://127.0.0.1:9")
+    workspace = house.state / "workspace"
+    (workspace / "link").symlink_to(house.config_file)
+    (workspace / "large").write_bytes(b"")
+    os.truncate(workspace / "large", MAX_OUTBOUND_BYTES + 1)
+    os.mkfifo(workspace / "pipe")
+    async with opened() as client:
+        for path, status in (
+            ("", 400),
+            ("page.html", 400),
+            (str(house.config_file), 400),
+            (f"{workspace}/../openclaw.json", 400),
+            (f"{workspace}/link", 400),
+            (f"{workspace}/large", 400),
+            (f"{workspace}/pipe", 404),
+            (f"{workspace}/missing", 404),
+            (str(workspace), 404),
+        ):
+            answer = await client.get("/api/files", params={"path": path})
+            assert answer.status_code == status, path
+        answer = await client.get("/api/files", params={"path": "/x", "agent": "nobody"})
+        assert answer.status_code == 404
