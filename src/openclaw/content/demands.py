@@ -17,7 +17,7 @@ DEMANDS: tuple[Signal, ...] = (
         "carries-data",
         0.6,
         (),
-        r"https?://[^\s\"'()]{1,200}[?&/][^\s\"'()]{0,60}(?:\{[a-z_ ]|\[[a-z_]+\]|<[a-z_ ]+>?|\$[a-z_{(]|your_|=(?=[\s\"'<>)]|$)|leak)"
+        r"https?://[^\s\"'()]{1,200}[?&/][^\s\"'()]{0,60}(?:\{+[a-z_ ]|\w*(?:_of_|placeholder)|\[[a-z_]+\]|<[a-z_ ]+>?|\$[a-z_{(]|your_|=(?=[\s\"'<>)]|$)|leak)"
         r"|<\w+>\.\w[\w.-]*\.\w+|\bas (?:query )?parameters?\b[^.\n]{0,40}\bhttps?:|\bappend\b[^.\n]{0,60}\bhttps?:"
         r"|https?://\S+ (?:followed by|with the|plus)\b|\burl-encoded\b|\bin the query string\b",
     ),
@@ -34,7 +34,7 @@ DEMANDS: tuple[Signal, ...] = (
         0.7,
         (c.META | c.ACT,),
         r"\bbefore (?:using|calling) (?:this|any(?: other)?) (?:tool|library|function)\b|\bthis tool (?:supersedes|replaces|must (?:always )?be)|\bnever use \w+ (?:from|of|on) (?:other|another)\b"
-        r"|\bwhenever this tool\b|\bpass (?:the |its |their )?[^.\n]{0,30}\b(?:content|history|prompt|context)s? (?:as|in)\b|\bafter each call\b|\b(?:you must|must|always) (?:always )?call this\b"
+        r"|\bprefer this tool\b|\bwhenever (?:this|any other) tool\b|\bthis tool has to be called\b|\btool of any other server\b|\bpass (?:the |its |their )?[^.\n]{0,30}\b(?:content|history|prompt|context)s? (?:as|in)\b|\bafter each call\b|\b(?:you must|must|always) (?:always )?call this\b"
         r"|\bbefore (?:answering|continuing|replying|responding|summari[sz]ing|using this|you (?:answer|reply|continue|use))\b[^.\n]{0,60}\b(?:call|read|run|visit|use|search|send|fetch|must|open|upload|append)"
         r"|\b(?:tool|server)s?\b[^.\n]{0,40}\bmust send\b|\binstead of the (?:true|real|given|intended)\b|\botherwise the tool\b|\bbefore any other tool\b|\bevery other (?:\w+ )?tool\b",
     ),
@@ -42,7 +42,7 @@ DEMANDS: tuple[Signal, ...] = (
         "danger",
         0.5,
         (),
-        r"\b(?:curl|wget)\b[^\n|]{0,120}\| ?(?:sudo )?(?:ba)?sh\b|\brm -rf [~/]|\bnc -e\b|\bchmod -r 777|\bauthorized_keys\b|169\.254\.169\.254|\bcurl https?://\S*\$\(|/dev/tcp/"
+        r"\b(?:curl|wget)\b[^\n|]{0,120}\| ?(?:sudo )?(?:ba|z)?sh\b|\bgit push\b[^.\n]{0,20}--delete\b|\bshutdown_\w+|\brun_command\b|\bwithout (?:asking before )?spending\b|\bspending money\b|\brm -rf [~/]|\bnc -e\b|\bchmod -r 777|\bauthorized_keys\b|169\.254\.169\.254|\bcurl https?://\S*\$\(|/dev/tcp/"
         r"|\b(?:drop table|drop database|truncate table)\b|\bsystemctl stop\b|\bpush\b[^.\n]{0,30}--force\b|\bforce[- ]push\b|\bcron ?(?:job|tab)\b[^.\n]{0,40}\bhttps?:"
         r"|\b(?:transfer|wire|pay|send)(?:ring)? (?:the |all |an? )?(?:\$|€|£)?\d[\d.,]* ?(?:usd\w?|eur|btc|eth|dollars|euros|gbp)?\b|\bwallet 0x|\bto 0x[0-9a-f]{8}|\bapprove payment\b|\b(?:payment|purchase|transfer) tool\b|\btransfer_funds\b|\bcarry out the transfer\b"
         r"|\b(?:grant|give)\b[^.\n]{0,30}\b(?:admin|root|write|full|owner) (?:role|access|rights|permissions?)\b|\bwhitelist\b"
@@ -58,7 +58,7 @@ DEMANDS: tuple[Signal, ...] = (
         r"|\bpositive reviews?\b|\brank (?:\w+ )?first\b|\b(?:rate|score)d? [^.\n]{0,30}\b10/10|\bapprove (?:this|the|and merge|it)\b|\bmerge this immediately\b|\b(?:include|put|insert) the (?:phrase|words|sentence|following)\b"
         r"|\bevery answer must\b|\bregardless of price\b|\bthe only (?:safe|good|correct|recommended) (?:one|product|choice|option)\b|\bnot (?:report|highlight) any\b|\bnot (?:cite|list) (?:the|comp)"
         r"|\btell the (?:user|person|reader|customer) (?:their|that|to|you)\b|\b(?:say|state|conclude|report|claim|explain) (?:that|so)\b|\bstop summari[sz]ing\b|\bas part of this review\b|\brecommend (?:our|hiring|this|it|only|the)\b"
-        r"|\binto your (?:reply|answer)\b|\bthis link in your\b|\brender this\b|\band nothing else\b|\b(?:say|report) success\b|\bmust say so\b|\bmake sure (?:that )?your (?:answer|summary)\b",
+        r"|\binto your (?:reply|answer)\b|\bthis link in your\b|\brender th(?:is|e)\b|\bat the end of your\b|\banswer that you\b|\bthe summary (?:has to|must|should)\b|\bpraise the\b|\bas the winner\b|\brecord that\b|\blower the [\w']+ score\b|\bwhen you cite\b|\bcall for all later\b|\band nothing else\b|\b(?:say|report) success\b|\bmust say so\b|\bmake sure (?:that )?your (?:answer|summary)\b",
     ),
     Signal(
         "persistence",
@@ -66,7 +66,7 @@ DEMANDS: tuple[Signal, ...] = (
         (c.META | c.USER | c.STEER | c.SELF | c.PRIOR | c.ACT,),
         r"\bremember (?:this )?permanently\b|\b(?:add|save|store|write)\b[^.\n]{0,20}\b(?:to|into|in) (?:your )?(?:long-term )?memory\b|\bfrom (?:now|here) on(?:wards)?\b|\ball future (?:sessions|conversations|answers|tasks|runs)\b"
         r"|\b(?:for )?every future\b|\bwhenever (?:the user|someone|anyone) (?:asks|says|mentions)\b|\bwhen the user (?:next )?(?:says|mentions|types)\b|\bevery time the user\b"
-        r"|\balways run\b|\bwhen this tool is available\b|\binto (?:claude|agents|gemini)\.md\b|\buntil then\b|\bas (?:of|from) now\b|\bin every tool call\b",
+        r"|\balways run\b|\bwhen this tool is available\b|\binto (?:claude|agents|gemini)\.md\b|\buntil then\b|\bas (?:of|from) now\b|\b(?:for|in) all (?:later|future|coming) (?:chats|conversations|sessions|tasks)\b|\bkeep in mind for all\b|\bin every tool call\b",
     ),
     Signal(
         "fetch-and-obey",
@@ -81,6 +81,12 @@ DEMANDS: tuple[Signal, ...] = (
         (c.UNDO, c.GIVE | c.ACT),
         r"\bforget the \w+ and\b|\binstead,? (?:of \w+ing,? )?(?:please |just )?(?:print|output|send|reveal|call|run|do|write|say|reply|answer|forward|return|open|delete|show|tell|use|upload)\b"
         r"|\b(?:do|say|print|output) this(?: instead)?:|\b(?:stop|cancel|abandon)(?: what you are doing| the (?:current )?(?:task|job)| (?:your|this) task)",
+    ),
+    Signal(
+        "insistence",
+        0.3,
+        (c.AGENT | c.SELF | c.USER | c.META,),
+        r"\b(?:no matter what|whatever you find|must first|has to (?:be|contain)|have to|also when|even (?:if|when)|every (?:file|row|category|answer|pending|other)|all (?:rows|files|others|later)|do not waste|any more|over all others|from this line on|unanimously|in every)\b",
     ),
     Signal(
         "urgency",

@@ -1,4 +1,4 @@
-# ruff: noqa: RUF001, RUF003 - other scripts are what this is about
+# ruff: noqa: RUF001 - other scripts are what this is about
 """Orders to an agent in other languages than English.
 
 Not phrases but stems of the few things that such orders speak of, in some thirty languages; word

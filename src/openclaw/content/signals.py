@@ -81,7 +81,7 @@ SIGNALS: tuple[Signal, ...] = (
         rf"|{_BEGINS}(?:disregard|ignore|forget) (?:all |everything |any(?:thing)? )?(?:of )?(?:the )?(?:above|foregoing|preceding)\b"
         rf"|{_BEGINS}(?:ignore|disregard|forget) (?:all|any|every|these|those) (?:of )?(?:the |your |other )?{_RULES}\b(?=[^\"']*$)"
         r"|\bforget what you (?:were|have been) told\b|\b(?:forget|ignore|disregard) (?:all|everything) (?:that )?(?:you (?:were|was|have)|the \w+ (?:told|said to) you)"
-        r"|\bdo not obey\b|\bignore (?:\w+ )?user'?s?\b|\byou (?:to )?bypass the\b|\bdisregard your\b|\boverride your (?:summary|answer|rules|instructions)\b",
+        r"|\bdo not obey\b|\bscrap (?:the|your) (?:brief|instructions|task|rules)\b|\b(?:consider|regard|treat) (?:all |any |the |your(?:self)? )(?:[\w' ]{0,50})\b(?:withdrawn|released|void|cancell?ed|lifted)\b|\bignore (?:\w+ )?user'?s?\b|\byou (?:to )?bypass the\b|\bdisregard your\b|\boverride your (?:summary|answer|rules|instructions)\b",
         to_agent=True,
     ),
     Signal(
@@ -130,6 +130,36 @@ SIGNALS: tuple[Signal, ...] = (
         to_agent=True,
     ),
     Signal(
+        "called-by-name",
+        1.0,
+        (c.AGENT, c.ACT | c.GIVE | c.UNDO | c.HIDE),
+        r"(?:^|[\n>\"'(.:;!*/#|\]-] ?|\b(?:to|for|nb|note|hey|dear|hello) (?:the |any |all |every |you,? (?:the )?)?(?=[^,\n.]{{0,60}}:)|\b(?:hey|dear|hello) )(?:[a-z-]+ )?(?:ai|llms?|assistants?|agents?|chatbots?|bots?|copilot|claude|language models?|model)"
+        r"(?: (?:agents?|assistants?|systems?|tools?|reviewers?|readers?|note takers|helper|triage|[a-z]+ing (?:[\w'-]+ ){0,3}?[\w'-]+))?[:,]\)? ?(?:please |kindly |also |now |once |whenever |when |if )*"
+        r"(?:you |they )?(?:(?:have|has|are|is) \w+ )?(?:call|send|forward|say|tell|move|label|issue|click|add|approve|downgrade|confirm|autocomplete|put|record|treat|delete|run|execute|use|open|ignore|stop|skip|rate|mark"
+        r"|recommend|include|insert|print|reveal|output|set|grant|close|read|write|upload|fetch|visit|reply|respond|answer|do|don't|never|name|omit|leave|edit|accept|report|refuse|pay|book|buy|transfer|give|make|create"
+        r"|remove|change|replace|start|follow|obey|disregard|forget|pass|share|post|email|begin|end|append|disable|enable|install|search|list|show|copy|would you|could you|can you|your|it is|this change)\b",
+        to_agent=True,
+    ),
+    Signal(
+        "agents-in-general",
+        0.8,
+        (c.AGENT,),
+        r"\b(?:ai|llms?|agents?|assistants?|chatbots?|bots|language models?)(?: [a-z]+){0,2}? (?:reading|handling|working|classifying|summari[sz]ing|processing|parsing|analy[sz]ing|visiting|browsing|indexing|reviewing|using) (?:[\w']+ ){0,4}?"
+        r"(?:must|should|shall|needs? to|has to|have to|will|agrees? to|(?:are|is) (?:expected|instructed|required|asked|told|advised|requested) to)\b"
+        r"|\b(?:any|every|all|whichever) (?:ai|llm|bot|agent|assistant|chatbot|language model)s?(?: agents?| assistants?| models?| systems?)? (?:agrees?|must|shall|should|has to|have to|is required|are required)\b"
+        r"|\b(?:handled|read|processed|summari[sz]ed|reviewed|written) (?:\w+ )?(?:by|with) an? (?:\w+ )?(?:bot|ai|llm|agent|assistant|language model)s?:|\bwhoever \w+ this with\b|\bthe (?:calling|reading|consuming) (?:model|agent|assistant)\b"
+        r"|\bai (?:note takers|reviewers|readers|helpers?|summari[sz]ers)\b[^.\n]{0,20}\b(?:should|must|shall)\b|\byou, the (?:ai|assistant|model|agent)\b|\bassistant_instructions\b|\bfor your eyes only\b",
+        to_agent=True,
+    ),
+    Signal(
+        "you-and-the-user",
+        0.5,
+        (c.SELF, c.USER),
+        r"\byour user\b|\b(?:the user|your principal|your operator)\b[^.\n]{0,60}\b(?:what you did|you (?:only|never|must|should|may|can|were|have)|that you)\b|\byou\b[^.\n]{0,60}\bthe user (?:will|does|did|has|asks|prefers|doesn't|must|need)"
+        r"|\b(?:user|human) (?:doesn't|does not|need not|needn't) (?:need to )?(?:see|know|be told|notice)|\bnobody (?:has to|needs to|must|will) know\b|\bsay nothing\b|\bkeep quiet\b|\bneedn't mention\b|\bnever flag\b|\bescalating to a human\b",
+        to_agent=True,
+    ),
+    Signal(
         "agent-must",
         0.6,
         (c.AGENT, c.STEER | c.ACT),
@@ -162,7 +192,7 @@ SIGNALS: tuple[Signal, ...] = (
         r"(?: \w+)? ?(?:prompts?|instructions?|text|configuration|message|rules)|\byour (?:exact |initial |original |hidden |secret )+(?:instructions|prompt)"
         r"|\b(?:repeat|print|output|recite|hand over|show|reveal|read out)\b[^.\n]{0,20} (?:everything|all|the words|the text|the full conversation|every message|messages)[^.\n]{0,20}?\b(?:above|so far|before this)"
         r"|\b(?:disclose|reveal|repeat|print|output|recite|show|tell me|dump|quote)\b[^.\n]{0,12} (?:your|its) (?:instructions|prompt|configuration|rules|guidelines|memory|system message)"
-        r"|\b(?:repeat|output|print|dump) (?:your|its|the) instructions\b|\binstructions given to you\b|\bwhat you were (?:configured|told|given)\b"
+        r"|\b(?:repeat|output|print|dump) (?:your|its|the) instructions\b|\b(?:print|output|repeat|return|show)(?:ing)?\b[^.\n]{0,16}\b(?:all )?(?:messages|text|words) (?:that )?(?:precede|before|above)|\binstructions given to you\b|\bwhat you were (?:configured|told|given)\b"
         r"|\b(?:which|what) tools you have\b|\byour (?:hidden|secret|confidential|initial) (?:\w+ )?(?:instructions?|prompt|setup|text|rules)\b|\bdump (?:your memory|every message)",
         to_agent=True,
     ),
@@ -214,7 +244,7 @@ SIGNALS: tuple[Signal, ...] = (
         (c.META | c.USER | c.TURN | c.AGENT | c.UNDO,),
         r"\bsystem (?:override|alert|note)\b|\b(?:safety|security|content) (?:polic\w+|filters?|checks?|controls?)(?: \w+)? ?(?:=|disabled|off|lifted)\b|\bdisable your\b"
         r"|\b(?:guidelines|policy|policies|rules|instructions)\b[^.\n]{0,30} (?:updated?|changed|modified)\b|\bthis is (?:the|your) (?:developer|administrator|admin|creator|owner|operator)\b"
-        r"|\b(?:from|by) (?:anthropic|openai|google|microsoft|the orchestrator|orchestrator|your (?:developer|creator|operator|owner)s?|the system administrator)\b|\b(?:anthropic|openai|google) (?:\w+ )?team\b"
+        r"|\bguard ?rails? (?:is|are) (?:off|lifted|disabled)\b|\b(?:by order|on (?:behalf|orders)) of the (?:platform|security|admin)|\[admin\w* notice\]|\bsystem message:|\b(?:user )?consent: yes\b|\bvetted by\b|\b(?:from|by) (?:anthropic|openai|google|microsoft|the orchestrator|orchestrator|your (?:developer|creator|operator|owner)s?|the system administrator)\b|\b(?:anthropic|openai|google) (?:\w+ )?team\b"
         r"|\bverified (?:administrator|the user|owner|developer)\b|\b(?:session|access|privileges?) (?:upgraded|elevated|granted)\b|\byou have (?:\w+ )?permission\b"
         r"|\bgranted permission\b|\bdepends on complying\b|\bagree to act\b|\bon my behalf\b|\bfor (?:verification|diagnostics|quality assurance|compliance|audit)\b|\bunder audit\b|\byou are being tested\b|\bfull privileges\b|\b(?:my|your) boss (?:said|wants)\b",
     ),
