@@ -174,7 +174,7 @@ async def page(site: Site, open_page: OpenPage) -> AsyncGenerator[Page]:
 async def log_in(page: Page, token: str = TOKEN) -> None:
     await page.get_by_label("Gateway token").fill(token)
     await page.keyboard.press("Enter")
-    await expect(page.get_by_role("textbox", name="Message")).to_be_focused()
+    await expect(page.get_by_role("textbox", name="Message")).to_be_visible()
 
 
 async def say(page: Page, text: str) -> None:

@@ -24,6 +24,8 @@ class App {
     openApi(() => this.inside && this.#leave("The gateway does not take this token any more."));
     window.addEventListener("hashchange", () => this.inside && this.#route());
     document.addEventListener("keydown", (event) => this.#key(event));
+    // A file that is dropped beside the chat must not replace the page.
+    for (const name of ["dragover", "drop"]) document.addEventListener(name, (event) => event.preventDefault());
     SMALL.addEventListener("change", () => this.inside && this.#menu(false));
   }
 
@@ -221,7 +223,7 @@ class App {
 
   #key(event) {
     if (!this.inside || document.querySelector("dialog[open]")) return;
-    if (event.key === "Escape" && !event.isComposing) {
+    if (event.key === "Escape" && !event.isComposing && event.target.type !== "search") {
       if (this.shell.classList.contains("menu")) this.#menu(false);
       else if (this.view === this.chat) this.chat.cancel();
     } else if (event.key.toLowerCase() === "k" && (event.ctrlKey || event.metaKey)) {

@@ -3,6 +3,8 @@
 import { ACCEPT, Attachments } from "./attachments.js";
 import { h, icon, iconButton } from "./dom.js";
 
+const TOUCH = window.matchMedia("(pointer: coarse)");
+
 /** Calls `onsend(text, attached)` and `oncancel()`. */
 export class Composer {
   constructor({ onsend, oncancel }) {
@@ -40,8 +42,9 @@ export class Composer {
     this.#update();
   }
 
+  /** Where there is a real keyboard: one on the screen would cover what is there to read. */
   focus() {
-    this.input.focus({ preventScroll: true });
+    if (!TOUCH.matches) this.input.focus({ preventScroll: true });
   }
 
   /** Put a message that could not be sent back where it was. */

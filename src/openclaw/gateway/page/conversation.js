@@ -18,6 +18,7 @@ export class Conversation extends EventTarget {
     this.element = h("div", { className: "conversation" }, this.earlier, this.log);
     this.first = 1;
     this.last = 0;
+    this.calls = new Map(); // of turns that another client runs
     this.turn = null;
     this.running = false;
   }
@@ -33,38 +34,38 @@ export class Conversation extends EventTarget {
     const { session, entries } = await this.#entries({ limit: PAGE });
     this.id = session.id;
     this.title = session.title;
-    this.#take(entries, this.log);
+    this.#take(entries);
   }
 
   /** Fetch what came since, from whoever else writes to this session. */
   async refresh() {
     if (this.running || this.id === null) return;
-    const { session, entries } = await this.#entries({ after: this.last, limit: 500 });
-    this.title = session.title;
-    if (this.running) return;
-    this.#take(entries, this.log);
-    if (entries.length) this.grew();
+    await this.#catchUp();
   }
 
   async #loadEarlier() {
     const from = Math.max(0, this.first - 1 - PAGE);
     const { entries } = await this.#entries({ after: from, limit: this.first - 1 - from });
     const part = h("div");
-    this.#take(entries, part);
+    const calls = new Map();
+    for (const entry of entries) drawEntry(entry, part, calls);
+    for (const one of calls.values()) one.abandon();
     this.log.prepend(...part.childNodes);
+    this.first = entries[0]?.seq ?? 1;
+    this.earlier.hidden = this.first <= 1;
   }
 
   #entries(query) {
     return get(path(["sessions", this.id ?? this.key], { agent: this.agent, ...query }));
   }
 
-  #take(entries, into) {
-    const calls = new Map();
-    for (const entry of entries) drawEntry(entry, into, calls);
-    for (const one of calls.values()) one.abandon();
-    if (entries.length) {
-      this.first = this.last === 0 ? entries[0].seq : Math.min(this.first, entries[0].seq);
-      this.last = Math.max(this.last, entries.at(-1).seq);
+  /** Draw new entries, except for those of a turn that was drawn as it ran. */
+  #take(entries, drawn = null) {
+    for (const entry of entries) {
+      if (entry.seq <= this.last) continue; // another refresh was quicker
+      if (this.last === 0) this.first = entry.seq;
+      this.last = entry.seq;
+      if (drawn === null || entry.turn !== drawn) drawEntry(entry, this.log, this.calls);
     }
     this.earlier.hidden = this.first <= 1;
   }
@@ -87,25 +88,24 @@ export class Conversation extends EventTarget {
       this.turn.failed(error);
       return this.turn.accepted || (message.remove(), false);
     } finally {
+      const drawn = this.turn.id;
       this.turn.close();
       this.turn = null;
+      // Still counted as running: until it is known which entries are of this turn, none is drawn.
+      if (drawn !== null) await this.#catchUp(drawn).catch(() => {});
       this.running = false;
       this.#changed();
       this.grew();
-      await this.#catchUp();
     }
   }
 
-  /** What is on the page is in the transcript now: count from there. */
-  async #catchUp() {
-    try {
-      const { session } = await this.#entries({ limit: 1 });
-      this.id = session.id;
-      this.title = session.title;
-      this.last = session.entries;
-    } catch {
-      // The next refresh finds out.
-    }
+  async #catchUp(drawn = null) {
+    const { session, entries } = await this.#entries({ after: this.last, limit: 500 });
+    this.id = session.id;
+    this.title = session.title;
+    if (this.running && drawn === null) return; // a turn has begun meanwhile, and looks after itself
+    this.#take(entries, drawn);
+    if (entries.length) this.grew();
   }
 
   /** Stop the turn. */
@@ -266,7 +266,10 @@ function drawEntry({ kind, data, text, at, callId }, into, calls) {
     into.append(h("p", { className: "divider" }, h("span", {}, "Earlier messages were summarised for the model")));
   } else if (kind === "notice") {
     agentPart(into).append(note(data.message ?? text, data.level ?? "info"));
-  } else if (kind in ENDINGS) {
+  } else if (kind.startsWith("turn_") && kind !== "turn_started") {
+    for (const one of calls.values()) one.abandon();
+    calls.clear();
+    if (!(kind in ENDINGS)) return;
     const [words, level] = ENDINGS[kind];
     const detail = kind === "turn_error" && (data.detail || text);
     agentPart(into).append(note(detail ? `${words}: ${detail}` : words, level));

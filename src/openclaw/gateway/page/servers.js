@@ -166,6 +166,7 @@ class ServerCard {
       ["Restarts", server.restarts || null],
       ["Resources", server.resources || null],
       ["Prompts", server.prompts || null],
+      ["Pins", server.pin],
     ].filter(([, value]) => value !== null && value !== undefined && value !== "");
     const key = JSON.stringify(rows);
     if (key === this.drawn) return;
