@@ -143,6 +143,7 @@ async def test_cancelling_ends_the_prompt(acpx: Acpx) -> None:
         await acpx.run("sessions", "new")
         await acpx.run("--approve-all", "Hi.")
         stopped: list[subprocess.CompletedProcess[bytes]] = []
+        told: list[subprocess.CompletedProcess[bytes]] = []
 
         async def ask() -> None:
             stopped.append(await acpx.run("--approve-all", "--format", "json", "Wait."))
@@ -152,7 +153,7 @@ async def test_cancelling_ends_the_prompt(acpx: Acpx) -> None:
             with anyio.fail_after(120):
                 while len(model.requests) < 2:  # noqa: ASYNC110 - another process asks the model
                     await anyio.sleep(0.05)
-            cancelled = await acpx.run("cancel")
+            told.append(await acpx.run("cancel"))
         await acpx.run("sessions", "close")
-    assert cancelled.returncode == 0, cancelled.stderr
+    assert told[0].returncode == 0, told[0].stderr
     assert b'"stopReason":"cancelled"' in stopped[0].stdout

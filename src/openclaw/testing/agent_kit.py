@@ -12,7 +12,7 @@ from openclaw.config.merge import EffectiveAgent, effective_agents
 from openclaw.config.schema import Config
 from openclaw.core.clock import SystemClock
 from openclaw.core.content import Text
-from openclaw.core.events import Event
+from openclaw.core.events import Emit, Event
 from openclaw.core.tools import CallContext, JsonObject, Origin, ToolResult, ToolSource, ToolSpec
 from openclaw.models.factory import ModelFactory, open_models
 from openclaw.models.stack import ModelStack
@@ -130,6 +130,7 @@ async def agent_kit(
     policy: Sequence[Rules] = (),
     stack: ModelStack | None = None,
     no_delay: bool = True,
+    observe: Callable[[], Emit] | None = None,
 ) -> AsyncGenerator[AgentKit]:
     """An agent with this configuration, or with the models of `stack` in place of its own.
 
@@ -165,6 +166,7 @@ async def agent_kit(
             resource_context=context,
             workspace_for=lambda agent: workspace,
             redactor=redactor,
+            observe=observe,
         )
         yield AgentKit(service, kept, factory, box, redactor)
 
