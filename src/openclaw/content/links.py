@@ -22,7 +22,7 @@ _IMAGE_TAG_NAMES = (
     "img image picture source input bgsound frame iframe embed object video audio track"
 )
 _IMAGE_TAG = re.compile(
-    rf"<\s*+{alternation(_IMAGE_TAG_NAMES.split())}\b[^<>]*+", re.IGNORECASE | re.ASCII
+    rf"<(?!<)\s*+{alternation(_IMAGE_TAG_NAMES.split())}\b[^<>]*+", re.IGNORECASE | re.ASCII
 )
 _IN_TAG = re.compile(r"\b(?:https?|ftp|wss?)(?=\s*:)|(?<=[\s\"'=,(])//(?=[\w\[])", re.IGNORECASE)
 _REMOTE = re.compile(r"(?:https?|ftp|wss?):|[\\/]{2}", re.IGNORECASE)

@@ -105,6 +105,8 @@ def _ascii_may_have_name(text: str) -> bool:
 
 def _name_start(text: str, x: int) -> int:
     """Where the first letter of the name is, if it stands before the `x` at all."""
+    if x and text[x - 1] in "eE3":
+        return x - 1
     before = _FIRST.search(text, max(0, x - _BEFORE_LIMIT), x)
     return before.start() if before is not None else x
 

@@ -7,7 +7,7 @@ breaks off before it: `…CONTEN` and a `t`.
 
 import re
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, lru_cache
 
 from openclaw.content.edits import Edit
 from openclaw.content.fold import HIDDEN, LIGATURES, code_points, shape
@@ -63,17 +63,21 @@ def _either(words: str, *, loose: bool) -> str:
 
 
 @cache
-def _angled(*, loose: bool) -> re.Pattern[str]:
+def _angled(*, loose: bool, pipes: bool = True) -> re.Pattern[str]:
     piped, tagged = _either(_PIPED, loose=loose), _either(_TAGGED, loose=loose)
     # Several brackets are one in a region, which ends at the first of them.
     sys = r"<*+\s*+(?P<sys>/?\s*+sys)\s*+>++" if loose else r"\s*+<\s*+(?P<sys>/?\s*+sys)\s*+>\s*+>"
-    return re.compile(
-        r"<(?:"
+    # Of a row of brackets only the last two can begin a token.
+    opening = "<" if loose else r"<(?!<<)"
+    with_pipes = (
         rf"\s*+\|\s*+/?\s*+(?P<piped>(?:{_PIPED_SHAPES}|{piped}(?:[\s_\-]*+\d{{1,4}}+)?))"
         r"\s*+(?:\|\s*+)?>"
-        rf"|\s*+(?P<tag>/?\s*+(?:{tagged}|{_TAG_SHAPES}))(?![\w\-])"
+        rf"|\s*+/?\s*+(?P<half>{piped}|{_PIPED_SHAPES})\s*+\|\s*+>|"
+    )
+    return re.compile(
+        rf"{opening}(?:{with_pipes if pipes else ''}"
+        rf"\s*+(?P<tag>/?\s*+(?:{tagged}|{_TAG_SHAPES}))(?![\w\-])"
         r"(?:\s[^<>\n]{0,200}+)?(?:/?\s*+>|(?=\s|\Z)|(?<=\s))"
-        rf"|\s*+/?\s*+(?P<half>{piped}|{_PIPED_SHAPES})\s*+\|\s*+>"
         rf"|{sys}"
         r")",
         re.IGNORECASE | re.ASCII,
@@ -105,9 +109,10 @@ def find_tokens(text: str) -> Iterator[Edit]:
 
 def _find_plain(text: str) -> Iterator[Edit]:
     if "<" in text:
-        for match in _angled(loose=False).finditer(text):
+        for match in _angled(loose=False, pipes="|" in text).finditer(text):
             yield _edit(match)
-        yield from _find_sentence_ends(text)
+        if "s>" in text or "S>" in text:
+            yield from _find_sentence_ends(text)
     if "[" in text:
         for match in _squared(loose=False).finditer(text):
             yield _edit(match)
@@ -115,6 +120,8 @@ def _find_plain(text: str) -> Iterator[Edit]:
 
 
 def _find_turns(text: str) -> Iterator[Edit]:
+    if ":" not in text:
+        return
     first = _TURN.match("\n" + text[: 2 * _LOOKED_BACK])
     if first is not None:
         yield Edit(first.start("who") - 1, first.end() - 1, f"[speaker {first['who']}]")
@@ -126,9 +133,13 @@ def _find_turns(text: str) -> Iterator[Edit]:
 
 
 def _edit(match: re.Match[str]) -> Edit:
-    name = next(value for value in match.groupdict().values() if value is not None)
+    return Edit(match.start(), match.end(), _control(match[match.lastgroup or 0]))
+
+
+@lru_cache(maxsize=512)
+def _control(name: str) -> str:
     slug = re.sub(r"[^a-z0-9_:/]+", "_", name.lower().replace(" ", "")).strip("_")
-    return Edit(match.start(), match.end(), f"[control:{slug}]")
+    return f"[control:{slug}]"
 
 
 def _find_sentence_ends(text: str) -> Iterator[Edit]:

@@ -7,21 +7,24 @@ import re
 from collections.abc import Iterator
 
 from openclaw.content.concepts import CIPHER
-from openclaw.content.fold import HIDDEN, layers, shape
+from openclaw.content.fold import HIDDEN, layers, may_be_encoded, shape
 
 _RUNS = re.compile(r"[^\S\n]+")
 _PLUSES = re.compile(r"[a-z]\+[a-z]+\+[a-z]")
-_ENCODED = re.compile(r"[%&\\][0-9A-Za-z#\\]")
-_SPACED_OUT = re.compile(r"(?:\b\w([ \-._*·])){5,}?\w\b")
+# The conditions below begin with what is rare, so that they pass over ordinary text quickly.
+_SPACED_OUT = re.compile(
+    r" \w \w \w |-\w-\w-\w-|\.\w\.\w\.\w\.|_\w_\w_\w_|\*\w\*\w\*\w\*|·\w·\w·\w·"
+)
 _SPACED_RUN = re.compile(r"\b\w(?:([ \-._*·])\w(?:\1\w)*)\b")
 _LEET_WORD = re.compile(r"\b(?=\w*[a-z])(?=\w*[013457@$!])[a-z013457@$!]{2,}\b")
-_LEET_SIGN = re.compile(r"[a-z][013457][a-z]|\b[013457][a-z]{2}")
+_LEET_SIGN = re.compile(r"[013457](?:(?<=[a-z].)[a-z]|(?<=\b.)[a-z]{2})")
 _LEET = tuple(str.maketrans("013457@$!", letters) for letters in ("oieastasi", "oleastasi"))
 _BASE64 = re.compile(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{24,4000}={0,2}")
 _HEX = re.compile(r"(?<![0-9A-Fa-f])(?:(?:0x|\\x)?[0-9A-Fa-f]{2}[ ,:]?){16,2000}")
 _NOT_HEX = re.compile(r"0x|\\x|[^0-9A-Fa-f]")
 _TELLING = ("ignore", "previous", "instructions", "disregard", "system", "prompt", "forget", "your", "rules", "send", "reveal",
             "the", "all", "password", "key", "api", "secret")  # fmt: skip
+_LEAST_ENCODED = 24
 _MOST_DECODED = 12
 _LEAST_READABLE = 0.92
 
@@ -36,18 +39,19 @@ def folded(text: str) -> str:
 
 def disguises(text: str, plain: str, about: int) -> Iterator[str]:
     """Other readings of `text`, where it has any; `plain` is the folded text."""
-    if _ENCODED.search(text):
+    if may_be_encoded(text):
         for layer in layers(text):
             yield folded(layer.text)
-    if _PLUSES.search(plain):
+    if "+" in plain and _PLUSES.search(plain):
         yield plain.replace("+", " ")
     if _SPACED_OUT.search(plain):
         yield from _drawn_together(text.lower())
     if len(_LEET_SIGN.findall(plain, 0, 4000)) >= 3:
         for table in _LEET:
             yield _LEET_WORD.sub(lambda match, table=table: match[0].translate(table), plain)
-    for inner in _decoded(text):
-        yield folded(inner)
+    if max(map(len, plain.split()), default=0) >= _LEAST_ENCODED:
+        for inner in _decoded(text):
+            yield folded(inner)
     if about & CIPHER:
         yield codecs.encode(plain, "rot13")
         yield plain[::-1]

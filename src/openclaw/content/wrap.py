@@ -2,17 +2,20 @@
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Literal
 
 from openclaw.content.datamark import datamark, explanation
 from openclaw.content.fold import is_hidden
-from openclaw.content.labels import single_line
+from openclaw.content.labels import single_line as _uncached_single_line
 from openclaw.content.sanitise import sanitise
 from openclaw.core.ids import random_id
 
 MCP_SERVER = "MCP Server"
 WEB_FETCH = "Web Fetch"
 _NAME_LIMIT = 128
+# A server's name is the same at every call.
+single_line = lru_cache(maxsize=256)(_uncached_single_line)
 _ID = re.compile(r"[A-Za-z0-9_-]{16,64}")
 # What a reader sees as one character is cut at its edge, if that is near.
 _LONGEST_CLUSTER = 16
