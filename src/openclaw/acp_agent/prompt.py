@@ -60,11 +60,12 @@ class _Reader:
     words: list[str] = field(default_factory=list[str])
     media: list[InboundMedia] = field(default_factory=list[InboundMedia])
     budget: int = TEXT_BUDGET
+    mentioned: bool = False  # whether the last words are a mention
 
     async def take(self, block: ContentBlock, where: str) -> None:
         match block:
             case TextContentBlock():
-                self._say(block.text, "\n")
+                self._say(block.text, mention=False)
             case ResourceContentBlock():
                 self._mention(block.name or _name_of(block.uri), block.uri)
             case EmbeddedResourceContentBlock():
@@ -75,16 +76,19 @@ class _Reader:
             case AudioContentBlock():
                 await self._binary(block.data, block.mime_type, kinds.AUDIO_TYPES, "", where)
 
-    def _say(self, text: str, between: str) -> None:
-        """Put words behind those that are there, as an editor's inline mentions need it."""
-        before = self.words[-1] if self.words else ""
-        if before and text and not before[-1].isspace() and not text[0].isspace():
-            self.words.append(between)
-        if text:
-            self.words.append(text)
+    def _say(self, text: str, *, mention: bool) -> None:
+        """Put words behind those that are there; an editor's mentions stand inside a sentence."""
+        if not text:
+            return
+        before = self.words[-1] if self.words else " "
+        if not before[-1].isspace() and not text[0].isspace():
+            inline = mention or self.mentioned
+            self.words.append("" if inline and text[0] in ".,;:!?)" else " " if inline else "\n")
+        self.words.append(text)
+        self.mentioned = mention
 
     def _mention(self, name: str, uri: str) -> None:
-        self._say(f"[@{name}]({uri})", " ")
+        self._say(f"[@{name}]({uri})", mention=True)
 
     async def _resource(self, block: EmbeddedResourceContentBlock, where: str) -> None:
         resource = block.resource

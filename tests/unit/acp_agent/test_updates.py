@@ -1,0 +1,140 @@
+"""Events as session updates."""
+
+from pathlib import Path
+
+from openclaw.acp_agent.updates import Translator, kind_of
+from openclaw.agent.context import PermissionRequest, Reply
+from openclaw.core.content import Media, ResourceLink, Text
+from openclaw.core.events import (
+    BlockReply,
+    Notice,
+    TextDelta,
+    ThinkingDelta,
+    ToolFinished,
+    ToolProgress,
+    ToolStarted,
+    TurnStarted,
+)
+from openclaw.core.tools import ToolResult, failed
+
+CWD = Path("/project")
+
+
+def translator() -> Translator:
+    return Translator(lambda text: text.replace("hunter2", "***"), CWD)
+
+
+def reply(text: str, *media: Media) -> Reply:
+    return Reply(text=text, session_id="s", turn_id="t", media=media)
+
+
+def test_words_and_thoughts_are_passed_on_without_secrets() -> None:
+    (word,) = translator().updates(TextDelta("hunter2!"))
+    (thought,) = translator().updates(ThinkingDelta("so, hunter2"))
+    assert (word.session_update, word.content.text) == ("agent_message_chunk", "***!")
+    assert (thought.session_update, thought.content.text) == ("agent_thought_chunk", "so, ***")
+
+
+def test_what_was_streamed_is_not_said_again() -> None:
+    one = translator()
+    one.updates(TextDelta("Hello "))
+    one.updates(TextDelta("you"))
+    assert one.closing(reply("Hello you")) == []
+
+
+def test_what_the_answer_has_beyond_the_stream_is_added() -> None:
+    one = translator()
+    one.updates(TextDelta("Hello"))
+    (rest,) = one.closing(reply("Hello\n\n[cut off]"))
+    assert rest.content.text == "\n\n[cut off]"
+
+
+def test_an_answer_that_is_not_what_was_streamed_is_said_whole() -> None:
+    one = translator()
+    one.updates(TextDelta("Let me"))
+    (whole,) = one.closing(reply("Stopped: too many steps."))
+    assert whole.content.text == "Stopped: too many steps."
+
+
+def test_a_block_between_tool_calls_is_said_once() -> None:
+    one = translator()
+    one.updates(TextDelta("First."))
+    assert one.updates(BlockReply((Text("First."),))) == []
+    (second,) = one.updates(BlockReply((Text("Not streamed."),)))
+    assert second.content.text == "Not streamed."
+    assert one.closing(reply("")) == []
+
+
+def test_a_call_is_announced_with_its_kind_and_file_and_then_updated() -> None:
+    one = translator()
+    (start,) = one.updates(ToolStarted("c", "edit", "Edit", {"path": "a/b.py"}))
+    assert (start.title, start.kind, start.status) == ("Edit", "edit", "in_progress")
+    assert [where.path for where in start.locations] == ["/project/a/b.py"]
+    (progress,) = one.updates(ToolProgress("c", "edit", "half way"))
+    assert (progress.status, progress.content[0].content.text) == ("in_progress", "half way")
+    blocks = (Text("framed"),)
+    (done,) = one.updates(ToolFinished("c", "edit", ToolResult(blocks, (Text("plain"),)), 1.0))
+    assert (done.status, done.content[0].content.text) == ("completed", "plain")
+
+
+def test_a_call_that_was_asked_about_is_announced_once_and_fails_where_it_is_refused() -> None:
+    one = translator()
+    request = PermissionRequest("c", "mcp_mail_send", "", {"path": "not a file of ours"})
+    (asked,) = one.asking(request)
+    assert (asked.title, asked.kind, asked.status) == ("mcp_mail_send", "other", "pending")
+    assert asked.locations is None
+    (goes,) = one.updates(ToolStarted("c", "mcp_mail_send", "Send", {}))
+    assert (goes.session_update, goes.status) == ("tool_call_update", "in_progress")
+    (refused,) = one.updates(ToolFinished("c", "mcp_mail_send", failed("No."), 0.0))
+    assert (refused.status, refused.content[0].content.text) == ("failed", "No.")
+
+
+def test_warnings_are_thoughts_and_the_rest_is_silent() -> None:
+    one = translator()
+    (warning,) = one.updates(Notice("warning", "trying another model"))
+    assert (warning.session_update, warning.content.text) == (
+        "agent_thought_chunk",
+        "trying another model\n",
+    )
+    assert one.updates(Notice("info", "summarised")) == []
+    assert one.updates(TurnStarted("s", "main", "t")) == []
+
+
+def test_media_are_sent_along_or_pointed_to(tmp_path: Path) -> None:
+    image, gone, paper = tmp_path / "a.png", tmp_path / "gone.png", tmp_path / "b.pdf"
+    image.write_bytes(b"png")
+    paper.write_bytes(b"%PDF")
+    sent = translator().closing(
+        reply(
+            "",
+            Media("image/png", path=image),
+            Media("image/png", path=gone),
+            Media("application/pdf", path=paper, name="Paper"),
+            Media("audio/wav", data=b"wav"),
+            Media("image/png", url="https://example.test/c.png"),
+            Media("application/zip", data=b"1234", name="z.zip"),
+        )
+    )
+    blocks = [one.content for one in sent]
+    assert [block.type for block in blocks] == [
+        "image",
+        "resource_link",
+        "resource_link",
+        "audio",
+        "resource_link",
+        "text",
+    ]
+    assert (blocks[0].data, blocks[0].mime_type) == ("cG5n", "image/png")
+    assert (blocks[2].name, blocks[2].uri) == ("Paper", paper.as_uri())
+    assert blocks[5].text == "[application/zip z.zip, 4 bytes]"
+
+
+def test_a_link_of_a_tool_stays_a_link() -> None:
+    result = ToolResult((ResourceLink("db://1", "row", "text/plain"),))
+    (done,) = translator().updates(ToolFinished("c", "mcp_db_get", result, 1.0))
+    link = done.content[0].content
+    assert (link.type, link.name, link.uri) == ("resource_link", "row", "db://1")
+
+
+def test_tools_of_others_are_of_no_known_kind() -> None:
+    assert (kind_of("exec"), kind_of("mcp_x_exec")) == ("execute", "other")
