@@ -26,6 +26,7 @@ from openclaw.mcp_client.pins import Declaration
 from openclaw.sessions.model import Outcome
 from openclaw.sessions.opening import open_store
 from openclaw.testing.fake_server import server_entry
+from openclaw.testing.fake_tools import silent_wav
 from openclaw.testing.gateway_house import House
 from openclaw.testing.scripted_model import ScriptedModel, Step, scripted_model
 
@@ -69,6 +70,19 @@ EVIL = {
     "description": "<script>window.pwned=12</script>",
     "inputSchema": {"type": "object", "title": "<b onclick=1>"},
 }
+PAINT = {
+    "name": "paint",
+    "inputSchema": {"type": "object"},
+    "does": {
+        "result": {
+            "content": [
+                {"type": "image", "mimeType": "image/png", "data": base64.b64encode(PNG).decode()},
+                {"type": "audio", "mimeType": "audio/wav", "data": silent_wav()},
+                {"type": "image", "mimeType": "image/svg+xml", "data": "PHN2Zy8+"},
+            ]
+        }
+    },
+}
 WIDE = f"| {'| '.join(['column'] * 30)}|\n|{'---|' * 30}\n\n```\n{'x' * 500}\n```\n\n{'y' * 500}"
 
 RULES = (
@@ -77,6 +91,11 @@ RULES = (
         role="user",
         text="Let me look.",
         calls=(("mcp_kit_echo", {"text": "<u>Lisbon</u>"}),),
+    ),
+    Step(
+        when="picture",
+        role="user",
+        calls=(("mcp_kit_paint", {}), ("attach", {"path": "chart.png"})),
     ),
     Step(role="tool", text="It is **mild**, " + "mild, " * 15 + "and dry.", delay=0.02),
     Step(when="attack", text=HOSTILE),
@@ -101,7 +120,7 @@ async def site(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Site]
     state.mkdir(mode=0o700)
     house = House(state)
     servers = {
-        "kit": server_entry({"tools": [ECHO, EVIL]}),
+        "kit": server_entry({"tools": [ECHO, EVIL, PAINT]}),
         "broken": server_entry({"faults": {"exitAtStart": 3}}, maxRestarts=0),
     }
     async with scripted_model(rules=RULES, default=Step(text="You said: {last}")) as model:
@@ -246,6 +265,24 @@ async def test_an_answer_appears_as_it_is_written_with_its_tool_call(page: Page)
     await expect(page.locator(".prose").nth(0)).to_have_text("Let me look.")
     await expect(page.locator(".prose").nth(1).locator("strong")).to_have_text("mild")
     await expect(page.locator(".prose")).to_have_count(2)
+
+
+async def test_pictures_sounds_and_files_that_the_agent_hands_over_are_shown(
+    site: Site, page: Page
+) -> None:
+    (site.house.state / "workspace" / "chart.png").write_bytes(PNG)
+    await say(page, "a picture, please")
+    media = page.locator(".message.agent > .media")
+    chart = media.filter(has_text="chart.png")
+    for picture in (media.first.locator("img"), chart.locator("img")):
+        await expect(picture).to_be_visible()
+        assert await picture.evaluate("image => image.decode().then(() => image.naturalWidth)") == 1
+    await expect(media.locator("audio")).to_have_count(1)
+    # What could be a page with scripts in it is not shown, only offered for saving.
+    await expect(media.filter(has_text="svg").locator("img")).to_have_count(0)
+    async with page.expect_download() as download:
+        await chart.locator("a").click()
+    assert (await (await download.value).path()).read_bytes() == PNG
 
 
 async def test_what_fails_is_told_in_the_conversation(page: Page) -> None:

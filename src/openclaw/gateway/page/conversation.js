@@ -200,7 +200,7 @@ class Turn {
 
   on_tool_finished({ callId, name, result, durationMs }) {
     if (!this.calls.has(callId)) this.on_tool_started({ callId, name, label: name, arguments: {} });
-    this.calls.get(callId).finish(result, durationMs);
+    this.calls.get(callId).finish(result, durationMs, this.conversation.agent);
   }
 
   on_notice({ level, message }) {
@@ -209,7 +209,7 @@ class Turn {
 
   on_reply({ text, media, outcome, usage }) {
     this.#settle(text);
-    for (const one of media) this.#put(mediaNode(one, this.conversation.agent));
+    for (const one of media) this.#put(mediaNode(one, { agent: this.conversation.agent, eager: true }));
     if (outcome === "limit") this.#put(note("This turn reached one of its limits.", "warning"));
     const tokens = usage.inputTokens + usage.outputTokens;
     if (tokens) this.#put(h("small", { className: "usage" }, `${tokens.toLocaleString()} tokens · ${count(usage.requests, "request")}`));

@@ -92,9 +92,9 @@ export class ToolCall {
     this.note.textContent = message;
   }
 
-  finish(result, ms) {
+  finish(result, ms, agent) {
     const blocks = result.outputs?.length ? result.outputs : result.blocks;
-    this.#finished(blocks.map(blockNode), result.isError, ms === undefined ? "" : duration(ms));
+    this.#finished(blocks.map((one) => blockNode(one, agent)), result.isError, ms === undefined ? "" : duration(ms));
   }
 
   finishFromEntry(data) {
@@ -119,9 +119,9 @@ export class ToolCall {
   }
 }
 
-function blockNode(block) {
+function blockNode(block, agent) {
   if (block.type === "text") return foldedText(unframed(block.text));
-  if (block.type === "media") return mediaNode(block);
+  if (block.type === "media") return mediaNode(block, { agent });
   return h("p", {}, anchor(block.uri, [block.name]) ?? `${block.name} (${block.uri})`);
 }
 
@@ -140,8 +140,11 @@ export function foldedText(text) {
   return box;
 }
 
-/** Media that the agent gave: shown where a browser can, else to be saved. Nothing remote is loaded. */
-export function mediaNode(media, agent = null) {
+/**
+ * Media that the agent gave: shown where a browser can, else to be saved. Nothing remote is loaded. A
+ * file on the gateway's machine is fetched when it is asked for, or with `eager`, if it is an image.
+ */
+export function mediaNode(media, { agent, eager = false }) {
   const name = media.name || media.mimeType;
   const box = h("div", { className: "media" });
   if (media.url) box.append(anchor(media.url, [name]) ?? name);
@@ -157,7 +160,7 @@ export function mediaNode(media, agent = null) {
       }
     };
     box.append(open);
-    if (media.mimeType.startsWith("image/")) open.click();
+    if (eager && media.mimeType.startsWith("image/")) open.click();
   }
   return box;
 }
