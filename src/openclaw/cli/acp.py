@@ -1,6 +1,7 @@
-"""Serve the agent to an editor or another client of the Agent Client Protocol over stdin and stdout.
+"""Serve the agent to an ACP client, such as an editor, over stdin and stdout.
 
-The client starts this command. stdout carries the protocol and nothing else; logs go to stderr.
+The client starts this command. stdout carries the protocol and nothing else;
+logs go to stderr.
 """
 
 import argparse
