@@ -135,6 +135,9 @@ class Life:
     async def _quiet(self, http: httpx2.AsyncClient) -> bool:
         turns = (await http.get("/api/turns")).json()["turns"]
         rows = (await http.get("/api/servers")).json()["servers"]
+        for row in rows:
+            if row["state"] in ("error", "failed"):  # it would come back, but later
+                await http.post(f"/api/servers/{row['name']}/restart")
         return not turns and sorted(row["name"] for row in rows if row["state"] == "ready") == [
             "changing",
             "steady",

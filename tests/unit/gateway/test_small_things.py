@@ -1,6 +1,7 @@
 """Parts that need no gateway around them."""
 
 import plistlib
+import socket
 from pathlib import Path
 
 import anyio
@@ -96,6 +97,13 @@ def test_a_port_that_is_taken_is_said_to_be() -> None:
         assert shown_url([first]) == f"http://127.0.0.1:{port}"
         with pytest.raises(OperatorFacing, match=f"cannot listen on 127.0.0.1 port {port}"):
             listen([("127.0.0.1", port)])
+
+
+def test_small_answers_are_sent_at_once() -> None:
+    [listener] = listen([("127.0.0.1", 0)])
+    with listener:
+        # asyncio switches Nagle's delay off only where the socket names its protocol.
+        assert listener.proto == socket.IPPROTO_TCP
 
 
 async def test_turns_are_counted_stopped_and_closed() -> None:
