@@ -29,6 +29,7 @@ from openclaw.agent.transcript import (
     SummaryItem,
     UserItem,
 )
+from openclaw.core.images import BadImage, measure
 from openclaw.core.tools import ToolSpec
 
 MAX_IMAGE_BYTES = 20 * 1024 * 1024
@@ -134,10 +135,18 @@ def _pieces(
     if images and media is not None and media.kind == "image":
         data = media.data if media.path is None else read_bytes(media.path)
         if data is not None and len(data) <= MAX_IMAGE_BYTES:
-            return [BinaryImage(data, media_type=media.mime_type)]
+            return [_shown(data, attachment.label)]
     if attachment.text is not None:
         return [f"[{attachment.label}]\n{attachment.text}"]
     return [f"[{attachment.label}: not shown]"]
+
+
+def _shown(data: bytes, label: str) -> "str | BinaryImage":
+    """The image as what it really is, or why the model does not get it."""
+    try:
+        return BinaryImage(data, media_type=measure(data).mime_type)
+    except BadImage as bad:
+        return f"[{label}: not shown: {bad}]"
 
 
 def answer_from(response: ModelResponse, taken: set[str]) -> AssistantItem:

@@ -48,6 +48,7 @@ class PreparedTool:
     schema: Mapping[str, Any]
     read_only: bool | None = None
     destructive: bool | None = None
+    output_schema: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +78,7 @@ class CatalogEntry:
     server: str
     tool: str
     ours: bool = False
+    output_schema: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,10 +126,11 @@ def build_catalog(servers: Iterable[ServerTools]) -> dict[str, CatalogEntry]:
     entries: dict[str, CatalogEntry] = {}
     for named, name in sorted(_assign([*_names(given)]).items(), key=lambda item: item[1]):
         if named.ours:
-            spec = _reader_spec(name, named.server)
+            spec, output = _reader_spec(name, named.server), None
         else:
-            spec = _spec(name, named.server, prepared[named.server, named.tool])
-        entries[name] = CatalogEntry(spec, named.server, named.tool, named.ours)
+            tool = prepared[named.server, named.tool]
+            spec, output = _spec(name, named.server, tool), tool.output_schema
+        entries[name] = CatalogEntry(spec, named.server, named.tool, named.ours, output)
     return entries
 
 
@@ -196,7 +199,18 @@ def _prepare(label: str, tool: "Tool", budget: SchemaBudget) -> PreparedTool:
         schema=sanitise_schema(check_schema(tool.input_schema, budget)),
         read_only=hints.read_only_hint if hints else None,
         destructive=hints.destructive_hint if hints else None,
+        output_schema=_output_schema(tool, budget),
     )
+
+
+def _output_schema(tool: "Tool", budget: SchemaBudget) -> Mapping[str, Any] | None:
+    """What results are held to; one that we do not take holds them to nothing."""
+    if tool.output_schema is None:
+        return None
+    try:
+        return check_schema(tool.output_schema, budget)
+    except BadSchema:
+        return None
 
 
 def _spec(name: str, server: str, tool: PreparedTool) -> ToolSpec:

@@ -16,6 +16,7 @@ import pybase64
 from openclaw.content import Detection, detect, frame
 from openclaw.core.content import Block, Media, ResourceLink, Text
 from openclaw.core.ids import random_id
+from openclaw.core.images import BadImage, is_markup, measure
 from openclaw.core.tools import ToolResult
 from openclaw.mcp_client.failures import CallFailed, TimedOut
 
@@ -160,7 +161,7 @@ def _take(item: Mapping[str, Any], parts: _Parts, how: Rendering) -> None:
     if kind == "text":
         _take_text(item, parts, how)
     elif kind in ("image", "audio"):
-        _take_media(str(kind), item, parts)
+        _take_media(str(kind), item, parts, how)
     elif kind == "resource":
         _take_resource(item, parts, how)
     elif kind == "resource_link":
@@ -175,16 +176,31 @@ def _take_text(item: Mapping[str, Any], parts: _Parts, how: Rendering) -> None:
     parts.outputs.append(Text(text, addressed=_for_the_person(item)))
 
 
-def _take_media(kind: str, item: Mapping[str, Any], parts: _Parts) -> None:
+def _take_media(kind: str, item: Mapping[str, Any], parts: _Parts, how: Rendering) -> None:
     mime = mime_type(item.get("mimeType"))
     data = _decoded(item.get("data"))
     if data is None:
         parts.words.append(f"[External {kind} whose data cannot be read: {mime}]")
         return
+    if kind == "image" and not (mime := _seen_as(mime, data, parts, how)):
+        return
     media = Media(mime, data=data)
     parts.words.append(f"[External {kind} from this server is attached: {mime}, {len(data)} bytes]")
     parts.media.append(media)
     parts.outputs.append(media)
+
+
+def _seen_as(mime: str, data: bytes, parts: _Parts, how: Rendering) -> str | None:
+    """What the image really is; None where it is none to be shown, which the words then say."""
+    try:
+        return measure(data).mime_type
+    except BadImage as bad:
+        parts.words.append(f"[External image that is not shown: {mime}, {len(data)} bytes: {bad}]")
+    if is_markup(data):
+        text = how.redact(data.decode("utf-8", "replace"))
+        parts.words.append(text)
+        parts.outputs.append(Text(text))
+    return None
 
 
 def _take_resource(item: Mapping[str, Any], parts: _Parts, how: Rendering) -> None:
@@ -199,7 +215,9 @@ def _take_resource(item: Mapping[str, Any], parts: _Parts, how: Rendering) -> No
     mime = mime_type(resource.get("mimeType"))
     data = _decoded(resource.get("blob"))
     parts.words.append(f"[Resource {uri}] {binary_placeholder(mime)}")
-    if data is not None:
+    if data is not None and mime.startswith("image/"):
+        mime = _seen_as(mime, data, parts, how) or ""
+    if data is not None and mime:
         media = Media(mime, data=data, name=_file_name(uri))
         parts.media.append(media)
         parts.outputs.append(media)

@@ -10,6 +10,7 @@ import anyio.to_thread
 from openclaw.agent.context import InboundMedia
 from openclaw.core.content import Media
 from openclaw.core.errors import InvalidRequest
+from openclaw.core.images import BadImage, measure
 from openclaw.mcp_server.arguments import Attachment, Order
 from openclaw.media import kinds
 from openclaw.media.decoding import decode, decoded_size
@@ -68,17 +69,28 @@ async def _store(item: Attachment, allowed: Sequence[str], files: OrderFiles) ->
 def _decode_to_file(item: Attachment, mime_type: str, files: OrderFiles) -> Path:
     field = f"{item.field}.data"
     limit = kinds.MAX_INBOUND_BYTES
-    if decoded_size(item.data) > limit * 2:  # far too much even if half of it is whitespace
-        size = kinds.in_mb(decoded_size(item.data))
+    data = item.take()
+    if decoded_size(data) > limit * 2:  # far too much even if half of it is whitespace
+        size = kinds.in_mb(decoded_size(data))
         raise InvalidRequest(f"is {size}; at most {kinds.in_mb(limit)} are taken", field=field)
-    pieces = decode(item.data, field=field, limit=limit)
+    pieces = decode(data, field=field, limit=limit)
     first = next(pieces)
     found = mismatch(mime_type, first[:HEAD_BYTES])
     if found is not None:
         raise InvalidRequest(
             f"is declared as {mime_type}, but the content is {found}", field=item.field
         )
-    return files.save(chain((first,), pieces), mime_type)
+    path = files.save(chain((first,), pieces), mime_type)
+    if mime_type in kinds.IMAGE_TYPES:
+        _check_image(path, item.field)
+    return path
+
+
+def _check_image(path: Path, field: str) -> None:
+    try:
+        measure(path.read_bytes())
+    except BadImage as bad:
+        raise InvalidRequest(f"cannot be shown to a model: {bad}", field=field) from None
 
 
 def display_name(given: str | None, path: Path) -> str:

@@ -31,7 +31,7 @@ from openclaw.core.tools import ToolResult, failed
 from openclaw.media.transcription import NoTranscriber
 from openclaw.testing.scripted_model import ScriptedModel, Step, scripted_model
 
-PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 32
+PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\1\0\0\0\1" + b"\0" * 32
 
 
 @pytest.fixture

@@ -436,7 +436,7 @@ async def test_an_answer_that_was_stopped_says_so(step: Step, text: str) -> None
 
 async def test_an_image_that_is_gone_is_named_in_later_turns(tmp_path: Path) -> None:
     path = tmp_path / "a.png"
-    path.write_bytes(b"\x89PNG\r\n\x1a\n")
+    path.write_bytes(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\1\0\0\0\1")
     async with (
         scripted_model(default=Step(text="ok")) as model,
         agent_kit(scripted_config(model.url)) as kit,

@@ -15,7 +15,9 @@ from openclaw.core.errors import OperatorFacing
 from openclaw.testing.gateway_house import House
 from openclaw.testing.scripted_model import Step, scripted_model
 
-PICTURE = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(8_000_000)).decode()
+PICTURE = base64.b64encode(
+    b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\1\0\0\0\1" + bytes(8_000_000)
+).decode()
 TOKEN = "the-configured-token-0123456789"
 WITH_TOKEN = {"gateway": {"auth": {"token": "secret://env/GATEWAY_TOKEN"}}}
 

@@ -26,7 +26,8 @@ from openclaw.agent.transcript import (
 from openclaw.core.content import Media
 from openclaw.testing.agent_kit import FakeTools
 
-IMAGE = Attachment(Media("image/png", data=b"png", name="a.png"), "image a.png")
+PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\1\0\0\0\1"
+IMAGE = Attachment(Media("image/png", data=PNG, name="a.png"), "image a.png")
 
 
 def nothing(path: Path) -> None:
@@ -98,7 +99,7 @@ def test_images_are_shown_where_they_can_be() -> None:
     (message,) = messages_from([UserItem("look", (IMAGE,))], images=True, read_bytes=nothing)
     (part,) = message.parts
     assert isinstance(part, UserPromptPart)
-    assert part.content == ["look", BinaryImage(b"png", media_type="image/png")]
+    assert part.content == ["look", BinaryImage(PNG, media_type="image/png")]
 
 
 def test_an_image_that_is_gone_or_too_large_is_named() -> None:
@@ -122,7 +123,7 @@ def test_a_result_with_an_image_has_its_words_first() -> None:
     assert isinstance(hidden, ToolReturnPart)
     assert shown.content == [
         "here\n[sound: not shown]",
-        BinaryImage(b"png", media_type="image/png"),
+        BinaryImage(PNG, media_type="image/png"),
     ]
     assert hidden.content == "here\n[image a.png: not shown]\n[sound: not shown]"
 

@@ -10,7 +10,7 @@ from openclaw.media.kinds import MIB
 from openclaw.media.store import OrderFiles
 from openclaw.media.transcription import NoTranscriber
 
-PNG = b"\x89PNG\r\n\x1a\n" + bytes(16)
+PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\1\0\0\0\1" + bytes(16)
 
 
 def attachment(field: str, data: bytes, mime_type: str, name: str | None = None) -> Attachment:

@@ -1,0 +1,180 @@
+"""What an image is and how large it would be, read from its headers without decoding it. Pure.
+
+A few kilobytes can stand for gigabytes of pixels. Whoever decodes them, here or at a model's end,
+pays for it; so they are refused by what their headers say.
+"""
+
+from dataclasses import dataclass
+
+MAX_PIXELS = 100_000_000
+"""Pixels of one frame."""
+
+MAX_ALL_PIXELS = 1_000_000_000
+"""Pixels of all frames together."""
+
+MAX_SIDE = 65_535
+
+_PNG = b"\x89PNG\r\n\x1a\n"
+_GIF = (b"GIF87a", b"GIF89a")
+_JPEG = b"\xff\xd8\xff"
+# Every start-of-frame marker; the gaps are tables, not frames.
+_JPEG_FRAMES = frozenset({*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC})
+_JPEG_ALONE = frozenset({0x01, *range(0xD0, 0xD8)})
+_SVG_SEARCH = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class ImageSize:
+    """An image's kind and extent, as its headers claim."""
+
+    mime_type: str
+    width: int
+    height: int
+    frames: int = 1
+
+
+class BadImage(ValueError):
+    """Raised when this is no image that a model can be shown; the message says why."""
+
+
+def measure(data: bytes) -> ImageSize:
+    """The size of a PNG, JPEG, GIF or WebP, judged by its own bytes; raises `BadImage`."""
+    try:
+        size = _measured(data)
+    except (IndexError, ValueError) as error:
+        if isinstance(error, BadImage):
+            raise
+        raise BadImage("its header is cut off") from None
+    _check(size)
+    return size
+
+
+def _measured(data: bytes) -> ImageSize:
+    if data.startswith(_PNG):
+        return _png(data)
+    if data.startswith(_JPEG):
+        return _jpeg(data)
+    if data.startswith(_GIF):
+        return _gif(data)
+    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        return _webp(data)
+    raise BadImage("it is text" if is_markup(data) else "it is no PNG, JPEG, GIF or WebP")
+
+
+def _check(size: ImageSize) -> None:
+    if size.width < 1 or size.height < 1:
+        raise BadImage("it has no pixels")
+    if max(size.width, size.height) > MAX_SIDE or size.width * size.height > MAX_PIXELS:
+        raise BadImage(
+            f"it has {size.width} x {size.height} pixels; at most "
+            f"{MAX_PIXELS // 1_000_000} megapixels are taken"
+        )
+    if size.width * size.height * size.frames > MAX_ALL_PIXELS:
+        raise BadImage(
+            f"it has {size.frames} frames of {size.width} x {size.height} pixels; at most "
+            f"{MAX_ALL_PIXELS // 1_000_000} megapixels are taken together"
+        )
+
+
+def is_markup(data: bytes) -> bool:
+    """Whether this is SVG, HTML or other XML, whatever it is called."""
+    head = data[:_SVG_SEARCH].lstrip(b"\xef\xbb\xbf \t\r\n").lower()
+    return head.startswith((b"<svg", b"<?xml", b"<!doctype", b"<html", b"<!--"))
+
+
+def _number(data: bytes, start: int, length: int, order: str) -> int:
+    piece = data[start : start + length]
+    if len(piece) < length:
+        raise IndexError(start)
+    return int.from_bytes(piece, "big" if order == "big" else "little")
+
+
+def _png(data: bytes) -> ImageSize:
+    if data[12:16] != b"IHDR":
+        raise BadImage("its header is not where a PNG has it")
+    width, height = _number(data, 16, 4, "big"), _number(data, 20, 4, "big")
+    return ImageSize("image/png", width, height, _png_frames(data))
+
+
+def _png_frames(data: bytes) -> int:
+    """What an animation claims; it is announced before the first pixels."""
+    at = 8
+    while at + 8 <= len(data):
+        length, kind = _number(data, at, 4, "big"), data[at + 4 : at + 8]
+        if kind == b"acTL":
+            return max(1, _number(data, at + 8, 4, "big"))
+        if kind == b"IDAT":
+            break
+        at += 12 + length
+    return 1
+
+
+def _jpeg(data: bytes) -> ImageSize:
+    at = 2
+    while True:
+        if data[at] != 0xFF:
+            raise BadImage("its header is not where a JPEG has it")
+        marker = data[at + 1]
+        if marker == 0xFF:  # filling
+            at += 1
+        elif marker in _JPEG_ALONE:
+            at += 2
+        elif marker in _JPEG_FRAMES:
+            height, width = _number(data, at + 5, 2, "big"), _number(data, at + 7, 2, "big")
+            return ImageSize("image/jpeg", width, height)
+        else:
+            at += 2 + max(2, _number(data, at + 2, 2, "big"))
+
+
+def _gif(data: bytes) -> ImageSize:
+    width, height = _number(data, 6, 2, "little"), _number(data, 8, 2, "little")
+    frames, at = 0, 13 + _gif_colours(data[10])
+    while at < len(data) and data[at] != 0x3B:
+        if data[at] == 0x2C:
+            frames += 1
+            width = max(
+                width, _number(data, at + 1, 2, "little") + _number(data, at + 5, 2, "little")
+            )
+            height = max(
+                height, _number(data, at + 3, 2, "little") + _number(data, at + 7, 2, "little")
+            )
+            at += 11 + _gif_colours(data[at + 9])
+        elif data[at] == 0x21:
+            at += 2
+        else:
+            break
+        at = _after_blocks(data, at)
+    return ImageSize("image/gif", width, height, max(1, frames))
+
+
+def _gif_colours(flags: int) -> int:
+    return 3 * (2 << (flags & 7)) if flags & 0x80 else 0
+
+
+def _after_blocks(data: bytes, at: int) -> int:
+    while at < len(data) and data[at]:
+        at += 1 + data[at]
+    return at + 1
+
+
+def _webp(data: bytes) -> ImageSize:
+    kind = data[12:16]
+    if kind == b"VP8 ":
+        width, height = _number(data, 26, 2, "little"), _number(data, 28, 2, "little")
+        return ImageSize("image/webp", width & 0x3FFF, height & 0x3FFF)
+    if kind == b"VP8L":
+        bits = _number(data, 21, 4, "little")
+        return ImageSize("image/webp", (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1)
+    if kind == b"VP8X":
+        width, height = _number(data, 24, 3, "little") + 1, _number(data, 27, 3, "little") + 1
+        return ImageSize("image/webp", width, height, _webp_frames(data))
+    raise BadImage("its header is not where a WebP has it")
+
+
+def _webp_frames(data: bytes) -> int:
+    frames, at = 0, 12
+    while at + 8 <= len(data):
+        frames += data[at : at + 4] == b"ANMF"
+        length = _number(data, at + 4, 4, "little")
+        at += 8 + length + (length & 1)
+    return max(1, frames)
