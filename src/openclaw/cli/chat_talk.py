@@ -1,5 +1,6 @@
 """A conversation: one message after the other, each a turn that can be stopped."""
 
+import logging
 import signal
 import sys
 from collections.abc import AsyncGenerator, Mapping
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from openclaw.cli.chat_input import Input
     from openclaw.cli.chat_view import View
 
+logger = logging.getLogger(__name__)
+
 _TOOL_CHARS = 90
 
 
@@ -65,10 +68,11 @@ class Talk:
                 return
             try:
                 await self._take(text)
-            except (OpenClawError, ExceptionGroup) as error:
+            except Exception as error:
+                # Whatever one message leads to, the next may be typed.
                 cause = cause_of(error)
                 if not isinstance(cause, OpenClawError):
-                    raise
+                    logger.exception("a turn failed")
                 self.exit_code = EXIT_FAILED
                 self._view.say(f"error: {describe(cause)}")
 

@@ -1,0 +1,372 @@
+"""`openclaw chat` on a real terminal, and without one."""
+
+import base64
+import json
+import os
+import stat
+import sys
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import pytest
+
+from openclaw.testing.fake_server import server_entry
+from openclaw.testing.fake_tools import one_pixel_png
+from openclaw.testing.mcp_house import fake_tool
+from openclaw.testing.scripted_model import ScriptedModel, Step, scripted_model
+from openclaw.testing.terminal import Terminal, on_terminal
+
+PNG = base64.b64decode(one_pixel_png())
+GREETING = {
+    "name": "greet",
+    "description": "Greets somebody.",
+    "arguments": [{"name": "who", "required": True}, {"name": "language"}],
+    "messages": [{"role": "user", "content": {"type": "text", "text": "greet them"}}],
+}
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "colour": {"type": "string", "enum": ["red", "blue"]},
+        "sure": {"type": "boolean"},
+    },
+    "required": ["colour"],
+}
+SERVER = {
+    "tools": [fake_tool("ask", elicit={"message": "Which one?", "requestedSchema": SCHEMA})],
+    "prompts": [GREETING],
+}
+RULES = [
+    Step(when="slowly", role="user", text="word " * 400, delay=0.05),
+    Step(when="ask me", role="user", calls=(("mcp_fake_ask", {}),)),
+    Step(when="list it", role="user", calls=(("list", {}),)),
+    Step(when="never", role="user", hang=True),
+    Step(when="fail", role="user", status=401, message="bad key"),
+    Step(role="tool", text="The tool said {last}"),
+]
+
+
+@pytest.fixture
+async def model() -> AsyncIterator[ScriptedModel]:
+    answer = Step(text="# Title\n\nYou said **{last}**\n\n```py\nx = 1\n\ny = 2\n```\n")
+    async with scripted_model(rules=RULES, default=answer) as running:
+        yield running
+
+
+@pytest.fixture
+def environ(home: Path, model: ScriptedModel) -> dict[str, str]:
+    path = home / ".openclaw" / "openclaw.json"
+    path.parent.mkdir(mode=0o700)
+    provider = {
+        "baseUrl": f"{model.url}/v1",
+        "apiKey": "k-0123456789",
+        "models": [{"id": "m", "input": ["text", "image"]}],
+    }
+    config = {
+        "models": {"providers": {"acme": provider}},
+        "mcp": {"servers": {"fake": server_entry(SERVER)}},
+    }
+    path.write_text(json.dumps(config))
+    path.chmod(0o600)
+    return {
+        "HOME": str(home),
+        "PATH": os.environ["PATH"],
+        "TERM": "xterm-256color",
+        "PROMPT_TOOLKIT_NO_CPR": "1",
+    }
+
+
+CHAT = [sys.executable, "-m", "openclaw", "chat"]
+
+
+async def at_terminal(
+    environ: dict[str, str], typing: Callable[[Terminal], None], *options: str
+) -> None:
+    """Let somebody type at a chat until the program has left by itself."""
+
+    def whole() -> None:
+        with on_terminal([*CHAT, *options], environ) as terminal:
+            typing(terminal)
+            terminal.send("/quit")
+            assert terminal.ended() == 0
+
+    await anyio.to_thread.run_sync(whole)
+
+
+async def test_an_answer_is_rendered_and_the_conversation_goes_on(
+    environ: dict[str, str], model: ScriptedModel
+) -> None:
+    def typing(terminal: Terminal) -> None:
+        terminal.until("main, conversation 'main'")
+        terminal.send("hello")
+        shown = terminal.until("y = 2")
+        assert "You said hello" in shown
+        assert "**" not in shown
+        assert "#" not in shown
+        terminal.send("again")
+        terminal.until("You said again")
+
+    await at_terminal(environ, typing)
+    assert [len(request.body["messages"]) for request in model.requests] == [2, 4]
+    assert all(request.stream for request in model.requests)
+
+
+async def test_ctrl_c_stops_the_answer_and_not_the_program(
+    environ: dict[str, str], model: ScriptedModel
+) -> None:
+    def typing(terminal: Terminal) -> None:
+        terminal.send("say it slowly")
+        terminal.until("word word word")
+        terminal.type("\x03")
+        terminal.until("(stopped)")
+        terminal.send("hello")
+        terminal.until("You said hello")
+
+    await at_terminal(environ, typing)
+    assert [request.last_text for request in model.requests] == ["say it slowly", "hello"]
+
+
+async def test_a_spinner_shows_that_something_goes_on(environ: dict[str, str]) -> None:
+    def typing(terminal: Terminal) -> None:
+        terminal.send("never answer")
+        terminal.until("thinking…")
+        terminal.type("\x03")
+        terminal.until("(stopped)")
+
+    await at_terminal(environ, typing)
+
+
+async def test_ctrl_c_at_the_prompt_drops_the_line_and_ctrl_d_leaves(
+    environ: dict[str, str], model: ScriptedModel
+) -> None:
+    def typing() -> None:
+        with on_terminal(CHAT, environ) as terminal:
+            terminal.ready()
+            terminal.type("never mind\x03")
+            terminal.ready()
+            terminal.type("\x04")
+            assert terminal.ended() == 0
+
+    await anyio.to_thread.run_sync(typing)
+    assert model.requests == []
+
+
+async def test_several_lines_make_one_message(
+    environ: dict[str, str], model: ScriptedModel
+) -> None:
+    def typing(terminal: Terminal) -> None:
+        terminal.send("one\x1b\rtwo\\\rthree")
+        terminal.until("You said")
+        terminal.ready()
+        terminal.type("\x1b[200~four\rfive\x1b[201~\r")
+        terminal.until("You said")
+
+    await at_terminal(environ, typing)
+    assert [request.last_text for request in model.requests] == ["one\ntwo\nthree", "four\nfive"]
+
+
+async def test_prompts_of_servers_are_completed_and_expanded(
+    environ: dict[str, str], model: ScriptedModel
+) -> None:
+    def typing(terminal: Terminal) -> None:
+        terminal.send("/tools")  # by then the server has answered
+        terminal.until("tools.")
+        terminal.ready()
+        terminal.type("/fa\t")
+        terminal.until("/fake:greet")
+        terminal.type(" w\t")
+        terminal.until("who=")
+        terminal.type("Ada\r")
+        terminal.until("You said")
+        terminal.send("/fake:greet")
+        terminal.until("error: /fake:greet needs who")
+        terminal.send("/etc/hosts: what is it?")
+        terminal.until("You said")
+
+    await at_terminal(environ, typing)
+    first, second = (request.last_text for request in model.requests)
+    assert "From: fake\n---\ngreet them\n" in first
+    assert "EXTERNAL_UNTRUSTED_CONTENT" in first
+    assert second == "/etc/hosts: what is it?"
+
+
+async def test_images_and_files_go_with_the_message(
+    environ: dict[str, str], model: ScriptedModel, tmp_path: Path
+) -> None:
+    (tmp_path / "a b.png").write_bytes(PNG)
+    (tmp_path / "notes.txt").write_text("buy milk")
+    (tmp_path / "more.txt").write_text("and bread")
+
+    def typing(terminal: Terminal) -> None:
+        terminal.send(f"/image {tmp_path / 'a b.png'}")
+        terminal.until("goes with the next message.")
+        terminal.send(f"/file '{tmp_path / 'notes.txt'}'")
+        terminal.until("goes with the next message.")
+        terminal.send(f"read @{tmp_path / 'more.txt'}, @nothing and me@example.com")
+        terminal.until("You said")
+        terminal.send("/image /not/there.png")
+        terminal.until("error: /not/there.png: No such file")
+
+    await at_terminal(environ, typing)
+    (request,) = model.requests
+    sent = json.dumps(request.body["messages"][-1])
+    assert "data:image/png;base64," in sent
+    assert sent.count("buy milk") == 1
+    assert sent.count("and bread") == 1
+    assert f"read @{tmp_path / 'more.txt'}, @nothing and me@example.com" in sent
+
+
+async def test_a_server_asks_the_person_and_gets_the_answer(environ: dict[str, str]) -> None:
+    def typing(terminal: Terminal) -> None:
+        terminal.send("ask me")
+        terminal.until("MCP server 'fake' asks: Which one?")
+        terminal.send("y")
+        terminal.until("2. blue")
+        terminal.send("3")
+        terminal.until("choose 1 to 2")
+        terminal.send("2")
+        terminal.send("yes")
+        shown = terminal.until('"sure": true')
+        assert '"colour": "blue"' in shown
+
+    await at_terminal(environ, typing)
+
+
+async def test_a_question_may_be_declined_or_left_and_then_the_turn_be_stopped(
+    environ: dict[str, str],
+) -> None:
+    def typing(terminal: Terminal) -> None:
+        terminal.send("ask me")
+        terminal.send("n")
+        terminal.until('"decline"')
+        terminal.send("ask me again")
+        terminal.ready()
+        terminal.type("\x03")
+        terminal.until("(not answered)")
+        terminal.until('"cancel"')
+        terminal.send("say it slowly")
+        terminal.until("word word")
+        terminal.type("\x03")
+        terminal.until("(stopped)")
+
+    await at_terminal(environ, typing)
+
+
+async def test_commands(environ: dict[str, str], model: ScriptedModel) -> None:
+    def typing(terminal: Terminal) -> None:
+        terminal.send("/tools")  # by then the server has answered
+        terminal.until("mcp_fake_ask: ")
+        terminal.send("/help")
+        assert "/image PATH" in terminal.until("/fake:greet who=… language=…")
+        terminal.send("/model")
+        terminal.until("acme/m")
+        terminal.send("/session")
+        terminal.until("This is conversation 'mine'.")
+        terminal.send("hello")
+        terminal.until("You said hello")
+        terminal.send("/new")
+        terminal.until("A new conversation: 'chat-")
+        terminal.send("hello")
+        terminal.until("You said hello")
+        terminal.send("/session mine")
+        terminal.until("This is conversation 'mine'.")
+        terminal.send("list it")
+        terminal.until("✓ list")
+        terminal.until("The tool said")
+        terminal.send("now fail")
+        terminal.until("error: ")
+        terminal.until("bad key")
+
+    await at_terminal(environ, typing, "--session-key", "mine")
+    counts = [len(request.body["messages"]) for request in model.requests]
+    assert counts[:4] == [2, 2, 4, 6]
+
+
+async def test_what_was_typed_is_remembered_privately_and_without_secrets(
+    environ: dict[str, str], home: Path
+) -> None:
+    def first(terminal: Terminal) -> None:
+        terminal.send("my key is k-0123456789")
+        terminal.until("You said")
+
+    def second(terminal: Terminal) -> None:
+        terminal.ready()
+        terminal.type("\x1b[A\x1b[A\r")  # up, past /quit
+        terminal.until("You said my key")
+
+    await at_terminal(environ, first)
+    history = home / ".openclaw" / "chat-history"
+    assert stat.S_IMODE(history.stat().st_mode) == 0o600
+    assert "my key is" in history.read_text()
+    assert "k-0123456789" not in history.read_text()
+    await at_terminal(environ, second)
+
+
+async def test_no_colour_where_none_is_wanted(environ: dict[str, str]) -> None:
+    seen: list[bytes] = []
+
+    def typing() -> None:
+        for extra in ({}, {"NO_COLOR": "1"}):
+            with on_terminal(CHAT, {**environ, **extra}) as terminal:
+                terminal.send("hello")
+                terminal.until("You said")
+                terminal.send("/quit")
+                assert terminal.ended() == 0
+                seen.append(terminal.everything)
+
+    await anyio.to_thread.run_sync(typing)
+    coloured = [b"\x1b[38;" in one or b"\x1b[48;" in one or b"\x1b[3" in one for one in seen]
+    assert coloured == [True, False]
+
+
+async def by_lines(environ: dict[str, str], *lines: str) -> tuple[int, str, str]:
+    done = await anyio.run_process(
+        CHAT, input="".join(f"{line}\n" for line in lines).encode(), env=environ, check=False
+    )
+    return done.returncode, done.stdout.decode(), done.stderr.decode()
+
+
+async def test_without_a_terminal_every_line_is_a_message(
+    environ: dict[str, str], model: ScriptedModel
+) -> None:
+    code, said, notes = await by_lines(environ, "one", "", "two\\", "three", "/session", "list it")
+    assert code == 0
+    assert [request.last_text for request in model.requests][:2] == ["one", "two\nthree"]
+    assert said.count("You said **") == 2
+    assert "The tool said" in said
+    assert "\x1b" not in said + notes
+    assert "This is conversation 'main'." in notes
+    assert "→ List {}" in notes
+
+
+async def test_without_a_terminal_a_server_is_told_that_nobody_answers(
+    environ: dict[str, str],
+) -> None:
+    code, said, _ = await by_lines(environ, "ask me")
+    assert code == 0
+    assert '"decline"' in said
+
+
+async def test_without_a_terminal_a_failure_shows_in_the_exit_code_and_the_rest_is_answered(
+    environ: dict[str, str],
+) -> None:
+    code, said, notes = await by_lines(environ, "fail", "hello", "/quit", "not read")
+    assert code == 1
+    assert "bad key" in notes
+    assert said.count("You said") == 1
+
+
+async def test_a_prompt_call_is_expanded_in_a_single_message_too(
+    environ: dict[str, str], model: ScriptedModel
+) -> None:
+    command = [sys.executable, "-m", "openclaw", "agent", "-m"]
+    asked = ["/fake:greet who=Ada", "  /etc: what\tis it?  ", "see /fake:greet who=Ada"]
+    for message in asked:
+        await anyio.run_process([*command, message], env=environ)
+    first, *others = (request.last_text for request in model.requests)
+    assert "From: fake\n---\ngreet them\n" in first
+    assert others == asked[1:]
+    wrong = await anyio.run_process([*command, "/fake:greet"], env=environ, check=False)
+    assert (wrong.returncode, wrong.stderr) == (2, b"openclaw: /fake:greet needs who\n")
