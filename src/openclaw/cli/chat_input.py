@@ -37,14 +37,15 @@ class LineInput:
         self._stream = stream
         self._descriptor = _waitable(stream)
         self._buffer = b""
+        self._parts: list[str] = []
 
     async def read(self) -> str | None:
         """The next message, without its line break."""
-        parts: list[str] = []
         while (line := await self._line()) is not None:
+            self._parts.append(line.removesuffix("\\"))
             if not line.endswith("\\"):
-                return "\n".join([*parts, line])
-            parts.append(line[:-1])
+                break
+        parts, self._parts = self._parts, []
         return "\n".join(parts) if parts else None
 
     async def _line(self) -> str | None:

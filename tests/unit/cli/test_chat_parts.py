@@ -1,0 +1,366 @@
+"""The parts of a chat that need no terminal."""
+
+import io
+import os
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from prompt_toolkit.completion import CompleteEvent
+from prompt_toolkit.document import Document
+from rich.console import Console
+
+from openclaw.agent.context import PermissionRequest
+from openclaw.cli.chat_ask import Questions, fields_of, value_of
+from openclaw.cli.chat_commands import Typed, help_text, mentioned_files, named_path, parse_command
+from openclaw.cli.chat_complete import ChatCompleter
+from openclaw.cli.chat_input import LineInput
+from openclaw.cli.chat_logs import LinesAbove
+from openclaw.cli.chat_view import (
+    PlainView,
+    TerminalView,
+    finished_blocks,
+    harmless,
+    without_last_word,
+)
+from openclaw.core.content import Text
+from openclaw.core.errors import InvalidRequest
+from openclaw.core.events import BlockReply, TextDelta, ToolStarted
+from openclaw.mcp_client.prompts import PromptArgument, PromptInfo
+from openclaw.testing.mcp_house import until
+
+# Commands
+
+
+@pytest.mark.parametrize(
+    ("text", "command"),
+    [
+        ("/new", Typed("/new", "")),
+        ("  /session  mine ", Typed("/session", "mine")),
+        ("/image a b.png", Typed("/image", "a b.png")),
+        ("/newer", None),
+        ("/etc/hosts is what?", None),
+        ("say /new", None),
+        ("", None),
+    ],
+)
+def test_only_words_of_ours_are_commands(text: str, command: Typed | None) -> None:
+    assert parse_command(text) == command
+
+
+def test_the_help_names_every_command() -> None:
+    assert "/quit" in help_text()
+    assert "Ctrl-C" in help_text()
+
+
+@pytest.mark.parametrize(
+    ("typed", "path"),
+    [
+        ("a.png", "a.png"),
+        ("'a b.png'", "a b.png"),
+        ('"a b.png"', "a b.png"),
+        (r"a\ b.png", "a b.png"),
+        ("~/a.png", "/home/me/a.png"),
+        ("~", "/home/me"),
+        ("'", "'"),
+    ],
+)
+def test_a_path_as_people_type_it(typed: str, path: str) -> None:
+    assert named_path(typed, Path("/home/me")) == Path(path)
+
+
+def test_files_named_with_an_at_sign_are_found_in_a_message(tmp_path: Path) -> None:
+    for name in ("a.txt", "b c.txt", "d.txt"):
+        (tmp_path / name).touch()
+    a, b, d = (tmp_path / name for name in ("a.txt", "b c.txt", "d.txt"))
+    text = f'@{a} and @"{b}", then @{d}, @{a} again, me@{a}, @{tmp_path} and @nothing'
+    assert list(mentioned_files(text)) == [a, b, d]
+
+
+# Completion
+
+
+PROMPTS = [
+    PromptInfo(
+        "git", "review", "Reviews.", (PromptArgument("base", "from", True), PromptArgument("x"))
+    ),
+    PromptInfo("time", "now"),
+]
+
+
+def completions(text: str) -> list[str]:
+    completer = ChatCompleter(lambda: PROMPTS)
+    document = Document(text, len(text))
+    found = completer.get_completions(document, CompleteEvent(completion_requested=True))
+    return [text[: len(text) + one.start_position] + one.text for one in found]
+
+
+def test_commands_and_prompts_are_completed() -> None:
+    assert completions("/ne") == ["/new"]
+    assert completions("/g") == ["/git:review"]
+    assert "/time:now" in completions("/")
+    assert completions("hello /g") == []
+
+
+def test_the_arguments_of_a_prompt_are_completed_once_each() -> None:
+    assert completions("/git:review ") == ["/git:review base=", "/git:review x="]
+    assert completions("/git:review b") == ["/git:review base="]
+    assert completions("/git:review base=main ") == ["/git:review base=main x="]
+    assert completions("/unknown:prompt ") == []
+
+
+def test_paths_are_completed(tmp_path: Path) -> None:
+    (tmp_path / "picture.png").touch()
+    assert completions(f"/image {tmp_path}/pic") == [f"/image {tmp_path}/picture.png"]
+    assert completions(f"look at @{tmp_path}/pic") == [f"look at @{tmp_path}/picture.png"]
+
+
+# What is shown
+
+
+@pytest.mark.parametrize(
+    ("text", "done"),
+    [
+        ("one", ""),
+        ("one\n\ntwo", "one\n\n"),
+        ("one\n\n```\na\n\nb", "one\n\n"),
+        ("```\na\n\nb\n```\n\nc", "```\na\n\nb\n```\n\n"),
+        ("~~~\n```\n\n~~~\n\n", "~~~\n```\n\n~~~\n\n"),
+        ("one\n   ", ""),
+    ],
+)
+def test_only_what_cannot_change_any_more_is_finished(text: str, done: str) -> None:
+    assert text[: finished_blocks(text)] == done
+
+
+def test_the_last_word_waits_for_its_end() -> None:
+    assert without_last_word("a key sk-12") == "a key "
+    assert without_last_word("word") == ""
+    assert without_last_word("done ") == "done "
+
+
+def test_nothing_in_an_answer_drives_the_terminal() -> None:
+    assert harmless("a\x1b[2J\n\tb") == "a\\x1b[2J\n    b"
+
+
+def hide(text: str) -> str:
+    return text.replace("hunter2", "[hidden]")
+
+
+async def test_a_program_gets_whole_lines_without_secrets() -> None:
+    out, notes = io.StringIO(), io.StringIO()
+    view = PlainView(out, notes, hide)
+    async with view.turn():
+        view.show(TextDelta("it is hun"))
+        assert out.getvalue() == ""
+        view.show(TextDelta("ter2\nnext"))
+        assert out.getvalue() == "it is [hidden]\n"
+        view.show(BlockReply((Text("it is hunter2\nnext"),)))
+        view.show(ToolStarted("1", "list", "List", {}))
+        view.show(TextDelta("last"))
+        view.finish("last")
+    assert out.getvalue() == "it is [hidden]\nnext\nlast\n"
+    assert notes.getvalue() == "→ List {}\n"
+    async with view.turn():
+        view.finish("not streamed")
+    assert out.getvalue().endswith("not streamed\n")
+
+
+async def test_a_person_sees_paragraphs_for_good_and_never_a_secret() -> None:
+    out = io.StringIO()
+    console = Console(file=out, force_terminal=True, width=60, height=12, color_system=None)
+    view = TerminalView(console, hide)
+    async with view.turn():
+        view.show(TextDelta("The **first**.\n\nIt is hun"))
+        view.show(ToolStarted("1", "list", "List", {}))
+        view.show(TextDelta("Long " * 400))
+        await until(lambda: "Long Long" in out.getvalue())
+        view.show(TextDelta("hunter2"))
+        with view.paused():
+            view.say("a question")
+        view.finish("unused")
+    shown = out.getvalue()
+    assert "The first." in shown
+    assert "→ List {}" in shown
+    assert "a question" in shown
+    assert "[hidden]" in shown
+    assert "hunter2" not in shown
+    assert "unused" not in shown
+    async with view.turn():
+        view.finish("")
+    assert "(No response)" in out.getvalue()
+
+
+def test_log_lines_are_written_whole() -> None:
+    said: list[str] = []
+    stream = LinesAbove(said.append, io.StringIO())
+    assert stream.write("one\ntw") == 6
+    stream.write("o\n")
+    assert said == ["one", "two"]
+    assert not stream.isatty()
+
+
+# What is typed without a terminal
+
+
+@pytest.fixture
+def pipe() -> Iterator[tuple[int, int]]:
+    reading, writing = os.pipe()
+    yield reading, writing
+    os.close(writing)
+
+
+async def test_lines_are_read_as_they_come(pipe: tuple[int, int]) -> None:
+    reading, writing = pipe
+    with os.fdopen(reading) as stream:
+        lines = LineInput(stream)
+        os.write(writing, b"one\r\ntwo\\\nthr")
+        assert await lines.read() == "one"
+        with anyio.move_on_after(0):
+            await lines.read()
+        os.write(writing, b"ee\nlast")
+        assert await lines.read() == "two\nthree"  # giving up waiting loses nothing
+
+
+async def test_the_end_of_the_input_ends_the_last_line(tmp_path: Path) -> None:
+    path = tmp_path / "lines"
+    path.write_text("one\n\ntwo\\\n")
+    with path.open() as stream:
+        lines = LineInput(stream)
+        assert [await lines.read() for _ in range(4)] == ["one", "", "two", None]
+    no_file = LineInput(io.StringIO("x\n"))
+    assert [await no_file.read() for _ in range(2)] == ["x", None]
+
+
+# Questions of servers
+
+
+SCHEMA: dict[str, Any] = {
+    "properties": {
+        "name": {"type": "string", "title": "Your name", "minLength": 2, "maxLength": 5},
+        "age": {"type": "integer", "minimum": 1, "maximum": 150},
+        "ratio": {"type": "number"},
+        "ok": {"type": "boolean", "default": True},
+        "size": {"type": "string", "oneOf": [{"const": "s", "title": "Small"}, {"const": "l"}]},
+        "old": {"type": "string", "enum": ["a", "b"], "enumNames": ["A!", "B!"]},
+        "many": {"type": "array", "items": {"enum": ["x", "y", "z"]}},
+    },
+    "required": ["name"],
+}
+FIELDS = {field.name: field for field in fields_of(SCHEMA)}
+
+
+@pytest.mark.parametrize(
+    ("name", "said", "value"),
+    [
+        ("name", "Ada", "Ada"),
+        ("age", " 36 ", 36),
+        ("ratio", "0.5", 0.5),
+        ("ok", "No", False),
+        ("size", "1", "s"),
+        ("size", "small", "s"),
+        ("size", "l", "l"),
+        ("old", "b!", "b"),
+        ("many", "1, z", ["x", "z"]),
+    ],
+)
+def test_what_a_person_types_becomes_a_value(name: str, said: str, value: object) -> None:
+    assert value_of(FIELDS[name], said) == value
+
+
+@pytest.mark.parametrize(
+    ("name", "said", "told"),
+    [
+        ("name", "A", "at least 2 characters"),
+        ("name", "Adalbert", "at most 5 characters"),
+        ("age", "old", "a whole number"),
+        ("age", "0", "at least 1"),
+        ("age", "151", "at most 150"),
+        ("ratio", "x", "a number"),
+        ("ok", "maybe", "y or n"),
+        ("size", "3", "1 to 2"),
+        ("many", "1,q", "1 to 3"),
+    ],
+)
+def test_what_does_not_fit_is_said(name: str, said: str, told: str) -> None:
+    with pytest.raises(InvalidRequest, match=told):
+        value_of(FIELDS[name], said)
+
+
+@pytest.mark.parametrize("schema", [None, 5, {"properties": 3}, {"properties": {"a": 1}}])
+def test_a_schema_that_is_none_asks_for_little(schema: object) -> None:
+    assert len(fields_of(schema)) <= 1
+
+
+class Person:
+    """Somebody who gives these answers, one after the other, or wants out."""
+
+    def __init__(self, *answers: str | type[BaseException]) -> None:
+        self.answers = list(answers)
+        self.read: list[str] = []
+        self.questions = Questions(self._ask, self.read.append, self._paused)
+        self.questions.open = True
+
+    async def _ask(self, question: str) -> str:
+        self.read.append(question)
+        answer = self.answers.pop(0)
+        if isinstance(answer, str):
+            return answer
+        raise answer
+
+    @contextmanager
+    def _paused(self) -> Generator[None]:
+        yield
+
+
+async def test_a_form_is_filled_in_with_defaults_and_second_tries() -> None:
+    person = Person("y", "", "A", "Ada", "", "", "", "2", "", "3,1")
+    answer = await person.questions("crm", {"message": "Who\x1b[2J?", "requestedSchema": SCHEMA})
+    assert answer == {
+        "action": "accept",
+        "content": {"name": "Ada", "ok": True, "size": "l", "many": ["z", "x"]},
+    }
+    assert person.read[0].startswith("MCP server 'crm' asks: Who")
+    assert "\x1b" not in "".join(person.read)
+
+
+@pytest.mark.parametrize(
+    ("answers", "action"),
+    [
+        (["n"], "decline"),
+        ([""], "decline"),
+        ([KeyboardInterrupt], "cancel"),
+        (["y", EOFError], "cancel"),
+    ],
+)
+async def test_a_person_may_say_no_or_leave(answers: list[Any], action: str) -> None:
+    answer = await Person(*answers).questions("crm", {"message": "?", "requestedSchema": SCHEMA})
+    assert answer == {"action": action}
+
+
+async def test_an_address_is_shown_and_not_opened() -> None:
+    params = {"mode": "url", "message": "Log in", "url": "https://example.com/login"}
+    agreed, declined = Person("y"), Person("n")
+    assert await agreed.questions("crm", params) == {"action": "accept"}
+    assert await declined.questions("crm", params) == {"action": "decline"}
+    assert any("https://example.com/login" in line for line in agreed.read)
+
+
+async def test_outside_of_a_turn_every_question_is_declined() -> None:
+    person = Person()
+    person.questions.open = False
+    assert await person.questions("crm", {"message": "?"}) == {"action": "decline"}
+    assert person.read == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "agreed"), [("yes", True), ("", False), ("what?", False), (KeyboardInterrupt, False)]
+)
+async def test_a_tool_call_is_made_only_on_a_clear_yes(answer: Any, agreed: bool) -> None:
+    person = Person(answer)
+    request = PermissionRequest("1", "exec", "Run a command", {"command": "rm -r x"})
+    assert await person.questions.permit(request) is agreed
+    assert any("rm -r x" in line for line in person.read)
