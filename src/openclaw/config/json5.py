@@ -22,7 +22,7 @@ BYTE_ORDER_MARK = "\ufeff"
 Kind = Literal["object", "array", "string", "number", "boolean", "null"]
 
 _BLANK = "\t\n\v\f\r \u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"
-_SKIP = re.compile(rf"(?:[{_BLANK}]+|//[^\n\r\u2028\u2029]*|/\*(?:[^*]+|\*(?!/))*\*/)*+")
+_SKIP = re.compile(rf"(?:[{_BLANK}]+|//[^\n\r\u2028\u2029]*|/\*(?:[^*]++|\*(?!/))*+\*/)*+")
 _NAME = re.compile(r"(?![0-9])(?:[\w$\u200c\u200d]|\\u[0-9a-fA-F]{4})+")
 _NUMBER = re.compile(
     r"[+-]?(?:0[xX][0-9a-fA-F]+|(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)"
@@ -38,6 +38,7 @@ _WORDS: dict[str, tuple[Kind, bool | None]] = {
     "false": ("boolean", False),
     "null": ("null", None),
 }
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _LINE_END = re.compile(r"\r\n|\n|\r")
 
 
@@ -362,7 +363,10 @@ class _Parser:
         self.at = match.end()
         if self._peek() == "-":
             self._stop("a key with '-' in it needs quotes", match.start())
-        return re.sub(r"\\u([0-9a-fA-F]{4})", lambda m: chr(int(m[1], 16)), match[0])
+        name = re.sub(r"\\u([0-9a-fA-F]{4})", lambda m: chr(int(m[1], 16)), match[0])
+        if _SURROGATE.search(name):
+            self._stop("a key may not hold half a character (a surrogate)", match.start())
+        return name
 
     def _separator(self, opened: int, what: str, close: str) -> None:
         """Go past the comma, or stand on the closing bracket."""
