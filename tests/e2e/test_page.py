@@ -102,6 +102,7 @@ RULES = (
     Step(when="hang", hang=True),
     Step(when="refuse", status=401, message="wrong key"),
     Step(when="wide", text=WIDE),
+    Step(when="ponder", thinking="First this, <i>then</i> that.", text="Done."),
 )
 
 
@@ -124,7 +125,12 @@ async def site(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Site]
         "broken": server_entry({"faults": {"exitAtStart": 3}}, maxRestarts=0),
     }
     async with scripted_model(rules=RULES, default=Step(text="You said: {last}")) as model:
-        house.configure(model.url, servers, gateway={"auth": {"token": "secret://env/PAGE_TOKEN"}})
+        house.configure(
+            model.url,
+            servers,
+            agents={"list": [{"id": "main"}, {"id": "research", "name": "Research"}]},
+            gateway={"auth": {"token": "secret://env/PAGE_TOKEN"}},
+        )
         async with house.here(PAGE_TOKEN=TOKEN) as info:
             yield Site(info.url, house, model)
 
@@ -279,10 +285,31 @@ async def test_pictures_sounds_and_files_that_the_agent_hands_over_are_shown(
         assert await picture.evaluate("image => image.decode().then(() => image.naturalWidth)") == 1
     await expect(media.locator("audio")).to_have_count(1)
     # What could be a page with scripts in it is not shown, only offered for saving.
-    await expect(media.filter(has_text="svg").locator("img")).to_have_count(0)
+    drawing = media.filter(has_text="svg")
+    await expect(drawing.locator("a[download]")).to_have_count(1)
+    await expect(drawing.locator("img")).to_have_count(0)
     async with page.expect_download() as download:
         await chart.locator("a").click()
     assert (await (await download.value).path()).read_bytes() == PNG
+
+
+async def test_what_a_model_thinks_is_folded_away(page: Page) -> None:
+    await say(page, "ponder this")
+    await expect(page.locator(".prose")).to_have_text("Done.")
+    thoughts = page.locator(".thinking-text")
+    await expect(thoughts).to_be_hidden()
+    await page.locator(".thinking summary").click()
+    await expect(thoughts).to_have_text("First this, <i>then</i> that.")
+
+
+async def test_another_agent_is_chosen_and_has_chats_of_its_own(page: Page) -> None:
+    await page.get_by_label("Agent").select_option("Research")
+    await expect(page.locator(".welcome")).to_contain_text("Research")
+    await say(page, "for the researcher")
+    assert "/chat/research/" in page.url
+    await expect(page.locator(".session").first).to_contain_text("research")
+    await page.get_by_role("button", name="New chat").click()
+    await expect(page.locator(".welcome")).to_contain_text("Research")
 
 
 async def test_what_fails_is_told_in_the_conversation(page: Page) -> None:
@@ -556,13 +583,14 @@ async def test_without_a_token_one_is_inside_and_a_lost_gateway_is_found_again(
     house.state.mkdir(mode=0o700)
     house.configure("http://127.0.0.1:9")
     port = await free_port()
-    async with house.process("--port", port):
+    async with house.process("--port", port) as process:
         url = (await house.running()).url
         async with open_page(url) as page:
             connection = page.locator(".connection")
             await expect(connection).to_have_text("Connected")
             await expect(page.get_by_role("button", name="Log out")).to_have_count(0)
-            await house_stops(house)
+            process.terminate()
+            await process.wait()
             await expect(connection).to_contain_text("lost")
             await page.get_by_role("textbox", name="Message").fill("are you there?")
             await page.keyboard.press("Enter")
@@ -622,8 +650,3 @@ async def posted(site: Site, text: str, key: str) -> None:
 async def free_port() -> str:
     async with await create_tcp_listener(local_host="127.0.0.1") as listener:
         return str(listener.extra(SocketAttribute.local_port))
-
-
-async def house_stops(house: House) -> None:
-    info = await house.running()
-    os.kill(info.pid, signal.SIGTERM)
