@@ -1,6 +1,7 @@
 """The gateway's own interface under `/api`, for the dashboard, the command line and scripts."""
 
 import logging
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,6 @@ from openclaw.gateway.openai_input import new_session
 from openclaw.gateway.reading import Attachments, Json, flag, json_body, objects, text_field
 from openclaw.gateway.state import Gateway
 from openclaw.gateway.stream import EventStream, Put, WatchedAnswer, frame
-from openclaw.media.store import OrderFiles, order_files
 
 logger = logging.getLogger(__name__)
 
@@ -62,8 +62,10 @@ class _Message:
         self._callbacks = flag(body, "callbacks")
         self._prompt_calls = flag(body, "promptCalls")
 
-    async def _context(self, files: OrderFiles) -> MessageContext:
-        attachments = Attachments(files, self._gateway.house.transcriber())
+    async def _context(self, files: ExitStack) -> MessageContext:
+        attachments = Attachments(
+            self._gateway.paths.temp, files, self._gateway.house.transcriber()
+        )
         for number, item in enumerate(self._media):
             await self._take(item, f"media[{number}]", attachments)
         return MessageContext(
@@ -90,7 +92,7 @@ class _Message:
         await attachments.take(mime_type, data, f"{field}.data", text_field(item, "name"))
 
     async def whole(self) -> Response:
-        with order_files(self._gateway.paths.temp) as files:
+        with ExitStack() as files:
             context = await self._context(files)
             async with self._gateway.turn(context) as turn:
                 reply = await turn.answer()
@@ -121,7 +123,7 @@ class _Message:
             "settings": self._gateway.house.order_facts(self._agent),
         }
         put(frame(accepted, "accepted"))
-        with order_files(self._gateway.paths.temp) as files:
+        with ExitStack() as files:
             context = await self._context(files)
             async with self._gateway.turn(context) as turn:
                 reply = await turn.answer(

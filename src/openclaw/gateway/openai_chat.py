@@ -1,5 +1,6 @@
 """`POST /v1/chat/completions` and `GET /v1/models`, as OpenAI's clients know them."""
 
+from contextlib import ExitStack
 from typing import Any
 
 from starlette.requests import Request
@@ -15,7 +16,6 @@ from openclaw.gateway.reading import Attachments, Json, flag, json_body, objects
 from openclaw.gateway.state import Gateway
 from openclaw.gateway.stream import EventStream, Put, WatchedAnswer, frame
 from openclaw.gateway.written import Written
-from openclaw.media.store import OrderFiles, order_files
 
 
 async def list_models(gateway: Gateway, request: Request) -> Response:
@@ -53,8 +53,10 @@ class _Order:
         self._turn = random_id()
         self.headers = {"x-openclaw-turn": self._turn}
 
-    async def _context(self, files: OrderFiles) -> MessageContext:
-        attachments = Attachments(files, self._gateway.house.transcriber())
+    async def _context(self, files: ExitStack) -> MessageContext:
+        attachments = Attachments(
+            self._gateway.paths.temp, files, self._gateway.house.transcriber()
+        )
         text = await order_text(self._messages, "messages", attachments, continued=self._continued)
         return MessageContext(
             text=text,
@@ -68,7 +70,7 @@ class _Order:
     async def whole(self) -> Response:
         """The answer at once."""
         written = Written()
-        with order_files(self._gateway.paths.temp) as files:
+        with ExitStack() as files:
             context = await self._context(files)
             async with self._gateway.turn(context) as turn:
                 reply = await turn.answer(on_block_reply=written.add_block)
@@ -95,7 +97,7 @@ class _Order:
             if piece:
                 put(self._chunk({"content": piece}))
 
-        with order_files(self._gateway.paths.temp) as files:
+        with ExitStack() as files:
             context = await self._context(files)
             async with self._gateway.turn(context) as turn:
                 reply = await turn.answer(on_event=on_event)

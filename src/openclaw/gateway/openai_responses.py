@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Any
 
 from starlette.requests import Request
@@ -17,7 +18,6 @@ from openclaw.gateway.reading import Attachments, Json, flag, json_body, objects
 from openclaw.gateway.state import Gateway
 from openclaw.gateway.stream import EventStream, Put, WatchedAnswer, frame
 from openclaw.gateway.written import Written
-from openclaw.media.store import OrderFiles, order_files
 
 _ID = re.compile(r"resp_([0-9a-f]{16})_([0-9a-f]{16})")
 
@@ -63,8 +63,10 @@ class _Order:
         self._created = gateway.clock.now_ms() // 1000
         self.headers = {"x-openclaw-turn": self._turn}
 
-    async def _context(self, files: OrderFiles) -> MessageContext:
-        attachments = Attachments(files, self._gateway.house.transcriber())
+    async def _context(self, files: ExitStack) -> MessageContext:
+        attachments = Attachments(
+            self._gateway.paths.temp, files, self._gateway.house.transcriber()
+        )
         text = await order_text(self._messages, "input", attachments, continued=self._continued)
         return MessageContext(
             text=text,
@@ -78,7 +80,7 @@ class _Order:
     async def whole(self) -> Response:
         """The answer at once."""
         written = Written()
-        with order_files(self._gateway.paths.temp) as files:
+        with ExitStack() as files:
             context = await self._context(files)
             async with self._gateway.turn(context) as turn:
                 reply = await turn.answer(on_block_reply=written.add_block)
@@ -114,7 +116,7 @@ class _Order:
             if piece:
                 say("response.output_text.delta", **place, delta=piece, logprobs=[])
 
-        with order_files(self._gateway.paths.temp) as files:
+        with ExitStack() as files:
             context = await self._context(files)
             async with self._gateway.turn(context) as turn:
                 reply = await turn.answer(on_event=on_event)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from itertools import chain
 from pathlib import Path
 from typing import Any, cast
@@ -15,13 +16,13 @@ from openclaw.core.content import Media
 from openclaw.core.errors import InvalidRequest
 from openclaw.media import kinds
 from openclaw.media.decoding import decode
+from openclaw.media.reading import Reader
 from openclaw.media.signature import HEAD_BYTES, mismatch
-from openclaw.media.store import OrderFiles
+from openclaw.media.store import OrderFiles, order_files
 from openclaw.media.transcription import Transcriber
 
 Json = dict[str, Any]
 
-TEXT_BUDGET = 200_000  # characters of all attachments together
 _DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+)(?:;[\w=.+-]+)*;base64,", re.ASCII)
 _NAME_CHARS = 120
 
@@ -71,12 +72,13 @@ def objects(value: Any, name: str) -> list[Json]:
 
 
 class Attachments:
-    """Takes what came with a message: checks it, keeps it for the turn, reads what can be read."""
+    """Takes what came with a message: checks it, keeps it while `stack` is open, reads it."""
 
-    def __init__(self, files: OrderFiles, transcriber: Transcriber) -> None:
-        self._files = files
-        self._transcriber = transcriber
-        self._budget = TEXT_BUDGET
+    def __init__(self, root: Path, stack: ExitStack, transcriber: Transcriber) -> None:
+        self._root = root
+        self._stack = stack
+        self._files: OrderFiles | None = None
+        self._reader = Reader(transcriber)
         self._taken: list[InboundMedia] = []
 
     @property
@@ -101,9 +103,8 @@ class Attachments:
         path = await anyio.to_thread.run_sync(self._store, known, data, field)
         shown = "".join(c for c in (name or "") if c.isprintable()).strip(" ./\\")[:_NAME_CHARS]
         media = Media(known, path=path, name=shown or f"attachment{path.suffix}")
-        one = await self._read(media, path)
-        self._budget -= len(one.text or "")
-        self._taken.append(one)
+        reading = await self._reader.read(path, known)
+        self._taken.append(InboundMedia(media, reading.text, reading.note))
 
     def take_read(self, media: InboundMedia) -> None:
         """What a front end of ours has read already."""
@@ -117,22 +118,6 @@ class Attachments:
             raise InvalidRequest(
                 f"is declared as {mime_type}, but the content is {found}", field=field
             )
+        if self._files is None:  # most messages have no attachment and need no directory
+            self._files = self._stack.enter_context(order_files(self._root))
         return self._files.save(chain((first,), pieces), mime_type)
-
-    async def _read(self, media: Media, path: Path) -> InboundMedia:
-        from openclaw.media.documents import pdf_text
-        from openclaw.media.texts import read_text
-
-        room = max(self._budget, 0)
-        if media.mime_type in kinds.IMAGE_TYPES:
-            return InboundMedia(media)
-        if media.mime_type == "application/pdf":
-            document = await pdf_text(path, room)
-            return InboundMedia(media, document.text or None, document.note)
-        if media.mime_type in kinds.AUDIO_TYPES:
-            heard = await self._transcriber.transcribe(path, media.mime_type)
-            return InboundMedia(media, heard.text, heard.note)
-        if media.mime_type in kinds.TEXT_TYPES and room:
-            text, cut = await anyio.to_thread.run_sync(read_text, path, room)
-            return InboundMedia(media, text, f"cut to {room} characters" if cut else None)
-        return InboundMedia(media, None, "its content is not read; the file is kept for this turn")
