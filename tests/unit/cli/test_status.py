@@ -1,0 +1,113 @@
+"""The status, without a gateway: what is configured, and how it is shown."""
+
+import io
+import json
+from argparse import Namespace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from openclaw.cli import gateway, status
+from openclaw.cli.environment import Environment
+from openclaw.cli.status_view import duration, print_status
+from openclaw.testing.fake_server import server_entry
+
+
+def environment(tmp_path: Path, config: Any = None) -> Environment:
+    state = tmp_path / "state"
+    state.mkdir(mode=0o700)
+    if config is not None:
+        text = config if isinstance(config, str) else json.dumps(config)
+        (state / "openclaw.json").write_text(text)
+    environ = {"OPENCLAW_STATE_DIR": str(state), "HOME": str(tmp_path), "OPENAI_API_KEY": "sk-1"}
+    return Environment(environ=environ, stdout=io.StringIO(), stderr=io.StringIO())
+
+
+def options(**given: bool) -> Namespace:
+    return Namespace(**{"json": False, "probe": False, "watch": False, "local": False, **given})
+
+
+def said(env: Environment) -> str:
+    assert isinstance(env.stdout, io.StringIO)
+    return env.stdout.getvalue()
+
+
+SHARED = {
+    "mcp": {"servers": {"time": {"command": "mcp-server-time"}, "far": {"url": "https://x/mcp"}}},
+    "agents": {"list": [{"id": "a"}, {"id": "b", "mcp": {"servers": {"far": {"enabled": False}}}}]},
+}
+
+
+def test_what_would_run_is_listed_once_for_all_agents_that_share_it(tmp_path: Path) -> None:
+    env = environment(tmp_path, SHARED)
+    assert status.run(options(json=True), env) == 0
+    facts = json.loads(said(env))
+    rows = [(r["name"], r["agents"], r["transport"], r["state"]) for r in facts["servers"]]
+    assert rows == [
+        ("far", ["a"], "http", "not running"),
+        ("time", ["a", "b"], "stdio", "not running"),
+    ]
+    assert facts["gateway"] == {"running": False}
+    assert facts["sessions"] == {"count": 0, "lastAt": None}
+    assert facts["config"]["valid"] is True
+    assert [entry["agent"] for entry in facts["models"]] == ["a", "b"]
+    assert not (tmp_path / "state" / "sessions.db").exists()
+
+
+def test_an_invalid_configuration_is_said_to_be_with_its_problems(tmp_path: Path) -> None:
+    env = environment(tmp_path, '{"agents": 3}')
+    assert status.run(options(), env) == 1
+    assert "invalid" in said(env)
+    assert "agents: must be an object" in said(env)
+
+
+def test_a_probe_starts_each_server_once_and_says_how_it_is(tmp_path: Path) -> None:
+    tool = {"name": "echo", "inputSchema": {"type": "object"}}
+    good = server_entry({"tools": [tool]}, lazy=True)
+    servers = {"good": good, "bad": {"command": "/no/such/program"}}
+    env = environment(tmp_path, {"mcp": {"servers": servers}})
+    assert status.run(options(json=True, probe=True), env) == 1
+    rows = {row["name"]: row for row in json.loads(said(env))["servers"]}
+    assert (rows["good"]["state"], rows["good"]["tools"]) == ("ready", 1)
+    assert rows["bad"]["state"] == "failed"
+    assert "/no/such/program" in rows["bad"]["lastError"]
+
+
+def test_what_a_server_says_cannot_steer_the_terminal(tmp_path: Path) -> None:
+    env = environment(tmp_path, SHARED)
+    facts = status.gather(env, probe=False)
+    facts["servers"][0] |= {"lastError": "\x1b[2Jgone", "state": "error", "nextRetryIn": 3.2}
+    facts["gateway"] = {"running": True, "pid": 7, "url": None, "uptimeMs": 61_000}
+    facts["sessions"] = {"count": 2, "lastAt": 1_700_000_000_000}
+    print_status(env, facts)
+    assert "\x1b" not in said(env)
+    assert "\\x1b[2Jgone" in said(env)
+    assert "pid 7, up 1 min 1 s, starting" in said(env)
+    assert "3 s" in said(env)
+    assert "2, last used 2023-11-1" in said(env)
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "shown"),
+    [
+        (None, "-"),
+        (0, "0 s"),
+        (61_000, "1 min 1 s"),
+        (3_700_000, "1 h 1 min"),
+        (90_000_000, "1 d 1 h"),
+    ],
+)
+def test_a_span_of_time_has_two_units(milliseconds: int | None, shown: str) -> None:
+    assert duration(milliseconds) == shown
+
+
+@pytest.mark.parametrize("kind", ["systemd", "launchd"])
+def test_a_unit_is_printed_or_written(tmp_path: Path, kind: str) -> None:
+    env = environment(tmp_path)
+    shown = Namespace(action=gateway._install, kind=kind, print_only=True)
+    assert gateway.run(shown, env) == 0
+    assert "gateway" in said(env)
+    assert gateway.run(Namespace(action=gateway._install, kind=kind, print_only=False), env) == 0
+    [written] = [path for path in tmp_path.rglob("*gateway*") if path.is_file()]
+    assert written.read_text() + "\n" in said(env)
