@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from urllib.parse import unquote, urlsplit
 
 import anyio.to_thread
@@ -22,13 +22,11 @@ from openclaw.core.content import Media
 from openclaw.core.errors import InvalidRequest
 from openclaw.media import kinds
 from openclaw.media.decoding import decode
-from openclaw.media.documents import pdf_text
-from openclaw.media.signature import HEAD_BYTES, looks_like_text, mismatch, sniff
+from openclaw.media.reading import Reader, actual_type
+from openclaw.media.signature import HEAD_BYTES, mismatch
 from openclaw.media.store import OrderFiles
-from openclaw.media.texts import read_text
 from openclaw.media.transcription import Transcriber
 
-TEXT_BUDGET = 200_000  # characters of all attachments together
 _NAME_LENGTH = 120
 
 
@@ -44,7 +42,7 @@ async def receive(
     blocks: Sequence[ContentBlock], files: OrderFiles, transcriber: Transcriber
 ) -> Received:
     """Read a prompt; InvalidRequest names the block that cannot be taken."""
-    reader = _Reader(files, transcriber)
+    reader = _Reader(files, Reader(transcriber))
     for index, block in enumerate(blocks):
         await reader.take(block, f"prompt[{index}]")
     text = "".join(reader.words)
@@ -56,10 +54,9 @@ async def receive(
 @dataclass(slots=True)
 class _Reader:
     files: OrderFiles
-    transcriber: Transcriber
+    reader: Reader
     words: list[str] = field(default_factory=list[str])
     media: list[InboundMedia] = field(default_factory=list[InboundMedia])
-    budget: int = TEXT_BUDGET
     mentioned: bool = False  # whether the last words are a mention
 
     async def take(self, block: ContentBlock, where: str) -> None:
@@ -122,42 +119,15 @@ class _Reader:
             if found is not None:
                 raise InvalidRequest(f"is declared as {mime_type}, but is {found}", field=where)
         else:
-            mime_type = _actual_type(mime_type, first[:HEAD_BYTES])
+            mime_type = actual_type(first[:HEAD_BYTES], mime_type, otherwise=mime_type)
         await self._keep(chain((first,), pieces), mime_type, name)
 
     async def _keep(self, pieces: "chain[bytes] | list[bytes]", mime_type: str, name: str) -> None:
         # Decoding megabytes and writing them would hold up every other session.
         path = await anyio.to_thread.run_sync(self.files.save, pieces, mime_type)
         media = Media(mime_type, path=path, name=name or f"attachment{path.suffix}")
-        one = await self._read(media, path)
-        self.budget -= len(one.text or "")
-        self.media.append(one)
-
-    async def _read(self, media: Media, path: Path) -> InboundMedia:
-        if media.mime_type in kinds.IMAGE_TYPES:
-            return InboundMedia(media)
-        if media.mime_type == "application/pdf":
-            document = await pdf_text(path, max(self.budget, 0))
-            return InboundMedia(media, document.text or None, document.note)
-        if media.mime_type in kinds.AUDIO_TYPES:
-            transcript = await self.transcriber.transcribe(path, media.mime_type)
-            return InboundMedia(media, transcript.text, transcript.note)
-        if media.mime_type not in kinds.TEXT_TYPES:
-            return InboundMedia(media, None, "its content is not read")
-        if self.budget <= 0:
-            return InboundMedia(media, None, "left out: the other attachments fill the text budget")
-        text, cut = await anyio.to_thread.run_sync(read_text, path, self.budget)
-        return InboundMedia(media, text, f"cut to {self.budget} characters" if cut else None)
-
-
-def _actual_type(declared: str, head: bytes) -> str:
-    """What a resource is, whatever it was declared as."""
-    found = sniff(head)
-    if found is not None:
-        return found
-    if looks_like_text(head):
-        return declared if declared in kinds.TEXT_TYPES else "text/plain"
-    return declared
+        reading = await self.reader.read(path, mime_type)
+        self.media.append(InboundMedia(media, reading.text, reading.note))
 
 
 def _name_of(uri: str) -> str:

@@ -14,13 +14,11 @@ from openclaw.core.images import BadImage, measure
 from openclaw.mcp_server.arguments import Attachment, Order
 from openclaw.media import kinds
 from openclaw.media.decoding import decode, decoded_size
-from openclaw.media.documents import pdf_text
+from openclaw.media.reading import Reader
 from openclaw.media.signature import HEAD_BYTES, mismatch
 from openclaw.media.store import OrderFiles
-from openclaw.media.texts import read_text
 from openclaw.media.transcription import Transcriber
 
-TEXT_BUDGET = 200_000  # characters of all attachments together
 _NAME_LENGTH = 120
 
 
@@ -40,12 +38,12 @@ async def receive(
     _check_count("files", order.files, kinds.MAX_FILES)
     stored = [await _store(item, kinds.IMAGE_TYPES, files) for item in order.images]
     stored += [await _store(item, kinds.FILE_TYPES, files) for item in order.files]
-    budget = TEXT_BUDGET
+    reader = Reader(transcriber)
     received: list[InboundMedia] = []
     for item in stored:
-        media = await _read(item, budget, transcriber)
-        budget -= len(media.text or "")
-        received.append(media)
+        reading = await reader.read(item.path, item.mime_type)
+        media = Media(item.mime_type, path=item.path, name=item.name)
+        received.append(InboundMedia(media, reading.text, reading.note))
     return tuple(received)
 
 
@@ -98,25 +96,3 @@ def display_name(given: str | None, path: Path) -> str:
     last = PurePosixPath((given or "").replace("\\", "/")).name
     shown = "".join(char for char in last if char.isprintable()).strip(" .")
     return shown[:_NAME_LENGTH] or f"attachment{path.suffix}"
-
-
-async def _read(item: _Stored, budget: int, transcriber: Transcriber) -> InboundMedia:
-    media = Media(item.mime_type, path=item.path, name=item.name)
-    if item.mime_type in kinds.IMAGE_TYPES:
-        return InboundMedia(media)
-    if item.mime_type == "application/pdf":
-        document = await pdf_text(item.path, max(budget, 0))
-        return InboundMedia(media, document.text or None, document.note)
-    if item.mime_type in kinds.TEXT_TYPES:
-        return await _read_text(media, item.path, budget)
-    if item.mime_type in kinds.AUDIO_TYPES:
-        transcript = await transcriber.transcribe(item.path, item.mime_type)
-        return InboundMedia(media, transcript.text, transcript.note)
-    return InboundMedia(media, None, "its content is not read; the file is kept for this order")
-
-
-async def _read_text(media: Media, path: Path, budget: int) -> InboundMedia:
-    if budget <= 0:
-        return InboundMedia(media, None, "left out: the other attachments fill the text budget")
-    text, cut = await anyio.to_thread.run_sync(read_text, path, budget)
-    return InboundMedia(media, text, f"cut to {budget} characters" if cut else None)

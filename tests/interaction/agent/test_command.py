@@ -152,14 +152,11 @@ async def test_files_are_taken_by_what_they_are(tmp_path: Path) -> None:
     assert "not transcribed" in (read[3].note or "")
 
 
-async def test_text_beyond_the_budget_is_cut_or_left_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("openclaw.cli.attachments.TEXT_BUDGET", 10)
+async def test_text_beyond_the_budget_is_cut_or_left_out(tmp_path: Path) -> None:
     for name in ("a.txt", "b.txt"):
         (tmp_path / name).write_text("0123456789abcdef")
     first, second = await read_attachments(
-        [], [tmp_path / "a.txt", tmp_path / "b.txt"], NoTranscriber()
+        [], [tmp_path / "a.txt", tmp_path / "b.txt"], NoTranscriber(), budget=10
     )
     assert (first.text, first.note) == ("0123456789", "cut to 10 characters")
     assert second.text is None

@@ -5,8 +5,9 @@ import pytest
 
 from openclaw.core.errors import InvalidRequest
 from openclaw.mcp_server.arguments import Attachment, Order
-from openclaw.mcp_server.inbound import TEXT_BUDGET, display_name, receive
+from openclaw.mcp_server.inbound import display_name, receive
 from openclaw.media.kinds import MIB
+from openclaw.media.reading import TEXT_BUDGET
 from openclaw.media.store import OrderFiles
 from openclaw.media.transcription import NoTranscriber
 
