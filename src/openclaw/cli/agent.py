@@ -63,19 +63,18 @@ async def _turn(args: argparse.Namespace, env: Environment, message: str) -> "Re
     from openclaw.cli.attachments import read_attachments
     from openclaw.cli.open_agent import open_agent
     from openclaw.cli.turn_view import TurnView
-    from openclaw.media.transcription import NoTranscriber
 
-    media = await read_attachments(args.image, args.file, NoTranscriber())
     view = TurnView(env.stderr, env.redactor.redact)
     async with (
         open_agent(env, local=args.local) as agent,
         view.working(quiet=args.json),
     ):
+        settings = agent.order_settings(args.agent)
         context = MessageContext(
             text=message,
             session_key=args.session_key,
-            agent_id=agent.order_settings(args.agent).agent_id,
-            media=media,
+            agent_id=settings.agent_id,
+            media=await read_attachments(args.image, args.file, settings.transcriber),
             origin="cli",
             prompt_calls=True,
         )

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from openclaw.agent.context import Ask, MessageContext, Reply
     from openclaw.core.events import Emit
     from openclaw.mcp_client.incoming import AskHost
-    from openclaw.mcp_server.agent_link import OrderTaker
+    from openclaw.mcp_server.agent_link import OrderSettings, OrderTaker
+    from openclaw.media.transcription import Transcriber
     from openclaw.runtime import Runtime
 
 
@@ -32,6 +33,11 @@ class ChatAgent(Protocol):
     @property
     def id(self) -> str:
         """Which agent it is."""
+        ...
+
+    @property
+    def transcriber(self) -> "Transcriber":
+        """Turns attached sound into words."""
         ...
 
     def prompts(self, session: str) -> Sequence[PromptInfo]:
@@ -71,10 +77,10 @@ async def open_chat_agent(
         async with open_runtime(
             env.load_config(), env.environ, env.redactor, on_elicitation=on_elicitation
         ) as runtime:
-            yield AgentHere(runtime, runtime.agent(agent_id).id, ask)
+            yield AgentHere(runtime, runtime.order_settings(agent_id), ask)
         return
     async with open_agent(env) as shared:
-        agent = AgentElsewhere(env, shared, shared.order_settings(agent_id).agent_id)
+        agent = AgentElsewhere(env, shared, shared.order_settings(agent_id))
         await agent.refresh()
         yield agent
 
@@ -82,10 +88,11 @@ async def open_chat_agent(
 class AgentHere:
     """The agent in this process."""
 
-    def __init__(self, runtime: "Runtime", agent_id: str, ask: "Ask | None") -> None:
+    def __init__(self, runtime: "Runtime", settings: "OrderSettings", ask: "Ask | None") -> None:
         self._runtime = runtime
         self._ask = ask
-        self.id = agent_id
+        self.id = settings.agent_id
+        self.transcriber = settings.transcriber
 
     def prompts(self, session: str) -> Sequence[PromptInfo]:
         """The prompts of the servers that have answered."""
@@ -112,11 +119,12 @@ class AgentHere:
 class AgentElsewhere:
     """The agent of a running gateway."""
 
-    def __init__(self, env: Environment, shared: "OrderTaker", agent_id: str) -> None:
+    def __init__(self, env: Environment, shared: "OrderTaker", settings: "OrderSettings") -> None:
         self._env = env
         self._shared = shared
         self._known: tuple[PromptInfo, ...] = ()
-        self.id = agent_id
+        self.id = settings.agent_id
+        self.transcriber = settings.transcriber
 
     def prompts(self, session: str) -> Sequence[PromptInfo]:
         """The prompts that the gateway named last."""

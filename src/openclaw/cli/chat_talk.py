@@ -25,7 +25,6 @@ from openclaw.core.errors import OpenClawError
 from openclaw.core.groups import cause_of
 from openclaw.core.ids import random_id
 from openclaw.core.wire import EXIT_FAILED, EXIT_OK, describe
-from openclaw.media.transcription import NoTranscriber, Transcriber
 
 if TYPE_CHECKING:
     from openclaw.agent.context import Reply
@@ -49,13 +48,11 @@ class Talk:
         session: str,
         environ: Mapping[str, str],
         questions: "Questions | None" = None,
-        transcriber: Transcriber | None = None,
     ) -> None:
         self.session = session
         self.exit_code = EXIT_OK
         self._agent, self._view, self._questions = agent, view, questions
         self._home = Path(environ["HOME"]) if environ.get("HOME") else None
-        self._transcriber = transcriber or NoTranscriber()
         self._pending: list[InboundMedia] = []
         self._over = False
 
@@ -139,7 +136,7 @@ class Talk:
     async def _attach(
         self, images: list[Path] | None = None, files: list[Path] | None = None
     ) -> None:
-        for one in await read_attachments(images or [], files or [], self._transcriber):
+        for one in await read_attachments(images or [], files or [], self._agent.transcriber):
             self._pending.append(one)
             name = visible(one.media.name or "")
             self._view.say(f"{name} ({one.media.mime_type}) goes with the next message.")
@@ -151,7 +148,7 @@ class Talk:
 
     async def _turn(self, text: str) -> None:
         files = mentioned_files(text, self._home)
-        mentioned = await read_attachments([], files, self._transcriber)
+        mentioned = await read_attachments([], files, self._agent.transcriber)
         context = MessageContext(
             text=text,
             session_key=self.session,
