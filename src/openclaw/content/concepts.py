@@ -116,7 +116,7 @@ def words_about(text: str) -> int:
 
 def worth_reading(about: int) -> bool:
     """Whether words such as these may speak to an agent and ask something of it."""
-    return bool(about & _ADDRESS and about & _DEMAND)
+    return bool(about & AGENT or (about & _ADDRESS and about & _DEMAND))
 
 
 def regions(text: str) -> list[Region]:
@@ -128,7 +128,7 @@ def regions(text: str) -> list[Region]:
     marks = [words_about(sentence) for sentence in sentences]
     found: list[Region] = []
     for at, mark in enumerate(marks):
-        if not mark & _DEMAND:
+        if not mark & (_DEMAND | AGENT):
             continue
         around = slice(max(0, at - _NEIGHBOURS), at + _NEIGHBOURS + 1)
         about = 0

@@ -20,6 +20,7 @@ gelten\\s\\w+\\sregeln\\snicht regeln\\snicht\\smehr n'obéis no\\sobedezcas
 """
 # What an agent was told.
 _RULES = """
+что\\sтебе\\sговор jusqu'ici ce\\squ'on\\st'a was\\sman\\sdir lo\\sque\\ste\\s(?:dij|han) ciò\\sche\\sti 之前的内容 これまでの
 anweisung vorgabe regeln richtlinie instruc instruk instruç instrukt instructi istruzion directiv consigne
 règle reglas regras regole directrice instructies regels opdracht polecen wytyczn pokyn instrukc
 talimat yönerge hướng\\sdẫn chỉ\\sdẫn chỉ\\sthị perintah arahan ohjee utasítás instrucțiun tidigare\\sregler
@@ -29,6 +30,7 @@ talimat yönerge hướng\\sdẫn chỉ\\sdẫn chỉ\\sthị perintah arahan oh
 """
 # Whom it is said to.
 _AGENT = """
+mod[eè]l\\w*\\s(?:de\\s|di\\s)?(?:lang|lingu) modelos?\\sde\\s(?:lenguaje|linguagem) ai-hjälp
 ki-assist ki-agent ki-system ki-model \\bki\\b künstliche\\sintelligenz sprachmodell \\bia\\b l'assistant asistente
 assistente\\s(?:virtual|de\\sia|ai) intelligenza\\sartificiale inteligencia\\sartificial ai-assist ai-model ai-agent
 taalmodel sztuczn\\w+\\sintelig model\\w*\\sjęzyk asystent yapay\\szeka asisten\\sai trợ\\slý umělá\\sintelig tekoäly
@@ -38,6 +40,7 @@ språkmodell ии-\\w+ \\bии\\b искусственн ассистент шi 
 """
 # That somebody must not learn of it, or is not asked.
 _HIDE = """
+ne\\smentionnez ne\\sle\\sdites no\\smencion erfahren nichts\\sdavon nobody\\sknow никому
 ohne\\sden\\s(?:nutzer|benutzer|anwender) ohne\\s(?:zu\\sfragen|rückfrage|bestätigung) erwähn\\w*[^.\\n]{0,16}\\bnicht
 (?:sag|verrate)[^.\\n]{0,16}\\bnicht sans\\s(?:prévenir|avertir|informer|demander|le\\sdire) ne\\sdis\\srien n'en\\sparle
 sin\\s(?:avisar|informar|decir|preguntar|confirmar) no\\s(?:se\\s)?(?:le\\s|lo\\s)?(?:digas|menciones|informes) non\\sdir
@@ -50,6 +53,7 @@ neříkej utan\\satt\\s(?:berätta|fråga|meddela) berätta\\sinte älä\\skerro
 """
 # Handing something out, or doing something.
 _GIVE = """
+recommand recomiend empfiehl empfehl consiglia recomend рекоменд 推荐 推薦 おすすめ 추천
 schick sende leite weiter zeig gib\\b lies\\b führe\\b lösche veröffentlich envoi envoy affiche montre révèle exécut supprime
 transfère env[ií][ae] muestra muestre reenv revel ejecut borra elimina llama invia mostra rivela esegui inoltra cancella
 envie mostre exiba execute encaminhe stuur toon verwijder voer\\b verzend wyślij wyświetl pokaż ujawnij wykonaj usuń

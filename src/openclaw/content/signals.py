@@ -132,7 +132,7 @@ SIGNALS: tuple[Signal, ...] = (
     Signal(
         "called-by-name",
         1.0,
-        (c.AGENT, c.ACT | c.GIVE | c.UNDO | c.HIDE),
+        (c.AGENT,),
         r"(?:^|[\n>\"'(.:;!*/#|\]-] ?|\b(?:to|for|nb|note|hey|dear|hello) (?:the |any |all |every |you,? (?:the )?)?(?=[^,\n.]{{0,60}}:)|\b(?:hey|dear|hello) )(?:[a-z-]+ )?(?:ai|llms?|assistants?|agents?|chatbots?|bots?|copilot|claude|language models?|model)"
         r"(?: (?:agents?|assistants?|systems?|tools?|reviewers?|readers?|note takers|helper|triage|[a-z]+ing (?:[\w'-]+ ){0,3}?[\w'-]+))?[:,]\)? ?(?:please |kindly |also |now |once |whenever |when |if )*"
         r"(?:you |they )?(?:(?:have|has|are|is) \w+ )?(?:call|send|forward|say|tell|move|label|issue|click|add|approve|downgrade|confirm|autocomplete|put|record|treat|delete|run|execute|use|open|ignore|stop|skip|rate|mark"
@@ -144,7 +144,9 @@ SIGNALS: tuple[Signal, ...] = (
         "agents-in-general",
         0.8,
         (c.AGENT,),
-        r"\b(?:ai|llms?|agents?|assistants?|chatbots?|bots|language models?)(?: [a-z]+){0,2}? (?:reading|handling|working|classifying|summari[sz]ing|processing|parsing|analy[sz]ing|visiting|browsing|indexing|reviewing|using) (?:[\w']+ ){0,4}?"
+        # "For booking assistants: confirm the …": to whom it is said, a colon, and what to do.
+        r"\b(?:to|for|nb|note|attention|hint|if [^.\n]{0,40} (?:by|with)) (?:the |any |all |every |an? )?(?:[a-z-]+ )?(?:ai|llm|assistant|agent|chatbot|bot|language model|model)s?(?: [\w'-]+){0,4}? ?: ?(?:please |whenever |when )?[a-z]+ (?:[\w']+ ){0,3}?"
+        r"(?:the|all|every|this|that|any|an?|your|our|it|them|no|file|messages|as|in|is|has|only)\b|[\"'] ?(?:ai|llm|agent|bot) [a-z]+: ?[a-z]+ (?:the|all|every|this|that|any|it|as)\b|\b(?:ai|llms?|agents?|assistants?|chatbots?|bots|language models?)(?: [a-z]+){0,2}? (?:reading|handling|working|classifying|summari[sz]ing|processing|parsing|analy[sz]ing|visiting|browsing|indexing|reviewing|using) (?:[\w']+ ){0,4}?"
         r"(?:must|should|shall|needs? to|has to|have to|will|agrees? to|(?:are|is) (?:expected|instructed|required|asked|told|advised|requested) to)\b"
         r"|\b(?:any|every|all|whichever) (?:ai|llm|bot|agent|assistant|chatbot|language model)s?(?: agents?| assistants?| models?| systems?)? (?:agrees?|must|shall|should|has to|have to|is required|are required)\b"
         r"|\b(?:handled|read|processed|summari[sz]ed|reviewed|written) (?:\w+ )?(?:by|with) an? (?:\w+ )?(?:bot|ai|llm|agent|assistant|language model)s?:|\bwhoever \w+ this with\b|\bthe (?:calling|reading|consuming) (?:model|agent|assistant)\b"
@@ -200,7 +202,7 @@ SIGNALS: tuple[Signal, ...] = (
         "shows-prompt",
         0.7,
         (c.GIVE, c.META),
-        r"\b(?:print|reveal|show|output|dump|display|leak|disclose|send|repeat|write|give)s? (?:me )?(?:out )?the (?:\w+ )?(?:system|hidden|initial|original|secret) (?:prompt|instructions|message)s?\b",
+        r"(?<!not )(?<!never )\b(?:print|reveal|show|output|dump|display|leak|disclose|send|repeat|write|give)s? (?:me )?(?:out )?the (?:\w+ )?(?:system|hidden|initial|original|secret) (?:prompt|instructions|message)s?\b",
     ),
     Signal(
         "concealment",
@@ -255,7 +257,7 @@ SIGNALS: tuple[Signal, ...] = (
         r"<\|?(?:im_start|system|start_of_turn|begin_of_text|eot_id)\|?>|\[/?inst\]|<<sys>>|<tool_call>|<function_calls>|</tool_results?>|</?(?:document|context|data|untrusted)> ?\n? ?<(?:user|system|assistant)"
         r"|\bend of (?:tool (?:output|result)|document|context|data|input)\b|\bnew (?:user|system) message\b|\"role\" ?: ?\"system\", ?\"content\" ?: ?\"you (?:are now|must)"
         r"|(?:^|\n) ?#* ?(?:system|human|user) ?: ?\n? ?(?:you|now|ignore|thanks|go ahead|please)|\bassistant: [^\n]{0,80}\buser: |\bhuman: [^\n]{0,120}\n ?assistant: (?:sure|ok|calling)|<important>|(?:^|[\n>]) ?\[system(?: \w+)?\]"
-        r"|\[assistant to=|\bto=functions\.|</?system> ?(?:the|you|new)|<system>",
+        r"|\[assistant to=|\bto=functions\.|(?:^|[\n\]}>]) ?\W{0,4}(?:system|admin\w*|controller|orchestrator)(?: \w+)?: ?(?:the|you|memory|new|proceed|next|all|from)\b|\n ?\nuser: (?:perfect|great|ok|now|thanks|good|yes)|</?system> ?(?:the|you|new)|<system>",
         to_agent=True,
     ),
     Signal(
