@@ -197,12 +197,6 @@ class Logins:
         auth, url = _settings(config)
         return self.vault(auth).delete(login_key(url))
 
-    def logged_in(self, config: "McpServerConfig") -> bool:
-        """Whether a token is kept for this server, good or not."""
-        auth, url = _settings(config)
-        record = self.vault(auth).load(login_key(url)) or {}
-        return bool(record.get("issuers", {}).get(record.get("issuer"), {}).get("tokens"))
-
     async def auth(self, config: "McpServerConfig", person: Person | None = None) -> Auth:
         """The authentication of this server's requests; raises `OperatorFacing`."""
         settings, url = _settings(config)

@@ -145,6 +145,12 @@ def _record(text: bytes) -> Record:
     return cast(Record, found)
 
 
+def is_logged_in(store: str, directory: Path, url: str) -> bool:
+    """Whether a token is kept for the server at this address, good or not."""
+    record: Record = open_vault(store, directory).load(login_key(url)) or {}
+    return bool(record.get("issuers", {}).get(record.get("issuer"), {}).get("tokens"))
+
+
 def authentication(
     directory: Path, register: Callable[[str], None], resolve: "ResolveSecrets"
 ) -> "Callable[[McpServerConfig], Awaitable[Auth]]":

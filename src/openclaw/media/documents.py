@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.abc
 
 from openclaw.core.errors import OpenClawError
 from openclaw.media.confined import Bounds, output_of
@@ -16,6 +17,7 @@ logger = logging.getLogger(__name__)
 MAX_PAGES = 500
 SECONDS = 20.0
 MEMORY_BYTES = 1 << 30
+_OVERHEAD, _ESCAPED = 4096, 12  # bytes of JSON around the text, and for one character of it
 _ENGINES = ("pdfium", "pypdf")  # the first is six times as fast, the second survives more files
 
 
@@ -53,13 +55,23 @@ def _as_text(answer: dict[str, Any]) -> DocumentText:
     return DocumentText(text, note)
 
 
+async def _bounded(output: anyio.abc.ByteReceiveStream, limit: int) -> bytes:
+    """What was printed; a reader that a file has taken over may print without end."""
+    printed = bytearray()
+    async for piece in output:
+        printed += piece
+        if len(printed) > limit:
+            raise _EngineFailed("the reader printed more than it may")
+    return bytes(printed)
+
+
 async def _run(engine: str, path: Path, budget: int, seconds: float) -> dict[str, Any]:
     arguments = [engine, str(path), str(MAX_PAGES), str(budget)]
     bounds = Bounds(MEMORY_BYTES, cpu_seconds=int(seconds))
     try:
         with anyio.fail_after(seconds):
             async with output_of("openclaw.media.pdf_worker", arguments, bounds) as output:
-                printed = b"".join([piece async for piece in output])
+                printed = await _bounded(output, _OVERHEAD + budget * _ESCAPED)
     except TimeoutError:
         raise _EngineFailed(f"it took longer than {seconds:g} s") from None
     try:

@@ -19,7 +19,7 @@ from openclaw.mcp_client import login as logging_in
 from openclaw.mcp_client.login import LoginFailed, log_in, open_browser
 from openclaw.mcp_client.oauth import Logins, check_address
 from openclaw.mcp_client.state import ServerState
-from openclaw.mcp_client.token_store import FileVault
+from openclaw.mcp_client.token_store import FileVault, is_logged_in
 from openclaw.secrets.redactor import Redactor
 from openclaw.secrets.secret import Secret
 from openclaw.testing.fake_oauth import FakeAuthority, ProtectedServer, browse, protected
@@ -221,10 +221,10 @@ async def test_a_server_that_asks_for_no_login_is_said_to(desk: Desk) -> None:
 
 async def test_logging_out_forgets_everything(desk: Desk) -> None:
     await desk.log_in()
-    assert desk.logins.logged_in(desk.config())
+    assert is_logged_in("file", desk.tokens, desk.server.url)
     assert desk.logins.log_out(desk.config())
     assert list(desk.tokens.iterdir()) == []
-    assert not desk.logins.logged_in(desk.config())
+    assert not is_logged_in("file", desk.tokens, desk.server.url)
     assert not desk.logins.log_out(desk.config())
 
 
@@ -276,7 +276,7 @@ async def test_a_login_that_cannot_be_read_is_the_operators_matter(desk: Desk) -
     [path] = desk.tokens.glob("*.json")
     path.write_text("[")
     with pytest.raises(OperatorFacing, match="cannot be read"):
-        desk.logins.logged_in(desk.config())
+        is_logged_in("file", desk.tokens, desk.server.url)
 
 
 @pytest.mark.parametrize(
