@@ -43,8 +43,13 @@ def prepare() -> dict[str, str]:
     return environ
 
 
+calls: list[str] = []
+
+
 async def on_progress(progress: float, total: float | None, message: str | None) -> None:
     console.print(f"    [dim]{message}[/]")
+    if message is not None and message.endswith(" finished"):
+        calls.append(message)
 
 
 async def main(orders: tuple[str, ...]) -> int:
@@ -60,13 +65,16 @@ async def main(orders: tuple[str, ...]) -> int:
         failed = False
         for order in orders:
             step(f"order: [bold]{order}[/]")
+            calls.clear()
             result = await client.call_tool(
                 "order_openclaw", {"message": order}, progress_callback=on_progress
             )
             for block in result.content:
                 console.print(getattr(block, "text", block), style="green", markup=False)
-            failed = failed or result.is_error is True
+            failed = failed or result.is_error is True or (orders == ORDERS and not calls)
     step("the client closed the connection; the server and its children are gone")
+    if failed:
+        console.print("[red]an order was not answered by the time server's tools[/]")
     return 1 if failed else 0
 
 

@@ -1,5 +1,6 @@
 """What `openclaw doctor` looks at. A check returns what it found; it never raises for that."""
 
+import os
 import shutil
 import stat
 import sys
@@ -45,9 +46,10 @@ def examine(env: Environment) -> Iterator[Finding]:
     yield from _config(loaded)
     yield from _secrets(env, loaded)
     yield from _servers(env, loaded)
+    yield from _trust(env, loaded)
     yield from _policies(loaded)
     yield _gateway(loaded)
-    yield from _model(env, loaded)
+    yield from _model(env)
     yield from _database(env, loaded)
 
 
@@ -72,10 +74,22 @@ def _mode_finding(check: str, path: Path, wanted: int) -> Finding | None:
 def _state(env: Environment) -> Iterator[Finding]:
     root = env.paths.root
     if not root.exists():
+        nearest = next(place for place in root.parents if place.exists())
+        if not os.access(nearest, os.W_OK):
+            yield Finding(
+                "state",
+                ERROR,
+                f"{root} cannot be made: {nearest} is not writable",
+                "set OPENCLAW_STATE_DIR to a directory of your own",
+            )
+            return
         yield Finding("state", OK, f"{root} does not exist yet; it is made when it is needed")
         return
     wrong = [_mode_finding("state", root, PRIVATE_DIRECTORY)]
     private = (env.paths.database, env.paths.audit_log, env.paths.gateway_log, env.paths.pins)
+    if env.paths.tokens.is_dir():
+        wrong.append(_mode_finding("state", env.paths.tokens, PRIVATE_DIRECTORY))
+        private = (*private, *sorted(env.paths.tokens.glob("*.json")))
     wrong += [_mode_finding("state", path, PRIVATE_FILE) for path in private if path.exists()]
     found = [finding for finding in wrong if finding is not None]
     yield from found
@@ -124,11 +138,18 @@ def _servers(env: Environment, loaded: LoadedConfig) -> Iterator[Finding]:
             yield _server(env, name, server.command, server.cwd, server.url)
 
 
+def _trust(env: Environment, loaded: LoadedConfig) -> Iterator[Finding]:
+    from openclaw.cli.checks_servers import examine_trust  # it needs this module itself
+
+    yield from examine_trust(env, loaded)
+
+
 def _server(
     env: Environment, name: str, command: str | None, cwd: str | None, url: str | None
 ) -> Finding:
     if command is None:
-        return Finding("mcp", OK, f"MCP server '{name}' is reached at {url}")
+        tried = "its address was not tried; `mcp probe` does"
+        return Finding("mcp", OK, f"MCP server '{name}' is at {url} ({tried})")
     directory = expand(cwd, env.environ) if cwd else None
     if directory is not None and not directory.is_dir():
         return Finding(
@@ -175,21 +196,24 @@ def _gateway(loaded: LoadedConfig) -> Finding:
     return Finding("gateway", OK, f"the gateway listens on {gateway.bind}, port {gateway.port}")
 
 
-def _model(env: Environment, loaded: LoadedConfig) -> Iterator[Finding]:
-    import anyio
+def _model(env: Environment) -> Iterator[Finding]:
+    from openclaw.cli.models import choices, trouble
 
-    from openclaw.models.choose import choose
-
-    for agent in effective_agents(loaded.config).values():
-
-        async def chosen(agent: EffectiveAgent = agent) -> str:
-            choice = await choose(agent.model, loaded.config.models.providers, env.environ)
-            return f"{choice.candidates[0].ref} ({choice.reason})"
-
-        try:
-            yield Finding("model", OK, f"agent '{agent.id}' uses {anyio.run(chosen)}")
-        except OpenClawError as error:
-            yield Finding("model", ERROR, f"agent '{agent.id}': {error.message}", error.hint)
+    try:
+        chosen = choices(env)
+    except OpenClawError as error:
+        yield Finding("model", ERROR, error.message, error.hint)
+        return
+    for agent, choice in chosen.items():
+        model = choice.candidates[0]
+        problem = trouble(model, env)
+        if problem is None:
+            yield Finding("model", OK, f"agent '{agent}' uses {model.ref} ({choice.reason})")
+            continue
+        # The embedded model's weights are fetched when they are first needed: no harm yet.
+        level = OK if model.api == "local" and not problem.startswith("not installed") else ERROR
+        hint = "see `openclaw models status`"
+        yield Finding("model", level, f"agent '{agent}' uses {model.ref}: {problem}", hint)
 
 
 def _database(env: Environment, loaded: LoadedConfig) -> Iterator[Finding]:

@@ -2,8 +2,10 @@
 
 import difflib
 import importlib
+import inspect
 import os
 import sys
+import textwrap
 from argparse import Namespace
 from typing import Any
 
@@ -13,6 +15,8 @@ from openclaw.core.errors import InvalidConfig, OpenClawError
 from openclaw.core.groups import cause_of
 from openclaw.core.wire import EXIT_FAILED, EXIT_OK, EXIT_USAGE, describe, exit_code
 
+_WIDTH = 78
+_OPTIONS = ("-v", "--verbose", "--log-json", "--config")
 EXIT_INTERRUPTED = 130  # as a shell reports SIGINT
 EXIT_BROKEN_PIPE = 141  # as a shell reports SIGPIPE
 
@@ -23,6 +27,8 @@ def dispatch(program: str, arguments: list[str]) -> int:
     if at is None:
         return _no_command(program, arguments)
     name = arguments[at]
+    if name == "help":
+        return dispatch(program, [*arguments[:at], *arguments[at + 1 :], "--help"])
     command = next((known for known in COMMANDS if known.name == name), None)
     if command is None:
         return _unknown_command(program, name)
@@ -70,7 +76,11 @@ def _no_command(program: str, arguments: list[str]) -> int:
 
         sys.stdout.write(f"{program} {__version__}\n")
         return EXIT_OK
-    sys.stderr.write(_help(program))
+    unknown = [word for word in arguments if word.startswith("-") and word not in _OPTIONS]
+    if unknown:
+        sys.stderr.write(f"{program}: there is no option {unknown[0]!r}. See '{program} --help'.\n")
+    else:
+        sys.stderr.write(_help(program))
     return EXIT_USAGE
 
 
@@ -83,13 +93,19 @@ def _unknown_command(program: str, name: str) -> int:
 
 def _run_command(program: str, command: Command, rest: list[str]) -> int:
     module: Any = importlib.import_module(command.module)
-    parser = CommandParser(prog=f"{program} {command.name}", description=module.__doc__)
+    parser = CommandParser(prog=f"{program} {command.name}", description=_wrapped(module.__doc__))
     module.register(parser)
     try:
         args = parse(parser, rest)
     except SystemExit as finished:  # argparse has already printed help or what is wrong
         return finished.code if isinstance(finished.code, int) else EXIT_USAGE
     return guarded(program, module.run, args)
+
+
+def _wrapped(text: str | None) -> str:
+    """The paragraphs of a docstring, filled for a terminal of 80 columns."""
+    paragraphs = inspect.cleandoc(text or "").split("\n\n")
+    return "\n\n".join(textwrap.fill(paragraph, _WIDTH) for paragraph in paragraphs)
 
 
 def guarded(program: str, action: Any, args: Namespace) -> int:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
+from openclaw.core.errors import InvalidConfig, Problem
 from openclaw.secrets.redactor import Redactor
 
 if TYPE_CHECKING:
@@ -25,16 +26,24 @@ class Environment:
     stderr: TextIO = field(default_factory=lambda: sys.stderr)
     config_option: Path | None = None
     redactor: Redactor = field(default_factory=Redactor)
+    warned: set[str] = field(default_factory=set[str])
 
     def load_config(self) -> "LoadedConfig":
-        """Read the configuration that this invocation means; warnings go to the log."""
+        """Read the configuration that this invocation means; each warning is told once.
+
+        A file that was named and is not there is an error.
+        """
         from openclaw.config.load import load_config
 
         loaded = load_config(self.config_option, self.environ)
+        if self.config_option is not None and not loaded.exists:
+            raise InvalidConfig([Problem("", "there is no such file")], source=str(loaded.path))
         for value in loaded.credentials:
             self.redactor.register(value)
         for warning in loaded.warnings:
-            self.warn(warning)
+            if warning not in self.warned:
+                self.warned.add(warning)
+                self.warn(f"{self.program}: warning: {warning}")
         return loaded
 
     @property

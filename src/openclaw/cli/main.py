@@ -9,14 +9,25 @@ if TYPE_CHECKING:
     from openclaw.mcp_server.front import Options
 
 
+_INTERRUPTED = 130  # as a shell reports SIGINT
+
+
 def main() -> "NoReturn":
     """The command `openclaw`."""
-    sys.exit(run("openclaw", sys.argv[1:]))
+    _run_and_leave("openclaw")
 
 
 def clawdbot() -> "NoReturn":
     """The command `clawdbot`: the same program under its older name."""
-    sys.exit(run("clawdbot", sys.argv[1:]))
+    _run_and_leave("clawdbot")
+
+
+def _run_and_leave(program: str) -> "NoReturn":
+    try:
+        code = run(program, sys.argv[1:])
+    except KeyboardInterrupt:  # also while something is still being imported
+        code = _INTERRUPTED
+    sys.exit(code)
 
 
 def run(program: str, arguments: list[str]) -> int:

@@ -89,8 +89,10 @@ def _declare_importing(actions: Any) -> None:
     take = _action(actions, "import", summary, "openclaw.cli.mcp_import:take_over")
     take.add_argument(
         "source",
+        nargs="?",
         metavar="FROM",
-        help="claude-desktop, claude-code, cursor, vscode, codex, or the path of such a file",
+        help="claude-desktop, claude-code, cursor, vscode, codex, or the path of such a file; "
+        "all of those that are here where none is named",
     )
     take.add_argument("names", nargs="*", metavar="NAME", help="only these servers")
     take.add_argument("--dry-run", action="store_true", help="show what would be written")
@@ -114,7 +116,7 @@ def _declare_trying(actions: Any) -> None:
     tools.add_argument("--agent", metavar="ID")
 
     call = _action(actions, "call", "call one tool", "openclaw.cli.mcp_live:call_tool")
-    call.add_argument("tool", metavar="TOOL", help="its full name, or SERVER/TOOL")
+    call.add_argument("tool", metavar="TOOL", help="its full name, SERVER/TOOL, or SERVER TOOL")
     call.add_argument("arguments", nargs="*", metavar="key=value", help="a value may be JSON")
     call.add_argument("--args", metavar="JSON", help="all arguments as one JSON object")
     call.add_argument("--agent", metavar="ID")

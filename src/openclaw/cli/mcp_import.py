@@ -48,11 +48,44 @@ def take_over(args: argparse.Namespace, env: Environment) -> int:
 
 
 def _read(args: argparse.Namespace, env: Environment) -> tuple[ImportedServer, ...]:
-    source, path = args.source, Path(args.source)
+    if args.source is not None:
+        return _without_ourselves(env, _read_from(args.source, env))
+    found: dict[str, ImportedServer] = {}
+    here = [source for source in SOURCES if _file_of(source, env) is not None]
+    if not here:
+        raise NotFound(f"none of {', '.join(SOURCES)} has a configuration file here")
+    for source in here:
+        for server in _read_from(source, env):
+            found.setdefault(server.name, server)
+    return _without_ourselves(env, tuple(found.values()))
+
+
+def _without_ourselves(
+    env: Environment, servers: tuple[ImportedServer, ...]
+) -> tuple[ImportedServer, ...]:
+    """The servers other than this program: an agent that has itself as a tool never ends."""
+    others = tuple(server for server in servers if not _is_ourselves(server))
+    if len(others) < len(servers):
+        env.warn("left out: an entry that starts openclaw mcp-server, this program itself")
+    return others
+
+
+def _is_ourselves(server: ImportedServer) -> bool:
+    words = [server.entry.get("command") or "", *server.entry.get("args", ())]
+    names = {Path(str(word)).name for word in words}
+    return "mcp-server" in names and bool(names & {"openclaw", "clawdbot"})
+
+
+def _file_of(source: str, env: Environment) -> Path | None:
+    home = home_dir(env.environ)
+    return next((home / place for place in locations(source) if (home / place).is_file()), None)
+
+
+def _read_from(source: str, env: Environment) -> tuple[ImportedServer, ...]:
+    path: Path | None = Path(source)
     if source in SOURCES:
-        home = home_dir(env.environ)
-        path = next((home / p for p in locations(source) if (home / p).is_file()), Path())
-        if not path.name:
+        path = _file_of(source, env)
+        if path is None:
             places = ", ".join(f"~/{place}" for place in locations(source))
             raise NotFound(f"{source} has no configuration file here (looked for {places})")
     elif path.is_file():

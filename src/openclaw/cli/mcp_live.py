@@ -67,6 +67,10 @@ async def _list_tools(args: argparse.Namespace, env: Environment) -> int:
 
 def call_tool(args: argparse.Namespace, env: Environment) -> int:
     """Call one tool and print what it gave, unframed, since a person reads it."""
+    words = args.arguments
+    if words and "=" not in words[0] and "/" not in args.tool:
+        # SERVER TOOL, as people write it, besides SERVER/TOOL and the full name.
+        args.tool, args.arguments = f"{args.tool}/{words[0]}", words[1:]
     return anyio.run(_call_tool, args, env, _arguments(args))
 
 

@@ -112,7 +112,8 @@ def _list(args: Namespace, env: Environment) -> int:
     return EXIT_OK
 
 
-def _choices(env: Environment) -> "dict[str, Choice]":
+def choices(env: Environment) -> "dict[str, Choice]":
+    """Which models each agent would ask, in order."""
     import anyio
 
     from openclaw.config.merge import effective_agents
@@ -129,7 +130,7 @@ def _choices(env: Environment) -> "dict[str, Choice]":
     return anyio.run(all_choices)
 
 
-def _trouble(candidate: "Candidate", env: Environment) -> str | None:
+def trouble(candidate: "Candidate", env: Environment) -> str | None:
     """Why a model cannot be used, as far as it can be seen without asking it."""
     if candidate.api != "local":
         missing = candidate.key_hint and not candidate.api_key
@@ -148,10 +149,10 @@ def _trouble(candidate: "Candidate", env: Environment) -> str | None:
 
 
 def _candidate_facts(candidate: "Candidate", env: Environment) -> dict[str, Any]:
-    trouble = _trouble(candidate, env)
-    facts: dict[str, Any] = {"model": candidate.ref, "api": candidate.api, "ready": trouble is None}
-    if trouble:
-        facts["problem"] = trouble
+    problem = trouble(candidate, env)
+    facts: dict[str, Any] = {"model": candidate.ref, "api": candidate.api, "ready": problem is None}
+    if problem:
+        facts["problem"] = problem
     weights = _store(env).find(candidate.model) if candidate.api == "local" else None
     if weights is not None:
         facts["goodFor"] = weights.good_for
@@ -166,7 +167,7 @@ def model_facts(env: Environment) -> list[dict[str, Any]]:
             "reason": choice.reason,
             "models": [_candidate_facts(candidate, env) for candidate in choice.candidates],
         }
-        for agent, choice in _choices(env).items()
+        for agent, choice in choices(env).items()
     ]
 
 

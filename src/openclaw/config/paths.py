@@ -149,6 +149,7 @@ class StatePaths:
         return self.locks / "gateway.lock"
 
     def prepare(self) -> "StatePaths":
-        """Make the state directory, private."""
+        """Make the state directory and its cache, private."""
         private_directory(self.root)
+        private_directory(self.cache)
         return self
