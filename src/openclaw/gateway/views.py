@@ -186,7 +186,8 @@ def server_row(one: "ServerStatus", clock: "Clock", redact: Any) -> Json:
         "lastError": redact(snapshot.last_error) if snapshot.last_error else None,
         "nextRetryIn": snapshot.next_retry_in,
         "leftOut": list(one.left_out),
-        "pin": getattr(one, "pin", None),
+        "pin": one.pin,
+        "crossings": list(one.crossings),
     }
 
 
