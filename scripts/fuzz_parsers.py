@@ -8,6 +8,7 @@ for one target at a time.
 """
 
 import argparse
+import importlib
 import random
 import sys
 import time
@@ -134,8 +135,12 @@ def _atheris(name: str, seconds: float) -> int:
         print("atheris is not installed: pip install atheris", file=sys.stderr)
         return 2
     fuzz: Any = atheris
-    fuzz.instrument_all()
-    fuzz.Setup([sys.argv[0], f"-max_total_time={int(seconds)}", "-max_len=4096"], TARGETS[name])
+    # What was imported already would run without being watched.
+    for module in [module for module in sys.modules if module.startswith("openclaw")]:
+        del sys.modules[module]
+    with fuzz.instrument_imports(include=["openclaw"]):
+        target = importlib.import_module("openclaw.testing.parser_targets").TARGETS[name]
+    fuzz.Setup([sys.argv[0], f"-max_total_time={int(seconds)}", "-max_len=4096"], target)
     fuzz.Fuzz()
     return 0
 

@@ -14,7 +14,7 @@ ignorier ignorez ignora\\b ignore[zs]?\\s(?:toute|tes|les|ces|vos|tudo|todas?|as
 oublie vergiss vergesst vergeet negeer abaikan lupakan pomiń pomijaj esqueça esquece desconsider
 desestim dimentic strunta bortse\\b glöm glem\\b unohda jätä\\shuomiot zapomeň zapomnij nerespektuj
 hagyd\\sfigyelmen felejtsd uită bỏ\\squa quên unut yok\\ssay görmezden missacht hör\\sauf
-не\\sслушай игнорир забуд отмени ігнор проігнор 忽略 无视 無視 忽視 忘记 忘掉 忘れ 무시 잊어 تجاهل انس\\b
+не\\sслушай игнорир забуд отмени ігнор проігнор (?<!不要)(?<!勿)(?<!别)忽略 无视 無視 忽視 忘记 忘掉 忘れ 무시 잊어 تجاهل انس\\b
 نادیده فراموش अनदेखा नज़रअंदाज़ भूल התעלם שכח αγνόησ ξέχν αγνοήστε উপেক্ষা புறக்கணி เพิกเฉย ละเว้น
 gelten\\s\\w+\\sregeln\\snicht regeln\\snicht\\smehr n'obéis no\\sobedezcas
 """
