@@ -78,7 +78,6 @@ PAINT = {
             "content": [
                 {"type": "image", "mimeType": "image/png", "data": base64.b64encode(PNG).decode()},
                 {"type": "audio", "mimeType": "audio/wav", "data": silent_wav()},
-                {"type": "image", "mimeType": "image/svg+xml", "data": "PHN2Zy8+"},
             ]
         }
     },
@@ -95,7 +94,11 @@ RULES = (
     Step(
         when="picture",
         role="user",
-        calls=(("mcp_kit_paint", {}), ("attach", {"path": "chart.png"})),
+        calls=(
+            ("mcp_kit_paint", {}),
+            ("attach", {"path": "chart.png"}),
+            ("attach", {"path": "drawing.svg"}),
+        ),
     ),
     Step(role="tool", text="It is **mild**, " + "mild, " * 15 + "and dry.", delay=0.02),
     Step(when="attack", text=HOSTILE),
@@ -276,7 +279,9 @@ async def test_an_answer_appears_as_it_is_written_with_its_tool_call(page: Page)
 async def test_pictures_sounds_and_files_that_the_agent_hands_over_are_shown(
     site: Site, page: Page
 ) -> None:
-    (site.house.state / "workspace" / "chart.png").write_bytes(PNG)
+    workspace = site.house.state / "workspace"
+    (workspace / "chart.png").write_bytes(PNG)
+    (workspace / "drawing.svg").write_text("<svg onload='window.pwned=14'/>")
     await say(page, "a picture, please")
     media = page.locator(".message.agent > .media")
     chart = media.filter(has_text="chart.png")
@@ -285,7 +290,8 @@ async def test_pictures_sounds_and_files_that_the_agent_hands_over_are_shown(
         assert await picture.evaluate("image => image.decode().then(() => image.naturalWidth)") == 1
     await expect(media.locator("audio")).to_have_count(1)
     # What could be a page with scripts in it is not shown, only offered for saving.
-    drawing = media.filter(has_text="svg")
+    drawing = media.filter(has_text="drawing.svg")
+    await drawing.get_by_role("button").click()
     await expect(drawing.locator("a[download]")).to_have_count(1)
     await expect(drawing.locator("img")).to_have_count(0)
     async with page.expect_download() as download:
