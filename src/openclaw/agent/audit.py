@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Final
 
 from openclaw.config.filelock import lock as take_lock
+from openclaw.config.osflags import CLOEXEC, NOFOLLOW
 from openclaw.core.audit import ToolCallRecord
 from openclaw.core.clock import Clock
-from openclaw.core.osflags import CLOEXEC, NOFOLLOW
 from openclaw.secrets.redactor import Redactor
 
 MAX_BYTES: Final = 10 * 1024 * 1024

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from openclaw.config.filelock import lock as take_lock
 from openclaw.config.filelock import try_lock
+from openclaw.config.osflags import NOFOLLOW
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.ids import random_id
-from openclaw.core.osflags import NOFOLLOW
 from openclaw.media.kinds import EXTENSIONS, MIB, in_mb
 
 logger = logging.getLogger(__name__)

@@ -11,8 +11,8 @@ import anyio.to_thread
 from openclaw.agent.tools.base import Arguments, FunctionTool, said, schema
 from openclaw.agent.tools.globs import PathGlob
 from openclaw.agent.tools.workspace import Workspace
+from openclaw.config.osflags import CLOEXEC, DIRECTORY, NOFOLLOW
 from openclaw.core.errors import ToolFailure
-from openclaw.core.osflags import CLOEXEC, DIRECTORY, NOFOLLOW
 from openclaw.core.tools import CallContext, JsonObject, ToolResult, ToolSpec
 
 MAX_ENTRIES = 1000

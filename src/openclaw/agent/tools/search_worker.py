@@ -15,8 +15,8 @@ from typing import Any
 
 from openclaw.agent.tools.globs import PathGlob
 from openclaw.agent.tools.workspace import Workspace
+from openclaw.config.osflags import CLOEXEC, DIRECTORY, NOFOLLOW, NONBLOCK
 from openclaw.core.errors import OpenClawError, ToolFailure
-from openclaw.core.osflags import CLOEXEC, DIRECTORY, NOFOLLOW, NONBLOCK
 
 MAX_FILE_BYTES = 4 * 1024 * 1024
 MAX_FILES = 50_000

@@ -18,9 +18,9 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
+from openclaw.config.osflags import CLOEXEC, DIRECTORY, NOFOLLOW, NONBLOCK
 from openclaw.core.errors import ToolFailure
 from openclaw.core.ids import random_id
-from openclaw.core.osflags import CLOEXEC, DIRECTORY, NOFOLLOW, NONBLOCK
 
 _DIRECTORY = os.O_RDONLY | DIRECTORY | NOFOLLOW | CLOEXEC
 _FILE = os.O_RDONLY | NOFOLLOW | NONBLOCK | CLOEXEC  # a pipe must not block us
