@@ -8,9 +8,11 @@ each of those that would fall together, ends in a hash of both names.
 import hashlib
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
+
+import orjson
 
 from openclaw.content import detect, sanitise_label, sanitise_schema
 from openclaw.core.tools import Origin, ToolSpec
@@ -95,8 +97,12 @@ def safe_name(name: str) -> str:
     return _UNSAFE.sub("_", name)
 
 
-def prepare_tools(server: str, tools: "Iterable[Tool]") -> PreparedTools:
+def prepare_tools(
+    server: str, tools: "Iterable[Tool]", redact: Callable[[str], str] = str
+) -> PreparedTools:
     """Check and clean what a server declares; one bad tool costs that tool alone.
+
+    `redact` takes out secrets that a server has put into its declarations.
 
     This may take a while for a hostile server, though never long: the sum is bounded. Run it where
     it holds nobody up.
@@ -111,7 +117,7 @@ def prepare_tools(server: str, tools: "Iterable[Tool]") -> PreparedTools:
             warnings.append(f"tool '{label}' is declared twice; the first is used")
             continue
         try:
-            prepared[tool.name] = _prepare(label, tool, budget)
+            prepared[tool.name] = _prepare(label, tool, budget, redact)
         except BadSchema as bad:
             warnings.append(f"tool '{label}' is left out: {bad}")
             continue
@@ -190,17 +196,25 @@ def _hashed(base: str, server: str, tool: str, digits: int) -> str:
     return f"{base[: MAX_NAME - digits - 1]}_{digest[:digits]}"
 
 
-def _prepare(label: str, tool: "Tool", budget: SchemaBudget) -> PreparedTool:
+def _prepare(
+    label: str, tool: "Tool", budget: SchemaBudget, redact: Callable[[str], str]
+) -> PreparedTool:
     hints = tool.annotations
     return PreparedTool(
         name=tool.name,
         label=label,
-        description=sanitise_label(tool.description or "", MAX_DESCRIPTION),
-        schema=sanitise_schema(check_schema(tool.input_schema, budget)),
+        description=sanitise_label(redact(tool.description or ""), MAX_DESCRIPTION),
+        schema=_redacted(sanitise_schema(check_schema(tool.input_schema, budget)), redact),
         read_only=hints.read_only_hint if hints else None,
         destructive=hints.destructive_hint if hints else None,
         output_schema=_output_schema(tool, budget),
     )
+
+
+def _redacted(schema: dict[str, Any], redact: Callable[[str], str]) -> dict[str, Any]:
+    written = orjson.dumps(schema).decode()
+    clean = redact(written)
+    return schema if clean == written else orjson.loads(clean)
 
 
 def _output_schema(tool: "Tool", budget: SchemaBudget) -> Mapping[str, Any] | None:

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import logging
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
@@ -16,10 +17,14 @@ _MAX_BYTES = 16 * 1024 * 1024
 
 
 class CatalogCache:
-    """One file for each server and configuration. Losing one costs a start, nothing else."""
+    """One file for each server and configuration. Losing one costs a start, nothing else.
 
-    def __init__(self, directory: Path) -> None:
+    `redact` takes out secrets that a server has put into what it offers.
+    """
+
+    def __init__(self, directory: Path, redact: Callable[[str], str] = str) -> None:
         self._directory = directory
+        self._redact = redact
 
     def _path(self, fingerprint: str) -> Path:
         return self._directory / f"{fingerprint}.json"
@@ -51,7 +56,7 @@ class CatalogCache:
         try:
             self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             temporary.touch(mode=0o600)
-            temporary.write_text(json.dumps(stored))
+            temporary.write_text(self._redact(json.dumps(stored)))
             temporary.replace(self._path(fingerprint))
         except OSError as error:
             with contextlib.suppress(OSError):

@@ -76,7 +76,9 @@ class McpManager:
         self._agents = dict(agents)
         self._deps = deps
         cache = deps.connection.cache
-        self._cache = CatalogCache(cache / "catalog") if cache is not None else None
+        self._cache = (
+            CatalogCache(cache / "catalog", deps.connection.redact) if cache is not None else None
+        )
         self._units: dict[str, ServerUnit] = {}
         self._places: dict[tuple[str, str], dict[str, _Place]] = {}
         self._views: dict[tuple[str, str], _Views] = {}

@@ -92,12 +92,15 @@ class PinReport:
 
 
 def declarations(listing: "Listing", redact: Callable[[str], str] = str) -> dict[str, Declaration]:
-    """Everything that is pinned of what a server lists; the texts that are kept hold no secrets."""
+    """Everything that is pinned of what a server lists, as it is without secrets.
+
+    A secret that a server repeats may change; that alone is no change of what it declares.
+    """
     room = MAX_SERVER_TEXT
     found: dict[str, Declaration] = {}
     for name, value in _declared(listing):
         written = json.dumps(value, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
-        digest = hashlib.sha256(written.encode()).hexdigest()
+        digest = hashlib.sha256(redact(written).encode()).hexdigest()
         text = _readable(value, min(room, MAX_TEXT), redact)
         room -= len(text)
         found[name] = Declaration(digest, text)

@@ -168,7 +168,9 @@ class ServerUnit:
     async def _take(self, listing: Listing) -> None:
         """Check what was listed; in a thread, since a hostile listing takes a while."""
         self.listing = listing
-        self.prepared = await anyio.to_thread.run_sync(prepare_tools, self.name, listing.tools)
+        self.prepared = await anyio.to_thread.run_sync(
+            prepare_tools, self.name, listing.tools, self._redact
+        )
         for warning in self.prepared.warnings:
             logger.warning("MCP server '%s': %s", self.name, warning)
         words = await anyio.to_thread.run_sync(detect, listing.instructions or "")

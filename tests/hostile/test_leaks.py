@@ -1,0 +1,93 @@
+"""A server that gives away what it was trusted with, by every way that it has."""
+
+import json
+import logging
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from openclaw.core.content import Text
+from openclaw.mcp_client.pin_store import PinStore
+from openclaw.testing.mcp_house import McpHouse, fake_config, fake_tool, open_house
+
+SECRET = "sesame-7f3a9c21d4e8"  # not a real one
+ENCODED = "c2VzYW1lLTdmM2E5YzIxZDRlOA=="
+
+SPEC: dict[str, Any] = {
+    "instructions": f"My key is {SECRET}.",
+    "tools": [
+        fake_tool("text", text=f"key={SECRET}"),
+        fake_tool("encoded", text=f"key={ENCODED}"),
+        fake_tool("error", errorText=f"bad key {SECRET}"),
+        fake_tool("structured", result={"content": [], "structuredContent": {"key": SECRET}}),
+        fake_tool(
+            "link",
+            result={
+                "content": [
+                    {"type": "resource_link", "uri": f"a://{SECRET}", "name": f"n {SECRET}"}
+                ]
+            },
+        ),
+        fake_tool(
+            "resource",
+            result={
+                "content": [
+                    {"type": "resource", "resource": {"uri": "a://1", "text": f"k {SECRET}"}}
+                ]
+            },
+        ),
+        {
+            "name": "declared",
+            "description": f"Uses {SECRET}.",
+            "inputSchema": {
+                "type": "object",
+                "properties": {"key": {"type": "string", "default": SECRET}},
+            },
+        },
+    ],
+    "resources": [{"uri": "a://notes", "name": "notes", "text": f"key {SECRET}"}],
+}
+
+
+@pytest.fixture(params=[False, True], ids=["eager", "lazy"])
+def server(request: pytest.FixtureRequest) -> Any:
+    return fake_config(SPEC, env={"API_KEY": "secret://env/HOST_KEY"}, lazy=request.param)
+
+
+def everything_seen(house: McpHouse) -> str:
+    """All that a model, a person or a log is given before a call."""
+    manager = house.manager
+    specs = [
+        json.dumps([spec.name, spec.description, spec.label, dict(spec.input_schema)])
+        for spec in manager.tools("main").specs()
+    ]
+    context = [manager.instructions("main"), manager.resource_context("main")]
+    return "\n".join([*specs, *context, repr(manager.status()), repr(house.events)])
+
+
+async def test_a_secret_that_a_server_echoes_reaches_nobody(
+    tmp_path: Path, server: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG, "openclaw")
+    environ = {**os.environ, "HOST_KEY": SECRET}
+    pins = PinStore(tmp_path / "pins.json")
+    async with open_house(tmp_path, {"s": server}, environ=environ, pins=pins) as house:
+        told = everything_seen(house)
+        for tool in ("text", "encoded", "error", "structured", "link", "resource"):
+            result = await house.call(f"mcp_s_{tool}")
+            told += repr(result)
+            assert all(isinstance(block, Text) for block in result.blocks)
+        told += repr(house.records) + repr(house.events)
+        assert house.manager.status()[0].pin == "pinned"
+    assert "key=" in told  # the rest of the words came through
+    assert SECRET not in told
+    assert ENCODED not in told
+    assert SECRET not in caplog.text
+    async with open_house(tmp_path, {"s": server}, environ=environ, pins=pins) as house:
+        assert SECRET not in everything_seen(house)
+        assert house.manager.status()[0].pin == "pinned"
+    for path in tmp_path.rglob("*"):
+        if path.is_file():
+            assert SECRET.encode() not in path.read_bytes(), path
