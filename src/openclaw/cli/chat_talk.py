@@ -157,12 +157,12 @@ class Talk:
             origin="cli",
             prompt_calls=True,
         )
-        self._pending.clear()
         reply: Reply | None = None
         async with _stopped_by_interrupt() as scope, self._view.turn(), self._questions_open():
             with scope:
                 reply = await self._agent.get_reply(context, self._view.show)
                 self._view.finish(reply.text)
+        self._pending.clear()  # where the message was refused, they go with the next one
         if reply is None:
             self._view.say("(stopped)")
             return
