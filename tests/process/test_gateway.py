@@ -67,6 +67,8 @@ async def test_the_life_of_a_gateway_as_its_commands_tell_it(house: House) -> No
             answer = await command(house, "agent", "-m", "Hi", "--json")
             alone = await command(house, "agent", "-m", "Hi", "--local")
             overview = await command(house, "status", "--json")
+            restarted = await command(house, "mcp", "restart", "fake")
+            unknown = await command(house, "mcp", "restart", "nobody")
             reloaded = await command(house, "gateway", "reload")
             stopped = await command(house, "gateway", "stop")
             assert await process.wait() == 0
@@ -83,6 +85,8 @@ async def test_the_life_of_a_gateway_as_its_commands_tell_it(house: House) -> No
     assert facts["sessions"]["count"] == 1
     assert [(row["name"], row["agents"]) for row in facts["servers"]] == [("fake", ["main"])]
     assert facts["models"][0]["models"][0]["ready"] is True
+    assert restarted.stdout == "Restarting 'fake'.\n"
+    assert "no MCP server 'nobody' is running" in unknown.stderr
     assert "Nothing has changed." in reloaded.stdout
     assert stopped.stdout == f"Stopped the gateway (pid {process.pid}).\n"
     assert "ready" in table.stdout

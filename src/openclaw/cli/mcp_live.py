@@ -241,11 +241,27 @@ async def _list_prompts(args: argparse.Namespace, env: Environment) -> int:
 
 def restart(args: argparse.Namespace, env: Environment) -> int:
     """Servers run inside a gateway; without one there is nothing to restart."""
-    raise ServerUnavailable(
-        args.name,
-        "no gateway is running, and servers run only while a gateway or an agent does; "
-        "'openclaw mcp probe' starts each of them once",
-    )
+    from openclaw.gateway.lock import running_gateway
+
+    info = running_gateway(env.paths.gateway_lock)
+    if info is None or not info.url:
+        raise ServerUnavailable(
+            args.name,
+            "no gateway is running, and servers run only while a gateway or an agent does; "
+            "'openclaw mcp probe' starts each of them once",
+        )
+    anyio.run(_restart, args.name, info.url, env)
+    env.say(f"Restarting '{args.name}'.")
+    return EXIT_OK
+
+
+async def _restart(name: str, url: str, env: Environment) -> None:
+    from urllib.parse import quote
+
+    from openclaw.gateway.client import GatewayClient
+
+    async with GatewayClient(url, env.paths.root) as client:
+        await client.request("POST", f"/api/servers/{quote(name, safe='')}/restart", {})
 
 
 def _agent(env: Environment, wanted: str | None) -> EffectiveAgent:
