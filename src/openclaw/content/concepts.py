@@ -126,7 +126,7 @@ def regions(text: str) -> list[Region]:
     """
     sentences = list(_sentences(text))
     marks = [words_about(sentence) for sentence in sentences]
-    found: list[Region] = []
+    found: dict[Region, None] = {}  # what is repeated is read once
     for at, mark in enumerate(marks):
         if not mark & (_DEMAND | AGENT):
             continue
@@ -135,10 +135,10 @@ def regions(text: str) -> list[Region]:
         for neighbour in marks[around]:
             about |= neighbour
         if worth_reading(about):
-            found.append(Region("\n" + "".join(sentences[around]), about))
+            found[Region("\n" + "".join(sentences[around]), about)] = None
     if len(found) > _MOST_REGIONS:
-        found = sorted(found, key=lambda region: -region.about.bit_count())[:_MOST_REGIONS]
-    return found
+        return sorted(found, key=lambda region: -region.about.bit_count())[:_MOST_REGIONS]
+    return list(found)
 
 
 def _sentences(text: str) -> Iterator[str]:

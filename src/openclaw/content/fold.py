@@ -146,11 +146,13 @@ class Layer:
         return list(here), list(there)
 
 
+# It begins with a set of characters, for which the regex engine looks quickly.
 _ENCODED = re.compile(
-    r"((?:%(?:25)*+[0-9A-Fa-f]{2})++"
-    r"|&(?:amp;)*+(?:\#(?:[0-9]{1,7}|[xX][0-9A-Fa-f]{1,6});?|[A-Za-z][A-Za-z0-9]{1,31};"
+    r"([%&\\](?:"
+    r"(?<=%)(?:25)*+[0-9A-Fa-f]{2}(?:%(?:25)*+[0-9A-Fa-f]{2})*+"
+    r"|(?<=&)(?:amp;)*+(?:\#(?:[0-9]{1,7}|[xX][0-9A-Fa-f]{1,6});?|[A-Za-z][A-Za-z0-9]{1,31};"
     r"|lt|gt|LT|GT|amp|nbsp|shy|quot)"
-    r"|\\(?:u[0-9A-Fa-f]{4}|u\{[0-9A-Fa-f]{1,6}\}|x[0-9A-Fa-f]{2}|U[0-9A-Fa-f]{8}))"
+    r"|(?<=\\)(?:u[0-9A-Fa-f]{4}|u\{[0-9A-Fa-f]{1,6}\}|x[0-9A-Fa-f]{2}|U[0-9A-Fa-f]{8})))"
 )
 _MAY_BE_ENCODED = re.compile(r"[%&\\][0-9A-Za-z#\\]")
 
