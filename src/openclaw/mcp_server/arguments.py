@@ -19,9 +19,13 @@ class Attachment:
     """A file or image as it came: still base64, still only declared to be what it says."""
 
     field: str
-    data: str
     mime_type: str
     filename: str | None
+    _given: dict[str, Any]
+
+    def take(self) -> str:
+        """The base64, once: it is taken out of the order, so that nothing keeps it in memory."""
+        return self._given.pop("data")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +60,7 @@ def read_order(schema: Mapping[str, Any], arguments: Mapping[str, Any] | None) -
 
 def _attachments(given: Mapping[str, Any], field: str) -> tuple[Attachment, ...]:
     return tuple(
-        Attachment(f"{field}[{index}]", item["data"], item["mimeType"], item.get("filename"))
+        Attachment(f"{field}[{index}]", item["mimeType"], item.get("filename"), item)
         for index, item in enumerate(given.get(field) or ())
     )
 

@@ -16,6 +16,7 @@ VERSION_KEY = _META + "protocolVersion"
 _CAPABILITIES_KEY = _META + "clientCapabilities"
 _CLIENT_KEY = _META + "clientInfo"
 _LOG_LEVEL_KEY = _META + "logLevel"
+_LONGEST = 1 << 20  # nothing that is answered here is longer; to parse it would hold everything up
 
 
 class _ScannerContext:
@@ -88,9 +89,9 @@ class Handshake:
 
     def feed(self, line: bytes) -> bytes | None:
         """Take one line; return what is to be written at once, if anything."""
-        if not line.strip():
+        if not line or line.isspace():
             return None
-        if not self._answering:
+        if not self._answering or len(line) > _LONGEST:
             return self._keep(line)
         try:
             message = loads(line)
@@ -196,9 +197,16 @@ def is_call(message: "Any") -> bool:
 
 
 def _is_plain_request(message: "dict[str, Any]") -> bool:
-    return type(message["id"]) in (int, str) and (
+    return _can_be_written(message["id"]) and (
         "params" not in message or _is_object(message["params"])
     )
+
+
+def _can_be_written(request_id: "Any") -> bool:
+    """Whether it can go back onto the wire; half a surrogate pair cannot."""
+    if type(request_id) is not str:
+        return type(request_id) is int
+    return request_id.isascii() or not any("\ud800" <= c <= "\udfff" for c in request_id)
 
 
 def _absent_or(kind: type, container: "dict[str, Any]", *keys: str) -> bool:

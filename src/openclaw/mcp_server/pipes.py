@@ -5,24 +5,33 @@ Lines are assembled in linear time, and reading pauses while the server is behin
 """
 
 import asyncio
+import contextlib
 import os
 import stat
+import sys
 from collections import deque
 from collections.abc import Callable
+from io import BytesIO
 from types import TracebackType
-from typing import Self
+from typing import Any, Self, cast
 
 import anyio
 import anyio.to_thread
 import mcp_types as types
 from mcp.shared.message import SessionMessage
+from pydantic_core import from_json, to_json
 
+from openclaw.core.ids import random_id
 from openclaw.mcp_server.traffic import log_received, log_sent
 
 _CHUNK = 1 << 18
 _QUEUED_LINES = 64  # reading pauses above this many unread messages
 _QUEUED_BYTES = 1 << 20  # writing waits above this many unsent bytes
 _PARSE_IN_THREAD = 1 << 20  # a message of this size would hold up the loop while it is parsed
+_SET_APART = 1 << 16  # base64 of this length goes onto the wire without being copied into the line
+_MARK = f"\x00{random_id()}"  # no string of a message can be this
+_PLACE = to_json(_MARK)[1:-1]
+_F_SETPIPE_SZ, _PIPE_BYTES = 1031, 1 << 20
 _DRAIN_SECONDS = 0.5  # what a client that stopped reading is given at the end
 
 Queued = bytes | SessionMessage
@@ -31,7 +40,7 @@ Queued = bytes | SessionMessage
 def parse(line: bytes) -> SessionMessage | Exception:
     """One line as a message, or the error that the SDK then answers."""
     try:
-        return SessionMessage(types.jsonrpc_message_adapter.validate_json(line, by_name=False))
+        return SessionMessage(_validated(line))
     except ValueError as error:
         try:  # a stray byte inside a string costs that character, not the message
             text = line.decode("utf-8", "replace")
@@ -40,19 +49,29 @@ def parse(line: bytes) -> SessionMessage | Exception:
             return error
 
 
+def _validated(line: bytes) -> types.JSONRPCMessage:
+    if len(line) < _PARSE_IN_THREAD:
+        return types.jsonrpc_message_adapter.validate_json(line, by_name=False)
+    # In one step, each kind of message that is tried would have a copy of the strings.
+    return types.jsonrpc_message_adapter.validate_python(from_json(line), by_name=False)
+
+
 class PipeReader:
     """The SDK's read stream over a file descriptor."""
 
     def __init__(self, fd: int, queued: list[Queued], rest: list[bytes], *, at_end: bool) -> None:
         self._fd = fd
         self._queue: deque[Queued] = deque(queued)
-        self._rest = rest
+        self._rest = BytesIO()  # it grows where it lies; pieces to be joined would lie there twice
+        self._rest.writelines(rest)
+        rest.clear()
         self._at_end = at_end
         self._closed = False
         self._reading = False
         self._waiter: asyncio.Future[None] | None = None
         self._loop = asyncio.get_running_loop()
         self._pollable = _pollable(fd)
+        _enlarge(fd)
 
     async def receive(self) -> SessionMessage | Exception:
         """The next message; EndOfStream when the client is gone."""
@@ -65,16 +84,14 @@ class PipeReader:
         item = self._queue.popleft()
         if len(self._queue) < _QUEUED_LINES // 2:
             self._resume()
-        message = await self._parsed(item)
+        if isinstance(item, SessionMessage):
+            message: SessionMessage | Exception = item
+        elif len(item) >= _PARSE_IN_THREAD:
+            message = await anyio.to_thread.run_sync(parse, item)
+        else:
+            message = parse(item)
         log_received(message)
         return message
-
-    async def _parsed(self, item: Queued) -> SessionMessage | Exception:
-        if isinstance(item, SessionMessage):
-            return item
-        if len(item) >= _PARSE_IN_THREAD:
-            return await anyio.to_thread.run_sync(parse, item)
-        return parse(item)
 
     async def _wait(self) -> None:
         if not self._pollable:
@@ -112,14 +129,15 @@ class PipeReader:
         if not chunk:
             self._at_end = True
         elif b"\n" not in chunk:
-            self._rest.append(chunk)
+            self._rest.write(chunk)
             return
         else:
             head, *tail = chunk.split(b"\n")
-            self._rest.append(head)
-            first = b"".join(self._rest)
-            self._rest = [tail.pop()]
-            self._queue.extend(line for line in (first, *tail) if line.strip())
+            self._rest.write(head)
+            first = self._rest.getvalue()
+            self._rest = BytesIO()
+            self._rest.write(tail.pop())
+            self._queue.extend(line for line in (first, *tail) if line and not line.isspace())
         self._wake()
 
     def _wake(self) -> None:
@@ -159,7 +177,7 @@ class PipeWriter:
     def __init__(self, fd: int, keep_back: Callable[[SessionMessage], bool]) -> None:
         self._fd = fd
         self._keep_back = keep_back
-        self._unsent: deque[memoryview] = deque()
+        self._unsent: deque[memoryview | str] = deque()  # words become bytes when their turn comes
         self._size = 0
         self._closed = False
         self._emptying = False
@@ -179,19 +197,23 @@ class PipeWriter:
         log_sent(item)
         if self._keep_back(item):
             return
-        self._write(encode(item))
+        for piece in encode(item):
+            self._write(piece)
         while self._size > _QUEUED_BYTES and not self._broken:
             await self._wait_until_drained()
 
-    def _write(self, data: bytes) -> None:
-        view = memoryview(data)
+    def _write(self, piece: bytes | str) -> None:
         if not self._unsent:
+            view = memoryview(_as_bytes(piece))
             view = view[self._write_some(view) :]
             if not view or self._broken:
                 return
             self._loop.add_writer(self._fd, self._flush)
-        self._unsent.append(view)
-        self._size += len(view)
+            self._unsent.append(view)
+            self._size += len(view)
+        else:
+            self._unsent.append(memoryview(piece) if isinstance(piece, bytes) else piece)
+            self._size += len(piece)
 
     def _write_some(self, view: memoryview) -> int:
         try:
@@ -204,10 +226,12 @@ class PipeWriter:
 
     def _flush(self) -> None:
         while self._unsent and not self._broken:
-            written = self._write_some(self._unsent[0])
+            head = self._unsent[0]
+            view = memoryview(_as_bytes(head)) if isinstance(head, str) else head
+            written = self._write_some(view)
             self._size -= written
-            if written < len(self._unsent[0]):
-                self._unsent[0] = self._unsent[0][written:]
+            if written < len(view):
+                self._unsent[0] = view[written:]
                 break
             self._unsent.popleft()
         if self._broken or not self._unsent:
@@ -249,9 +273,56 @@ class PipeWriter:
         await self.aclose()
 
 
-def encode(item: SessionMessage) -> bytes:
-    """A message as a line."""
-    return item.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
+def encode(item: SessionMessage) -> list[bytes | str]:
+    """A message as the pieces of a line. What is large is not copied: it is one of the pieces."""
+    large: list[str] = []
+    message = item.message
+    if isinstance(message, types.JSONRPCResponse):
+        message = message.model_copy(update={"result": _set_apart(message.result, large)})
+    line = message.model_dump_json(by_alias=True, exclude_unset=True).encode()
+    pieces: list[bytes | str] = []
+    for words in large:
+        before, line = line.split(_PLACE, 1)
+        pieces += [before, words]
+    return [*pieces, line + b"\n"]
+
+
+def _set_apart(value: Any, large: list[str]) -> Any:
+    """The value with a mark in the place of each long base64."""
+    if isinstance(value, dict):
+        inside = cast("dict[str, Any]", value)
+        return {
+            key: _mark(inner, large) if key in ("data", "blob") else _set_apart(inner, large)
+            for key, inner in inside.items()
+        }
+    if isinstance(value, list):
+        return [_set_apart(inner, large) for inner in cast("list[Any]", value)]
+    return value
+
+
+def _mark(value: Any, large: list[str]) -> Any:
+    plain = isinstance(value, str) and len(value) >= _SET_APART and _needs_no_escape(value)
+    if not plain:
+        return value
+    large.append(value)
+    return _MARK
+
+
+def _needs_no_escape(text: str) -> bool:
+    return text.isascii() and text.isprintable() and '"' not in text and "\\" not in text
+
+
+def _as_bytes(piece: bytes | str) -> bytes:
+    return piece if isinstance(piece, bytes) else piece.encode("ascii")
+
+
+def _enlarge(fd: int) -> None:
+    """Ask for a pipe that takes more at once, where the system lets us."""
+    if sys.platform == "linux":
+        import fcntl
+
+        with contextlib.suppress(OSError):
+            fcntl.fcntl(fd, _F_SETPIPE_SZ, _PIPE_BYTES)
 
 
 def _pollable(fd: int) -> bool:

@@ -24,8 +24,8 @@ def test_an_order_with_everything_is_read_with_the_place_of_each_attachment() ->
     assert read_order(SCHEMA, arguments) == Order(
         "look",
         "k",
-        (Attachment("images[0]", "AA==", "image/png", None),),
-        (Attachment("files[0]", "AA==", "text/plain", "a.txt"),),
+        (Attachment("images[0]", "image/png", None, arguments["images"][0]),),
+        (Attachment("files[0]", "text/plain", "a.txt", arguments["files"][0]),),
     )
 
 

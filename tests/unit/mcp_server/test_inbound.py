@@ -15,7 +15,7 @@ PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\1\0\0\0\1" + bytes(16)
 
 
 def attachment(field: str, data: bytes, mime_type: str, name: str | None = None) -> Attachment:
-    return Attachment(field, base64.b64encode(data).decode(), mime_type, name)
+    return Attachment(field, mime_type, name, {"data": base64.b64encode(data).decode()})
 
 
 def order(*files: Attachment, images: tuple[Attachment, ...] = ()) -> Order:
@@ -101,7 +101,7 @@ async def test_what_cannot_be_read_is_kept_with_a_note(
             "images[0]: is declared as image/png, but the content is image/gif",
         ),
         (
-            order(images=(Attachment("images[2]", "!!!!", "image/png", None),)),
+            order(images=(Attachment("images[2]", "image/png", None, {"data": "!!!!"}),)),
             (
                 "images[2].data: is not valid base64 (it has characters that base64 does not"
                 " have, or misplaced padding)"
@@ -112,7 +112,7 @@ async def test_what_cannot_be_read_is_kept_with_a_note(
             "files[0].data: is 16.0 MB; at most 15.0 MB are taken",
         ),
         (
-            order(Attachment("files[0]", "A" * (44 * MIB), "application/zip", None)),
+            order(Attachment("files[0]", "application/zip", None, {"data": "A" * (44 * MIB)})),
             "files[0].data: is 33.0 MB; at most 15.0 MB are taken",
         ),
     ],
