@@ -298,7 +298,10 @@ async def _ending(
         yield
     except BaseException as error:
         outcome = Outcome.CANCELLED if isinstance(error, cancelled) else Outcome.ERROR
-        told = describe(error) if isinstance(error, OpenClawError) else type(error).__name__
+        if outcome is Outcome.CANCELLED:
+            told = "stopped before it was finished"
+        else:
+            told = describe(error) if isinstance(error, OpenClawError) else type(error).__name__
         with anyio.CancelScope(shield=True), anyio.move_on_after(CLOSING_SECONDS):
             try:
                 await lane.finish_turn(

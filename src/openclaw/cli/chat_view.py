@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol, TextIO
 import anyio
 
 from openclaw.cli.logs import Redact, visible
+from openclaw.cli.markdown import rendered
 from openclaw.cli.turn_view import SPINNER_AFTER_SECONDS, describe_event
 from openclaw.core.events import BlockReply, Event, TextDelta
 
@@ -224,9 +225,7 @@ class TerminalView:
         """Print the beginning of what is being written for good."""
         done, self._tail = self._tail[:length], self._tail[length:]
         if done.strip():
-            from rich.markdown import Markdown
-
-            self._console.print(Markdown(harmless(self._redact(done))))
+            self._console.print(rendered(harmless(self._redact(done))))
 
     def _moving(self) -> "RenderableType":
         from rich.console import Group
@@ -241,10 +240,9 @@ class TerminalView:
 
     def _last_lines(self, text: str) -> "RenderableType":
         """As much of it as the screen has room for, from its end."""
-        from rich.markdown import Markdown
         from rich.segment import Segment, Segments
 
-        lines = self._console.render_lines(Markdown(text), pad=False)
+        lines = self._console.render_lines(rendered(text), pad=False)
         room = max(self._console.size.height - 4, 1)
         segments: list[Segment] = []
         for line in lines[-room:]:

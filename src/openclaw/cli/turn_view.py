@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TextIO
 import anyio
 
 from openclaw.cli.logs import Redact, visible
+from openclaw.cli.markdown import rendered
 from openclaw.core.events import Event, Notice, ToolFinished, ToolProgress, ToolStarted
 
 if TYPE_CHECKING:
@@ -87,7 +88,6 @@ def print_markdown(stream: TextIO, text: str) -> None:
         stream.write(text if text.endswith("\n") else f"{text}\n")
         return
     from rich.console import Console
-    from rich.markdown import Markdown
 
     harmless = "\n".join(visible(line) for line in text.split("\n"))
-    Console(file=stream).print(Markdown(harmless))
+    Console(file=stream).print(rendered(harmless))
