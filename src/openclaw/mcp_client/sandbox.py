@@ -68,6 +68,8 @@ DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom",
 _LANDLOCK = Path(__file__).with_name("landlock_main.py")
 _PROBE_SECONDS = 5.0
 _MAX_LINKS = 16
+_MAX_INTERPRETERS = 4
+_MAX_FIRST_LINE = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,22 +275,47 @@ def in_landlock(reach: Reach, program: Program) -> Program:
 
 
 def parts_of(program: Program, guarded: Iterable[Path]) -> Iterator[Path]:
-    """What the program itself is made of: where it is installed, and files that it is given to run.
+    """What the program itself is made of: where it and its interpreter are installed, and files that
+    it is given to run.
 
     Of a place that holds `guarded` directories only the file itself is taken.
     """
     holders = {parent for path in guarded for parent in (path, *path.parents)}
-    path = Path(located(program) or program.command).absolute()
-    for _ in range(_MAX_LINKS):
-        installed = path.parent.parent
-        yield path if path.parent.name != "bin" or installed in holders else installed
-        if not path.is_symlink():
+    command: str | None = located(program) or program.command
+    for _ in range(_MAX_INTERPRETERS):
+        if command is None:
             break
-        path = Path(os.path.normpath(path.parent / path.readlink()))
-    real = path.resolve()
-    installed = real.parent.parent
-    yield real if real.parent.name != "bin" or installed in holders else installed
+        for path in _steps_to(Path(command).absolute()):
+            installed = path.parent.parent
+            yield path if path.parent.name != "bin" or installed in holders else installed
+        command = _interpreter(Path(command), program)
     for word in program.arguments:
         given = Path(word)
         if given.is_absolute() and given.is_file():
             yield given
+
+
+def _steps_to(path: Path) -> Iterator[Path]:
+    """The path, every link on the way, and the file in the end."""
+    for _ in range(_MAX_LINKS):
+        yield path
+        if not path.is_symlink():
+            break
+        path = Path(os.path.normpath(path.parent / path.readlink()))
+    yield path.resolve()
+
+
+def _interpreter(script: Path, program: Program) -> str | None:
+    """What runs a script, by its first line; `env` names a program that is looked up."""
+    try:
+        with script.open("rb") as file:
+            first = file.readline(_MAX_FIRST_LINE)
+    except OSError:
+        return None
+    words = os.fsdecode(first[2:]).split() if first.startswith(b"#!") else []
+    if not words:
+        return None
+    if Path(words[0]).name != "env":
+        return words[0]
+    named = [word for word in words[1:] if not word.startswith("-") and "=" not in word]
+    return located(replace(program, command=named[0])) if named else None

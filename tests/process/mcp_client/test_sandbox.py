@@ -327,3 +327,23 @@ def test_a_bubblewrap_that_does_not_work_is_found_out(tmp_path: Path) -> None:
     means = find_means(str(tmp_path))
     assert means.bubblewrap is None
     assert "setting up uid map: Permission denied" in means.why_no_bubblewrap
+
+
+@both
+@pytest.mark.parametrize("first", ["#!{python}", "#!/usr/bin/env -S python-of-this-test -I"])
+def test_a_script_is_run_by_the_interpreter_that_its_first_line_names(
+    confined: Confined, tmp_path: Path, means: Means, first: str
+) -> None:
+    programs = tmp_path / "elsewhere" / "bin"
+    programs.mkdir(parents=True)
+    (programs / "python-of-this-test").symlink_to(sys.executable)
+    script = programs / "tool"
+    script.write_text(f"{first.format(python=sys.executable)}\nprint('ran')\n")
+    script.chmod(0o755)
+    config = McpServerConfig.model_validate({"command": "tool", "sandbox": "strict"})
+    path = f"{programs}:{os.environ['PATH']}"
+    program = Program("tool", (), {"PATH": path, "HOME": confined.environ["HOME"]})
+    inside = Sandbox({**confined.environ, "PATH": path}, means=means).confine(config, program)
+    with popen(inside, start_new_session=True) as process:
+        out, err = process.communicate(timeout=60)
+    assert out == b"ran\n", err.decode()
