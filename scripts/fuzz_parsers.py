@@ -13,7 +13,7 @@ import random
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
@@ -73,7 +73,7 @@ def _search(name: str, seconds: float, rng: random.Random) -> tuple[int, int, li
 
 
 @contextmanager
-def _lines(seen: set[tuple[str, int]]) -> Iterator[Callable[[], bool]]:
+def _lines(seen: set[tuple[str, int]]) -> Generator[Callable[[], bool]]:
     """Note the lines of openclaw that run; the function says whether any was new."""
     before = len(seen)
 
@@ -130,7 +130,7 @@ _CHANGES = (_flip, _insert, _insert, _cut, _repeat, _splice)
 
 def _atheris(name: str, seconds: float) -> int:
     try:
-        import atheris  # pyright: ignore[reportMissingImports] - optional, see the docstring
+        import atheris  # pyright: ignore[reportMissingModuleSource] - optional, see above
     except ImportError:
         print("atheris is not installed: pip install atheris", file=sys.stderr)
         return 2

@@ -1,6 +1,8 @@
 """Write tests/hostile/corpus/{train,heldout}/benign.txt: ordinary tool output, made from templates.
 
-The two parts use different templates, words and seeds.
+The two parts come from the same templates and word lists and differ only in their seed: no false
+positive on the second says little that none on the first does not. What is independent stands in
+the parts `independent`, `fresh` and `unseen`, which no script writes.
 """
 
 import json

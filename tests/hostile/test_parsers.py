@@ -20,14 +20,14 @@ PIECES = [
 ]  # fmt: skip
 
 
+def with_piece(seed: bytes, at: int, piece: bytes) -> bytes:
+    at %= len(seed)
+    return seed[:at] + piece + seed[at:]
+
+
 def inputs(name: str) -> st.SearchStrategy[bytes]:
-    seeds = st.sampled_from(SEEDS[name])
-    cut = st.builds(
-        lambda seed, at, piece: seed[: at % len(seed)] + piece + seed[at % len(seed) :],
-        seeds,
-        st.integers(0, 500),
-        st.one_of(st.sampled_from(PIECES), st.binary(max_size=8)),
-    )
+    piece = st.one_of(st.sampled_from(PIECES), st.binary(max_size=8))
+    cut = st.builds(with_piece, st.sampled_from(SEEDS[name]), st.integers(0, 500), piece)
     return st.one_of(
         st.binary(max_size=200),
         st.text(max_size=100).map(lambda text: text.encode("utf-8", "surrogatepass")),

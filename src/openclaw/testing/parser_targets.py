@@ -218,9 +218,13 @@ def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _comparable(value: Any) -> bool:
     """Whether every parser must read this alike: numbers that a double holds, whole characters."""
-    if _HALF_A_PAIR.search(json.dumps(value, ensure_ascii=False)):
+    try:
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    except ValueError:  # a number that overflowed
         return False
-    return all(_is_safe(number) for number in _NUMBERS.findall(json.dumps(value)))
+    if _HALF_A_PAIR.search(text):
+        return False
+    return all(_is_safe(number) for number in _NUMBERS.findall(text))
 
 
 def _is_safe(number: str) -> bool:

@@ -1,0 +1,49 @@
+"""Write docs/attacks.md: every attack class, how often it was tried, and what survived.
+
+usage: attack_tables.py FRAMING.txt… -- PARSERS.txt
+
+The files are what fuzz_framing.py and fuzz_parsers.py printed; tries of the former are added up.
+"""
+
+import re
+import sys
+from collections import Counter
+from pathlib import Path
+
+PAGE = Path(__file__).parent.parent / "docs/attacks.md"
+ROW = re.compile(r"^\| ([^|*]+?) \| (\d+) \| (\d+) \|$", re.MULTILINE)
+INTRODUCTION = """\
+# Attacks tried
+
+Written by `scripts/attack_tables.py`; do not edit.
+
+## On the frame
+
+`scripts/fuzz_framing.py CASES SEED` generates attacks, sanitises them and lets an independent reader (`tests/hostile/test_framing.py`, which shares no code or table with the sanitiser) look for markers and control tokens.
+
+"""
+PARSERS = """
+## On the parsers
+
+`scripts/fuzz_parsers.py` looks for an exception that a parser does not promise, and for a difference to a yardstick where there is one (`json`, `base64`). With `--engine atheris` libFuzzer searches instead.
+
+"""
+
+
+def main() -> int:
+    at = sys.argv.index("--")
+    tries: Counter[str] = Counter()
+    survivors: Counter[str] = Counter()
+    for name in sys.argv[1:at]:
+        for attack, tried, survived in ROW.findall(Path(name).read_text()):
+            tries[attack] += int(tried)
+            survivors[attack] += int(survived)
+    lines = [f"| {attack} | {tries[attack]} | {survivors[attack]} |" for attack in sorted(tries)]
+    lines.append(f"| **all** | {tries.total()} | {survivors.total()} |")
+    framing = "| attack class | tries | survivors |\n|---|---:|---:|\n" + "\n".join(lines) + "\n"
+    PAGE.write_text(INTRODUCTION + framing + PARSERS + Path(sys.argv[at + 1]).read_text())
+    return 1 if survivors.total() else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
