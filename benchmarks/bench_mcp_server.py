@@ -221,7 +221,7 @@ def long_life(orders: int = 1_000) -> dict[str, float]:
         peer = Peer([str(BIN / "openclaw"), "mcp-server"], environ)
         process = psutil.Process(peer.process.pid)
         peer.ask(HELLO)
-        middle = 0.0
+        middle, descriptors = 0.0, 0
         for number in range(2, orders + 2):
             peer.ask(order(number))
             if number == orders // 2:
