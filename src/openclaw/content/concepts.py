@@ -95,7 +95,7 @@ _SENTENCE = re.compile(r"[^.!?;\n]+(?:[.!?;](?!\s)[^.!?;\n]*+)*+[.!?;\n]*+")
 _LONGEST = 500
 # A sentence is read together with its neighbours: who is spoken to may stand in the one before.
 _NEIGHBOURS = 1
-_MOST_REGIONS = 48
+_MOST_REGIONS = 24
 
 
 class Region(NamedTuple):
