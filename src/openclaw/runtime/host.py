@@ -1,0 +1,60 @@
+"""What the process gives to everything that is built, and what is read from it directly."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from openclaw.config.load import LoadedConfig
+from openclaw.config.merge import EffectiveAgent
+from openclaw.config.paths import StatePaths, expand, private_directory
+from openclaw.config.schema import Config
+from openclaw.core.clock import Clock
+from openclaw.policy import Policy, Rules
+from openclaw.secrets.backends import open_backends
+from openclaw.secrets.redactor import Redactor
+from openclaw.secrets.resolver import SecretResolver
+
+if TYPE_CHECKING:
+    from openclaw.agent.telemetry import Telemetry
+
+_POLICY_LAYERS = ("gateway.tools", "tools", "agents.defaults.tools", "agents.list[].tools")
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """What the process gives to everything that is built."""
+
+    loaded: LoadedConfig
+    environ: Mapping[str, str]
+    redactor: Redactor
+    paths: StatePaths
+    clock: Clock
+    telemetry: "Telemetry | None" = None
+
+    @property
+    def config(self) -> Config:
+        """The configuration itself."""
+        return self.loaded.config
+
+    def workspace(self, agent: EffectiveAgent) -> Path:
+        """The directory in which this agent works, made where it was missing."""
+        if agent.workspace is None:
+            return private_directory(self.paths.workspace)
+        named = expand(agent.workspace, self.environ)
+        return named if named.is_absolute() else self.loaded.path.parent / named
+
+
+def open_secrets(config: Config, environ: Mapping[str, str], redactor: Redactor) -> SecretResolver:
+    """Where the values of `secret://` references come from; it connects to nothing yet."""
+    options = config.secrets.model_dump(by_alias=False)
+    backends = open_backends(options, environ, redactor)
+    return SecretResolver(backends, redactor, timeout=config.secrets.timeout_ms / 1000)
+
+
+def policy_of(agent: EffectiveAgent) -> Policy:
+    """The agent's tool policy; each layer is named after its key in the configuration."""
+    layers = zip(_POLICY_LAYERS, agent.tools, strict=True)
+    return Policy.from_layers(
+        [Rules.of(name, allow=r.allow, deny=r.deny, ask=r.ask) for name, r in layers]
+    )

@@ -1,0 +1,219 @@
+"""The agent with all that it uses, from opening to closing."""
+
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from openclaw.config.load import LoadedConfig
+from openclaw.config.merge import EffectiveAgent, default_agent_id
+from openclaw.config.paths import StatePaths
+from openclaw.core.clock import Clock, SystemClock
+from openclaw.core.errors import NotFound
+from openclaw.core.events import Emit, discard
+from openclaw.core.tools import ToolSpec
+from openclaw.policy import decide
+from openclaw.runtime.calls import telemetry_of
+from openclaw.runtime.edition import CurrentSecrets, Edition
+from openclaw.runtime.host import Host, open_secrets, policy_of
+from openclaw.runtime.orders import order_settings, transcriber_of
+from openclaw.runtime.servers import running_servers
+from openclaw.secrets.redactor import Redactor
+
+if TYPE_CHECKING:
+    from openclaw.agent.context import Ask, MessageContext, OnBlockReply, OnToolResult, Reply
+    from openclaw.mcp_client.incoming import AskHost
+    from openclaw.mcp_client.manager import McpManager
+    from openclaw.mcp_client.prompts import PromptInfo
+    from openclaw.mcp_server.agent_link import OrderSettings
+    from openclaw.media.transcription import Transcriber
+    from openclaw.models.local.open import LocalModels
+    from openclaw.sessions.store import SessionStore
+
+_FIRST_TOOLS_SECONDS = 20.0
+"""How long a turn waits for servers that have not yet said which tools they have."""
+
+
+class Runtime:
+    """The agent with all that it uses, ready to answer."""
+
+    def __init__(
+        self,
+        edition: Edition,
+        manager: "McpManager",
+        store: "SessionStore",
+        local: "LocalModels",
+        secrets: CurrentSecrets,
+    ) -> None:
+        self.manager = manager
+        self.store = store
+        self._edition = edition
+        self._local = local
+        self._secrets = secrets
+
+    @property
+    def host(self) -> Host:
+        """What everything was built from, as it is now."""
+        return self._edition.host
+
+    @property
+    def agents(self) -> Mapping[str, EffectiveAgent]:
+        """The agents there are now."""
+        return self._edition.agents
+
+    def agent(self, agent_id: str | None) -> EffectiveAgent:
+        """The agent of this id, or the default one; raises `NotFound`."""
+        wanted = agent_id or default_agent_id(self.host.config)
+        if wanted not in self.agents:
+            known = ", ".join(sorted(self.agents))
+            raise NotFound(f"there is no agent '{wanted}'", hint=f"there are: {known}")
+        return self.agents[wanted]
+
+    async def get_reply(
+        self,
+        context: "MessageContext",
+        *,
+        on_block_reply: "OnBlockReply | None" = None,
+        on_tool_result: "OnToolResult | None" = None,
+        on_event: Emit | None = None,
+        ask: "Ask | None" = None,
+    ) -> "Reply":
+        """Answer one message, with the tools of every server that starts within a bound."""
+        agent = self.agent(context.agent_id)
+        await self.manager.settle(agent.id, context.session_key, timeout=_FIRST_TOOLS_SECONDS)
+        if context.prompt_calls:
+            context = await self._expanded(agent.id, context)
+        edition = self._edition
+        with self.manager.hold(self.agent(agent.id).id, context.session_key) as tools:
+            async with edition.turn():
+                return await edition.service(self.manager, tools, context).get_reply(
+                    context,
+                    on_block_reply=on_block_reply,
+                    on_tool_result=on_tool_result,
+                    on_event=on_event,
+                    ask=ask,
+                )
+
+    async def _expanded(self, agent_id: str, context: "MessageContext") -> "MessageContext":
+        """The message that a prompt call stands for; any other message is left as it is."""
+        from openclaw.agent.context import InboundMedia
+        from openclaw.core.content import Media, text_of
+
+        blocks = await self.manager.expand_prompt(agent_id, context.text, context.session_key)
+        if blocks is None:
+            return context
+        media = tuple(InboundMedia(block) for block in blocks if isinstance(block, Media))
+        return replace(context, text=text_of(blocks), media=(*context.media, *media))
+
+    async def settle(self, agent_id: str, session: str | None = None) -> None:
+        """Wait, within a bound, until the agent's servers have said what they have."""
+        await self.manager.settle(agent_id, session, timeout=_FIRST_TOOLS_SECONDS)
+
+    def prompts(self, agent_id: str, session: str | None = None) -> "tuple[PromptInfo, ...]":
+        """The prompts that may be called by a message to this agent."""
+        return self.manager.prompts(agent_id, session)
+
+    def tools(self, agent_id: str, session: str | None = None) -> tuple[ToolSpec, ...]:
+        """The tools that this agent may use now."""
+        policy = policy_of(self.agent(agent_id))
+        sources = (self._edition.native(agent_id), self.manager.tools(agent_id, session))
+        specs = {spec.name: spec for source in reversed(sources) for spec in source.specs()}
+        return tuple(specs[name] for name in sorted(specs) if decide(policy, name).allowed)
+
+    async def model_names(self, agent_id: str) -> tuple[str, ...]:
+        """The models that answer for this agent, the first one first."""
+        return await self._edition.model_names(self.agent(agent_id))
+
+    async def apply(self, loaded: LoadedConfig) -> None:
+        """Take a new configuration. Turns that run finish on the one that they began with.
+
+        Only MCP servers whose effective configuration changed are restarted. Raises without having
+        changed anything. The session store, the audit log and what the process itself was started
+        with stay as they are until it is started again.
+        """
+        for value in loaded.credentials:
+            self.host.redactor.register(value)
+        host = replace(self.host, loaded=loaded)
+        secrets = open_secrets(loaded.config, host.environ, host.redactor)
+        edition = Edition(host, self.store, self._local, secrets)
+        servers = edition.servers()
+        before, self._edition = self._edition, edition
+        self._secrets.resolver = secrets
+        self.manager.apply(servers)
+        await before.retire()
+
+    async def aclose(self) -> None:
+        """Close what the current edition holds."""
+        await self._edition.retire()
+
+    def order_facts(self, agent_id: str | None) -> dict[str, object]:
+        """The same as `order_settings`, in words for a front end in another process."""
+        agent = self.agent(agent_id)
+        settings = self.host.config.mcp_server
+        return {
+            "agent": agent.id,
+            "allToolText": settings.tool_results == "all",
+            "tempRoot": str(self.host.paths.temp),
+            "directories": [str(self.host.workspace(agent))],
+            "audio": settings.audio,
+        }
+
+    def order_settings(self, agent_id: str | None) -> "OrderSettings":
+        """How orders from MCP clients are taken for this agent."""
+        return order_settings(self.host, self.agent(agent_id), self._secrets.resolver)
+
+    def transcriber(self) -> "Transcriber":
+        """Turns recordings into words, as the configuration says."""
+        return transcriber_of(self.host, self._secrets.resolver)
+
+
+@asynccontextmanager
+async def open_runtime(
+    loaded: LoadedConfig,
+    environ: Mapping[str, str],
+    redactor: Redactor,
+    *,
+    clock: Clock | None = None,
+    emit: Emit = discard,
+    hurried: bool = False,
+    on_elicitation: "AskHost | None" = None,
+) -> AsyncGenerator[Runtime]:
+    """Everything built and running; at the end, everything taken down, in the reverse order.
+
+    `emit` is told what happens outside of turns, such as an MCP server that changed its state.
+    `hurried` is for a process that must be gone within a second: servers get less time to leave.
+    `on_elicitation` is asked what an MCP server wants to know of the person; without it such
+    questions are declined.
+    """
+    from openclaw.media.store import sweep
+    from openclaw.models.local.open import LocalModels
+    from openclaw.sessions.opening import open_store
+
+    paths = StatePaths.of(environ).prepare()
+    host = Host(loaded, environ, redactor, paths, clock or SystemClock())
+    for value in loaded.credentials:
+        redactor.register(value)
+    sweep(paths.temp)
+    async with AsyncExitStack() as stack:
+        store = await stack.enter_async_context(
+            open_store(loaded.config.sessions.store, paths, host.clock)
+        )
+        local = LocalModels(paths.models, environ)
+        stack.push_async_callback(local.aclose)
+        secrets = CurrentSecrets(open_secrets(loaded.config, environ, redactor))
+        telemetry = await stack.enter_async_context(telemetry_of(host, secrets.resolver))
+        host = replace(host, telemetry=telemetry)
+        edition = Edition(host, store, local, secrets.resolver)
+        manager = await stack.enter_async_context(
+            running_servers(
+                host,
+                edition.servers(),
+                secrets.resolve_map,
+                emit,
+                hurried=hurried,
+                on_elicitation=on_elicitation,
+            )
+        )
+        runtime = Runtime(edition, manager, store, local, secrets)
+        stack.push_async_callback(runtime.aclose)
+        yield runtime
