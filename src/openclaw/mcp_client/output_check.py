@@ -1,4 +1,4 @@
-"""Whether a structured result fits the output schema that its tool declared. Pure, and bounded.
+"""Whether a structured result fits the output schema that its tool declared, within bounds.
 
 A server writes both the schema and the value, so that neither may cost more than a bound: every
 step is counted, and what is not decided within them is let pass. Regular expressions (`pattern`,
@@ -8,20 +8,28 @@ No reference leaves the schema.
 
 import operator
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, cast
+
+import anyio.to_thread
 
 from openclaw.mcp_client.failures import InvalidResult
 from openclaw.mcp_client.schema_check import BadSchema, resolve_reference
 from openclaw.mcp_client.snapshot import RawResult
 
 MAX_STEPS = 50_000
+"""Some 150 ms, for a thread of its own."""
+
+QUICK_STEPS = 1_500
+"""Some 5 ms, on the event loop; most results need no more."""
+
 MAX_DEPTH = 150
 
 _UNJUDGED_NEIGHBOURS = frozenset({"patternProperties"})
 
 
-class _Undecided(Exception):
-    """Raised when the bounds are reached."""
+class Undecided(Exception):
+    """Raised when the steps are used up, or the depth is."""
 
 
 class _Misfit(Exception):
@@ -34,15 +42,34 @@ class _Misfit(Exception):
 def why_unfit(schema: Mapping[str, Any], value: object, *, steps: int = MAX_STEPS) -> str | None:
     """The first place where the value does not fit, in our words; None where none was found."""
     try:
+        return _judged_within(steps, schema, value)
+    except Undecided:
+        return None
+
+
+def _judged_within(steps: int, schema: Mapping[str, Any], value: object) -> str | None:
+    try:
         _Judge(schema, steps).judge(schema, value, "", 0)
     except _Misfit as misfit:
         return str(misfit)
-    except (_Undecided, BadSchema, RecursionError):
+    except (BadSchema, RecursionError):
         return None
     return None
 
 
-def held_to(schema: Mapping[str, Any] | None, raw: RawResult) -> RawResult:
+async def hold(schema: Mapping[str, Any] | None, raw: RawResult) -> RawResult:
+    """`held_to`, without holding up the event loop."""
+    try:
+        return held_to(schema, raw, partial(_judged_within, QUICK_STEPS))
+    except Undecided:
+        return await anyio.to_thread.run_sync(held_to, schema, raw)
+
+
+def held_to(
+    schema: Mapping[str, Any] | None,
+    raw: RawResult,
+    judge: Callable[[Mapping[str, Any], object], str | None] = why_unfit,
+) -> RawResult:
     """The result without a structured part that does not fit; raises `InvalidResult` if that is all.
 
     A server's own words about it stay, with ours about what was left out.
@@ -50,7 +77,7 @@ def held_to(schema: Mapping[str, Any] | None, raw: RawResult) -> RawResult:
     value = raw.get("structuredContent")
     if schema is None or value is None or raw.get("isError") is True:
         return raw
-    misfit = why_unfit(schema, value)
+    misfit = judge(schema, value)
     if misfit is None:
         return raw
     words = f"the structured result does not fit the tool's own output schema: {misfit}"
@@ -70,7 +97,7 @@ class _Judge:
     def judge(self, schema: object, value: object, path: str, depth: int) -> None:
         self._spend(1)
         if depth > MAX_DEPTH:
-            raise _Undecided
+            raise Undecided
         if schema is False:
             raise _Misfit(path, "is not allowed")
         if not isinstance(schema, dict):
@@ -85,7 +112,7 @@ class _Judge:
     def _spend(self, steps: int) -> None:
         self._steps -= steps
         if self._steps < 0:
-            raise _Undecided
+            raise Undecided
 
     def _judge_value(self, schema: dict[str, Any], value: object, path: str) -> None:
         kinds = schema.get("type")

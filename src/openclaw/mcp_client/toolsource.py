@@ -16,7 +16,7 @@ from openclaw.core.events import Emit, SuspiciousContent
 from openclaw.core.tools import CallContext, JsonObject, ToolResult, ToolSpec, failed
 from openclaw.mcp_client.catalog import CatalogEntry
 from openclaw.mcp_client.failures import CallFailed, InvalidResult, Unavailable
-from openclaw.mcp_client.output_check import held_to
+from openclaw.mcp_client.output_check import hold
 from openclaw.mcp_client.results import (
     Rendered,
     Rendering,
@@ -213,7 +213,7 @@ class _Call:
         raw = await connection.call_tool(
             self.bound.entry.tool, self.arguments, on_progress=self._progress
         )
-        return held_to(self.bound.entry.output_schema, raw)
+        return await hold(self.bound.entry.output_schema, raw)
 
     async def _awake(self) -> None:
         """A lazy server starts now; the call waits as long as connecting may take."""
