@@ -82,8 +82,10 @@ class Raw:
         [line] = [line for line in status.splitlines() if line.startswith("VmHWM")]
         return int(line.split()[1]) / 1024
 
-    def forget_peak(self) -> None:
+    def forget_peak(self) -> float:
+        """Start anew; what it has now, in MB."""
         Path(f"/proc/{self.peer.process.pid}/clear_refs").write_text("5")
+        return self.peak()
 
 
 @contextmanager
@@ -156,7 +158,7 @@ def images_in() -> tuple[Comparison, float]:
     with tempfile.TemporaryDirectory() as directory:
         script = {"default": {"text": "Done."}}
         with server(script, Path(directory)) as ours, plain(PLAIN_IN) as script_peer:
-            ours.forget_peak()
+            idle = ours.forget_peak()
             result = compare(
                 f"{IMAGES} images of {IMAGE_BYTES // MB} MB in one order",
                 [
@@ -166,7 +168,7 @@ def images_in() -> tuple[Comparison, float]:
                 rounds=ROUNDS,
                 limit=2.0,
             )
-            return result, ours.peak() / (len(line) / MB)
+            return result, (ours.peak() - idle) / (len(line) / MB)
 
 
 def media_out() -> tuple[Comparison, float]:
@@ -184,7 +186,7 @@ def media_out() -> tuple[Comparison, float]:
         line = json.dumps(order(3)).encode() + b"\n"
         paths = [str(state / name) for name in names]
         with server(script, state) as ours, plain(PLAIN_OUT, *paths) as script_peer:
-            ours.forget_peak()
+            idle = ours.forget_peak()
             size = len(ours.ask(line)) / MB
             result = compare(
                 f"{FILES * FILE_BYTES // MB} MB in one answer",
@@ -195,14 +197,16 @@ def media_out() -> tuple[Comparison, float]:
                 rounds=ROUNDS,
                 limit=2.0,
             )
-            return result, ours.peak() / size
+            return result, (ours.peak() - idle) / size
 
 
 def main() -> None:
     results = [images_in(), media_out()]
     report([comparison for comparison, _ in results])
     for comparison, peak in results:
-        print(f"{comparison.title}: memory at its peak {peak:.2f} x the message (goal: 3)")
+        print(
+            f"{comparison.title}: memory at its peak {peak:.2f} x the message above the idle process (goal: 3)"
+        )
 
 
 if __name__ == "__main__":
