@@ -80,6 +80,11 @@ def test_each_problem_is_named_with_what_to_do(
         ),
         ("mcp", "error", "MCP server 'gone': the command 'no-such-command-anywhere' is not found"),
         ("mcp", "error", f"MCP server 'lost': its directory {state}/nowhere does not exist"),
+        (
+            "sandbox",
+            "warning",
+            "these run as you do, without a sandbox: gone, here, lost, plain, ref",
+        ),
         ("policy", "warning", "agent 'main' may use every tool of every MCP server"),
         (
             "gateway",
