@@ -11,6 +11,7 @@ import anyio
 import anyio.to_thread
 
 from openclaw.core.clock import Clock
+from openclaw.core.content import Block
 from openclaw.core.errors import ServerUnavailable
 from openclaw.core.events import Emit, SuspiciousContent
 from openclaw.core.tools import CallContext, JsonObject, ToolResult, ToolSpec, failed
@@ -85,6 +86,7 @@ class CallRecord:
     outcome: str
     duration_ms: float
     characters: int = 0
+    blocks: tuple[Block, ...] = ()
     signals: tuple[str, ...] = ()
     reason: str | None = None
 
@@ -274,6 +276,7 @@ class _Call:
                 outcome=outcome,
                 duration_ms=duration,
                 characters=rendered.characters if rendered else 0,
+                blocks=rendered.result.outputs if rendered else (),
                 signals=tuple(rendered.detection.signals) if rendered else (),
                 reason=reason,
             )

@@ -4,6 +4,7 @@ from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING
 
+from openclaw.core.content import Block, Media, text_of
 from openclaw.runtime.host import Host
 from openclaw.secrets.resolver import SecretResolver
 
@@ -49,6 +50,7 @@ def audited(host: Host) -> Generator["OnCall"]:
 
     def write(record: "CallRecord") -> None:
         arguments = orjson.dumps(record.arguments, default=str)
+        result = text_of(record.blocks)
         log.record(
             agent=record.agent,
             session=record.session,
@@ -57,8 +59,9 @@ def audited(host: Host) -> Generator["OnCall"]:
             duration_ms=record.duration_ms,
             outcome=record.outcome,
             argument_bytes=len(arguments),
-            result_bytes=record.characters,
+            result_bytes=len(result.encode()) + sum(map(_size, record.blocks)),
             arguments=arguments.decode() if settings.bodies else None,
+            result=result if settings.bodies else None,
         )
 
     try:
@@ -77,3 +80,7 @@ def measured(on_call: "OnCall", telemetry: "Telemetry | None") -> "OnCall":
         telemetry.on_call(record)
 
     return told
+
+
+def _size(block: Block) -> int:
+    return len(block.data) if isinstance(block, Media) and block.data is not None else 0
