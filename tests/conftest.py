@@ -12,6 +12,16 @@ import pytest
 _LOOPBACK = ("127.", "::1", "localhost")
 
 
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Save a worker's coverage while it still lives: it is ended from outside, not by itself."""
+    if hasattr(session.config, "workerinput"):
+        from coverage import Coverage
+
+        measuring = Coverage.current()
+        if measuring is not None:
+            measuring.save()
+
+
 @pytest.fixture(scope="session")
 def anyio_backend() -> str:
     return "asyncio"

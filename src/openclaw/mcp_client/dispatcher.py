@@ -4,6 +4,7 @@ A call is one write and one future. Everything that comes in is sorted in the re
 only what needs a task (a request of the server, a huge message) is left to `run`.
 """
 
+import asyncio
 import logging
 from asyncio import CancelledError, Future, get_running_loop
 from collections import deque
@@ -280,7 +281,7 @@ class PipeDispatcher:
         if type(result) is dict:
             pending.future.set_result(cast("RawResult", result))
         else:
-            pending.future.set_exception(jsonrpc.failure(message.get("error")))
+            _fail(pending.future, jsonrpc.failure(message.get("error")))
 
     def _notified(self, method: str, params: Any) -> None:
         params = cast("dict[str, Any]", params) if type(params) is dict else None
@@ -324,7 +325,7 @@ class PipeDispatcher:
             # The server waits for an answer of ours, perhaps of a person: that is not its delay.
             pending.timer = self._loop.call_at(now + pending.timeout, self._expire, pending)
             return
-        pending.future.set_exception(TimedOut(pending.timeout))
+        _fail(pending.future, TimedOut(pending.timeout))
 
     def _requested(self, message: decode.Message) -> None:
         if self._unanswered >= bounds.MAX_SERVER_REQUESTS:
@@ -378,7 +379,7 @@ class PipeDispatcher:
                 if isinstance(problem, decode.TooManyValues)
                 else InvalidResult(f"the server's answer cannot be read: {problem.reason}")
             )
-            pending.future.set_exception(failure)
+            _fail(pending.future, failure)
             return
         if line.strip() and self._noise.allows(self._loop.time()):
             text = bounds.printable(self.redact(line[:65536].decode("utf-8", "replace")), 500)
@@ -386,3 +387,9 @@ class PipeDispatcher:
 
     def _fail_pending(self) -> None:
         self._pending.fail(self.end_reason or "it ended", self._oversize)
+
+
+def _fail(future: asyncio.Future[Any], error: Exception) -> None:
+    """End a wait with an error. Whoever waited may have been cancelled in the same moment."""
+    future.set_exception(error)
+    future.exception()  # seen by us, so that the loop does not complain where nobody waits any more

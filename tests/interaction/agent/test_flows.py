@@ -12,6 +12,7 @@ from openclaw.core.content import Block, Media, Text
 from openclaw.core.errors import ModelUnavailable
 from openclaw.core.events import (
     BlockReply,
+    ModelCalled,
     Notice,
     TextDelta,
     ThinkingDelta,
@@ -384,10 +385,12 @@ async def test_events_come_in_order_with_the_words_before_a_call_as_a_block() ->
         TurnStarted,
         ThinkingDelta,
         TextDelta,
+        ModelCalled,
         BlockReply,
         ToolStarted,
         ToolFinished,
         TextDelta,
+        ModelCalled,
         TurnFinished,
     ]
     assert blocks == [(Text("Let me look.", addressed=True),)]

@@ -16,6 +16,11 @@ from openclaw.core.errors import InvalidConfig, InvalidRequest, NotFound, Server
 from openclaw.testing.fake_server import command
 from openclaw.testing.mcp_house import fake_tool
 
+PNG = (
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5E"
+    "rkJggg=="
+)
+
 SPEC: dict[str, Any] = {
     "tools": [
         {**fake_tool("echo"), "description": "Says it again."},
@@ -24,7 +29,7 @@ SPEC: dict[str, Any] = {
             "image",
             result={
                 "content": [
-                    {"type": "image", "data": "AAAA", "mimeType": "image/png"},
+                    {"type": "image", "data": PNG, "mimeType": "image/png"},
                     {"type": "resource_link", "uri": "a://1", "name": "one"},
                 ]
             },
@@ -253,7 +258,7 @@ def test_a_failed_call_fails_the_command(shell: Shell) -> None:
 def test_media_and_links_are_described(shell: Shell) -> None:
     shell.add_fake()
     shell.run("call", "fake/image")
-    assert shell.out.getvalue() == "[image/png, 3 bytes]\n[one: a://1]\n"
+    assert shell.out.getvalue() == "[image/png, 70 bytes]\n[one: a://1]\n"
     kinds = [block["type"] for block in shell.json("call", "fake/image")["content"]]
     assert kinds == ["image", "resource_link"]
 

@@ -96,7 +96,9 @@ async def test_a_line_over_the_limit_ends_it(process: "subprocess.Popen[bytes]")
 
 
 @pytest.mark.parametrize(
-    "process", ["import sys, time; sys.stderr.write('hello'); time.sleep(60)"], indirect=True
+    "process",
+    ["import sys, time; sys.stderr.write('hello'); sys.stderr.flush(); time.sleep(60)"],
+    indirect=True,
 )
 async def test_a_deaf_server_makes_its_callers_wait_but_not_for_ever(
     process: "subprocess.Popen[bytes]",

@@ -134,7 +134,7 @@ def test_structured_content_is_shown_as_json() -> None:
 
 def test_structured_content_that_was_also_given_in_words_is_not_repeated() -> None:
     one = rendered(text('{ "answer": 42 }'), structuredContent={"answer": 42})
-    assert shown(one).count("42") == 1
+    assert shown(one).count('"answer"') == 1
 
 
 def test_structured_content_that_only_wraps_the_words_is_not_repeated() -> None:
