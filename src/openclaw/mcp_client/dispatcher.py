@@ -4,7 +4,6 @@ A call is one write and one future. Everything that comes in is sorted in the re
 only what needs a task (a request of the server, a huge message) is left to `run`.
 """
 
-import asyncio
 import logging
 from asyncio import CancelledError, Future, get_running_loop
 from collections import deque
@@ -281,7 +280,7 @@ class PipeDispatcher:
         if type(result) is dict:
             pending.future.set_result(cast("RawResult", result))
         else:
-            _fail(pending.future, jsonrpc.failure(message.get("error")))
+            pending.refuse(jsonrpc.failure(message.get("error")))
 
     def _notified(self, method: str, params: Any) -> None:
         params = cast("dict[str, Any]", params) if type(params) is dict else None
@@ -325,7 +324,7 @@ class PipeDispatcher:
             # The server waits for an answer of ours, perhaps of a person: that is not its delay.
             pending.timer = self._loop.call_at(now + pending.timeout, self._expire, pending)
             return
-        _fail(pending.future, TimedOut(pending.timeout))
+        pending.refuse(TimedOut(pending.timeout))
 
     def _requested(self, message: decode.Message) -> None:
         if self._unanswered >= bounds.MAX_SERVER_REQUESTS:
@@ -379,7 +378,7 @@ class PipeDispatcher:
                 if isinstance(problem, decode.TooManyValues)
                 else InvalidResult(f"the server's answer cannot be read: {problem.reason}")
             )
-            _fail(pending.future, failure)
+            pending.refuse(failure)
             return
         if line.strip() and self._noise.allows(self._loop.time()):
             text = bounds.printable(self.redact(line[:65536].decode("utf-8", "replace")), 500)
@@ -387,9 +386,3 @@ class PipeDispatcher:
 
     def _fail_pending(self) -> None:
         self._pending.fail(self.end_reason or "it ended", self._oversize)
-
-
-def _fail(future: asyncio.Future[Any], error: Exception) -> None:
-    """End a wait with an error. Whoever waited may have been cancelled in the same moment."""
-    future.set_exception(error)
-    future.exception()  # seen by us, so that the loop does not complain where nobody waits any more

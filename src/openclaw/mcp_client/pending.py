@@ -25,6 +25,11 @@ class Pending:
         self.on_progress: OnProgress | None = None
         self.reported_at = 0.0
 
+    def refuse(self, error: Exception) -> None:
+        """End the wait with an error. Whoever waited may have been cancelled in the same moment."""
+        self.future.set_exception(error)
+        self.future.exception()  # seen, so that the loop does not complain where nobody waits
+
 
 class PendingTable(dict[int | str, Pending]):
     """The requests in flight, by their ids."""
@@ -46,9 +51,9 @@ class PendingTable(dict[int | str, Pending]):
             if pending.future.done():
                 continue
             if pending is guilty and oversize is not None:
-                pending.future.set_exception(TooLarge(oversize.limit))
+                pending.refuse(TooLarge(oversize.limit))
             else:
-                pending.future.set_exception(Interrupted(reason))
+                pending.refuse(Interrupted(reason))
 
     def _guilty(self, oversize: Oversize) -> Pending | None:
         """The request whose answer was too long, where that can be told."""
