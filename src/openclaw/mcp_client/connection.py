@@ -362,6 +362,7 @@ class ServerConnection:
 
     def _opening(self, following: Following) -> Opening:
         deps = self._deps
+        sampling = deps.on_sampling if self.config.sampling.enabled else None
         return Opening(
             name=self.name,
             config=self.config,
@@ -370,7 +371,7 @@ class ServerConnection:
             redact=deps.redact,
             keeper=deps.keeper,
             grace=deps.grace,
-            answers=Answers(self.name, deps.roots, deps.on_sampling, deps.on_elicitation),
+            answers=Answers(self.name, deps.roots, sampling, deps.on_elicitation),
             incoming=Incoming(self.name, following, deps.redact, deps.clock),
             memory=EraMemory(deps.cache, identity(self.config)),
             stderr=self._stderr,

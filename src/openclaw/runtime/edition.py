@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from openclaw.config.merge import EffectiveAgent, effective_agents
+from openclaw.config.merge import EffectiveAgent, default_agent_id, effective_agents
 from openclaw.config.schema import ModelChoice
 from openclaw.core.tools import ToolSource
 from openclaw.runtime.host import Host, policy_of
@@ -18,6 +18,7 @@ from openclaw.secrets.secret import Secret
 if TYPE_CHECKING:
     from openclaw.agent.context import MessageContext
     from openclaw.agent.service import AgentService
+    from openclaw.config.schema import SamplingConfig
     from openclaw.mcp_client.manager import AgentServers, McpManager
     from openclaw.models.factory import ModelFactory
     from openclaw.models.local.open import LocalModels
@@ -70,6 +71,16 @@ class Edition:
     def native(self, agent_id: str) -> ToolSource:
         """The agent's tools that are our own."""
         return self._native[agent_id]
+
+    def sampling_rules(self, server: str) -> "SamplingConfig | None":
+        """How much of our model this server may use, for whichever agent has it."""
+        found = (agent.servers.get(server) for agent in self.agents.values())
+        return next((one.sampling for one in found if one is not None), None)
+
+    async def default_stack(self) -> "ModelStack":
+        """The models of the default agent."""
+        agent = self.agents[default_agent_id(self.host.config)]
+        return await self._models.stack(agent.model, temperature=agent.temperature)
 
     async def model_names(self, agent: EffectiveAgent) -> tuple[str, ...]:
         """The models that are asked for this agent, in order."""

@@ -1,9 +1,9 @@
 """The agent with all that it uses, from opening to closing."""
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from openclaw.config.load import LoadedConfig
 from openclaw.config.merge import EffectiveAgent, default_agent_id
@@ -22,6 +22,7 @@ from openclaw.secrets.redactor import Redactor
 
 if TYPE_CHECKING:
     from openclaw.agent.context import Ask, MessageContext, OnBlockReply, OnToolResult, Reply
+    from openclaw.agent.sampling import Sampler
     from openclaw.mcp_client.incoming import AskHost
     from openclaw.mcp_client.manager import McpManager
     from openclaw.mcp_client.prompts import PromptInfo
@@ -50,6 +51,11 @@ class Runtime:
         self._edition = edition
         self._local = local
         self._secrets = secrets
+
+    @property
+    def edition(self) -> Edition:
+        """The configuration that is current, and what was built from it."""
+        return self._edition
 
     @property
     def host(self) -> Host:
@@ -167,6 +173,24 @@ class Runtime:
         return transcriber_of(self.host, self._secrets.resolver)
 
 
+class _Sampling:
+    """Lets MCP servers ask the model of whichever edition is current, where they may."""
+
+    def __init__(self, first: Edition) -> None:
+        self.edition: Callable[[], Edition] = lambda: first
+        self._sampler: Sampler | None = None
+
+    async def sample(self, server: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        from openclaw.agent.sampling import Sampler
+
+        if self._sampler is None:
+            self._sampler = Sampler(
+                lambda: self.edition().default_stack(),
+                lambda name: self.edition().sampling_rules(name),
+            )
+        return await self._sampler(server, params)
+
+
 @asynccontextmanager
 async def open_runtime(
     loaded: LoadedConfig,
@@ -204,6 +228,7 @@ async def open_runtime(
         telemetry = await stack.enter_async_context(telemetry_of(host, secrets.resolver))
         host = replace(host, telemetry=telemetry)
         edition = Edition(host, store, local, secrets.resolver)
+        current = _Sampling(edition)
         manager = await stack.enter_async_context(
             running_servers(
                 host,
@@ -211,9 +236,11 @@ async def open_runtime(
                 secrets.resolve_map,
                 emit,
                 hurried=hurried,
+                on_sampling=current.sample,
                 on_elicitation=on_elicitation,
             )
         )
         runtime = Runtime(edition, manager, store, local, secrets)
+        current.edition = lambda: runtime.edition
         stack.push_async_callback(runtime.aclose)
         yield runtime

@@ -47,6 +47,7 @@ async def running_servers(
     emit: Emit,
     *,
     hurried: bool = False,
+    on_sampling: "AskHost | None" = None,
     on_elicitation: "AskHost | None" = None,
 ) -> "AsyncGenerator[McpManager]":
     """The servers started; at the end all of them are gone."""
@@ -71,6 +72,7 @@ async def running_servers(
             stderr_redactor=partial(StreamRedactor, host.redactor),
             clock=host.clock,
             cache=host.paths.cache,
+            on_sampling=on_sampling,
             on_elicitation=on_elicitation,
             confine=Sandbox(host.environ, state=host.paths.root).confine,
             auth=authentication(host.paths.tokens, host.redactor.register, resolve),

@@ -20,7 +20,7 @@ def asking(step: str, discover: str) -> dict[str, Any]:
 
 
 async def answer_of(bench: Bench, spec: dict[str, Any], **deps: Any) -> Any:
-    async with bench.serve(spec, deps=deps) as server:
+    async with bench.serve(spec, deps=deps, sampling=True) as server:
         result = await server.call_tool("ask", {})
         return json.loads(result["content"][0]["text"])
 

@@ -1,0 +1,108 @@
+"""Completions that an MCP server asks of our model: only where configured, bounded, without tools.
+
+The server gets what the model says to the server's own words: no history, no tools and no secrets of
+ours are in the request.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, cast
+
+from openclaw.core.errors import InvalidRequest, ToolFailure
+
+if TYPE_CHECKING:
+    from pydantic_ai.messages import ModelMessage
+    from pydantic_ai.settings import ModelSettings
+
+    from openclaw.config.schema import SamplingConfig
+    from openclaw.models.stack import ModelStack
+
+_LONGEST_TEXT = 400_000  # characters of one request; the budget bounds all of them together
+
+
+@dataclass(slots=True)
+class Sampler:
+    """Answers sampling requests. `rules_of` gives a server's own bounds; None where it has none."""
+
+    model: Callable[[], Awaitable["ModelStack"]]
+    rules_of: Callable[[str], "SamplingConfig | None"]
+    _used: dict[str, int] = field(default_factory=dict[str, int])
+
+    async def __call__(self, server: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The result of `sampling/createMessage`; raises where the server may not have it."""
+        from pydantic_ai.models import ModelRequestParameters
+
+        rules = self.rules_of(server)
+        if rules is None or not rules.enabled:
+            raise ToolFailure(f"MCP server '{server}' may not use the model")
+        left = rules.token_budget - self._used.get(server, 0)
+        if left <= 0:
+            raise ToolFailure(f"MCP server '{server}' has used up its token budget")
+        messages = _messages(params)
+        built = await (await self.model()).primary()
+        settings = _settings(built.settings, params, most=min(rules.max_tokens, left))
+        response = await built.model.request(messages, settings, ModelRequestParameters())
+        usage = response.usage
+        self._used[server] = (
+            self._used.get(server, 0) + usage.input_tokens + max(usage.output_tokens, 1)
+        )
+        return {
+            "role": "assistant",
+            "content": {"type": "text", "text": response.text or ""},
+            "model": built.candidate.ref,
+            "stopReason": "maxTokens" if response.finish_reason == "length" else "endTurn",
+        }
+
+
+def _settings(own: "ModelSettings", params: Mapping[str, Any], *, most: int) -> "ModelSettings":
+    wanted = params.get("maxTokens")
+    settings: ModelSettings = {
+        **own,
+        "max_tokens": min(wanted, most) if isinstance(wanted, int) and wanted > 0 else most,
+    }
+    temperature = params.get("temperature")
+    if isinstance(temperature, int | float):
+        settings["temperature"] = float(temperature)
+    return settings
+
+
+def _messages(params: Mapping[str, Any]) -> "list[ModelMessage]":
+    """The server's messages; text alone, as much as one request may have."""
+    from pydantic_ai.messages import (
+        ModelRequest,
+        ModelResponse,
+        SystemPromptPart,
+        TextPart,
+        UserPromptPart,
+    )
+
+    messages: list[ModelMessage] = []
+    system = params.get("systemPrompt")
+    if isinstance(system, str) and system:
+        messages.append(ModelRequest(parts=[SystemPromptPart(system[:_LONGEST_TEXT])]))
+    size = 0
+    for message in cast("Sequence[Mapping[str, Any]]", params.get("messages") or ()):
+        text = _text(message.get("content"))
+        size += len(text)
+        if size > _LONGEST_TEXT:
+            raise InvalidRequest(f"a sampling request has at most {_LONGEST_TEXT} characters")
+        if message.get("role") == "assistant":
+            messages.append(ModelResponse(parts=[TextPart(text)]))
+        else:
+            messages.append(ModelRequest(parts=[UserPromptPart(text)]))
+    if not messages or not isinstance(messages[-1], ModelRequest):
+        raise InvalidRequest("a sampling request ends with a message of the user's")
+    return messages
+
+
+def _text(content: Any) -> str:
+    """The words of one content block or of several; anything else is named."""
+    blocks = cast("list[Any]", content) if isinstance(content, list) else [content]
+    return "\n".join(map(_block_text, blocks))
+
+
+def _block_text(block: Any) -> str:
+    given: Mapping[str, Any] = cast("Mapping[str, Any]", block) if type(block) is dict else {}
+    if given.get("type") == "text":
+        return str(given.get("text", ""))
+    return f"[{given.get('type', 'content')} left out]"
