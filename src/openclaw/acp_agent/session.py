@@ -99,7 +99,7 @@ class _Turn:
         self._session = session
         self._host = host
         self._client = client
-        self._translator = Translator(host.host.redactor.redact, session.cwd)
+        self._translator = Translator(host.host.redactor, session.cwd)
         self._queue, self._queued = _queue()
 
     async def run(self, blocks: Sequence[ContentBlock]) -> Reply:

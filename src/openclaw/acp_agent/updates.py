@@ -1,6 +1,6 @@
 """What happens in a turn, as the protocol's session updates. Decides only; sends nothing."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -28,6 +28,8 @@ from openclaw.core.events import (
     ToolStarted,
 )
 from openclaw.core.tools import JsonObject
+from openclaw.secrets.deltas import DeltaRedactor
+from openclaw.secrets.redactor import Redactor
 
 Update = Any
 """One of the SDK's session updates."""
@@ -65,8 +67,10 @@ def locations(name: str, arguments: JsonObject, cwd: Path) -> list[ToolCallLocat
 class Translator:
     """Turns the events of one turn into updates, and knows what the client has been shown."""
 
-    def __init__(self, redact: Callable[[str], str], cwd: Path) -> None:
-        self._redact = redact
+    def __init__(self, redactor: Redactor, cwd: Path) -> None:
+        self._redact = redactor.redact
+        self._words = DeltaRedactor(redactor)
+        self._thoughts = DeltaRedactor(redactor)
         self._cwd = cwd
         self._announced: set[str] = set()
         self._written = ""  # of the answer since the last block that was finished
@@ -76,23 +80,26 @@ class Translator:
         match event:
             case TextDelta():
                 self._written += event.text
-                return [update_agent_message_text(self._redact(event.text))]
+                return [*self._thought(), *_said(self._words.feed(event.text))]
             case ThinkingDelta():
-                return [update_agent_thought_text(self._redact(event.text))]
+                return _thought(self._thoughts.feed(event.text))
             case BlockReply():
                 return self._rest(text_of(event.blocks))
             case ToolStarted() | ToolProgress() | ToolFinished():
-                return self._tool(event)
+                return [*self._held(), *self._tool(event)]
             case Notice(level="warning" | "error"):
-                return [update_agent_thought_text(f"{self._redact(event.message)}\n")]
+                return [*self._held(), *_thought(f"{self._redact(event.message)}\n")]
             case _:
                 return []
 
     def asking(self, request: PermissionRequest) -> list[Update]:
         """The call that the person is about to be asked about."""
-        return self._announce(
-            request.call_id, request.name, request.label, request.arguments, "pending"
-        )
+        return [
+            *self._held(),
+            *self._announce(
+                request.call_id, request.name, request.label, request.arguments, "pending"
+            ),
+        ]
 
     def closing(self, reply: Reply) -> list[Update]:
         """What of the answer has not been streamed, and media that were handed to the person."""
@@ -102,10 +109,20 @@ class Translator:
         ]
 
     def _rest(self, text: str) -> list[Update]:
+        """The end of a block: what was held back of it, and what was not streamed."""
         written, self._written = self._written, ""
-        if text.startswith(written):
-            text = text[len(written) :]
-        return [update_agent_message_text(self._redact(text))] if text.strip() else []
+        if not text.startswith(written):
+            return [*self._held(), *(_said(self._redact(text)) if text.strip() else ())]
+        rest = text[len(written) :]
+        words = self._words.feed(rest) if rest.strip() else ""
+        return [*self._thought(), *_said(words + self._words.finish())]
+
+    def _held(self) -> list[Update]:
+        """What was held back because it might have been the beginning of a secret."""
+        return [*self._thought(), *_said(self._words.finish())]
+
+    def _thought(self) -> list[Update]:
+        return _thought(self._thoughts.finish())
 
     def _tool(self, event: ToolStarted | ToolProgress | ToolFinished) -> list[Update]:
         match event:
@@ -137,3 +154,11 @@ class Translator:
                 raw_input=dict(arguments),
             )
         ]
+
+
+def _said(text: str) -> list[Update]:
+    return [update_agent_message_text(text)] if text else []
+
+
+def _thought(text: str) -> list[Update]:
+    return [update_agent_thought_text(text)] if text else []

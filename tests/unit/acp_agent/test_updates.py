@@ -2,7 +2,9 @@
 
 from pathlib import Path
 
-from openclaw.acp_agent.updates import Translator, kind_of
+import pytest
+
+from openclaw.acp_agent.updates import Translator, Update, kind_of
 from openclaw.agent.context import PermissionRequest, Reply
 from openclaw.core.content import Media, ResourceLink, Text
 from openclaw.core.events import (
@@ -16,12 +18,22 @@ from openclaw.core.events import (
     TurnStarted,
 )
 from openclaw.core.tools import ToolResult, failed
+from openclaw.secrets.redactor import Redactor
 
 CWD = Path("/project")
 
 
+SECRET = "hunter2-and-more"
+
+
 def translator() -> Translator:
-    return Translator(lambda text: text.replace("hunter2", "***"), CWD)
+    redactor = Redactor()
+    redactor.register(SECRET)
+    return Translator(redactor, CWD)
+
+
+def told(updates: list[Update], kind: str = "agent_message_chunk") -> str:
+    return "".join(one.content.text for one in updates if one.session_update == kind)
 
 
 def reply(text: str, *media: Media) -> Reply:
@@ -29,37 +41,67 @@ def reply(text: str, *media: Media) -> Reply:
 
 
 def test_words_and_thoughts_are_passed_on_without_secrets() -> None:
-    (word,) = translator().updates(TextDelta("hunter2!"))
-    (thought,) = translator().updates(ThinkingDelta("so, hunter2"))
-    assert (word.session_update, word.content.text) == ("agent_message_chunk", "***!")
-    assert (thought.session_update, thought.content.text) == ("agent_thought_chunk", "so, ***")
+    one = translator()
+    updates = one.updates(ThinkingDelta(f"so, {SECRET}"))
+    updates += one.updates(TextDelta(f"{SECRET}! "))
+    assert told(updates, "agent_thought_chunk") == "so, [REDACTED]"
+    assert told(updates) == "[REDACTED]!"
+
+
+@pytest.mark.parametrize("at", range(1, len(SECRET)))
+def test_a_secret_in_two_pieces_does_not_pass(at: int) -> None:
+    text = f"It is {SECRET}."
+    for event, kind in (
+        (TextDelta, "agent_message_chunk"),
+        (ThinkingDelta, "agent_thought_chunk"),
+    ):
+        one = translator()
+        pieces = (text[: 6 + at], text[6 + at :])
+        updates = [update for piece in pieces for update in one.updates(event(piece))]
+        updates += one.updates(ToolStarted("c", "read", "Read", {}))
+        assert told(updates, kind) == "It is [REDACTED]."
+        assert updates[-1].session_update == "tool_call"
+
+
+def test_what_was_held_back_comes_before_what_happens_next() -> None:
+    one = translator()
+    updates = one.updates(ThinkingDelta("Hm")) + one.updates(TextDelta("Looking"))
+    updates += one.updates(Notice("warning", "retry"))
+    kinds = [(update.session_update, update.content.text) for update in updates]
+    assert kinds == [
+        ("agent_thought_chunk", "Hm"),
+        ("agent_message_chunk", "Looking"),
+        ("agent_thought_chunk", "retry\n"),
+    ]
 
 
 def test_what_was_streamed_is_not_said_again() -> None:
     one = translator()
-    one.updates(TextDelta("Hello "))
-    one.updates(TextDelta("you"))
-    assert one.closing(reply("Hello you")) == []
+    updates = one.updates(TextDelta("Hello ")) + one.updates(TextDelta("you"))
+    updates += one.closing(reply("Hello you"))
+    assert told(updates) == "Hello you"
+    assert one.closing(reply("")) == []
 
 
 def test_what_the_answer_has_beyond_the_stream_is_added() -> None:
     one = translator()
-    one.updates(TextDelta("Hello"))
-    (rest,) = one.closing(reply("Hello\n\n[cut off]"))
-    assert rest.content.text == "\n\n[cut off]"
+    updates = one.updates(TextDelta("Hello")) + one.closing(reply("Hello\n\n[cut off]"))
+    assert told(updates) == "Hello\n\n[cut off]"
 
 
 def test_an_answer_that_is_not_what_was_streamed_is_said_whole() -> None:
     one = translator()
     one.updates(TextDelta("Let me"))
-    (whole,) = one.closing(reply("Stopped: too many steps."))
+    started, whole = one.closing(reply("Stopped: too many steps."))
+    assert started.content.text == " me"
     assert whole.content.text == "Stopped: too many steps."
 
 
 def test_a_block_between_tool_calls_is_said_once() -> None:
     one = translator()
-    one.updates(TextDelta("First."))
-    assert one.updates(BlockReply((Text("First."),))) == []
+    updates = one.updates(TextDelta("First."))
+    updates += one.updates(BlockReply((Text("First."),)))
+    assert told(updates) == "First."
     (second,) = one.updates(BlockReply((Text("Not streamed."),)))
     assert second.content.text == "Not streamed."
     assert one.closing(reply("")) == []
