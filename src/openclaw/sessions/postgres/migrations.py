@@ -1,0 +1,121 @@
+"""The schema: how it came to be what it is, and how two versions of the program share it.
+
+Each file `sql/NNN_name.sql` is applied once, in the order of the numbers, in a transaction of its
+own, under a lock that lets one process at a time migrate. Numbers below 100 are the session
+store's; those from 100 on belong to the queue of turns. A file that was released never changes.
+
+A migration only adds (tables, columns with a default, indexes), so that a gateway of the version
+before goes on working beside one that has migrated. One that cannot says `-- breaking` in its first
+line: a program that does not know it then refuses the database.
+"""
+
+import re
+from dataclasses import dataclass
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+from openclaw.sessions.errors import StoreTooNew, StoreUnavailable
+from openclaw.sessions.postgres.failures import translated
+from openclaw.sessions.postgres.pool import SCHEMA, Database
+
+if TYPE_CHECKING:
+    import asyncpg
+
+_FILE = re.compile(r"(?P<number>\d{3})_(?P<name>\w+)\.sql")
+_LOCK = 0x4F43_4C57
+"""The advisory lock that whoever migrates holds."""
+
+_LOCK_WAIT = "60s"
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """One step of the schema."""
+
+    number: int
+    name: str
+    sql: str
+
+    @property
+    def breaking(self) -> bool:
+        """True where a program that does not know this step cannot use the database."""
+        return self.sql.startswith("-- breaking")
+
+
+def known() -> list[Migration]:
+    """Every step that this version has, in order."""
+    found: list[Migration] = []
+    for file in resources.files("openclaw.sessions.postgres").joinpath("sql").iterdir():
+        match = _FILE.fullmatch(file.name)
+        if match:
+            number = int(match["number"])
+            found.append(Migration(number, match["name"], file.read_text(encoding="utf-8")))
+    return sorted(found, key=lambda step: step.number)
+
+
+async def migrate(database: Database, *, create: bool = True) -> None:
+    """Bring the schema to what this version knows.
+
+    Without `create` nothing is changed: `StoreUnavailable` where there is no store yet, or an older
+    one. `StoreTooNew` where a newer version has changed the schema beyond what this one can use.
+    """
+    steps = known()
+    missing = await database.read(lambda db: _missing(db, steps, database.place))
+    if not missing:
+        return
+    if not create:
+        raise StoreUnavailable(
+            f"there is no session store on PostgreSQL ({database.place})"
+            if len(missing) == len(steps)
+            else f"the session store on PostgreSQL ({database.place}) has an older schema",
+            hint="a gateway or a turn that uses it brings it up to date",
+        )
+    connection = await database.connect()
+    try:
+        with translated(database.place):
+            await _apply(connection, steps, database.place)
+    finally:
+        await connection.close()
+
+
+async def _apply(connection: "asyncpg.Connection[Any]", steps: list[Migration], place: str) -> None:
+    await connection.execute("SET statement_timeout = 0")
+    await connection.execute("SET idle_in_transaction_session_timeout = 0")
+    await connection.execute(f"SET lock_timeout = '{_LOCK_WAIT}'")
+    await connection.execute("SELECT pg_advisory_lock($1)", _LOCK)
+    if not await _has_table(connection):
+        await connection.execute(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
+        await connection.execute(
+            "CREATE TABLE migrations (number integer PRIMARY KEY, name text NOT NULL,"
+            " breaking boolean NOT NULL, applied_at timestamptz NOT NULL DEFAULT now())"
+        )
+    for step in await _missing(connection, steps, place):
+        async with connection.transaction():
+            await connection.execute(step.sql)
+            await connection.execute(
+                "INSERT INTO migrations (number, name, breaking) VALUES ($1, $2, $3)",
+                step.number,
+                step.name,
+                step.breaking,
+            )
+
+
+async def _missing(connection: Any, steps: list[Migration], place: str) -> list[Migration]:
+    """The steps that were not applied yet, once those that were are found to be bearable."""
+    if not await _has_table(connection):
+        return steps
+    rows = await connection.fetch("SELECT number, name, breaking FROM migrations")
+    numbers = {step.number for step in steps}
+    for row in rows:
+        if row["breaking"] and row["number"] not in numbers:
+            raise StoreTooNew(
+                f"a newer version of this program changed the session store on PostgreSQL ({place})"
+                f" in a way that this one does not know ({row['number']} {row['name']})",
+                hint="update openclaw-runtime",
+            )
+    applied = {row["number"] for row in rows}
+    return [step for step in steps if step.number not in applied]
+
+
+async def _has_table(connection: Any) -> bool:
+    return await connection.fetchval("SELECT to_regclass('openclaw.migrations') IS NOT NULL")
