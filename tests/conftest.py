@@ -1,6 +1,7 @@
 """What holds in every test: a temporary home, loopback only, and nothing left running."""
 
 import asyncio
+import os
 import socket
 import threading
 from collections.abc import Iterator
@@ -8,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from openclaw.testing.postgres_server import Server, shared_server
 
 _LOOPBACK = ("127.", "::1", "localhost")
 
@@ -25,6 +28,22 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 @pytest.fixture(scope="session")
 def anyio_backend() -> str:
     return "asyncio"
+
+
+@pytest.fixture(scope="session")
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """One PostgreSQL server for the whole run, whichever of its workers needs one first."""
+    own = tmp_path_factory.getbasetemp()
+    with shared_server(own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) as server:
+        yield server
+
+
+@pytest.fixture
+def postgres_url(postgres: Server) -> Iterator[str]:
+    """The address of an empty database that is the test's own."""
+    database = postgres.create()
+    yield postgres.url(database)
+    postgres.drop(database)
 
 
 @pytest.fixture(autouse=True)

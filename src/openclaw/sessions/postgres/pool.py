@@ -114,10 +114,11 @@ class Database:
         The connection may fail while it commits, and then `work` runs once more: it must be of a
         kind that finds out what it did already.
         """
+        done: list[Result] = []
         await anyio.lowlevel.checkpoint()
         with anyio.CancelScope(shield=True):
-            result = await self._insist(work)
-        return result
+            done.append(await self._insist(work))
+        return done[0]
 
     async def transact(self, work: Work[Result]) -> Result:
         """The same in one transaction of several statements."""
