@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from openclaw.sessions.errors import StoreTooNew, StoreUnavailable
 from openclaw.sessions.postgres.failures import translated
+from openclaw.sessions.postgres.pgmq import install_script
 from openclaw.sessions.postgres.pool import SCHEMA, Database
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ _LOCK = 0x4F43_4C57
 """The advisory lock that whoever migrates holds."""
 
 _LOCK_WAIT = "60s"
+_PGMQ = 100
+"""The step whose SQL is PGMQ's own, which comes with its package."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +47,7 @@ class Migration:
 
 def known() -> list[Migration]:
     """Every step that this version has, in order."""
-    found: list[Migration] = []
+    found = [Migration(_PGMQ, "pgmq", install_script())]
     for file in resources.files("openclaw.sessions.postgres").joinpath("sql").iterdir():
         match = _FILE.fullmatch(file.name)
         if match:

@@ -64,11 +64,11 @@ CREATE TABLE session_homes (
 
 CREATE FUNCTION send_order(p_order bigint) RETURNS void LANGUAGE sql AS $$
   UPDATE orders o
-  SET msg_id = pgmq.send(
+  SET msg_id = (SELECT pgmq.send(
     'openclaw_turns',
     jsonb_build_object('order', o.id),
     jsonb_build_object('x-pgmq-group', o.session, 'agent', o.agent, 'pin', o.pin)
-  )
+  ))
   WHERE o.id = p_order
 $$;
 
