@@ -15,15 +15,13 @@ from openclaw.config.paths import config_path, home_dir
 from openclaw.config.write import edit_config
 from openclaw.core.errors import InvalidConfig, InvalidRequest, NotFound
 from openclaw.core.wire import EXIT_OK
+from openclaw.mcp_client.import_secrets import Reference, plain_values, protect
 from openclaw.mcp_client.importing import (
     SOURCES,
     ImportedServer,
-    Reference,
     guess_source,
     locations,
     parse_toml,
-    plain_values,
-    protect,
     read_servers,
 )
 
@@ -35,7 +33,7 @@ def take_over(args: argparse.Namespace, env: Environment) -> int:
         env.redactor.register(value)
     references: tuple[Reference, ...] = ()
     if not args.keep_secrets:
-        found, references = protect(found)
+        found, references = protect(found, env.environ)
     path = env.config_option or config_path(env.environ)
     before = read_text(path) or ""
     after = _written(before, found, force=args.force)

@@ -140,13 +140,13 @@ class McpServerConfig(Section):
     command: NonEmptyText | None = None
     """The program to start, for stdio."""
     args: Texts = ()
-    """The program's arguments."""
+    """The program's arguments; may contain `secret://` references, though other users of the machine can see arguments."""
     env: dict[NonEmptyText, Scalar] = Field(default_factory=dict, repr=False)
     """Environment variables for the program; values may be or contain `secret://` references."""
     cwd: NonEmptyText | None = None
     """The program's working directory."""
     url: NonEmptyText | None = None
-    """The server's address, for http and sse."""
+    """The server's address, for http and sse; may contain `secret://` references."""
     headers: dict[NonEmptyText, Scalar] = Field(default_factory=dict, repr=False)
     """HTTP headers; values may be or contain `secret://` references."""
     auth: Annotated[

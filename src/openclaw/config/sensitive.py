@@ -14,6 +14,7 @@ _AUTH_WORDS = frozenset(["oauth", "none", "token", "password", "api-key", "aws-s
 _QUERY = frozenset(["sig", "signature", "code"])
 _FLAG = re.compile(r"-{1,2}(?P<name>[A-Za-z][\w.-]*)(?:=(?P<value>.*))?", re.DOTALL)
 _ASSIGNMENT = re.compile(r"(?P<name>[A-Za-z_][\w.-]*)=(?P<value>.+)", re.DOTALL)
+_HEADER = re.compile(r"(?P<name>[A-Za-z][\w-]*): *(?P<value>[^/\s].*)", re.DOTALL)
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _KEYWORD_DSN = re.compile(r"\b(?:password|pwd)\s*=\s*('(?:[^'\\]|\\.)*'|[^\s;]+)", re.IGNORECASE)
 
@@ -55,7 +56,7 @@ def _argument_values(args: Sequence[Any], path: KeyPath) -> Iterator[tuple[KeyPa
     follows_flag = False
     for index, argument in enumerate(args):
         text = argument if isinstance(argument, str) else ""
-        match = _FLAG.fullmatch(text) or _ASSIGNMENT.fullmatch(text)
+        match = _FLAG.fullmatch(text) or _ASSIGNMENT.fullmatch(text) or _HEADER.fullmatch(text)
         named = match is not None and looks_like_credential(match["name"])
         if named and match is not None and match["value"]:
             found = [match["value"]]

@@ -32,6 +32,7 @@ from openclaw.mcp_client.snapshot import RawResult
 from openclaw.mcp_client.sse import sse_streams
 from openclaw.mcp_client.stamp import Stamp
 from openclaw.mcp_client.trouble import ConnectionFailed, NeedsLogin, first_cause, worded
+from openclaw.secrets.refs import has_reference
 
 if TYPE_CHECKING:
     from mcp.client.session import ClientSession
@@ -124,6 +125,8 @@ async def open_http(opening: Opening) -> AsyncGenerator[Link]:
         {name: str(value) for name, value in opening.config.headers.items()}
     )
     headers = {name: secret.reveal() for name, secret in secrets.items()}
+    if has_reference(url):
+        url = (await opening.resolve_secrets({"url": url}))["url"].reveal()
     watch = Watch(opening.config.max_message_bytes)
     auth = None
     if opening.config.auth is not None and opening.auth is not None:

@@ -1,21 +1,28 @@
 """MCP servers from other programs' configuration files, as entries of our own. Pure.
 
-Known are Claude Desktop, Claude Code, Cursor, VS Code and Codex. Credentials that stand there in
-plain text become `secret://env/…` references; their values are never repeated.
+Known are Claude Desktop, Claude Code, Cursor, VS Code, Codex, Gemini, Windsurf and Zed.
 """
 
 import re
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
 from openclaw.core.errors import InvalidRequest
-from openclaw.secrets.lookslike import looks_like_credential, plaintext_credentials
 
 Entry = dict[str, Any]
 
-SOURCES = ("claude-desktop", "claude-code", "cursor", "vscode", "codex")
+SOURCES = (
+    "claude-code",
+    "claude-desktop",
+    "cursor",
+    "vscode",
+    "codex",
+    "gemini",
+    "windsurf",
+    "zed",
+)
 _LOCATIONS: dict[str, tuple[str, ...]] = {
     "claude-desktop": (
         "Library/Application Support/Claude/claude_desktop_config.json",
@@ -30,6 +37,13 @@ _LOCATIONS: dict[str, tuple[str, ...]] = {
         "AppData/Roaming/Code/User/mcp.json",
     ),
     "codex": (".codex/config.toml",),
+    "gemini": (".gemini/settings.json",),
+    "windsurf": (".codeium/windsurf/mcp_config.json",),
+    "zed": (".config/zed/settings.json", "AppData/Roaming/Zed/settings.json"),
+}
+_FILE_NAMES = {
+    "claude_desktop_config.json": "claude-desktop",
+    "mcp_config.json": "windsurf",
 }
 _COPIED = ("command", "args", "env", "cwd", "url", "headers")
 _IGNORED = frozenset(
@@ -43,12 +57,13 @@ _IGNORED = frozenset(
         "description",
         "dev",
         "autoApprove",
+        "trust",
+        "source",
     }
 )
 _TRANSPORTS = {"stdio": "stdio", "sse": "sse", "http": "http", "streamable-http": "http"}
 _VARIABLE = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-[^}]*)?\}")
 _INPUT = re.compile(r"\$\{input:([^}]+)\}")
-_SCHEME = re.compile(r"(Bearer|Basic|Token|ApiKey)\s+(\S+)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,15 +73,6 @@ class ImportedServer:
     name: str
     entry: Entry
     notes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Reference:
-    """A credential that became a reference: the variable that now has to hold it."""
-
-    variable: str
-    server: str
-    key: str
 
 
 @dataclass(slots=True)
@@ -83,9 +89,7 @@ def guess_source(file_name: str) -> str:
     """Which program a file of that name belongs to; a `mcpServers` file unless it is another."""
     if file_name.endswith(".toml"):
         return "codex"
-    if file_name == "claude_desktop_config.json":
-        return "claude-desktop"
-    return "claude-code"
+    return _FILE_NAMES.get(file_name, "claude-code")
 
 
 def parse_toml(text: str) -> Mapping[str, Any]:
@@ -105,10 +109,27 @@ def read_servers(
     found = dict(_tables(content.get("mcpServers")))
     found |= dict(_tables(content.get("servers")))
     found |= dict(_tables(_object(content.get("mcp")).get("servers")))
+    found |= dict(_tables(content.get("context_servers")))
     if project is not None:
         local = _object(_object(content.get("projects")).get(project))
         found |= dict(_tables(local.get("mcpServers")))
-    return tuple(_json_server(name, one) for name, one in found.items())
+    return tuple(_json_server(name, _as_others_write(source, one)) for name, one in found.items())
+
+
+def _as_others_write(source: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """One program's peculiar names for what most programs call the same."""
+    one = dict(given)
+    if "serverUrl" in one:  # Windsurf
+        one.setdefault("url", one.pop("serverUrl"))
+    if "httpUrl" in one:  # Gemini, where `url` alone means SSE
+        one |= {"url": one.pop("httpUrl"), "type": "http"}
+    elif source == "gemini" and one.get("url"):
+        one.setdefault("type", "sse")
+    if isinstance(one.get("command"), dict):  # Zed's older shape
+        command = _object(one.pop("command"))
+        one |= {"command": command.get("path"), "args": command.get("args")}
+        one |= {"env": command.get("env")}
+    return one
 
 
 def _json_server(name: str, given: Mapping[str, Any]) -> ImportedServer:
@@ -167,8 +188,6 @@ def _adapted(entry: Entry, reading: _Reading) -> Entry:
             adapted[key] = {k: _variables(v, k, reading) for k, v in values.items()}
     if "args" in adapted:
         adapted["args"] = [_variables(str(word), "args", reading) for word in adapted["args"]]
-        if _has_credential(adapted["args"]):
-            reading.notes.append("an argument looks like a credential; move it into 'env'")
     for key in ("url", "command", "cwd"):
         if key in adapted:
             adapted[key] = _variables(str(adapted[key]), key, reading)
@@ -178,70 +197,14 @@ def _adapted(entry: Entry, reading: _Reading) -> Entry:
 def _variables(text: str, key: str, reading: _Reading) -> str:
     def asked(match: re.Match[str]) -> str:
         reading.notes.append(f"'{key}' was asked for at start; set the variable that it names now")
-        return f"<secret://env/{_upper(match[1])}>"
+        return f"<secret://env/{variable_name(match[1])}>"
 
     plain = re.sub(r"\$\{(?!(?:env:|input:)?[A-Za-z_][\w-]*(?::-[^}]*)?\})", "$${", text)
     return _INPUT.sub(asked, _VARIABLE.sub(r"${\1}", plain))
 
 
-def _has_credential(words: Sequence[str]) -> bool:
-    for before, word in zip(("", *words), words, strict=False):
-        option, equals, _ = word.partition("=")
-        if word.startswith("-") and equals and looks_like_credential(option):
-            return True
-        if before.startswith("-") and not word.startswith("-") and looks_like_credential(before):
-            return True
-    return False
-
-
-def protect(
-    servers: Iterable[ImportedServer],
-) -> tuple[tuple[ImportedServer, ...], tuple[Reference, ...]]:
-    """The servers with every plain credential as a reference, and which variables they now need."""
-    values: dict[str, str] = {}
-    references: list[Reference] = []
-    protected: list[ImportedServer] = []
-    for server in servers:
-        entry = dict(server.entry)
-        for table in ("env", "headers"):
-            given: Mapping[str, str] = entry.get(table, {})
-            kept = dict(given)
-            for key, value in given.items():
-                if not list(plaintext_credentials({key: value})):
-                    continue
-                kept[key], variable = _reference(server.name, table, key, value, values)
-                references.append(Reference(variable, server.name, f"{table}.{key}"))
-            if kept:
-                entry[table] = kept
-        protected.append(ImportedServer(server.name, entry, server.notes))
-    return tuple(protected), tuple(references)
-
-
-def _reference(
-    server: str, table: str, key: str, value: str, values: dict[str, str]
-) -> tuple[str, str]:
-    scheme = _SCHEME.fullmatch(value) if table == "headers" else None
-    plain = scheme[2] if scheme else value
-    wanted = key if table == "env" else f"{server}_{'TOKEN' if scheme else key}"
-    variable = _upper(wanted)
-    if values.setdefault(variable, plain) != plain:
-        variable = _upper(f"{server}_{key}")
-        values[variable] = plain
-    reference = f"secret://env/{variable}"
-    return (f"{scheme[1]} {reference}" if scheme else reference), variable
-
-
-def plain_values(servers: Iterable[ImportedServer]) -> tuple[str, ...]:
-    """The credentials that stand in these entries in plain text, for the redactor."""
-    return tuple(
-        value
-        for server in servers
-        for table in ("env", "headers")
-        for value in plaintext_credentials(_strings(server.entry.get(table)))
-    )
-
-
-def _upper(name: str) -> str:
+def variable_name(name: str) -> str:
+    """An environment variable's name made of these words."""
     safe = re.sub(r"[^A-Za-z0-9]+", "_", name).strip("_").upper()
     return f"_{safe}" if safe[:1].isdigit() else safe or "SECRET"
 

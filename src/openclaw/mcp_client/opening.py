@@ -24,6 +24,7 @@ from openclaw.mcp_client.process import Grace, Program, popen, spawn
 from openclaw.mcp_client.stamp import Stamp
 from openclaw.mcp_client.stderr import StderrTail
 from openclaw.mcp_client.trouble import ConnectionFailed
+from openclaw.secrets.refs import has_reference
 
 if TYPE_CHECKING:
     from mcp.client.session import ClientSession
@@ -164,12 +165,24 @@ async def _program(opening: Opening) -> Program:
         command=str(expand(config.command, opening.environ))
         if config.command.startswith("~")
         else config.command,
-        arguments=tuple(config.args),
+        arguments=await _arguments(opening),
         environment=environment,
         directory=None if config.cwd is None else expand(config.cwd, opening.environ),
     )
     # Looking at the machine and its files takes a moment.
     return await anyio.to_thread.run_sync(opening.confine, config, program)
+
+
+async def _arguments(opening: Opening) -> tuple[str, ...]:
+    words = opening.config.args
+    named = {f"args[{at}]": word for at, word in enumerate(words) if has_reference(word)}
+    if not named:
+        return tuple(words)
+    resolved = await opening.resolve_secrets(named)
+    return tuple(
+        resolved[f"args[{at}]"].reveal() if f"args[{at}]" in named else word
+        for at, word in enumerate(words)
+    )
 
 
 async def load(module: str) -> None:
