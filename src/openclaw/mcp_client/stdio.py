@@ -6,20 +6,16 @@ a call's time would go.
 
 import contextlib
 import os
-from asyncio import Future, TimerHandle, get_running_loop
+from asyncio import TimerHandle
 from collections import deque
-from typing import Any
 
-from openclaw.mcp_client.lines import LineSplitter, Oversize
+from openclaw.mcp_client.line_pipe import LinePipe
 from openclaw.mcp_client.pipes import (
     EXIT_AFTER_EOF,
-    HARD_LIMIT,
-    HIGH_WATER,
     READ_BYTES,
     OnEnd,
     OnLines,
     StderrSink,
-    either,
     nobody,
 )
 from openclaw.mcp_client.process import Child, describe_exit
@@ -27,8 +23,8 @@ from openclaw.mcp_client.process import Child, describe_exit
 _DRAIN_BYTES = 2 << 20
 
 
-class StdioPipe:
-    """Lines in, lines out. `on_end` is called once, with the reason in words."""
+class StdioPipe(LinePipe):
+    """The pipes of a child that the event loop watches."""
 
     def __init__(
         self,
@@ -39,16 +35,11 @@ class StdioPipe:
         on_end: OnEnd,
         stderr: StderrSink,
     ) -> None:
+        super().__init__(limit=limit, on_lines=on_lines, on_end=on_end, stderr=stderr)
         self._child = child
-        self._loop = get_running_loop()
-        self._splitter = LineSplitter(limit)
-        self._on_lines, self._on_end = on_lines, on_end
-        self._stderr = stderr
         self._unsent: deque[memoryview] = deque()
-        self._unsent_bytes = 0
-        self._drained: Future[None] | None = None
         self._closing: TimerHandle | None = None
-        self._reading = self._paused = self._ended = self._closed = self._eof = False
+        self._reading = self._paused = self._eof = False
 
     def open(self) -> None:
         """Start to read."""
@@ -68,23 +59,6 @@ class StdioPipe:
         if self._reading and self._paused:
             self._paused = False
             self._loop.add_reader(self._child.stdout, self._readable)
-
-    @property
-    def congested(self) -> bool:
-        """Whether so much is unsent that a caller should wait."""
-        return self._unsent_bytes > HIGH_WATER
-
-    async def drained(self, unless: "Future[Any]") -> None:
-        """Wait until the server has taken what is unsent, or is gone, or `unless` is done."""
-        while self.congested and not self._ended and not unless.done():
-            if self._drained is None or self._drained.done():
-                self._drained = self._loop.create_future()
-            await either(self._drained, unless)
-
-    def answer(self, line: bytes) -> None:
-        """Send something that nobody waits for, unless the server has stopped to listen."""
-        if self._unsent_bytes + len(line) <= HARD_LIMIT:
-            self.write(line)
 
     def write(self, line: bytes) -> bool:
         """Send a line, now or as soon as the server takes it; False where it cannot be sent."""
@@ -157,8 +131,7 @@ class StdioPipe:
             self._loop.remove_writer(self._child.stdin)
         self._unsent.clear()
         self._unsent_bytes = 0
-        if self._drained is not None and not self._drained.done():
-            self._drained.set_result(None)
+        self._wake()
 
     def _readable(self) -> None:
         try:
@@ -173,18 +146,6 @@ class StdioPipe:
             self._eof = True
             self._stop_reading()
             self._end_soon("it closed its output")
-
-    def _take(self, chunk: bytes) -> None:
-        if self._on_lines is nobody:
-            return
-        try:
-            lines = self._splitter.feed(chunk)
-        except Oversize as oversize:
-            self._stop_reading()
-            self._end(f"a message of over {oversize.limit} bytes", oversize)
-            return
-        if lines:
-            self._on_lines(lines)
 
     def _stderr_readable(self) -> None:
         try:
@@ -203,7 +164,7 @@ class StdioPipe:
             return
         self._drain()
         code = self._child.returncode
-        self._end("it exited" if code is None else describe_exit(code), None)
+        self.end("it exited" if code is None else describe_exit(code))
 
     def _drain(self) -> None:
         """Take what the process wrote before it ended, and no more than that can be."""
@@ -229,12 +190,8 @@ class StdioPipe:
 
     def _end_soon(self, reason: str) -> None:
         if self._closing is None and not self._ended:
-            self._closing = self._loop.call_later(EXIT_AFTER_EOF, self._end, reason, None)
+            self._closing = self._loop.call_later(EXIT_AFTER_EOF, self.end, reason)
 
-    def _end(self, reason: str, oversize: Oversize | None) -> None:
-        if self._ended:
-            return
-        self._ended = True
+    def _let_go(self) -> None:
         self._stop_reading()
         self._stop_writing()
-        self._on_end(reason, oversize)

@@ -4,25 +4,14 @@ import contextlib
 import os
 import queue
 import threading
-from asyncio import Future, get_running_loop
 from collections.abc import Callable
 from subprocess import Popen
-from typing import Any
 
-from openclaw.mcp_client.lines import LineSplitter, Oversize
-from openclaw.mcp_client.pipes import (
-    HARD_LIMIT,
-    HIGH_WATER,
-    READ_BYTES,
-    OnEnd,
-    OnLines,
-    StderrSink,
-    either,
-    nobody,
-)
+from openclaw.mcp_client.line_pipe import LinePipe
+from openclaw.mcp_client.pipes import READ_BYTES, OnEnd, OnLines, StderrSink, nobody
 
 
-class ThreadedPipe:
+class ThreadedPipe(LinePipe):
     """Three threads that do nothing but move bytes; all else happens on the event loop."""
 
     def __init__(
@@ -34,15 +23,10 @@ class ThreadedPipe:
         on_end: OnEnd,
         stderr: StderrSink,
     ) -> None:
+        super().__init__(limit=limit, on_lines=on_lines, on_end=on_end, stderr=stderr)
         self._process = process
-        self._loop = get_running_loop()
-        self._splitter = LineSplitter(limit)
-        self._on_lines, self._on_end, self._stderr = on_lines, on_end, stderr
         self._outgoing: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
-        self._unsent_bytes = 0
-        self._drained: Future[None] | None = None
         self._may_read = threading.Event()
-        self._ended = self._closed = False
 
     def open(self) -> None:
         """Start to read."""
@@ -63,23 +47,6 @@ class ThreadedPipe:
     def resume(self) -> None:
         """Read again."""
         self._may_read.set()
-
-    @property
-    def congested(self) -> bool:
-        """Whether so much is unsent that a caller should wait."""
-        return self._unsent_bytes > HIGH_WATER
-
-    async def drained(self, unless: "Future[Any]") -> None:
-        """Wait until the server has taken what is unsent, or is gone, or `unless` is done."""
-        while self.congested and not self._ended and not unless.done():
-            if self._drained is None or self._drained.done():
-                self._drained = self._loop.create_future()
-            await either(self._drained, unless)
-
-    def answer(self, line: bytes) -> None:
-        """Send something that nobody waits for, unless the server has stopped to listen."""
-        if self._unsent_bytes + len(line) <= HARD_LIMIT:
-            self.write(line)
 
     def write(self, line: bytes) -> bool:
         """Send a line as soon as the server takes it; False where it cannot be sent."""
@@ -103,12 +70,8 @@ class ThreadedPipe:
         self._outgoing.put(None)
         self.resume()
 
-    def end(self, reason: str, oversize: Oversize | None = None) -> None:
-        """The process is gone, or has to go."""
-        if not self._ended:
-            self._ended = True
-            self._wake()
-            self._on_end(reason, oversize)
+    def _let_go(self) -> None:
+        self._wake()
 
     def _thread(self, name: str, target: Callable[[], None]) -> None:
         title = f"{name} of {self._process.pid}"
@@ -133,17 +96,6 @@ class ThreadedPipe:
                     return
                 self._loop.call_soon_threadsafe(deliver, chunk)
 
-    def _take(self, chunk: bytes) -> None:
-        if self._on_lines is nobody:
-            return
-        try:
-            lines = self._splitter.feed(chunk)
-        except Oversize as oversize:
-            self.end(f"a message of over {oversize.limit} bytes", oversize)
-            return
-        if lines:
-            self._on_lines(lines)
-
     def _send_all(self) -> None:
         stdin = self._process.stdin
         assert stdin is not None
@@ -157,7 +109,3 @@ class ThreadedPipe:
         self._unsent_bytes -= size
         if not self.congested:
             self._wake()
-
-    def _wake(self) -> None:
-        if self._drained is not None and not self._drained.done():
-            self._drained.set_result(None)
