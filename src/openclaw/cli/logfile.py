@@ -16,6 +16,12 @@ class PrivateRotatingFile(logging.handlers.RotatingFileHandler):
         os.fchmod(descriptor, 0o600)  # it may be there already, from before
         return os.fdopen(descriptor, "a", encoding="utf-8", errors="backslashreplace")
 
+    def doRollover(self) -> None:
+        """Begin anew; where no earlier file is to be kept, what is there goes."""
+        super().doRollover()
+        if self.backupCount == 0 and self.stream is not None:
+            self.stream.truncate(0)
+
     def handleError(self, record: logging.LogRecord) -> None:
         """A full disk must not stop the work; what the record says is on stderr as well."""
 

@@ -224,9 +224,13 @@ def configure(
     stream: TextIO,
     file: Path | None = None,
     environ: Mapping[str, str] | None = None,
+    *,
+    file_bytes: int = FILE_BYTES,
+    files_kept: int = FILES_KEPT,
 ) -> Logging:
     """Send our records of `level` and up, and other libraries' warnings, to `stream` and `file`.
 
+    The file begins anew before it outgrows `file_bytes`; `files_kept` earlier ones stay.
     Calling it again replaces what an earlier call set up.
     """
     while _current:
@@ -241,7 +245,7 @@ def configure(
     if file is not None:
         from openclaw.cli.logfile import open_log_file
 
-        to_file = open_log_file(file, max_bytes=FILE_BYTES, keep=FILES_KEPT)
+        to_file = open_log_file(file, max_bytes=file_bytes, keep=files_kept)
         to_file.setFormatter(JsonFormatter(redactor.redact))
         logs.add(to_file)
     number = logging.getLevelNamesMapping()[level.upper()]

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from openclaw.cli import logs
-from openclaw.cli.logs import Logging, LogStream, configure
+from openclaw.cli.logs import LogStream, configure
 from openclaw.secrets.redactor import Redactor
 from openclaw.secrets.secret import Secret
 
@@ -236,21 +236,45 @@ def test_a_stream_that_went_away_is_no_trouble(redactor: Redactor) -> None:
 
 def test_the_file_is_private_rotated_and_redacted(redactor: Redactor, tmp_path: Path) -> None:
     file = tmp_path / "logs" / "gateway.log"
-    opened: Logging = configure(
-        "info", json=False, redactor=redactor, stream=io.StringIO(), file=file
+    opened = configure(
+        "info",
+        json=False,
+        redactor=redactor,
+        stream=io.StringIO(),
+        file=file,
+        file_bytes=500,
+        files_kept=3,
     )
-    handler: Any = opened._handlers[1]
-    handler.maxBytes = 500
     for number in range(30):
         logger.info("line %d %s", number, SECRET)
     opened.close()
     names = sorted(path.name for path in file.parent.iterdir())
     assert names == ["gateway.log", "gateway.log.1", "gateway.log.2", "gateway.log.3"]
+    assert all(path.stat().st_size <= 500 for path in file.parent.iterdir())
     for path in file.parent.iterdir():
         assert path.stat().st_mode & 0o777 == 0o600
         lines = [json.loads(line) for line in path.read_text().splitlines()]
         assert all(line["message"].endswith("[REDACTED]") for line in lines)
     assert file.parent.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_file_of_which_none_is_kept_begins_anew(redactor: Redactor, tmp_path: Path) -> None:
+    file = tmp_path / "logs" / "gateway.log"
+    opened = configure(
+        "info",
+        json=False,
+        redactor=redactor,
+        stream=io.StringIO(),
+        file=file,
+        file_bytes=500,
+        files_kept=0,
+    )
+    for number in range(30):
+        logger.info("line %d", number)
+    opened.close()
+    assert [path.name for path in file.parent.iterdir()] == ["gateway.log"]
+    assert file.stat().st_size <= 500
+    assert json.loads(file.read_text().splitlines()[-1])["message"] == "line 29"
 
 
 def test_a_file_that_cannot_be_written_does_not_stop_the_work(
