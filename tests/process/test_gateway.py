@@ -71,6 +71,7 @@ async def test_the_life_of_a_gateway_as_its_commands_tell_it(house: House) -> No
             unknown = await command(house, "mcp", "restart", "nobody")
             reloaded = await command(house, "gateway", "reload")
             stopped = await command(house, "gateway", "stop")
+            assert has_ended(process.pid)
             assert await process.wait() == 0
         table = await command(house, "status", "--probe")
     assert (nobody.returncode, nobody.stdout) == (1, "No gateway is running.\n")
@@ -120,6 +121,69 @@ async def test_a_stop_lets_a_turn_finish_and_cancels_one_that_does_not(house: Ho
         [never] = await store.find_sessions("never")
         kinds = [entry.kind for entry in await store.entries(never.ref)]
     assert kinds[-1] is EntryKind.TURN_CANCELLED
+
+
+def has_ended(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
+LINGERING = """
+import os, pathlib, signal, sys, time
+from openclaw.gateway.lock import GatewayInfo, gateway_lock
+class Stop(Exception): pass
+def stop(*_): raise Stop
+signal.signal(signal.SIGTERM, stop)
+try:
+    with gateway_lock(pathlib.Path(sys.argv[1])) as lock:
+        lock.publish(GatewayInfo(os.getpid(), "http://127.0.0.1:1"))
+        print("running", flush=True)
+        signal.pause()
+except Stop:
+    time.sleep(float(sys.argv[2]))
+"""
+
+
+async def test_a_stop_waits_until_the_process_is_gone(house: House) -> None:
+    """One that has let go of its lock still lives for a while."""
+    house.configure("http://127.0.0.1:9")
+    program = [sys.executable, "-c", LINGERING, str(house.paths.gateway_lock), "2"]
+    async with await anyio.open_process(program, stderr=None) as lingering:
+        assert lingering.stdout is not None
+        assert b"running" in await lingering.stdout.receive()
+        stopped = await command(house, "gateway", "stop", "--json")
+        assert has_ended(lingering.pid)
+    facts = json.loads(stopped.stdout)
+    assert facts["stopped"] == lingering.pid
+    assert facts["seconds"] >= 2
+
+
+async def test_a_stop_that_waits_for_turns_says_so(house: House) -> None:
+    async with scripted_model(default=Step(hang=True)) as model:
+        house.configure(model.url, gateway={"shutdownGraceMs": 3000})
+        async with house.process() as process, anyio.create_task_group() as group:
+            info = await house.running()
+            told: list[tuple[str, str]] = []
+            group.start_soon(keep_asking, info.url, 0, 0, told)
+            await asked(model)
+            stopped = await command(house, "gateway", "stop")
+            assert await process.wait() == 0
+    assert "Running turns may finish; that takes 3 s at the most." in stopped.stderr
+    assert stopped.stdout == f"Stopped the gateway (pid {process.pid}).\n"
+
+
+async def test_the_log_is_rotated_as_configured(house: House) -> None:
+    servers = {f"fake{n}": server_entry({}) for n in range(8)}
+    house.configure("http://127.0.0.1:9", servers, logging={"maxFileBytes": 600, "keep": 2})
+    async with house.process() as process:
+        await house.running()
+        process.terminate()
+        assert await process.wait() == 0
+    logs = sorted((house.state / "logs").iterdir())
+    assert [path.name for path in logs] == ["gateway.log", "gateway.log.1", "gateway.log.2"]
+    assert all(path.stat().st_size <= 600 for path in logs)
 
 
 async def test_nothing_is_left_when_a_gateway_stops_or_is_killed(house: House) -> None:

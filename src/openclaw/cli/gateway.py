@@ -5,6 +5,7 @@ changes of the configuration without a restart.
 """
 
 import argparse
+import gc
 import os
 import signal
 from collections.abc import Callable
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from openclaw.gateway.lock import GatewayInfo
 
 _STOP_MARGIN = 20.0  # seconds beyond the turns' grace until a stop counts as failed
+_SILENT_SECONDS = 1.5  # a stop that takes longer says why
+_END_SECONDS = 10.0  # from letting go of everything to the end of the process
 _LEVELS = {"silent": "critical", "fatal": "critical", "warn": "warning", "trace": "debug"}
 
 Action = Callable[[argparse.Namespace, Environment], int]
@@ -66,6 +69,7 @@ def _run(args: argparse.Namespace, env: Environment) -> int:
 
     from openclaw.gateway.lock import gateway_lock
 
+    gc.disable()  # what is loaded until it is ready stays: to look through it takes a tenth of the start
     loaded = env.load_config()
     env.paths.prepare()
     with gateway_lock(env.paths.gateway_lock) as lock:
@@ -99,8 +103,14 @@ async def _serve(args: argparse.Namespace, env: Environment, loaded: Any, lock: 
         resolve=open_secrets(loaded.config, env.environ, env.redactor).resolve_text,
         notifier=Notifier(env.environ),
         log_file=log_file,
+        on_ready=_collect_from_here,
     )
     await serve(daemon, lock)
+
+
+def _collect_from_here() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 def _with_port(loaded: "LoadedConfig", port: int | None) -> "LoadedConfig":
@@ -125,6 +135,8 @@ def _log(args: argparse.Namespace, env: Environment, loaded: "LoadedConfig") -> 
         redactor=env.redactor,
         stream=env.stderr,
         file=path,
+        file_bytes=settings.max_file_bytes,
+        files_kept=settings.keep,
         environ=env.environ,
     )
     return path
@@ -157,20 +169,37 @@ def _status(args: argparse.Namespace, env: Environment) -> int:
 
 
 def _stop(args: argparse.Namespace, env: Environment) -> int:
-    from openclaw.gateway.lock import running_gateway, wait_until_gone
+    import time
+
+    from openclaw.gateway.lock import running_gateway, wait_for, wait_until_gone
+    from openclaw.sessions.liveness import is_gone, mark_of
 
     info = _running(env)
     grace = env.load_config().config.gateway.shutdown_grace_ms / 1000
     if info.pid <= 0:
         raise OperatorFacing("the gateway is just starting; try again")
+    process, began = mark_of(info.pid), time.monotonic()
     os.kill(info.pid, signal.SIGTERM)
+    if not wait_until_gone(env.paths.gateway_lock, info.pid, _SILENT_SECONDS):
+        env.warn(f"Running turns may finish; that takes {grace:.0f} s at the most.")
     if not wait_until_gone(env.paths.gateway_lock, info.pid, grace + _STOP_MARGIN):
-        left = running_gateway(env.paths.gateway_lock)
-        raise OperatorFacing(f"the gateway (pid {left.pid if left else info.pid}) did not stop")
+        raise OperatorFacing(f"the gateway (pid {info.pid}) did not stop")
+    # It has let go of everything; the process itself ends a moment later.
+    if not wait_for(lambda: is_gone(process), _END_SECONDS):
+        raise OperatorFacing(
+            f"the gateway has stopped, but its process (pid {info.pid}) has not ended",
+            hint=f"'kill -9 {info.pid}' ends it; its state is safe",
+        )
+    successor = running_gateway(env.paths.gateway_lock)
+    facts = {"stopped": info.pid, "seconds": round(time.monotonic() - began, 1)}
+    if successor is not None:
+        facts["startedSince"] = successor.pid
     if args.json:
-        env.say_json({"stopped": info.pid})
-    else:
-        env.say(f"Stopped the gateway (pid {info.pid}).")
+        env.say_json(facts)
+        return EXIT_OK
+    env.say(f"Stopped the gateway (pid {info.pid}).")
+    if successor is not None:
+        env.say(f"Another one has been started since (pid {successor.pid}).")
     return EXIT_OK
 
 

@@ -52,6 +52,7 @@ class Daemon:
     resolve: Callable[[str], Awaitable[Secret]]
     notifier: Notifier
     log_file: Path | None = None
+    on_ready: Callable[[], None] = lambda: None
 
     @property
     def settings(self) -> GatewayConfig:
@@ -110,6 +111,7 @@ async def _run(
         group.start_soon(daemon.notifier.keep_alive, name="watchdog")
         daemon.notifier.ready(gateway.url)
         logger.info("the gateway is ready at %s", gateway.url)
+        daemon.on_ready()
         await stop.wait()
         logger.info("the gateway is stopping")
         daemon.notifier.stopping()

@@ -8,7 +8,7 @@ import contextlib
 import json
 import os
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -89,12 +89,7 @@ def _already(path: Path) -> AlreadyRunning:
 
 
 def _taken_within(descriptor: int, seconds: float) -> bool:
-    until = time.monotonic() + seconds
-    while not _try_lock(descriptor):
-        if time.monotonic() > until:
-            return False
-        time.sleep(_STEP)
-    return True
+    return wait_for(lambda: _try_lock(descriptor), seconds)
 
 
 def _read(descriptor: int) -> GatewayInfo:
@@ -114,8 +109,18 @@ def _try_lock(descriptor: int) -> bool:
 
 def wait_until_gone(path: Path, pid: int, seconds: float) -> bool:
     """Whether that gateway let go of the lock within so many seconds."""
+
+    def gone() -> bool:
+        info = running_gateway(path)
+        return info is None or info.pid not in (pid, 0)
+
+    return wait_for(gone, seconds)
+
+
+def wait_for(condition: Callable[[], bool], seconds: float) -> bool:
+    """Whether it came true within so many seconds."""
     until = time.monotonic() + seconds
-    while (info := running_gateway(path)) is not None and info.pid in (pid, 0):
+    while not condition():
         if time.monotonic() > until:
             return False
         time.sleep(_STEP)

@@ -33,16 +33,23 @@ class Edition:
     """One configuration and what was built from it. A turn keeps the edition that it began with."""
 
     def __init__(
-        self, host: Host, store: "SessionStore", local: "LocalModels", secrets: SecretResolver
+        self, host: Host, store: "SessionStore", local: "EmbeddedModels", secrets: SecretResolver
     ) -> None:
         self.host = host
         self.agents = effective_agents(host.config)
         self.secrets = secrets
         self._store = store
-        self._native = {one.id: _native_tools(host, one, store) for one in self.agents.values()}
-        self._models = _models(host, local, secrets)
+        self._local = local
+        self._native: dict[str, ToolSource] = {}
+        self._factory: ModelFactory | None = None
         self._turns = 0
         self._retired = False
+
+    def prepare(self) -> None:
+        """Build what would otherwise be built when it is first used; raises what is wrong with it."""
+        for agent_id in self.agents:
+            self.native(agent_id)
+        self._models()
 
     def servers(self) -> "dict[str, AgentServers]":
         """What the MCP servers' manager is to run."""
@@ -66,11 +73,19 @@ class Edition:
     async def _close_unused(self) -> None:
         if self._retired and not self._turns:
             with anyio.CancelScope(shield=True), anyio.move_on_after(_CLOSING_SECONDS):
-                await self._models.aclose()
+                if self._factory is not None:
+                    await self._factory.aclose()
 
     def native(self, agent_id: str) -> ToolSource:
         """The agent's tools that are our own."""
+        if agent_id not in self._native:
+            self._native[agent_id] = _native_tools(self.host, self.agents[agent_id], self._store)
         return self._native[agent_id]
+
+    def _models(self) -> "ModelFactory":
+        if self._factory is None:
+            self._factory = _factory(self.host, self._local, self.secrets)
+        return self._factory
 
     def sampling_rules(self, server: str) -> "SamplingConfig | None":
         """How much of our model this server may use, for whichever agent has it."""
@@ -80,11 +95,11 @@ class Edition:
     async def default_stack(self) -> "ModelStack":
         """The models of the default agent."""
         agent = self.agents[default_agent_id(self.host.config)]
-        return await self._models.stack(agent.model, temperature=agent.temperature)
+        return await self._models().stack(agent.model, temperature=agent.temperature)
 
     async def model_names(self, agent: EffectiveAgent) -> tuple[str, ...]:
         """The models that are asked for this agent, in order."""
-        choice = await self._models.choice(agent.model)
+        choice = await self._models().choice(agent.model)
         return tuple(candidate.ref for candidate in choice.candidates)
 
     def service(
@@ -95,7 +110,7 @@ class Edition:
 
         def sources(agent_id: str, session: "SessionRef") -> Sequence[ToolSource]:
             if context.workspace is None:
-                return [self._native[agent_id], tools]
+                return [self.native(agent_id), tools]
             agent = self.agents[agent_id]
             return [_native_tools(self.host, agent, self._store, context.workspace), tools]
 
@@ -112,7 +127,7 @@ class Edition:
             if context.model is not None:
                 fallbacks = choice.fallbacks if choice is not None else ()
                 choice = ModelChoice(primary=context.model, fallbacks=fallbacks)
-            return await self._models.stack(choice, temperature=agent.temperature)
+            return await self._models().stack(choice, temperature=agent.temperature)
 
         def workspace(agent: EffectiveAgent) -> Path:
             return context.workspace or self.host.workspace(agent)
@@ -130,6 +145,28 @@ class Edition:
             compact_at=self.host.config.sessions.compact_at,
             observe=self.host.telemetry.observer if self.host.telemetry is not None else None,
         )
+
+
+class EmbeddedModels:
+    """The embedded models, opened when a model is first chosen."""
+
+    def __init__(self, directory: Path, environ: Mapping[str, str]) -> None:
+        self._directory = directory
+        self._environ = environ
+        self._models: LocalModels | None = None
+
+    def opened(self) -> "LocalModels":
+        """The same ones every time."""
+        from openclaw.models.local.open import LocalModels
+
+        if self._models is None:
+            self._models = LocalModels(self._directory, self._environ)
+        return self._models
+
+    async def aclose(self) -> None:
+        """Give all memory back."""
+        if self._models is not None:
+            await self._models.aclose()
 
 
 class CurrentSecrets:
@@ -157,7 +194,7 @@ def _native_tools(
     )
 
 
-def _models(host: Host, local: "LocalModels", secrets: SecretResolver) -> "ModelFactory":
+def _factory(host: Host, local: "EmbeddedModels", secrets: SecretResolver) -> "ModelFactory":
     from openclaw.models.factory import ModelFactory
 
     return ModelFactory(
@@ -165,5 +202,5 @@ def _models(host: Host, local: "LocalModels", secrets: SecretResolver) -> "Model
         resolver=secrets,
         environ=host.environ,
         clock=host.clock,
-        local=local.build,
+        local=local.opened().build,
     )

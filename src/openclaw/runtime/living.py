@@ -14,7 +14,7 @@ from openclaw.core.events import Emit, discard
 from openclaw.core.tools import ToolSpec
 from openclaw.policy import decide
 from openclaw.runtime.calls import telemetry_of
-from openclaw.runtime.edition import CurrentSecrets, Edition
+from openclaw.runtime.edition import CurrentSecrets, Edition, EmbeddedModels
 from openclaw.runtime.host import Host, open_secrets, policy_of
 from openclaw.runtime.orders import order_settings, transcriber_of
 from openclaw.runtime.servers import running_servers
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from openclaw.mcp_client.prompts import PromptInfo
     from openclaw.mcp_server.agent_link import OrderSettings
     from openclaw.media.transcription import Transcriber
-    from openclaw.models.local.open import LocalModels
     from openclaw.sessions.store import SessionStore
 
 _FIRST_TOOLS_SECONDS = 20.0
@@ -43,7 +42,7 @@ class Runtime:
         edition: Edition,
         manager: "McpManager",
         store: "SessionStore",
-        local: "LocalModels",
+        local: EmbeddedModels,
         secrets: CurrentSecrets,
     ) -> None:
         self.manager = manager
@@ -142,6 +141,7 @@ class Runtime:
         host = replace(self.host, loaded=loaded)
         secrets = open_secrets(loaded.config, host.environ, host.redactor)
         edition = Edition(host, self.store, self._local, secrets)
+        edition.prepare()
         servers = edition.servers()
         before, self._edition = self._edition, edition
         self._secrets.resolver = secrets
@@ -210,7 +210,6 @@ async def open_runtime(
     questions are declined.
     """
     from openclaw.media.store import sweep
-    from openclaw.models.local.open import LocalModels
     from openclaw.sessions.opening import open_store
 
     paths = StatePaths.of(environ).prepare()
@@ -222,7 +221,7 @@ async def open_runtime(
         store = await stack.enter_async_context(
             open_store(loaded.config.sessions.store, paths, host.clock)
         )
-        local = LocalModels(paths.models, environ)
+        local = EmbeddedModels(paths.models, environ)
         stack.push_async_callback(local.aclose)
         secrets = CurrentSecrets(open_secrets(loaded.config, environ, redactor))
         telemetry = await stack.enter_async_context(telemetry_of(host, secrets.resolver))
