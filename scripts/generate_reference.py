@@ -1,0 +1,308 @@
+"""Writes the pages of docs/reference that are made from the program itself.
+
+.venv/bin/python scripts/generate_reference.py           writes them
+.venv/bin/python scripts/generate_reference.py --check   says which are out of date
+"""
+
+import argparse
+import importlib
+import inspect
+import json
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import fields
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, get_args
+
+from openclaw.cli.commands import COMMANDS
+from openclaw.cli.dispatch import _help, _wrapped
+from openclaw.cli.parser import CommandParser
+from openclaw.config.foreign import foreign_names
+from openclaw.config.json_schema import json_schema
+from openclaw.core.events import Event
+from openclaw.gateway.codec import _NAMES, _camel
+from openclaw.gateway.openapi import document
+
+ROOT = Path(__file__).parents[1]
+TARGET = ROOT / "docs" / "reference"
+NOTE = "<!-- Written by scripts/generate_reference.py; do not edit. -->\n\n"
+FOREIGN = "Belongs to a part of OpenClaw that is not here; not used."
+Json = dict[str, Any]
+
+
+# --- configuration ---------------------------------------------------------------------------------
+
+
+def config_page() -> str:
+    """Every key of openclaw.json."""
+    schema = json_schema()
+    parts = [
+        NOTE + "# Configuration\n",
+        "`openclaw.json` is JSON5. Where it is looked for: [files](files.md). `openclaw config validate`",
+        "names every mistake with its line and column, `openclaw config schema` prints the JSON Schema that",
+        "this page is made from, and `openclaw config show` what is in force, without secrets.\n",
+        "`${VAR}` in a string stands for the environment's variable; `$${` for `${` itself. A credential is",
+        "best a [`secret://` reference](../secrets.md). `*` in a key stands for a name of your choice, `[]`",
+        "for each entry of a list. A key that is not here is an error that names the nearest one, except for",
+        "those [at the end](#settings-of-the-original-that-are-not-used).",
+    ]
+    first: dict[str, str] = {}
+    for path, definition, name in _sections(schema, schema, "", "Config", first):
+        title = f"`{path}`" if path else "Top level"
+        parts.append(f"\n## {title}\n\n{definition['description']}\n")
+        if first[name] != path:
+            parts.append(f"The same keys as under [`{first[name]}`](#{_anchor(first[name])}).")
+            continue
+        parts.append("| key | type | default | |\n|---|---|---|---|")
+        for key, value in definition["properties"].items():
+            if value.get("description") != FOREIGN:
+                place = f"{path}.{key}" if path else key
+                parts.append(_row(place, key, value, key in definition.get("required", ())))
+    parts.append(_foreign_part())
+    return "\n".join(parts) + "\n"
+
+
+def _sections(
+    schema: Json, definition: Json, path: str, name: str, seen: dict[str, str]
+) -> Iterator[tuple[str, Json, str]]:
+    """Every place where a section stands. What is inside of it is listed once, where it comes first."""
+    first = name not in seen
+    seen.setdefault(name, path)
+    yield path, definition, name
+    for key, value in definition["properties"].items() if first else ():
+        for suffix, inner in _references(value):
+            place = f"{path}.{key}{suffix}" if path else f"{key}{suffix}"
+            yield from _sections(schema, schema["$defs"][inner], place, inner, seen)
+
+
+def _references(value: Json) -> Iterator[tuple[str, str]]:
+    """The sections that a value may be, each with what is added to the key."""
+    if "$ref" in value:
+        yield "", value["$ref"].rpartition("/")[2]
+    for one in value.get("anyOf", ()):
+        yield from _references(one)
+    if isinstance(more := value.get("additionalProperties"), dict):
+        for suffix, name in _references(more):
+            yield f".*{suffix}", name
+    if isinstance(items := value.get("items"), dict):
+        for suffix, name in _references(items):
+            yield f"[]{suffix}", name
+
+
+def _anchor(path: str) -> str:
+    return "".join(c for c in path.casefold() if c.isalnum() or c in "-_")
+
+
+def _row(place: str, key: str, value: Json, required: bool) -> str:
+    default = "required" if required else _default(value)
+    text = " ".join(value["description"].split()).replace("|", "\\|")
+    kind = _type(value)
+    for suffix, _ in _references(value):
+        linked = f"[object](#{_anchor(place + suffix)})"
+        kind = kind.replace("object", linked) if "object" in kind else f"{kind} of {linked}s"
+    return f"| `{key}` | {kind} | {default} | {text} |"
+
+
+def _default(value: Json) -> str:
+    if "$ref" in value or "default" not in value or value["default"] in (None, [], {}):
+        return ""
+    return f"`{json.dumps(value['default'], ensure_ascii=False)}`"
+
+
+def _type(value: Json) -> str:
+    if "anyOf" in value:
+        kinds = [_type(one) for one in value["anyOf"] if one.get("type") != "null"]
+        return " or ".join(dict.fromkeys(kinds))
+    if "$ref" in value:
+        return "object"
+    if "enum" in value:
+        return ", ".join(f"`{json.dumps(one)}`" for one in value["enum"])
+    if "const" in value:
+        return f"`{json.dumps(value['const'])}`"
+    kind = value.get("type", "anything")
+    if isinstance(kind, list):
+        return ", ".join(kind)
+    if kind == "array":
+        if "enum" in value["items"]:
+            return f"list of any of {_type(value['items'])}"
+        return f"list of {_type(value['items'])}s" if "type" in value["items"] else "list"
+    if kind == "object" and isinstance(value.get("additionalProperties"), dict):
+        return "object by name"
+    bounds = [
+        f"{sign} {value[name]}"
+        for name, sign in (("minimum", "≥"), ("exclusiveMinimum", ">"), ("maximum", "≤"))
+        if name in value
+        and value[name] < 2**53 - 1
+        and not (name == "minimum" and value[name] == 0)
+    ]
+    return f"{kind} {', '.join(bounds)}".strip()
+
+
+def _foreign_part() -> str:
+    rows = [
+        ("top level", ()),
+        ("`agents.defaults`, `agents.list[]`", ("agents", "defaults")),
+        ("`tools`", ("tools",)),
+        ("`agents.*.tools`", ("agents", "defaults", "tools")),
+        ("`tools.exec`", ("tools", "exec")),
+        ("`gateway`", ("gateway",)),
+        ("`gateway.auth`", ("gateway", "auth")),
+        ("`gateway.reload`", ("gateway", "reload")),
+        ("`logging`", ("logging",)),
+        ("`media`", ("media",)),
+        ("`mcp`", ("mcp",)),
+        ("`models`", ("models",)),
+        ("`models.providers.*`", ("models", "providers", "x")),
+        ("`models.providers.*.models[]`", ("models", "providers", "x", "models", 0)),
+        ("`secrets`", ("secrets",)),
+    ]
+    lines = [
+        "\n## Settings of the original that are not used\n",
+        "They belong to parts of OpenClaw that are not here. They are left where they are, and warned about.\n",
+        "| where | keys |\n|---|---|",
+    ]
+    for title, path in rows:
+        names = ", ".join(f"`{name}`" for name in sorted(foreign_names(path)))
+        lines.append(f"| {title} | {names} |")
+    return "\n".join(lines)
+
+
+# --- commands --------------------------------------------------------------------------------------
+
+
+def cli_page() -> str:
+    """Every command's --help."""
+    parts = [
+        NOTE + "# Commands\n",
+        "What `--help` prints, for every command. `clawdbot` is the same program under its older name; its",
+        "`mcp-server` offers `order_clawdbot`. [Exit codes](exit-codes.md), [environment](environment.md),",
+        "[files](files.md).\n",
+        f"```text\n{_help('openclaw').rstrip()}\n```",
+    ]
+    for command in COMMANDS:
+        module: Any = importlib.import_module(command.module)
+        parser = CommandParser(
+            prog=f"openclaw {command.name}", description=_wrapped(module.__doc__)
+        )
+        module.register(parser)
+        parts += _help_of(parser, 2)
+    return "\n".join(parts) + "\n"
+
+
+def _help_of(parser: argparse.ArgumentParser, level: int) -> Iterator[str]:
+    yield f"\n{'#' * level} {parser.prog}\n\n```text\n{parser.format_help().rstrip()}\n```"
+    for action in parser._actions:  # noqa: SLF001 - argparse has no other way to its subcommands
+        if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001
+            for inner in dict.fromkeys(action.choices.values()):
+                yield from _help_of(inner, level + 1)
+
+
+# --- events and addresses --------------------------------------------------------------------------
+
+
+def events_page() -> str:
+    """What happens, as front ends and the gateway's clients are told of it."""
+    parts = [
+        NOTE + "# Events\n",
+        "What happens during a turn and to servers, as `openclaw.core.events` has it. On the wire of the",
+        "[gateway](http-api.md) (`GET /api/events`, `POST /api/messages`) an event is a server-sent event",
+        "with the name and the JSON fields below.\n",
+        "A stream of `POST /api/messages` begins with `accepted` and ends with `reply` or `error`.\n",
+    ]
+    for kind in get_args(Event):
+        text = " ".join(inspect.getdoc(kind).split())
+        parts.append(f"## `{_NAMES[kind]}`\n\n{text}\n\n| field | type |\n|---|---|")
+        parts += [f"| `{_camel(one.name)}` | {_event_type(one.type)} |" for one in fields(kind)]
+        parts.append("")
+    return "\n".join(parts).rstrip() + "\n"
+
+
+_JSON_TYPES = {"str": "string", "float": "number", "int": "number", "tuple": "list"}
+
+
+def _event_type(kind: Any) -> str:
+    if isinstance(kind, UnionType):
+        return " or ".join(_event_type(one) for one in get_args(kind))
+    if kind is NoneType:
+        return "null"
+    return _JSON_TYPES.get(kind.__name__, "object")
+
+
+def http_page() -> str:
+    """The gateway's own interface, from its OpenAPI document."""
+    described = document("http://127.0.0.1:18789")
+    parts = [
+        NOTE + "# HTTP API\n",
+        "The gateway's own interface, from the OpenAPI document that it serves at `/api/openapi.json`. Who",
+        "may use it, and OpenAI's interface under `/v1/`: [the gateway](../gateway.md). Where a token is",
+        "set, every request carries `Authorization: Bearer …`.\n",
+        "| request | does | parameters | answer |\n|---|---|---|---|",
+    ]
+    for path, operations in described["paths"].items():
+        for method, operation in operations.items():
+            parts.append(_operation_row(path, method, operation))
+    parts.append("\n`GET /health`, `GET /ready` and `GET /metrics` are for monitoring.")
+    for name, schema in described["components"]["schemas"].items():
+        parts.append(f"\n## {name}\n\n| field | type | |\n|---|---|---|")
+        for key, value in schema["properties"].items():
+            needed = "required" if key in schema["required"] else ""
+            text = "; ".join(filter(None, (needed, value.get("description", ""))))
+            parts.append(f"| `{key}` | {_wire_type(value)} | {text} |")
+    return "\n".join(parts) + "\n"
+
+
+def _operation_row(path: str, method: str, operation: Json) -> str:
+    query = [f"`{one['name']}`" for one in operation["parameters"] if one["in"] == "query"]
+    if body := operation.get("requestBody"):
+        query.append(_wire_type(body["content"]["application/json"]["schema"]))
+    content = operation["responses"]["200"]["content"]
+    answer = _wire_type(content["application/json"]["schema"])
+    if "text/event-stream" in content:
+        answer = f"[events](events.md); {answer}" if answer != "string" else "[events](events.md)"
+    return f"| `{method.upper()} {path}` | {operation['summary']} | {', '.join(query)} | {answer} |"
+
+
+def _wire_type(value: Json) -> str:
+    if "$ref" in value:
+        name = value["$ref"].rpartition("/")[2]
+        return f"[{name}](#{name.lower()})"
+    if "anyOf" in value:
+        return " or ".join(_wire_type(one) for one in value["anyOf"])
+    if "enum" in value:
+        return ", ".join(f"`{one}`" for one in value["enum"])
+    if value.get("type") == "array":
+        return f"list of {_wire_type(value['items'])}"
+    if value.get("type") == "object" and value.get("properties"):
+        inner = (f"`{key}`: {_wire_type(one)}" for key, one in value["properties"].items())
+        return "; ".join(inner)
+    return str(value.get("type", "anything"))
+
+
+PAGES = {
+    "config.md": config_page,
+    "cli.md": cli_page,
+    "events.md": events_page,
+    "http-api.md": http_page,
+}
+
+
+def main() -> int:
+    os.environ["COLUMNS"] = "80"
+    stale: list[str] = []
+    for name, page in PAGES.items():
+        path, text = TARGET / name, page()
+        if path.exists() and path.read_text(encoding="utf-8") == text:
+            continue
+        stale.append(name)
+        if "--check" not in sys.argv:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+    for name in stale:
+        print(f"docs/reference/{name}")
+    return 1 if stale and "--check" in sys.argv else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,134 @@
+"""The documentation hangs together: links lead somewhere, and what is generated is up to date."""
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from openclaw.testing.pages import Page, matches, read_page
+
+ROOT = Path(__file__).parents[2]
+PATHS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
+VARIABLE = re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)*")
+
+
+def _name(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def _broken(page: Page, link: str) -> bool:
+    file, _, anchor = link.partition("#")
+    target = (page.path.parent / file).resolve() if file else page.path
+    if not target.exists():
+        return True
+    return bool(anchor) and target.suffix == ".md" and anchor not in read_page(target).anchors
+
+
+@pytest.mark.parametrize("path", PATHS, ids=_name)
+def test_every_link_and_anchor_leads_somewhere(path: Path) -> None:
+    page = read_page(path)
+    inside = [link for link in page.links() if not re.match(r"[a-z]+:", link)]
+    assert [link for link in inside if _broken(page, link)] == []
+
+
+def test_every_page_can_be_reached_from_the_index() -> None:
+    seen: set[Path] = set()
+    waiting = [ROOT / "docs" / "README.md"]
+    while waiting:
+        path = waiting.pop()
+        if path in seen or path.suffix != ".md":
+            continue
+        seen.add(path)
+        links = (link.partition("#")[0] for link in read_page(path).links())
+        waiting += [(path.parent / link).resolve() for link in links if link and ":" not in link]
+    assert [_name(path) for path in PATHS if path not in seen and path.parent != ROOT] == []
+
+
+def test_generated_reference_is_up_to_date() -> None:
+    if sys.version_info >= (3, 13):
+        pytest.skip("argparse words its help otherwise from 3.13 on")
+    script = ROOT / "scripts" / "generate_reference.py"
+    done = subprocess.run(
+        [sys.executable, str(script), "--check"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, f"run scripts/generate_reference.py:\n{done.stdout}{done.stderr}"
+
+
+def _variables_read() -> Iterator[str]:
+    """Names that are looked up in an environment, anywhere in the program."""
+    for file in (ROOT / "src" / "openclaw").rglob("*.py"):
+        if "testing" in file.parts:
+            continue
+        for node in ast.walk(ast.parse(file.read_text())):
+            match node:
+                case (
+                    ast.Call(
+                        func=ast.Attribute(value=holder, attr="get"),
+                        args=[ast.Constant(value=str(key)), *_],
+                    )
+                    | ast.Subscript(value=holder, slice=ast.Constant(value=str(key)))
+                ):
+                    if re.search(r"\benv(iron)?\b|_environ\b", ast.unparse(holder)):
+                        yield key
+                case _:
+                    pass
+
+
+def test_every_variable_that_is_read_is_documented() -> None:
+    documented = set(
+        re.findall(r"`([A-Z_]+)`", (ROOT / "docs" / "reference" / "environment.md").read_text())
+    )
+    read = {name for name in _variables_read() if VARIABLE.fullmatch(name)}
+    assert len(read) > 20
+    assert read - documented == set()
+
+
+class TestPages:
+    def page(self, tmp_path: Path, text: str) -> Page:
+        (tmp_path / "page.md").write_text(text)
+        return read_page(tmp_path / "page.md")
+
+    def test_a_block_knows_its_line_language_and_directives(self, tmp_path: Path) -> None:
+        page = self.page(
+            tmp_path, "# A\n\n<!-- doc: at mcp.servers; needs curl -->\n```json5\na: 1\n```\n"
+        )
+        (block,) = page.blocks
+        assert (block.line, block.language, block.text) == (4, "json5", "a: 1")
+        assert block.directives == {"at": "mcp.servers", "needs": "curl"}
+
+    def test_a_directive_that_means_nothing_is_refused(self, tmp_path: Path) -> None:
+        with pytest.raises(ValueError, match="no directive 'skipp'"):
+            self.page(tmp_path, "<!-- doc: skipp it -->\n```sh\ntrue\n```\n")
+
+    def test_a_fence_that_is_not_closed_is_refused(self, tmp_path: Path) -> None:
+        with pytest.raises(ValueError, match="not closed"):
+            self.page(tmp_path, "```sh\ntrue\n")
+
+    def test_links_in_code_are_none_and_anchors_are_made_as_they_are_shown(
+        self, tmp_path: Path
+    ) -> None:
+        page = self.page(
+            tmp_path,
+            "# The `a.b` key!\n# x y\n# x y\n`[no](link)` [yes](b.md#c)\n```\n[no](x)\n```\n",
+        )
+        assert list(page.links()) == ["b.md#c"]
+        assert page.anchors == {"the-ab-key", "x-y", "x-y-1"}
+
+    @pytest.mark.parametrize(
+        ("expected", "actual", "same"),
+        [
+            ("a … c", "a b c\n", True),
+            ("a … c", "a b d\n", False),
+            ("a\n…\nd", "a\nb\nc\nd", True),
+            ("a\n…\nd", "a\nd  ", True),
+            ("a", "a\nb", False),
+            ("", "", True),
+            ("a.c", "abc", False),
+        ],
+    )
+    def test_output_matches_what_is_shown(self, expected: str, actual: str, same: bool) -> None:
+        assert matches(expected, actual) is same
