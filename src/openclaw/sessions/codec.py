@@ -1,13 +1,54 @@
-"""An entry's JSON, as bytes and back."""
+"""An entry's JSON, as bytes and back, and entries made ready for a database."""
 
 import json
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
 
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.tools import JsonObject
-from openclaw.sessions.model import MAX_ENTRY_BYTES
+from openclaw.sessions.model import (
+    CALLER_KINDS,
+    MAX_ENTRY_BYTES,
+    EntryKind,
+    NewEntry,
+    searchable,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """An entry made ready outside the transaction, so that the lock is held for no longer."""
+
+    kind: EntryKind
+    text: str
+    data: bytes
+    call_id: str | None
+    details: bytes | None
+
+
+def encoded(entries: Sequence[NewEntry]) -> list[Encoded]:
+    """Entries as a database takes them."""
+    return [
+        Encoded(
+            entry.kind,
+            searchable(entry.text),
+            encode(entry.data),
+            entry.call_id,
+            None if entry.details is None else encode(entry.details),
+        )
+        for entry in entries
+    ]
+
+
+def encoded_from_caller(entries: Sequence[NewEntry]) -> list[Encoded]:
+    """The same, where each is of a kind that a caller may append; else `InvalidRequest`."""
+    for entry in entries:
+        if entry.kind not in CALLER_KINDS:
+            raise InvalidRequest(f"an entry of the kind {entry.kind} is written by the store")
+    return encoded(entries)
 
 
 def encode(data: JsonObject) -> bytes:

@@ -13,12 +13,12 @@ import anyio
 from openclaw.core.clock import Clock
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.ids import random_id
+from openclaw.sessions.codec import encoded, encoded_from_caller
 from openclaw.sessions.errors import LaneLost, StoreError
 from openclaw.sessions.file import tickets, transcript
 from openclaw.sessions.file.readers import Readers
 from openclaw.sessions.file.writer import Writer
 from openclaw.sessions.model import (
-    CALLER_KINDS,
     EntryKind,
     NewEntry,
     Outcome,
@@ -64,7 +64,7 @@ class FileLane:
     async def begin_turn(self, entries: Sequence[NewEntry] = (), *, turn: str | None = None) -> str:
         """Start a turn; nothing of it was acknowledged yet, so that a sync can wait."""
         name = random_id() if turn is None else checked_key(turn, "turn id")
-        ready = _ready(entries)
+        ready = encoded_from_caller(entries)
         await self._writer.run(
             lambda db: transcript.begin_turn(db, self._fence, name, ready, self._clock.now_ms()),
             durable=_reaches_out(entries),
@@ -73,7 +73,7 @@ class FileLane:
 
     async def append(self, turn: str | None, entries: Sequence[NewEntry]) -> Sequence[int]:
         """Add entries; a tool call must be on disk before the tool may act."""
-        ready = _ready(entries)
+        ready = encoded_from_caller(entries)
         return await self._writer.run(
             lambda db: transcript.append(db, self._fence, turn, ready, self._clock.now_ms()),
             durable=_reaches_out(entries),
@@ -83,7 +83,7 @@ class FileLane:
         """Add a summary for the entries up to `through`."""
         if summary.kind is not EntryKind.COMPACTION:
             raise InvalidRequest("a summary is an entry of the kind compaction")
-        (ready,) = transcript.encoded([summary])
+        (ready,) = encoded([summary])
         return await self._writer.run(
             lambda db: transcript.compact(
                 db, self._fence, turn, ready, through, self._clock.now_ms()
@@ -102,7 +102,7 @@ class FileLane:
     ) -> None:
         """End the turn, on disk."""
         ending = NewEntry(outcome.entry_kind, {"detail": detail} if detail else {})
-        ready = [*_ready(entries), *transcript.encoded([ending])]
+        ready = [*encoded_from_caller(entries), *encoded([ending])]
         counted = usage or Usage()
         await self._writer.run(
             lambda db: transcript.finish_turn(
@@ -229,13 +229,6 @@ class LaneDesk:
         return tickets.Moment(
             self._mark, self._clock.monotonic(), self._clock.now_ms(), self._lease
         )
-
-
-def _ready(entries: Sequence[NewEntry]) -> list[transcript.Encoded]:
-    for entry in entries:
-        if entry.kind not in CALLER_KINDS:
-            raise InvalidRequest(f"an entry of the kind {entry.kind} is written by the store")
-    return transcript.encoded(entries)
 
 
 def _reaches_out(entries: Sequence[NewEntry]) -> bool:

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 import orjson
 
+from openclaw.sessions.codec import Encoded
 from openclaw.sessions.file.queries import open_calls, row_of
-from openclaw.sessions.file.transcript import Encoded, add_entries
+from openclaw.sessions.file.transcript import add_entries
 from openclaw.sessions.liveness import is_gone
 from openclaw.sessions.model import EntryKind, SessionRef, Turn, TurnState
 

@@ -5,16 +5,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from openclaw.core.errors import DeveloperFacing, InvalidRequest
-from openclaw.sessions.codec import encode
+from openclaw.sessions.codec import Encoded
 from openclaw.sessions.errors import LaneLost
 from openclaw.sessions.model import (
     MESSAGE_KINDS,
     EntryKind,
-    NewEntry,
     Outcome,
     TurnState,
     Usage,
-    searchable,
 )
 
 _ADD_ENTRY = """
@@ -39,31 +37,6 @@ class Fence:
             raise LaneLost("it was deleted")
         if found[0] != self.epoch:
             raise LaneLost("another process took it over")
-
-
-@dataclass(frozen=True, slots=True)
-class Encoded:
-    """An entry made ready outside the transaction, so that the lock is held for no longer."""
-
-    kind: EntryKind
-    text: str
-    data: bytes
-    call_id: str | None
-    details: bytes | None
-
-
-def encoded(entries: Sequence[NewEntry]) -> list[Encoded]:
-    """Entries as the database takes them."""
-    return [
-        Encoded(
-            entry.kind,
-            searchable(entry.text),
-            encode(entry.data),
-            entry.call_id,
-            None if entry.details is None else encode(entry.details),
-        )
-        for entry in entries
-    ]
 
 
 def begin_turn(
