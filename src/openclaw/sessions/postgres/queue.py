@@ -1,0 +1,366 @@
+"""Orders that wait for a worker: given, taken, renewed and ended.
+
+What each statement does, and in which order it locks, is told in `sql/101_orders.sql`. Whoever holds
+an order holds it by `(msg_id, read_ct)`: the count grows each time that the message is taken, so that
+a worker which froze finds that what it had is no longer its own.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from openclaw.core.errors import Busy, NotFound
+from openclaw.sessions.errors import LaneLost
+from openclaw.sessions.model import SessionRef
+from openclaw.sessions.postgres.pool import Database
+
+if TYPE_CHECKING:
+    from openclaw.sessions.postgres.pool import Connection
+
+Finishing = Callable[[Any], Awaitable[None]]
+"""Statements for the transaction that ends a turn, given its connection."""
+
+LEASE_SECONDS = 5.0
+"""How long a worker that died or froze keeps others from its order."""
+
+READY_PATIENCE_SECONDS = 1.5
+"""How long an order is left to gateways where its agent's MCP servers are ready."""
+
+DEAD_SECONDS = 10.0
+"""A gateway that was not heard of for so long is taken for dead."""
+
+KEPT_SECONDS = 3600.0
+"""How long the answer of an order is kept for who asks again; the transcript keeps it for good."""
+
+_SESSION_RETRY = 5.0
+_TOTAL_RETRY = 10.0
+_NOT_HELD = "OC001"
+_PRUNED_AT_ONCE = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """An order that this gateway has taken."""
+
+    id: int
+    session: str
+    turn: str
+    agent: str
+    msg_id: int
+    read_ct: int
+    entry: str
+    watchers: tuple[str, ...]
+    attempts: int
+    cancelled: bool
+    pin: str | None
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """An order that was acknowledged; `created` is false where its key came before."""
+
+    id: int
+    created: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where an order stands: waiting, running or done."""
+
+    id: int
+    state: str
+    outcome: str | None
+    reply: bytes | None
+    runner: str | None
+    events: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """What became of a wish to stop an order. `runner` has to be told; `more` follows it."""
+
+    known: bool
+    runner: str | None
+    more: bool
+    watchers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Depth:
+    """How much there is to do: orders that wait, the age of the oldest, and those that run."""
+
+    waiting: int = 0
+    oldest_seconds: float = 0.0
+    running: int = 0
+
+
+class TurnQueue:
+    """The orders of all gateways, as one of them sees them."""
+
+    def __init__(self, database: Database, gateway: str) -> None:
+        self._database = database
+        self._gateway = gateway
+        self.depth = Depth()
+        """As it was when it was last measured."""
+
+    async def give(
+        self, session: SessionRef, turn: str, body: bytes, *, most: int, most_in_all: int
+    ) -> Given:
+        """Take an order in; when this returns, it survives whatever happens to this process.
+
+        Raises `Busy` where `most` orders wait in the session already, or `most_in_all` everywhere,
+        the latter by the depth that was last measured.
+        """
+        if self.depth.waiting >= most_in_all:
+            raise Busy(
+                f"{self.depth.waiting} turns are waiting; try again in {_TOTAL_RETRY:.0f} s",
+                retry_after=_TOTAL_RETRY,
+            )
+
+        async def work(connection: "Connection") -> Any:
+            return await connection.fetchrow(
+                "SELECT * FROM give_order($1, $2, $3, $4, $5, $6)",
+                session.id,
+                turn,
+                session.agent,
+                self._gateway,
+                body,
+                most,
+            )
+
+        row = await self._checked(work)
+        if row["id"] is None:
+            raise Busy(
+                f"{row['ahead']} turns are waiting in this session; "
+                f"try again in {_SESSION_RETRY:.0f} s",
+                retry_after=_SESSION_RETRY,
+            )
+        return Given(row["id"], row["created"])
+
+    async def take(
+        self,
+        most: int,
+        ready: Sequence[str],
+        *,
+        lease: float = LEASE_SECONDS,
+        patience: float = READY_PATIENCE_SECONDS,
+    ) -> list[Order]:
+        """Up to `most` orders to run, each held for `lease` seconds; `ready` agents come first."""
+
+        async def work(connection: "Connection") -> list[Any]:
+            return await connection.fetch(
+                "SELECT * FROM take_orders($1, $2, $3, $4, $5, $6)",
+                self._gateway,
+                most,
+                lease,
+                list(ready),
+                patience,
+                DEAD_SECONDS,
+            )
+
+        return [_order(row) for row in await self._database.write(work)]
+
+    async def renew(
+        self, orders: Sequence[Order], *, lease: float = LEASE_SECONDS
+    ) -> dict[int, bool]:
+        """Lengthen the leases: the ids of orders that are still held, and whether each is to stop."""
+
+        async def work(connection: "Connection") -> list[Any]:
+            return await connection.fetch(
+                "SELECT * FROM renew_orders($1, $2, $3)",
+                [order.msg_id for order in orders],
+                [order.read_ct for order in orders],
+                lease,
+            )
+
+        by_message = {order.msg_id: order.id for order in orders}
+        rows = await self._database.write(work)
+        return {by_message[row["msg_id"]]: row["cancelled"] for row in rows}
+
+    def finishing(
+        self, order: Order, outcome: str, reply: bytes, events: int, then: Callable[[bool], None]
+    ) -> Finishing:
+        """What ends the order together with its turn; `LaneLost` where it is no longer held.
+
+        `then` is told whether another order of the session follows. It is called before the commit.
+        """
+
+        async def work(connection: "Connection") -> None:
+            import asyncpg
+
+            try:
+                more = await connection.fetchval(
+                    "SELECT finish_order($1, $2, $3, $4, $5, $6)",
+                    order.id,
+                    order.msg_id,
+                    order.read_ct,
+                    outcome,
+                    reply,
+                    events,
+                )
+            except asyncpg.PostgresError as error:
+                if error.sqlstate == _NOT_HELD:
+                    raise LaneLost("another gateway took the turn over") from None
+                raise
+            then(bool(more))
+
+        return work
+
+    async def finish(self, order: Order, outcome: str, reply: bytes) -> bool:
+        """End an order that never became a turn; true where another one of its session follows."""
+        follows = [False]
+
+        def then(more: bool) -> None:
+            follows[0] = more
+
+        work = self.finishing(order, outcome, reply, 0, then)
+
+        async def inside(connection: "Connection") -> None:
+            # In the order in which everyone locks: the session, then its orders.
+            await connection.execute(
+                "SELECT 1 FROM sessions WHERE id = $1 FOR NO KEY UPDATE", order.session
+            )
+            await work(connection)
+
+        await self._database.transact(inside)
+        return follows[0]
+
+    async def give_back(self, order: Order, *, blameless: bool) -> bool:
+        """Let another worker have the order at once; false where it was no longer ours."""
+
+        async def work(connection: "Connection") -> bool:
+            return await connection.fetchval(
+                "SELECT return_order($1, $2, $3, $4)",
+                order.id,
+                order.msg_id,
+                order.read_ct,
+                blameless,
+            )
+
+        return await self._database.write(work)
+
+    async def cancel(self, order: int, reply: bytes) -> Stopped:
+        """Stop an order; one that nobody took yet ends with `reply`."""
+
+        async def work(connection: "Connection") -> Any:
+            stopped = await connection.fetchrow("SELECT * FROM cancel_order($1, $2)", order, reply)
+            watchers = await connection.fetchval("SELECT watchers FROM orders WHERE id = $1", order)
+            return stopped, watchers
+
+        row, watchers = await self._database.transact(work)
+        return Stopped(row["known"], row["runner"], row["more"], tuple(watchers or ()))
+
+    async def watch(self, order: int) -> str | None:
+        """Want to be told of what happens in an order; returns the gateway that runs it."""
+
+        async def work(connection: "Connection") -> str | None:
+            return await connection.fetchval(
+                "UPDATE orders SET watchers = array_append(array_remove(watchers, $2), $2)"
+                " WHERE id = $1 RETURNING CASE state WHEN 'running' THEN runner END",
+                order,
+                self._gateway,
+            )
+
+        return await self._database.write(work)
+
+    async def standing(self, order: int) -> Standing:
+        """Where an order stands; `NotFound` where it was deleted with its session."""
+
+        async def work(connection: "Connection") -> Any:
+            return await connection.fetchrow(
+                "SELECT id, state, outcome, reply, runner, events FROM orders WHERE id = $1", order
+            )
+
+        row = await self._database.read(work)
+        if row is None:
+            raise NotFound("the session of this turn was deleted")
+        return Standing(**dict(row))
+
+    async def find(self, turn: str) -> list[int]:
+        """The unfinished orders with this turn id, then those that ended, the newest first."""
+
+        async def work(connection: "Connection") -> list[Any]:
+            return await connection.fetch(
+                "SELECT id FROM orders WHERE turn = $1 ORDER BY state = 'done', id DESC", turn
+            )
+
+        return [row["id"] for row in await self._database.read(work)]
+
+    async def unfinished_of(self, key: str, agent: str | None) -> list[int]:
+        """The orders of a session that wait or run, the newest first."""
+
+        async def work(connection: "Connection") -> list[Any]:
+            return await connection.fetch(
+                "SELECT o.id FROM orders o JOIN sessions s ON s.id = o.session"
+                " WHERE o.state <> 'done' AND s.key = $1 AND ($2::text IS NULL OR s.agent = $2)"
+                " ORDER BY o.id DESC",
+                key,
+                agent,
+            )
+
+        return [row["id"] for row in await self._database.read(work)]
+
+    async def measure(self) -> Depth:
+        """How much there is to do now."""
+
+        async def work(connection: "Connection") -> Any:
+            return await connection.fetchrow(
+                "SELECT count(*) FILTER (WHERE state = 'waiting') AS waiting,"
+                " count(*) FILTER (WHERE state = 'running') AS running,"
+                " coalesce(extract(epoch FROM clock_timestamp() - min(given_at)"
+                "   FILTER (WHERE state = 'waiting')), 0)::float8 AS oldest"
+                " FROM orders WHERE state <> 'done'"
+            )
+
+        row = await self._database.read(work)
+        self.depth = Depth(row["waiting"], row["oldest"], row["running"])
+        return self.depth
+
+    async def prune(self, kept: float = KEPT_SECONDS) -> int:
+        """Forget orders that ended long ago, and messages whose session was deleted."""
+
+        async def work(connection: "Connection") -> int:
+            await connection.execute(
+                "DELETE FROM pgmq.q_openclaw_turns q WHERE q.read_ct > 1 AND NOT EXISTS"
+                " (SELECT 1 FROM orders o WHERE o.id = (q.message ->> 'order')::bigint)"
+            )
+            return await connection.fetchval(
+                "WITH old AS (SELECT id FROM orders WHERE state = 'done'"
+                "  AND done_at < clock_timestamp() - make_interval(secs => $1)"
+                "  ORDER BY done_at LIMIT $2 FOR UPDATE SKIP LOCKED),"
+                " gone AS (DELETE FROM orders o USING old WHERE o.id = old.id RETURNING 1)"
+                " SELECT count(*) FROM gone",
+                kept,
+                _PRUNED_AT_ONCE,
+            )
+
+        return await self._database.transact(work)
+
+    async def _checked(self, work: Callable[["Connection"], Awaitable[Any]]) -> Any:
+        import asyncpg
+
+        async def inside(connection: "Connection") -> Any:
+            try:
+                return await work(connection)
+            except asyncpg.NoDataFoundError:
+                raise NotFound("the session was deleted") from None
+
+        return await self._database.write(inside)
+
+
+def _order(row: Any) -> Order:
+    return Order(
+        id=row["id"],
+        session=row["session"],
+        turn=row["turn"],
+        agent=row["agent"],
+        msg_id=row["msg_id"],
+        read_ct=row["read_ct"],
+        entry=row["entry"],
+        watchers=tuple(row["watchers"]),
+        attempts=row["attempts"],
+        cancelled=row["cancelled"],
+        pin=row["pin"],
+        body=row["body"],
+    )
