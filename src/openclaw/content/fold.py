@@ -63,7 +63,8 @@ class _Shape(dict[int, int | str]):
     """The table, with the rest decided on demand."""
 
     def __missing__(self, code: int) -> int | str:
-        return HIDDEN if is_hidden(chr(code)) else code
+        seen = self[code] = HIDDEN if is_hidden(chr(code)) else code
+        return seen
 
 
 _HIDDEN = re.compile(
@@ -76,6 +77,9 @@ _HIDDEN = re.compile(
 _UNSEEN = re.compile(
     r"((?:\x1b\[[0-9;:?]*+[A-Za-z]|[\x00-\x08\x0b\x0e-\x1f\x7f-\x9f]|" + _HIDDEN.pattern + ")++)"
 )
+
+# One set, which is looked for many times as quickly.
+_MAY_BE_UNSEEN = re.compile("[\x00-\x08\x0b\x0e-\x1f\x7f-\x9f" + _HIDDEN.pattern[1:])
 
 
 def is_hidden(char: str) -> bool:
@@ -154,15 +158,17 @@ _ENCODED = re.compile(
     r"|lt|gt|LT|GT|amp|nbsp|shy|quot)"
     r"|(?<=\\)(?:u[0-9A-Fa-f]{4}|u\{[0-9A-Fa-f]{1,6}\}|x[0-9A-Fa-f]{2}|U[0-9A-Fa-f]{8})))"
 )
-_MAY_BE_ENCODED = re.compile(r"[%&\\][0-9A-Za-z#\\]")
+_MAY_BE_PERCENT, _MAY_BE_ENTITY = re.compile("%[0-9A-Fa-f]"), re.compile("&[#A-Za-z]")
 
 
 def may_be_encoded(text: str) -> bool:
     """Whether there is anything in `text` that may be an entity, a percent sign's or an escape."""
-    # Looking for one character is many times as quick as the pattern.
-    if "&" in text or "%" in text or "\\" in text:
-        return _MAY_BE_ENCODED.search(text) is not None
-    return False
+    # Looking for a string is many times as quick as a pattern.
+    return (
+        ("&" in text and _MAY_BE_ENTITY.search(text) is not None)
+        or ("%" in text and _MAY_BE_PERCENT.search(text) is not None)
+        or ("\\" in text and ("\\u" in text or "\\x" in text or "\\U" in text))
+    )
 
 
 def layers(text: str) -> Iterator[Layer]:
@@ -176,7 +182,7 @@ def layers(text: str) -> Iterator[Layer]:
 
 
 def _without_unseen(layer: Layer) -> Iterator[Layer]:
-    if _UNSEEN.search(layer.text):
+    if _MAY_BE_UNSEEN.search(layer.text) and _UNSEEN.search(layer.text):
         pieces = _UNSEEN.split(layer.text)
         plain = list(pieces)
         plain[1::2] = [""] * (len(pieces) // 2)

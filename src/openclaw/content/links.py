@@ -11,18 +11,24 @@ import re
 from collections.abc import Iterator
 
 from openclaw.content.edits import Edit
-from openclaw.content.wordlist import alternation
+from openclaw.content.wordlist import alternation, either_case
 
 _LABEL = r"(?:[^\[\]\\]|\\.|\[[^\[\]]*+\])*+"
 _IMAGE = re.compile(
-    rf"!\[{_LABEL}\](?:\(\s*+<?\s*+(?P<target>[^\s)>]*+)|\[(?P<ref>[^\[\]\n]*+)\])?", re.S
+    rf"!\[{_LABEL}\](?:\(\s*+<?\s*+(?P<target>(?P<scheme>[hH][tT][tT][pP][sS]?(?=:))?[^\s)>]*+)|\[(?P<ref>[^\[\]\n]*+)\])?",
+    re.S,
 )
+_DEFANGED = {"http": "hxxp", "https": "hxxps", "ftp": "fxp", "ws": "wx", "wss": "wxs"}
 _DEFINITION = re.compile(r"^[ ]{0,3}\[([^\[\]\n]{1,200})\]:\s*<?([^\s>]+)", re.MULTILINE)
-_IMAGE_TAG_NAMES = (
-    "img image picture source input bgsound frame iframe embed object video audio track"
-)
+_IMAGE_TAGS = [
+    *("img", "image", "picture", "source", "input", "bgsound", "frame"),
+    *("iframe", "embed", "object", "video", "audio", "track"),
+]
 _IMAGE_TAG = re.compile(
-    rf"<(?!<)\s*+{alternation(_IMAGE_TAG_NAMES.split())}\b[^<>]*+", re.IGNORECASE | re.ASCII
+    # The first two letters as sets: most other tags are passed over at once.
+    rf"<\s*+(?=[{either_case(name[0] for name in _IMAGE_TAGS)}]"
+    rf"[{either_case(name[1] for name in _IMAGE_TAGS)}])(?i:{alternation(_IMAGE_TAGS)})\b[^<>]*+",
+    re.ASCII,
 )
 _IN_TAG = re.compile(r"\b(?:https?|ftp|wss?)(?=\s*:)|(?<=[\s\"'=,(])//(?=[\w\[])", re.IGNORECASE)
 _REMOTE = re.compile(r"(?:https?|ftp|wss?):|[\\/]{2}", re.IGNORECASE)
@@ -40,19 +46,28 @@ _CARRIER_KEYS = (
     "user_data userdata pii emails messages inbox files document body"
 )
 _SIGNED_KEYS = "sig|signature|hmac|hash|sha256|state|code|jwt|id_token|se|sv|x-[\\w-]+|utm_\\w+"
-_LOADED = re.compile(
-    # A slot to fill in.
-    r"\{|%7b|\$\(|\$[A-Z_]|<[a-z_ ]|\[[A-Z_ ]|__[A-Z]|YOUR_|INSERT|REPLACE|%s\b|\.\.\.$|…"
-    # A key that says what is carried, or a long load under a key that is no signature.
-    rf"|(?:^|[&;])(?:{alternation(_CARRIER_KEYS.split())}=|(?!(?:{_SIGNED_KEYS})=)"
-    r"[^=&]{1,64}+=[A-Za-z0-9+/_=%-]{80})",
-    re.IGNORECASE,
+# It begins with a set of characters, for which the regex engine looks quickly.
+_SLOT = re.compile(
+    r"[{…$%<\[_yYiIrR.](?:(?<=[{…])|(?<=\$)[(A-Za-z_]|(?<=%)(?:7[bB]|[sS]\b)|(?<=<)[A-Za-z_ ]"
+    r"|(?<=\[)[A-Za-z_ ]|(?<=_)_[A-Za-z]|(?<=[yY])[oO][uU][rR]_|(?<=[iI])[nN][sS][eE][rR][tT]"
+    r"|(?<=[rR])[eE][pP][lL][aA][cC][eE]|(?<=\.)\.\.$)",
+    re.MULTILINE,
+)
+# A key that says what is carried.
+_CARRIER = re.compile(rf"[\n&;]{alternation(_CARRIER_KEYS.split())}=")
+# A long load, under a key that is no signature.
+_LOAD = re.compile(r"=[A-Za-z0-9+/_=%-]{80}")
+_UNSIGNED_LOAD = re.compile(
+    rf"[\n&;](?!(?:{_SIGNED_KEYS})=)[^=&\n]{{1,64}}+=[a-z0-9+/_=%-]{{80}}", re.IGNORECASE
 )
 _SCRIPT_COLON = re.compile(r":(?<=[TtAa\s]:)")
-_SCRIPT_BEFORE = re.compile(
-    r"(?:\]\(\s*<?|=\s*[\"']?|url\(\s*[\"']?|<|\]:\s*<?)\s*"
-    r"(?P<scheme>j\s*a\s*v\s*a\s*s\s*c\s*r\s*i\s*p\s*t|vbscript|data)\s*$",
-    re.IGNORECASE,
+# It begins with a set of letters, for which the regex engine looks quickly. `x = data:1` is no
+# address; one of these is quoted or bracketed.
+_SCRIPT = re.compile(
+    r"[jJvVdD](?:(?<=[jJ])"
+    + "".join(rf"\s*+[{letter}{letter.upper()}]" for letter in "avascript")
+    + r"|(?<=[vV])[bB][sS][cC][rR][iI][pP][tT]"
+    r"|(?<=[dD])[aA][tT][aA](?:(?<=[(<'\":]....)|(?<=[(<'\":]\s....)))\s*+:"
 )
 _RASTER = re.compile(r"image/(?:png|jpe?g|gif|webp|avif|bmp)[;,]", re.IGNORECASE)
 
@@ -74,15 +89,16 @@ def find_links(text: str) -> Iterator[Edit]:
 def _defanged(scheme: str) -> str:
     if scheme.startswith("//"):
         return "hxxp://"
-    harmless = {"http": "hxxp", "https": "hxxps", "ftp": "fxp", "ws": "wx", "wss": "wxs"}
-    return harmless[scheme.lower()]
+    return _DEFANGED[scheme.lower()]
 
 
 def _find_images(text: str) -> Iterator[Edit]:
     references: set[str] = set()
     for match in _IMAGE.finditer(text):
-        target = match["target"]
-        if target is None:
+        target, scheme = match["target"], match["scheme"]
+        if scheme:
+            yield Edit(match.start("scheme"), match.end("scheme"), _DEFANGED[scheme.lower()])
+        elif target is None:
             label = match["ref"] or match[0][2:].partition("]")[0]
             references.add(" ".join(label.casefold().split()))
         else:
@@ -105,6 +121,9 @@ def _defang_remote(target: str, at: int) -> Iterator[Edit]:
 
 
 def _find_carriers(text: str) -> Iterator[Edit]:
+    # Most texts have no such query at all, and all of them are read at once.
+    if not carries_data("\n".join(filter(None, _ADDRESS.findall(text)))):
+        return
     for match in _ADDRESS.finditer(text):
         if not match["query"]:
             continue
@@ -115,26 +134,27 @@ def _find_carriers(text: str) -> Iterator[Edit]:
 
 def _is_link_target(text: str, start: int) -> bool:
     """Whether what begins at `start` is the target of a link, a tag's attribute or an autolink."""
-    before = text[max(0, start - _CONTEXT) : start].rstrip()
+    before = text[max(0, start - _CONTEXT) : start].rstrip().lower()
     if before.endswith(("'", '"')):
         return before[:-1].rstrip().endswith(("=", "url("))
     return before.endswith(("](", "<", "=", "url(", "]:"))
 
 
 def carries_data(query: str) -> bool:
-    """Whether a query is made to take something along: a slot to fill in, or a load already."""
-    return _LOADED.search(query) is not None
+    """Whether a query (or one of several, each on its line) is made to take something along.
+
+    That is a slot to fill in, or a load already.
+    """
+    if _SLOT.search(query) or _CARRIER.search("\n" + query.lower()):
+        return True
+    return bool(_LOAD.search(query) and _UNSIGNED_LOAD.search("\n" + query))
 
 
 def find_scripts(text: str) -> Iterator[Edit]:
     """An edit for each address that is a program, or a page of its own."""
-    for colon in _SCRIPT_COLON.finditer(text):
-        found = _SCRIPT_BEFORE.search(text, max(0, colon.start() - _CONTEXT), colon.start())
-        if found is None or _RASTER.match(text, colon.end()):
-            continue
-        scheme = "".join(found["scheme"].split())
-        # `x = data:1` is no address; one of these is quoted or bracketed.
-        before = text[max(0, found.start("scheme") - 2) : found.start("scheme")].rstrip()
-        if scheme.lower() == "data" and not before.endswith(("(", "<", "'", '"', ":")):
-            continue
-        yield Edit(found.start("scheme"), colon.end(), f"{scheme}[:]")
+    if not _SCRIPT_COLON.search(text):
+        return
+    for match in _SCRIPT.finditer(text):
+        start = match.start()
+        if _is_link_target(text, start) and not _RASTER.match(text, match.end()):
+            yield Edit(start, match.end(), "".join(match[0][:-1].split()) + "[:]")

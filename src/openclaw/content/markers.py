@@ -1,12 +1,21 @@
 """Finding what looks like one of our own markers, however it is written."""
 
 import re
+import unicodedata
 from collections.abc import Iterator
 from functools import cache
 
 from openclaw.content.confusables import LOOKALIKES
 from openclaw.content.edits import Edit
-from openclaw.content.fold import FILLERS, LIGATURES, character_class, code_points, flatten_astral
+from openclaw.content.fold import (
+    FILLERS,
+    HIDDEN,
+    LIGATURES,
+    character_class,
+    code_points,
+    flatten_astral,
+    shape,
+)
 
 NAME = "externaluntrustedcontent"
 _TAIL = NAME[1:]
@@ -69,12 +78,23 @@ _SEPARATORS = " \t\r\n_-–—=/\\.:\u00a0\u3000"  # noqa: RUF001 - a dash is a 
 _BEFORE_LIMIT = 64
 
 
+# As we write them ourselves. They are replaced without a detour, since a text may be full of them.
+_USUAL = re.compile(r'<<<(?:END_)?EXTERNAL_UNTRUSTED_CONTENT(?: id="[^\n"<>]{0,96}")?>>>')
+
+
+def replace_usual(text: str) -> str:
+    """`text` without markers in their usual form."""
+    return _USUAL.sub(REPLACEMENT, text) if "<<<E" in text else text
+
+
 def find_markers(text: str) -> Iterator[Edit]:
     """An edit for everything in `text` that folds to a marker or to its name."""
     if text.isascii():
         if not _ascii_may_have_name(text):
             return
         pattern, shadow = _ascii_pattern(), text
+    elif _latin_without_name(text):
+        return
     else:
         pattern, shadow = _any_pattern(), flatten_astral(text)
     for match in pattern.finditer(shadow):
@@ -101,6 +121,30 @@ def _ascii_may_have_name(text: str) -> bool:
     return any(name in letters for name in _FOLDED_NAMES) or (
         b"untrustedcontent" in letters and "|" in text
     )
+
+
+def _latin_without_name(text: str) -> bool:
+    """Whether `text` is of Western European letters alone, and has not those of the name."""
+    try:
+        raw = text.encode("latin-1")
+    except UnicodeEncodeError:
+        return False
+    return not _ascii_may_have_name(raw.translate(*_latin_fold()).decode("ascii"))
+
+
+@cache
+def _latin_fold() -> tuple[bytes, bytes]:
+    """How bytes of Latin-1 look as ASCII, and which of them look like nothing."""
+    table, unseen = bytearray(range(256)), bytearray()
+    for code in range(128, 256):
+        base = unicodedata.normalize("NFKD", chr(code))[0]
+        looks = shape(chr(code))
+        looks = looks if looks.isascii() else base
+        if looks.isascii() and looks != HIDDEN:
+            table[code] = ord(looks)
+        else:
+            unseen.append(code)
+    return bytes(table), bytes(unseen)
 
 
 def _name_start(text: str, x: int) -> int:

@@ -5,37 +5,52 @@ are found in the text and in every layer under its encodings, and replaced toget
 none of these comes back as it was.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from openclaw.content.edits import Edit, apply
-from openclaw.content.fold import layers
+from openclaw.content.fold import Layer, layers
 from openclaw.content.invisible import strip_invisible
 from openclaw.content.links import find_links, find_scripts
 from openclaw.content.markers import find_markers
+from openclaw.content.markers import replace_usual as replace_usual_markers
 from openclaw.content.tokens import find_tokens
+from openclaw.content.tokens import replace_usual as replace_usual_tokens
 
 # A replacement may complete what it stands next to, so what was changed is read again. Each round
-# takes out what the one before left; nothing known needs more than three.
+# takes out what the one before left; nothing known needs more than three. A link's new scheme
+# completes nothing.
 _MOST_ROUNDS = 8
 
 
 def sanitise(text: str) -> str:
     """`text` with nothing in it that could be taken for a marker or a control token."""
-    visible = strip_invisible(text)
+    visible = replace_usual_tokens(replace_usual_markers(strip_invisible(text)))
     for _ in range(_MOST_ROUNDS):
-        changed = apply(visible, _find(visible))
-        if changed == visible:
+        under = list(layers(visible))
+        hidden = list(_find_orders(visible, under))
+        edits = [*hidden, *_find_addresses(visible, under)]
+        visible = apply(visible, edits)
+        if not hidden:
             break
-        visible = changed
     return visible
 
 
-def _find(text: str) -> Iterator[Edit]:
+def _find_orders(text: str, under: Sequence[Layer]) -> Iterator[Edit]:
+    """Markers and control tokens, in the text and under its encodings."""
     yield from find_markers(text)
     yield from find_tokens(text)
+    for layer in under:
+        for find in (find_markers, find_tokens):
+            yield from _in_source(layer, find(layer.text))
+
+
+def _find_addresses(text: str, under: Sequence[Layer]) -> Iterator[Edit]:
     yield from find_links(text)
-    for layer in layers(text):
-        for find in (find_markers, find_tokens, find_scripts):
-            for edit in find(layer.text):
-                start, end = layer.span_in_source(edit.start, edit.end)
-                yield Edit(start, end, edit.replacement)
+    for layer in under:
+        yield from _in_source(layer, find_scripts(layer.text))
+
+
+def _in_source(layer: Layer, edits: Iterable[Edit]) -> Iterator[Edit]:
+    for edit in edits:
+        start, end = layer.span_in_source(edit.start, edit.end)
+        yield Edit(start, end, edit.replacement)

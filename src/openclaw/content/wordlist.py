@@ -18,6 +18,11 @@ def alternation(words: Iterable[str], spell: Callable[[str], str] = str) -> str:
     return _write(root, spell)
 
 
+def either_case(letters: Iterable[str]) -> str:
+    """The inside of a regex set: these letters, small and capital."""
+    return "".join(sorted({case for letter in letters for case in (letter, letter.upper())}))
+
+
 def _write(node: _Node, spell: Callable[[str], str]) -> str:
     branches = [spell(char) + _write(child, spell) for char, child in sorted(node.items())]
     if not branches:
