@@ -7,42 +7,42 @@ from datetime import datetime
 from io import StringIO
 from typing import Any
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, Group
 from rich.live import Live
-from rich.table import Table
 from rich.text import Text
 
 from openclaw.cli.environment import Environment
 from openclaw.cli.logs import visible
+from openclaw.cli.status_servers import duration, server_lines, wrapped
 from openclaw.core.wire import EXIT_OK
 
 Facts = Mapping[str, Any]
 
 _PLAIN_WIDTH = 120
-_COLOURS = {
-    "ready": "green",
-    "connecting": "yellow",
-    "error": "red",
-    "failed": "bold red",
-    "needs_login": "magenta",
-    "not running": "dim",
-}
 
 
 def print_status(env: Environment, facts: Facts) -> None:
     """Everything, once."""
     terminal = env.stdout.isatty()
-    width = shutil.get_terminal_size().columns if terminal else _PLAIN_WIDTH
     buffer = StringIO()
     console = Console(
         file=buffer,
-        width=width,
+        width=_width(env, terminal=terminal),
         force_terminal=terminal,
         no_color="NO_COLOR" in env.environ,
         highlight=False,
     )
-    console.print(rendered(facts, env.redactor.redact))
+    for line in rendered(facts, env.redactor.redact, console.width):
+        console.print(line, soft_wrap=True)
     env.stdout.write(buffer.getvalue())
+
+
+def _width(env: Environment, *, terminal: bool) -> int:
+    """The terminal's; into a pipe or a file, what `COLUMNS` says."""
+    if terminal:
+        return shutil.get_terminal_size().columns
+    given = env.environ.get("COLUMNS", "")
+    return int(given) if given.isdecimal() and int(given) > 0 else _PLAIN_WIDTH
 
 
 def live_status(env: Environment, look: Callable[[], Facts], every: float) -> int:
@@ -51,30 +51,35 @@ def live_status(env: Environment, look: Callable[[], Facts], every: float) -> in
     with Live(console=console, refresh_per_second=4, screen=env.stdout.isatty()) as live:
         try:
             while True:
-                live.update(rendered(look(), env.redactor.redact), refresh=True)
+                lines = rendered(look(), env.redactor.redact, console.width)
+                live.update(Group(*lines), refresh=True)
                 time.sleep(every)
         except KeyboardInterrupt:
             return EXIT_OK
 
 
-def rendered(facts: Facts, redact: Callable[[str], str]) -> RenderableType:
-    """The status as tables."""
-    head = Table.grid(padding=(0, 2))
-    for name, value in _lines(facts):
-        head.add_row(Text(name, style="bold"), _text(redact(value)))
-    parts: list[RenderableType] = [head]
+def rendered(facts: Facts, redact: Callable[[str], str], width: int) -> list[Text]:
+    """The status, line by line; no line is wider than `width`."""
+    lines: list[Text] = []
+    entries = list(_lines(facts))
+    margin = max(len(name) for name, _ in entries) + 2
+    for name, value in entries:
+        lines += _entry(name, redact(value), margin if margin * 3 < width else 2, width)
     if facts["servers"]:
-        parts += [Text(), _servers(facts["servers"], redact)]
-        parts += [
-            _text(redact(f"{row['name']}: {row['lastError']}"), "red")
-            for row in facts["servers"]
-            if row["lastError"]
-        ]
-    return Group(*parts)
+        lines += [Text(), *server_lines(facts["servers"], width, redact)]
+    return lines
 
 
-def _text(value: str, style: str = "") -> Text:
-    return Text("\n".join(visible(line) for line in value.split("\n")), style=style)
+def _entry(name: str, value: str, margin: int, width: int) -> list[Text]:
+    """The name, and the value beside it, or below where there is no room beside it."""
+    indent = " " * margin
+    found = [
+        line for part in value.split("\n") for line in wrapped(Text(visible(part)), width, indent)
+    ]
+    if margin < len(name) + 1:
+        return [Text(name, "bold"), *found]
+    first = Text.assemble((name, "bold"), " " * (margin - len(name)), found[0][margin:])
+    return [first, *found[1:]]
 
 
 def _lines(facts: Facts) -> Iterable[tuple[str, str]]:
@@ -121,47 +126,3 @@ def _sessions(sessions: Facts) -> str:
         return "none"
     last = datetime.fromtimestamp(sessions["lastAt"] / 1000).astimezone()
     return f"{sessions['count']}, last used {last:%Y-%m-%d %H:%M}"
-
-
-def _servers(rows: Iterable[Facts], redact: Callable[[str], str]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("server", "agents", "transport", "state", "tools", "res.", "prompts"):
-        table.add_column(name)
-    for name in ("revision", "pid", "up", "restarts", "retry in", "pin"):
-        table.add_column(name)
-    for row in rows:
-        state = row["state"]
-        retry = row["nextRetryIn"]
-        table.add_row(
-            _text(redact(row["name"])),
-            _text(", ".join(row["agents"])),
-            row["transport"],
-            Text(state.replace("_", " "), style=_COLOURS.get(state, "")),
-            *(_shown(row[key]) for key in ("tools", "resources", "prompts")),
-            _text(redact(_shown(row["protocol"]))),
-            _shown(row["pid"]),
-            duration(row["uptimeMs"]),
-            _shown(row["restarts"]),
-            f"{retry:.0f} s" if retry is not None else "-",
-            _text(_shown(row["pin"])),
-        )
-    return table
-
-
-def _shown(value: Any) -> str:
-    return "-" if value is None else str(value)
-
-
-def duration(milliseconds: int | None) -> str:
-    """A span of time in its two largest units."""
-    if milliseconds is None:
-        return "-"
-    seconds = max(0, milliseconds // 1000)
-    for unit, size, smaller, rest in (
-        ("d", 86_400, "h", 3600),
-        ("h", 3600, "min", 60),
-        ("min", 60, "s", 1),
-    ):
-        if seconds >= size:
-            return f"{seconds // size} {unit} {seconds % size // rest} {smaller}"
-    return f"{seconds} s"

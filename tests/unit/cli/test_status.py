@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.cells import cell_len
 
 from openclaw.cli import gateway, status
 from openclaw.cli.environment import Environment
-from openclaw.cli.status_view import duration, print_status
+from openclaw.cli.status_servers import duration
+from openclaw.cli.status_view import print_status
 from openclaw.testing.fake_server import server_entry
 
 
@@ -86,6 +88,82 @@ def test_what_a_server_says_cannot_steer_the_terminal(tmp_path: Path) -> None:
     assert "pid 7, up 1 min 1 s, starting" in said(env)
     assert "3 s" in said(env)
     assert "2, last used 2023-11-1" in said(env)
+
+
+LONG_NAME = "a-server-whose-owner-likes-names-that-are-as-long-as-they-may-be"
+LONG_ERROR = "it exited: " + "/usr/lib/python3/site-packages/server.py " * 6 + "x" * 250
+
+
+def shown_at(tmp_path: Path, columns: int, rows: list[dict[str, Any]]) -> list[str]:
+    env = environment(tmp_path, SHARED)
+    env = Environment(environ={**env.environ, "COLUMNS": str(columns)}, stdout=io.StringIO())
+    facts = status.gather(env, probe=False)
+    example = facts["servers"][0]
+    facts["servers"] = [{**example, **row} for row in rows]
+    print_status(env, facts)
+    return said(env).splitlines()
+
+
+READY = {
+    "state": "ready",
+    "tools": 12,
+    "resources": 1,
+    "prompts": 0,
+    "protocol": "2025-11-25",
+    "pid": 1234,
+    "uptimeMs": 61_000,
+    "pin": "accepted",
+}
+FAILED = {"name": LONG_NAME, "state": "error", "lastError": LONG_ERROR, "nextRetryIn": 16.0}
+
+
+@pytest.mark.parametrize("columns", [20, 60, 80, 120, 200])
+@pytest.mark.parametrize("count", [0, 1, 5, 20])
+def test_no_line_is_wider_than_the_terminal_or_ends_in_blanks(
+    tmp_path: Path, columns: int, count: int
+) -> None:
+    rows: list[dict[str, Any]] = [{**READY, "name": f"server-{n}"} for n in range(count)]
+    if count > 1:
+        rows[1] |= FAILED
+        rows[2] |= {"name": "日本語サーバー", "state": "needs_login"}
+    lines = shown_at(tmp_path, columns, rows)
+    assert all(cell_len(line) <= columns and line == line.rstrip() for line in lines)
+    whole = "".join(line.strip() for line in lines).replace(" ", "")
+    assert all(row["name"] in whole for row in rows if cell_len(row["name"]) < columns * 0.3)
+    if count > 1:
+        assert "x" * 200 in whole or columns == 20
+
+
+def test_a_wide_terminal_has_a_column_for_everything(tmp_path: Path) -> None:
+    lines = shown_at(tmp_path, 160, [{**READY, "name": "time", "restarts": 2}])
+    heading, row = lines[-2:]
+    assert " ".join(heading.split()) == (
+        "server agents transport state tools res. prompts revision pid up restarts pin"
+    )
+    assert " ".join(row.split()) == (
+        "time a http ready 12 1 0 2025-11-25 1234 1 min 1 s 2 accepted"
+    )
+
+
+def test_what_has_no_column_is_said_below_the_row(tmp_path: Path) -> None:
+    rows = [{**READY, "name": "time"}, {**FAILED, "name": "broken", "lastError": "it\nexited"}]
+    lines = shown_at(tmp_path, 76, rows)
+    [at] = [n for n, line in enumerate(lines) if line.startswith("time")]
+    assert lines[at + 1].startswith("  agent a · http · ")
+    assert "revision 2025-11-25" in lines[at + 1]
+    [at] = [n for n, line in enumerate(lines) if line.startswith("broken")]
+    assert lines[at + 2 : at + 4] == ["  it", "  exited"]
+
+
+def test_a_narrow_terminal_has_a_few_lines_for_each_server(tmp_path: Path) -> None:
+    lines = shown_at(tmp_path, 60, [{**READY, "name": "time", "restarts": 1}])
+    [at] = [n for n, line in enumerate(lines) if line.startswith("time")]
+    assert lines[at:] == [
+        "time  ready",
+        "  agent a · http · 12 tools · 1 resource · 0 prompts",
+        "  revision 2025-11-25 · pid 1234 · up 1 min 1 s · 1 restart",
+        "  pin accepted",
+    ]
 
 
 @pytest.mark.parametrize(
