@@ -236,6 +236,7 @@ async def life(args: argparse.Namespace) -> None:
         entries = await gateway_life.check_transcripts(house, one.told)
     doings = ", ".join(f"{count} x {name}" for name, count in sorted(one.done.items()))
     print(f"{args.seconds} s of life: {doings}\n  before {before}\n  after  {after}")
+    print(f"  descriptors of which there are more: {after.more_than(before) or 'none'}")
     print(f"  {len(one.told)} acknowledged messages, {entries} entries, none lost, none doubled")
 
 

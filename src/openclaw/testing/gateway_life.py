@@ -4,9 +4,10 @@ What must hold afterwards is checked: nothing leaked, and no line of a transcrip
 """
 
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -146,27 +147,55 @@ class Life:
 
 @dataclass(frozen=True, slots=True)
 class Holdings:
-    """What a gateway holds on to."""
+    """What a gateway holds on to. `kinds` says of what kind its descriptors are."""
 
     processes: int
     descriptors: int
+    threads: int
     megabytes: float
     temporary: int
+    kinds: Mapping[str, int] = field(default_factory=dict[str, int])
+
+    def more_than(self, before: "Holdings") -> dict[str, int]:
+        """The kinds of descriptors of which there are more now than there were."""
+        counts = {kind: n - before.kinds.get(kind, 0) for kind, n in self.kinds.items()}
+        return {kind: count for kind, count in counts.items() if count > 0}
 
 
 async def holdings(house: House, pid: int, children: int) -> Holdings:
-    """What it holds once it has no more than so many children, which takes a moment to end."""
+    """What it holds at rest: no more children than so many, and nobody connected to it."""
     process = psutil.Process(pid)
     with anyio.move_on_after(30):
-        while len(process.children(recursive=True)) > children:  # noqa: ASYNC110 - other processes
+        while len(process.children(recursive=True)) > children or _connected(process):  # noqa: ASYNC110 - other processes
             await anyio.sleep(0.05)
     temporary = house.state / "tmp"
     return Holdings(
         processes=len(process.children(recursive=True)),
         descriptors=process.num_fds(),
+        threads=process.num_threads(),
         megabytes=process.memory_info().rss / 1e6,
         temporary=len(list(temporary.iterdir())) if temporary.exists() else 0,
+        kinds=_kinds(process),
     )
+
+
+def _connected(process: psutil.Process) -> int:
+    """How many connections of others there are, or of its own to its model that are still kept."""
+    return sum(one.status != psutil.CONN_LISTEN for one in process.net_connections("tcp"))
+
+
+def _kinds(process: psutil.Process) -> dict[str, int]:
+    """What its descriptors are, where the machine can tell: files by name, the rest by kind."""
+    kinds: dict[str, int] = {}
+    folder = Path(f"/proc/{process.pid}/fd")
+    for entry in folder.iterdir() if folder.exists() else ():
+        try:
+            target = str(entry.readlink())
+        except OSError:
+            continue  # closed just now
+        kind = Path(target).name if target.startswith("/") else target.partition(":")[0]
+        kinds[kind] = kinds.get(kind, 0) + 1
+    return kinds
 
 
 async def check_transcripts(house: House, told: list[tuple[str, str]]) -> int:
