@@ -53,6 +53,13 @@ class Lane(Protocol):
         """
         ...
 
+    async def resume_turn(self, turn: str, entries: Sequence[NewEntry] = ()) -> None:
+        """Go on with a turn that was lost; it runs again, and these entries are added to it.
+
+        `InvalidRequest` where the session has no lost turn of that id.
+        """
+        ...
+
     async def append(self, turn: str | None, entries: Sequence[NewEntry]) -> Sequence[int]:
         """Add entries and return their numbers.
 

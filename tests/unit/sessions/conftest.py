@@ -11,8 +11,13 @@ import pytest
 from openclaw.core.clock import SystemClock
 from openclaw.sessions.file.store import FileStore, open_file_store
 from openclaw.sessions.model import SessionRef
+from openclaw.sessions.postgres.address import parsed
+from openclaw.sessions.postgres.store import open_postgres_store
 from openclaw.sessions.store import SessionStore
 from openclaw.testing.memory_store import MemoryStore
+from openclaw.testing.postgres_server import Server
+
+_FORGET = "DELETE FROM openclaw.tickets WHERE id = (SELECT min(id) FROM openclaw.tickets)"
 
 
 class TickingClock(SystemClock):
@@ -50,11 +55,18 @@ async def file_store(database: Path) -> AsyncGenerator[FileStore]:
         yield store
 
 
-@pytest.fixture(params=["file", "memory"])
+@pytest.fixture(params=["file", "memory", "postgres"])
 async def subject(request: pytest.FixtureRequest, database: Path) -> AsyncGenerator[Subject]:
     if request.param == "memory":
         memory = MemoryStore(TickingClock())
         yield Subject(memory, memory.take_away)
+        return
+    if request.param == "postgres":
+        server: Server = request.getfixturevalue("postgres")
+        url: str = request.getfixturevalue("postgres_url")
+        name = url.partition("@/")[2].partition("?")[0]
+        async with open_postgres_store(parsed(url), clock=TickingClock()) as shared:
+            yield Subject(shared, lambda session: server.run(_FORGET, name))
         return
     async with open_file_store(database, TickingClock()) as store:
         yield Subject(store, lambda session: forget_tickets(database))

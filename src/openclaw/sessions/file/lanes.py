@@ -71,6 +71,14 @@ class FileLane:
         )
         return name
 
+    async def resume_turn(self, turn: str, entries: Sequence[NewEntry] = ()) -> None:
+        """Let a lost turn run again."""
+        ready = encoded_from_caller(entries)
+        await self._writer.run(
+            lambda db: transcript.resume_turn(db, self._fence, turn, ready, self._clock.now_ms()),
+            durable=False,
+        )
+
     async def append(self, turn: str | None, entries: Sequence[NewEntry]) -> Sequence[int]:
         """Add entries; a tool call must be on disk before the tool may act."""
         ready = encoded_from_caller(entries)

@@ -59,6 +59,20 @@ def begin_turn(
     )
 
 
+def resume_turn(
+    connection: sqlite3.Connection, fence: Fence, turn: str, entries: Sequence[Encoded], now_ms: int
+) -> None:
+    """Let a lost turn run again and add entries to it."""
+    fence.check(connection)
+    if _turn_state(connection, fence.row, turn) != TurnState.LOST:
+        raise InvalidRequest(f"the session has no lost turn '{turn}'")
+    add_entries(connection, fence.row, turn, entries, now_ms)
+    connection.execute(
+        "UPDATE turns SET state = 'running', finished_ms = NULL WHERE session = ? AND id = ?",
+        (fence.row, turn),
+    )
+
+
 def append(
     connection: sqlite3.Connection,
     fence: Fence,

@@ -1,121 +1,128 @@
-"""Which gateways there are, and what each of them runs. All times are of the database's clock."""
+"""A connection by which the other gateways know that this process lives.
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+It holds an advisory lock that ends with it, renews the leases of whoever waits or holds here, and
+hears which sessions were left elsewhere. It is made when the first lane is wanted and made anew
+when it breaks.
+"""
+
+import logging
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import orjson
+import anyio
 
-from openclaw.sessions.postgres.pool import Database
-from openclaw.sessions.postgres.queue import DEAD_SECONDS
+from openclaw.sessions.errors import StoreError, StoreUnavailable
+from openclaw.sessions.postgres.failures import is_lost
+from openclaw.sessions.postgres.pool import RECONNECT_SECONDS, Database
+from openclaw.sessions.postgres.tickets import CHANNEL, OWNER_LOCKS, renew
 
 if TYPE_CHECKING:
-    from openclaw.sessions.postgres.pool import Connection
+    import asyncpg
 
-BEAT_SECONDS = 2.0
-_FORGOTTEN_SECONDS = 86_400.0
+logger = logging.getLogger(__name__)
 
+BEATS_PER_LEASE = 3
+"""Renewals in one lease, so that two of them may fail."""
 
-@dataclass(frozen=True, slots=True)
-class GatewayRow:
-    """A gateway as it last said it was, `seen_seconds` ago."""
-
-    id: str
-    alive: bool
-    seen_seconds: float
-    up_seconds: float
-    facts: Mapping[str, Any]
+_PAUSE_SECONDS = 0.25
+_CLOSE_SECONDS = 2.0
 
 
 class Presence:
-    """The gateways that share the database."""
+    """One process among those who share the database.
 
-    def __init__(self, database: Database, gateway: str) -> None:
+    `tokens` names the tickets to renew, `on_alive` is told which of those exist still, and
+    `on_left` which session somebody left.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        lease: float,
+        *,
+        tokens: Callable[[], list[str]],
+        on_alive: Callable[[list[str], set[str]], None],
+        on_left: Callable[[str], None],
+    ) -> None:
         self._database = database
-        self._gateway = gateway
+        self._lease = lease
+        self._tokens = tokens
+        self._on_alive = on_alive
+        self._on_left = on_left
+        self._wanted = anyio.Event()
+        self._known = anyio.Event()
+        self._broken = anyio.Event()
+        self._owner = 0
 
-    async def beat(self, facts: Mapping[str, Any]) -> None:
-        """Say that this gateway lives, and how it is."""
-        text = orjson.dumps(facts).decode()
-
-        async def work(connection: "Connection") -> None:
-            await connection.execute(
-                "INSERT INTO gateways (id, facts) VALUES ($1, $2::jsonb) ON CONFLICT (id)"
-                " DO UPDATE SET facts = excluded.facts, seen_at = clock_timestamp()",
-                self._gateway,
-                text,
+    async def owner(self) -> int:
+        """The number by which this process is known; waits until it is."""
+        self._wanted.set()
+        if not self._known.is_set():
+            with anyio.move_on_after(RECONNECT_SECONDS):
+                await self._known.wait()
+        if not self._known.is_set():
+            raise StoreUnavailable(
+                f"the session store on PostgreSQL ({self._database.place}) cannot be reached"
             )
+        return self._owner
 
-        await self._database.write(work)
+    async def run(self) -> None:
+        """Be present for as long as the store is open."""
+        await self._wanted.wait()
+        while True:
+            try:
+                await self._be_present()
+            except StoreError as error:
+                logger.warning("the database does not hear that this process lives: %s", error)
+            await anyio.sleep(_PAUSE_SECONDS)
 
-    async def leave(self) -> None:
-        """Say that this gateway is gone, on purpose; and forget those that died long ago."""
+    async def _be_present(self) -> None:
+        connection = await self._database.connect()
+        try:
+            self._broken = anyio.Event()
+            connection.add_termination_listener(self._on_break)
+            await self._announce(connection)
+            while not self._broken.is_set():
+                await self._beat(connection)
+                with anyio.move_on_after(self._lease / BEATS_PER_LEASE):
+                    await self._broken.wait()
+        except Exception as error:
+            if not is_lost(error):
+                raise
+            logger.info("the connection that shows that this process lives broke")
+        finally:
+            await _closed(connection)
 
-        async def work(connection: "Connection") -> None:
-            await connection.execute(
-                "DELETE FROM gateways WHERE id = $1"
-                " OR seen_at < clock_timestamp() - make_interval(secs => $2)",
-                self._gateway,
-                _FORGOTTEN_SECONDS,
+    async def _announce(self, connection: "asyncpg.Connection[Any]") -> None:
+        """Take a number that nobody has: the former one's lock may not be free yet."""
+        while True:
+            owner = await connection.fetchval("SELECT nextval('owners')::integer")
+            locked = await connection.fetchval(
+                "SELECT pg_try_advisory_lock($1, $2)", OWNER_LOCKS, owner
             )
+            if locked:
+                break
+        await connection.add_listener(CHANNEL, self._on_notice)
+        self._owner = owner
+        self._known.set()
 
-        await self._database.write(work)
+    async def _beat(self, connection: "asyncpg.Connection[Any]") -> None:
+        tokens = self._tokens()
+        if tokens:
+            alive = await renew(connection, tokens, self._owner, self._lease)
+            self._on_alive(tokens, alive)
 
-    async def rows(self) -> list[GatewayRow]:
-        """Every gateway, the longest running first."""
+    def _on_notice(self, connection: Any, pid: int, channel: str, payload: object) -> None:
+        self._on_left(str(payload))
 
-        async def work(connection: "Connection") -> list[Any]:
-            return await connection.fetch(
-                "SELECT id, extract(epoch FROM clock_timestamp() - seen_at)::float8 AS seen,"
-                " extract(epoch FROM clock_timestamp() - started_at)::float8 AS up,"
-                " facts::text AS facts FROM gateways ORDER BY started_at"
-            )
+    def _on_break(self, connection: Any) -> None:
+        self._broken.set()
 
-        return [
-            GatewayRow(
-                id=row["id"],
-                alive=row["seen"] <= DEAD_SECONDS,
-                seen_seconds=row["seen"],
-                up_seconds=row["up"],
-                facts=orjson.loads(row["facts"]),
-            )
-            for row in await self._database.read(work)
-        ]
 
-    async def settle_homes(self, homes: Mapping[str, Sequence[str]]) -> None:
-        """Say which sessions' own MCP servers live in this gateway, by the sessions' keys."""
-
-        async def work(connection: "Connection") -> None:
-            await connection.execute(
-                "DELETE FROM session_homes h USING sessions s WHERE h.gateway = $1"
-                " AND s.id = h.session AND NOT s.key = ANY ($2)",
-                self._gateway,
-                list(homes),
-            )
-            for key, servers in homes.items():
-                await connection.execute(
-                    "INSERT INTO session_homes (session, gateway, servers)"
-                    " SELECT id, $2, $3 FROM sessions WHERE key = $1 ON CONFLICT (session)"
-                    " DO UPDATE SET gateway = excluded.gateway, servers = excluded.servers",
-                    key,
-                    self._gateway,
-                    list(servers),
-                )
-
-        await self._database.transact(work)
-
-    async def abandon_home(self, session: str, gateway: str) -> list[str]:
-        """Take note that a session's home is gone; returns the servers that went with it."""
-
-        async def work(connection: "Connection") -> list[str]:
-            found = await connection.fetchval(
-                "DELETE FROM session_homes WHERE session = $1 AND gateway = $2 RETURNING servers",
-                session,
-                gateway,
-            )
-            await connection.execute(
-                "UPDATE orders SET pin = NULL WHERE session = $1 AND pin = $2", session, gateway
-            )
-            return list(found or ())
-
-        return await self._database.transact(work)
+async def _closed(connection: "asyncpg.Connection[Any]") -> None:
+    with anyio.CancelScope(shield=True):
+        with anyio.move_on_after(_CLOSE_SECONDS) as scope:
+            if not connection.is_closed():
+                await connection.close()
+        if scope.cancelled_caught:
+            connection.terminate()

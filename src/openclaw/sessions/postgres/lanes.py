@@ -1,0 +1,275 @@
+"""Lanes: waiting for a session, holding it, and noticing when it was taken away.
+
+Two things are here for a queue of turns that lives in the same database:
+
+- `PostgresStore.acquire_lane(session, entitled=True)` is for a worker that the queue has given the
+  session's next turn. It goes ahead of those who wait, and takes the session at once from another
+  entitled holder, whom the queue has given up; it waits only for a holder that is not of the queue.
+- `PostgresLane.on_finish`, where it is set, is called with the connection inside the transaction
+  that ends the turn, after the fence was checked and all was written: what it does is committed
+  with the turn or not at all. Where the connection breaks it may be called again in a new
+  transaction, after the first was undone; it is never called for a turn that was committed.
+"""
+
+import logging
+from collections import deque
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
+
+import anyio
+
+from openclaw.core.clock import Clock
+from openclaw.core.errors import InvalidRequest
+from openclaw.core.ids import random_id
+from openclaw.sessions.codec import Encoded, encoded, encoded_from_caller
+from openclaw.sessions.errors import LaneLost, StoreError
+from openclaw.sessions.model import (
+    EntryKind,
+    NewEntry,
+    Outcome,
+    SessionRef,
+    Turn,
+    Usage,
+    checked_key,
+)
+from openclaw.sessions.postgres import tickets, transcript
+from openclaw.sessions.postgres.pool import Database, Work
+from openclaw.sessions.postgres.presence import Presence
+from openclaw.sessions.postgres.transcript import Position, Write
+
+if TYPE_CHECKING:
+    from openclaw.sessions.postgres.pool import Connection
+
+logger = logging.getLogger(__name__)
+
+OnFinish = Callable[["Connection"], Awaitable[None]]
+
+_LOOK_SECONDS = (0.005, 0.25)
+"""First and longest pause between two looks at a session that another process holds: one that
+leaves is heard of at once, so that this is for one that dies, or was not heard."""
+
+
+@dataclass(slots=True, eq=False)
+class _Place:
+    """One who waits for a session in this process, or holds it."""
+
+    session: SessionRef
+    entitled: bool
+    token: str = field(default_factory=random_id)
+    woken: anyio.Event = field(default_factory=anyio.Event)
+    drawn: bool = False
+    lane: "PostgresLane | None" = None
+    scope: anyio.CancelScope | None = None
+
+
+@dataclass(slots=True)
+class _Line:
+    """Those who want one session in this process, as they came."""
+
+    places: deque[_Place] = field(default_factory=deque[_Place])
+    drawing: anyio.Lock = field(default_factory=anyio.Lock)
+
+
+class PostgresLane:
+    """A lane of the PostgreSQL store; see `Lane`, and above for `on_finish`."""
+
+    def __init__(
+        self, session: SessionRef, grant: tickets.Grant, database: Database, clock: Clock | None
+    ) -> None:
+        self.session = session
+        self.epoch = grant.epoch
+        self.lost_turns: Sequence[Turn] = grant.lost_turns
+        self.on_finish: OnFinish | None = None
+        self.grant = grant
+        self.tidy = True
+        """False while a turn may be unfinished."""
+        self._at = Position(grant.row, grant.epoch, grant.seq)
+        self._sure = True
+        self._database = database
+        self._clock = clock
+        self._writing = anyio.Lock()
+
+    async def begin_turn(self, entries: Sequence[NewEntry] = (), *, turn: str | None = None) -> str:
+        """Start a turn with its first entries."""
+        name = random_id() if turn is None else checked_key(turn, "turn id")
+        write = self._write(name, encoded_from_caller(entries))
+        self.tidy = False
+        await self._do(
+            len(write.entries) + 1, lambda db: transcript.begin_turn(db, self._at, write)
+        )
+        return name
+
+    async def append(self, turn: str | None, entries: Sequence[NewEntry]) -> Sequence[int]:
+        """Add entries and return their numbers."""
+        write = self._write(turn, encoded_from_caller(entries))
+        return await self._do(len(write.entries), lambda db: transcript.append(db, self._at, write))
+
+    async def compact(self, turn: str | None, summary: NewEntry, *, through: int) -> int:
+        """Add a summary for the entries up to `through`."""
+        if summary.kind is not EntryKind.COMPACTION:
+            raise InvalidRequest("a summary is an entry of the kind compaction")
+        write = self._write(turn, encoded([summary]))
+        numbers = await self._do(1, lambda db: transcript.compact(db, self._at, write, through))
+        return numbers[0]
+
+    async def finish_turn(
+        self,
+        turn: str,
+        outcome: Outcome,
+        entries: Sequence[NewEntry] = (),
+        *,
+        usage: Usage | None = None,
+        detail: str = "",
+    ) -> None:
+        """End the turn, and do what `on_finish` does, in one transaction."""
+        ending = NewEntry(outcome.entry_kind, {"detail": detail} if detail else {})
+        write = self._write(turn, [*encoded_from_caller(entries), *encoded([ending])])
+        finish = partial(self._finish, write, outcome, usage or Usage())
+        await self._do(len(write.entries), finish)
+        self.tidy = True
+
+    async def _finish(
+        self, write: Write, outcome: Outcome, usage: Usage, connection: "Connection"
+    ) -> None:
+        if self.on_finish is None:
+            await transcript.finish_turn(connection, self._at, write, outcome, usage)
+            return
+        async with connection.transaction():
+            if await transcript.finish_turn(connection, self._at, write, outcome, usage):
+                await self.on_finish(connection)
+
+    def _write(self, turn: str | None, entries: Sequence[Encoded]) -> Write:
+        return Write(turn, entries, self._clock.now_ms() if self._clock else None)
+
+    async def _do(self, count: int, work: Work[None]) -> range:
+        """Write `count` entries and return their numbers; one write at a time."""
+        async with self._writing:
+            if not self._sure:
+                await self._find_position()
+            try:
+                await self._database.write(work)
+            except StoreError:
+                self._sure = False  # it may have been written all the same
+                raise
+            last = self._at.seq + count
+            self._at = Position(self._at.row, self._at.epoch, last)
+        return range(last - count + 1, last + 1)
+
+    async def _find_position(self) -> None:
+        seq = await self._database.read(
+            lambda db: db.fetchval("SELECT seq FROM sessions WHERE row = $1", self._at.row)
+        )
+        if seq is None:
+            raise LaneLost("it was deleted")
+        self._at = Position(self._at.row, self._at.epoch, seq)
+        self._sure = True
+
+
+class LaneDesk:
+    """Hands lanes out within this process and keeps their leases alive."""
+
+    def __init__(self, database: Database, clock: Clock | None, *, lease: float) -> None:
+        self._database = database
+        self._clock = clock
+        self.lease = lease
+        self._lines: dict[str, _Line] = {}
+        self._presence = Presence(
+            database,
+            lease,
+            tokens=self._tokens,
+            on_alive=self._on_alive,
+            on_left=self._on_left,
+        )
+
+    async def run(self) -> None:
+        """Keep the leases alive for as long as the store is open."""
+        await self._presence.run()
+
+    @asynccontextmanager
+    async def hold(
+        self, session: SessionRef, *, entitled: bool = False
+    ) -> AsyncGenerator[PostgresLane]:
+        """Wait for the session and hold it; see `SessionStore.acquire_lane`."""
+        place = _Place(session, entitled)
+        line = self._lines.setdefault(session.id, _Line())
+        line.places.append(place)
+        try:
+            grant = await self._granted(line, place)
+            lane = place.lane = PostgresLane(session, grant, self._database, self._clock)
+            with anyio.CancelScope() as scope:
+                place.scope = scope
+                yield lane
+            if scope.cancelled_caught:
+                raise LaneLost("another process took it over")
+        finally:
+            with anyio.CancelScope(shield=True):
+                await self._leave(line, place)
+
+    async def _granted(self, line: _Line, place: _Place) -> tickets.Grant:
+        async with line.drawing:  # tickets are drawn as their owners came
+            grant = await self._try(place)
+        pause, longest = _LOOK_SECONDS
+        while grant is None:
+            first = place.entitled or line.places[0] is place
+            with anyio.move_on_after(pause if first else None):
+                await place.woken.wait()
+            place.woken = anyio.Event()
+            if place.entitled or line.places[0] is place:
+                grant = await self._try(place)
+                pause = min(2 * pause, longest)
+        return grant
+
+    async def _try(self, place: _Place) -> tickets.Grant | None:
+        owner = await self._presence.owner()
+        claim = tickets.Claim(place.token, owner, place.entitled, self.lease)
+        place.drawn = True
+        return await self._database.transact(lambda db: tickets.try_grant(db, place.session, claim))
+
+    async def _leave(self, line: _Line, place: _Place) -> None:
+        try:
+            if place.drawn:
+                await self._hand_in(place)
+        except StoreError as error:
+            # Its lease runs out by itself, since nobody renews it from now on.
+            logger.warning("could not leave the lane of a session: %s", error)
+        finally:
+            line.places.remove(place)
+            if not line.places:
+                del self._lines[place.session.id]
+            _wake(line)
+
+    async def _hand_in(self, place: _Place) -> None:
+        lane = place.lane
+        if lane is None or lane.tidy:
+            await self._database.write(lambda db: tickets.hand_in(db, place.session, place.token))
+            return
+        now = self._clock.now_ms() if self._clock else None
+        await self._database.transact(
+            lambda db: tickets.abandon(db, place.session, place.token, lane.grant, now)
+        )
+
+    def _tokens(self) -> list[str]:
+        return [
+            place.token for line in self._lines.values() for place in line.places if place.drawn
+        ]
+
+    def _on_alive(self, asked: list[str], alive: set[str]) -> None:
+        gone = set(asked) - alive
+        for line in self._lines.values():
+            for place in line.places:
+                if place.token in gone and place.scope is not None:
+                    place.scope.cancel("another process took the session over")
+
+    def _on_left(self, session: str) -> None:
+        line = self._lines.get(session)
+        if line is not None:
+            _wake(line)
+
+
+def _wake(line: _Line) -> None:
+    """Whoever is first in this process may be next; one who is entitled always may."""
+    for place in line.places:
+        place.woken.set()

@@ -1,0 +1,264 @@
+"""Reading: statements that change nothing."""
+
+import hashlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from openclaw.core.errors import InvalidRequest, NotFound
+from openclaw.sessions.codec import decode, decode_optional
+from openclaw.sessions.model import (
+    Entry,
+    EntryKind,
+    Hit,
+    Page,
+    SessionInfo,
+    SessionRef,
+    Turn,
+    TurnState,
+)
+from openclaw.sessions.postgres.words import as_query, containing, snippet, without_spaces
+
+if TYPE_CHECKING:
+    from openclaw.sessions.postgres.pool import Connection
+
+_INFO = (
+    "s.id, s.agent, s.key, s.title, s.created_ms, s.updated_ms, s.messages, s.seq, s.input_tokens,"
+    " s.output_tokens, s.cache_read_tokens, s.cache_write_tokens, s.requests, s.tool_calls"
+)
+_INFO_WIDTH = len(SessionInfo._fields)
+_ENTRY = "seq, turn, kind, at_ms, data, text, call_id, details"
+_DIGEST_BYTES = 16
+
+
+def key_digest(key: str) -> bytes:
+    """What a session is looked up by, whatever its agent."""
+    return hashlib.blake2b(key.encode(), digest_size=_DIGEST_BYTES).digest()
+
+
+def name_digest(agent: str, key: str) -> bytes:
+    """What a session is looked up by; a key holds no NUL, so that two names never coincide."""
+    return key_digest(f"{agent}\0{key}")
+
+
+async def row_of(connection: "Connection", session: SessionRef) -> int:
+    """The session's row; `NotFound` where it was deleted."""
+    row = await connection.fetchval("SELECT row FROM sessions WHERE id = $1", session.id)
+    return found_row(row, session)
+
+
+def found_row(row: int | None, session: SessionRef) -> int:
+    """`row` itself; `NotFound` where there is none."""
+    if row is None:
+        raise NotFound(f"there is no session '{session.key}' of agent '{session.agent}'")
+    return row
+
+
+async def find_exact(connection: "Connection", agent: str, key: str) -> SessionRef | None:
+    """The session of this agent with this key."""
+    found = await connection.fetchval(
+        "SELECT id FROM sessions WHERE name_digest = $1", name_digest(agent, key)
+    )
+    return None if found is None else SessionRef(found, agent, key)
+
+
+async def find(connection: "Connection", key: str, agent: str | None) -> list[SessionInfo]:
+    """Every session with this key or id."""
+    rows = await connection.fetch(
+        f"SELECT {_INFO} FROM sessions s WHERE (key_digest = $1 OR id = $2)"  # noqa: S608 - ours
+        " AND ($3::text IS NULL OR agent = $3)",
+        key_digest(key),
+        key,
+        agent,
+    )
+    return sorted((_info(row) for row in rows), key=lambda info: (info.agent, info.key))
+
+
+async def show(connection: "Connection", session: SessionRef) -> SessionInfo:
+    """A session's totals."""
+    found = await connection.fetchrow(
+        f"SELECT {_INFO} FROM sessions s WHERE id = $1",  # noqa: S608 - constant names
+        session.id,
+    )
+    found_row(None if found is None else 0, session)
+    return _info(found)
+
+
+async def list_sessions(
+    connection: "Connection",
+    agent: str | None,
+    limit: int | None,
+    cursor: str | None,
+    search: str | None,
+) -> Page:
+    """A page of sessions, the most recently used first."""
+    conditions: list[str] = []
+    values: list[Any] = []
+
+    def given(value: Any) -> str:
+        values.append(value)
+        return f"${len(values)}"
+
+    if agent is not None:
+        conditions.append(f"agent = {given(agent)}")
+    if search:
+        pattern = given(containing(search))
+        conditions.append(f"(key ILIKE {pattern} OR title ILIKE {pattern})")
+    if cursor is not None:
+        updated, row = _parsed(cursor)
+        conditions.append(f"(updated_ms, row) < ({given(updated)}, {given(row)})")
+    where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
+    most = given(None if limit is None else limit + 1)
+    rows = await connection.fetch(
+        f"SELECT {_INFO}, row FROM sessions s {where}"  # noqa: S608 - constant names
+        f" ORDER BY updated_ms DESC, row DESC LIMIT {most}",
+        *values,
+    )
+    more = limit is not None and len(rows) > limit
+    kept = rows[:limit] if more else rows
+    return Page(
+        [_info(row) for row in kept],
+        f"{kept[-1]['updated_ms']}.{kept[-1]['row']}" if more and kept else None,
+    )
+
+
+async def history(
+    connection: "Connection", session: SessionRef, since_compaction: bool
+) -> list[Entry]:
+    """The transcript, or the latest summary and what it does not stand for."""
+    found = await connection.fetchrow(
+        "SELECT row, summary_seq, summarised FROM sessions WHERE id = $1", session.id
+    )
+    row = found_row(None if found is None else found["row"], session)
+    summary, through = (0, 0) if found is None else (found["summary_seq"], found["summarised"])
+    if not since_compaction or not summary:
+        return await _entries(connection, row, "seq > 0 ORDER BY seq")
+    return await _entries(
+        connection,
+        row,
+        "(seq = $2 OR (seq > $3 AND kind <> 'compaction')) ORDER BY seq <> $2, seq",
+        summary,
+        through,
+    )
+
+
+async def entries_after(
+    connection: "Connection", session: SessionRef, after: int, limit: int
+) -> list[Entry]:
+    """At most `limit` entries after number `after`."""
+    row = await row_of(connection, session)
+    return await _entries(connection, row, "seq > $2 ORDER BY seq LIMIT $3", after, limit)
+
+
+async def unfinished_turns(connection: "Connection", session: SessionRef) -> list[Turn]:
+    """Turns that run or are lost, oldest first."""
+    row = await row_of(connection, session)
+    return await _turns(connection, row, "state IN ('running', 'lost') ORDER BY first_seq")
+
+
+async def find_turn(connection: "Connection", session: SessionRef, turn: str) -> Turn | None:
+    """The turn with this id."""
+    row = await row_of(connection, session)
+    return next(iter(await _turns(connection, row, "id = $2", turn)), None)
+
+
+async def running_turns(connection: "Connection", row: int) -> list[Turn]:
+    """Turns that nobody finished, oldest first."""
+    return await _turns(connection, row, "state = 'running' ORDER BY first_seq")
+
+
+async def _turns(connection: "Connection", row: int, condition: str, *values: Any) -> list[Turn]:
+    rows = await connection.fetch(
+        "SELECT id, state, started_ms, finished_ms, first_seq FROM turns"  # noqa: S608 - ours
+        f" WHERE session = $1 AND {condition}",
+        row,
+        *values,
+    )
+    return [
+        Turn(
+            found["id"],
+            TurnState(found["state"]),
+            found["started_ms"],
+            found["finished_ms"],
+            await _open_calls(connection, row, found["id"], found["first_seq"]),
+        )
+        for found in rows
+    ]
+
+
+async def _open_calls(
+    connection: "Connection", row: int, turn: str, first: int
+) -> tuple[Entry, ...]:
+    """The turn's tool calls without a result."""
+    entries = await _entries(
+        connection,
+        row,
+        "seq >= $2 AND turn = $3 AND kind IN ('tool_call', 'tool_result') ORDER BY seq",
+        first,
+        turn,
+    )
+    answered = {entry.call_id for entry in entries if entry.kind is EntryKind.TOOL_RESULT}
+    return tuple(
+        entry
+        for entry in entries
+        if entry.kind is EntryKind.TOOL_CALL and entry.call_id not in answered
+    )
+
+
+async def search(connection: "Connection", text: str, agent: str | None, limit: int) -> list[Hit]:
+    """Entries with every word of `text`."""
+    if without_spaces(text):
+        # Scripts that no index can cut into words: the newest first.
+        condition = " AND ".join(f"e.text ILIKE ${number + 3}" for number, _ in _numbered(text))
+        values = [containing(word) for _, word in _numbered(text)]
+        order = "e.at_ms DESC"
+    elif (query := as_query(text)) is not None:
+        condition, values = "e.words @@ $3::text::tsquery", [query]
+        order = "ts_rank(e.words, $3::text::tsquery) DESC, e.at_ms DESC"
+    else:
+        return []
+    rows = await connection.fetch(
+        f"SELECT {_INFO}, e.seq AS number, e.kind, e.at_ms, e.text"  # noqa: S608 - constant names
+        " FROM entries e JOIN sessions s ON s.row = e.session"
+        f" WHERE {condition} AND ($1::text IS NULL OR s.agent = $1) ORDER BY {order} LIMIT $2",
+        agent,
+        limit,
+        *values,
+    )
+    return [
+        Hit(
+            _info(row),
+            row["number"],
+            EntryKind(row["kind"]),
+            row["at_ms"],
+            snippet(row["text"], text),
+        )
+        for row in rows
+    ]
+
+
+def _numbered(text: str) -> Sequence[tuple[int, str]]:
+    return list(enumerate(text.split()))
+
+
+async def _entries(connection: "Connection", row: int, condition: str, *values: Any) -> list[Entry]:
+    rows = await connection.fetch(
+        f"SELECT {_ENTRY} FROM entries WHERE session = $1 AND {condition}",  # noqa: S608 - ours
+        row,
+        *values,
+    )
+    return [
+        Entry(seq, turn, EntryKind(kind), at, decode(data), text, call, decode_optional(details))
+        for seq, turn, kind, at, data, text, call, details in rows
+    ]
+
+
+def _info(row: Any) -> SessionInfo:
+    return SessionInfo._make(tuple(row)[:_INFO_WIDTH])
+
+
+def _parsed(cursor: str) -> tuple[int, int]:
+    try:
+        updated, row = cursor.split(".")
+        return int(updated), int(row)
+    except ValueError:
+        raise InvalidRequest("this cursor did not come from a listing", field="cursor") from None

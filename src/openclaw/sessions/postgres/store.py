@@ -1,0 +1,184 @@
+"""The PostgreSQL store: sessions that many machines share."""
+
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
+from typing import TYPE_CHECKING
+
+import anyio
+
+from openclaw.core.clock import Clock
+from openclaw.core.errors import Busy
+from openclaw.core.ids import random_id
+from openclaw.sessions.model import (
+    Entry,
+    Hit,
+    Page,
+    SessionInfo,
+    SessionRef,
+    Turn,
+    checked_key,
+    checked_title,
+    header_json,
+    storable,
+)
+from openclaw.sessions.postgres import queries, tickets
+from openclaw.sessions.postgres.address import Address
+from openclaw.sessions.postgres.lanes import LaneDesk, PostgresLane
+from openclaw.sessions.postgres.migrations import migrate
+from openclaw.sessions.postgres.pool import RECONNECT_SECONDS, Database, open_database
+from openclaw.sessions.postgres.transcript import NOW_MS
+from openclaw.sessions.store import DEFAULT_LIMIT, LEASE_SECONDS
+
+if TYPE_CHECKING:
+    from openclaw.sessions.postgres.pool import Connection
+
+_EXPORT_PAGE = 500
+
+
+class PostgresStore:
+    """A `SessionStore` that many processes on many machines may share."""
+
+    def __init__(self, database: Database, desk: LaneDesk, clock: Clock | None) -> None:
+        self.database = database
+        self._desk = desk
+        self._clock = clock
+
+    async def open_session(self, agent: str, key: str) -> SessionRef:
+        """The session with this key, created where there is none."""
+        checked_key(agent, "agent id")
+        checked_key(key)
+        found = await self.database.read(lambda db: queries.find_exact(db, agent, key))
+        return found or await self.database.write(partial(self._create, agent, key))
+
+    def acquire_lane(
+        self, session: SessionRef, *, entitled: bool = False
+    ) -> AbstractAsyncContextManager[PostgresLane]:
+        """Wait for the session and hold it; `entitled` is explained in `lanes`."""
+        return self._desk.hold(session, entitled=entitled)
+
+    async def history(self, session: SessionRef, *, since_compaction: bool = True) -> list[Entry]:
+        """The transcript in order, by default from the latest summary on."""
+        return await self.database.read(lambda db: queries.history(db, session, since_compaction))
+
+    async def entries(
+        self, session: SessionRef, *, after: int = 0, limit: int = DEFAULT_LIMIT
+    ) -> list[Entry]:
+        """At most `limit` entries after number `after`."""
+        return await self.database.read(lambda db: queries.entries_after(db, session, after, limit))
+
+    async def find_turn(self, session: SessionRef, turn: str) -> Turn | None:
+        """The turn with this id."""
+        return await self.database.read(lambda db: queries.find_turn(db, session, storable(turn)))
+
+    async def unfinished_turns(self, session: SessionRef) -> list[Turn]:
+        """Turns that run now or that died half-way."""
+        return await self.database.read(lambda db: queries.unfinished_turns(db, session))
+
+    async def list_sessions(
+        self,
+        agent: str | None = None,
+        *,
+        limit: int | None = DEFAULT_LIMIT,
+        cursor: str | None = None,
+        search: str | None = None,
+    ) -> Page:
+        """Sessions, the most recently used first."""
+        wanted = None if search is None else storable(search)
+        return await self.database.read(
+            lambda db: queries.list_sessions(db, agent, limit, cursor, wanted)
+        )
+
+    async def find_sessions(self, key: str, agent: str | None = None) -> list[SessionInfo]:
+        """Every session with this key or id."""
+        return await self.database.read(lambda db: queries.find(db, storable(key), agent))
+
+    async def show(self, session: SessionRef) -> SessionInfo:
+        """A session's totals now."""
+        return await self.database.read(lambda db: queries.show(db, session))
+
+    async def set_title(self, session: SessionRef, title: str | None) -> None:
+        """Name a session."""
+        line = checked_title(title)
+
+        async def rename(db: "Connection") -> int | None:
+            return await db.fetchval(
+                "UPDATE sessions SET title = $2 WHERE id = $1 RETURNING row", session.id, line
+            )
+
+        queries.found_row(await self.database.write(rename), session)
+
+    async def delete(self, session: SessionRef) -> None:
+        """Remove a session that nobody holds."""
+        await self.database.transact(partial(self._delete, session))
+
+    async def export(self, session: SessionRef) -> AsyncIterator[dict[str, object]]:
+        """The session as JSON objects."""
+        yield {"type": "session", **header_json(await self.show(session))}
+        last = 0
+        while page := await self.entries(session, after=last, limit=_EXPORT_PAGE):
+            for entry in page:
+                yield {"type": "entry", **entry.to_json()}
+            last = page[-1].seq
+
+    async def search(self, text: str, *, agent: str | None = None, limit: int = 20) -> list[Hit]:
+        """Entries that contain every word of `text`."""
+        return await self.database.read(lambda db: queries.search(db, storable(text), agent, limit))
+
+    async def _create(self, agent: str, key: str, db: "Connection") -> SessionRef:
+        now = self._clock.now_ms() if self._clock else None
+        await db.execute(
+            "INSERT INTO sessions (id, agent, key, name_digest, key_digest,"  # noqa: S608 - ours
+            " created_ms, updated_ms)"
+            f" SELECT $1, $2, $3, $4, $5, now_ms, now_ms FROM coalesce($6::bigint, {NOW_MS}) now_ms"
+            " ON CONFLICT (name_digest) DO NOTHING",
+            random_id(),
+            agent,
+            key,
+            queries.name_digest(agent, key),
+            queries.key_digest(key),
+            now,
+        )
+        found = await queries.find_exact(db, agent, key)
+        assert found is not None
+        return found
+
+    async def _delete(self, session: SessionRef, db: "Connection") -> None:
+        row = queries.found_row(
+            await db.fetchval("SELECT row FROM sessions WHERE id = $1 FOR UPDATE", session.id),
+            session,
+        )
+        lease = self._desk.lease
+        if await tickets.is_held(db, row, lease):
+            raise Busy(f"a turn of session '{session.key}' is running", retry_after=lease)
+        await db.execute("DELETE FROM sessions WHERE row = $1", row)
+
+
+@asynccontextmanager
+async def open_postgres_store(
+    address: Address,
+    *,
+    clock: Clock | None = None,
+    lease: float = LEASE_SECONDS,
+    create: bool = True,
+    patience: float = RECONNECT_SECONDS,
+) -> AsyncGenerator[PostgresStore]:
+    """The store in the database at `address`, whose schema is made or brought up to date.
+
+    Times are the database's own unless there is a `clock`. Without `create`, a database that holds
+    no store is refused and nothing is changed. `patience` is how long to wait for a server that
+    went away.
+    """
+    async with open_database(address, patience=patience) as database:
+        await migrate(database, create=create)
+        desk = LaneDesk(database, clock, lease=lease)
+        failure: BaseException | None = None
+        async with anyio.create_task_group() as group:
+            group.start_soon(desk.run, name="session leases")
+            try:
+                yield PostgresStore(database, desk, clock)
+            except Exception as error:  # noqa: BLE001 - raised again below, outside the group
+                failure = error
+            group.cancel_scope.cancel()
+    if failure is not None:
+        raise failure

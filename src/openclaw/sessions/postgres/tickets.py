@@ -1,0 +1,205 @@
+"""Who waits for which session, kept in the database so that every gateway sees one queue.
+
+Whoever wants a session draws a ticket, under a lock on the session's row, so that the numbers have
+the order in which they came. The oldest live ticket holds the session. A ticket is dead
+
+- once its lease has run out, by the database's clock: its process is frozen, or cut off;
+- once its owner's advisory lock has been free for a moment (`SUSPICION_SECONDS`): its process is
+  gone. The moment is for a live process that lost its connection and makes a new one.
+
+Neither counts within one lease after the server started: until then, everyone may come back.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from openclaw.sessions.model import SessionRef, Turn, TurnState
+from openclaw.sessions.postgres.queries import found_row, running_turns
+from openclaw.sessions.postgres.transcript import NOW_MS
+
+if TYPE_CHECKING:
+    from openclaw.sessions.postgres.pool import Connection
+
+OWNER_LOCKS = 0x4F43_4C57
+"""The first half of the advisory locks by which processes are known to live."""
+
+CHANNEL = "openclaw_lanes"
+"""Where the id of a session is announced that somebody left while others wait for it."""
+
+SUSPICION_SECONDS = 1.0
+
+_LOCK_SESSION = "SELECT row FROM sessions WHERE id = $1 FOR NO KEY UPDATE"
+
+# $1 row, $2 token, $3 owner, $4 entitled, $5 lease; taken at once where nobody else is there.
+_DRAW = """
+WITH drawn AS (
+  INSERT INTO tickets (session, token, owner, entitled, expires, holding)
+  SELECT $1, $2, $3, $4, clock_timestamp() + $5 * interval '1 s',
+    NOT EXISTS (SELECT FROM tickets WHERE session = $1 AND token <> $2)
+  ON CONFLICT (token) DO UPDATE
+    SET owner = excluded.owner, expires = excluded.expires, holding = excluded.holding,
+      missing_since = NULL
+  RETURNING id, holding
+), taken AS (
+  UPDATE sessions SET epoch = epoch + 1 FROM drawn WHERE row = $1 AND drawn.holding
+  RETURNING epoch, seq
+)
+SELECT drawn.id, taken.epoch, taken.seq,
+  EXISTS (SELECT FROM turns WHERE session = $1 AND state = 'running') AS unfinished
+FROM drawn LEFT JOIN taken ON true
+"""
+
+_SETTLED = "clock_timestamp() > pg_postmaster_start_time() + {lease} * interval '1 s'"
+_GONE = f"pg_try_advisory_xact_lock_shared({OWNER_LOCKS}, owner)"
+_EXPIRED = "expires <= clock_timestamp()"
+
+# $1 row, $2 id of the ticket, $3 owner, $4 entitled, $5 lease
+_AHEAD = f"""
+SELECT id, entitled AND $4 AS replaced, missing_since IS NOT NULL AS suspected,
+  {_SETTLED.format(lease="$5")} AND {_EXPIRED} AS expired,
+  missing_since <= clock_timestamp() - {SUSPICION_SECONDS} * interval '1 s' AS overdue,
+  {_SETTLED.format(lease="$5")} AND owner <> $3 AND {_GONE} AS gone
+FROM tickets WHERE session = $1 AND id <> $2 AND (holding OR (id < $2 AND NOT $4))
+"""  # noqa: S608 - constants
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Who asks for a session. `token` names the claim for good, also when it is sent again.
+
+    Whoever is `entitled` was given this session's next turn by a queue: it does not wait behind
+    those who merely wait, and replaces another entitled holder, whom the queue has given up.
+    """
+
+    token: str
+    owner: int
+    entitled: bool
+    lease: float
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """A session that was taken: the new fence, and turns that its last holder left."""
+
+    row: int
+    epoch: int
+    seq: int
+    lost_turns: tuple[Turn, ...]
+
+
+async def try_grant(connection: "Connection", session: SessionRef, claim: Claim) -> Grant | None:
+    """Take the session where nobody live is ahead; None where one is. Runs in a transaction."""
+    row = found_row(await connection.fetchval(_LOCK_SESSION, session.id), session)
+    drawn = await connection.fetchrow(
+        _DRAW, row, claim.token, claim.owner, claim.entitled, claim.lease
+    )
+    assert drawn is not None
+    epoch, seq, unfinished = drawn["epoch"], drawn["seq"], drawn["unfinished"]
+    if epoch is None:
+        if not await _clear_the_way(connection, row, drawn["id"], claim):
+            return None
+        await connection.execute("UPDATE tickets SET holding = true WHERE id = $1", drawn["id"])
+        taken = await connection.fetchrow(
+            "UPDATE sessions SET epoch = epoch + 1 WHERE row = $1 RETURNING epoch, seq", row
+        )
+        assert taken is not None
+        epoch, seq = taken
+    lost = await give_up_turns(connection, row, None) if unfinished else ()
+    return Grant(row, epoch, seq + len(lost), lost)
+
+
+async def _clear_the_way(connection: "Connection", row: int, ticket: int, claim: Claim) -> bool:
+    """Remove dead tickets that are ahead; False where a live one is."""
+    ahead = await connection.fetch(_AHEAD, row, ticket, claim.owner, claim.entitled, claim.lease)
+    dead = [one["id"] for one in ahead if _is_dead(one)]
+    doubted = [one["id"] for one in ahead if one["gone"] and not one["suspected"]]
+    trusted = [one["id"] for one in ahead if one["suspected"] and not one["gone"]]
+    if doubted or trusted:
+        await connection.execute(
+            "UPDATE tickets SET missing_since = CASE WHEN id = ANY($1) THEN clock_timestamp() END"
+            " WHERE id = ANY($1) OR id = ANY($2)",
+            doubted,
+            trusted,
+        )
+    if dead:
+        await connection.execute("DELETE FROM tickets WHERE id = ANY($1)", dead)
+    return len(dead) == len(ahead)
+
+
+def _is_dead(ticket: Any) -> bool:
+    return bool(ticket["replaced"] or ticket["expired"] or (ticket["gone"] and ticket["overdue"]))
+
+
+async def is_held(connection: "Connection", row: int, lease: float) -> bool:
+    """True while a live ticket holds or awaits the session. Runs in a transaction."""
+    settled = _SETTLED.format(lease="$2::float8")
+    return await connection.fetchval(
+        f"SELECT EXISTS (SELECT FROM tickets WHERE session = $1"  # noqa: S608 - constants
+        f" AND NOT ({settled} AND ({_EXPIRED} OR {_GONE})))",
+        row,
+        lease,
+    )
+
+
+async def renew(
+    connection: "Connection", tokens: Sequence[str], owner: int, lease: float
+) -> set[str]:
+    """Lengthen the leases, as those of this owner, and return the tickets that still exist."""
+    rows = await connection.fetch(
+        "UPDATE tickets SET owner = $2, missing_since = NULL,"
+        " expires = clock_timestamp() + $3 * interval '1 s'"
+        " WHERE token = ANY($1) RETURNING token",
+        list(tokens),
+        owner,
+        lease,
+    )
+    return {row["token"] for row in rows}
+
+
+async def hand_in(connection: "Connection", session: SessionRef, token: str) -> None:
+    """Leave the queue, or the session, and wake those who wait for it elsewhere."""
+    await connection.execute(
+        "WITH gone AS (DELETE FROM tickets WHERE token = $1 RETURNING id, session)"
+        " SELECT pg_notify($2, $3) FROM gone WHERE EXISTS"
+        " (SELECT FROM tickets t WHERE t.session = gone.session AND t.id <> gone.id)",
+        token,
+        CHANNEL,
+        session.id,
+    )
+
+
+async def abandon(
+    connection: "Connection", session: SessionRef, token: str, grant: Grant, now_ms: int | None
+) -> None:
+    """The same where a turn was not finished: it is lost. Runs in a transaction."""
+    epoch = await connection.fetchval(
+        "SELECT epoch FROM sessions WHERE row = $1 FOR NO KEY UPDATE", grant.row
+    )
+    if epoch == grant.epoch:
+        await give_up_turns(connection, grant.row, now_ms)
+    await hand_in(connection, session, token)
+
+
+async def give_up_turns(connection: "Connection", row: int, now_ms: int | None) -> tuple[Turn, ...]:
+    """Mark turns that still run as lost: whoever began them no longer holds the session."""
+    lost: list[Turn] = []
+    for turn in await running_turns(connection, row):
+        data = orjson.dumps({"openCalls": [call.call_id for call in turn.open_calls]})
+        ended = await connection.fetchval(
+            f"WITH lane AS (UPDATE sessions SET seq = seq + 1,"  # noqa: S608 - constants
+            f" updated_ms = greatest(updated_ms, coalesce($3::bigint, {NOW_MS}))"
+            f" WHERE row = $1 RETURNING seq, coalesce($3::bigint, {NOW_MS}) AS now_ms),"
+            " added AS (INSERT INTO entries (session, seq, turn, kind, at_ms, text, data)"
+            " SELECT $1, seq, $2, 'turn_lost', now_ms, '', $4 FROM lane)"
+            " UPDATE turns SET state = 'lost', finished_ms = lane.now_ms FROM lane"
+            " WHERE session = $1 AND id = $2 RETURNING finished_ms",
+            row,
+            turn.id,
+            now_ms,
+            data,
+        )
+        lost.append(Turn(turn.id, TurnState.LOST, turn.started_ms, ended, turn.open_calls))
+    return tuple(lost)

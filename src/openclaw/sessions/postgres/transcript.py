@@ -1,0 +1,194 @@
+"""Writing a transcript: each write is one statement, and so a transaction by itself.
+
+A statement writes only where the session still has the epoch (whoever took it over has raised it)
+and ends at the number that the lane saw last. Because of the latter, a write whose commit was cut
+off with its connection can be sent again: what was written already is recognised and not doubled.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from openclaw.core.errors import DeveloperFacing, InvalidRequest
+from openclaw.sessions.codec import Encoded
+from openclaw.sessions.errors import LaneLost, StoreUnavailable
+from openclaw.sessions.model import MESSAGE_KINDS, EntryKind, Outcome, TurnState, Usage, storable
+from openclaw.sessions.postgres.words import as_vector
+
+if TYPE_CHECKING:
+    from openclaw.sessions.postgres.pool import Connection
+
+NOW_MS = "(extract(epoch FROM statement_timestamp()) * 1000)::bigint"
+"""The database's own time, which is the same for every gateway."""
+
+# $1 row, $2 epoch, $3 last number, $4 entries, $5 messages, $6 time, $7 turn; then the entries.
+_ADVANCE = f"""
+WITH lane AS (
+  UPDATE sessions SET seq = seq + $4, messages = messages + $5,
+    updated_ms = greatest(updated_ms, coalesce($6::bigint, {NOW_MS})){{more}}
+  WHERE row = $1 AND epoch = $2 AND seq = $3 AND {{condition}}
+  RETURNING coalesce($6::bigint, {NOW_MS}) AS now_ms
+), added AS (
+  INSERT INTO entries (session, seq, turn, kind, at_ms, call_id, text, data, details, words)
+  SELECT $1, $3 + e.number, $7, e.kind, lane.now_ms, e.call_id, e.text, e.data, e.details,
+    e.words::tsvector
+  FROM lane, unnest($8::text[], $9::text[], $10::text[], $11::bytea[], $12::bytea[], $13::text[])
+    WITH ORDINALITY AS e (kind, call_id, text, data, details, words, number)
+){{parts}}
+SELECT now_ms FROM lane
+"""  # noqa: S608 - constants
+_RUNNING = "EXISTS (SELECT FROM turns WHERE session = $1 AND id = $7 AND state = 'running')"
+
+_BEGIN = _ADVANCE.format(
+    more="",
+    condition="NOT EXISTS (SELECT FROM turns WHERE session = $1 AND (id = $7 OR state = 'running'))",
+    parts=""", turn AS (
+  INSERT INTO turns (session, id, state, started_ms, first_seq)
+  SELECT $1, $7, 'running', lane.now_ms, $3 + 1 FROM lane
+)""",
+)
+_APPEND = _ADVANCE.format(more="", condition=f"($7::text IS NULL OR {_RUNNING})", parts="")
+_COMPACT = _ADVANCE.format(
+    more=", summary_seq = seq + $4, summarised = $14",
+    condition=f"($7::text IS NULL OR {_RUNNING}) AND $14::bigint BETWEEN summarised AND seq",
+    parts=""", forgotten AS (
+  UPDATE entries SET details = NULL FROM lane
+  WHERE session = $1 AND entries.seq <= $14 AND entries.details IS NOT NULL
+)""",
+)
+_FINISH = _ADVANCE.format(
+    more=""", input_tokens = input_tokens + $15, output_tokens = output_tokens + $16,
+    cache_read_tokens = cache_read_tokens + $17, cache_write_tokens = cache_write_tokens + $18,
+    requests = requests + $19, tool_calls = tool_calls + $20""",
+    condition=_RUNNING,
+    parts=""", ended AS (
+  UPDATE turns SET state = $14, finished_ms = lane.now_ms FROM lane
+  WHERE session = $1 AND id = $7
+)""",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """The right to write to a session as it was granted, and the last number seen there."""
+
+    row: int
+    epoch: int
+    seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """Entries to add to a turn, or between turns; `now_ms` is None for the database's own time."""
+
+    turn: str | None
+    entries: Sequence[Encoded]
+    now_ms: int | None
+
+    @property
+    def values(self) -> list[Any]:
+        """What follows the position in each statement."""
+        entries = self.entries
+        return [
+            len(entries),
+            sum(entry.kind in MESSAGE_KINDS for entry in entries),
+            self.now_ms,
+            None if self.turn is None else storable(self.turn),
+            [str(entry.kind) for entry in entries],
+            [None if entry.call_id is None else storable(entry.call_id) for entry in entries],
+            [entry.text for entry in entries],
+            [entry.data for entry in entries],
+            [entry.details for entry in entries],
+            [as_vector(entry.text) for entry in entries],
+        ]
+
+
+async def begin_turn(connection: "Connection", at: Position, write: Write) -> None:
+    """Start a turn and add its first entries."""
+    started = Encoded(EntryKind.TURN_STARTED, "", b"{}", None, None)
+    whole = Write(write.turn, [started, *write.entries], write.now_ms)
+    if await _did(connection, _BEGIN, at, whole):
+        return
+    state, running = await _look(connection, at, whole)
+    if state is not None:
+        raise InvalidRequest(f"the session already has a turn '{write.turn}'")
+    raise DeveloperFacing(f"turn '{running}' has not been finished")
+
+
+async def append(connection: "Connection", at: Position, write: Write) -> None:
+    """Add entries to a turn that runs, or between turns."""
+    if not await _did(connection, _APPEND, at, write):
+        raise _not_running(write.turn)
+
+
+async def compact(connection: "Connection", at: Position, write: Write, through: int) -> None:
+    """Let a summary stand for all entries up to `through` and drop the details of those."""
+    if await _did(connection, _COMPACT, at, write, through):
+        return
+    state, _ = await _look(connection, at, write)
+    if write.turn is not None and state != TurnState.RUNNING:
+        raise _not_running(write.turn)
+    raise InvalidRequest(f"a summary cannot stand for the entries through {through}")
+
+
+async def finish_turn(
+    connection: "Connection", at: Position, write: Write, outcome: Outcome, usage: Usage
+) -> bool:
+    """Add the last entries, end the turn and count what it consumed.
+
+    False where an earlier try, whose connection broke, had done all that already.
+    """
+    counts = (
+        usage.input_tokens,
+        usage.output_tokens,
+        usage.cache_read_tokens,
+        usage.cache_write_tokens,
+        usage.requests,
+        usage.tool_calls,
+    )
+    values = (*write.values, str(outcome), *counts)
+    if await connection.fetchval(_FINISH, at.row, at.epoch, at.seq, *values) is not None:
+        return True
+    if await was_written(connection, at, len(write.entries)):
+        return False
+    raise _not_running(write.turn)
+
+
+async def was_written(connection: "Connection", at: Position, count: int) -> bool:
+    """True where a write of so many entries from this position on is there already.
+
+    Raises `LaneLost` where the right to write no longer stands.
+    """
+    found = await connection.fetchrow("SELECT epoch, seq FROM sessions WHERE row = $1", at.row)
+    if found is None:
+        raise LaneLost("it was deleted")
+    if found["epoch"] != at.epoch:
+        raise LaneLost("another process took it over")
+    if found["seq"] not in (at.seq, at.seq + count):
+        raise StoreUnavailable("the session was written by somebody who did not hold it")
+    return count > 0 and found["seq"] == at.seq + count
+
+
+async def _did(
+    connection: "Connection", statement: str, at: Position, write: Write, *more: Any
+) -> bool:
+    done = await connection.fetchval(statement, at.row, at.epoch, at.seq, *write.values, *more)
+    return done is not None or await was_written(connection, at, len(write.entries))
+
+
+async def _look(
+    connection: "Connection", at: Position, write: Write
+) -> tuple[str | None, str | None]:
+    """The state of the turn that was named, and which one runs."""
+    rows = await connection.fetch(
+        "SELECT id, state FROM turns WHERE session = $1 AND (id = $2 OR state = 'running')",
+        at.row,
+        None if write.turn is None else storable(write.turn),
+    )
+    states: dict[str, str] = {row["id"]: row["state"] for row in rows}
+    running = next((name for name, state in states.items() if state == "running"), None)
+    return states.get(write.turn or ""), running
+
+
+def _not_running(turn: str | None) -> DeveloperFacing:
+    return DeveloperFacing(f"turn '{turn}' does not run")
