@@ -27,6 +27,9 @@ CANCELLED_CALL = (
     "happened."
 )
 NOT_MADE = "This call was not made: the turn ended before it."
+RESUMED = "resumed"
+"""The key, in a notice's data, that says that a lost turn goes on from there."""
+
 _ENDINGS = {
     EntryKind.TURN_CANCELLED: "[The person stopped this turn before it was answered.]",
     EntryKind.TURN_ERROR: "[This turn ended with an error before it was answered.]",
@@ -121,6 +124,11 @@ def call_entry(call: CallItem, arguments: Mapping[str, Any]) -> NewEntry:
     """The entry that says that a call is about to run."""
     data = {"name": call.name, "arguments": dict(arguments)}
     return NewEntry(EntryKind.TOOL_CALL, data, call.name, call_id=call.id)
+
+
+def resumed_entry(reason: str) -> NewEntry:
+    """The entry that says that a turn whose program died goes on, by another one."""
+    return NewEntry(EntryKind.NOTICE, {RESUMED: True, "text": reason}, reason)
 
 
 def result_entry(item: ResultItem, details: Mapping[str, Any] | None = None) -> NewEntry:
@@ -225,6 +233,8 @@ class _Reader:
                 self._started.add(entry.call_id)
             case EntryKind.TOOL_RESULT if entry.call_id:
                 self._results[entry.call_id] = _result(entry, data)
+            case EntryKind.NOTICE if data.get(RESUMED):
+                self._go_on()
             case EntryKind.TURN_CANCELLED | EntryKind.TURN_ERROR | EntryKind.TURN_LOST:
                 self._end_badly(entry.kind)
             case _:
@@ -239,6 +249,12 @@ class _Reader:
         self._close(CANCELLED_CALL if kind is EntryKind.TURN_CANCELLED else UNKNOWN_OUTCOME)
         if self._items and not isinstance(self._items[-1], AssistantItem):
             self._items.append(AssistantItem(_ENDINGS[kind], seq=self._items[-1].seq))
+
+    def _go_on(self) -> None:
+        """A turn that was lost goes on: what was said about its end no longer holds."""
+        last = self._items[-1] if self._items else None
+        if isinstance(last, AssistantItem) and last.text == _ENDINGS[EntryKind.TURN_LOST]:
+            self._items.pop()
 
     def _close(self, unfinished: str = UNKNOWN_OUTCOME) -> None:
         """Put the results of the last answer's calls behind it, one for each, in its order."""

@@ -141,6 +141,17 @@ class MemoryLane:
         self._record.turns[name] = Turn(name, TurnState.RUNNING, now, None)
         return name
 
+    async def resume_turn(self, turn: str, entries: Sequence[NewEntry] = ()) -> None:
+        """Let a lost turn run again."""
+        _check_kinds(entries)
+        await self._check()
+        found = self._record.turns.get(turn)
+        if found is None or found.state is not TurnState.LOST:
+            raise InvalidRequest(f"the session has no lost turn '{turn}'")
+        self._record.add(turn, entries, self._store.touch(self._record))
+        again = replace(found, state=TurnState.RUNNING, finished_ms=None, open_calls=())
+        self._record.turns[turn] = again
+
     async def append(self, turn: str | None, entries: Sequence[NewEntry]) -> Sequence[int]:
         """Add entries and return their numbers."""
         _check_kinds(entries)
