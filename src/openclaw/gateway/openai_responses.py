@@ -2,33 +2,25 @@
 
 import re
 from collections.abc import Callable
-from contextlib import ExitStack
 from typing import Any
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
 
-from openclaw.agent.context import MessageContext, Reply
+from openclaw.agent.context import Reply
 from openclaw.core.errors import InvalidRequest
-from openclaw.core.events import Event
 from openclaw.core.ids import random_id
-from openclaw.gateway.openai_errors import error_body, error_response
-from openclaw.gateway.openai_input import agent_of, new_session, order_text, session_of
-from openclaw.gateway.reading import Attachments, Json, flag, json_body, objects, text_field
+from openclaw.gateway.openai_errors import error_body
+from openclaw.gateway.openai_order import Order
+from openclaw.gateway.reading import Json, json_body, objects, text_field
 from openclaw.gateway.state import Gateway
-from openclaw.gateway.stream import EventStream, Put, WatchedAnswer, frame
-from openclaw.gateway.written import Written
+from openclaw.gateway.stream import Put, frame
 
 _ID = re.compile(r"resp_([0-9a-f]{16})_([0-9a-f]{16})")
 
 
 async def responses(gateway: Gateway, request: Request) -> Any:
     """One turn."""
-    body = await json_body(request)
-    order = _Order(gateway, request, body)
-    if flag(body, "stream"):
-        return EventStream(order.stream, headers=order.headers)
-    return WatchedAnswer(order.whole, error_response)
+    return _Response(gateway, request, await json_body(request)).respond()
 
 
 def _previous(body: Json) -> str | None:
@@ -42,53 +34,19 @@ def _previous(body: Json) -> str | None:
     return f"http-{found[1]}"
 
 
-class _Order:
-    """One request: prepared once the answer has begun, so that its files live as long as it does."""
-
+class _Response(Order):
     def __init__(self, gateway: Gateway, request: Request, body: Json) -> None:
-        self._gateway = gateway
-        self._body = body
-        self._agent = agent_of(gateway.house, body.get("model"))
-        self._messages = _messages(body)
-        previous = _previous(body)
-        named = session_of(body, request.headers) or previous
-        self._continued = named is not None
-        self._session = named or new_session()
-        self._turn = random_id()
+        super().__init__(
+            gateway, request, body, _messages(body), field="input", previous=_previous(body)
+        )
         # A session that the client named needs no name from us: the id then says nothing of it.
-        own = self._session.removeprefix("http-")
+        own = self.session.removeprefix("http-")
         place = own if re.fullmatch(r"[0-9a-f]{16}", own) else random_id()
-        self._id = f"resp_{place}_{self._turn}"
-        self._item = f"msg_{self._turn}"
+        self._id = f"resp_{place}_{self.turn}"
+        self._item = f"msg_{self.turn}"
         self._created = gateway.clock.now_ms() // 1000
-        self.headers = {"x-openclaw-turn": self._turn}
-
-    async def _context(self, files: ExitStack) -> MessageContext:
-        attachments = Attachments(
-            self._gateway.paths.temp, files, self._gateway.house.transcriber()
-        )
-        text = await order_text(self._messages, "input", attachments, continued=self._continued)
-        return MessageContext(
-            text=text,
-            session_key=self._session,
-            agent_id=self._agent,
-            media=tuple(attachments.taken),
-            origin="openai",
-            idempotency_key=self._turn,
-        )
-
-    async def whole(self) -> Response:
-        """The answer at once."""
-        written = Written()
-        with ExitStack() as files:
-            context = await self._context(files)
-            async with self._gateway.turn(context) as turn:
-                reply = await turn.answer(on_block_reply=written.add_block)
-        written.finish(reply)
-        return JSONResponse(self._done(written.text, reply), headers=self.headers)
 
     async def stream(self, put: Put) -> None:
-        """The answer as it is written."""
         number = 0
 
         def say(kind: str, **body: Any) -> None:
@@ -106,31 +64,21 @@ class _Order:
             say("response.failed", response={**self._head("failed"), "error": failure})
 
     async def _streamed(self, say: Callable[..., None]) -> None:
-        written = Written()
         place = {"item_id": self._item, "output_index": 0, "content_index": 0}
         say("response.output_item.added", output_index=0, item=self._message("", "in_progress"))
         say("response.content_part.added", **place, part=_part(""))
 
-        def on_event(event: Event) -> None:
-            piece = written.on_event(event)
-            if piece:
-                say("response.output_text.delta", **place, delta=piece, logprobs=[])
+        def piece(text: str) -> None:
+            say("response.output_text.delta", **place, delta=text, logprobs=[])
 
-        with ExitStack() as files:
-            context = await self._context(files)
-            async with self._gateway.turn(context) as turn:
-                reply = await turn.answer(on_event=on_event)
-        rest = written.finish(reply)
-        if rest:
-            say("response.output_text.delta", **place, delta=rest, logprobs=[])
-        text = written.text
+        text, reply = await self.write(piece)
         say("response.output_text.done", **place, text=text, logprobs=[])
         say("response.content_part.done", **place, part=_part(text))
         say("response.output_item.done", output_index=0, item=self._message(text, "completed"))
-        body = self._done(text, reply)
+        body = self.rendered(text, reply)
         say(f"response.{body['status']}", response=body)
 
-    def _done(self, text: str, reply: Reply) -> Json:
+    def rendered(self, text: str, reply: Reply) -> Json:
         cut = reply.outcome == "limit"
         used = reply.usage
         return {
@@ -152,14 +100,14 @@ class _Order:
             "object": "response",
             "created_at": self._created,
             "status": status,
-            "model": self._body.get("model"),
+            "model": self.body.get("model"),
             "error": None,
             "incomplete_details": None,
-            "instructions": self._body.get("instructions"),
-            "metadata": self._body.get("metadata") or {},
+            "instructions": self.body.get("instructions"),
+            "metadata": self.body.get("metadata") or {},
             "output": [],
             "parallel_tool_calls": False,
-            "previous_response_id": self._body.get("previous_response_id"),
+            "previous_response_id": self.body.get("previous_response_id"),
             "tool_choice": "auto",
             "tools": [],
             "usage": None,
