@@ -102,6 +102,12 @@ class PostgresLane:
         )
         return name
 
+    async def resume_turn(self, turn: str, entries: Sequence[NewEntry] = ()) -> None:
+        """Let a lost turn run again."""
+        write = self._write(turn, encoded_from_caller(entries))
+        self.tidy = False
+        await self._do(len(write.entries), lambda db: transcript.resume_turn(db, self._at, write))
+
     async def append(self, turn: str | None, entries: Sequence[NewEntry]) -> Sequence[int]:
         """Add entries and return their numbers."""
         write = self._write(turn, encoded_from_caller(entries))

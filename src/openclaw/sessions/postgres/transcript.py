@@ -47,6 +47,15 @@ _BEGIN = _ADVANCE.format(
   SELECT $1, $7, 'running', lane.now_ms, $3 + 1 FROM lane
 )""",
 )
+_RESUME = _ADVANCE.format(
+    more="",
+    condition="EXISTS (SELECT FROM turns WHERE session = $1 AND id = $7 AND state = 'lost')"
+    " AND NOT EXISTS (SELECT FROM turns WHERE session = $1 AND state = 'running')",
+    parts=""", turn AS (
+  UPDATE turns SET state = 'running', finished_ms = NULL FROM lane
+  WHERE session = $1 AND id = $7
+)""",
+)
 _APPEND = _ADVANCE.format(more="", condition=f"($7::text IS NULL OR {_RUNNING})", parts="")
 _COMPACT = _ADVANCE.format(
     more=", summary_seq = seq + $4, summarised = $14",
@@ -113,6 +122,12 @@ async def begin_turn(connection: "Connection", at: Position, write: Write) -> No
     if state is not None:
         raise InvalidRequest(f"the session already has a turn '{write.turn}'")
     raise DeveloperFacing(f"turn '{running}' has not been finished")
+
+
+async def resume_turn(connection: "Connection", at: Position, write: Write) -> None:
+    """Let a lost turn run again and add entries to it."""
+    if not await _did(connection, _RESUME, at, write):
+        raise InvalidRequest(f"the session has no lost turn '{write.turn}'")
 
 
 async def append(connection: "Connection", at: Position, write: Write) -> None:
