@@ -19,6 +19,7 @@ COMMANDS = (
     Command("config", "show, check and explain the configuration", "openclaw.cli.config"),
     Command("doctor", "look for problems and say how to mend them", "openclaw.cli.doctor"),
     Command("gateway", "run the agent as a daemon with an HTTP API", "openclaw.cli.gateway"),
+    Command("init", "set up: a model, MCP servers, other programs", "openclaw.cli.init"),
     Command("mcp", "manage the MCP servers that the agent uses", "openclaw.cli.mcp"),
     Command("mcp-server", "serve the agent to an MCP client over stdio", "openclaw.cli.mcp_server"),
     Command("models", "list models, see which is used, fetch local weights", "openclaw.cli.models"),

@@ -2,28 +2,21 @@
 
 import argparse
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 from openclaw.cli.environment import Environment
 from openclaw.cli.mcp_edit import target_place
+from openclaw.cli.other_clients import client_file, is_ourselves, read_client
 from openclaw.config.edit import set_value
 from openclaw.config.json5 import parse
 from openclaw.config.load import parse_config, read_text
-from openclaw.config.paths import config_path, home_dir
+from openclaw.config.paths import config_path
 from openclaw.config.write import edit_config
-from openclaw.core.errors import InvalidConfig, InvalidRequest, NotFound
+from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.core.wire import EXIT_OK
 from openclaw.mcp_client.import_secrets import Reference, plain_values, protect
-from openclaw.mcp_client.importing import (
-    SOURCES,
-    ImportedServer,
-    guess_source,
-    locations,
-    parse_toml,
-    read_servers,
-)
+from openclaw.mcp_client.importing import SOURCES, ImportedServer, guess_source, locations
 
 
 def take_over(args: argparse.Namespace, env: Environment) -> int:
@@ -49,7 +42,7 @@ def _read(args: argparse.Namespace, env: Environment) -> tuple[ImportedServer, .
     if args.source is not None:
         return _without_ourselves(env, _read_from(args.source, env))
     found: dict[str, ImportedServer] = {}
-    here = [source for source in SOURCES if _file_of(source, env) is not None]
+    here = [source for source in SOURCES if client_file(source, env.environ) is not None]
     if not here:
         raise NotFound(f"none of {', '.join(SOURCES)} has a configuration file here")
     for source in here:
@@ -61,28 +54,16 @@ def _read(args: argparse.Namespace, env: Environment) -> tuple[ImportedServer, .
 def _without_ourselves(
     env: Environment, servers: tuple[ImportedServer, ...]
 ) -> tuple[ImportedServer, ...]:
-    """The servers other than this program: an agent that has itself as a tool never ends."""
-    others = tuple(server for server in servers if not _is_ourselves(server))
+    others = tuple(server for server in servers if not is_ourselves(server.entry))
     if len(others) < len(servers):
         env.warn("left out: an entry that starts openclaw mcp-server, this program itself")
     return others
 
 
-def _is_ourselves(server: ImportedServer) -> bool:
-    words = [server.entry.get("command") or "", *server.entry.get("args", ())]
-    names = {Path(str(word)).name for word in words}
-    return "mcp-server" in names and bool(names & {"openclaw", "clawdbot"})
-
-
-def _file_of(source: str, env: Environment) -> Path | None:
-    home = home_dir(env.environ)
-    return next((home / place for place in locations(source) if (home / place).is_file()), None)
-
-
 def _read_from(source: str, env: Environment) -> tuple[ImportedServer, ...]:
     path: Path | None = Path(source)
     if source in SOURCES:
-        path = _file_of(source, env)
+        path = client_file(source, env.environ)
         if path is None:
             places = ", ".join(f"~/{place}" for place in locations(source))
             raise NotFound(f"{source} has no configuration file here (looked for {places})")
@@ -90,14 +71,7 @@ def _read_from(source: str, env: Environment) -> tuple[ImportedServer, ...]:
         source = guess_source(path.name)
     else:
         raise NotFound(f"'{source}' is neither a file nor one of {', '.join(SOURCES)}")
-    text = path.read_text(encoding="utf-8-sig")
-    try:
-        content: Any = parse_toml(text) if source == "codex" else parse(text).root.plain()
-    except (InvalidConfig, InvalidRequest) as error:
-        raise InvalidRequest(f"{path} cannot be read: {error.message}") from error
-    if not isinstance(content, Mapping):
-        raise InvalidRequest(f"{path} has no MCP servers")
-    return read_servers(source, content, project=str(Path.cwd()))  # pyright: ignore[reportUnknownArgumentType] - any JSON
+    return read_client(source, path)
 
 
 def _chosen(found: tuple[ImportedServer, ...], names: Iterable[str]) -> tuple[ImportedServer, ...]:

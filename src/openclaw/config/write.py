@@ -37,8 +37,8 @@ def edit_config(
     return loaded
 
 
-def write_atomically(path: Path, text: str) -> None:
-    """Replace the file in one step, 0600; after a crash it is the old one or the new one."""
+def write_atomically(path: Path, text: str, *, mode: int = PRIVATE_FILE) -> None:
+    """Replace the file in one step, private unless told otherwise; after a crash it is the old one or the new one."""
     try:
         descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
         try:
@@ -46,7 +46,7 @@ def write_atomically(path: Path, text: str) -> None:
                 file.write(text.encode("utf-8"))
                 file.flush()
                 os.fsync(file.fileno())
-            Path(name).chmod(PRIVATE_FILE)
+            Path(name).chmod(mode)
             Path(name).replace(path)
         except BaseException:
             with suppress(FileNotFoundError):

@@ -1,0 +1,98 @@
+"""The questions of `openclaw init`, on a terminal or answered by options."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from openclaw.cli.environment import Environment
+from openclaw.core.errors import InvalidRequest, NotFound
+
+ALL, NONE = "all", "none"
+
+
+class Left(Exception):
+    """Raised when the person does not want to go on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One of the things to choose from: what is typed for it, and what is shown."""
+
+    name: str
+    shown: str
+
+
+class Asker:
+    """Asks one question at a time; an empty answer takes what is suggested."""
+
+    def __init__(self, env: Environment) -> None:
+        self._env = env
+
+    def one(self, question: str, lines: Sequence[Line], *, other: str | None = None) -> str:
+        """One of these, the first where nothing is typed; with `other`, anything with a slash too."""
+        self._show(question, lines)
+        hint = f", or {other}" if other else ""
+        while True:
+            said = self._read(f"  a number{hint} [1]: ") or "1"
+            if other and "/" in said:
+                return said
+            try:
+                [chosen] = chosen_names(said, lines, "number")
+            except (InvalidRequest, ValueError):
+                self._env.say(f"  1 to {len(lines)}{hint}, please")
+            else:
+                return chosen
+
+    def several(self, question: str, lines: Sequence[Line], *, suggested: str) -> list[str]:
+        """Any of these."""
+        self._show(question, lines)
+        while True:
+            said = self._read(f"  numbers, {ALL} or {NONE} [{suggested}]: ") or suggested
+            try:
+                return chosen_names(said, lines, "number")
+            except InvalidRequest as error:
+                self._env.say(f"  {error.message}")
+
+    def yes(self, question: str) -> bool:
+        """Whether the person agrees; anything but a clear yes is a no."""
+        return self._read(f"{question} [y/N] ").casefold() in ("y", "yes")
+
+    def _show(self, question: str, lines: Sequence[Line]) -> None:
+        self._env.say(f"\n{question}")
+        for number, line in enumerate(lines, 1):
+            self._env.say(f"  {number}. {line.shown}")
+
+    def _read(self, prompt: str) -> str:
+        self._env.stdout.write(prompt)
+        self._env.stdout.flush()
+        line = self._env.stdin.readline()
+        if not line:  # Ctrl-D
+            raise Left
+        return line.strip()
+
+
+def chosen_names(said: str, lines: Sequence[Line], what: str) -> list[str]:
+    """The names that these words mean: `all`, `none`, numbers or names by commas or spaces."""
+    if said.casefold() == ALL:
+        return [line.name for line in lines]
+    if said.casefold() == NONE:
+        return []
+    names = [line.name for line in lines]
+    chosen: list[str] = []
+    for word in said.replace(",", " ").split():
+        if word.isascii() and word.isdigit() and 1 <= int(word) <= len(lines):
+            name = names[int(word) - 1]
+        elif word in names:
+            name = word
+        else:
+            raise InvalidRequest(f"there is no {what} {word!r} here")
+        if name not in chosen:
+            chosen.append(name)
+    return chosen
+
+
+def by_option(said: str, names: Sequence[str], what: str, hint: Callable[[], str]) -> list[str]:
+    """The names that an option gives; raises `NotFound` for one that is not there."""
+    try:
+        return chosen_names(said, [Line(name, name) for name in names], what)
+    except InvalidRequest as error:
+        raise NotFound(error.message, hint=hint()) from None

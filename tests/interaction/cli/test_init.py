@@ -1,0 +1,384 @@
+"""`openclaw init`, with real files in a home of its own, by options and on a terminal."""
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from openclaw.cli import init
+from openclaw.cli.environment import Environment
+from openclaw.cli.file_changes import FileChange, write_all
+from openclaw.cli.parser import CommandParser, parse
+from openclaw.config import json5
+from openclaw.config.load import load_config
+from openclaw.core.clock import SystemClock
+from openclaw.core.errors import InvalidConfig, InvalidRequest, NotFound, OperatorFacing
+from openclaw.testing.terminal import on_terminal
+
+GITHUB = {"command": sys.executable, "args": ["-V"], "env": {"GITHUB_TOKEN": "ghp_verysecret1"}}
+REMOTE = {"type": "http", "url": "https://h.example/mcp?api_key=k3yk3yk3y"}
+
+
+@dataclass
+class House:
+    """A home with other programs in it, and the command on it."""
+
+    home: Path
+    environ: dict[str, str] = field(default_factory=dict[str, str])
+    out: str = ""
+
+    @property
+    def config(self) -> Path:
+        return self.home / ".openclaw/openclaw.json"
+
+    def write(self, place: str, content: object) -> Path:
+        path = self.home / place
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content if isinstance(content, str) else json.dumps(content, indent=4))
+        return path
+
+    def run(self, *words: str) -> int:
+        parser = CommandParser(prog="openclaw init")
+        init.register(parser)
+        out = io.StringIO()
+        env = Environment(
+            environ={"HOME": str(self.home), "PATH": os.environ["PATH"], **self.environ},
+            stdin=io.StringIO(),
+            stdout=out,
+        )
+        try:
+            return init.run(parse(parser, list(words)), env)
+        finally:
+            self.out = out.getvalue()
+
+    def loaded(self) -> Any:
+        environ = {"HOME": str(self.home), **self.environ}
+        return load_config(None, environ).config.agents.defaults
+
+    def everything(self) -> dict[str, bytes]:
+        return {
+            str(path.relative_to(self.home)): path.read_bytes()
+            for path in self.home.rglob("*")
+            if path.is_file() and not path.name.endswith(".lock")
+        }
+
+
+@pytest.fixture
+def house(home: Path) -> House:
+    return House(home)
+
+
+@pytest.fixture
+def full(house: House) -> House:
+    """With Claude Code, Cursor and Codex, some of whose servers have credentials."""
+    (house.home / ".claude").mkdir()
+    house.write(".claude.json", {"numStartups": 3, "mcpServers": {"github": GITHUB}})
+    house.write(".cursor/mcp.json", {"mcpServers": {"remote": REMOTE, "github": GITHUB}})
+    house.write(".codex/config.toml", 'model = "gpt-5"\n\n[mcp_servers.clock]\ncommand = "date"\n')
+    house.environ["ANTHROPIC_API_KEY"] = "sk-ant-verysecret2"
+    return house
+
+
+def test_an_empty_home_gets_a_commented_file_with_the_embedded_model(house: House) -> None:
+    assert house.run("--yes") == 0
+    text = house.config.read_text()
+    assert text.count("//") > 10
+    assert house.loaded().model.primary == "local/smollm2-135m-instruct"
+    assert house.config.stat().st_mode & 0o777 == 0o600
+    assert "openclaw agent" in house.out
+
+
+def test_a_key_chooses_the_model_and_is_named_and_never_shown(full: House) -> None:
+    assert full.run("--yes") == 0
+    assert full.loaded().model.primary.startswith("anthropic/")
+    text = full.config.read_text()
+    assert 'apiKey: "secret://env/ANTHROPIC_API_KEY"' in text
+    for secret in ("verysecret", "k3yk3yk3y"):
+        assert secret not in text
+        assert secret not in full.out
+
+
+def test_other_programs_servers_are_taken_over_with_references(full: House) -> None:
+    full.run("--yes")
+    servers = full.loaded().mcp.servers
+    assert set(servers) == {"github", "remote", "clock"}
+    assert servers["github"].env == {"GITHUB_TOKEN": "secret://env/GITHUB_TOKEN"}
+    assert servers["remote"].url == "https://h.example/mcp?api_key=<secret://env/REMOTE_API_KEY>"
+    assert "export GITHUB_TOKEN=" in full.out
+
+
+def test_only_the_named_servers_are_taken_over(full: House) -> None:
+    full.run("--yes", "--import", "clock")
+    assert set(full.loaded().mcp.servers) == {"clock"}
+    full.run("--yes", "--import", "none", "--replace")
+    assert full.loaded().mcp.servers == {}
+
+
+def test_a_model_can_be_named_or_left_open(full: House) -> None:
+    full.run("--yes", "--model", "anthropic/claude-opus-9", "--import", "none")
+    assert full.loaded().model.primary == "anthropic/claude-opus-9"
+    assert "secret://env/ANTHROPIC_API_KEY" in full.config.read_text()
+    full.run("--yes", "--model", "auto", "--import", "none", "--replace")
+    assert full.loaded().model is None
+
+
+def test_a_dry_run_shows_the_file_and_changes_nothing(full: House) -> None:
+    before = full.everything()
+    assert full.run("--dry-run", "--register", "all") == 0
+    assert full.everything() == before
+    assert "+// OpenClaw's configuration" in full.out
+    assert "+ mcpServers.openclaw: " in full.out
+    assert "verysecret" not in full.out
+
+
+def test_an_existing_file_is_added_to_and_kept(full: House) -> None:
+    old = '{\n  // mine\n  agents: { defaults: { model: "openai/gpt-5" } },\n}\n'
+    full.write(".openclaw/openclaw.json", old)
+    full.run("--yes", "--import", "clock")
+    assert "// mine" in full.config.read_text()
+    assert full.loaded().model.primary == "openai/gpt-5"
+    assert set(full.loaded().mcp.servers) == {"clock"}
+    (backup,) = full.config.parent.glob("openclaw.json.*.bak")
+    assert backup.read_text() == old
+
+
+def test_a_model_that_was_asked_for_replaces_the_one_that_is_there(full: House) -> None:
+    full.write(
+        ".openclaw/openclaw.json",
+        {"agents": {"defaults": {"model": {"primary": "openai/a", "fallbacks": ["openai/b"]}}}},
+    )
+    full.run("--yes", "--model", "openai/c", "--import", "none")
+    assert full.loaded().model.primary == "openai/c"
+    assert full.loaded().model.fallbacks == ("openai/b",)
+
+
+def test_a_second_run_changes_nothing(full: House) -> None:
+    full.run("--yes", "--register", "all")
+    before = full.everything()
+    assert full.run("--yes", "--register", "all") == 0
+    assert full.everything() == before
+    assert "nothing to change" in full.out
+
+
+def test_an_invalid_file_is_not_touched_unless_it_is_to_be_replaced(full: House) -> None:
+    full.write(".openclaw/openclaw.json", "{ agentz: 1 }")
+    with pytest.raises(InvalidConfig) as caught:
+        full.run("--yes")
+    assert "--replace" in str(caught.value.hint)
+    assert full.config.read_text() == "{ agentz: 1 }"
+    assert full.run("--yes", "--replace") == 0
+    assert len(list(full.config.parent.glob("*.bak"))) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        ([], InvalidRequest),
+        (["--yes", "--import", "nope"], NotFound),
+        (["--yes", "--register", "emacs"], NotFound),
+        (["--yes", "--unregister", "emacs"], NotFound),
+        (["--yes", "--model", "nobody/x"], InvalidConfig),
+        (["--yes", "--model", "just-a-word"], InvalidConfig),
+    ],
+)
+def test_what_cannot_be_done_is_said_and_nothing_is_written(
+    full: House, words: list[str], error: type[Exception]
+) -> None:
+    before = full.everything()
+    with pytest.raises(error):
+        full.run(*words)
+    assert full.everything() == before
+
+
+def test_a_server_that_would_not_hold_is_left_out_with_its_reason(full: House) -> None:
+    full.write(".cursor/mcp.json", {"mcpServers": {"odd": {"url": "ftp://x"}, "good": GITHUB}})
+    full.run("--yes")
+    assert "'odd' is left out" in full.out
+    assert "good" in full.loaded().mcp.servers
+
+
+def test_a_file_of_another_program_that_is_broken_costs_only_itself(full: House) -> None:
+    full.write(".cursor/mcp.json", "{ broken")
+    assert full.run("--yes", "--register", "all") == 0
+    assert (full.home / ".cursor/mcp.json").read_text() == "{ broken"
+    assert "stays as it is" in full.out
+    assert (
+        "openclaw"
+        in json5.parse((full.home / ".claude.json").read_text()).root.plain()["mcpServers"]
+    )
+
+
+REGISTERED = {
+    "claude-code": (".claude.json", "mcpServers"),
+    "claude-desktop": (".config/Claude/claude_desktop_config.json", "mcpServers"),
+    "cursor": (".cursor/mcp.json", "mcpServers"),
+    "vscode": (".config/Code/User/mcp.json", "servers"),
+    "gemini": (".gemini/settings.json", "mcpServers"),
+    "windsurf": (".codeium/windsurf/mcp_config.json", "mcpServers"),
+    "zed": (".config/zed/settings.json", "context_servers"),
+}
+
+
+@pytest.mark.parametrize("name", REGISTERED)
+def test_we_are_registered_in_strict_json_and_taken_out_again(house: House, name: str) -> None:
+    place, key = REGISTERED[name]
+    path = house.write(place, {"theme": "dark", key: {"other": {"command": "x"}}})
+    path.chmod(0o640)
+    before = path.read_text()
+    house.run("--yes", "--register", name)
+    content = json.loads(path.read_text())
+    assert content["theme"] == "dark"
+    assert content[key]["other"] == {"command": "x"}
+    entry = content[key]["openclaw"]
+    assert entry["args"][-1] == "mcp-server"
+    assert Path(entry["command"]).is_absolute()
+    assert path.stat().st_mode & 0o777 == 0o640
+    house.run("--yes", "--unregister", name)
+    assert path.read_text() == before
+
+
+@pytest.mark.parametrize("name", REGISTERED)
+def test_a_program_without_a_file_yet_gets_one(house: House, name: str) -> None:
+    place, key = REGISTERED[name]
+    path = house.home / place
+    path.parent.mkdir(parents=True, exist_ok=True)
+    (house.home / ".claude").mkdir(exist_ok=True)
+    house.run("--yes", "--register", name)
+    assert list(json.loads(path.read_text())[key]) == ["openclaw"]
+
+
+def test_codex_keeps_its_toml_and_its_comments(house: House) -> None:
+    text = '# mine\nmodel = "gpt-5"\n\n[mcp_servers.x]\ncommand = "y"\n\n[tui]\na = 1\n'
+    path = house.write(".codex/config.toml", text)
+    house.environ["OPENCLAW_STATE_DIR"] = str(house.home / "state")
+    house.run("--yes", "--register", "codex")
+    content = tomllib.loads(path.read_text())
+    assert content["mcp_servers"]["openclaw"]["env"] == {
+        "OPENCLAW_STATE_DIR": f"{house.home}/state"
+    }
+    assert content["tui"] == {"a": 1}
+    house.run("--yes", "--unregister", "codex")
+    assert path.read_text() == text
+
+
+def test_toml_that_cannot_be_changed_safely_is_left_alone(house: House) -> None:
+    text = 'mcp_servers = { x = { command = "y" } }\n'
+    path = house.write(".codex/config.toml", text)
+    house.run("--yes", "--register", "codex")
+    assert path.read_text() == text
+    assert "codex mcp add" in house.out
+
+
+def test_another_server_of_our_name_is_left_alone(house: House) -> None:
+    path = house.write(".cursor/mcp.json", {"mcpServers": {"openclaw": {"command": "theirs"}}})
+    before = path.read_text()
+    house.run("--yes", "--register", "cursor", "--import", "none")
+    assert path.read_text() == before
+    house.run("--yes", "--unregister", "cursor")
+    assert path.read_text() == before
+    assert "not registered" in house.out
+
+
+def test_an_entry_of_ours_that_points_elsewhere_is_renewed(house: House) -> None:
+    old = {"command": "/old/openclaw", "args": ["mcp-server"], "alwaysAllow": []}
+    path = house.write(".cursor/mcp.json", {"mcpServers": {"openclaw": old}})
+    house.run("--yes", "--register", "cursor")
+    assert json.loads(path.read_text())["mcpServers"]["openclaw"]["command"] != "/old/openclaw"
+
+
+def test_a_program_that_is_not_here_is_said_not_to_be(house: House) -> None:
+    house.run("--yes", "--register", "zed")
+    assert "Zed is not here" in house.out
+    assert not (house.home / ".config").exists()
+
+
+def test_a_failure_half_way_puts_everything_back(full: House) -> None:
+    def fails(text: str) -> str:
+        raise OperatorFacing("no")
+
+    there, missing = full.home / ".claude.json", full.home / "new.json"
+    changes = [
+        FileChange(there, lambda _: "{}"),
+        FileChange(missing, lambda _: "{}"),
+        FileChange(full.home / "last", fails),
+    ]
+    before = full.everything()
+    with pytest.raises(OperatorFacing):
+        write_all(changes, SystemClock())
+    assert full.everything() == before
+
+
+def test_json_tells_what_was_done(full: House) -> None:
+    full.run("--yes", "--json", "--register", "cursor")
+    facts = json.loads(full.out)
+    assert facts["registered"] == ["cursor"]
+    assert facts["variables"] == ["GITHUB_TOKEN", "REMOTE_API_KEY"]
+    assert [Path(one["path"]).name for one in facts["written"]] == ["openclaw.json", "mcp.json"]
+
+
+def _command(house: House, *words: str) -> tuple[list[str], dict[str, str]]:
+    environ = {"HOME": str(house.home), "PATH": os.environ["PATH"], **house.environ}
+    return [sys.executable, "-m", "openclaw", "init", *words], environ
+
+
+def test_on_a_terminal_the_questions_are_asked_and_the_answers_written(full: House) -> None:
+    with on_terminal(*_command(full)) as terminal:
+        shown = terminal.until("Which model should answer?")
+        assert "ANTHROPIC_API_KEY" in shown
+        terminal.until("[1]:")
+        terminal.type("2\n")
+        terminal.until("[all]:")
+        terminal.type("nonsense\n")
+        terminal.until("there is no number 'nonsense' here")
+        terminal.until("[all]:")
+        terminal.type("clock\n")
+        terminal.until("[none]:")
+        terminal.type("2\n")
+        terminal.until("Write this? [y/N]")
+        terminal.type("y\n")
+        terminal.until("Next:")
+        assert terminal.ended() == 0
+        assert b"verysecret" not in terminal.everything
+    assert full.loaded().model.primary.startswith("local/")
+    assert set(full.loaded().mcp.servers) == {"clock"}
+    cursor = json.loads((full.home / ".cursor/mcp.json").read_text())
+    assert "openclaw" in cursor["mcpServers"]
+
+
+@pytest.mark.parametrize("leaving", ["\x03", "\x04", "\n\n\nn\n"])
+def test_whoever_leaves_half_way_leaves_nothing_behind(full: House, leaving: str) -> None:
+    before = full.everything()
+    with on_terminal(*_command(full)) as terminal:
+        terminal.until("[1]:")
+        terminal.type(leaving)
+        terminal.until("Nothing was written.")
+        assert terminal.ended() in (0, 130)
+    assert full.everything() == before
+
+
+def test_without_a_terminal_and_options_it_is_a_usage_error() -> None:
+    command = [sys.executable, "-m", "openclaw", "init"]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "--yes" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_an_interrupt_while_files_are_written_waits_for_the_last(house: House) -> None:
+    def interrupted(text: str) -> str:
+        os.kill(os.getpid(), signal.SIGINT)
+        return "one"
+
+    first, second = house.home / "1", house.home / "2"
+    changes = [FileChange(first, interrupted), FileChange(second, lambda _: "two")]
+    with pytest.raises(KeyboardInterrupt):
+        write_all(changes, SystemClock())
+    assert (first.read_text(), second.read_text()) == ("one", "two")
