@@ -219,8 +219,11 @@ def _model(env: Environment) -> Iterator[Finding]:
 def _database(env: Environment, loaded: LoadedConfig) -> Iterator[Finding]:
     import sqlite3
 
-    from openclaw.sessions.opening import store_path
+    from openclaw.sessions.opening import is_server, store_path
 
+    if is_server(loaded.config.sessions.store):
+        yield _server_store(env, loaded)
+        return
     try:
         path = store_path(loaded.config.sessions.store, env.paths)
     except OpenClawError as error:
@@ -241,3 +244,23 @@ def _database(env: Environment, loaded: LoadedConfig) -> Iterator[Finding]:
         yield Finding("sessions", OK, f"{path} is sound")
     else:
         yield Finding("sessions", ERROR, f"{path}: {answer}", "restore it from a backup")
+
+
+def _server_store(env: Environment, loaded: LoadedConfig) -> Finding:
+    """Whether the database server answers; a store that is missing there is made when needed."""
+    import anyio
+
+    from openclaw.cli.sessions_store import opened
+
+    async def attempt() -> bool:
+        async with opened(loaded.config.sessions.store, env, loaded) as store:
+            if store is not None:
+                await store.list_sessions(limit=1)
+            return store is not None
+
+    try:
+        there = anyio.run(attempt)
+    except OpenClawError as error:
+        return Finding("sessions", ERROR, error.message, error.hint)
+    what = "holds the conversations" if there else "answers; no conversation is stored yet"
+    return Finding("sessions", OK, f"the PostgreSQL server {what}")

@@ -5,8 +5,7 @@ Without an action, the conversations are listed, the most recently used first.
 
 import argparse
 import json
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from openclaw.cli.environment import Environment
@@ -77,7 +76,9 @@ def _positive(text: str) -> int:
 
 
 async def _run(args: argparse.Namespace, env: Environment) -> None:
-    async with _opened(args, env) as store:
+    from openclaw.cli.sessions_store import opened
+
+    async with opened(args.store, env) as store:
         if store is not None:
             await args.action(args, env, store)
         elif args.action is _list:
@@ -86,25 +87,6 @@ async def _run(args: argparse.Namespace, env: Environment) -> None:
             _print_hits(args, env, [])
         else:
             raise NotFound(f"there is no session '{args.key}'")
-
-
-@asynccontextmanager
-async def _opened(
-    args: argparse.Namespace, env: Environment
-) -> "AsyncGenerator[SessionStore | None]":
-    """The store, or None where nothing was ever stored: looking must not create one."""
-    from openclaw.sessions.errors import StoreUnavailable
-    from openclaw.sessions.opening import open_store, store_path
-
-    spec = args.store or env.load_config().config.sessions.store
-    path = store_path(spec, env.paths)
-    if not path.exists():
-        if args.store not in (None, "file"):
-            raise StoreUnavailable(f"there is no session store at {path}")
-        yield None
-        return
-    async with open_store(spec, env.paths) as store:
-        yield store
 
 
 async def _list(args: argparse.Namespace, env: Environment, store: "SessionStore") -> None:

@@ -175,13 +175,9 @@ async def _sessions(env: Environment, loaded: "LoadedConfig") -> Json | None:
 @asynccontextmanager
 async def _store(env: Environment, loaded: "LoadedConfig") -> "AsyncGenerator[SessionStore | None]":
     """The store, or None where nothing was ever stored: looking must not create one."""
-    from openclaw.sessions.opening import open_store, store_path
+    from openclaw.cli.sessions_store import opened
 
-    spec = loaded.config.sessions.store
-    if "://" not in spec and not store_path(spec, env.paths).exists():
-        yield None
-        return
-    async with open_store(spec, env.paths) as store:
+    async with opened(loaded.config.sessions.store, env, loaded) as store:
         yield store
 
 

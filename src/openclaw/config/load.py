@@ -118,7 +118,11 @@ def parse_config(text: str, environ: Mapping[str, str], *, source: Path) -> Load
         config,
         source,
         exists=True,
-        warnings=(*_not_used(document, foreign), *_plaintext_servers(plaintext)),
+        warnings=(
+            *_not_used(document, foreign),
+            *_plaintext_servers(plaintext),
+            *_plaintext_store(plaintext),
+        ),
         credentials=frozenset(interpolation.credentials | _credentials(tree)),
         plaintext=tuple(format_path(path) for path in plaintext),
     )
@@ -139,6 +143,13 @@ def _plaintext_servers(plaintext: list[KeyPath]) -> list[str]:
         "consider using secret:// references"
         for name in sorted(map(str, names))
     ]
+
+
+def _plaintext_store(plaintext: list[KeyPath]) -> list[str]:
+    if ("sessions", "store") not in plaintext:
+        return []
+    better = "postgresql://USER:<secret://env/NAME>@HOST/DATABASE"
+    return [f"sessions.store has a plaintext password in config — consider using {better}"]
 
 
 def _not_used(document: Document, foreign: list[KeyPath]) -> tuple[str, ...]:

@@ -22,7 +22,8 @@ from openclaw.config.schema import (
 _AGENT_ID = re.compile(rf"[A-Za-z0-9][A-Za-z0-9_-]{{0,{MAX_NAME_LENGTH - 1}}}")
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
-_STORE_SCHEMES = ("postgresql", "postgres", "sqlite", "file", "secret")
+_BARE_REFERENCE = re.compile(r"(?<!<)secret://", re.IGNORECASE)
+_STORE_SCHEMES = ("postgresql", "postgres", "secret")
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +225,12 @@ def _host(config: Config) -> Iterator[Finding]:
     if separator and scheme not in _STORE_SCHEMES:
         yield Finding(
             ("sessions", "store"), 'must be "file", a path or an address with "postgresql://"'
+        )
+    elif scheme in _STORE_SCHEMES[:2] and _BARE_REFERENCE.search(config.sessions.store):
+        yield Finding(
+            ("sessions", "store"),
+            "a reference inside an address needs angle brackets around it: "
+            "postgresql://USER:<secret://env/NAME>@HOST/DATABASE",
         )
     vault = config.secrets.vault.address
     if vault is not None:

@@ -218,12 +218,17 @@ async def open_runtime(
         redactor.register(value)
     sweep(paths.temp)
     async with AsyncExitStack() as stack:
-        store = await stack.enter_async_context(
-            open_store(loaded.config.sessions.store, paths, host.clock)
-        )
         local = EmbeddedModels(paths.models, environ)
         stack.push_async_callback(local.aclose)
         secrets = CurrentSecrets(open_secrets(loaded.config, environ, redactor))
+        store = await stack.enter_async_context(
+            open_store(
+                loaded.config.sessions.store,
+                paths,
+                host.clock,
+                resolve=secrets.resolver.resolve_text,
+            )
+        )
         telemetry = await stack.enter_async_context(telemetry_of(host, secrets.resolver))
         host = replace(host, telemetry=telemetry)
         edition = Edition(host, store, local, secrets.resolver)

@@ -6,6 +6,7 @@ OpenClawError
 └── OperatorFacing
     └── StoreError
         ├── StoreUnavailable    it cannot be opened or reached at all
+        │   └── StoreMissing    nothing was ever stored there
         ├── StoreCorrupt        what is there is not, or no longer, ours to read
         ├── StoreReadOnly
         ├── StoreFull
@@ -31,6 +32,10 @@ class StoreError(OperatorFacing):
 
 class StoreUnavailable(StoreError):
     """Raised when the store cannot be opened or reached."""
+
+
+class StoreMissing(StoreUnavailable):
+    """Raised when there is no store where one was to be read."""
 
 
 class StoreCorrupt(StoreError):

@@ -6,8 +6,8 @@ import pytest
 
 from openclaw.config.paths import StatePaths
 from openclaw.core.errors import InvalidRequest
-from openclaw.sessions.errors import StoreUnavailable
-from openclaw.sessions.opening import open_store, store_path
+from openclaw.secrets.secret import Secret
+from openclaw.sessions.opening import is_server, open_store, store_path
 
 
 def test_file_is_the_state_directorys_database_and_anything_else_a_path(tmp_path: Path) -> None:
@@ -17,10 +17,23 @@ def test_file_is_the_state_directorys_database_and_anything_else_a_path(tmp_path
 
 
 @pytest.mark.parametrize("spec", ["postgresql://me:hunter2@db/x", "postgres://me:hunter2@db/x"])
-def test_a_server_is_refused_without_repeating_its_password(tmp_path: Path, spec: str) -> None:
-    with pytest.raises(StoreUnavailable) as refused:
+def test_a_server_is_no_file_and_its_password_is_not_repeated(tmp_path: Path, spec: str) -> None:
+    assert is_server(spec)
+    with pytest.raises(InvalidRequest) as refused:
         store_path(spec, StatePaths(tmp_path))
     assert "hunter2" not in str(refused.value)
+
+
+async def test_a_server_is_opened_by_a_reference_to_its_address(
+    tmp_path: Path, postgres_url: str
+) -> None:
+    async def resolve(text: str) -> Secret:
+        assert text == "secret://env/STORE"
+        return Secret(postgres_url)
+
+    opened = open_store("secret://env/STORE", StatePaths(tmp_path), resolve=resolve)
+    async with opened as store:
+        assert (await store.open_session("main", "k")).key == "k"
 
 
 @pytest.mark.parametrize("spec", ["", "  ", "mysql://x"])

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
-from openclaw.sessions.errors import StoreTooNew, StoreUnavailable
+from openclaw.sessions.errors import StoreMissing, StoreTooNew, StoreUnavailable
 from openclaw.sessions.postgres.failures import translated
 from openclaw.sessions.postgres.pgmq import install_script
 from openclaw.sessions.postgres.pool import SCHEMA, Database
@@ -27,6 +27,8 @@ _LOCK = 0x4F43_4C57
 """The advisory lock that whoever migrates holds."""
 
 _LOCK_WAIT = "60s"
+_QUEUE = 100
+"""The first number of those that belong to the queue of turns."""
 _PGMQ = 100
 """The step whose SQL is PGMQ's own, which comes with its package."""
 
@@ -59,26 +61,33 @@ def known() -> list[Migration]:
 async def migrate(database: Database, *, create: bool = True) -> None:
     """Bring the schema to what this version knows.
 
-    Without `create` nothing is changed: `StoreUnavailable` where there is no store yet, or an older
-    one. `StoreTooNew` where a newer version has changed the schema beyond what this one can use.
+    Without `create` nothing is changed: `StoreMissing` where there is no store yet, and
+    `StoreUnavailable` where one is too old to be read. `StoreTooNew` where a newer version has changed the schema beyond what this one can use.
     """
     steps = known()
     missing = await database.read(lambda db: _missing(db, steps, database.place))
     if not missing:
         return
     if not create:
-        raise StoreUnavailable(
-            f"there is no session store on PostgreSQL ({database.place})"
-            if len(missing) == len(steps)
-            else f"the session store on PostgreSQL ({database.place}) has an older schema",
-            hint="a gateway or a turn that uses it brings it up to date",
-        )
+        _require_readable(missing, steps, database.place)
+        return
     connection = await database.connect()
     try:
         with translated(database.place):
             await _apply(connection, steps, database.place)
     finally:
         await connection.close()
+
+
+def _require_readable(missing: list[Migration], steps: list[Migration], place: str) -> None:
+    """Sessions can be read without what belongs to the queue of turns."""
+    if len(missing) == len(steps):
+        raise StoreMissing(f"there is no session store on PostgreSQL ({place})")
+    if any(step.number < _QUEUE for step in missing):
+        raise StoreUnavailable(
+            f"the session store on PostgreSQL ({place}) has an older schema",
+            hint="a gateway of this version, or a turn, brings it up to date",
+        )
 
 
 async def _apply(connection: "asyncpg.Connection[Any]", steps: list[Migration], place: str) -> None:
