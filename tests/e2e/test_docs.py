@@ -211,7 +211,13 @@ _RUNNERS = {
     "npx": (
         "#!/bin/sh\n"
         'while [ "${{1#-}}" != "$1" ]; do shift; done\n'
-        'name=$1\nshift\nexec "{node}" "{modules}/$name/dist/index.js" "$@"\n'
+        'name=$1\nshift\ncase $name in */inspector) exec inspector "$@";; esac\n'
+        'exec "{node}" "{modules}/$name/dist/index.js" "$@"\n'
+    ),
+    # What is installed goes into the page's home, not into the environment that runs the tests.
+    "pip": (
+        '#!/bin/sh\nshift\nsite="$HOME/site"\n'
+        'exec env -i {outside} {uv} pip install --python {python} --target "$site" "$@"\n'
     ),
 }
 
@@ -258,6 +264,7 @@ class Shell:
             "PATH": self.path,
             "LANG": "C.UTF-8",
             "NO_COLOR": "1",
+            "PYTHONPATH": str(self.home / "site"),
             "COLUMNS": "100",
             "GIT_CONFIG_GLOBAL": os.devnull,
         }
@@ -336,7 +343,14 @@ def shell(tmp_path: Path, weights: Path, node_packages: NodePackages) -> Iterato
         "openclaw": _SHIM.format(real=BIN / "openclaw", port=port),
     }
     for name, text in _RUNNERS.items():
-        shims[name] = text.format(bin=BIN, node=node, modules=modules)
+        shims[name] = text.format(
+            bin=BIN,
+            node=node,
+            modules=modules,
+            outside=" ".join(shlex.quote(f"{name}={value}") for name, value in OUTSIDE.items()),
+            uv=ROOT / ".tools" / "bin" / "uv",
+            python=sys.executable,
+        )
     for name, script in _CLIENTS.items():
         if (modules / script).exists():
             shims[name] = f'#!/bin/sh\nexec "{node}" "{modules / script}" "$@"\n'
