@@ -30,7 +30,8 @@ class MessageContext:
     Two messages with the same `idempotency_key` in one session are one order, carried out once.
     With `prompt_calls`, a message that is exactly `/server:prompt key=value` stands for that prompt
     of an MCP server; without it, every message is taken as it is. `workspace` and `model` stand in
-    for the agent's own where the front end lets the person choose them.
+    for the agent's own where the front end lets the person choose them. `scope` names the MCP
+    servers that the front end brought along, where it is not the session's key that names them.
     """
 
     text: str
@@ -42,6 +43,12 @@ class MessageContext:
     prompt_calls: bool = False
     workspace: Path | None = None
     model: str | None = None
+    scope: str | None = None
+
+    @property
+    def server_scope(self) -> str:
+        """Under which name servers stand beside the agent's own for this message."""
+        return self.scope or self.session_key
 
 
 @dataclass(frozen=True, slots=True)

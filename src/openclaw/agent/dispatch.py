@@ -16,7 +16,7 @@ from openclaw.core.clock import Clock
 from openclaw.core.content import Block, Media, Text
 from openclaw.core.errors import ModelFacing
 from openclaw.core.events import Emit, ToolFinished, ToolProgress, ToolStarted
-from openclaw.core.tools import CallContext, ToolResult, failed
+from openclaw.core.tools import CallContext, Elicit, ToolResult, failed
 from openclaw.sessions.model import NewEntry, storable
 from openclaw.sessions.store import Lane
 
@@ -55,6 +55,7 @@ class Dispatcher:
     redact: Callable[[str], str]
     on_tool_result: OnToolResult | None = None
     ask: Ask | None = None
+    elicit: Elicit | None = None
     media: list[Media] = field(default_factory=list[Media])
     _open: dict[str, CallItem] = field(default_factory=dict[str, CallItem])
 
@@ -121,6 +122,7 @@ class Dispatcher:
             call_id=call_id,
             progress=lambda message: self.emit(ToolProgress(call_id, name, self.redact(message))),
             approved=ready.tool.asks,
+            elicit=self.elicit,
         )
         try:
             result = await ready.tool.source.call(name, ready.arguments, context)

@@ -38,7 +38,7 @@ from openclaw.content.wrap import frame
 from openclaw.core.clock import Clock, SystemClock
 from openclaw.core.errors import InvalidRequest, NotFound, OpenClawError
 from openclaw.core.events import Emit, TurnFinished, TurnStarted, both, discard
-from openclaw.core.tools import ToolSource
+from openclaw.core.tools import Elicit, ToolSource
 from openclaw.core.wire import describe
 from openclaw.policy import Policy, decide
 from openclaw.sessions.model import (
@@ -82,6 +82,7 @@ class _Watch:
     on_block_reply: OnBlockReply | None
     on_tool_result: OnToolResult | None
     ask: Ask | None
+    elicit: Elicit | None
 
 
 class AgentService:
@@ -122,12 +123,14 @@ class AgentService:
         on_tool_result: OnToolResult | None = None,
         on_event: Emit | None = None,
         ask: Ask | None = None,
+        elicit: Elicit | None = None,
     ) -> Reply:
         """Answer one message.
 
         Callbacks must not block. Blocks, tool results and events come in order, before this returns.
         With `on_event`, the answer is streamed. Without `ask`, tools that a person must agree to
-        are denied. When this returns, the turn is on disk.
+        are denied; without `elicit`, what MCP servers ask is declined. When this returns, the turn
+        is on disk.
         """
         agent = self._agents.get(context.agent_id)
         if agent is None:
@@ -142,6 +145,7 @@ class AgentService:
             on_block_reply,
             on_tool_result,
             ask,
+            elicit,
         )
         session = await self._store.open_session(agent.id, context.session_key)
         async with self._store.acquire_lane(session) as lane:
@@ -174,6 +178,7 @@ class AgentService:
             redact=self._redactor.redact,
             on_tool_result=watch.on_tool_result,
             ask=watch.ask,
+            elicit=watch.elicit,
         )
         async with _ending(lane, turn, dispatcher, watch.emit):
             items = await self._items(lane.session, message)

@@ -14,6 +14,8 @@ from openclaw.core.wire import EXIT_FAILED, EXIT_OK
 
 if TYPE_CHECKING:
     from openclaw.agent.context import Reply
+    from openclaw.cli.chat_ask import Questions
+    from openclaw.cli.turn_view import TurnView
     from openclaw.core.content import Media
 
 DEFAULT_SESSION = "main"
@@ -65,8 +67,9 @@ async def _turn(args: argparse.Namespace, env: Environment, message: str) -> "Re
     from openclaw.cli.turn_view import TurnView
 
     view = TurnView(env.stderr, env.redactor.redact)
+    questions = _questions(args, env, view)
     async with (
-        open_agent(env, local=args.local) as agent,
+        open_agent(env, local=args.local, asks=questions is not None) as agent,
         view.working(quiet=args.json),
     ):
         settings = agent.order_settings(args.agent)
@@ -78,7 +81,22 @@ async def _turn(args: argparse.Namespace, env: Environment, message: str) -> "Re
             origin="cli",
             prompt_calls=True,
         )
-        return await agent.get_reply(context, on_event=None if args.json else view.show)
+        return await agent.get_reply(
+            context,
+            on_event=None if args.json else view.show,
+            ask=questions.permit if questions is not None else None,
+            elicit=questions.elicit if questions is not None else None,
+        )
+
+
+def _questions(args: argparse.Namespace, env: Environment, view: "TurnView") -> "Questions | None":
+    """Puts questions to the person, where one sits at a terminal."""
+    from openclaw.cli.chat_ask import Questions
+    from openclaw.cli.chat_input import ask_line
+
+    if args.json or args.message == "-" or not (env.stdin.isatty() and env.stderr.isatty()):
+        return None
+    return Questions(ask_line(env.stdin, env.stderr), view.say, view.paused)
 
 
 def _print(reply: "Reply", env: Environment) -> None:

@@ -6,7 +6,7 @@ leaves. Where the input is not a terminal, every line of it is a message.
 
 import argparse
 from collections.abc import Generator
-from contextlib import AbstractAsyncContextManager, contextmanager
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO, cast
 
 import anyio
@@ -16,8 +16,6 @@ from openclaw.cli.environment import Environment
 from openclaw.core.wire import EXIT_OK
 
 if TYPE_CHECKING:
-    from openclaw.cli.chat_agent import ChatAgent
-    from openclaw.cli.chat_ask import Questions
     from openclaw.cli.chat_view import TerminalView
 
 
@@ -48,7 +46,7 @@ async def _by_lines(args: argparse.Namespace, env: Environment) -> int:
     from openclaw.cli.chat_view import PlainView
 
     view = PlainView(env.stdout, env.stderr, env.redactor.redact)
-    async with open_chat_agent(env, args.agent, local=args.local, on_elicitation=None) as agent:
+    async with open_chat_agent(env, args.agent, local=args.local) as agent:
         talk = Talk(agent, view, args.session_key, env.environ)
         await talk.run(LineInput(env.stdin))
     # For a script that feeds us, an answer that failed is a failure.
@@ -58,6 +56,7 @@ async def _by_lines(args: argparse.Namespace, env: Environment) -> int:
 async def _at_terminal(args: argparse.Namespace, env: Environment) -> int:
     from rich.console import Console
 
+    from openclaw.cli.chat_agent import open_chat_agent
     from openclaw.cli.chat_ask import Questions
     from openclaw.cli.chat_complete import ChatCompleter
     from openclaw.cli.chat_input import ask_line, open_terminal_input
@@ -68,8 +67,8 @@ async def _at_terminal(args: argparse.Namespace, env: Environment) -> int:
     view = TerminalView(console, env.redactor.redact)
     questions = Questions(ask_line(env.stdin, env.stdout), view.say, view.paused)
     with _logs_above(args, env, view):
-        async with _asked_here(args, env, questions) as agent:
-            talk = Talk(agent, view, args.session_key, env.environ, questions)
+        async with open_chat_agent(env, args.agent, local=args.local, questions=questions) as agent:
+            talk = Talk(agent, view, args.session_key, env.environ)
             completer = ChatCompleter(lambda: agent.prompts(talk.session))
             typed = open_terminal_input(
                 env.stdin,
@@ -82,16 +81,6 @@ async def _at_terminal(args: argparse.Namespace, env: Environment) -> int:
             view.say(f"{agent.id}, conversation '{talk.session}'. /help lists the commands.")
             await talk.run(typed)
     return EXIT_OK
-
-
-def _asked_here(
-    args: argparse.Namespace, env: Environment, questions: "Questions"
-) -> AbstractAsyncContextManager["ChatAgent"]:
-    from openclaw.cli.chat_agent import open_chat_agent
-
-    return open_chat_agent(
-        env, args.agent, local=args.local, on_elicitation=questions, ask=questions.permit
-    )
 
 
 @contextmanager

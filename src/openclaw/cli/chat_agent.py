@@ -11,9 +11,9 @@ from openclaw.core.errors import OpenClawError
 from openclaw.mcp_client.prompts import PromptArgument, PromptInfo
 
 if TYPE_CHECKING:
-    from openclaw.agent.context import Ask, MessageContext, Reply
+    from openclaw.agent.context import MessageContext, Reply
+    from openclaw.cli.chat_ask import Questions
     from openclaw.core.events import Emit
-    from openclaw.mcp_client.incoming import AskHost
     from openclaw.mcp_server.agent_link import OrderSettings, OrderTaker
     from openclaw.media.transcription import Transcriber
     from openclaw.runtime import Runtime
@@ -67,20 +67,18 @@ async def open_chat_agent(
     agent_id: str | None,
     *,
     local: bool,
-    on_elicitation: "AskHost | None",
-    ask: "Ask | None" = None,
+    questions: "Questions | None" = None,
 ) -> AsyncGenerator[ChatAgent]:
-    """Whoever answers; `on_elicitation` and `ask` put questions to the person at this terminal."""
+    """Whoever answers; `questions` are put to the person at this terminal."""
+    asks = questions is not None
     if local or usable_gateway(env) is None:
         from openclaw.runtime import open_runtime
 
-        async with open_runtime(
-            env.load_config(), env.environ, env.redactor, on_elicitation=on_elicitation
-        ) as runtime:
-            yield AgentHere(runtime, runtime.order_settings(agent_id), ask)
+        async with open_runtime(env.load_config(), env.environ, env.redactor, asks=asks) as runtime:
+            yield AgentHere(runtime, runtime.order_settings(agent_id), questions)
         return
-    async with open_agent(env) as shared:
-        agent = AgentElsewhere(env, shared, shared.order_settings(agent_id))
+    async with open_agent(env, asks=asks) as shared:
+        agent = AgentElsewhere(env, shared, shared.order_settings(agent_id), questions)
         await agent.refresh()
         yield agent
 
@@ -88,9 +86,11 @@ async def open_chat_agent(
 class AgentHere:
     """The agent in this process."""
 
-    def __init__(self, runtime: "Runtime", settings: "OrderSettings", ask: "Ask | None") -> None:
+    def __init__(
+        self, runtime: "Runtime", settings: "OrderSettings", questions: "Questions | None"
+    ) -> None:
         self._runtime = runtime
-        self._ask = ask
+        self._questions = questions
         self.id = settings.agent_id
         self.transcriber = settings.transcriber
 
@@ -113,15 +113,22 @@ class AgentHere:
 
     async def get_reply(self, context: "MessageContext", on_event: "Emit") -> "Reply":
         """Answer here."""
-        return await self._runtime.get_reply(context, on_event=on_event, ask=self._ask)
+        return await _asked_here(self._runtime, context, on_event, self._questions)
 
 
 class AgentElsewhere:
     """The agent of a running gateway."""
 
-    def __init__(self, env: Environment, shared: "OrderTaker", settings: "OrderSettings") -> None:
+    def __init__(
+        self,
+        env: Environment,
+        shared: "OrderTaker",
+        settings: "OrderSettings",
+        questions: "Questions | None",
+    ) -> None:
         self._env = env
         self._shared = shared
+        self._questions = questions
         self._known: tuple[PromptInfo, ...] = ()
         self.id = settings.agent_id
         self.transcriber = settings.transcriber
@@ -150,7 +157,7 @@ class AgentElsewhere:
 
     async def get_reply(self, context: "MessageContext", on_event: "Emit") -> "Reply":
         """Have the gateway answer."""
-        return await self._shared.get_reply(context, on_event=on_event)
+        return await _asked_here(self._shared, context, on_event, self._questions)
 
     async def _asked(self, path: str) -> dict[str, Any]:
         from openclaw.gateway.client import GatewayClient, GatewayGone
@@ -160,6 +167,20 @@ class AgentElsewhere:
             raise GatewayGone("the gateway went away", sent=False)
         async with GatewayClient(info.url, self._env.paths.root) as client:
             return await client.request("GET", f"{path}?agent={self.id}")
+
+
+async def _asked_here(
+    taker: "OrderTaker",
+    context: "MessageContext",
+    on_event: "Emit",
+    questions: "Questions | None",
+) -> "Reply":
+    """Have it answered, and the person asked where there is one."""
+    if questions is None:
+        return await taker.get_reply(context, on_event=on_event)
+    return await taker.get_reply(
+        context, on_event=on_event, ask=questions.permit, elicit=questions.elicit
+    )
 
 
 def _prompt(row: dict[str, Any]) -> PromptInfo:

@@ -149,10 +149,7 @@ def _text(field: Field, text: str) -> str:
 
 
 class Questions:
-    """Asks the person what servers want to know, one question at a time.
-
-    Outside of a turn every question is declined: nobody expects one there.
-    """
+    """Asks the person what servers want to know, one question at a time."""
 
     def __init__(
         self,
@@ -162,19 +159,19 @@ class Questions:
     ) -> None:
         self._ask, self._say, self._paused = ask, say, paused
         self._lock = anyio.Lock()
-        self.open = False
 
-    async def __call__(self, server: str, params: JsonObject) -> JsonObject:
+    async def elicit(self, server: str, params: JsonObject) -> JsonObject:
         """The person's answer, as the protocol wants it."""
         async with self._lock:
-            if not self.open:
-                return {"action": DECLINE}
             with self._paused():
                 try:
                     return await self._asked(server, params)
                 except (KeyboardInterrupt, EOFError):
                     self._say("(not answered)")
                     return {"action": CANCEL}
+                except anyio.get_cancelled_exc_class():
+                    self._say("(not asked any more)")
+                    raise
 
     async def permit(self, request: "PermissionRequest") -> bool:
         """Whether the person agrees to a tool call; anything but a clear yes is a no."""

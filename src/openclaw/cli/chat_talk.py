@@ -29,7 +29,6 @@ from openclaw.core.wire import EXIT_FAILED, EXIT_OK, describe
 if TYPE_CHECKING:
     from openclaw.agent.context import Reply
     from openclaw.cli.chat_agent import ChatAgent
-    from openclaw.cli.chat_ask import Questions
     from openclaw.cli.chat_input import Input
     from openclaw.cli.chat_view import View
 
@@ -47,11 +46,10 @@ class Talk:
         view: "View",
         session: str,
         environ: Mapping[str, str],
-        questions: "Questions | None" = None,
     ) -> None:
         self.session = session
         self.exit_code = EXIT_OK
-        self._agent, self._view, self._questions = agent, view, questions
+        self._agent, self._view = agent, view
         self._home = Path(environ["HOME"]) if environ.get("HOME") else None
         self._pending: list[InboundMedia] = []
         self._over = False
@@ -158,7 +156,7 @@ class Talk:
             prompt_calls=True,
         )
         reply: Reply | None = None
-        async with _stopped_by_interrupt() as scope, self._view.turn(), self._questions_open():
+        async with _stopped_by_interrupt() as scope, self._view.turn():
             with scope:
                 reply = await self._agent.get_reply(context, self._view.show)
                 self._view.finish(reply.text)
@@ -168,17 +166,6 @@ class Talk:
             return
         for media in reply.media:
             self._view.say(visible(f"[{media.mime_type}] {place_of(media)}"))
-
-    @asynccontextmanager
-    async def _questions_open(self) -> AsyncGenerator[None]:
-        if self._questions is None:
-            yield
-            return
-        self._questions.open = True
-        try:
-            yield
-        finally:
-            self._questions.open = False
 
 
 @asynccontextmanager

@@ -12,12 +12,13 @@ from openclaw.cli.environment import Environment
 from openclaw.config.paths import config_path
 from openclaw.core.errors import NotFound, OpenClawError
 from openclaw.core.events import Emit
+from openclaw.core.tools import Elicit
 from openclaw.gateway.client import GatewayClient, GatewayGone
 from openclaw.gateway.lock import GatewayInfo, running_gateway
 from openclaw.mcp_server.agent_link import AgentLink, OrderSettings, OrderTaker
 
 if TYPE_CHECKING:
-    from openclaw.agent.context import MessageContext, OnBlockReply, OnToolResult, Reply
+    from openclaw.agent.context import Ask, MessageContext, OnBlockReply, OnToolResult, Reply
 
 logger = logging.getLogger(__name__)
 
@@ -92,6 +93,8 @@ class SharedAgent:
         on_block_reply: "OnBlockReply | None" = None,
         on_tool_result: "OnToolResult | None" = None,
         on_event: Emit | None = None,
+        ask: "Ask | None" = None,
+        elicit: Elicit | None = None,
     ) -> "Reply":
         """Answer one message. An order that a gateway may have begun is never given again."""
         info = usable_gateway(self._env)
@@ -103,6 +106,8 @@ class SharedAgent:
                         on_block_reply=on_block_reply,
                         on_tool_result=on_tool_result,
                         on_event=on_event,
+                        ask=ask,
+                        elicit=elicit,
                     )
                 self._facts |= client.settings
             except GatewayGone as gone:
@@ -117,6 +122,8 @@ class SharedAgent:
             on_block_reply=on_block_reply,
             on_tool_result=on_tool_result,
             on_event=on_event,
+            ask=ask,
+            elicit=elicit,
         )
 
 
@@ -135,23 +142,28 @@ def _settings(facts: Mapping[str, Any]) -> OrderSettings:
     )
 
 
-def open_here(env: Environment, *, hurried: bool) -> AbstractAsyncContextManager[OrderTaker]:
+def open_here(
+    env: Environment, *, hurried: bool, asks: bool = False
+) -> AbstractAsyncContextManager[OrderTaker]:
     """The agent in this process."""
     from openclaw.runtime import open_runtime
 
-    return open_runtime(env.load_config(), env.environ, env.redactor, hurried=hurried)
+    return open_runtime(env.load_config(), env.environ, env.redactor, hurried=hurried, asks=asks)
 
 
 @asynccontextmanager
 async def open_agent(
-    env: Environment, *, local: bool = False, hurried: bool = False
+    env: Environment, *, local: bool = False, hurried: bool = False, asks: bool = False
 ) -> AsyncGenerator[OrderTaker]:
-    """Whoever answers: a running gateway, or with `local` or without one, this process."""
+    """Whoever answers: a running gateway, or with `local` or without one, this process.
+
+    `asks` says that the person can be asked while a turn runs.
+    """
     if local or usable_gateway(env) is None:
-        async with open_here(env, hurried=hurried) as agent:
+        async with open_here(env, hurried=hurried, asks=asks) as agent:
             yield agent
         return
-    link = AgentLink(lambda: open_here(env, hurried=hurried))
+    link = AgentLink(lambda: open_here(env, hurried=hurried, asks=asks))
     failure: OpenClawError | None = None
     async with anyio.create_task_group() as group:
         await group.start(link.run, name="agent")

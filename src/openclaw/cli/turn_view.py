@@ -1,8 +1,8 @@
 """A turn as a person at a terminal sees it: tools as they run, a spinner, the answer as Markdown."""
 
 import json
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, TextIO
 
 import anyio
@@ -25,12 +25,30 @@ class TurnView:
         self._stream = stream
         self._redact = redact
         self._status: Status | None = None
+        self._paused = False
 
     def show(self, event: Event) -> None:
         """Show an event that a person wants to see."""
         line = describe_event(event)
         if line is not None:
             self._write(visible(self._redact(line)))
+
+    def say(self, line: str) -> None:
+        """Words of the program itself."""
+        self._write(self._redact(line))
+
+    @contextmanager
+    def paused(self) -> Generator[None]:
+        """While this lasts, nothing moves: the person is being asked something."""
+        self._paused = True
+        if self._status is not None:
+            self._status.stop()
+        try:
+            yield
+        finally:
+            self._paused = False
+            if self._status is not None:
+                self._status.start()
 
     def _write(self, line: str) -> None:
         if self._status is not None:
@@ -56,12 +74,14 @@ class TurnView:
         await anyio.sleep(SPINNER_AFTER_SECONDS)
         from rich.console import Console
 
-        with Console(file=self._stream).status("thinking…") as status:
-            self._status = status
-            try:
-                await anyio.sleep_forever()
-            finally:
-                self._status = None
+        self._status = Console(file=self._stream).status("thinking…")
+        try:
+            if not self._paused:
+                self._status.start()
+            await anyio.sleep_forever()
+        finally:
+            self._status.stop()
+            self._status = None
 
 
 def describe_event(event: Event) -> str | None:

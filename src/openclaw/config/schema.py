@@ -141,6 +141,8 @@ class GatewayLimits(Section):
     """Most requests a minute from one address."""
     client_timeout_ms: Milliseconds = 30_000
     """Milliseconds that a client may take to send its request."""
+    question_timeout_ms: Milliseconds = 300_000
+    """Milliseconds that a person may take to answer a question; then it is declined."""
 
 
 class GatewayConfig(Section):

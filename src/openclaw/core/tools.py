@@ -1,12 +1,15 @@
 """What a tool is, whoever provides it."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from openclaw.core.content import Block, Text
 
 JsonObject = Mapping[str, Any]
+
+Elicit = Callable[[str, JsonObject], Awaitable[JsonObject]]
+"""Asks the person what an MCP server wants to know: its name and the request, MCP's result back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +51,8 @@ class ToolResult:
 class CallContext:
     """On whose behalf a tool is called. `progress` takes a message and never blocks.
 
-    `approved` says that a person agreed to this very call.
+    `approved` says that a person agreed to this very call. `elicit` asks that person for what the
+    tool wants to know; without it nobody can be asked.
     """
 
     agent: str
@@ -56,6 +60,7 @@ class CallContext:
     call_id: str
     progress: Callable[[str], None] = lambda message: None
     approved: bool = False
+    elicit: Elicit | None = None
 
 
 class ToolSource(Protocol):

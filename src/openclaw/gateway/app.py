@@ -54,6 +54,7 @@ def build_app(gateway: Gateway) -> Starlette:
         on("/api/messages", native.post_message, "POST"),
         on("/api/turns", native.list_turns),
         on("/api/turns/{turn}/cancel", native.cancel_turn, "POST"),
+        on("/api/questions/{id}", native.answer_question, "POST"),
         on("/api/events", native.events),
         on("/api/logs", native.logs),
         on("/api/reload", native.reload, "POST"),

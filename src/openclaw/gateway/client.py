@@ -1,15 +1,18 @@
 """A front end's way to a running gateway: the same surface as the agent itself."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
-from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+import anyio
+import anyio.abc
 import anyio.to_thread
 import orjson
 
 from openclaw.agent.context import (
+    Ask,
     InboundMedia,
     MessageContext,
     OnBlockReply,
@@ -17,8 +20,9 @@ from openclaw.agent.context import (
     Reply,
 )
 from openclaw.core.content import Media
-from openclaw.core.errors import OpenClawError, OperatorFacing
+from openclaw.core.errors import NotFound, OpenClawError, OperatorFacing
 from openclaw.core.events import Emit
+from openclaw.core.tools import Elicit
 from openclaw.gateway.codec import (
     blocks_from,
     error_from,
@@ -27,6 +31,7 @@ from openclaw.gateway.codec import (
     reply_from,
     result_from,
 )
+from openclaw.gateway.questions import elicitation_from, permission_from
 from openclaw.gateway.tokens import read_local_token
 from openclaw.media.store import OrderFiles, order_files
 
@@ -96,36 +101,32 @@ class GatewayClient:
         on_block_reply: OnBlockReply | None = None,
         on_tool_result: OnToolResult | None = None,
         on_event: Emit | None = None,
+        ask: Ask | None = None,
+        elicit: Elicit | None = None,
     ) -> Reply:
-        """Have the gateway's agent answer. Being cancelled closes the request and stops the turn."""
-        callbacks = on_block_reply is not None or on_tool_result is not None
+        """Have the gateway's agent answer. Being cancelled closes the request and stops the turn.
+
+        `ask` and `elicit` put the gateway's questions to the person here.
+        """
         handlers = _handlers(on_block_reply, on_tool_result, on_event)
-        with ExitStack() as stack:
+        handlers["accepted"] = self._accepted
+        async with _asking(self, ask, elicit) as questions, AsyncExitStack() as stack:
             sent = await self._with_files(context, stack)
             body = {
                 **message_json(sent),
                 "events": on_event is not None,
-                "callbacks": callbacks,
+                "callbacks": on_block_reply is not None or on_tool_result is not None,
+                "questions": questions is not None,
             }
+            if questions is not None:
+                handlers |= {"question": questions.ask, "question_closed": questions.close}
             async with self._stream("/api/messages", body) as events:
-                async for name, data in events:
-                    if name == "reply":
-                        return reply_from(data)
-                    if name == "error":
-                        raise error_from(data)
-                    if name == "accepted":
-                        self.settings[data["agent"]] = data["settings"]
-                    elif name in handlers:
-                        handlers[name](data)
-                    elif on_event is not None:
-                        event = event_from(name, data)
-                        if event is not None:
-                            on_event(event)
-        raise GatewayGone(
-            "the gateway went away; the order may or may not have been carried out", sent=True
-        )
+                return await _followed(events, handlers, on_event)
 
-    async def _with_files(self, context: MessageContext, stack: ExitStack) -> MessageContext:
+    def _accepted(self, data: Json) -> None:
+        self.settings[data["agent"]] = data["settings"]
+
+    async def _with_files(self, context: MessageContext, stack: AsyncExitStack) -> MessageContext:
         """The message with its media where the gateway may read it: in an order's directory."""
         from dataclasses import replace
 
@@ -162,6 +163,86 @@ class GatewayClient:
         if token is not None:
             headers["authorization"] = f"Bearer {token.reveal()}"
         return headers
+
+
+async def _followed(
+    events: AsyncIterator[tuple[str, Any]],
+    handlers: Mapping[str, Callable[[Any], None]],
+    on_event: Emit | None,
+) -> Reply:
+    """The reply at the end of a turn's stream; everything before it is handed on."""
+    async for name, data in events:
+        if name == "reply":
+            return reply_from(data)
+        if name == "error":
+            raise error_from(data)
+        if name in handlers:
+            handlers[name](data)
+        elif on_event is not None:
+            event = event_from(name, data)
+            if event is not None:
+                on_event(event)
+    raise GatewayGone(
+        "the gateway went away; the order may or may not have been carried out", sent=True
+    )
+
+
+@asynccontextmanager
+async def _asking(
+    client: GatewayClient, ask: Ask | None, elicit: Elicit | None
+) -> "AsyncGenerator[_Questions | None]":
+    """While this lasts, questions of a turn are put to the person; nothing where nobody can be asked."""
+    if ask is None and elicit is None:
+        yield None
+        return
+    failure: OpenClawError | None = None
+    async with anyio.create_task_group() as tasks:
+        try:
+            yield _Questions(client, ask, elicit, tasks)
+        except OpenClawError as error:
+            failure = error  # raised in here, it would come out in a group of errors
+        tasks.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
+
+
+class _Questions:
+    """Puts questions to the person while the turn's stream is read on."""
+
+    def __init__(
+        self,
+        client: GatewayClient,
+        ask: Ask | None,
+        elicit: Elicit | None,
+        tasks: anyio.abc.TaskGroup,
+    ) -> None:
+        self._client, self._permit, self._elicit, self._tasks = client, ask, elicit, tasks
+        self._open: dict[str, anyio.CancelScope] = {}
+
+    def ask(self, question: Json) -> None:
+        self._tasks.start_soon(self._asked, question, name="question")
+
+    def close(self, data: Json) -> None:
+        scope = self._open.pop(data["id"], None)
+        if scope is not None:
+            scope.cancel()
+
+    async def _asked(self, question: Json) -> None:
+        with anyio.CancelScope() as scope:
+            self._open[question["id"]] = scope
+            answer = dict(await self._answer(question))
+            try:
+                await self._client.request("POST", f"/api/questions/{question['id']}", answer)
+            except NotFound:
+                return  # its time was up
+
+    async def _answer(self, question: Json) -> Mapping[str, Any]:
+        if question["kind"] == "permission" and self._permit is not None:
+            agreed = await self._permit(permission_from(question))
+            return {"action": "accept" if agreed else "decline"}
+        if question["kind"] == "elicitation" and self._elicit is not None:
+            return await self._elicit(*elicitation_from(question))
+        return {"action": "decline"}
 
 
 def _handlers(

@@ -3,14 +3,16 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Protocol
 
-from openclaw.agent.context import MessageContext, OnBlockReply, OnToolResult, Reply
+from openclaw.agent.context import Ask, MessageContext, OnBlockReply, OnToolResult, Reply
 from openclaw.config.load import LoadedConfig
 from openclaw.config.merge import EffectiveAgent
 from openclaw.core.events import Emit
+from openclaw.core.tools import Elicit
 from openclaw.media.transcription import Transcriber
 
 if TYPE_CHECKING:
     from openclaw.mcp_client.manager import McpManager
+    from openclaw.secrets.redactor import Redactor
     from openclaw.sessions.store import SessionStore
 
 
@@ -25,6 +27,11 @@ class House(Protocol):
     @property
     def store(self) -> "SessionStore":
         """The sessions."""
+        ...
+
+    @property
+    def redactor(self) -> "Redactor":
+        """Knows every secret that was resolved."""
         ...
 
     @property
@@ -51,6 +58,8 @@ class House(Protocol):
         on_block_reply: OnBlockReply | None = None,
         on_tool_result: OnToolResult | None = None,
         on_event: Emit | None = None,
+        ask: Ask | None = None,
+        elicit: Elicit | None = None,
     ) -> Reply:
         """Answer one message."""
         ...

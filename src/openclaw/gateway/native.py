@@ -24,6 +24,7 @@ from openclaw.gateway.codec import (
     result_json,
 )
 from openclaw.gateway.openai_input import new_session
+from openclaw.gateway.questions import ACTIONS
 from openclaw.gateway.reading import Attachments, Json, flag, json_body, objects, text_field
 from openclaw.gateway.state import Gateway
 from openclaw.gateway.stream import EventStream, Put, WatchedAnswer, frame
@@ -61,6 +62,7 @@ class _Message:
         self._events = flag(body, "events", default=True)
         self._callbacks = flag(body, "callbacks")
         self._prompt_calls = flag(body, "promptCalls")
+        self._asks = flag(body, "questions")
 
     async def _context(self, files: ExitStack) -> MessageContext:
         attachments = Attachments(
@@ -116,6 +118,9 @@ class _Message:
         def on_tool_result(name: str, result: Any) -> None:
             put(frame({"name": name, "result": result_json(result)}, "on_tool_result"))
 
+        def on_question(name: str, question: Json) -> None:
+            put(frame(question, name))
+
         accepted = {
             "turn": self._turn,
             "sessionKey": self._session,
@@ -130,6 +135,7 @@ class _Message:
                     on_block_reply=on_block_reply if self._callbacks else None,
                     on_tool_result=on_tool_result if self._callbacks else None,
                     on_event=on_event if self._events else None,
+                    asker=self._gateway.questions.asker(on_question) if self._asks else None,
                 )
         put(frame(reply_json(reply), "reply"))
 
@@ -140,6 +146,21 @@ def _check_inside(path: Path, directory: Path, field: str) -> None:
         raise InvalidRequest(
             "is not a file of an order", field=field, hint="send the content as data instead"
         )
+
+
+async def answer_question(gateway: Gateway, request: Request) -> Response:
+    """Say what the person answered."""
+    body = await json_body(request)
+    action, content = text_field(body, "action"), body.get("content")
+    if action not in ACTIONS:
+        raise InvalidRequest(f"has to be one of {', '.join(ACTIONS)}", field="action")
+    if content is not None and not isinstance(content, dict):
+        raise InvalidRequest("has to be an object", field="content")
+    answer: Json = {"action": action}
+    if content is not None and action == "accept":
+        answer["content"] = content
+    gateway.questions.answer(request.path_params["id"], answer)
+    return JSONResponse({"answered": request.path_params["id"]})
 
 
 async def list_turns(gateway: Gateway, request: Request) -> Response:

@@ -55,6 +55,11 @@ _MESSAGE = _object(
         "default": False,
         "description": "a text that is exactly /server:prompt key=value stands for that prompt",
     },
+    questions={
+        "type": "boolean",
+        "default": False,
+        "description": "the client answers `question` events; without it they are declined",
+    },
 )
 _REPLY = _object(
     ("text", "outcome", "sessionId", "turnId"),
@@ -222,6 +227,17 @@ _PATHS: Json = {
     "/api/turns": {"get": _operation("listTurns", "what runs", _object(turns=_list("Turn")))},
     "/api/turns/{turn}/cancel": {
         "post": _operation("cancelTurn", "stop a turn", _object(cancelled=_WHOLE), path=("turn",))
+    },
+    "/api/questions/{id}": {
+        "post": _operation(
+            "answerQuestion",
+            "answer a question event of a turn's stream",
+            _object(answered=_TEXT),
+            path=("id",),
+            body=_object(
+                ("action",), action={"enum": ["accept", "decline", "cancel"]}, content=_ANY
+            ),
+        )
     },
     "/api/events": {
         "get": _operation("events", "what happens, as it happens", _TEXT, stream=True),

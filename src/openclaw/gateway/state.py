@@ -14,6 +14,8 @@ from openclaw.core.events import Emit, Event, Notice, TurnFinished, TurnStarted
 from openclaw.gateway.house import House
 from openclaw.gateway.hub import Hub
 from openclaw.gateway.metrics import Metrics
+from openclaw.gateway.questions import Asker, Questions
+from openclaw.gateway.redacting import RedactedTurn
 from openclaw.gateway.turns import Running, Turns
 
 
@@ -48,12 +50,14 @@ class Gateway:
     hub: Hub = field(default_factory=Hub)
     metrics: Metrics = field(default_factory=Metrics)
     turns: Turns = field(init=False)
+    questions: Questions = field(init=False)
     opened: House | None = None
     stopping: bool = False
     last_reload_error: str | None = None
 
     def __post_init__(self) -> None:
         self.turns = Turns(self.clock)
+        self.questions = Questions(self.settings.limits.question_timeout_ms / 1000)
 
     @property
     def house(self) -> House:
@@ -114,14 +118,23 @@ class GatewayTurn:
         on_block_reply: OnBlockReply | None = None,
         on_tool_result: OnToolResult | None = None,
         on_event: Emit | None = None,
+        asker: Asker | None = None,
     ) -> Reply:
-        """Have the agent answer."""
-        self.reply = await self._gateway.house.get_reply(
+        """Have the agent answer; `asker` asks the person who gave the order."""
+        house = self._gateway.house
+        outgoing = RedactedTurn(house.redactor)
+        watcher = self._told(on_event) if on_event is not None else None
+        reply = await house.get_reply(
             self._context,
-            on_block_reply=on_block_reply,
+            on_block_reply=outgoing.blocks(on_block_reply) if on_block_reply else None,
             on_tool_result=on_tool_result,
-            on_event=self._told(on_event) if on_event is not None else None,
+            on_event=outgoing.events(watcher) if watcher else None,
+            ask=asker.permit if asker is not None else None,
+            elicit=asker.elicit if asker is not None else None,
         )
+        if watcher is not None:
+            outgoing.flush(watcher)
+        self.reply = outgoing.reply(reply)
         return self.reply
 
     def _told(self, watcher: Emit) -> Emit:

@@ -1,12 +1,12 @@
 """What a server sends without being asked: to our log, and to the few who asked for it."""
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from openclaw.core.clock import Clock
-from openclaw.core.tools import JsonObject
+from openclaw.core.tools import Elicit
 from openclaw.mcp_client.bounds import LOG_BURST, LOG_LINES_PER_SECOND, RateLimit, printable
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-AskHost = Callable[[str, JsonObject], Awaitable[JsonObject]]
+AskHost = Elicit
 
 _LEVELS = {
     "debug": logging.DEBUG,

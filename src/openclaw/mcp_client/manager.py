@@ -12,7 +12,7 @@ import anyio.abc
 
 from openclaw.core.content import Block
 from openclaw.core.errors import NotFound
-from openclaw.core.tools import ToolSource
+from openclaw.core.tools import Elicit, ToolSource
 from openclaw.mcp_client.catalog import ServerTools, build_catalog
 from openclaw.mcp_client.membership import AgentServers, ManagerDeps
 from openclaw.mcp_client.offers import (
@@ -184,7 +184,12 @@ class McpManager:
         )
 
     async def get_prompt(
-        self, agent: str, call: PromptCall, session: str | None = None
+        self,
+        agent: str,
+        call: PromptCall,
+        session: str | None = None,
+        *,
+        elicit: Elicit | None = None,
     ) -> tuple[PromptMessage, ...]:
         """The framed messages of a prompt; raises `NotFound`, `InvalidRequest` or `CallFailed`."""
         offered = self.prompts(agent, session)
@@ -195,12 +200,13 @@ class McpManager:
         unit = self._places.of(agent, session)[call.server].unit
         assert unit is not None  # it offered the prompt
         await unit.connection.wait_ready(unit.config.timeout / 1000)
-        raw = await unit.connection.get_prompt(call.prompt, call.arguments)
+        with unit.asking.on_behalf(elicit):
+            raw = await unit.connection.get_prompt(call.prompt, call.arguments)
         redact = self._deps.connection.redact
         return render_prompt(raw, server=call.server, prompt=call.prompt, redact=redact)
 
     async def expand_prompt(
-        self, agent: str, text: str, session: str | None = None
+        self, agent: str, text: str, session: str | None = None, *, elicit: Elicit | None = None
     ) -> tuple[Block, ...] | None:
         """What `/server:prompt key=value` stands for, framed; None where the text is not one.
 
@@ -209,7 +215,7 @@ class McpManager:
         call = parse_prompt_call(text) if text.lstrip().startswith("/") else None
         if call is None or call.server not in self._places.of(agent, session):
             return None
-        return prompt_text(await self.get_prompt(agent, call, session))
+        return prompt_text(await self.get_prompt(agent, call, session, elicit=elicit))
 
     # What operators use
 

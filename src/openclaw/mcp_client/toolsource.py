@@ -212,9 +212,10 @@ class _Call:
             if not isinstance(uri, str) or not uri:
                 raise InvalidResult("'uri' is missing: give the URI of a resource")
             return await connection.read_resource(uri)
-        raw = await connection.call_tool(
-            self.bound.entry.tool, self.arguments, on_progress=self._progress
-        )
+        with unit.asking.on_behalf(self.context.elicit):
+            raw = await connection.call_tool(
+                self.bound.entry.tool, self.arguments, on_progress=self._progress
+            )
         return await hold(self.bound.entry.output_schema, raw)
 
     async def _awake(self) -> None:

@@ -4,6 +4,7 @@ import hashlib
 import json
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ import anyio.to_thread
 
 from openclaw.content import detect
 from openclaw.core.events import Emit, SuspiciousContent
+from openclaw.mcp_client.asking import Asking, decline
 from openclaw.mcp_client.catalog import PreparedTools, Suspicion, prepare_tools
 from openclaw.mcp_client.catalog_cache import CatalogCache
 from openclaw.mcp_client.connection import ConnectionDeps, ServerConnection
@@ -81,6 +83,9 @@ class ServerUnit:
         self.key = key
         self.name = name
         self.config = config
+        self.asking = Asking(deps.on_elicitation or decline)
+        if deps.on_elicitation is not None:
+            deps = replace(deps, on_elicitation=self.asking)
         self.connection = ServerConnection(name, config, deps)
         self.state = ServerState.DISCONNECTED
         self.users: set[tuple[str, str]] = set()

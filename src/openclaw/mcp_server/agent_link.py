@@ -10,11 +10,11 @@ from typing import Protocol, cast
 import anyio
 from anyio.abc import TaskStatus
 
-from openclaw.agent.context import MessageContext, Reply
+from openclaw.agent.context import Ask, MessageContext, Reply
 from openclaw.core.content import Block
 from openclaw.core.errors import OpenClawError
 from openclaw.core.events import Emit
-from openclaw.core.tools import ToolResult
+from openclaw.core.tools import Elicit, ToolResult
 from openclaw.mcp_server.outbound import OutboundRules
 from openclaw.media.transcription import Transcriber
 
@@ -46,6 +46,8 @@ class OrderTaker(Protocol):
         on_block_reply: Callable[[tuple[Block, ...]], None] | None = None,
         on_tool_result: Callable[[str, ToolResult], None] | None = None,
         on_event: Emit | None = None,
+        ask: Ask | None = None,
+        elicit: Elicit | None = None,
     ) -> Reply:
         """Answer one message."""
         ...

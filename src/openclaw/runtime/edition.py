@@ -115,7 +115,7 @@ class Edition:
             return [_native_tools(self.host, agent, self._store, context.workspace), tools]
 
         async def resources(agent: EffectiveAgent) -> str:
-            session = context.session_key
+            session = context.server_scope
             blocks = (
                 manager.instructions(agent.id, session),
                 manager.resource_context(agent.id, session),

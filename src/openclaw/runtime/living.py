@@ -11,7 +11,7 @@ from openclaw.config.paths import StatePaths
 from openclaw.core.clock import Clock, SystemClock
 from openclaw.core.errors import NotFound
 from openclaw.core.events import Emit, discard
-from openclaw.core.tools import ToolSpec
+from openclaw.core.tools import Elicit, ToolSpec
 from openclaw.policy import decide
 from openclaw.runtime.calls import telemetry_of
 from openclaw.runtime.edition import CurrentSecrets, Edition, EmbeddedModels
@@ -23,7 +23,6 @@ from openclaw.secrets.redactor import Redactor
 if TYPE_CHECKING:
     from openclaw.agent.context import Ask, MessageContext, OnBlockReply, OnToolResult, Reply
     from openclaw.agent.sampling import Sampler
-    from openclaw.mcp_client.incoming import AskHost
     from openclaw.mcp_client.manager import McpManager
     from openclaw.mcp_client.prompts import PromptInfo
     from openclaw.mcp_server.agent_link import OrderSettings
@@ -62,6 +61,11 @@ class Runtime:
         return self._edition.host
 
     @property
+    def redactor(self) -> Redactor:
+        """Knows every secret that was resolved."""
+        return self.host.redactor
+
+    @property
     def agents(self) -> Mapping[str, EffectiveAgent]:
         """The agents there are now."""
         return self._edition.agents
@@ -82,14 +86,15 @@ class Runtime:
         on_tool_result: "OnToolResult | None" = None,
         on_event: Emit | None = None,
         ask: "Ask | None" = None,
+        elicit: Elicit | None = None,
     ) -> "Reply":
         """Answer one message, with the tools of every server that starts within a bound."""
         agent = self.agent(context.agent_id)
-        await self.manager.settle(agent.id, context.session_key, timeout=_FIRST_TOOLS_SECONDS)
+        await self.settle(agent.id, context.server_scope)
         if context.prompt_calls:
-            context = await self._expanded(agent.id, context)
+            context = await self._expanded(agent.id, context, elicit)
         edition = self._edition
-        with self.manager.hold(self.agent(agent.id).id, context.session_key) as tools:
+        with self.manager.hold(self.agent(agent.id).id, context.server_scope) as tools:
             async with edition.turn():
                 return await edition.service(self.manager, tools, context).get_reply(
                     context,
@@ -97,14 +102,19 @@ class Runtime:
                     on_tool_result=on_tool_result,
                     on_event=on_event,
                     ask=ask,
+                    elicit=elicit,
                 )
 
-    async def _expanded(self, agent_id: str, context: "MessageContext") -> "MessageContext":
+    async def _expanded(
+        self, agent_id: str, context: "MessageContext", elicit: Elicit | None
+    ) -> "MessageContext":
         """The message that a prompt call stands for; any other message is left as it is."""
         from openclaw.agent.context import InboundMedia
         from openclaw.core.content import Media, text_of
 
-        blocks = await self.manager.expand_prompt(agent_id, context.text, context.session_key)
+        blocks = await self.manager.expand_prompt(
+            agent_id, context.text, context.server_scope, elicit=elicit
+        )
         if blocks is None:
             return context
         media = tuple(InboundMedia(block) for block in blocks if isinstance(block, Media))
@@ -200,15 +210,16 @@ async def open_runtime(
     clock: Clock | None = None,
     emit: Emit = discard,
     hurried: bool = False,
-    on_elicitation: "AskHost | None" = None,
+    asks: bool = False,
 ) -> AsyncGenerator[Runtime]:
     """Everything built and running; at the end, everything taken down, in the reverse order.
 
     `emit` is told what happens outside of turns, such as an MCP server that changed its state.
     `hurried` is for a process that must be gone within a second: servers get less time to leave.
-    `on_elicitation` is asked what an MCP server wants to know of the person; without it such
-    questions are declined.
+    `asks` says that some turns can ask the person (`get_reply`'s `elicit`), so that MCP servers are
+    offered to; without it they are not.
     """
+    from openclaw.mcp_client.asking import decline
     from openclaw.media.store import sweep
     from openclaw.sessions.opening import open_store
 
@@ -241,7 +252,7 @@ async def open_runtime(
                 emit,
                 hurried=hurried,
                 on_sampling=current.sample,
-                on_elicitation=on_elicitation,
+                on_elicitation=decline if asks else None,
             )
         )
         runtime = Runtime(edition, manager, store, local, secrets)

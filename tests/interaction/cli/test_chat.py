@@ -42,6 +42,7 @@ RULES = [
     Step(when="slowly", role="user", text="word " * 400, delay=0.05),
     Step(when="ask me", role="user", calls=(("mcp_fake_ask", {}),)),
     Step(when="list it", role="user", calls=(("list", {}),)),
+    Step(when="write it", role="user", calls=(("write", {"path": "a.txt", "content": "b"}),)),
     Step(when="never", role="user", hang=True),
     Step(when="fail", role="user", status=401, message="bad key"),
     Step(role="tool", text="The tool said {last}"),
@@ -57,6 +58,11 @@ async def model() -> AsyncIterator[ScriptedModel]:
 
 @pytest.fixture
 def environ(home: Path, model: ScriptedModel) -> dict[str, str]:
+    return configured(home, model)
+
+
+def configured(home: Path, model: ScriptedModel) -> dict[str, str]:
+    """A home with a configuration, and the environment of a terminal in it."""
     path = home / ".openclaw" / "openclaw.json"
     path.parent.mkdir(mode=0o700)
     provider = {
@@ -67,6 +73,7 @@ def environ(home: Path, model: ScriptedModel) -> dict[str, str]:
     config = {
         "models": {"providers": {"acme": provider}},
         "mcp": {"servers": {"fake": server_entry(SERVER)}},
+        "tools": {"ask": ["write"]},
     }
     path.write_text(json.dumps(config))
     path.chmod(0o600)
@@ -79,6 +86,7 @@ def environ(home: Path, model: ScriptedModel) -> dict[str, str]:
 
 
 CHAT = [sys.executable, "-m", "openclaw", "chat"]
+AGENT = [sys.executable, "-m", "openclaw", "agent", "-m"]
 
 
 async def at_terminal(
@@ -252,6 +260,41 @@ async def test_a_question_may_be_declined_or_left_and_then_the_turn_be_stopped(
         terminal.until("(stopped)")
 
     await at_terminal(environ, typing)
+
+
+async def test_a_tool_that_needs_permission_is_asked_about(environ: dict[str, str]) -> None:
+    def typing(terminal: Terminal) -> None:
+        terminal.send("write it")
+        terminal.until("The agent wants to use Write")
+        terminal.until("a.txt")
+        terminal.send("n")
+        terminal.until("did not allow")
+        terminal.send("write it again")
+        terminal.until("The agent wants to use Write")
+        terminal.send("y")
+        terminal.until("✓ write")
+        terminal.until("The tool said")
+
+    await at_terminal(environ, typing)
+
+
+async def test_a_single_message_asks_at_a_terminal_too(environ: dict[str, str]) -> None:
+    def whole() -> None:
+        with on_terminal([*AGENT, "ask me"], environ) as terminal:
+            terminal.until("MCP server 'fake' asks: Which one?")
+            terminal.send("y")
+            terminal.until("1. red")
+            terminal.send("red")
+            terminal.send("")
+            terminal.until('"colour": "red"')
+            assert terminal.ended() == 0
+        with on_terminal([*AGENT, "write it"], environ) as terminal:
+            terminal.until("The agent wants to use Write")
+            terminal.send("y")
+            terminal.until("✓ write")
+            assert terminal.ended() == 0
+
+    await anyio.to_thread.run_sync(whole)
 
 
 async def test_commands(environ: dict[str, str], model: ScriptedModel) -> None:

@@ -302,7 +302,6 @@ class Person:
         self.answers = list(answers)
         self.read: list[str] = []
         self.questions = Questions(self._ask, self.read.append, self._paused)
-        self.questions.open = True
 
     async def _ask(self, question: str) -> str:
         self.read.append(question)
@@ -318,7 +317,9 @@ class Person:
 
 async def test_a_form_is_filled_in_with_defaults_and_second_tries() -> None:
     person = Person("y", "", "A", "Ada", "", "", "", "2", "", "3,1")
-    answer = await person.questions("crm", {"message": "Who\x1b[2J?", "requestedSchema": SCHEMA})
+    answer = await person.questions.elicit(
+        "crm", {"message": "Who\x1b[2J?", "requestedSchema": SCHEMA}
+    )
     assert answer == {
         "action": "accept",
         "content": {"name": "Ada", "ok": True, "size": "l", "many": ["z", "x"]},
@@ -337,23 +338,18 @@ async def test_a_form_is_filled_in_with_defaults_and_second_tries() -> None:
     ],
 )
 async def test_a_person_may_say_no_or_leave(answers: list[Any], action: str) -> None:
-    answer = await Person(*answers).questions("crm", {"message": "?", "requestedSchema": SCHEMA})
+    answer = await Person(*answers).questions.elicit(
+        "crm", {"message": "?", "requestedSchema": SCHEMA}
+    )
     assert answer == {"action": action}
 
 
 async def test_an_address_is_shown_and_not_opened() -> None:
     params = {"mode": "url", "message": "Log in", "url": "https://example.com/login"}
     agreed, declined = Person("y"), Person("n")
-    assert await agreed.questions("crm", params) == {"action": "accept"}
-    assert await declined.questions("crm", params) == {"action": "decline"}
+    assert await agreed.questions.elicit("crm", params) == {"action": "accept"}
+    assert await declined.questions.elicit("crm", params) == {"action": "decline"}
     assert any("https://example.com/login" in line for line in agreed.read)
-
-
-async def test_outside_of_a_turn_every_question_is_declined() -> None:
-    person = Person()
-    person.questions.open = False
-    assert await person.questions("crm", {"message": "?"}) == {"action": "decline"}
-    assert person.read == []
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,131 @@
+"""Questions to the person, on their way through the gateway to the client that has the turn.
+
+A question goes into that client's own stream and nowhere else, under a name that cannot be guessed;
+whoever knows the name may answer. Without an answer in time it is declined. When the client goes
+away, its turn ends, and its questions with it.
+"""
+
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import anyio
+import orjson
+
+from openclaw.agent.context import PermissionRequest
+from openclaw.core.errors import NotFound
+from openclaw.core.tools import JsonObject
+
+Json = dict[str, Any]
+Tell = Callable[[str, Json], None]
+"""Puts an event of this name into the client's stream."""
+
+ACTIONS = ("accept", "decline", "cancel")
+
+_DECLINED: Json = {"action": "decline"}
+_MOST_TEXT = 10_000
+_MOST_SCHEMA = 64 * 1024
+_ID_BYTES = 16
+
+
+@dataclass(slots=True)
+class _Open:
+    answered: anyio.Event = field(default_factory=anyio.Event)
+    answer: Json = field(default_factory=lambda: dict(_DECLINED))
+
+
+class Questions:
+    """The questions that wait for an answer; each waits for `seconds` at most."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self._open: dict[str, _Open] = {}
+
+    def asker(self, tell: Tell) -> "Asker":
+        """Asks the client behind this stream."""
+        return Asker(self, tell)
+
+    def answer(self, id: str, answer: Json) -> None:
+        """Take an answer; raises `NotFound`."""
+        found = self._open.pop(id, None)
+        if found is None:
+            raise NotFound(f"no question '{id}' is open", hint="it was answered, or its time is up")
+        found.answer = answer
+        found.answered.set()
+
+    async def put(self, tell: Tell, question: Json) -> Json:
+        """The answer to a question, as MCP spells answers."""
+        id, one = secrets.token_hex(_ID_BYTES), _Open()
+        self._open[id] = one
+        closed = "cancelled"
+        tell("question", {"id": id, **question, "timeoutMs": round(self.seconds * 1000)})
+        try:
+            with anyio.move_on_after(self.seconds):
+                await one.answered.wait()
+            closed = "answered" if one.answered.is_set() else "expired"
+            return one.answer
+        finally:
+            self._open.pop(id, None)
+            tell("question_closed", {"id": id, "why": closed})
+
+
+class Asker:
+    """Asks the person at one client."""
+
+    def __init__(self, questions: Questions, tell: Tell) -> None:
+        self._questions = questions
+        self._tell = tell
+
+    async def permit(self, request: PermissionRequest) -> bool:
+        """Whether the person agrees to a tool call."""
+        question = {
+            "kind": "permission",
+            "text": f"The agent wants to use {request.label or request.name}",
+            "callId": request.call_id,
+            "name": request.name,
+            "label": request.label,
+            "arguments": dict(request.arguments),
+            "options": ["accept", "decline"],
+        }
+        answer = await self._questions.put(self._tell, question)
+        return answer["action"] == "accept"
+
+    async def elicit(self, server: str, params: JsonObject) -> JsonObject:
+        """What the person tells an MCP server."""
+        schema = params.get("requestedSchema")
+        if schema is not None and len(orjson.dumps(schema, default=str)) > _MOST_SCHEMA:
+            return _DECLINED
+        question = {
+            "kind": "elicitation",
+            "server": server,
+            "text": str(params.get("message") or "")[:_MOST_TEXT],
+            "mode": params.get("mode") or "form",
+            "schema": schema,
+            "url": params.get("url"),
+            "elicitationId": params.get("elicitationId"),
+            "options": list(ACTIONS),
+        }
+        return await self._questions.put(self._tell, question)
+
+
+def permission_from(question: JsonObject) -> PermissionRequest:
+    """The tool call that a client is asked about."""
+    return PermissionRequest(
+        call_id=question["callId"],
+        name=question["name"],
+        label=question["label"],
+        arguments=question["arguments"],
+    )
+
+
+def elicitation_from(question: JsonObject) -> tuple[str, JsonObject]:
+    """Which server asks a client, and its request."""
+    params = {
+        "message": question["text"],
+        "mode": question["mode"],
+        "requestedSchema": question["schema"],
+        "url": question["url"],
+        "elicitationId": question["elicitationId"],
+    }
+    return question["server"], {name: one for name, one in params.items() if one is not None}

@@ -1,0 +1,224 @@
+"""Questions that arise in the gateway reach the person, wherever that person sits."""
+
+import json
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx2
+import pytest
+from tests.interaction.cli import test_chat
+from tests.interaction.gateway.conftest import Open
+
+from openclaw.agent.context import MessageContext, PermissionRequest
+from openclaw.core.events import TextDelta
+from openclaw.core.tools import JsonObject
+from openclaw.gateway.client import GatewayClient
+from openclaw.testing.fake_server import server_entry
+from openclaw.testing.gateway_house import House
+from openclaw.testing.mcp_house import fake_tool
+from openclaw.testing.scripted_model import ScriptedModel, Step, scripted_model
+
+# What these say of a person at a terminal holds with a gateway behind it as well.
+model = test_chat.model
+test_a_server_asks = test_chat.test_a_server_asks_the_person_and_gets_the_answer
+test_declining = test_chat.test_a_question_may_be_declined_or_left_and_then_the_turn_be_stopped
+test_permission = test_chat.test_a_tool_that_needs_permission_is_asked_about
+test_a_single_message = test_chat.test_a_single_message_asks_at_a_terminal_too
+test_nobody_there = test_chat.test_without_a_terminal_a_server_is_told_that_nobody_answers
+
+
+@pytest.fixture
+async def environ(home: Path, model: ScriptedModel) -> AsyncIterator[dict[str, str]]:
+    """The same as there, with a gateway that has to have done the work."""
+    environ = test_chat.configured(home, model)
+    house = House(home / ".openclaw")
+    async with house.here(**environ) as info:
+        yield environ
+        async with GatewayClient(info.url, house.state) as client:
+            answer = await client.request("GET", "/api/sessions")
+    assert sum(row["entries"] for row in answer["sessions"]) > 0
+
+
+SCHEMA: dict[str, Any] = {"type": "object", "properties": {"colour": {"type": "string"}}}
+ASKING = {
+    "tools": [fake_tool("ask", elicit={"message": "Which one?", "requestedSchema": SCHEMA})],
+}
+RULES = [
+    Step(when="ask me", role="user", calls=(("mcp_fake_ask", {}),)),
+    Step(when="write", role="user", calls=(("write", {"path": "a.txt", "content": "b"}),)),
+    Step(role="tool", text="It said {last}"),
+]
+
+
+async def events_of(
+    client: httpx2.AsyncClient, body: dict[str, Any]
+) -> AsyncIterator[tuple[str, Any]]:
+    async with client.stream("POST", "/api/messages", json=body) as answer:
+        name = ""
+        async for line in answer.aiter_lines():
+            if line.startswith("event: "):
+                name = line[7:]
+            elif line.startswith("data: "):
+                yield name, json.loads(line[6:])
+
+
+@pytest.mark.parametrize("discover", ["refuse", "answer"])
+async def test_a_question_is_an_event_and_its_answer_a_request(
+    house: House, opened: Open, discover: str
+) -> None:
+    spec = {**ASKING, "discover": discover}
+    async with scripted_model(rules=RULES) as model:
+        house.configure(model.url, servers={"fake": server_entry(spec)})
+        async with opened() as client:
+            seen: list[tuple[str, Any]] = []
+            async for name, data in events_of(client, {"text": "ask me", "questions": True}):
+                seen.append((name, data))
+                if name == "question":
+                    answer = {"action": "accept", "content": {"colour": "red"}}
+                    path = f"/api/questions/{data['id']}"
+                    assert (await client.post(path, json=answer)).status_code == 200
+                    assert (await client.post(path, json=answer)).status_code == 404
+    named = dict(seen)
+    question = named["question"]
+    assert (question["kind"], question["server"]) == ("elicitation", "fake")
+    assert (question["text"], question["schema"]) == ("Which one?", SCHEMA)
+    assert named["question_closed"] == {"id": question["id"], "why": "answered"}
+    assert '"colour": "red"' in named["reply"]["text"]
+
+
+async def test_a_question_that_nobody_answers_in_time_is_declined(
+    house: House, opened: Open
+) -> None:
+    async with scripted_model(rules=RULES) as model:
+        house.configure(
+            model.url,
+            servers={"fake": server_entry(ASKING)},
+            tools={"ask": ["write"]},
+            gateway={"limits": {"questionTimeoutMs": 50}},
+        )
+        async with opened() as client:
+            for text, told in (("ask me", '"decline"'), ("write", "did not allow")):
+                seen = dict([e async for e in events_of(client, {"text": text, "questions": True})])
+                assert seen["question_closed"]["why"] == "expired"
+                assert told in seen["reply"]["text"]
+
+
+async def test_a_client_that_cannot_be_asked_is_not(house: House, opened: Open) -> None:
+    async with scripted_model(rules=RULES) as model:
+        house.configure(model.url, servers={"fake": server_entry(ASKING)}, tools={"ask": ["write"]})
+        async with opened() as client:
+            asked = dict([event async for event in events_of(client, {"text": "ask me"})])
+            wrote = await client.post("/api/messages", json={"text": "write", "stream": False})
+    assert "question" not in asked
+    assert '"decline"' in asked["reply"]["text"]
+    assert "nobody can be asked here" in wrote.json()["text"]
+    assert "write" not in model.requests[-1].tools
+
+
+async def test_a_client_that_leaves_takes_its_question_along(house: House, opened: Open) -> None:
+    async with scripted_model(rules=RULES) as model:
+        house.configure(model.url, tools={"ask": ["write"]})
+        async with opened() as client:
+            left = ""
+            async for name, data in events_of(client, {"text": "write", "questions": True}):
+                if name == "question":
+                    left = data["id"]
+                    break
+            with anyio.fail_after(20):
+                while (await client.get("/api/turns")).json()["turns"]:  # noqa: ASYNC110 - in the gateway
+                    await anyio.sleep(0.01)
+            late = await client.post(f"/api/questions/{left}", json={"action": "accept"})
+    assert left
+    assert late.status_code == 404
+    assert not (house.state / "workspace" / "a.txt").exists()
+
+
+@pytest.mark.parametrize(
+    "body", [{}, {"action": "perhaps"}, {"action": "accept", "content": [1]}, {"action": 1}]
+)
+async def test_an_answer_that_is_none_is_refused(
+    house: House, opened: Open, body: dict[str, Any]
+) -> None:
+    async with scripted_model() as model:
+        house.configure(model.url)
+        async with opened() as client:
+            assert (await client.post("/api/questions/x", json=body)).status_code == 400
+
+
+async def test_two_turns_at_one_server_are_not_asked_for_each_other(
+    house: House, opened: Open
+) -> None:
+    """A question that comes by itself does not say whose it is."""
+    spec = {"discover": "refuse", "tools": [*ASKING["tools"], fake_tool("wait", hang=True)]}
+    rules = [Step(when="wait", role="user", calls=(("mcp_fake_wait", {}),)), *RULES]
+    seen: dict[str, Any] = {}
+    async with scripted_model(rules=rules) as model:
+        house.configure(model.url, servers={"fake": server_entry(spec)})
+        async with opened() as client, anyio.create_task_group() as tasks:
+            waiting = anyio.Event()
+
+            async def wait() -> None:
+                body = {"text": "wait", "questions": True, "sessionKey": "other"}
+                async for name, _ in events_of(client, body):
+                    assert name != "question"
+                    if name == "tool_started":
+                        waiting.set()
+
+            tasks.start_soon(wait)
+            await waiting.wait()
+            body = {"text": "ask me", "questions": True, "sessionKey": "mine"}
+            seen = dict([event async for event in events_of(client, body)])
+            tasks.cancel_scope.cancel()
+    assert "question" not in seen
+    assert '"decline"' in seen["reply"]["text"]
+
+
+async def test_the_client_asks_the_person_and_stops_when_it_is_too_late(house: House) -> None:
+    stopped: list[str] = []
+
+    async def never(request: PermissionRequest) -> bool:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            stopped.append(request.name)
+        return True
+
+    async def red(server: str, params: JsonObject) -> JsonObject:
+        assert (server, params["requestedSchema"]) == ("fake", SCHEMA)
+        return {"action": "accept", "content": {"colour": "red"}}
+
+    async with scripted_model(rules=RULES) as model:
+        house.configure(
+            model.url,
+            servers={"fake": server_entry(ASKING)},
+            tools={"ask": ["write"]},
+            gateway={"limits": {"questionTimeoutMs": 200}},
+        )
+        async with house.here() as info, GatewayClient(info.url, house.state) as client:
+            told = await client.get_reply(MessageContext("ask me", "s"), elicit=red, ask=never)
+            late = await client.get_reply(MessageContext("write", "s"), elicit=red, ask=never)
+            alone = await client.get_reply(MessageContext("ask me", "s"), ask=never)
+    assert '"colour": "red"' in told.text
+    assert "did not allow" in late.text
+    assert stopped == ["write"]
+    assert '"decline"' in alone.text
+
+
+async def test_a_secret_that_only_the_gateway_knows_does_not_leave_it(house: House) -> None:
+    key = "acme-key-0123456789"
+    said: list[str] = []
+    async with scripted_model(default=Step(text=f"The key is {key}, is it not?")) as model:
+        house.configure(model.url)
+        async with house.here() as info, GatewayClient(info.url, house.state) as client:
+            reply = await client.get_reply(
+                MessageContext("hi", "s"),
+                on_event=lambda event: said.append(
+                    event.text if isinstance(event, TextDelta) else ""
+                ),
+            )
+    assert reply.text == "The key is [REDACTED], is it not?"
+    assert "".join(said) == reply.text
+    assert os.environ.get("ACME_KEY") != key
