@@ -34,6 +34,10 @@ def register(parser: argparse.ArgumentParser) -> None:
     delete = _action(actions, "delete", _delete, "remove a conversation for good")
     for keyed in (show, export, delete):
         keyed.add_argument("key", metavar="KEY", help="the conversation's key or id")
+    show.add_argument(
+        "--raw", action="store_true", help="print entries in full, as the model saw them"
+    )
+    delete.add_argument("--yes", action="store_true", help="delete without asking")
     search = _action(actions, "search", _search, "find words in all conversations")
     search.add_argument("text", metavar="TEXT", nargs="+", help="every word must be there")
 
@@ -69,10 +73,9 @@ def _action(actions: Any, name: str, action: Action, summary: str) -> argparse.A
 
 
 def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError("at least 1")
-    return number
+    if not text.isascii() or not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"give a whole number from 1 up, not {text!r}")
+    return int(text)
 
 
 async def _run(args: argparse.Namespace, env: Environment) -> None:
@@ -127,7 +130,7 @@ async def _show(args: argparse.Namespace, env: Environment, store: "SessionStore
             },
         )
     else:
-        sessions_view.print_session(env, info, entries, unfinished)
+        sessions_view.print_session(env, info, entries, unfinished, raw=args.raw)
 
 
 async def _export(args: argparse.Namespace, env: Environment, store: "SessionStore") -> None:
@@ -153,11 +156,27 @@ async def _delete(args: argparse.Namespace, env: Environment, store: "SessionSto
     from openclaw.cli.sessions_view import one_line
 
     info = await _found(args, store)
+    if not args.yes and not _agreed(args, env, info):
+        env.say("Nothing was deleted.")
+        return
     await store.delete(info.ref)
     if args.json:
         _say_json(env, {"deleted": {"id": info.id, "agent": info.agent, "key": info.key}})
     else:
         env.say(f"Deleted '{one_line(info.key)}' with {info.messages} messages.")
+
+
+def _agreed(args: argparse.Namespace, env: Environment, info: "SessionInfo") -> bool:
+    from openclaw.cli.sessions_view import one_line
+
+    if args.json or not (env.stdin.isatty() and env.stdout.isatty()):
+        raise InvalidRequest("nobody can be asked here; say --yes to delete it for good")
+    title = f" ({one_line(env.redactor.redact(info.title))})" if info.title else ""
+    env.stdout.write(
+        f"Delete '{one_line(info.key)}'{title} with {info.messages} messages, for good? [y/N] "
+    )
+    env.stdout.flush()
+    return env.stdin.readline().strip().casefold() in ("y", "yes")
 
 
 async def _search(args: argparse.Namespace, env: Environment, store: "SessionStore") -> None:

@@ -1,8 +1,11 @@
 """How stored conversations look on a terminal. What they contain cannot steer it."""
 
+import json
+import re
 import shutil
 import unicodedata
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from io import StringIO
 from typing import Any
@@ -32,6 +35,15 @@ _SPEAKERS = {
     EntryKind.TURN_LOST: ("died half-way", "red"),
 }
 _ESCAPED_CATEGORIES = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
+_ARGUMENT_CHARS = 200
+# As `content.frame` writes it; the body cannot contain a marker with the same id.
+_FRAME = re.compile(
+    r"(?:^This is [^\n]*\n)?"
+    r'^<<<EXTERNAL_UNTRUSTED_CONTENT id="(?P<id>[A-Za-z0-9_-]+)">>>\n'
+    r"Source: (?P<source>[^\n]*)\nFrom: (?P<sender>[^\n]*)\n---\n(?P<body>.*?)\n?"
+    r'^<<<END_EXTERNAL_UNTRUSTED_CONTENT id="(?P=id)">>>',
+    re.MULTILINE | re.DOTALL,
+)
 _KEPT = "\u200d\ufe0f"  # they join emoji
 
 
@@ -63,11 +75,17 @@ def print_sessions(env: Environment, sessions: Sequence[SessionInfo], *, more: b
     agents = len({info.agent for info in sessions}) > 1
     room = _width(env) - _FIXED_WIDTH - (_AGENT_WIDTH + _GAP if agents else 0)
     widest = max(row["KEY"].cell_len for row in rows)
-    key_width = min(widest, max(room // 2, min(34, room - 12)) if titled else room)
+    longest = max(row["TITLE"].cell_len for row in rows)
+    beside = titled and widest + _GAP + longest <= room
+    below = titled and not beside
+    if below:  # a title on a line of its own can be read; one squeezed beside a long key cannot
+        for row in rows:
+            row["KEY"] = _key_and_title(row["KEY"], row["TITLE"], room)
+    key_width = widest if beside else room if below else min(widest, room)
     _column(table, "KEY", key_width, overflow="fold")
     if agents:
         _column(table, "AGENT", _AGENT_WIDTH)
-    if titled:
+    if beside:
         _column(table, "TITLE", room - key_width - _GAP)
     _column(table, "MSGS", 5, justify="right")
     _column(table, "TOKENS", 6, justify="right")
@@ -77,6 +95,14 @@ def print_sessions(env: Environment, sessions: Sequence[SessionInfo], *, more: b
     _render(env, table)
     if more:
         env.say(f"The {len(sessions)} used last; --limit shows more.")
+
+
+def _key_and_title(key: Text, title: Text, room: int) -> Text:
+    if not title.cell_len:
+        return key
+    title.truncate(room - 2, overflow="ellipsis")
+    title.stylize("dim")
+    return Text.assemble(key, "\n  ", title)
 
 
 def _row(env: Environment, info: SessionInfo) -> dict[str, Text]:
@@ -104,9 +130,14 @@ def _column(
 
 
 def print_session(
-    env: Environment, info: SessionInfo, entries: Sequence[Entry], unfinished: Sequence[Turn]
+    env: Environment,
+    info: SessionInfo,
+    entries: Sequence[Entry],
+    unfinished: Sequence[Turn],
+    *,
+    raw: bool = False,
 ) -> None:
-    """A conversation: what it is, then its entries as they came."""
+    """A conversation: what it is, then its entries as they came; `raw` as the model saw them."""
     title = f" - {info.title}" if info.title else ""
     env.say(one_line(f"{info.key}{title}"))
     env.say(
@@ -117,7 +148,7 @@ def print_session(
         env.say(f"(entries {entries[0].seq} to {entries[-1].seq}; --limit shows more)")
     for entry in entries:
         if entry.kind in _SPEAKERS:
-            _print_entry(env, entry)
+            _print_entry(env, entry, raw=raw)
     for turn in unfinished:
         calls = f", with {len(turn.open_calls)} calls of unknown outcome" if turn.open_calls else ""
         state = "runs now" if turn.finished_ms is None else "died half-way"
@@ -155,16 +186,63 @@ def hit_json(hit: Hit) -> dict[str, Any]:
     }
 
 
-def _print_entry(env: Environment, entry: Entry) -> None:
+def _print_entry(env: Environment, entry: Entry, *, raw: bool) -> None:
     speaker, style = _SPEAKERS[entry.kind]
     head = Text(f"\n{speaker}", style=style)
     head.append(f"  {_when(entry.at_ms)}", style="dim")
     _render(env, head)
     words = entry.text or str(entry.data.get("detail") or entry.data.get("name") or "")
-    if len(words) > _ENTRY_CHARS:
-        words = f"{words[:_ENTRY_CHARS]}\n[… {len(words) - _ENTRY_CHARS} characters more]"
+    if entry.kind is EntryKind.TOOL_CALL:
+        words = _call(entry, words, None if raw else _ARGUMENT_CHARS)
+    if raw:
+        _print_words(env, words)
+        return
+    for piece in unframed(words):
+        if piece.sender:
+            _render(env, Text(f"from {one_line(env.redactor.redact(piece.sender))}", style="dim"))
+        _print_words(env, _shortened(piece.text))
+
+
+def _print_words(env: Environment, words: str) -> None:
     if words:
         _render(env, Text(escape(env.redactor.redact(words))))
+
+
+def _shortened(words: str) -> str:
+    if len(words) <= _ENTRY_CHARS:
+        return words
+    return f"{words[:_ENTRY_CHARS]}\n[… {len(words) - _ENTRY_CHARS} characters more; see --raw]"
+
+
+def _call(entry: Entry, name: str, limit: int | None) -> str:
+    given = entry.data.get("arguments")
+    if not given:
+        return name
+    text = json.dumps(given, ensure_ascii=False, default=str)
+    short = text if limit is None or len(text) <= limit else f"{text[:limit]}…"
+    return f"{name} {short}"
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Some words, and whose they are where they were framed as somebody else's."""
+
+    text: str
+    sender: str = ""
+
+
+def unframed(text: str) -> list[Piece]:
+    """The words without the marks that are there for the model; `sender` says whose they were."""
+    pieces: list[Piece] = []
+    position = 0
+    for match in _FRAME.finditer(text):
+        pieces.append(Piece(text[position : match.start()].strip("\n")))
+        source = "" if match["source"] == "MCP Server" else f"{match['source']} "
+        sender = f"MCP server {match['sender']}" if not source else f"{source}{match['sender']}"
+        pieces.append(Piece(match["body"], sender))
+        position = match.end()
+    pieces.append(Piece(text[position:].strip("\n") if pieces else text))
+    return [piece for piece in pieces if piece.text or piece.sender]
 
 
 def _cell(env: Environment, text: str) -> Text:

@@ -1,6 +1,8 @@
 """`openclaw sessions`, through the program's own entry point."""
 
 import json
+import os
+import sys
 from pathlib import Path
 
 import anyio
@@ -8,10 +10,12 @@ import pytest
 from rich.cells import cell_len
 
 from openclaw.cli.main import run
-from openclaw.cli.sessions_view import escape, one_line
+from openclaw.cli.sessions_view import escape, one_line, unframed
+from openclaw.content import frame
 from openclaw.core.clock import SystemClock
 from openclaw.sessions.file.store import open_file_store
 from openclaw.sessions.model import EntryKind, NewEntry, Outcome, Usage
+from openclaw.testing.terminal import on_terminal
 
 Captured = pytest.CaptureFixture[str]
 
@@ -80,7 +84,7 @@ def test_a_long_key_is_folded_and_never_cut(home: Path, capsys: Captured) -> Non
     assert sessions() == 0
     lines = capsys.readouterr().out.splitlines()
     assert max(cell_len(line) for line in lines) <= 80
-    first = "".join(line.split()[0] for line in lines[1:])
+    first = "".join(line.split()[0] for line in lines[1:] if not line.startswith("  "))
     assert first == "東京" * 30 + "abc" * 60
 
 
@@ -103,7 +107,7 @@ def test_a_conversation_is_shown_with_what_is_unfinished(stored: Path, capsys: C
     out = capsys.readouterr().out
     assert "tell me of trip\\x1b[31m and \\u202emirrors" in out
     assert "web_fetch" in out
-    assert "[… 1000 characters more]" in out
+    assert "[… 1000 characters more; see --raw]" in out
     assert "Turn half died half-way, with 1 calls of unknown outcome." in out
     assert sessions("show", "trip", "--limit", "2", "--json") == 0
     shown = json.loads(capsys.readouterr().out)
@@ -141,11 +145,11 @@ def test_a_search_shows_where_the_words_are(stored: Path, capsys: Captured) -> N
 
 
 def test_a_conversation_is_deleted_for_good(stored: Path, capsys: Captured) -> None:
-    assert sessions("delete", "trip") == 0
+    assert sessions("delete", "trip", "--yes") == 0
     assert capsys.readouterr().out == "Deleted 'trip' with 2 messages.\n"
-    assert sessions("delete", "trip", "--json") == 1
+    assert sessions("delete", "trip", "--yes", "--json") == 1
     assert json.loads(capsys.readouterr().out)["error"]["type"] == "NotFound"
-    assert sessions("delete", "work", "--agent", "main", "--json") == 0
+    assert sessions("delete", "work", "--agent", "main", "--yes", "--json") == 0
     assert json.loads(capsys.readouterr().out)["deleted"]["key"] == "work"
 
 
@@ -171,3 +175,87 @@ def test_what_could_steer_a_terminal_is_made_visible() -> None:
     )
     assert escape("é 東京 👨‍👩‍👧") == "é 東京 👨‍👩‍👧"
     assert one_line("a\nb\tc") == "a\\nb\\tc"
+
+
+def test_nothing_is_deleted_where_nobody_can_be_asked(stored: Path, capsys: Captured) -> None:
+    assert sessions("delete", "trip") == 2
+    assert "--yes" in capsys.readouterr().err
+    assert sessions("delete", "trip", "--json") == 2
+    assert sessions("show", "trip") == 0
+
+
+@pytest.mark.parametrize(("answer", "left"), [("y", False), ("", True), ("n", True)])
+def test_on_a_terminal_deleting_is_asked_about(stored: Path, answer: str, *, left: bool) -> None:
+    command = [sys.executable, "-m", "openclaw", "sessions", "delete", "trip"]
+    with on_terminal(command, dict(os.environ)) as terminal:
+        assert "Norway" in terminal.until("for good? [y/N]")
+        terminal.type(f"{answer}\n")
+        assert terminal.ended() == 0
+    assert (sessions("show", "trip") == 0) is left
+
+
+@pytest.mark.parametrize("limit", ["x", "0", "-1", "1.5", "²"])
+def test_a_limit_that_is_no_number_is_said_in_words(limit: str, capsys: Captured) -> None:
+    assert sessions(f"--limit={limit}") == 2
+    err = capsys.readouterr().err
+    assert "give a whole number from 1 up" in err
+    assert "_positive" not in err
+
+
+async def fill_calls(path: Path) -> None:
+    async with open_file_store(path, SystemClock()) as store:
+        session = await store.open_session("main", "calls")
+        async with store.acquire_lane(session) as lane:
+            turn = await lane.begin_turn([NewEntry(EntryKind.USER_MESSAGE, {}, "what time is it")])
+            call = {"name": "mcp_time_now", "arguments": {"zone": "Asia/Tokyo", "pad": "x" * 500}}
+            entries = [NewEntry(EntryKind.TOOL_CALL, call, "mcp_time_now", call_id="1")]
+            await lane.append(turn, entries)
+            said = frame("12:00\nsharp", sender="time")
+            entries = [NewEntry(EntryKind.TOOL_RESULT, {}, said, call_id="1")]
+            await lane.append(turn, entries)
+            await lane.finish_turn(turn, Outcome.OK, [])
+
+
+def test_a_result_is_shown_as_its_servers_words_and_a_call_with_its_arguments(
+    home: Path, capsys: Captured
+) -> None:
+    anyio.run(fill_calls, home / ".openclaw" / "sessions.db")
+    assert sessions("show", "calls") == 0
+    out = capsys.readouterr().out
+    assert "from MCP server time\n12:00\nsharp\n" in out
+    assert "UNTRUSTED" not in out
+    assert 'mcp_time_now {"zone": "Asia/Tokyo"' in out
+    assert "x" * 300 not in out
+    assert sessions("show", "calls", "--raw") == 0
+    out = capsys.readouterr().out
+    assert "<<<EXTERNAL_UNTRUSTED_CONTENT" in out
+    assert "x" * 500 in out
+
+
+def test_words_around_frames_are_kept() -> None:
+    text = f"before\n{frame('a', sender='one')}\nbetween\n{frame('b', sender='two', notice=False)}"
+    assert [(piece.text, piece.sender) for piece in unframed(text)] == [
+        ("before", ""),
+        ("a", "MCP server one"),
+        ("between", ""),
+        ("b", "MCP server two"),
+    ]
+    page = frame("c", source="Web Fetch", sender="https://x.example")
+    assert unframed(page)[0].sender == "Web Fetch https://x.example"
+    assert [piece.text for piece in unframed("plain\n")] == ["plain\n"]
+
+
+def test_a_title_beside_a_long_key_is_read_on_a_line_of_its_own(
+    home: Path, capsys: Captured
+) -> None:
+    async def open_both(path: Path) -> None:
+        async with open_file_store(path, SystemClock()) as store:
+            session = await store.open_session("main", "mcp-1763250000000-0123456789abcdef")
+            await store.set_title(session, "What is the weather like in Bergen today?")
+            await store.open_session("main", "untitled")
+
+    anyio.run(open_both, home / ".openclaw" / "sessions.db")
+    assert sessions() == 0
+    out = capsys.readouterr().out
+    assert "\n  What is the weather like in Bergen today?" in out
+    assert max(map(len, out.splitlines())) <= 80
