@@ -88,7 +88,9 @@ def _on_termination(cancel: Callable[[], Any]) -> None:
 def _check_pipes() -> None:
     for number, name in ((0, "stdin"), (1, "stdout")):
         mode = os.fstat(number).st_mode
-        if stat.S_ISREG(mode):
+        # A device that is no terminal, such as /dev/null, cannot be waited for.
+        waited_for = number == 1 or not stat.S_ISCHR(mode) or os.isatty(number)
+        if stat.S_ISREG(mode) or not waited_for:
             raise InvalidRequest("must be a pipe: an ACP client starts this command", field=name)
 
 

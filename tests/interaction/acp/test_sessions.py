@@ -240,10 +240,12 @@ async def test_when_the_client_goes_its_servers_go_and_stdout_had_only_the_proto
     assert all(message["jsonrpc"] == "2.0" for message in lines.messages)
 
 
-def test_a_file_in_place_of_a_pipe_is_refused_in_words(house: Any, tmp_path: Path) -> None:
-    given = tmp_path / "given"
-    given.write_text("")
-    with given.open() as stdin:
+@pytest.mark.parametrize("given", ["a-file", os.devnull])
+def test_what_cannot_be_waited_for_in_place_of_a_pipe_is_refused_in_words(
+    house: Any, tmp_path: Path, given: str
+) -> None:
+    (tmp_path / "a-file").write_text("")
+    with (tmp_path / given).open() as stdin:
         ran = subprocess.run(
             [OPENCLAW, "acp"],
             stdin=stdin,
