@@ -34,7 +34,7 @@ async def served(state: Path) -> AsyncGenerator[str]:
     """Our server with a whole agent behind it, at an address."""
     environ = {"OPENCLAW_STATE_DIR": str(state)}
 
-    def open_agent() -> Any:
+    def open_agent(asks: bool) -> Any:
         return open_runtime(load_config(None, environ), environ, Redactor())
 
     async with open_server("openclaw", open_agent) as server, anyio.create_task_group() as tasks:

@@ -163,7 +163,7 @@ async def open_agent(
         async with open_here(env, hurried=hurried, asks=asks) as agent:
             yield agent
         return
-    link = AgentLink(lambda: open_here(env, hurried=hurried, asks=asks))
+    link = AgentLink(lambda _: open_here(env, hurried=hurried, asks=asks))
     failure: OpenClawError | None = None
     async with anyio.create_task_group() as group:
         await group.start(link.run, name="agent")

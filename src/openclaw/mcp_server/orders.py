@@ -15,6 +15,7 @@ from openclaw.core.content import Text
 from openclaw.core.errors import OpenClawError
 from openclaw.core.events import Emit
 from openclaw.core.ids import order_session_key
+from openclaw.core.tools import Elicit
 from openclaw.core.wire import describe
 from openclaw.mcp_server.agent_link import AgentLink, OrderTaker
 from openclaw.mcp_server.aggregate import Collector
@@ -33,6 +34,7 @@ class Caller:
 
     protocol_version: str
     report: Report | None
+    elicit: Elicit | None = None
 
 
 class OrderDesk:
@@ -60,7 +62,7 @@ class OrderDesk:
         self, arguments: dict[str, Any] | None, caller: Caller
     ) -> types.CallToolResult:
         order = read_order(self._schema, arguments)
-        agent = await self._link.get()
+        agent = await self._link.get(asks=caller.elicit is not None)
         settings = agent.order_settings(self._agent_id)
         with order_files(settings.temp_root) as files:
             context = MessageContext(
@@ -85,6 +87,7 @@ class OrderDesk:
                 on_block_reply=collector.add_reply,
                 on_tool_result=lambda name, result: collector.add_tool_output(result.outputs),
                 on_event=on_event,
+                elicit=caller.elicit,
             )
         collector.add_reply((Text(reply.text), *reply.media))
 

@@ -13,6 +13,7 @@ from mcp_types import methods
 from openclaw.core.clock import SystemClock
 from openclaw.mcp_server.agent_link import AgentLink, OpenAgent
 from openclaw.mcp_server.orders import Caller, OrderDesk, refusal
+from openclaw.mcp_server.relay import relay
 from openclaw.mcp_server.tool import TOOLS
 from openclaw.version import __version__
 
@@ -39,6 +40,7 @@ def make_server(program: str, desk: OrderDesk) -> Server[dict[str, Any]]:
             Caller(
                 protocol_version=context.protocol_version,
                 report=context.session.report_progress if wants_progress else None,
+                elicit=relay(context.session, context.protocol_version),
             ),
         )
 

@@ -7,7 +7,12 @@ from typing import Any
 import pytest
 from mcp import Client
 from mcp.client.stdio import stdio_client
-from tests.interaction.mcp_server import test_media, test_order, test_sessions_and_turns
+from tests.interaction.mcp_server import (
+    test_elicitation,
+    test_media,
+    test_order,
+    test_sessions_and_turns,
+)
 from tests.interaction.mcp_server.conftest import Connect, Setup
 
 from openclaw.gateway.client import GatewayClient
@@ -25,6 +30,8 @@ test_in_turn = (
 test_cancelling = (
     test_sessions_and_turns.test_a_cancelled_order_stops_and_the_next_one_of_its_session_works
 )
+test_asking = test_elicitation.test_a_servers_question_reaches_the_clients_person
+test_declining = test_elicitation.test_where_the_client_cannot_ask_a_question_is_declined
 test_progress = test_sessions_and_turns.test_progress_names_the_tool_that_is_called
 
 

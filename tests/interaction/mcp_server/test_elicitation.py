@@ -1,0 +1,88 @@
+"""What the agent's MCP servers ask is handed on to the client's person, where the client can ask."""
+
+from typing import Any
+
+import mcp_types as types
+import pytest
+from mcp.client.session import ClientRequestContext
+from tests.interaction.mcp_server.conftest import Connect, Setup
+
+from openclaw.testing.fake_server import server_entry
+from openclaw.testing.mcp_house import fake_tool
+from openclaw.testing.scripted_model import Step, scripted_model
+
+pytestmark = pytest.mark.subprocess
+
+SCHEMA: dict[str, Any] = {"type": "object", "properties": {"colour": {"type": "string"}}}
+SERVER = {
+    "tools": [
+        fake_tool("ask", elicit={"message": "Which one?", "requestedSchema": SCHEMA}),
+        fake_tool(
+            "visit",
+            elicit={
+                "mode": "url",
+                "message": "Log in.",
+                "url": "https://example.com/login",
+                "elicitationId": "e1",
+            },
+        ),
+    ]
+}
+RULES = [
+    Step(when="visit", role="user", calls=(("mcp_fake_visit", {}),)),
+    Step(role="user", calls=(("mcp_fake_ask", {}),)),
+    Step(role="tool", text="It said {last}"),
+]
+ORDER = "order_openclaw"
+
+
+class Person:
+    """Says red, and yes."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    async def __call__(
+        self, context: ClientRequestContext, params: types.ElicitRequestParams
+    ) -> types.ElicitResult:
+        self.asked.append(params.message)
+        if isinstance(params, types.ElicitRequestURLParams):
+            self.asked.append(params.url)
+            return types.ElicitResult(action="accept")
+        return types.ElicitResult(action="accept", content={"colour": "red"})
+
+
+def said(result: Any) -> str:
+    return "".join(block.text for block in result.content if block.type == "text")
+
+
+async def test_a_servers_question_reaches_the_clients_person(
+    setup: Setup, connect: Connect
+) -> None:
+    person = Person()
+    async with scripted_model(rules=RULES) as model:
+        setup.configure(model.url, {"fake": server_entry(SERVER)})
+        async with connect(elicitation_callback=person, mode="legacy") as client:
+            form = await client.call_tool(ORDER, {"message": "go"})
+            visit = await client.call_tool(ORDER, {"message": "visit"})
+    assert '"colour": "red"' in said(form)
+    assert '"action": "accept"' in said(visit)
+    assert person.asked == [
+        "MCP server 'fake' asks: Which one?",
+        "MCP server 'fake' asks: Log in.",
+        "https://example.com/login",
+    ]
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+async def test_where_the_client_cannot_ask_a_question_is_declined(
+    setup: Setup, connect: Connect, mode: str
+) -> None:
+    person = Person()
+    options: dict[str, Any] = {} if mode == "legacy" else {"elicitation_callback": person}
+    async with scripted_model(rules=RULES) as model:
+        setup.configure(model.url, {"fake": server_entry(SERVER)})
+        async with connect(mode=mode, **options) as client:
+            answer = await client.call_tool(ORDER, {"message": "go"})
+    assert '"decline"' in said(answer)
+    assert person.asked == []
