@@ -24,8 +24,9 @@ DEFAULT_SESSION = "main"
 def register(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument(
-        "-m", "--message", required=True, metavar="TEXT", help="the message; '-' reads stdin"
+        "words", nargs="*", metavar="TEXT", help="the message; '-' reads it from stdin"
     )
+    parser.add_argument("-m", "--message", metavar="TEXT", help="the same, as an option")
     parser.add_argument(
         "--session-key",
         metavar="KEY",
@@ -49,7 +50,7 @@ def run(args: argparse.Namespace, env: Environment) -> int:
     """Run one turn."""
     import anyio
 
-    message = env.stdin.read() if args.message == "-" else args.message
+    message = _message(args, env)
     if not message.strip() and not args.image and not args.file:
         raise InvalidRequest("is empty", field="--message")
     reply = anyio.run(_turn, args, env, message)
@@ -58,6 +59,17 @@ def run(args: argparse.Namespace, env: Environment) -> int:
     else:
         _print(reply, env)
     return EXIT_OK if reply.outcome in ("ok", "duplicate") else EXIT_FAILED
+
+
+def _message(args: argparse.Namespace, env: Environment) -> str:
+    if args.words and args.message is not None:
+        raise InvalidRequest("give the message once: as words or with -m")
+    said = " ".join(args.words) if args.words else args.message
+    if said is None and not args.image and not args.file:
+        raise InvalidRequest(
+            "say something", hint=f'{env.program} agent "What can you do?"; - reads stdin'
+        )
+    return env.stdin.read() if said == "-" else said or ""
 
 
 async def _turn(args: argparse.Namespace, env: Environment, message: str) -> "Reply":

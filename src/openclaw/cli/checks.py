@@ -12,6 +12,7 @@ from openclaw.cli.environment import Environment
 from openclaw.config.load import LoadedConfig
 from openclaw.config.merge import EffectiveAgent, effective_agents
 from openclaw.config.paths import PRIVATE_DIRECTORY, PRIVATE_FILE, config_path, expand
+from openclaw.config.rules import two_ways
 from openclaw.core.errors import InvalidConfig, OpenClawError
 from openclaw.core.wire import describe
 
@@ -135,7 +136,10 @@ def _servers(env: Environment, loaded: LoadedConfig) -> Iterator[Finding]:
             if identity in seen:
                 continue
             seen.add(identity)
-            yield _server(env, name, server.command, server.cwd, server.url)
+            command = server.command if server.kind == "stdio" else None
+            yield _server(env, name, command, server.cwd, server.url)
+    for message in two_ways(loaded.config):
+        yield Finding("mcp", WARNING, message, "remove the other one")
 
 
 def _trust(env: Environment, loaded: LoadedConfig) -> Iterator[Finding]:

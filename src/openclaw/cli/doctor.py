@@ -24,12 +24,15 @@ def register(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace, env: Environment) -> int:
     """Examine, mend where asked to, and report."""
     findings = list(examine(env))
+    fixable = sum(finding.fix is not None for finding in findings)
     if args.fix:
         findings = [_mended(finding) for finding in findings]
     if args.json:
         env.say_json({"findings": [_as_json(finding) for finding in findings]})
     else:
         _print(env, findings)
+        if args.fix:
+            env.say(f"Mended {fixable}." if fixable else _nothing_mended(findings))
     return EXIT_FAILED if any(finding.level == ERROR for finding in findings) else EXIT_OK
 
 
@@ -40,6 +43,12 @@ def _mended(finding: Finding) -> Finding:
     return dataclasses.replace(
         finding, level=OK, message=f"mended: {finding.message}", hint=None, fix=None
     )
+
+
+def _nothing_mended(findings: list[Finding]) -> str:
+    if all(finding.level == OK for finding in findings):
+        return "There is nothing to mend."
+    return "There is nothing that --fix can mend; the hints above say what you can do."
 
 
 def _as_json(finding: Finding) -> dict[str, Any]:

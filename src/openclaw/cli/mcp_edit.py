@@ -49,7 +49,8 @@ def _by_agent(config: "Config", agent: str | None) -> "Mapping[str, Mapping[str,
 
 
 def _described(server: "McpServerConfig") -> dict[str, Any]:
-    target = server.url or " ".join([server.command or "", *server.args])
+    started = " ".join([server.command or "", *server.args])
+    target = started if server.kind == "stdio" else server.url
     return {
         "transport": server.kind,
         "target": target,

@@ -94,6 +94,22 @@ def _servers(config: Config) -> Iterator[Finding]:
             yield from _server_at(path, name, merged[name], inherited)
 
 
+def two_ways(config: Config) -> list[str]:
+    """A sentence for each server that names both a program and an address: which of them is used."""
+    entries = config.agents.list or (AgentEntry(id="main"),)
+    found = {
+        name: server
+        for entry in entries
+        for name, server in agent_servers(config, entry).items()
+        if server.enabled and server.command is not None and server.url is not None
+    }
+    return [
+        f"MCP server '{name}' has both `command` and `url`; "
+        f"`{'command' if server.kind == 'stdio' else 'url'}` is used"
+        for name, server in sorted(found.items())
+    ]
+
+
 def _server_at(
     path: KeyPath,
     name: str,

@@ -20,17 +20,31 @@ _MIN_SPREAD = 6
 
 
 def effective(loaded: LoadedConfig) -> dict[str, Any]:
-    """Everything that takes effect, defaults and each agent's own, as plain JSON. Not redacted."""
+    """Everything that takes effect, defaults and each agent's own, as plain JSON. Not redacted.
+
+    What is not set and has no default is left out.
+    """
     config = loaded.config
     tree = config.model_dump(mode="json", by_alias=True, exclude={"schema_", "mcp", "agents"})
     agents = effective_agents(config)
-    return {
-        "agents": {
-            "default": default_agent_id(config),
-            "list": [_agent(agent) for agent in agents.values()],
-        },
-        **tree,
-    }
+    return _set_ones(
+        {
+            "agents": {
+                "default": default_agent_id(config),
+                "list": [_agent(agent) for agent in agents.values()],
+            },
+            **tree,
+        }
+    )
+
+
+def _set_ones(tree: Any) -> Any:
+    if isinstance(tree, Mapping):
+        members = cast("Mapping[str, Any]", tree)
+        return {key: _set_ones(child) for key, child in members.items() if child is not None}
+    if isinstance(tree, list):
+        return [_set_ones(child) for child in cast("list[Any]", tree)]
+    return tree
 
 
 def redacted(

@@ -98,6 +98,15 @@ async def test_a_conversation_goes_on_under_its_key(model: ScriptedModel) -> Non
 
 
 @pytest.mark.usefixtures("config")
+@pytest.mark.parametrize("words", [["hello there"], ["hello", "there"], ["--local", "hello there"]])
+async def test_the_message_may_be_given_as_plain_words(
+    model: ScriptedModel, words: list[str]
+) -> None:
+    assert (await openclaw(*words)).returncode == 0
+    assert model.requests[0].body["messages"][-1]["content"] == "hello there"
+
+
+@pytest.mark.usefixtures("config")
 async def test_the_message_may_come_from_stdin_with_files(
     model: ScriptedModel, tmp_path: Path
 ) -> None:
@@ -120,6 +129,8 @@ async def test_the_message_may_come_from_stdin_with_files(
     ("arguments", "code", "says"),
     [
         (["-m", " "], 2, "--message: is empty"),
+        ([], 2, "say something"),
+        (["hello", "-m", "x"], 2, "give the message once"),
         (["-m", "x", "--agent", "nobody"], 1, "there is no agent 'nobody'"),
         (["-m", "x", "--image", "/no/such.png"], 2, "No such file"),
         (["-m", "fail"], 1, "acme/m: it refused the key (HTTP 401: bad key)"),

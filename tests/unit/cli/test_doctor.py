@@ -140,3 +140,35 @@ def test_people_get_a_line_for_each_finding_and_a_count(
     assert f"error    state: {state} can be read by others (mode 0755)" in out
     assert f"         -> chmod 700 {state}" in out
     assert out.endswith("\n1 error, 0 warnings; `openclaw doctor --fix` mends 1 of them\n")
+
+
+def test_mending_says_what_it_did_also_where_there_was_nothing(
+    state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run("openclaw", ["doctor", "--fix"])
+    assert capsys.readouterr().out.endswith("There is nothing to mend.\n")
+    state.chmod(0o755)
+    run("openclaw", ["doctor", "--fix"])
+    assert capsys.readouterr().out.endswith("Mended 1.\n")
+    configure(state, {"gateway": {"bind": "lan"}})
+    run("openclaw", ["doctor", "--fix"])
+    assert "There is nothing that --fix can mend" in capsys.readouterr().out
+
+
+def test_a_server_with_a_program_and_an_address_is_pointed_out(
+    state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    both = {"command": "sh", "url": "https://docs.example/mcp"}
+    configure(state, {"mcp": {"servers": {"a": both, "b": {**both, "transport": "http"}}}})
+    _, found = findings(capsys)
+    said = [message for check, _, message in wrong(found) if check == "mcp"]
+    assert said == [
+        "MCP server 'a' has both `command` and `url`; `command` is used",
+        "MCP server 'b' has both `command` and `url`; `url` is used",
+    ]
+    run("openclaw", ["config", "validate"])
+    assert "`command` is used; remove the other" in capsys.readouterr().err
+    run("openclaw", ["mcp", "list"])
+    out = capsys.readouterr().out
+    assert "a  stdio  sh\n" in out
+    assert "b  http   https://docs.example/mcp\n" in out

@@ -40,6 +40,12 @@ def test_it_shows_each_agent_as_it_runs_with_all_defaults() -> None:
     json.dumps(tree, allow_nan=False)
 
 
+def test_what_is_not_set_is_left_out() -> None:
+    tree = shown("{ mcp: { servers: { a: { command: 'x' } } } }")
+    assert "null" not in json.dumps(tree)
+    assert "workspace" not in tree["agents"]["list"][0]
+
+
 @pytest.mark.parametrize(
     ("text", "environ", "expected"),
     [
@@ -57,7 +63,7 @@ def test_it_shows_each_agent_as_it_runs_with_all_defaults() -> None:
         ("{ command: 'x', args: ['--token', 'hunter2', '-v', '--max-tokens', '5'] }", {}, {"args": ["--token", REDACTED, "-v", "--max-tokens", "5"]}),
         ("{ command: 'x', args: ['--password=hunter2', '--api-key', '--verbose', 'API_KEY=hunter2'] }", {}, {"args": [f"--password={REDACTED}", "--api-key", "--verbose", f"API_KEY={REDACTED}"]}),
         ("{ command: 'x', args: ['--db', 'mysql://u:hunter2@h'] }", {}, {"args": ["--db", f"mysql://u:{REDACTED}@h"]}),
-        ("{ url: 'http://a', auth: { clientId: 'me', clientSecret: 'hunter2' } }", {}, {"auth": {"type": "oauth", "clientId": "me", "clientSecret": REDACTED, "scopes": [], "callbackPort": None, "store": "file"}}),
+        ("{ url: 'http://a', auth: { clientId: 'me', clientSecret: 'hunter2' } }", {}, {"auth": {"type": "oauth", "clientId": "me", "clientSecret": REDACTED, "scopes": [], "store": "file"}}),
         ("{ command: 'x', sampling: { maxTokens: 5, tokenBudget: 7 } }", {}, {"sampling": {"enabled": True, "maxTokens": 5, "tokenBudget": 7}}),
     ],
 )  # fmt: skip
