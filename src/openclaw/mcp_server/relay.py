@@ -56,5 +56,5 @@ def _asked(client: AskedClient, message: str, params: JsonObject) -> Awaitable[t
         return client.elicit_url(
             message, str(params.get("url")), str(params.get("elicitationId") or "")
         )
-    schema = dict(params.get("requestedSchema") or {"type": "object", "properties": {}})
+    schema: dict[str, Any] = params.get("requestedSchema") or {"type": "object", "properties": {}}
     return client.elicit_form(message, schema)
