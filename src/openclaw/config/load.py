@@ -15,7 +15,7 @@ from openclaw.config.interpolate import Interpolation
 from openclaw.config.json5 import MAX_CHARACTERS, Document, parse
 from openclaw.config.keypath import KeyPath, format_path
 from openclaw.config.paths import config_path
-from openclaw.config.rules import findings
+from openclaw.config.rules import findings, two_ways
 from openclaw.config.schema import Config
 from openclaw.config.sensitive import credential_values, plaintext_credentials
 from openclaw.core.errors import InvalidConfig, Problem
@@ -122,6 +122,7 @@ def parse_config(text: str, environ: Mapping[str, str], *, source: Path) -> Load
             *_not_used(document, foreign),
             *_plaintext_servers(plaintext),
             *_plaintext_store(plaintext),
+            *(f"{message}; remove the other" for message in two_ways(config)),
         ),
         credentials=frozenset(interpolation.credentials | _credentials(tree)),
         plaintext=tuple(format_path(path) for path in plaintext),
