@@ -3,9 +3,17 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
 
 from openclaw.core.content import Block, Media
+from openclaw.core.errors import OpenClawError
 from openclaw.core.tools import JsonObject, ToolResult
+
+if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+
+    from openclaw.sessions.model import SessionRef
+    from openclaw.sessions.store import Lane, SessionStore
 
 DEFAULT_AGENT = "main"
 
@@ -32,6 +40,7 @@ class MessageContext:
     of an MCP server; without it, every message is taken as it is. `workspace` and `model` stand in
     for the agent's own where the front end lets the person choose them. `scope` names the MCP
     servers that the front end brought along, where it is not the session's key that names them.
+    `claim` is how a message is held that came out of a queue.
     """
 
     text: str
@@ -44,6 +53,7 @@ class MessageContext:
     workspace: Path | None = None
     model: str | None = None
     scope: str | None = None
+    claim: "Claim | None" = None
 
     @property
     def server_scope(self) -> str:
@@ -76,6 +86,30 @@ class Reply:
     media: tuple[Media, ...] = ()
     usage: Usage = field(default_factory=Usage)
     outcome: str = "ok"
+
+
+class Claim(Protocol):
+    """How a message that came out of a queue is held, so that its turn and its place there end as one."""
+
+    @property
+    def refusal(self) -> OpenClawError | None:
+        """Why the turn must not go on, where it must not; it then ends with this error."""
+        ...
+
+    @property
+    def yielding(self) -> bool:
+        """True where another process is to go on with the turn, so that it must not be ended."""
+        ...
+
+    def lane(
+        self, store: "SessionStore", session: "SessionRef"
+    ) -> "AbstractAsyncContextManager[Lane]":
+        """The session's lane, ahead of those who do not come from the queue."""
+        ...
+
+    async def settle(self, lane: "Lane", outcome: str, result: "Reply | BaseException") -> None:
+        """Have the lane's next `finish_turn` end the message's place in the queue as well."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

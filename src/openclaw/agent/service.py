@@ -12,6 +12,7 @@ import anyio.to_thread
 
 from openclaw.agent.context import (
     Ask,
+    Claim,
     InboundMedia,
     MessageContext,
     OnBlockReply,
@@ -24,20 +25,24 @@ from openclaw.agent.prompt import assemble, read_context_files
 from openclaw.agent.toolbox import Toolbox
 from openclaw.agent.transcript import (
     CANCELLED_CALL,
+    UNKNOWN_OUTCOME,
     AssistantItem,
     Attachment,
     Item,
+    ResultItem,
     UserItem,
     assistant_entry,
     items_from,
     media_label,
+    result_entry,
+    resumed_entry,
     user_entry,
 )
 from openclaw.config.merge import EffectiveAgent
 from openclaw.content.wrap import frame
 from openclaw.core.clock import Clock, SystemClock
 from openclaw.core.errors import InvalidRequest, NotFound, OpenClawError
-from openclaw.core.events import Emit, TurnFinished, TurnStarted, both, discard
+from openclaw.core.events import Emit, Notice, TurnFinished, TurnStarted, both, discard
 from openclaw.core.tools import Elicit, ToolSource
 from openclaw.core.wire import describe
 from openclaw.policy import Policy, decide
@@ -47,6 +52,7 @@ from openclaw.sessions.model import (
     NewEntry,
     Outcome,
     SessionRef,
+    TurnState,
     Usage,
     storable,
 )
@@ -64,6 +70,7 @@ CLOSING_SECONDS = 10.0
 DEFAULT_COMPACT_AT = 0.8
 
 _TITLE_CHARS = 80
+_TAKEN_OVER = "The program that ran this turn stopped; another one goes on with it."
 _OUT_OF_TIME = "Stopped: the turn's time was up. This call may or may not have happened."
 
 
@@ -148,7 +155,9 @@ class AgentService:
             elicit,
         )
         session = await self._store.open_session(agent.id, context.session_key)
-        async with self._store.acquire_lane(session) as lane:
+        claim = context.claim
+        held = claim.lane(self._store, session) if claim else self._store.acquire_lane(session)
+        async with held as lane:
             return await self._turn(lane, agent, context, watch)
 
     async def _turn(
@@ -157,12 +166,16 @@ class AgentService:
         message = UserItem(context.text, tuple(map(_attachment, context.media)))
         opening = user_entry(message, context.origin, context.workspace)
         wanted = context.idempotency_key
+        resumed = False
         try:
             turn = await lane.begin_turn([opening], turn=wanted)
         except InvalidRequest:
             if wanted is None:
                 raise
-            return await self._earlier(lane.session, wanted)
+            resumed = context.claim is not None and await self._resumed(lane, wanted, watch.emit)
+            if not resumed:
+                return await self._earlier(lane.session, wanted)
+            turn = wanted
         watch.emit(TurnStarted(lane.session.key, agent.id, turn))
         budget = Budget(agent.limits)
         box = self._toolbox(agent, lane.session, can_ask=watch.ask is not None)
@@ -180,14 +193,39 @@ class AgentService:
             ask=watch.ask,
             elicit=watch.elicit,
         )
-        async with _ending(lane, turn, dispatcher, watch.emit):
-            items = await self._items(lane.session, message)
+        async with _ending(lane, turn, dispatcher, watch.emit, context.claim):
+            if context.claim is not None and context.claim.refusal is not None:
+                raise context.claim.refusal
+            items = await self._items(lane.session, message, resumed=resumed)
             if len(items) == 1:
                 await self._store.set_title(lane.session, _title(context.text))
-            return await self._answer(agent, dispatcher, items, watch)
+            return await self._answer(agent, dispatcher, items, watch, context.claim)
+
+    async def _resumed(self, lane: Lane, turn: str, emit: Emit) -> bool:
+        """Go on with a turn whose program died; false where the turn ended otherwise.
+
+        A call whose outcome nobody knows is marked so and never made again.
+        """
+        found = await self._store.find_turn(lane.session, turn)
+        if found is None or found.state is not TurnState.LOST:
+            return False
+        unknown = [
+            ResultItem(
+                call.call_id or "", str(call.data.get("name", "")), UNKNOWN_OUTCOME, is_error=True
+            )
+            for call in found.open_calls
+        ]
+        await lane.resume_turn(turn, [resumed_entry(_TAKEN_OVER), *map(result_entry, unknown)])
+        emit(Notice("warning", _TAKEN_OVER))
+        return True
 
     async def _answer(
-        self, agent: EffectiveAgent, dispatcher: Dispatcher, items: list[Item], watch: _Watch
+        self,
+        agent: EffectiveAgent,
+        dispatcher: Dispatcher,
+        items: list[Item],
+        watch: _Watch,
+        claim: Claim | None,
     ) -> Reply:
         budget, lane, turn = dispatcher.budget, dispatcher.lane, dispatcher.turn
         outcome, text, model = "ok", "", ""
@@ -202,6 +240,16 @@ class AgentService:
         except LimitReached as reached:
             outcome, text = "limit", reached.message
         final = assistant_entry(AssistantItem(text), model)
+        reply = Reply(
+            text=text,
+            session_id=lane.session.id,
+            turn_id=turn,
+            media=tuple(dispatcher.media),
+            usage=budget.usage,
+            outcome=outcome,
+        )
+        if claim is not None:
+            await claim.settle(lane, outcome, reply)
         await lane.finish_turn(
             turn,
             Outcome.OK,
@@ -210,14 +258,7 @@ class AgentService:
             detail="" if outcome == "ok" else text,
         )
         watch.emit(TurnFinished(lane.session.key, turn, "ok"))
-        return Reply(
-            text=text,
-            session_id=lane.session.id,
-            turn_id=turn,
-            media=tuple(dispatcher.media),
-            usage=budget.usage,
-            outcome=outcome,
-        )
+        return reply
 
     async def _loop(
         self, agent: EffectiveAgent, dispatcher: Dispatcher, items: list[Item], watch: _Watch
@@ -261,12 +302,21 @@ class AgentService:
             sources, lambda name: decide(policy, name), agent.tool_search_limit, can_ask=can_ask
         )
 
-    async def _items(self, session: SessionRef, message: UserItem) -> list[Item]:
-        """The conversation with the new message last, its attachments as they came."""
+    async def _items(
+        self, session: SessionRef, message: UserItem, *, resumed: bool = False
+    ) -> list[Item]:
+        """The conversation, the attachments of the new message as they came.
+
+        That message comes last, except in a turn that goes on: there may have been steps after it,
+        and even a summary that stands for it.
+        """
         items = items_from(await self._store.history(session))
-        last = items[-1]
-        assert isinstance(last, UserItem)
-        items[-1] = replace(message, seq=last.seq)
+        at = next(
+            (at for at in reversed(range(len(items))) if isinstance(items[at], UserItem)), None
+        )
+        if at is not None and (not resumed or items[at].text == message.text):
+            items[at] = replace(message, seq=items[at].seq)
+        assert resumed or at == len(items) - 1
         return items
 
     async def _earlier(self, session: SessionRef, turn: str) -> Reply:
@@ -295,13 +345,15 @@ def _is_answer(entry: Entry) -> bool:
 
 @asynccontextmanager
 async def _ending(
-    lane: Lane, turn: str, dispatcher: Dispatcher, emit: Emit
+    lane: Lane, turn: str, dispatcher: Dispatcher, emit: Emit, claim: Claim | None
 ) -> AsyncGenerator[None]:
     """Write down how a turn ended that did not end well, whatever ended it."""
     cancelled = anyio.get_cancelled_exc_class()
     try:
         yield
     except BaseException as error:
+        if claim is not None and claim.yielding:
+            raise  # whoever goes on with the turn finds it unfinished
         outcome = Outcome.CANCELLED if isinstance(error, cancelled) else Outcome.ERROR
         if outcome is Outcome.CANCELLED:
             told = "stopped before it was finished"
@@ -309,6 +361,8 @@ async def _ending(
             told = describe(error) if isinstance(error, OpenClawError) else type(error).__name__
         with anyio.CancelScope(shield=True), anyio.move_on_after(CLOSING_SECONDS):
             try:
+                if claim is not None:
+                    await claim.settle(lane, str(outcome), error)
                 await lane.finish_turn(
                     turn,
                     outcome,

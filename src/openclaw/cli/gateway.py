@@ -82,7 +82,7 @@ async def _serve(args: argparse.Namespace, env: Environment, loaded: Any, lock: 
     from openclaw.core.clock import SystemClock
     from openclaw.gateway.daemon import Daemon, serve
     from openclaw.gateway.notify import Notifier
-    from openclaw.runtime import open_runtime, open_secrets
+    from openclaw.runtime import open_house, open_secrets
 
     log_file = _log(args, env, loaded)
 
@@ -90,7 +90,7 @@ async def _serve(args: argparse.Namespace, env: Environment, loaded: Any, lock: 
         return _with_port(load_config(env.config_option, env.environ), args.port)
 
     def opened(emit: "Emit") -> "AbstractAsyncContextManager[House]":
-        return open_runtime(loaded, env.environ, env.redactor, emit=emit, asks=True)
+        return open_house(loaded, env.environ, env.redactor, emit=emit, asks=True)
 
     loaded = _with_port(loaded, args.port)
     daemon = Daemon(

@@ -71,6 +71,7 @@ __all__ = [
     "ExecToolConfig",
     "FileSecretsConfig",
     "GatewayAuth",
+    "ClusterConfig",
     "GatewayConfig",
     "GatewayLimits",
     "GatewayReload",
@@ -145,6 +146,19 @@ class GatewayLimits(Section):
     """Milliseconds that a person may take to answer a question; then it is declined."""
 
 
+class ClusterConfig(Section):
+    """How a gateway shares work with the others of the same PostgreSQL store."""
+
+    workers: Count = 16
+    """Most turns that this gateway runs at once, wherever they came in; 0 only takes them in."""
+    max_waiting: PositiveInt = 10_000
+    """Turns that may wait in all gateways together; beyond, clients are asked to try again."""
+    max_waiting_per_session: PositiveInt = 100
+    """Turns that may wait in one session."""
+    max_attempts: PositiveInt = 4
+    """How often a turn whose gateway stopped is taken up again before it is given up."""
+
+
 class GatewayConfig(Section):
     """The daemon that keeps the agent running."""
 
@@ -160,6 +174,8 @@ class GatewayConfig(Section):
     """What happens when the configuration file changes."""
     limits: GatewayLimits = GatewayLimits()
     """Bounds on what clients may ask."""
+    cluster: ClusterConfig = ClusterConfig()
+    """How work is shared between gateways."""
     allowed_hosts: Texts = ()
     """Host names, besides those of loopback, that requests may carry in `Host`."""
     allowed_origins: Texts = ()

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from openclaw.mcp_client.prompts import PromptInfo
     from openclaw.mcp_server.agent_link import OrderSettings
     from openclaw.media.transcription import Transcriber
+    from openclaw.runtime.cluster.member import Member
     from openclaw.sessions.store import SessionStore
 
 _FIRST_TOOLS_SECONDS = 20.0
@@ -46,6 +47,7 @@ class Runtime:
     ) -> None:
         self.manager = manager
         self.store = store
+        self.member: Member | None = None
         self._edition = edition
         self._local = local
         self._secrets = secrets
@@ -79,6 +81,27 @@ class Runtime:
         return self.agents[wanted]
 
     async def get_reply(
+        self,
+        context: "MessageContext",
+        *,
+        on_block_reply: "OnBlockReply | None" = None,
+        on_tool_result: "OnToolResult | None" = None,
+        on_event: Emit | None = None,
+        ask: "Ask | None" = None,
+        elicit: Elicit | None = None,
+    ) -> "Reply":
+        """Answer one message: here, or where gateways share their work, by one of them."""
+        answer = self.answer_here if self.member is None else self.member.get_reply
+        return await answer(
+            context,
+            on_block_reply=on_block_reply,
+            on_tool_result=on_tool_result,
+            on_event=on_event,
+            ask=ask,
+            elicit=elicit,
+        )
+
+    async def answer_here(
         self,
         context: "MessageContext",
         *,

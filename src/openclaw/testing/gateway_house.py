@@ -19,7 +19,7 @@ from openclaw.gateway.daemon import Daemon, serve
 from openclaw.gateway.lock import GatewayInfo, gateway_lock, running_gateway
 from openclaw.gateway.notify import Notifier
 from openclaw.gateway.tokens import read_local_token
-from openclaw.runtime import open_runtime, open_secrets
+from openclaw.runtime import open_house, open_secrets
 from openclaw.secrets.redactor import Redactor
 
 _BIN = Path(sys.executable).parent
@@ -100,7 +100,7 @@ class House:
             paths=self.paths,
             clock=SystemClock(),
             redact=redactor.redact,
-            open_house=lambda emit: open_runtime(loaded, env, redactor, emit=emit, asks=True),
+            open_house=lambda emit: open_house(loaded, env, redactor, emit=emit, asks=True),
             resolve=open_secrets(loaded.config, env, redactor).resolve_text,
             notifier=Notifier(env),
             log_file=self.paths.gateway_log,

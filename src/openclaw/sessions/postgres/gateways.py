@@ -52,6 +52,7 @@ class Gateways:
         """Say that this gateway is gone, on purpose; and forget those that died long ago."""
 
         async def work(connection: "Connection") -> None:
+            await connection.execute("DELETE FROM session_homes WHERE gateway = $1", self._gateway)
             await connection.execute(
                 "DELETE FROM gateways WHERE id = $1"
                 " OR seen_at < clock_timestamp() - make_interval(secs => $2)",
@@ -82,27 +83,27 @@ class Gateways:
             for row in await self._database.read(work)
         ]
 
-    async def settle_homes(self, homes: Mapping[str, Sequence[str]]) -> None:
-        """Say which sessions' own MCP servers live in this gateway, by the sessions' keys."""
+    async def settle_home(self, session: str, servers: Sequence[str]) -> None:
+        """Say which MCP servers of a session's own live in this gateway; none ends its stay."""
 
         async def work(connection: "Connection") -> None:
-            await connection.execute(
-                "DELETE FROM session_homes h USING sessions s WHERE h.gateway = $1"
-                " AND s.id = h.session AND NOT s.key = ANY ($2)",
-                self._gateway,
-                list(homes),
-            )
-            for key, servers in homes.items():
+            if not servers:
                 await connection.execute(
-                    "INSERT INTO session_homes (session, gateway, servers)"
-                    " SELECT id, $2, $3 FROM sessions WHERE key = $1 ON CONFLICT (session)"
-                    " DO UPDATE SET gateway = excluded.gateway, servers = excluded.servers",
-                    key,
+                    "DELETE FROM session_homes WHERE session = $1 AND gateway = $2",
+                    session,
                     self._gateway,
-                    list(servers),
                 )
+                return
+            await connection.execute(
+                "INSERT INTO session_homes (session, gateway, servers) VALUES ($1, $2, $3)"
+                " ON CONFLICT (session) DO UPDATE"
+                " SET gateway = excluded.gateway, servers = excluded.servers",
+                session,
+                self._gateway,
+                list(servers),
+            )
 
-        await self._database.transact(work)
+        await self._database.write(work)
 
     async def abandon_home(self, session: str, gateway: str) -> list[str]:
         """Take note that a session's home is gone; returns the servers that went with it."""

@@ -105,12 +105,20 @@ class TurnQueue:
         """As it was when it was last measured."""
 
     async def give(
-        self, session: SessionRef, turn: str, body: bytes, *, most: int, most_in_all: int
+        self,
+        session: SessionRef,
+        turn: str,
+        body: bytes,
+        *,
+        most: int,
+        most_in_all: int,
+        pin: str | None = None,
     ) -> Given:
         """Take an order in; when this returns, it survives whatever happens to this process.
 
         Raises `Busy` where `most` orders wait in the session already, or `most_in_all` everywhere,
-        the latter by the depth that was last measured.
+        the latter by the depth that was last measured. Only the gateway `pin` may run it, while it
+        lives; by default the one where the session's own MCP servers are, where there are any.
         """
         if self.depth.waiting >= most_in_all:
             raise Busy(
@@ -120,13 +128,14 @@ class TurnQueue:
 
         async def work(connection: "Connection") -> Any:
             return await connection.fetchrow(
-                "SELECT * FROM give_order($1, $2, $3, $4, $5, $6)",
+                "SELECT * FROM give_order($1, $2, $3, $4, $5, $6, $7)",
                 session.id,
                 turn,
                 session.agent,
                 self._gateway,
                 body,
                 most,
+                pin,
             )
 
         row = await self._checked(work)

@@ -95,7 +95,7 @@ $$;
 -- Takes an order in; the same one where the key came before. `id` is NULL where too many wait.
 CREATE FUNCTION give_order(
   p_session text, p_turn text, p_agent text, p_entry text, p_body bytea, p_most integer,
-  OUT id bigint, OUT created boolean, OUT ahead integer
+  p_pin text, OUT id bigint, OUT created boolean, OUT ahead integer
 ) LANGUAGE plpgsql AS $$
 DECLARE
   v_home text;
@@ -113,9 +113,9 @@ BEGIN
     RETURN;
   END IF;
   created := true;
-  SELECT gateway INTO v_home FROM session_homes h WHERE h.session = p_session;
+  SELECT h.gateway INTO v_home FROM session_homes h WHERE h.session = p_session;
   INSERT INTO orders (session, turn, agent, entry, pin, watchers, body)
-  VALUES (p_session, p_turn, p_agent, p_entry, v_home, ARRAY[p_entry], p_body)
+  VALUES (p_session, p_turn, p_agent, p_entry, coalesce(p_pin, v_home), ARRAY[p_entry], p_body)
   RETURNING orders.id INTO id;
   IF ahead = 0 THEN
     PERFORM send_order(id);
