@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from openclaw.testing.postgres_server import Server, shared_server
+from openclaw.testing.postgres_server import Server, make_store, shared_server
 
 _LOOPBACK = ("127.", "::1", "localhost")
 
@@ -38,9 +38,26 @@ def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield server
 
 
+@pytest.fixture(scope="session")
+def postgres_template(postgres: Server) -> Iterator[str]:
+    """A database whose schema is there already, to be copied for each test."""
+    database = postgres.create()
+    make_store(postgres.url(database))
+    yield database
+    postgres.drop(database)
+
+
 @pytest.fixture
-def postgres_url(postgres: Server) -> Iterator[str]:
-    """The address of an empty database that is the test's own."""
+def postgres_url(postgres: Server, postgres_template: str) -> Iterator[str]:
+    """The address of a database that is the test's own, with a store that is empty."""
+    database = postgres.create(postgres_template)
+    yield postgres.url(database)
+    postgres.drop(database)
+
+
+@pytest.fixture
+def bare_postgres_url(postgres: Server) -> Iterator[str]:
+    """The address of a database that is the test's own, where there is no store yet."""
     database = postgres.create()
     yield postgres.url(database)
     postgres.drop(database)
@@ -78,7 +95,7 @@ def nothing_left_running() -> Iterator[None]:
     before = set(threading.enumerate())
     yield
     left = [t for t in threading.enumerate() if t not in before and not t.daemon]
-    pools = [t for t in left if "Executor" in t.name or "AnyIO" in t.name]
+    pools = [t for t in left if any(n in t.name for n in ("Executor", "AnyIO", "asyncio_"))]
     assert [t.name for t in left if t not in pools] == []
     try:
         loop = asyncio.get_running_loop()

@@ -1,4 +1,4 @@
-"""List, read, search, export and delete stored conversations.
+"""List, read, search, export, copy and delete stored conversations.
 
 Without an action, the conversations are listed, the most recently used first.
 """
@@ -38,6 +38,9 @@ def register(parser: argparse.ArgumentParser) -> None:
         "--raw", action="store_true", help="print entries in full, as the model saw them"
     )
     delete.add_argument("--yes", action="store_true", help="delete without asking")
+    copy = _action(actions, "copy", _copy, "copy all conversations of a store to another")
+    copy.add_argument("source", metavar="FROM", help="file, a path or an address of a store")
+    copy.add_argument("target", metavar="TO", help="the same; made where there is none")
     search = _action(actions, "search", _search, "find words in all conversations")
     search.add_argument("text", metavar="TEXT", nargs="+", help="every word must be there")
 
@@ -46,6 +49,10 @@ def run(args: argparse.Namespace, env: Environment) -> int:
     """Open the store and do what was asked."""
     import anyio
 
+    if args.action is _copy:
+        from openclaw.cli.sessions_copy import copy
+
+        return anyio.run(copy, args, env)
     anyio.run(_run, args, env)
     return EXIT_OK
 
@@ -177,6 +184,10 @@ def _agreed(args: argparse.Namespace, env: Environment, info: "SessionInfo") -> 
     )
     env.stdout.flush()
     return env.stdin.readline().strip().casefold() in ("y", "yes")
+
+
+async def _copy(args: argparse.Namespace, env: Environment, store: "SessionStore") -> None:
+    """Stands for an action that opens two stores by itself."""
 
 
 async def _search(args: argparse.Namespace, env: Environment, store: "SessionStore") -> None:

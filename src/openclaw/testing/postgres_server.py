@@ -25,6 +25,9 @@ from typing import Any
 import asyncpg
 
 from openclaw.core.ids import random_id
+from openclaw.sessions.postgres.address import parsed
+from openclaw.sessions.postgres.migrations import migrate
+from openclaw.sessions.postgres.pool import open_database
 
 _START_SECONDS = 60.0
 _SETTINGS = {
@@ -162,6 +165,16 @@ class OwnServer:
         said, _ = process.communicate(timeout=_START_SECONDS)
         if process.returncode:
             raise RuntimeError(f"{program}: {said.decode(errors='replace')}")
+
+
+def make_store(url: str) -> None:
+    """Make the schema of the session store in a database."""
+
+    async def work() -> None:
+        async with open_database(parsed(url)) as database:
+            await migrate(database)
+
+    _in_thread(work())
 
 
 def _in_thread(work: Coroutine[Any, Any, None]) -> None:

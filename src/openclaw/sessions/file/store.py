@@ -1,7 +1,7 @@
 """The file store: sessions in one SQLite database."""
 
 import sqlite3
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -12,7 +12,8 @@ import anyio.to_thread
 from openclaw.core.clock import Clock
 from openclaw.core.errors import Busy
 from openclaw.core.ids import random_id
-from openclaw.sessions.file import queries, schema, tickets
+from openclaw.sessions.copying import Dossier
+from openclaw.sessions.file import archive, queries, schema, tickets
 from openclaw.sessions.file.lanes import FileLane, LaneDesk
 from openclaw.sessions.file.readers import Readers
 from openclaw.sessions.file.writer import Writer
@@ -125,6 +126,25 @@ class FileStore:
         """Entries that contain every word of `text`."""
         return await self._readers.run(lambda db: queries.search(db, storable(text), agent, limit))
 
+    async def dossier(self, session: SessionRef) -> Dossier:
+        """What there is of a session at one moment, for copying it."""
+        return await self._readers.run(lambda db: archive.dossier(db, session))
+
+    async def receive_entries(
+        self, info: SessionInfo, after: int, entries: Sequence[Entry]
+    ) -> None:
+        """Add entries of a copied session."""
+
+        def receive(db: sqlite3.Connection) -> None:
+            row = archive.receive_entries(db, info, after, entries)
+            self._require_free(db, row, info.ref)
+
+        await self._writer.run(receive, durable=False)
+
+    async def receive_dossier(self, dossier: Dossier) -> None:
+        """Finish a copied session."""
+        await self._writer.run(lambda db: archive.receive_dossier(db, dossier), durable=True)
+
     def _create(self, agent: str, key: str, db: sqlite3.Connection) -> SessionRef:
         now = self._clock.now_ms()
         db.execute(
@@ -138,9 +158,7 @@ class FileStore:
 
     def _delete(self, session: SessionRef, db: sqlite3.Connection) -> None:
         row = queries.row_of(db, session)
-        moment = self._desk.moment()
-        if tickets.held(db, row, moment):
-            raise Busy(f"a turn of session '{session.key}' is running", retry_after=moment.lease)
+        self._require_free(db, row, session)
         db.execute(
             "INSERT INTO words (words, rowid, text)"
             " SELECT 'delete', row, text FROM entries WHERE session = ? AND text != ''",
@@ -149,6 +167,11 @@ class FileStore:
         for table in ("entries", "turns", "tickets"):
             db.execute(f"DELETE FROM {table} WHERE session = ?", (row,))  # noqa: S608 - constants
         db.execute("DELETE FROM sessions WHERE row = ?", (row,))
+
+    def _require_free(self, db: sqlite3.Connection, row: int, session: SessionRef) -> None:
+        moment = self._desk.moment()
+        if tickets.held(db, row, moment):
+            raise Busy(f"a turn of session '{session.key}' is running", retry_after=moment.lease)
 
 
 @asynccontextmanager

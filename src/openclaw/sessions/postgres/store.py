@@ -1,6 +1,6 @@
 """The PostgreSQL store: sessions that many machines share."""
 
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING
@@ -10,6 +10,7 @@ import anyio
 from openclaw.core.clock import Clock
 from openclaw.core.errors import Busy
 from openclaw.core.ids import random_id
+from openclaw.sessions.copying import Dossier
 from openclaw.sessions.model import (
     Entry,
     Hit,
@@ -22,7 +23,7 @@ from openclaw.sessions.model import (
     header_json,
     storable,
 )
-from openclaw.sessions.postgres import queries, tickets
+from openclaw.sessions.postgres import archive, queries, tickets
 from openclaw.sessions.postgres.address import Address
 from openclaw.sessions.postgres.lanes import LaneDesk, PostgresLane
 from openclaw.sessions.postgres.migrations import migrate
@@ -125,6 +126,25 @@ class PostgresStore:
         """Entries that contain every word of `text`."""
         return await self.database.read(lambda db: queries.search(db, storable(text), agent, limit))
 
+    async def dossier(self, session: SessionRef) -> Dossier:
+        """What there is of a session at one moment, for copying it."""
+        return await self.database.read(lambda db: archive.dossier(db, session))
+
+    async def receive_entries(
+        self, info: SessionInfo, after: int, entries: Sequence[Entry]
+    ) -> None:
+        """Add entries of a copied session."""
+
+        async def receive(db: "Connection") -> None:
+            row = await archive.receive_entries(db, info, after, entries)
+            await self._require_free(db, row, info.ref)
+
+        await self.database.transact(receive)
+
+    async def receive_dossier(self, dossier: Dossier) -> None:
+        """Finish a copied session."""
+        await self.database.transact(lambda db: archive.receive_dossier(db, dossier))
+
     async def _create(self, agent: str, key: str, db: "Connection") -> SessionRef:
         now = self._clock.now_ms() if self._clock else None
         await db.execute(
@@ -148,10 +168,13 @@ class PostgresStore:
             await db.fetchval("SELECT row FROM sessions WHERE id = $1 FOR UPDATE", session.id),
             session,
         )
+        await self._require_free(db, row, session)
+        await db.execute("DELETE FROM sessions WHERE row = $1", row)
+
+    async def _require_free(self, db: "Connection", row: int, session: SessionRef) -> None:
         lease = self._desk.lease
         if await tickets.is_held(db, row, lease):
             raise Busy(f"a turn of session '{session.key}' is running", retry_after=lease)
-        await db.execute("DELETE FROM sessions WHERE row = $1", row)
 
 
 @asynccontextmanager

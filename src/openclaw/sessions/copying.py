@@ -1,0 +1,184 @@
+"""Copying every session of one store to another, which may be stopped and begun again.
+
+A session goes over in pieces, each in one transaction that also says how far it came: whoever
+begins again goes on from there. What the target has already is compared and left alone. The source
+is only read.
+"""
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from openclaw.core.errors import Busy, NotFound, UserFacing
+from openclaw.sessions.model import Entry, Page, SessionInfo, SessionRef, TurnState
+
+_PAGE = 200
+"""Sessions that are listed at once."""
+
+_PIECE = 100
+"""Entries that go over in one transaction."""
+
+
+class CopyConflict(UserFacing):
+    """Raised when the target has something else under a session's name, or went on by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnRecord:
+    """A turn as a store keeps it; its entries begin at `first_seq`."""
+
+    id: str
+    state: TurnState
+    started_ms: int
+    finished_ms: int | None
+    first_seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class Dossier:
+    """All that a store knows of a session besides its entries, of which it holds `stored`.
+
+    The entry `summary_seq` stands for all up to `summarised`.
+    """
+
+    info: SessionInfo
+    summary_seq: int
+    summarised: int
+    turns: tuple[TurnRecord, ...]
+    stored: int
+
+
+class Archive(Protocol):
+    """A store that can be copied from and to."""
+
+    async def list_sessions(self, agent: str | None = None, *, limit: int | None, cursor: str | None) -> Page:  # fmt: skip
+        """Sessions, page by page."""
+        ...
+
+    async def find_sessions(self, key: str, agent: str | None = None) -> list[SessionInfo]:
+        """Every session with this key or id."""
+        ...
+
+    async def entries(self, session: SessionRef, *, after: int = 0, limit: int) -> list[Entry]:
+        """A piece of a transcript."""
+        ...
+
+    async def dossier(self, session: SessionRef) -> Dossier:
+        """What there is of a session at one moment."""
+        ...
+
+    async def receive_entries(
+        self, info: SessionInfo, after: int, entries: Sequence[Entry]
+    ) -> None:
+        """Add entries as they are to a session that ends at number `after`, made where it is new.
+
+        `CopyConflict` where it ends elsewhere, `Busy` while somebody holds it.
+        """
+        ...
+
+    async def receive_dossier(self, dossier: Dossier) -> None:
+        """Make everything besides the entries what it was in the other store."""
+        ...
+
+
+@dataclass(slots=True)
+class CopyReport:
+    """How far a copy is."""
+
+    copied: int = 0
+    unchanged: int = 0
+    entries: int = 0
+    refused: list[tuple[SessionInfo, str]] = field(default_factory=list[tuple[SessionInfo, str]])
+
+    @property
+    def seen(self) -> int:
+        """Sessions that are done with, one way or another."""
+        return self.copied + self.unchanged + len(self.refused)
+
+
+async def copy_sessions(
+    source: Archive, target: Archive, on_progress: Callable[[CopyReport], None]
+) -> CopyReport:
+    """Copy every session; one that cannot be copied is told in the report and stops no other."""
+    report = CopyReport()
+    async for info in _sessions(source):
+        try:
+            added = await _copy_one(source, target, info)
+        except NotFound:
+            continue  # deleted meanwhile
+        except (CopyConflict, Busy) as error:
+            report.refused.append((info, error.message))
+        else:
+            report.entries += added or 0
+            report.copied += added is not None
+            report.unchanged += added is None
+        on_progress(report)
+    return report
+
+
+async def _sessions(source: Archive) -> AsyncIterator[SessionInfo]:
+    cursor: str | None = None
+    while True:
+        page = await source.list_sessions(limit=_PAGE, cursor=cursor)
+        for info in page.sessions:
+            yield info
+        if (cursor := page.cursor) is None:
+            return
+
+
+async def _copy_one(source: Archive, target: Archive, info: SessionInfo) -> int | None:
+    """How many entries went over; None where there was nothing to do."""
+    wanted = await source.dossier(info.ref)
+    there = await _counterpart(target, wanted.info)
+    reached = 0
+    if there is not None:
+        if there == wanted:
+            return None
+        reached = there.info.entries
+        await _require_same(source, target, wanted, there)
+    else:
+        await target.receive_entries(wanted.info, 0, [])
+    last = reached
+    while last < wanted.info.entries:
+        most = min(_PIECE, wanted.info.entries - last)
+        piece = await source.entries(info.ref, after=last, limit=most)
+        if not piece:
+            raise NotFound("it was deleted while it was copied")
+        await target.receive_entries(wanted.info, last, piece)
+        last = piece[-1].seq
+    await target.receive_dossier(wanted)
+    _require_whole(wanted, await target.dossier(wanted.info.ref))
+    return last - reached
+
+
+async def _counterpart(target: Archive, info: SessionInfo) -> Dossier | None:
+    same = [
+        found for found in await target.find_sessions(info.key, info.agent) if found.key == info.key
+    ]
+    if same and same[0].id != info.id:
+        raise CopyConflict("the target has another session with this agent and key")
+    return await target.dossier(info.ref) if same else None
+
+
+async def _require_same(source: Archive, target: Archive, wanted: Dossier, there: Dossier) -> None:
+    """What is there must be the beginning of what is wanted: else it went on by itself."""
+    reached = there.info.entries
+    if reached > wanted.info.entries:
+        raise CopyConflict("the target's session went on by itself: it is longer")
+    ref = wanted.info.ref
+    theirs = await target.entries(ref, after=reached - 1, limit=1)
+    ours = await source.entries(ref, after=reached - 1, limit=1)
+    if reached and _essence(theirs) != _essence(ours):
+        raise CopyConflict("the target's session went on by itself: its last entry differs")
+
+
+def _essence(entries: Sequence[Entry]) -> list[tuple[object, ...]]:
+    """What never changes in an entry; a compaction takes its details away."""
+    return [(e.seq, e.turn, e.kind, e.at_ms, e.call_id, e.data) for e in entries]
+
+
+def _require_whole(wanted: Dossier, there: Dossier) -> None:
+    if there.stored != wanted.info.entries:
+        raise CopyConflict(f"{there.stored} of {wanted.info.entries} entries are in the target")
+    if there.info != wanted.info or len(there.turns) != len(wanted.turns):
+        raise CopyConflict("the target counts this session otherwise")
