@@ -10,6 +10,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from openclaw.gateway import native, openai_chat, openai_responses, page_api, views
+from openclaw.gateway.detached import turn_events
 from openclaw.gateway.guard import Refused, refusal_body
 from openclaw.gateway.openai_errors import error_response
 from openclaw.gateway.openapi import openapi
@@ -54,6 +55,7 @@ def build_app(gateway: Gateway) -> Starlette:
         on("/api/messages", native.post_message, "POST"),
         on("/api/turns", native.list_turns),
         on("/api/turns/{turn}/cancel", native.cancel_turn, "POST"),
+        on("/api/turns/{turn}/events", turn_events),
         on("/api/questions/{id}", native.answer_question, "POST"),
         on("/api/events", native.events),
         on("/api/logs", native.logs),

@@ -80,6 +80,7 @@ async def serve(daemon: Daemon, lock: GatewayLock, stop: anyio.Event | None = No
         )
         failure: OpenClawError | None = None
         async with anyio.create_task_group() as group:
+            gateway.background = group
             try:
                 async with _listening(gateway, Tokens(token, local), sockets, group):
                     await _run(daemon, lock, gateway, group, stop or anyio.Event())

@@ -45,6 +45,11 @@ class Hub:
     def __init__(self) -> None:
         self._listeners: set[Listener] = set()
 
+    @property
+    def heard(self) -> bool:
+        """Whether anybody listens."""
+        return bool(self._listeners)
+
     def emit(self, event: Event) -> None:
         """Tell everybody."""
         for listener in self._listeners:

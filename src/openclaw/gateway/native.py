@@ -23,6 +23,7 @@ from openclaw.gateway.codec import (
     reply_json,
     result_json,
 )
+from openclaw.gateway.detached import detached
 from openclaw.gateway.openai_input import new_session
 from openclaw.gateway.questions import ACTIONS
 from openclaw.gateway.reading import Attachments, Json, flag, json_body, objects, text_field
@@ -43,6 +44,8 @@ async def post_message(gateway: Gateway, request: Request) -> Any:
     """Run a turn: answered with its events as they happen, or with `stream: false` at its end."""
     body = await json_body(request)
     message = _Message(gateway, body)
+    if flag(body, "detached"):
+        return await detached(gateway, message.turn, message.stream)
     if flag(body, "stream", default=True):
         return EventStream(message.stream)
     return WatchedAnswer(message.whole, failed)
@@ -58,7 +61,7 @@ class _Message:
         self._agent = gateway.house.agent(text_field(body, "agent")).id
         self._session = text_field(body, "sessionKey") or new_session()
         self._origin = text_field(body, "origin") or "api"
-        self._turn = text_field(body, "idempotencyKey") or random_id()
+        self.turn = text_field(body, "idempotencyKey") or random_id()
         self._events = flag(body, "events", default=True)
         self._callbacks = flag(body, "callbacks")
         self._prompt_calls = flag(body, "promptCalls")
@@ -76,7 +79,7 @@ class _Message:
             agent_id=self._agent,
             media=tuple(attachments.taken),
             origin=self._origin,
-            idempotency_key=self._turn,
+            idempotency_key=self.turn,
             prompt_calls=self._prompt_calls,
         )
 
@@ -122,10 +125,12 @@ class _Message:
             put(frame(question, name))
 
         accepted = {
-            "turn": self._turn,
+            "turn": self.turn,
             "sessionKey": self._session,
             "agent": self._agent,
             "settings": self._gateway.house.order_facts(self._agent),
+            "text": self._text,
+            "attachments": [str(item.get("name") or item.get("mimeType")) for item in self._media],
         }
         put(frame(accepted, "accepted"))
         with ExitStack() as files:

@@ -55,6 +55,11 @@ _MESSAGE = _object(
         "default": False,
         "description": "a text that is exactly /server:prompt key=value stands for that prompt",
     },
+    detached={
+        "type": "boolean",
+        "default": False,
+        "description": "the turn goes on when the client goes away; `turnEvents` follows it then",
+    },
     questions={
         "type": "boolean",
         "default": False,
@@ -227,6 +232,15 @@ _PATHS: Json = {
     "/api/turns": {"get": _operation("listTurns", "what runs", _object(turns=_list("Turn")))},
     "/api/turns/{turn}/cancel": {
         "post": _operation("cancelTurn", "stop a turn", _object(cancelled=_WHOLE), path=("turn",))
+    },
+    "/api/turns/{turn}/events": {
+        "get": _operation(
+            "turnEvents",
+            "what happened in a running turn, from its beginning, and what happens, to its end",
+            _TEXT,
+            path=("turn",),
+            stream=True,
+        )
     },
     "/api/questions/{id}": {
         "post": _operation(

@@ -5,12 +5,15 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from anyio.abc import TaskGroup
+
 from openclaw.agent.context import MessageContext, OnBlockReply, OnToolResult, Reply
 from openclaw.config.paths import StatePaths
 from openclaw.config.schema import GatewayConfig
 from openclaw.core.clock import Clock
 from openclaw.core.errors import Cancelled, OperatorFacing
 from openclaw.core.events import Emit, Event, Notice, TurnFinished, TurnStarted
+from openclaw.gateway.feeds import Feed, Feeds
 from openclaw.gateway.house import House
 from openclaw.gateway.hub import Hub
 from openclaw.gateway.metrics import Metrics
@@ -48,6 +51,8 @@ class Gateway:
     log_file: Path | None = None
     reload: Reload = _no_reload
     hub: Hub = field(default_factory=Hub)
+    feeds: Feeds = field(default_factory=Feeds)
+    background: TaskGroup | None = None
     metrics: Metrics = field(default_factory=Metrics)
     turns: Turns = field(init=False)
     questions: Questions = field(init=False)
@@ -84,11 +89,15 @@ class Gateway:
         one = GatewayTurn(self, context)
         outcome = "error"
         try:
-            async with self.turns.run(
-                context.idempotency_key, context.agent_id, context.session_key, context.origin
-            ) as running:
-                one.running = running
-                yield one
+            turn = context.idempotency_key
+            with self.feeds.watched(turn, wanted=self.hub.heard) as one.feed:
+                async with self.turns.run(
+                    turn, context.agent_id, context.session_key, context.origin
+                ) as running:
+                    one.running = running
+                    yield one
+                if one.feed is not None and one.reply is not None:
+                    one.feed.reply(one.reply)
             outcome = one.reply.outcome if one.reply is not None else "error"
         except Cancelled:
             outcome = "cancelled"
@@ -111,6 +120,7 @@ class GatewayTurn:
         self._context = context
         self.running: Running | None = None
         self.reply: Reply | None = None
+        self.feed: Feed | None = None
 
     async def answer(
         self,
@@ -123,7 +133,7 @@ class GatewayTurn:
         """Have the agent answer; `asker` asks the person who gave the order."""
         house = self._gateway.house
         outgoing = RedactedTurn(house.redactor)
-        watcher = self._told(on_event) if on_event is not None else None
+        watcher = self._told(on_event)
         reply = await house.get_reply(
             self._context,
             on_block_reply=outgoing.blocks(on_block_reply) if on_block_reply else None,
@@ -137,11 +147,17 @@ class GatewayTurn:
         self.reply = outgoing.reply(reply)
         return self.reply
 
-    def _told(self, watcher: Emit) -> Emit:
-        emit = self._gateway.hub.emit
+    def _told(self, watcher: Emit | None) -> Emit | None:
+        """Who is told what happens: whoever asked, those who watch, and the hub."""
+        emit, feed = self._gateway.hub.emit, self.feed
+        if watcher is None and feed is None:
+            return None
 
         def told(event: Event) -> None:
-            watcher(event)
+            if watcher is not None:
+                watcher(event)
+            if feed is not None:
+                feed.event(event)
             if isinstance(event, TurnStarted | TurnFinished | Notice):
                 emit(event)  # not every piece of text belongs in the gateway's own stream
 

@@ -1,0 +1,173 @@
+"""Turns that go on without their client, and watching turns that run."""
+
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+from typing import Any
+
+import anyio
+import httpx2
+import orjson
+from tests.interaction.gateway.conftest import Open, chat
+
+from openclaw.testing.gateway_house import House
+from openclaw.testing.scripted_model import ScriptedModel, Step, scripted_model
+
+SLOWLY = Step(text="one two three four five six seven eight nine ten", delay=0.1)
+
+
+async def events_of(answer: httpx2.Response) -> AsyncGenerator[tuple[str, Any]]:
+    name = ""
+    async for line in answer.aiter_lines():
+        if line.startswith("event: "):
+            name = line[7:]
+        elif line.startswith("data: "):
+            yield name, orjson.loads(line[6:])
+
+
+async def begin(client: httpx2.AsyncClient, key: str, until: str, **more: Any) -> str:
+    """Begin a detached turn and go away once an event of this name has come; returns its id."""
+    body = {"text": "Count", "sessionKey": key, "detached": True, **more}
+    turn = ""
+    async with client.stream("POST", "/api/messages", json=body) as answer:
+        assert answer.status_code == 200, await answer.aread()
+        async with aclosing(events_of(answer)) as events:
+            async for name, data in events:
+                turn = data.get("turn") or turn
+                if name == until:
+                    break
+    return turn
+
+
+async def followed(client: httpx2.AsyncClient, turn: str) -> list[tuple[str, Any]]:
+    async with client.stream("GET", f"/api/turns/{turn}/events") as answer:
+        assert answer.status_code == 200, await answer.aread()
+        return [one async for one in events_of(answer)]
+
+
+def written(events: list[tuple[str, Any]]) -> str:
+    return "".join(data["text"] for name, data in events if name == "text_delta")
+
+
+async def test_a_detached_turn_goes_on_and_is_followed_from_its_beginning(
+    house: House, opened: Open
+) -> None:
+    async with scripted_model(default=SLOWLY) as model:
+        house.configure(model.url)
+        async with opened() as client:
+            turn = await begin(client, "k", "text_delta")
+            [running] = (await client.get("/api/turns")).json()["turns"]
+            events = await followed(client, turn)
+            late = await client.get(f"/api/turns/{turn}/events")
+            stored = (await client.get("/api/sessions/k")).json()["entries"]
+    assert (running["turn"], running["sessionKey"]) == (turn, "k")
+    assert [events[0][0], events[-1][0]] == ["accepted", "reply"]
+    assert (events[0][1]["text"], events[0][1]["attachments"]) == ("Count", [])
+    assert written(events) == events[-1][1]["text"] == SLOWLY.text
+    assert late.status_code == 404
+    assert [entry["kind"] for entry in stored][-1] == "turn_finished"
+    assert len(model.requests) == 1
+
+
+async def test_a_detached_turn_is_stopped_by_who_wants_it_stopped(
+    house: House, opened: Open
+) -> None:
+    async with scripted_model(default=Step(hang=True)) as model:
+        house.configure(model.url)
+        async with opened() as client:
+            turn = await begin(client, "k", "turn_started")
+            await asked(model)
+            assert (await client.post(f"/api/turns/{turn}/cancel")).json() == {"cancelled": 1}
+            with anyio.fail_after(20):
+                while (await client.get("/api/turns")).json()["turns"]:  # noqa: ASYNC110 (polls the gateway)
+                    await anyio.sleep(0.01)
+            kinds = [e["kind"] for e in (await client.get("/api/sessions/k")).json()["entries"]]
+    assert "turn_cancelled" in kinds
+
+
+async def test_what_fails_before_the_turn_ends_the_stream_with_the_error(
+    house: House, opened: Open
+) -> None:
+    house.configure("http://127.0.0.1:9")
+    async with opened() as client:
+        body = {
+            "text": "x",
+            "detached": True,
+            "media": [{"mimeType": "image/png", "data": "bm8="}],
+        }
+        answer = await client.post("/api/messages", json=body)
+    assert "event: error" in answer.text
+    assert "media[0].data" in answer.text
+
+
+async def test_the_same_turn_is_not_begun_twice(house: House, opened: Open) -> None:
+    async with scripted_model(default=Step(hang=True)) as model:
+        house.configure(model.url)
+        async with opened() as client:
+            turn = await begin(client, "k", "turn_started", idempotencyKey="same-1")
+            again = await client.post(
+                "/api/messages",
+                json={"text": "x", "detached": True, "idempotencyKey": "same-1"},
+            )
+            await client.post(f"/api/turns/{turn}/cancel")
+    assert again.status_code == 429
+    assert again.json()["error"]["type"] == "Busy"
+
+
+async def test_a_turn_of_any_client_is_watched_where_somebody_listens(
+    house: House, opened: Open
+) -> None:
+    started: Any = None
+    seen: list[tuple[str, Any]] = []
+    async with scripted_model(default=SLOWLY) as model:
+        house.configure(model.url)
+        async with (
+            opened() as client,
+            client.stream("GET", "/api/events") as heard,
+            aclosing(events_of(heard)) as events,
+            anyio.create_task_group() as group,
+        ):
+            assert (await anext(events))[0] == "hello"
+
+            async def complete() -> None:
+                await client.post("/v1/chat/completions", json=chat("Count", user="k"))
+
+            group.start_soon(complete)
+            started = await until_event(events, "turn_started")
+            seen = await followed(client, started["turn"])
+            await until_event(events, "turn_finished")
+    assert (started["session"], started["agent"]) == ("k", "main")
+    assert written(seen) == SLOWLY.text
+    assert seen[-1][0] == "reply"
+
+
+async def test_where_nobody_listens_a_turn_is_neither_streamed_nor_kept(
+    house: House, opened: Open
+) -> None:
+    status = 0
+    async with scripted_model([Step(hang=True)]) as model:
+        house.configure(model.url)
+        async with opened() as client, anyio.create_task_group() as group:
+
+            async def complete() -> None:
+                await client.post("/v1/chat/completions", json=chat("Count", user="k"))
+
+            group.start_soon(complete)
+            await asked(model)
+            [running] = (await client.get("/api/turns")).json()["turns"]
+            status = (await client.get(f"/api/turns/{running['turn']}/events")).status_code
+            await client.post(f"/api/turns/{running['turn']}/cancel")
+    assert status == 404
+    assert not model.requests[0].body.get("stream")
+
+
+async def until_event(events: AsyncIterator[tuple[str, Any]], wanted: str) -> Any:
+    async for name, data in events:
+        if name == wanted:
+            return data
+    raise AssertionError(f"no {wanted} came")
+
+
+async def asked(model: ScriptedModel) -> None:
+    with anyio.fail_after(20):
+        while not model.requests:  # noqa: ASYNC110 (the model keeps no event of ours)
+            await anyio.sleep(0.01)
