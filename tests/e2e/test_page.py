@@ -5,7 +5,7 @@ import os
 import shutil
 import signal
 from collections.abc import AsyncGenerator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import Any
 
 import httpx2
 import pytest
-from anyio import create_tcp_listener
+from anyio import create_task_group, create_tcp_listener
 from anyio.abc import SocketAttribute
 from playwright.async_api import Browser, Page, Request, async_playwright, expect
 
@@ -102,6 +102,7 @@ RULES = (
     ),
     Step(role="tool", text="It is **mild**, " + "mild, " * 15 + "and dry.", delay=0.02),
     Step(when="attack", text=HOSTILE),
+    Step(when="long", role="user", text=" ".join(f"word {n}" for n in range(2000)), delay=0.03),
     Step(when="hang", hang=True),
     Step(when="refuse", status=401, message="wrong key"),
     Step(when="wide", text=WIDE),
@@ -174,7 +175,7 @@ def open_page(browser: Browser) -> OpenPage:
                 troubles.append(text)
 
         def asked(request: Request) -> None:
-            if not request.url.startswith((url, "blob:", "data:")):
+            if not request.url.startswith((url.partition("/#")[0], "blob:", "data:")):
                 troubles.append(request.url)
 
         page.on("console", lambda message: said(message.type, message.text))
@@ -542,9 +543,7 @@ async def test_a_phone_shows_everything_without_scrolling_sideways(
             await expect(page.get_by_role("heading", level=1)).to_have_text(name)
             await fits()
         await menu.click()
-        close = page.get_by_role("button", name="Close the menu")
-        await expect(close).to_be_visible()
-        await close.focus()  # a view that finishes loading just then may have taken the focus
+        await expect(page.get_by_role("button", name="Close the menu")).to_be_focused()
         await page.keyboard.press("Escape")
         await expect(page.get_by_role("link", name="Logs")).to_be_hidden()
         await expect(menu).to_be_focused()
@@ -658,3 +657,66 @@ async def posted(site: Site, text: str, key: str) -> None:
 async def free_port() -> str:
     async with await create_tcp_listener(local_host="127.0.0.1") as listener:
         return str(listener.extra(SocketAttribute.local_port))
+
+
+async def test_a_turn_goes_on_without_the_page_and_is_shown_when_it_is_opened_again(
+    site: Site, page: Page
+) -> None:
+    box = page.get_by_role("textbox", name="Message")
+    await box.fill("long, please")
+    await page.keyboard.press("Enter")
+    await expect(page.locator(".prose")).to_contain_text("word 3 ")
+    await page.reload()
+    await expect(page.get_by_role("button", name="Stop")).to_be_visible()
+    await expect(page.locator(".bubble")).to_have_text("long, please")
+    prose = page.locator(".prose")
+    await expect(prose).to_contain_text("word 3 ")
+    first = await prose.inner_text()
+    await expect(prose).not_to_have_text(first)
+    assert (await prose.inner_text()).startswith(first)
+    await page.get_by_role("button", name="Stop").click()
+    await expect(page.locator(".note")).to_have_text("Stopped.")
+    await expect(page.get_by_role("button", name="Send")).to_be_visible()
+    await expect(page.locator(".bubble")).to_have_count(1)
+
+
+async def test_a_turn_of_a_closed_page_ends_by_itself_and_is_there_later(
+    site: Site, open_page: OpenPage
+) -> None:
+    async with open_page(site.url, token=TOKEN) as page:
+        await page.get_by_role("textbox", name="Message").fill("what about the weather?")
+        await page.keyboard.press("Enter")
+        await expect(page.locator(".call")).to_have_count(1)
+        where = page.url
+    async with open_page(where, token=TOKEN) as later:
+        await expect(later.locator(".prose").last).to_contain_text("and dry.")
+        await expect(later.locator(".call")).to_have_attribute("data-state", "done")
+        await expect(later.get_by_role("button", name="Send")).to_be_visible()
+        await expect(later.locator(".bubble")).to_have_count(1)
+
+
+async def test_what_another_client_does_in_the_open_session_is_shown_as_it_happens(
+    site: Site, page: Page
+) -> None:
+    await say(page, "mine")
+    key = page.url.rpartition("/")[2]
+    headers = {"authorization": f"Bearer {TOKEN}", "x-openclaw-session-key": key}
+    body = {"model": "openclaw", "messages": [{"role": "user", "content": "long, of another"}]}
+    async with (
+        httpx2.AsyncClient(base_url=site.url, headers=headers, trust_env=False) as client,
+        create_task_group() as group,
+    ):
+
+        async def ask() -> None:
+            with suppress(httpx2.HTTPError):
+                await client.post("/v1/chat/completions", json=body, timeout=60)
+
+        group.start_soon(ask)
+        await expect(page.locator(".bubble")).to_have_text(["mine", "long, of another"])
+        prose = page.locator(".prose").last
+        await expect(prose).to_contain_text("word 3 ")
+        first = await prose.inner_text()
+        await expect(prose).not_to_have_text(first)
+        await page.get_by_role("button", name="Stop").click()
+        await expect(page.locator(".note")).to_have_text("Stopped.")
+    await expect(page.locator(".bubble")).to_have_count(2)

@@ -111,7 +111,7 @@ export async function* stream(method, path, { body, signal } = {}) {
   let rest = "";
   try {
     for (;;) {
-      const { done, value } = await reader.read();
+      const { done, value } = await reader.read().catch(lost);
       if (done) return;
       const parts = (rest + value).split("\n\n");
       rest = parts.pop();
@@ -123,6 +123,11 @@ export async function* stream(method, path, { body, signal } = {}) {
   } finally {
     reader.cancel().catch(() => {});
   }
+}
+
+function lost(error) {
+  if (error.name === "AbortError") throw error;
+  throw Object.assign(new ApiError(0, "The connection to the gateway was lost"), { lost: true });
 }
 
 function parsed(text) {

@@ -203,7 +203,10 @@ class App {
     });
     on("hello", () => this.#catchUp());
     on("server_changed", () => this.views.servers.refresh());
-    on("turn_started", () => this.sessions.refresh());
+    on("turn_started", (started) => {
+      this.sessions.refresh();
+      this.chat.turnStarted(started);
+    });
     on("turn_finished", ({ session }) => {
       this.sessions.refresh();
       this.chat.refresh(null, session);
@@ -214,6 +217,7 @@ class App {
   async #catchUp() {
     this.views.servers.refresh(0);
     this.sessions.refresh(0);
+    this.chat.recover();
     try {
       ({ agents: this.agents } = await get("/api/agents"));
     } catch {

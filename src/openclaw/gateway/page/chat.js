@@ -29,7 +29,8 @@ export class ChatView {
     );
     this.#drops();
     window.addEventListener("beforeunload", (event) => {
-      if ([...this.open.values()].some((one) => one.running)) event.preventDefault(); // leaving stops the turn
+      // A turn goes on without the page, but what has not arrived at the gateway would be lost.
+      if ([...this.open.values()].some((one) => one.turn?.id === null)) event.preventDefault();
     });
   }
 
@@ -69,6 +70,16 @@ export class ChatView {
     } catch {
       // It is tried again with the next turn.
     }
+  }
+
+  /** A turn began: where its conversation is open, it is shown as it runs. */
+  turnStarted({ agent, session, turn }) {
+    this.open.get(`${agent}/${session}`)?.watch(turn);
+  }
+
+  /** The gateway is there again: show what was missed. */
+  async recover() {
+    await Promise.allSettled([...this.open.values()].map((one) => one.recover()));
   }
 
   cancel() {

@@ -19,8 +19,11 @@ export class Conversation extends EventTarget {
     this.first = 1;
     this.last = 0;
     this.calls = new Map(); // of turns that another client runs
+    this.live = new Map(); // turns that are drawn as they happen: "own" with what was asked, else "followed"
+    this.unwatchable = new Set();
     this.turn = null;
     this.running = false;
+    this.broken = false; // the end of a turn was missed
   }
 
   get isEmpty() {
@@ -29,18 +32,54 @@ export class Conversation extends EventTarget {
 
   // ---- what was said before
 
-  /** Fetch the latest part of the transcript. */
+  /** Fetch the latest part of the transcript, and follow the turn that runs, whoever began it. */
   async load() {
-    const { session, entries } = await this.#entries({ limit: PAGE });
+    const running = await this.#runningTurn();
+    const { session, entries } = await this.#entries({ limit: PAGE }).catch((error) => {
+      if (running !== null && error.status === 404) return { session: { id: null, title: null }, entries: [] }; // not begun yet
+      throw error;
+    });
+    this.broken = false;
+    this.live.clear();
+    this.calls.clear();
+    this.first = 1;
+    this.last = 0;
+    this.log.replaceChildren();
     this.id = session.id;
     this.title = session.title;
+    if (running !== null) this.live.set(running, "followed");
     this.#take(entries);
+    if (running !== null) this.#follow(running);
   }
 
   /** Fetch what came since, from whoever else writes to this session. */
   async refresh() {
     if (this.running || this.id === null) return;
-    await this.#catchUp();
+    if (this.broken) await this.load(); // what was drawn as it happened is not whole
+    else await this.#catchUp();
+  }
+
+  /** A turn of another client, or of this page before it was loaded again, runs here: show it. */
+  async watch(turn) {
+    if (this.running || this.id === null || this.live.has(turn) || this.unwatchable.has(turn)) return;
+    this.live.set(turn, "followed");
+    await this.#catchUp().catch(() => {}); // what the other one said
+    await this.#follow(turn);
+  }
+
+  /** The connection was lost for a while: fetch what was missed, and follow what still runs. */
+  async recover() {
+    if (this.running || this.id === null) return;
+    if (this.broken) return this.load();
+    const running = await this.#runningTurn();
+    if (running !== null) await this.watch(running);
+    else await this.#catchUp();
+  }
+
+  async #runningTurn() {
+    const { turns } = await get("/api/turns");
+    const here = turns.filter((one) => one.sessionKey === this.key && one.agent === this.agent);
+    return here.find((one) => !this.unwatchable.has(one.turn))?.turn ?? null;
   }
 
   async #loadEarlier() {
@@ -59,52 +98,96 @@ export class Conversation extends EventTarget {
     return get(path(["sessions", this.id ?? this.key], { agent: this.agent, ...query }));
   }
 
-  /** Draw new entries, except for those of a turn that was drawn as it ran. */
-  #take(entries, drawn = null) {
+  /** Draw new entries, except for what was drawn as it happened. */
+  #take(entries) {
     for (const entry of entries) {
       if (entry.seq <= this.last) continue; // another refresh was quicker
       if (this.last === 0) this.first = entry.seq;
       this.last = entry.seq;
-      if (drawn === null || entry.turn !== drawn) drawEntry(entry, this.log, this.calls);
+      const drawn = this.live.get(entry.turn);
+      if (entry.kind === "user_message") {
+        if (drawn === "own") continue;
+        if (drawn === "followed") this.live.set(entry.turn, "own"); // from here on it is like one's own
+      } else if (drawn !== undefined) continue;
+      drawEntry(entry, this.log, this.calls);
     }
     this.earlier.hidden = this.first <= 1;
   }
 
   // ---- the turn that runs
 
-  /** Send a message and show what comes back, until the turn is over. */
+  /** Send a message and show what comes back, until the turn is over. It goes on without this page. */
   async send(text, attached) {
     const message = userMessage(text, { attached });
     this.log.append(message);
+    return this.#shown(
+      async (turn) => {
+        const media = await Promise.all(attached.map(asMedia));
+        const body = { text, media, sessionKey: this.key, agent: this.agent, origin: "page", detached: true };
+        await turn.run("POST", "/api/messages", body);
+      },
+      (turn) => turn.accepted || (message.remove(), false),
+    );
+  }
+
+  #follow(id) {
+    return this.#shown(
+      async (turn) => {
+        turn.id = id;
+        try {
+          await turn.run("GET", path(["turns", id, "events"]));
+        } catch (error) {
+          if (error.status !== 404) throw error;
+          // It is over, or began before anybody watched: it is drawn when it is stored.
+          this.live.delete(id);
+          this.unwatchable.add(id);
+          turn.element.remove();
+        }
+      },
+      () => false,
+    );
+  }
+
+  /** A followed turn says what was asked, where that is not stored yet. */
+  asked(turn, text, labels) {
+    if (this.live.get(turn.id) !== "followed") return;
+    this.live.set(turn.id, "own");
+    turn.element.before(userMessage(text, { labels }));
+  }
+
+  /** Draw a turn while `work` runs it; `failed` says whether it counts as sent where that failed. */
+  async #shown(work, failed) {
+    const turn = new Turn(this);
+    this.turn = turn;
     this.running = true;
-    this.turn = new Turn(this);
     this.#changed();
     this.grew();
     try {
-      const media = await Promise.all(attached.map(asMedia));
-      await this.turn.run({ text, media, sessionKey: this.key, agent: this.agent, origin: "page" });
+      await work(turn);
       return true;
     } catch (error) {
-      this.turn.failed(error);
-      return this.turn.accepted || (message.remove(), false);
+      this.broken = Boolean(error.lost) && turn.id !== null;
+      turn.failed(error);
+      return failed(turn);
     } finally {
-      const drawn = this.turn.id;
-      this.turn.close();
+      turn.close();
       this.turn = null;
+      if (turn.id !== null && !this.unwatchable.has(turn.id)) this.live.set(turn.id, "own");
       // Still counted as running: until it is known which entries are of this turn, none is drawn.
-      if (drawn !== null) await this.#catchUp(drawn).catch(() => {});
+      if (turn.id !== null && !this.broken) await this.#catchUp(true).catch(() => {});
       this.running = false;
+      if (this.broken) await this.refresh().catch(() => {}); // again when the gateway is back
       this.#changed();
       this.grew();
     }
   }
 
-  async #catchUp(drawn = null) {
+  async #catchUp(over = false) {
     const { session, entries } = await this.#entries({ after: this.last, limit: 500 });
     this.id = session.id;
     this.title = session.title;
-    if (this.running && drawn === null) return; // a turn has begun meanwhile, and looks after itself
-    this.#take(entries, drawn);
+    if (this.running && !over) return; // a turn has begun meanwhile, and looks after itself
+    this.#take(entries);
     if (entries.length) this.grew();
   }
 
@@ -138,14 +221,14 @@ class Turn {
     this.thinking = null;
   }
 
-  async run(body) {
-    for await (const [name, data] of stream("POST", "/api/messages", { body, signal: this.abort.signal })) {
+  async run(method, where, body) {
+    for await (const [name, data] of stream(method, where, { body, signal: this.abort.signal })) {
       this[`on_${name}`]?.(data);
       this.conversation.grew();
       if (name === "reply") return;
       if (name === "error") throw Object.assign(new Error(data.message), { kind: data.type, hint: data.hint ?? "" });
     }
-    throw Object.assign(new Error("The connection was lost before the answer was complete"), { hint: "What was done so far is in the session." });
+    throw Object.assign(new Error("The connection was lost before the answer was complete"), { lost: true, hint: "The turn goes on if the gateway does." });
   }
 
   async cancel() {
@@ -161,6 +244,7 @@ class Turn {
   on_accepted(data) {
     this.accepted = true;
     this.id = data.turn;
+    this.conversation.asked(this, data.text, data.attachments);
   }
 
   on_text_delta({ text }) {
