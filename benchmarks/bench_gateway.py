@@ -229,13 +229,16 @@ async def life(args: argparse.Namespace) -> None:
             one = gateway_life.Life(house, model.url, info, random.Random(3))
             await one.live(args.seconds / 10)  # warm: imports, pools, caches
             await one.rest()
-            before = await gateway_life.holdings(house, process.pid, 0)
-            await one.live(args.seconds)
-            await one.rest()
-            after = await gateway_life.holdings(house, process.pid, before.processes)
+            after = before = await gateway_life.holdings(house, process.pid, 0)
+            print(f"  at the beginning {before}", flush=True)
+            for part in range(4):
+                await one.live(args.seconds / 4)
+                await one.rest()
+                after = await gateway_life.holdings(house, process.pid, before.processes)
+                print(f"  after {part + 1} of 4 parts {after}", flush=True)
         entries = await gateway_life.check_transcripts(house, one.told)
     doings = ", ".join(f"{count} x {name}" for name, count in sorted(one.done.items()))
-    print(f"{args.seconds} s of life: {doings}\n  before {before}\n  after  {after}")
+    print(f"{args.seconds} s of life: {doings}")
     print(f"  descriptors of which there are more: {after.more_than(before) or 'none'}")
     print(f"  {len(one.told)} acknowledged messages, {entries} entries, none lost, none doubled")
 

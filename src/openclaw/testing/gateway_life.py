@@ -157,9 +157,13 @@ class Holdings:
     kinds: Mapping[str, int] = field(default_factory=dict[str, int])
 
     def more_than(self, before: "Holdings") -> dict[str, int]:
-        """The kinds of descriptors of which there are more now than there were."""
+        """The kinds of descriptors of which there are more now than there were.
+
+        Idle connections to models do not count: the pool keeps them for the next turn, as many as
+        there ever were at once.
+        """
         counts = {kind: n - before.kinds.get(kind, 0) for kind, n in self.kinds.items()}
-        return {kind: count for kind, count in counts.items() if count > 0}
+        return {k: count for k, count in counts.items() if count > 0 and k != "to models"}
 
 
 async def holdings(house: House, pid: int, children: int) -> Holdings:
@@ -180,13 +184,27 @@ async def holdings(house: House, pid: int, children: int) -> Holdings:
 
 
 def _connected(process: psutil.Process) -> int:
-    """How many connections of others there are, or of its own to its model that are still kept."""
-    return sum(one.status != psutil.CONN_LISTEN for one in process.net_connections("tcp"))
+    """How many clients are connected to it."""
+    return _connections(process)["from clients"]
+
+
+def _connections(process: psutil.Process) -> dict[str, int]:
+    """Its TCP sockets: those that listen, its clients', and its own to models, which it keeps."""
+    found = process.net_connections("tcp")
+    ports = {one.laddr.port for one in found if one.status == psutil.CONN_LISTEN}
+    kinds = {"listening": 0, "from clients": 0, "to models": 0}
+    for one in found:
+        if one.status == psutil.CONN_LISTEN:
+            kinds["listening"] += 1
+        else:
+            kinds["from clients" if one.laddr.port in ports else "to models"] += 1
+    return kinds
 
 
 def _kinds(process: psutil.Process) -> dict[str, int]:
     """What its descriptors are, where the machine can tell: files by name, the rest by kind."""
-    kinds: dict[str, int] = {}
+    kinds = _connections(process)
+    others = -sum(kinds.values())  # sockets of every kind are counted below
     folder = Path(f"/proc/{process.pid}/fd")
     for entry in folder.iterdir() if folder.exists() else ():
         try:
@@ -194,8 +212,11 @@ def _kinds(process: psutil.Process) -> dict[str, int]:
         except OSError:
             continue  # closed just now
         kind = Path(target).name if target.startswith("/") else target.partition(":")[0]
-        kinds[kind] = kinds.get(kind, 0) + 1
-    return kinds
+        if kind == "socket":
+            others += 1
+        else:
+            kinds[kind] = kinds.get(kind, 0) + 1
+    return {**kinds, "other sockets": max(0, others)}
 
 
 async def check_transcripts(house: House, told: list[tuple[str, str]]) -> int:
