@@ -34,13 +34,12 @@ _SETTINGS = {
     "listen_addresses": "",
     "fsync": "off",
     "full_page_writes": "off",
-    "synchronous_commit": "off",
     "max_connections": "200",
     "shared_buffers": "64MB",
     "autovacuum_naptime": "10min",
     "log_min_messages": "fatal",
 }
-"""Nothing here has to survive a loss of power."""
+"""Nothing here has to survive a loss of power; a crash of the server, all that was committed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,8 @@ import subprocess
 import sys
 import time
 from collections import Counter, defaultdict
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -23,9 +25,19 @@ import anyio
 
 from openclaw.core.clock import SystemClock
 from openclaw.core.errors import InvalidRequest
+from openclaw.sessions.copying import Dossier
 from openclaw.sessions.errors import LaneLost
-from openclaw.sessions.file.store import open_file_store
-from openclaw.sessions.model import EntryKind, NewEntry, Outcome, SessionRef, TurnState
+from openclaw.sessions.file.store import FileStore, open_file_store
+from openclaw.sessions.model import (
+    Entry,
+    EntryKind,
+    NewEntry,
+    Outcome,
+    SessionRef,
+    TurnState,
+)
+from openclaw.sessions.postgres.address import parsed
+from openclaw.sessions.postgres.store import PostgresStore, open_postgres_store
 from openclaw.sessions.store import SessionStore
 
 _WHOLE_TURN = [
@@ -40,9 +52,13 @@ _WHOLE_TURN = [
 
 @dataclass(frozen=True)
 class StressPlan:
-    """How much of everything; `seed` decides who is hit when."""
+    """How much of everything; `seed` decides who is hit when.
+
+    With `url` the store is on a PostgreSQL server, else in a file.
+    """
 
     directory: str
+    url: str = ""
     processes: int = 8
     turns: int = 500
     sessions: int = 20
@@ -54,8 +70,14 @@ class StressPlan:
 
     @property
     def database(self) -> Path:
-        """The store that all share."""
+        """The store that all share, where it is a file."""
         return Path(self.directory, "sessions.db")
+
+    def open(self) -> AbstractAsyncContextManager[FileStore | PostgresStore]:
+        """The store that all share."""
+        if self.url:
+            return open_postgres_store(parsed(self.url), lease=self.lease)
+        return open_file_store(self.database, SystemClock(), lease=self.lease)
 
     def acknowledged(self, worker: int) -> Path:
         """The log of what this worker was told is done."""
@@ -72,7 +94,7 @@ class StressPlan:
 async def work(plan: StressPlan, worker: int) -> None:
     """Carry out this worker's orders from where its log ends."""
     done = len(_lines(plan.acknowledged(worker)))
-    async with open_file_store(plan.database, SystemClock(), lease=plan.lease) as store:
+    async with plan.open() as store:
         with plan.acknowledged(worker).open("a") as log:
             for number in range(done, plan.turns):
                 await _order(store, plan, worker, number)
@@ -116,8 +138,11 @@ async def _attempt(
 # --- the one who starts, hits and restarts them ---------------------------------------------------
 
 
-def run_stress(plan: StressPlan) -> dict[str, Any]:
-    """Run it all and return the figures; raises where something is lost, doubled or out of order."""
+def run_stress(plan: StressPlan, halfway: Callable[[], None] | None = None) -> dict[str, Any]:
+    """Run it all and return the figures; raises where something is lost, doubled or out of order.
+
+    `halfway` is called once, after half of the kills.
+    """
     chance = random.Random(plan.seed)  # noqa: S311 - which worker is hit, no secret
     workers = {number: _start(plan, number) for number in range(plan.processes)}
     kills, freezes = plan.kills, plan.freezes
@@ -133,6 +158,9 @@ def run_stress(plan: StressPlan) -> dict[str, Any]:
             elif workers and kills:
                 kills -= 1
                 chance.choice(list(workers.values())).kill()
+            if halfway is not None and kills <= plan.kills // 2:
+                halfway()
+                halfway = None
     finally:
         for process in workers.values():
             process.kill()
@@ -176,48 +204,58 @@ def _freeze(process: "subprocess.Popen[bytes]", seconds: float) -> None:
 
 def verify(plan: StressPlan) -> dict[str, Any]:
     """Look at what is in the store and at what was acknowledged."""
-    database = sqlite3.connect(plan.database)
-    try:
-        _require(database.execute("PRAGMA integrity_check").fetchone() == ("ok",), "integrity")
-        database.execute("INSERT INTO words (words) VALUES ('integrity-check')")
-        database.rollback()
-        finished = _check_transcripts(database)
-        calls = {
-            row[0] for row in database.execute("SELECT call_id FROM entries WHERE call_id > ''")
-        }
-    finally:
-        database.close()
-    once = Counter(turn.partition(".")[0] for turns in finished.values() for turn in turns)
+    if not plan.url:
+        _check_file(plan.database)
+    finished, calls = anyio.run(_check_transcripts, plan)
+    once = Counter(turn.partition(".")[0] for turns in finished for turn in turns)
     _require(set(once.values()) == {1}, "an order was carried out twice")
     for worker in range(plan.processes):
         acknowledged = _lines(plan.acknowledged(worker))
         _require(len(acknowledged) == plan.turns, "a worker did not finish")
         _require(all(order in once for order in acknowledged), "an acknowledged order is lost")
         _require(set(_lines(plan.effects(worker))) <= calls, "a call acted that was not recorded")
-    for turns in finished.values():
+    for turns in finished:
         _check_order(turns)
     return {"orders": sum(once.values())}
 
 
-def _check_transcripts(database: sqlite3.Connection) -> dict[int, list[str]]:
-    """Every session's finished turns in the order of its transcript."""
-    finished: dict[int, list[str]] = {}
-    for row, last in database.execute("SELECT row, seq FROM sessions").fetchall():
-        entries = database.execute(
-            "SELECT seq, turn, kind FROM entries WHERE session = ? ORDER BY seq", (row,)
-        ).fetchall()
-        _require([entry[0] for entry in entries] == list(range(1, last + 1)), "a number is missing")
-        kinds: dict[str, list[str]] = {}
-        for _, turn, kind in entries:
-            inside = kind == EntryKind.TURN_STARTED or turn == next(reversed(kinds), None)
-            _require(inside, "two turns are mixed")
-            kinds.setdefault(turn, []).append(kind)
-        states = dict(
-            database.execute("SELECT id, state FROM turns WHERE session = ?", (row,)).fetchall()
-        )
-        _require(set(states) == set(kinds), "a turn and its entries do not agree")
-        finished[row] = [turn for turn in kinds if states[turn] == "ok"]
-        _require(all(kinds[turn] == _WHOLE_TURN for turn in finished[row]), "a turn is not whole")
+def _check_file(path: Path) -> None:
+    database = sqlite3.connect(path)
+    try:
+        _require(database.execute("PRAGMA integrity_check").fetchone() == ("ok",), "integrity")
+        database.execute("INSERT INTO words (words) VALUES ('integrity-check')")
+        database.rollback()
+    finally:
+        database.close()
+
+
+async def _check_transcripts(plan: StressPlan) -> tuple[list[list[str]], set[str]]:
+    """Every session's finished turns in the order of its transcript, and all calls."""
+    async with plan.open() as store:
+        page = await store.list_sessions(limit=None)
+        finished: list[list[str]] = []
+        calls: set[str] = set()
+        for info in page.sessions:
+            dossier = await store.dossier(info.ref)
+            entries = await store.history(info.ref, since_compaction=False)
+            finished.append(_check_transcript(dossier, entries))
+            calls |= {entry.call_id for entry in entries if entry.call_id}
+    return finished, calls
+
+
+def _check_transcript(dossier: Dossier, entries: list[Entry]) -> list[str]:
+    numbers = [entry.seq for entry in entries]
+    _require(numbers == list(range(1, dossier.info.entries + 1)), "a number is missing")
+    kinds: dict[str, list[EntryKind]] = {}
+    for entry in entries:
+        turn = entry.turn or ""
+        inside = entry.kind is EntryKind.TURN_STARTED or turn == next(reversed(kinds), None)
+        _require(inside, "two turns are mixed")
+        kinds.setdefault(turn, []).append(entry.kind)
+    states = {turn.id: turn.state for turn in dossier.turns}
+    _require(set(states) == set(kinds), "a turn and its entries do not agree")
+    finished = [turn for turn in kinds if states[turn] is TurnState.OK]
+    _require(all(kinds[turn] == _WHOLE_TURN for turn in finished), "a turn is not whole")
     return finished
 
 
