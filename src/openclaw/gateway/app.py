@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from openclaw.gateway import native, openai_chat, openai_responses, page_api, views
+from openclaw.gateway import native, openai_chat, openai_responses, page_api, scopes, views
 from openclaw.gateway.detached import turn_events
 from openclaw.gateway.guard import Refused, refusal_body
 from openclaw.gateway.openai_errors import error_response
@@ -52,6 +52,8 @@ def build_app(gateway: Gateway) -> Starlette:
         on("/api/servers/{name}/restart", views.restart_server, "POST"),
         on("/api/tools", views.tools),
         on("/api/prompts", views.prompts),
+        on("/api/models", scopes.models),
+        on("/api/scopes", scopes.open_scope, "POST"),
         on("/api/messages", native.post_message, "POST"),
         on("/api/turns", native.list_turns),
         on("/api/turns/{turn}/cancel", native.cancel_turn, "POST"),
@@ -96,10 +98,15 @@ async def ready(gateway: Gateway, request: Request) -> Response:
     if gateway.opened is None or gateway.stopping:
         state = "stopping" if gateway.stopping else "starting"
         return JSONResponse({"status": state}, 503)
+    member = gateway.opened.member
+    if member is not None and not member.reachable:
+        return JSONResponse({"status": "database unreachable"}, 503)
     return JSONResponse({"status": "ready"})
 
 
 async def metrics(gateway: Gateway, request: Request) -> Response:
     """Figures for Prometheus."""
-    text = gateway.metrics.render(views.gauges(gateway))
+    member = gateway.opened.member if gateway.opened is not None else None
+    figures = member.figures() if member is not None else ()
+    text = gateway.metrics.render(views.gauges(gateway), figures)
     return PlainTextResponse(text, media_type="text/plain; version=0.0.4")

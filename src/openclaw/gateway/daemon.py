@@ -97,6 +97,8 @@ async def _run(
     await group.start(_signals, stop, gateway, name="signals")
     async with daemon.open_house(gateway.hub.emit) as house:
         gateway.opened = house
+        if house.member is not None:
+            house.member.url = gateway.url
         reloader = Reloader(gateway, daemon.load, daemon.loaded)
         gateway.reload = reloader.reload
         lock.publish(
@@ -117,6 +119,8 @@ async def _run(
         logger.info("the gateway is stopping")
         daemon.notifier.stopping()
         gateway.stop()
+        if house.member is not None:
+            house.member.drain()
         with anyio.CancelScope(shield=True):
             grace = daemon.settings.shutdown_grace_ms / 1000
             await gateway.turns.close(grace, CLOSING_SECONDS)

@@ -57,9 +57,15 @@ class Metrics:
         """A configuration was read again."""
         self._reloads[(("outcome", outcome),)] += 1
 
-    def render(self, gauges: Iterable[tuple[str, str, Mapping[Labels, float]]]) -> str:
-        """Everything, with these gauges: name, help, values."""
+    def render(
+        self,
+        gauges: Iterable[tuple[str, str, Mapping[Labels, float]]],
+        figures: Iterable[tuple[str, str, str, float]] = (),
+    ) -> str:
+        """Everything, with these gauges: name, help, values; and figures of any kind, without labels."""
         lines: list[str] = []
+        for kind, name, text, value in figures:
+            lines += _family(name, kind, text, {(): value})
         for name, text, values in gauges:
             lines += _family(name, "gauge", text, values)
         lines += _family(

@@ -27,6 +27,7 @@ from openclaw.gateway.detached import detached
 from openclaw.gateway.openai_input import new_session
 from openclaw.gateway.questions import ACTIONS
 from openclaw.gateway.reading import Attachments, Json, flag, json_body, objects, text_field
+from openclaw.gateway.scopes import check_scope, require_owner
 from openclaw.gateway.state import Gateway
 from openclaw.gateway.stream import EventStream, Put, WatchedAnswer, frame
 
@@ -44,6 +45,9 @@ async def post_message(gateway: Gateway, request: Request) -> Any:
     """Run a turn: answered with its events as they happen, or with `stream: false` at its end."""
     body = await json_body(request)
     message = _Message(gateway, body)
+    if body.get("workspace") is not None or body.get("scope") is not None:
+        require_owner(request, "working in another directory or with servers of one's own")
+    check_scope(gateway, text_field(body, "scope"))
     if flag(body, "detached"):
         return await detached(gateway, message.turn, message.stream)
     if flag(body, "stream", default=True):
@@ -66,6 +70,9 @@ class _Message:
         self._callbacks = flag(body, "callbacks")
         self._prompt_calls = flag(body, "promptCalls")
         self._asks = flag(body, "questions")
+        self._workspace = text_field(body, "workspace")
+        self._model = text_field(body, "model")
+        self._scope = text_field(body, "scope")
 
     async def _context(self, files: ExitStack) -> MessageContext:
         attachments = Attachments(
@@ -81,6 +88,9 @@ class _Message:
             origin=self._origin,
             idempotency_key=self.turn,
             prompt_calls=self._prompt_calls,
+            workspace=Path(self._workspace) if self._workspace is not None else None,
+            model=self._model,
+            scope=self._scope,
         )
 
     async def _take(self, item: Json, field: str, attachments: Attachments) -> None:
@@ -185,16 +195,21 @@ async def list_turns(gateway: Gateway, request: Request) -> Response:
 
 async def cancel_turn(gateway: Gateway, request: Request) -> Response:
     """Stop one turn."""
-    gateway.turns.cancel(request.path_params["turn"])
+    turn, member = request.path_params["turn"], gateway.house.member
+    if member is None or gateway.turns.has(turn):
+        gateway.turns.cancel(turn)
+    elif not await member.cancel_turn(turn):
+        raise NotFound(f"no turn '{turn}' is running")
     return JSONResponse({"cancelled": 1})
 
 
 async def cancel_session(gateway: Gateway, request: Request) -> Response:
     """Stop what runs in a session."""
-    found = gateway.turns.cancel_session(
-        request.path_params["key"], request.query_params.get("agent")
-    )
-    return JSONResponse({"cancelled": found})
+    key, agent = request.path_params["key"], request.query_params.get("agent")
+    member = gateway.house.member
+    found = await member.cancel_session(key, agent) if member is not None else 0
+    here = gateway.turns.cancel_session(key, agent)
+    return JSONResponse({"cancelled": max(found, here)})
 
 
 async def reload(gateway: Gateway, request: Request) -> Response:

@@ -65,6 +65,10 @@ class Turns:
         if turn.scope.cancelled_caught:
             raise Cancelled(turn.why or _BY_REQUEST)
 
+    def has(self, id: str) -> bool:
+        """Whether a client of this gateway waits for that turn."""
+        return id in self._running
+
     def cancel(self, id: str) -> None:
         """Stop one; raises `NotFound`."""
         turn = self._running.get(id)

@@ -16,6 +16,7 @@ from openclaw.version import __version__
 if TYPE_CHECKING:
     from openclaw.core.clock import Clock
     from openclaw.mcp_client.offers import ServerStatus
+    from openclaw.mcp_client.prompts import PromptInfo
 
 _MOST = 500
 
@@ -23,6 +24,7 @@ _MOST = 500
 async def status(gateway: Gateway, request: Request) -> Response:
     """The gateway itself, and the state of each server."""
     page = await gateway.house.store.list_sessions(limit=1)
+    member = gateway.house.member
     return JSONResponse(
         {
             "version": __version__,
@@ -33,6 +35,7 @@ async def status(gateway: Gateway, request: Request) -> Response:
             "turns": len(gateway.turns.running),
             "lastSessionAt": page.sessions[0].updated_ms if page.sessions else None,
             "servers": server_rows(gateway),
+            "gateways": await member.gateways() if member is not None else None,
         }
     )
 
@@ -141,7 +144,13 @@ async def tools(gateway: Gateway, request: Request) -> Response:
 async def prompts(gateway: Gateway, request: Request) -> Response:
     """The prompts that may be called in a message to an agent."""
     agent = gateway.house.agent(request.query_params.get("agent"))
-    rows = [
+    rows = prompt_rows(gateway.house.manager.prompts(agent.id))
+    return JSONResponse({"agent": agent.id, "prompts": rows})
+
+
+def prompt_rows(prompts: "Iterable[PromptInfo]") -> list[Json]:
+    """Prompts for a person or a program to look at."""
+    return [
         {
             "server": prompt.server,
             "name": prompt.name,
@@ -151,9 +160,8 @@ async def prompts(gateway: Gateway, request: Request) -> Response:
                 for one in prompt.arguments
             ],
         }
-        for prompt in gateway.house.manager.prompts(agent.id)
+        for prompt in prompts
     ]
-    return JSONResponse({"agent": agent.id, "prompts": rows})
 
 
 def server_rows(gateway: Gateway) -> list[Json]:

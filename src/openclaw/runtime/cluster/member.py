@@ -308,9 +308,45 @@ class Member:
         """Whether the database answered lately."""
         return self._clock.monotonic() - self._reached < 3 * BEAT_SECONDS
 
-    async def rows(self) -> list[GatewayRow]:
+    async def gateways(self) -> list[Json]:
         """Every gateway, as it last said it was."""
-        return await self._gateways.rows()
+        return [_shown(row, self.id) for row in await self._gateways.rows()]
+
+    def figures(self) -> list[tuple[str, str, str, float]]:
+        """For the metrics: kind, name, help and value of each."""
+        depth, counts = self.queue.depth, self.worker.counts
+        return [
+            ("gauge", "openclaw_database_up", "1 while the database answers.", self.reachable),
+            ("gauge", "openclaw_queue_waiting", "Turns that wait anywhere.", depth.waiting),
+            ("gauge", "openclaw_queue_running", "Turns that run anywhere.", depth.running),
+            (
+                "gauge",
+                "openclaw_queue_oldest_seconds",
+                "How long the oldest has waited.",
+                depth.oldest_seconds,
+            ),
+            ("gauge", "openclaw_worker_running", "Turns that run here.", self.worker.running),
+            ("gauge", "openclaw_worker_capacity", "Turns that may run here.", self.worker.capacity),
+            ("counter", "openclaw_turns_taken_total", "Turns taken to run here.", counts.taken),
+            (
+                "counter",
+                "openclaw_turns_taken_over_total",
+                "Turns taken over from another gateway.",
+                counts.taken_over,
+            ),
+            (
+                "counter",
+                "openclaw_turns_parked_total",
+                "Turns given up after too many attempts.",
+                counts.parked,
+            ),
+            (
+                "counter",
+                "openclaw_turns_lost_total",
+                "Turns that another gateway took over from here.",
+                counts.lost,
+            ),
+        ]
 
     def facts(self) -> Json:
         """What this gateway says of itself to the others."""
@@ -374,6 +410,17 @@ class Member:
             await self._gateways.leave()
         except StoreError as error:
             logger.warning("the other gateways could not be told: %s", error.message)
+
+
+def _shown(row: GatewayRow, this: str) -> Json:
+    return {
+        "id": row.id,
+        "this": row.id == this,
+        "alive": row.alive,
+        "seenSecondsAgo": round(row.seen_seconds, 1),
+        "upSeconds": round(row.up_seconds, 1),
+        **row.facts,
+    }
 
 
 async def _made(context: MessageContext, *, streams: bool, callbacks: bool) -> bytes:
