@@ -80,6 +80,10 @@ class Feeds:
     def __init__(self) -> None:
         self._open: dict[str, Feed] = {}
 
+    def has(self, turn: str) -> bool:
+        """Whether that turn's is kept."""
+        return turn in self._open
+
     def of(self, turn: str) -> Feed:
         """That turn's; raises `NotFound` where none is kept."""
         found = self._open.get(turn)

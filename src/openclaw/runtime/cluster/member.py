@@ -13,7 +13,7 @@ import anyio.to_thread
 
 from openclaw.agent.context import Ask, MessageContext, OnBlockReply, OnToolResult, Reply
 from openclaw.config.schema import ClusterConfig
-from openclaw.core.errors import Cancelled, InvalidRequest
+from openclaw.core.errors import Cancelled, InvalidRequest, NotFound
 from openclaw.core.events import Emit, Notice, TurnFinished
 from openclaw.core.ids import random_id
 from openclaw.core.tools import Elicit
@@ -201,17 +201,19 @@ class Member:
     async def watch_turn(self, turn: str, after: int = 0) -> AsyncGenerator[NamedEvent]:
         """The events of a turn from any gateway, beyond number `after`; then its answer.
 
-        The last one is named `reply` or `error`, with a `Reply` or an exception. Nothing comes where
-        there is no such turn.
+        The last one is named `reply` or `error`, with a `Reply` or an exception. `NotFound` where
+        there is no such turn, or where it ended long ago.
         """
-        for order in (await self.queue.find(turn))[:1]:
-            with self._watches.watch(order, after) as watch:
-                await self._join(watch)
-                async with aclosing(self._watches.events(watch)) as events:
-                    async for event in events:
-                        yield event
-                name = "reply" if isinstance(watch.result, Reply) else "error"
-                yield (watch.seen + 1, name, watch.result)
+        orders = await self.queue.find(turn)
+        if not orders:
+            raise NotFound(f"turn '{turn}' is not running, or cannot be watched")
+        with self._watches.watch(orders[0], after) as watch:
+            await self._join(watch)
+            async with aclosing(self._watches.events(watch)) as events:
+                async for event in events:
+                    yield event
+            name = "reply" if isinstance(watch.result, Reply) else "error"
+            yield (watch.seen + 1, name, watch.result)
 
     # ---- running
 
