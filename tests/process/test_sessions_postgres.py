@@ -1,0 +1,282 @@
+"""A lane between machines: dead and frozen holders, a server that restarts, a copy that is killed."""
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+import pytest
+
+from openclaw.core.clock import SystemClock
+from openclaw.sessions.errors import StoreError
+from openclaw.sessions.file.store import open_file_store
+from openclaw.sessions.model import EntryKind, NewEntry, Outcome, TurnState
+from openclaw.sessions.postgres.address import parsed
+from openclaw.sessions.postgres.store import PostgresStore, open_postgres_store
+from openclaw.testing.postgres_server import OwnServer, make_store, own_server
+
+pytestmark = pytest.mark.subprocess
+
+_HOLDER = """
+import sys, anyio
+from openclaw.sessions.errors import LaneLost
+from openclaw.sessions.model import EntryKind, NewEntry, Outcome
+from openclaw.sessions.postgres.address import parsed
+from openclaw.sessions.postgres.store import open_postgres_store
+
+def say(word):
+    print(word, flush=True)
+
+async def main():
+    url, lease = sys.argv[1], float(sys.argv[2])
+    async with open_postgres_store(parsed(url), lease=lease) as store:
+        session = await store.open_session("main", "shared")
+        say("waiting")
+        try:
+            async with store.acquire_lane(session) as lane:
+                turn = await lane.begin_turn([NewEntry(EntryKind.USER_MESSAGE, {}, "order")])
+                await lane.append(turn, [NewEntry(EntryKind.TOOL_CALL, {}, call_id="c")])
+                say("held")
+                await anyio.to_thread.run_sync(sys.stdin.readline)
+                await lane.finish_turn(turn, Outcome.OK)
+                say("finished")
+        except LaneLost:
+            say("lost")
+
+anyio.run(main)
+"""
+
+
+class Holder:
+    """Another process that takes the lane and keeps it until told to finish."""
+
+    def __init__(self, url: str, lease: float) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", _HOLDER, url, str(lease)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    async def says(self, *words: str) -> None:
+        assert self.process.stdout is not None
+        for word in words:
+            with anyio.fail_after(20):
+                line = await anyio.to_thread.run_sync(self.process.stdout.readline)
+            assert line.strip() == word
+
+    def finish(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+
+
+@contextmanager
+def holder(url: str, lease: float = 9.0) -> Generator[Holder]:
+    other = Holder(url, lease)
+    try:
+        yield other
+    finally:
+        other.process.kill()
+        other.process.communicate()
+
+
+async def take(store: PostgresStore) -> TurnState:
+    """Take the shared lane and say what the former holder's turn came to."""
+    session = await store.open_session("main", "shared")
+    async with store.acquire_lane(session) as lane:
+        (lost,) = lane.lost_turns
+        assert [call.call_id for call in lost.open_calls] == ["c"]
+        turn = await lane.begin_turn()
+        await lane.finish_turn(turn, Outcome.OK)
+    return lost.state
+
+
+async def test_a_killed_holder_is_replaced_long_before_its_lease_ends(postgres_url: str) -> None:
+    async with open_postgres_store(parsed(postgres_url), lease=1.0) as store:
+        with holder(postgres_url, lease=3600) as other:
+            await other.says("waiting", "held")
+            other.process.kill()
+            with anyio.fail_after(10):
+                assert await take(store) is TurnState.LOST
+
+
+async def test_a_frozen_holder_is_replaced_when_its_lease_ends_and_cannot_write_later(
+    postgres_url: str,
+) -> None:
+    async with open_postgres_store(parsed(postgres_url), lease=1.0) as store:
+        with holder(postgres_url, lease=1.0) as other:
+            await other.says("waiting", "held")
+            other.process.send_signal(signal.SIGSTOP)
+            with anyio.fail_after(10):
+                assert await take(store) is TurnState.LOST
+            other.finish()
+            other.process.send_signal(signal.SIGCONT)
+            await other.says("lost")
+        session = await store.open_session("main", "shared")
+        kinds = [entry.kind for entry in await store.history(session)]
+        assert kinds[2:] == [
+            EntryKind.TOOL_CALL,
+            EntryKind.TURN_LOST,
+            EntryKind.TURN_STARTED,
+            EntryKind.TURN_FINISHED,
+        ]
+
+
+async def test_a_holder_that_beats_keeps_its_lane_beyond_its_lease(postgres_url: str) -> None:
+    async with open_postgres_store(parsed(postgres_url), lease=0.5) as store:
+        with holder(postgres_url, lease=0.5) as other:
+            await other.says("waiting", "held")
+            session = await store.open_session("main", "shared")
+            taken = False
+            with anyio.move_on_after(2.0):  # four leases
+                async with store.acquire_lane(session):
+                    taken = True
+            assert not taken
+            other.finish()
+            await other.says("finished")
+
+
+async def test_one_who_waits_elsewhere_is_woken_when_the_session_is_left(
+    postgres_url: str,
+) -> None:
+    async with open_postgres_store(parsed(postgres_url)) as store:
+        session = await store.open_session("main", "shared")
+        with holder(postgres_url) as other:
+            async with store.acquire_lane(session):
+                await other.says("waiting")
+                await tickets(store, 2)
+            await other.says("held")
+            other.finish()
+            await other.says("finished")
+
+
+async def tickets(store: PostgresStore, count: int) -> None:
+    """Until so many wait or hold."""
+
+    async def enough() -> bool:
+        return count <= await store.database.read(
+            lambda db: db.fetchval("SELECT count(*) FROM tickets")
+        )
+
+    with anyio.fail_after(20):
+        while not await enough():  # noqa: ASYNC110 - another process changes it
+            await anyio.sleep(0.01)
+
+
+async def test_one_who_is_entitled_goes_ahead_of_those_who_wait_and_replaces_its_like(
+    postgres_url: str,
+) -> None:
+    async with (
+        open_postgres_store(parsed(postgres_url)) as here,
+        open_postgres_store(parsed(postgres_url)) as there,
+    ):
+        session = await here.open_session("main", "shared")
+        order: list[str] = []
+
+        async def wait_plainly() -> None:
+            async with there.acquire_lane(session):
+                order.append("plain")
+
+        async with (
+            anyio.create_task_group() as group,
+            here.acquire_lane(session, entitled=True) as old,
+        ):
+            turn = await old.begin_turn()
+            group.start_soon(wait_plainly)
+            await tickets(here, 2)
+            async with there.acquire_lane(session, entitled=True) as new:
+                order.append("entitled")
+                assert new.epoch > old.epoch
+                assert [lost.id for lost in new.lost_turns] == [turn]
+        assert order == ["entitled", "plain"]
+
+
+@pytest.fixture(scope="module")
+def server() -> Generator[OwnServer]:
+    """A server that these tests alone use, and that runs again at the end of each."""
+    with own_server() as mine:
+        yield mine
+
+
+@pytest.fixture
+def own_url(server: OwnServer) -> str:
+    url = server.facts.url(server.facts.create())
+    make_store(url)
+    return url
+
+
+def restart(server: OwnServer, mode: str) -> None:
+    server.stop(mode)
+    server.start()
+
+
+@pytest.mark.parametrize("mode", ["fast", "immediate"])
+async def test_a_turn_goes_on_where_the_server_restarts_in_its_midst(
+    server: OwnServer, own_url: str, mode: str
+) -> None:
+    async with open_postgres_store(parsed(own_url), lease=1.0) as store:
+        session = await store.open_session("main", "k")
+        async with store.acquire_lane(session) as lane:
+            turn = await lane.begin_turn([NewEntry(EntryKind.USER_MESSAGE, {}, "go on")])
+            await anyio.to_thread.run_sync(restart, server, mode)
+            await lane.append(turn, [NewEntry(EntryKind.TOOL_CALL, {}, call_id="c")])
+            await anyio.sleep(1.5)  # beyond its lease: it lives, since it found its way back
+            await lane.append(turn, [NewEntry(EntryKind.TOOL_RESULT, {}, call_id="c")])
+            await lane.finish_turn(turn, Outcome.OK)
+        assert [entry.seq for entry in await store.history(session)] == [1, 2, 3, 4, 5]
+        assert await store.unfinished_turns(session) == []
+
+
+async def test_a_write_waits_for_a_server_that_is_away_and_then_gives_up(
+    server: OwnServer, own_url: str
+) -> None:
+    async with open_postgres_store(parsed(own_url), lease=2.0, patience=0.5) as store:
+        session = await store.open_session("main", "k")
+        async with store.acquire_lane(session) as lane:
+            turn = await lane.begin_turn()
+            await anyio.to_thread.run_sync(server.stop, "immediate")
+            with pytest.raises(StoreError):
+                await lane.append(turn, [NewEntry(EntryKind.TOOL_CALL, {}, call_id="c")])
+            with pytest.raises(StoreError):
+                await store.history(session)
+            await anyio.to_thread.run_sync(server.start)
+            await lane.append(turn, [NewEntry(EntryKind.TOOL_CALL, {}, call_id="d")])
+            await lane.finish_turn(turn, Outcome.OK)
+        entries = await store.history(session)
+        assert [entry.call_id for entry in entries] == [None, "d", None]
+
+
+async def test_a_copy_that_is_killed_goes_on_without_doubling(
+    tmp_path: Path, postgres_url: str
+) -> None:
+    path = tmp_path / "from.db"
+    async with open_file_store(path, SystemClock()) as source:
+        for number in range(30):
+            session = await source.open_session("main", f"k{number}")
+            async with source.acquire_lane(session) as lane:
+                notes = [NewEntry(EntryKind.NOTICE, {"n": n}) for n in range(60)]
+                await lane.append(None, notes)
+                await lane.append(None, notes)
+    command = [sys.executable, "-m", "openclaw", "sessions", "copy", str(path), postgres_url]
+    async with open_postgres_store(parsed(postgres_url)) as target:
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        with anyio.fail_after(30):
+            while len((await target.list_sessions()).sessions) < 5:  # noqa: ASYNC110 - as above
+                await anyio.sleep(0.005)
+        process.kill()
+        await anyio.to_thread.run_sync(process.wait)
+        assert len((await target.list_sessions()).sessions) < 30
+        done = await anyio.to_thread.run_sync(
+            lambda: subprocess.run([*command, "--json"], stdout=subprocess.PIPE, check=True)
+        )
+        report = json.loads(done.stdout)
+        assert (report["copied"] + report["unchanged"], report["refused"]) == (30, [])
+        for info in (await target.list_sessions(limit=None)).sessions:
+            numbers = [e.seq for e in await target.history(info.ref)]
+            assert numbers == list(range(1, 121))
