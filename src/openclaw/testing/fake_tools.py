@@ -147,6 +147,14 @@ def _env(_: Call, name: Any) -> Json | None:
     )
 
 
+def _record(call: Call, path: Any) -> Json | None:
+    """Write the arguments down, a line for each call: what the tool did to the world."""
+    line = json.dumps(call.arguments).encode() + b"\n"
+    with open(path, "ab", buffering=0) as world:  # noqa: PTH123 - pathlib takes longer to import than this runs
+        world.write(line)
+    return None
+
+
 def _spawn(_: Call, count: Any) -> Json | None:
     return text_result(json.dumps(spawn_grandchildren(int(count))))
 
@@ -223,6 +231,7 @@ STEPS: dict[str, Step] = {
     "changeTools": _change_tools,
     "updateResource": _update_resource,
     "env": _env,
+    "record": _record,
     "spawn": _spawn,
     "crash": _crash,
     "halfLine": _half_line,

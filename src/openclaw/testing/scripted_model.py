@@ -35,7 +35,8 @@ class Step:
     """One answer of the scripted model.
 
     `text` may contain `{last}`, which stands for the text of the last message. `calls` are
-    `(name, arguments)` pairs; arguments as a string go out unparsed, so that they can be malformed.
+    `(name, arguments)` pairs; arguments as a string go out unparsed, so that they can be malformed,
+    and may contain `{last}` as well.
     `status` other than 200 is an error; `overflow` is the provider's "too long" error. `cut_after`
     breaks the connection after that many events, and `end_after` ends the stream there as if it
     were whole; `delay` is the pause in seconds before each event; `hang` never answers. `finish` is
@@ -256,9 +257,15 @@ def _head(status: int, headers: Mapping[str, str]) -> bytes:
     return "\r\n".join([*lines, "", ""]).encode("latin-1")
 
 
+def _told(arguments: Mapping[str, Any] | str, request: Request) -> Mapping[str, Any] | str:
+    if isinstance(arguments, str):
+        return arguments.replace("{last}", request.last_text)
+    return arguments
+
+
 def _as_answer(request: Request, step: Step, number: int) -> wire.Answer:
     calls = tuple(
-        wire.Call(name, arguments, f"call_{number}_{index}")
+        wire.Call(name, _told(arguments, request), f"call_{number}_{index}")
         for index, (name, arguments) in enumerate(step.calls)
     )
     return wire.Answer(

@@ -6,6 +6,7 @@ import socket
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager, nullcontext
 from dataclasses import replace
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -396,7 +397,7 @@ class Member:
             await group.start(self._wire.run, name="messages of gateways")
             group.start_soon(self._feeds.run, name="events of turns")
             group.start_soon(self._beat, name="heartbeat")
-            async with self.worker.working():
+            async with self.worker.working(self._load):
                 try:
                     yield
                 finally:
@@ -406,6 +407,13 @@ class Member:
             with anyio.CancelScope(shield=True), anyio.move_on_after(_CANCEL_SECONDS):
                 await self._leave()
             group.cancel_scope.cancel()
+
+    def _load(self) -> None:
+        """Import what a turn needs, in a thread."""
+        from openclaw.models.preload import preload
+
+        preload({one.api for one in self._runtime.host.config.models.providers.values() if one.api})
+        import_module("openclaw.agent.loop")
 
     async def _leave(self) -> None:
         try:

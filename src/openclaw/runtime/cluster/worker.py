@@ -178,10 +178,14 @@ class Worker:
             held.stop()
 
     @asynccontextmanager
-    async def working(self) -> AsyncGenerator[None]:
-        """Work while this lasts. At its end, what still runs is handed to other gateways."""
+    async def working(self, prepare: Callable[[], None]) -> AsyncGenerator[None]:
+        """Work while this lasts. At its end, what still runs is handed to other gateways.
+
+        `prepare` loads, in a thread, what turns need: nothing is taken before, since whoever imports
+        for seconds renews no lease.
+        """
         async with anyio.create_task_group() as group:
-            group.start_soon(self._take_orders, group, name="turn worker")
+            group.start_soon(self._take_orders, group, prepare, name="turn worker")
             group.start_soon(self._renew, name="turn leases")
             try:
                 yield
@@ -204,7 +208,9 @@ class Worker:
             self._idle = anyio.Event()
             await self._idle.wait()
 
-    async def _take_orders(self, group: TaskGroup) -> None:
+    async def _take_orders(self, group: TaskGroup, prepare: Callable[[], None]) -> None:
+        if self.capacity:
+            await anyio.to_thread.run_sync(prepare, abandon_on_cancel=True)
         while not self._stopping:
             if not await self._took_all(group):
                 continue
