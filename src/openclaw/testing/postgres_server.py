@@ -92,9 +92,9 @@ def shared_server(place: Path) -> Generator[Server]:
 
 
 @contextmanager
-def own_server() -> Generator["OwnServer"]:
+def own_server(**settings: str) -> Generator["OwnServer"]:
     """A server for one test alone, which may stop, kill and restart it."""
-    server = OwnServer(Path(tempfile.mkdtemp(prefix="openclaw-pg-")))
+    server = OwnServer(Path(tempfile.mkdtemp(prefix="openclaw-pg-")), **settings)
     try:
         server.start()
         yield server

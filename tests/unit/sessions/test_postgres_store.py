@@ -1,0 +1,417 @@
+"""What only the store on a database server promises: migrations, repeated writes, failures."""
+
+import asyncio
+import contextlib
+import ssl
+import subprocess
+import sys
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import asyncpg
+import pytest
+import trustme
+
+from openclaw.core.errors import InvalidRequest, MissingExtra
+from openclaw.sessions.codec import encoded
+from openclaw.sessions.errors import (
+    LaneLost,
+    StoreError,
+    StoreFull,
+    StoreMissing,
+    StoreReadOnly,
+    StoreTooNew,
+    StoreUnavailable,
+)
+from openclaw.sessions.model import EntryKind, NewEntry, Outcome, Usage
+from openclaw.sessions.postgres import migrations, transcript
+from openclaw.sessions.postgres.address import parsed
+from openclaw.sessions.postgres.failures import explain, is_lost
+from openclaw.sessions.postgres.migrations import Migration, known, migrate
+from openclaw.sessions.postgres.pool import open_database
+from openclaw.sessions.postgres.store import PostgresStore, open_postgres_store
+from openclaw.sessions.postgres.transcript import Position, Write
+from openclaw.testing.postgres_server import Server
+
+K = EntryKind
+
+
+async def sql(url: str, statement: str, *values: Any) -> Any:
+    connection = await asyncpg.connect(url)
+    try:
+        return await connection.fetchval(statement, *values)
+    finally:
+        await connection.close()
+
+
+# --- the schema -------------------------------------------------------------------------------
+
+
+def test_steps_have_numbers_of_their_own() -> None:
+    numbers = [step.number for step in known()]
+    assert numbers == sorted(set(numbers))
+    assert numbers[0] == 1
+
+
+async def test_many_may_make_the_schema_at_once(bare_postgres_url: str) -> None:
+    async def make() -> None:
+        async with open_database(parsed(bare_postgres_url)) as database:
+            await migrate(database)
+
+    async with anyio.create_task_group() as group:
+        for _ in range(5):
+            group.start_soon(make)
+    applied = await sql(bare_postgres_url, "SELECT count(*) FROM openclaw.migrations")
+    assert applied == len(known())
+
+
+async def test_looking_makes_no_schema(bare_postgres_url: str) -> None:
+    with pytest.raises(StoreMissing):
+        async with open_postgres_store(parsed(bare_postgres_url), create=False):
+            pass
+    assert await sql(bare_postgres_url, "SELECT to_regnamespace('openclaw') IS NULL")
+
+
+async def test_a_step_of_a_newer_version_is_borne_unless_it_breaks(postgres_url: str) -> None:
+    add = "INSERT INTO openclaw.migrations (number, name, breaking) VALUES ($1, $2, $3)"
+    await sql(postgres_url, add, 98, "more_columns", False)
+    async with open_postgres_store(parsed(postgres_url)) as store:
+        await store.open_session("main", "k")
+    await sql(postgres_url, add, 99, "other_columns", True)
+    with pytest.raises(StoreTooNew, match="99 other_columns"):
+        async with open_postgres_store(parsed(postgres_url)):
+            pass
+
+
+async def test_two_versions_share_a_database_that_the_newer_has_migrated(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_postgres_store(parsed(postgres_url)) as old:
+        session = await old.open_session("main", "k")
+        more = Migration(97, "mood", "ALTER TABLE sessions ADD COLUMN mood text DEFAULT 'fine'")
+        monkeypatch.setattr(migrations, "known", lambda: [*known(), more])
+        async with open_postgres_store(parsed(postgres_url)) as new:
+            for store in (old, new, old):
+                async with store.acquire_lane(session) as lane:
+                    turn = await lane.begin_turn()
+                    await lane.finish_turn(turn, Outcome.OK)
+        assert len(await old.history(session)) == 6
+
+
+async def test_an_older_schema_is_not_changed_by_looking(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps = known()
+    queue = Migration(990, "queue", "CREATE TABLE never (x integer)")
+    monkeypatch.setattr(migrations, "known", lambda: [*steps, queue])
+    async with open_postgres_store(parsed(postgres_url), create=False) as store:
+        assert (await store.list_sessions()).sessions == []
+    assert await sql(postgres_url, "SELECT to_regclass('openclaw.never') IS NULL")
+    own = Migration(99, "own", "CREATE TABLE never (x integer)")
+    monkeypatch.setattr(migrations, "known", lambda: [*steps, own])
+    with pytest.raises(StoreUnavailable, match="older schema"):
+        async with open_postgres_store(parsed(postgres_url), create=False):
+            pass
+
+
+async def test_a_step_that_fails_leaves_nothing_of_itself(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bad = Migration(97, "bad", "CREATE TABLE half (x integer); SELECT 1 / 0")
+    monkeypatch.setattr(migrations, "known", lambda: [*known(), bad])
+    with pytest.raises(StoreError, match="division by zero"):
+        async with open_postgres_store(parsed(postgres_url)):
+            pass
+    assert await sql(postgres_url, "SELECT to_regclass('openclaw.half') IS NULL")
+
+
+# --- writes that are sent again ---------------------------------------------------------------
+
+
+def write(turn: str | None, entries: Sequence[NewEntry]) -> Write:
+    return Write(turn, encoded(entries), None)
+
+
+async def test_a_write_that_is_sent_twice_is_written_once(postgres_url: str) -> None:
+    note = NewEntry(K.NOTICE, {"n": 1})
+    async with open_postgres_store(parsed(postgres_url)) as store:
+        session = await store.open_session("main", "k")
+        async with store.acquire_lane(session) as lane:
+            row, epoch = lane.grant.row, lane.epoch
+            for _ in range(2):
+                await store.database.write(
+                    lambda db: transcript.begin_turn(db, Position(row, epoch, 0), write("t", []))
+                )
+            for _ in range(2):
+                await store.database.write(
+                    lambda db: transcript.append(db, Position(row, epoch, 1), write("t", [note]))
+                )
+            summary = NewEntry(K.COMPACTION)
+            for _ in range(2):
+                await store.database.write(
+                    lambda db: transcript.compact(
+                        db, Position(row, epoch, 2), write("t", [summary]), 1
+                    )
+                )
+            end = NewEntry(K.TURN_FINISHED)
+            fresh = [
+                await store.database.write(
+                    lambda db: transcript.finish_turn(
+                        db, Position(row, epoch, 3), write("t", [end]), Outcome.OK, Usage(1)
+                    )
+                )
+                for _ in range(2)
+            ]
+        assert fresh == [True, False]
+        whole = await store.history(session, since_compaction=False)
+        assert [entry.seq for entry in whole] == [1, 2, 3, 4]
+        assert (await store.show(session)).input_tokens == 1
+
+
+async def test_a_number_that_nobody_could_have_written_is_an_error(postgres_url: str) -> None:
+    async with open_postgres_store(parsed(postgres_url)) as store:
+        session = await store.open_session("main", "k")
+        async with store.acquire_lane(session) as lane:
+            await sql(postgres_url, "UPDATE openclaw.sessions SET seq = 7")
+            with pytest.raises(StoreUnavailable, match="did not hold"):
+                await lane.append(None, [NewEntry(K.NOTICE)])
+
+
+# --- what a queue adds to the end of a turn ---------------------------------------------------
+
+
+async def finished(store: PostgresStore, on_finish: Any) -> str:
+    session = await store.open_session("main", "k")
+    async with store.acquire_lane(session) as lane:
+        turn = await lane.begin_turn()
+        lane.on_finish = on_finish
+        await lane.finish_turn(turn, Outcome.OK)
+    return turn
+
+
+async def test_what_is_added_to_the_end_of_a_turn_is_committed_with_it(postgres_url: str) -> None:
+    await sql(postgres_url, "CREATE TABLE public.acks (turn text)")
+
+    async def acknowledge(connection: Any) -> None:
+        await connection.execute("INSERT INTO public.acks VALUES ('done')")
+
+    async with open_postgres_store(parsed(postgres_url)) as store:
+        await finished(store, acknowledge)
+    assert await sql(postgres_url, "SELECT count(*) FROM public.acks") == 1
+
+
+async def test_a_turn_is_not_finished_where_what_was_added_fails(postgres_url: str) -> None:
+    async def fail(connection: Any) -> None:
+        raise InvalidRequest("not acknowledged")
+
+    async with open_postgres_store(parsed(postgres_url)) as store:
+        with pytest.raises(InvalidRequest, match="not acknowledged"):
+            await finished(store, fail)
+        session = await store.open_session("main", "k")
+        assert (await store.history(session))[-1].kind is K.TURN_LOST
+
+
+async def test_the_end_of_a_turn_is_tried_again_where_its_connection_breaks(
+    postgres_url: str,
+) -> None:
+    calls: list[int] = []
+
+    async def break_once(connection: Any) -> None:
+        calls.append(1)
+        if len(calls) == 1:
+            await connection.execute("SELECT pg_terminate_backend(pg_backend_pid())")
+
+    async with open_postgres_store(parsed(postgres_url)) as store:
+        turn = await finished(store, break_once)
+        session = await store.open_session("main", "k")
+        found = await store.find_turn(session, turn)
+    assert found is not None
+    assert (len(calls), found.state) == (2, "ok")
+
+
+# --- connections ------------------------------------------------------------------------------
+
+
+async def test_a_process_whose_connections_are_cut_keeps_its_session(postgres_url: str) -> None:
+    async with open_postgres_store(parsed(postgres_url), lease=3.0) as store:
+        session = await store.open_session("main", "k")
+        async with store.acquire_lane(session) as lane:
+            turn = await lane.begin_turn()
+            before = await sql(postgres_url, "SELECT owner FROM openclaw.tickets")
+            await sql(
+                postgres_url,
+                "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity"
+                " WHERE datname = current_database() AND pid <> pg_backend_pid()",
+            )
+            with anyio.fail_after(10):
+                owner = "SELECT owner FROM openclaw.tickets"
+                while await sql(postgres_url, owner) == before:  # noqa: ASYNC110 - in the database
+                    await anyio.sleep(0.02)
+            await lane.finish_turn(turn, Outcome.OK)
+        assert await store.unfinished_turns(session) == []
+
+
+async def test_a_lane_of_a_deleted_session_is_lost_also_after_a_doubtful_write(
+    postgres_url: str,
+) -> None:
+    async with open_postgres_store(parsed(postgres_url)) as store:
+        session = await store.open_session("main", "k")
+        async with store.acquire_lane(session) as lane:
+            await sql(postgres_url, "UPDATE openclaw.sessions SET seq = 7")
+            with pytest.raises(StoreUnavailable):
+                await lane.append(None, [NewEntry(K.NOTICE)])
+            await sql(postgres_url, "DELETE FROM openclaw.sessions")
+            with pytest.raises(LaneLost, match="deleted"):
+                await lane.append(None, [NewEntry(K.NOTICE)])
+
+
+async def test_a_closed_store_says_so(postgres_url: str) -> None:
+    async with open_postgres_store(parsed(postgres_url)) as store:
+        pass
+    with pytest.raises(StoreUnavailable, match="closed"):
+        await store.open_session("main", "k")
+
+
+@pytest.mark.parametrize(
+    ("change", "kind", "says"),
+    [
+        ("nowhere", StoreUnavailable, "no such database"),
+        ("port", StoreUnavailable, "cannot be reached"),
+        ("role", StoreUnavailable, "refuses this user"),
+        ("option", StoreUnavailable, "not understood"),
+    ],
+)
+async def test_a_wrong_address_is_named_without_its_password(
+    postgres: Server, change: str, kind: type[StoreError], says: str
+) -> None:
+    url = {
+        "nowhere": postgres.url("nowhere"),
+        "port": postgres.url().replace("port=5432", "port=5431"),
+        "role": postgres.url().replace("postgres@/", "nobody@/"),
+        "option": postgres.url() + "&sslmode=hunter2x",
+    }[change].replace("@/", ":hunter2@/")
+    with pytest.raises(kind, match=says) as refused:
+        async with open_postgres_store(parsed(url)):
+            pass
+    assert "hunter2" not in f"{refused.value!r} {refused.value.hint}"
+
+
+async def test_a_server_that_may_only_be_read_says_so(postgres: Server, postgres_url: str) -> None:
+    name = postgres_url.partition("@/")[2].partition("?")[0]
+    await sql(postgres_url, f"ALTER DATABASE {name} SET default_transaction_read_only = on")
+    async with open_postgres_store(parsed(postgres_url)) as store:
+        assert (await store.list_sessions()).sessions == []
+        with pytest.raises(StoreReadOnly):
+            await store.open_session("main", "k")
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (asyncpg.DiskFullError("full"), StoreFull),
+        (asyncpg.TooManyConnectionsError("many"), StoreUnavailable),
+        (asyncpg.QueryCanceledError("late"), StoreUnavailable),
+        (asyncpg.InsufficientPrivilegeError("no"), StoreReadOnly),
+        (asyncpg.PostgresError(), StoreUnavailable),
+        (TimeoutError(), StoreUnavailable),
+        (ConnectionRefusedError(111, "Connection refused"), StoreUnavailable),
+        (asyncpg.InterfaceError("the dsn postgresql://me:hunter2@db"), StoreUnavailable),
+    ],
+)
+def test_failures_become_errors_that_say_who_mends_them(
+    error: Exception, kind: type[StoreError]
+) -> None:
+    explained = explain(error, "db, database 'x'")
+    assert type(explained) is kind
+    assert "hunter2" not in str(explained)
+    assert "db, database 'x'" in str(explained)
+
+
+def test_a_certificate_that_is_not_trusted_is_not_tried_again() -> None:
+    error = ssl.SSLCertVerificationError(1, "x")
+    error.verify_message = "self-signed certificate"
+    assert not is_lost(error)
+    assert "sslrootcert" in (explain(error, "db").hint or "")
+
+
+def test_without_its_driver_the_error_says_how_to_install_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def attempt() -> None:
+        async with open_database(parsed("postgresql://127.0.0.1/x")):
+            pass
+
+    monkeypatch.setitem(sys.modules, "asyncpg", None)
+    with pytest.raises(MissingExtra) as missing:
+        anyio.run(attempt)
+    assert 'pip install "openclaw-runtime[postgres]"' in (missing.value.hint or "")
+
+
+def test_the_driver_is_loaded_only_where_a_server_is_used() -> None:
+    code = "import sys, openclaw.sessions.opening, openclaw.cli.sessions; sys.exit('asyncpg' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+# --- certificates -----------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def behind_tls(server: Server, context: ssl.SSLContext | None) -> AsyncGenerator[int]:
+    """A port of loopback that speaks TLS as PostgreSQL does, in front of a server that does not."""
+
+    async def pipe(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            while data := await reader.read(65536):
+                writer.write(data)
+                await writer.drain()
+        writer.close()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readexactly(8)  # the request for TLS
+        writer.write(b"S" if context else b"N")
+        await writer.drain()
+        with contextlib.suppress(OSError, ssl.SSLError):
+            if context:
+                await writer.start_tls(context)
+                near = await asyncio.open_unix_connection(
+                    f"{server.directory}/.s.PGSQL.{server.port}"
+                )
+                async with anyio.create_task_group() as group:
+                    group.start_soon(pipe, reader, near[1])
+                    group.start_soon(pipe, near[0], writer)
+        writer.close()
+
+    listener = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with listener:
+        yield listener.sockets[0].getsockname()[1]
+
+
+async def test_a_certificate_is_checked_against_its_authority(
+    tmp_path: Path, postgres: Server
+) -> None:
+    authority, stranger = trustme.CA(), trustme.CA()
+    for name, ca in (("ca", authority), ("other", stranger)):
+        ca.cert_pem.write_to_path(str(tmp_path / f"{name}.pem"))
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    pair = authority.issue_cert("127.0.0.1")
+    pair.private_key_and_cert_chain_pem.write_to_path(str(tmp_path / "pair.pem"))
+    context.load_cert_chain(tmp_path / "pair.pem")
+    async with behind_tls(postgres, context) as port:
+        base = f"postgresql://postgres@127.0.0.1:{port}/postgres?sslmode=verify-full"
+        async with open_database(parsed(f"{base}&sslrootcert={tmp_path}/ca.pem")) as database:
+            assert await database.read(lambda db: db.fetchval("SELECT 1")) == 1
+        for untrusted in (f"{base}&sslrootcert={tmp_path}/other.pem", base):
+            with pytest.raises(StoreUnavailable, match="not trusted"):
+                async with open_database(parsed(untrusted)):
+                    pass
+
+
+async def test_a_server_without_tls_is_not_used_where_tls_is_wanted(postgres: Server) -> None:
+    async with behind_tls(postgres, None) as port:
+        url = f"postgresql://postgres@127.0.0.1:{port}/postgres?sslmode=verify-full"
+        with pytest.raises(StoreUnavailable, match="cannot be reached"):
+            async with open_database(parsed(url)):
+                pass
