@@ -69,6 +69,7 @@ class TestInspector:
         printed = await run(home, *command, "--format", "json", "-q", *arguments)
         return json.loads(printed)["result"]
 
+    @pytest.mark.requirement("O-2")
     async def test_it_lists_the_one_tool_without_complaint_about_its_schema(
         self, home: Path, node_packages: NodePackages, programs: Path
     ) -> None:

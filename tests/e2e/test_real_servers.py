@@ -49,6 +49,7 @@ def status(house: McpHouse) -> Any:
     return house.manager.status()[0].snapshot
 
 
+@pytest.mark.requirement("NFR-4.3")
 async def test_the_time_server_tells_and_converts_the_time(tmp_path: Path, programs: Path) -> None:
     server = config(str(programs / "mcp-server-time"), "--local-timezone", "UTC")
     async with house_of(tmp_path, server) as house:
@@ -120,6 +121,7 @@ async def test_the_fetch_server_reads_a_page(tmp_path: Path, programs: Path, pag
         assert [prompt.command for prompt in house.manager.prompts("main")] == ["/s:fetch"]
 
 
+@pytest.mark.requirement("NFR-4.3")
 async def test_the_filesystem_server_is_kept_to_the_agents_root(
     tmp_path: Path, node_packages: Any
 ) -> None:
@@ -203,6 +205,7 @@ async def test_everything_over_stdio(tmp_path: Path, node_packages: Any) -> None
         assert "Lisbon" in text_of(message.blocks)
 
 
+@pytest.mark.requirement("FR-3.2")
 async def test_everything_survives_being_killed(tmp_path: Path, node_packages: Any) -> None:
     async with house_of(tmp_path, config(*node_packages.script(EVERYTHING))) as house:
         before = status(house).pid

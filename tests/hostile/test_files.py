@@ -222,6 +222,7 @@ def archive() -> bytes:
     return buffer.getvalue()
 
 
+@pytest.mark.requirement("M-11")
 def test_an_archive_is_kept_as_it_is_and_nothing_of_it_is_unpacked(tmp_path: Path) -> None:
     directory = tmp_path / "order"
     directory.mkdir()

@@ -136,6 +136,7 @@ CLASSES: dict[str, Callable[[str, int], str]] = {
 }  # fmt: skip
 
 
+@pytest.mark.requirement("US-5.5")
 @pytest.mark.parametrize("name", CLASSES)
 def test_no_attack_of_this_class_survives(name: str) -> None:
     survivors: list[tuple[str, str | None]] = []

@@ -67,6 +67,7 @@ def everything_seen(house: McpHouse) -> str:
     return "\n".join([*specs, *context, repr(manager.status()), repr(house.events)])
 
 
+@pytest.mark.requirement("US-5.6")
 async def test_a_secret_that_a_server_echoes_reaches_nobody(
     tmp_path: Path, server: Any, caplog: pytest.LogCaptureFixture
 ) -> None:

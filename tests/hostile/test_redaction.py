@@ -141,6 +141,7 @@ def test_a_leak_would_be_noticed(name: str) -> None:
         assert leaks(f"x {encoded} y", encoded, value)
 
 
+@pytest.mark.requirement("FR-5.9")
 @pytest.mark.parametrize("name", ENCODINGS)
 @pytest.mark.parametrize("index", range(len(SECRETS)))
 def test_no_encoding_of_a_secret_survives(redactor: Redactor, name: str, index: int) -> None:

@@ -193,6 +193,7 @@ async def test_a_crash_in_a_call_is_told_and_never_replayed(
         await until(lambda: state(house, "bad") is ServerState.READY)
 
 
+@pytest.mark.requirement("US-3.2")
 async def test_a_server_that_crashes_after_some_calls_comes_back(tmp_path: Path) -> None:
     spec = {"tools": [fake_tool("echo")], "faults": {"crashAfterCalls": 2}}
     async with besieged(tmp_path, bad=fake_config(spec)) as house:
@@ -235,6 +236,7 @@ async def test_sampling_and_elicitation_are_refused_where_nobody_asked_for_them(
         assert "decline" in await house.said("mcp_bad_ask")
 
 
+@pytest.mark.requirement("US-5.5")
 async def test_nothing_that_a_server_says_stands_outside_a_frame(tmp_path: Path) -> None:
     marker = "ZETA-ORDER"
     order = f"{marker} {ORDER}"

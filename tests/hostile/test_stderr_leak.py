@@ -25,6 +25,7 @@ sys.stdin.read()
 """
 
 
+@pytest.mark.requirement("NFR-3.2")
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 11, 24])
 async def test_pieces_of_a_secret_on_stderr_are_redacted(
     size: int, tmp_path: Path, caplog: pytest.LogCaptureFixture

@@ -54,6 +54,7 @@ async def asked(model: ScriptedModel, times: int = 1) -> None:
             await anyio.sleep(0.01)
 
 
+@pytest.mark.requirement("US-3.1")
 async def test_the_life_of_a_gateway_as_its_commands_tell_it(house: House) -> None:
     fake = server_entry({"tools": [{"name": "echo", "inputSchema": OBJECT}]})
     async with scripted_model(default=Step(text="Hello.")) as model:
@@ -186,6 +187,7 @@ async def test_the_log_is_rotated_as_configured(house: House) -> None:
     assert all(path.stat().st_size <= 600 for path in logs)
 
 
+@pytest.mark.requirement("US-3.3")
 async def test_nothing_is_left_when_a_gateway_stops_or_is_killed(house: House) -> None:
     fake = server_entry({"faults": {"grandchildren": 1}})
     house.configure("http://127.0.0.1:9", {f"fake{n}": fake for n in range(3)})

@@ -44,6 +44,7 @@ async def test_the_agent_says_what_it_can_do(house: Any, connect: Any) -> None:
     assert (prompts.image, prompts.audio, prompts.embedded_context) == (True, True, True)
 
 
+@pytest.mark.requirement("O-13")
 async def test_thoughts_words_and_a_tool_call_of_the_clients_server_are_streamed(
     house: Any, connect: Any, stdio: Stdio
 ) -> None:

@@ -69,6 +69,7 @@ async def test_a_turn_calls_a_tool_and_answers(api: str, stream: bool) -> None:
     assert model.requests[0].tools == ("weather",)
 
 
+@pytest.mark.requirement("O-3")
 @every_api
 @both_ways
 async def test_the_message_reaches_the_model_byte_for_byte(api: str, stream: bool) -> None:
@@ -203,6 +204,7 @@ async def test_an_unknown_tool_comes_back_as_a_result_with_the_nearest_name(api:
     assert reply.text == "Sorry."
 
 
+@pytest.mark.requirement("NFR-3.4")
 async def test_a_denied_tool_is_not_shown_and_not_run() -> None:
     steps = [Step(calls=(("weather", {"city": "Bern"}),)), Step(text="I may not.")]
     async with (

@@ -4,6 +4,7 @@ from typing import Any
 
 import anyio
 import httpx2
+import pytest
 from tests.interaction.gateway.conftest import Open
 from tests.interaction.gateway.test_native import asked
 
@@ -29,6 +30,7 @@ async def servers(client: httpx2.AsyncClient, *ready: str) -> dict[str, Any]:
             await anyio.sleep(0.01)
 
 
+@pytest.mark.requirement("D-7")
 async def test_only_what_changed_is_restarted(house: House, opened: Open) -> None:
     old = {"same": fake("a"), "changed": fake("b"), "removed": fake("c")}
     new = {"same": fake("a"), "changed": fake("b2"), "added": fake("d")}

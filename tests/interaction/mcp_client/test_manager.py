@@ -31,6 +31,7 @@ async def pid(house: McpHouse, agent: str = "main", session: str = "s", server: 
     return int(text.text)
 
 
+@pytest.mark.requirement("FR-3.1", "NFR-1.1")
 async def test_starting_returns_at_once_and_servers_start_side_by_side(tmp_path: Path) -> None:
     slow = {**PID, "faults": {"startDelay": 1}}
     servers = {f"s{n}": fake_config(slow) for n in range(8)}
@@ -42,6 +43,7 @@ async def test_starting_returns_at_once_and_servers_start_side_by_side(tmp_path:
         assert time.monotonic() - began < 6  # one after the other they would take over 8 s
 
 
+@pytest.mark.requirement("E-1")
 async def test_one_server_that_cannot_start_does_not_touch_another(tmp_path: Path) -> None:
     servers = {
         "good": fake_config(),
@@ -53,6 +55,7 @@ async def test_one_server_that_cannot_start_does_not_touch_another(tmp_path: Pat
         assert not (await house.call("mcp_good_echo")).is_error
 
 
+@pytest.mark.requirement("NFR-1.3")
 async def test_agents_with_the_same_server_share_one_process(tmp_path: Path) -> None:
     config = fake_config(PID)
     agents = {name: AgentServers(name, {"s": config}) for name in ("a", "b")}
@@ -100,6 +103,7 @@ async def test_agents_with_other_roots_do_not_share(tmp_path: Path) -> None:
         assert await pid(house, "a") != await pid(house, "b")
 
 
+@pytest.mark.requirement("NFR-1.3")
 async def test_a_server_whose_every_tool_is_denied_is_not_started(tmp_path: Path) -> None:
     policy = Policy.from_layers([Rules.of("tools", deny=["mcp_s_*"])])
     log = tmp_path / "pids"
@@ -113,6 +117,7 @@ async def test_a_server_whose_every_tool_is_denied_is_not_started(tmp_path: Path
     assert not log.exists()
 
 
+@pytest.mark.requirement("FR-3.5")
 async def test_a_lazy_server_shows_its_tools_without_running_once_it_has_run(
     tmp_path: Path,
 ) -> None:
@@ -129,6 +134,7 @@ async def test_a_lazy_server_shows_its_tools_without_running_once_it_has_run(
         assert await pid(house) == int(log.read_text().split()[1])
 
 
+@pytest.mark.requirement("D-2")
 async def test_a_lazy_server_that_cannot_start_is_a_result(tmp_path: Path) -> None:
     plan = {"file": str(tmp_path / "starts"), "times": 0}
     config = fake_config({**PID, "faults": {"startsBeforeWorking": plan}}, lazy=True)
@@ -231,6 +237,7 @@ async def test_a_server_can_be_restarted_by_name(tmp_path: Path) -> None:
             house.manager.restart("nobody")
 
 
+@pytest.mark.requirement("FR-6.1")
 async def test_a_server_that_is_given_up_is_not_offered(tmp_path: Path) -> None:
     config = fake_config({"tools": [fake_tool("die", crash=1)]}, maxRestarts=0)
     async with open_house(tmp_path, {"s": config}, environ=ENVIRON) as house:
@@ -245,6 +252,7 @@ async def test_an_unknown_agent_is_not_found(tmp_path: Path) -> None:
             house.manager.tools("nobody")
 
 
+@pytest.mark.requirement("US-3.4")
 async def test_status_counts_what_each_server_offers_and_what_was_left_out(tmp_path: Path) -> None:
     spec = {
         "tools": [fake_tool("a"), {"name": "bad", "inputSchema": {"type": "string"}}],
@@ -298,6 +306,7 @@ async def test_an_updated_resource_is_read_again(tmp_path: Path) -> None:
         await until(lambda: "after" in house.manager.resource_context("main"))
 
 
+@pytest.mark.requirement("FR-1.16")
 async def test_resources_are_read_again_from_time_to_time(tmp_path: Path) -> None:
     quiet: dict[str, Any] = {"tools": {}, "resources": {}}
     new = {"uri": "a://1", "name": "one", "text": "after"}
@@ -379,6 +388,7 @@ async def test_prompts_are_listed_and_used(tmp_path: Path) -> None:
                 await house.manager.get_prompt("main", call)
 
 
+@pytest.mark.requirement("US-2.1")
 async def test_a_source_asked_for_early_sees_what_comes_later(tmp_path: Path) -> None:
     async with open_house(tmp_path, {"s": fake_config()}, environ=ENVIRON, settle=False) as house:
         source = house.manager.tools("main")

@@ -32,6 +32,7 @@ def state(house: McpHouse) -> ServerState:
     return house.manager.status()[0].snapshot.state
 
 
+@pytest.mark.requirement("FR-1.7")
 @pytest.mark.parametrize("discover", ["answer", "refuse"])
 async def test_a_tool_is_called_over_streamable_http(tmp_path: Path, discover: str) -> None:
     async with FakeHttpServer({**SPEC, "discover": discover}).running() as server:
@@ -42,6 +43,7 @@ async def test_a_tool_is_called_over_streamable_http(tmp_path: Path, discover: s
             assert "done" in await house.said("mcp_s_work")
 
 
+@pytest.mark.requirement("FR-1.7")
 async def test_a_tool_is_called_over_sse(tmp_path: Path) -> None:
     async with FakeHttpServer(SPEC).running() as server:
         config = remote(server.sse_url, transport="sse")
@@ -49,6 +51,7 @@ async def test_a_tool_is_called_over_sse(tmp_path: Path) -> None:
             assert '{"x": 1}' in await house.said("mcp_s_echo", x=1)
 
 
+@pytest.mark.requirement("FR-5.6")
 async def test_headers_carry_resolved_secrets_that_never_come_back(tmp_path: Path) -> None:
     headers = {"Authorization": "Bearer open-sesame-1234"}
     async with FakeHttpServer(SPEC, headers=headers).running() as server:
@@ -78,6 +81,7 @@ async def test_a_call_whose_connection_is_cut_is_told(tmp_path: Path) -> None:
             assert "MCP tool error (s/drop)" in text_of(result.blocks)
 
 
+@pytest.mark.requirement("E-8")
 @pytest.mark.parametrize("transport", ["http", "sse"])
 async def test_a_lost_connection_comes_back(tmp_path: Path, transport: str) -> None:
     async with FakeHttpServer(SPEC).running() as server:
@@ -92,6 +96,7 @@ async def test_a_lost_connection_comes_back(tmp_path: Path, transport: str) -> N
             assert state(house) is ServerState.READY
 
 
+@pytest.mark.requirement("FR-1.6")
 async def test_without_a_transport_sse_is_tried_where_http_is_refused(tmp_path: Path) -> None:
     async with (
         FakeHttpServer(SPEC, only_sse=True).running() as server,

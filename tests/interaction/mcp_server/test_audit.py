@@ -12,6 +12,7 @@ from openclaw.testing.scripted_model import Step, scripted_model
 TOOL = {"name": "say", "inputSchema": {"type": "object"}, "does": {"text": "pomegranate é"}}
 
 
+@pytest.mark.requirement("US-5.2")
 @pytest.mark.parametrize("bodies", [False, True])
 async def test_a_call_is_on_record(setup: Setup, connect: Connect, bodies: bool) -> None:
     call = ("mcp_fake_say", {"word": "quince"})

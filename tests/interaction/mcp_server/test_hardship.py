@@ -218,6 +218,7 @@ def tools(context):
 """
 
 
+@pytest.mark.requirement("O-1")
 async def test_whatever_a_library_prints_stays_off_the_wire(setup: Setup, tmp_path: Path) -> None:
     site = tmp_path / "site"
     information = site / "loud-1.0.dist-info"

@@ -100,6 +100,7 @@ async def test_instructions_in_a_document_stay_inside_its_frame(
     )
 
 
+@pytest.mark.requirement("M-10")
 async def test_a_recording_reaches_the_model_as_its_words(setup: Setup, connect: Connect) -> None:
     with speech_service(words="Buy milk.") as service:
         async with scripted_model(default=Step(text="Fine.")) as model:
@@ -114,6 +115,7 @@ async def test_a_recording_reaches_the_model_as_its_words(setup: Setup, connect:
     assert [recording.data for recording in service.requests] == [base64.b64decode(silent_wav())]
 
 
+@pytest.mark.requirement("M-10")
 async def test_a_recording_that_nobody_can_transcribe_does_not_fail_the_order(
     setup: Setup, connect: Connect
 ) -> None:
@@ -132,6 +134,7 @@ async def test_a_recording_that_nobody_can_transcribe_does_not_fail_the_order(
     assert "not transcribed: OpenAI: ConnectError" in words
 
 
+@pytest.mark.requirement("O-7")
 async def test_a_refused_attachment_is_an_answer_and_the_server_goes_on(
     setup: Setup, connect: Connect
 ) -> None:
@@ -165,6 +168,7 @@ async def test_what_the_agent_attaches_comes_back_as_media(setup: Setup, connect
     assert str(document.resource.uri) == "attachment://notes.md"
 
 
+@pytest.mark.requirement("M-16")
 async def test_an_mcp_servers_image_comes_back_as_media(setup: Setup, connect: Connect) -> None:
     image = {"type": "image", "data": encoded(PNG), "mimeType": "image/png"}
     tool = {

@@ -1,11 +1,13 @@
 """One order's whole way: client, server, agent, model over HTTP, MCP server, and back."""
 
+import pytest
 from mcp_types import TextContent
 from tests.interaction.mcp_server.conftest import BIN, Connect, Setup
 
 from openclaw.testing.scripted_model import Step, scripted_model
 
 
+@pytest.mark.requirement("US-2.2")
 async def test_an_order_is_answered_with_what_a_real_server_said(
     setup: Setup, connect: Connect
 ) -> None:

@@ -21,6 +21,7 @@ def text_of(result: CallToolResult) -> str:
     return block.text
 
 
+@pytest.mark.requirement("O-5")
 async def test_a_given_session_key_continues_the_conversation_in_a_later_process(
     setup: Setup, connect: Connect
 ) -> None:
@@ -43,6 +44,7 @@ async def test_a_given_session_key_continues_the_conversation_in_a_later_process
     }
 
 
+@pytest.mark.requirement("O-4")
 async def test_without_a_session_key_orders_share_nothing(setup: Setup, connect: Connect) -> None:
     async with scripted_model([Step(text="One."), Step(text="Two.")]) as model:
         setup.configure(model.url, {})
@@ -129,6 +131,7 @@ async def test_progress_names_the_tool_that_is_called(setup: Setup, connect: Con
     assert "calling mcp_time_get_current_time" in seen
 
 
+@pytest.mark.requirement("O-10")
 @pytest.mark.parametrize("ending", ["the client closes", "SIGTERM"])
 async def test_the_server_leaves_with_every_child_even_a_stubborn_one(
     setup: Setup, ending: str
@@ -193,6 +196,7 @@ async def test_a_broken_configuration_is_told_to_who_orders_and_mended_without_a
         assert text_of(answered) == "Here."
 
 
+@pytest.mark.requirement("O-11")
 async def test_clawdbot_takes_the_same_orders_under_its_own_name(
     setup: Setup, connect: Connect
 ) -> None:

@@ -60,6 +60,7 @@ async def test_calls_to_one_server_run_side_by_side(bench: Bench):
         assert finished == ["quick", "slow", "slow"]
 
 
+@pytest.mark.requirement("FR-1.14")
 async def test_a_call_that_takes_too_long_is_cancelled_at_the_server(bench: Bench):
     async with bench.serve({"tools": [{"name": "hang", "does": {"hang": 1}}]}) as server:
         with pytest.raises(TimedOut, match=r"0\.2 s"):
@@ -67,6 +68,7 @@ async def test_a_call_that_takes_too_long_is_cancelled_at_the_server(bench: Benc
         assert server.snapshot.state is ServerState.READY
 
 
+@pytest.mark.requirement("FR-6.3")
 async def test_progress_extends_the_time_a_call_has(bench: Bench):
     steps = {"progress": {"times": 8, "every": 0.1}, "text": "done"}
     async with bench.serve({"tools": [{"name": "long", "does": steps}]}) as server:
@@ -124,6 +126,7 @@ async def test_half_a_line_and_death_is_an_interruption(bench: Bench):
             await server.call_tool("half", {})
 
 
+@pytest.mark.requirement("FR-3.2")
 async def test_a_killed_server_answers_the_next_call_within_a_second(bench: Bench):
     async with bench.serve({"tools": [{"name": "echo"}]}) as server:
         bench.clock.ahead += 11
@@ -139,6 +142,7 @@ async def test_a_killed_server_answers_the_next_call_within_a_second(bench: Benc
         assert server.snapshot.pid != pid
 
 
+@pytest.mark.requirement("FR-6.1")
 async def test_a_call_waits_for_a_restart_that_is_near(bench: Bench):
     async with bench.serve({"tools": [{"name": "echo"}]}) as server:
         os.kill(server.snapshot.pid or 0, signal.SIGKILL)
@@ -147,6 +151,7 @@ async def test_a_call_waits_for_a_restart_that_is_near(bench: Bench):
         await server.call_tool("echo", {})
 
 
+@pytest.mark.requirement("FR-6.2")
 async def test_a_call_does_not_wait_for_a_restart_that_is_far(bench: Bench):
     spec = {"faults": {"exitAtStart": 7}}
     async with bench.run(bench.connection(spec), ready=False) as server:
@@ -162,6 +167,7 @@ async def test_a_call_does_not_wait_for_a_restart_that_is_far(bench: Bench):
         assert caught.value.retry_in == pytest.approx(8, abs=1)
 
 
+@pytest.mark.requirement("FR-1.11")
 async def test_a_server_that_never_starts_fails_after_its_restarts(bench: Bench):
     spec = {"faults": {"exitAtStart": 7}}
     async with bench.run(bench.connection(spec, maxRestarts=1), ready=False) as server:
@@ -170,6 +176,7 @@ async def test_a_server_that_never_starts_fails_after_its_restarts(bench: Bench)
         assert (server.snapshot.state, server.snapshot.restarts) == (ServerState.FAILED, 1)
 
 
+@pytest.mark.requirement("FR-1.10")
 async def test_without_restarts_a_crash_is_final_until_asked(bench: Bench):
     spec = {"tools": [{"name": "die", "does": {"crash": 1}}, {"name": "echo"}]}
     async with bench.serve(spec, restartOnCrash=False) as server:
@@ -224,6 +231,7 @@ async def test_a_bottomless_answer_is_that_calls_error_alone(bench: Bench, depth
         assert server.snapshot.restarts == 0
 
 
+@pytest.mark.requirement("FR-6.4")
 async def test_a_malformed_answer_is_that_calls_error(bench: Bench):
     line = '{"jsonrpc": "2.0", "id": 3, "result": {oops'
     tools = [{"name": "bad", "does": {"raw": line, "hang": 1}}]
@@ -233,6 +241,7 @@ async def test_a_malformed_answer_is_that_calls_error(bench: Bench):
             await server.call_tool("bad", {})
 
 
+@pytest.mark.requirement("FR-6.4")
 @pytest.mark.parametrize(
     "result",
     [{"content": "text"}, {"content": [{"text": "no type"}]}, {"other": 1}, {"content": [1]}],
@@ -257,6 +266,7 @@ async def test_noise_on_stdout_is_logged_and_skipped(
     ]
 
 
+@pytest.mark.requirement("FR-7.3")
 async def test_the_last_lines_of_stderr_are_kept_and_redacted(
     bench: Bench, caplog: pytest.LogCaptureFixture
 ):
@@ -320,6 +330,7 @@ async def test_resources_and_prompts_are_read(bench: Bench):
         assert {"resources", "prompts"} <= server.snapshot.capabilities
 
 
+@pytest.mark.requirement("FR-1.2")
 async def test_a_disabled_server_is_never_started(bench: Bench):
     async with bench.run(bench.connection({}, enabled=False), ready=False) as server:
         with pytest.raises(ServerUnavailable, match="disabled"):
@@ -327,6 +338,7 @@ async def test_a_disabled_server_is_never_started(bench: Bench):
         assert server.snapshot.state is ServerState.DISABLED
 
 
+@pytest.mark.requirement("FR-1.15")
 async def test_a_lazy_server_starts_with_its_first_call(bench: Bench):
     connection = bench.connection({"tools": [{"name": "echo"}]}, lazy=True)
     async with bench.run(connection, ready=False) as server:

@@ -198,6 +198,7 @@ async def test_a_slow_listing_is_a_failed_connection(bench: Bench):
         assert server.snapshot.last_error == "it did not list its tools within 0.4 s"
 
 
+@pytest.mark.requirement("FR-1.9")
 async def test_a_server_that_never_shakes_hands_is_a_failed_connection(bench: Bench):
     spec = {"faults": {"hang": ["initialize", "server/discover"]}}
     async with bench.run(bench.connection(spec, timeout=300, maxRestarts=0), ready=False) as server:

@@ -57,6 +57,7 @@ async def test_the_newest_revision_carries_its_headers(bench: Bench):
         assert (headers["mcp-method"], headers["mcp-name"]) == ("tools/call", "echo")
 
 
+@pytest.mark.requirement("FR-1.8")
 @TRANSPORTS
 async def test_headers_are_resolved_and_sent_with_every_request(bench: Bench, transport: str):
     fake = FakeHttpServer({"tools": [ECHO]}, headers={"Authorization": "Bearer t0ken"})
@@ -155,6 +156,7 @@ async def test_a_forgotten_session_is_opened_anew(bench: Bench):
         assert server.snapshot.restarts == 1
 
 
+@pytest.mark.requirement("E-8")
 async def test_an_unreachable_server_is_tried_again_and_then_failed(bench: Bench):
     given = {"url": "http://127.0.0.1:9/mcp", "maxRestarts": 1}
     async with bench.run(bench.to(given), ready=False) as server:
@@ -163,6 +165,7 @@ async def test_an_unreachable_server_is_tried_again_and_then_failed(bench: Bench
         assert server.snapshot.restarts == 1
 
 
+@pytest.mark.requirement("FR-6.3")
 @TRANSPORTS
 async def test_time_and_progress_hold_for_remote_calls_too(bench: Bench, transport: str):
     tools = [

@@ -75,6 +75,7 @@ async def test_grandchildren_end_with_a_server_that_crashes(bench: Bench):
         assert not any(map(is_running, pids))
 
 
+@pytest.mark.requirement("FR-3.4")
 async def test_a_server_that_ignores_everything_is_killed_in_the_end(bench: Bench):
     spec = {"tools": [SPAWN], "faults": {"ignoreEof": True, "ignoreSigterm": True}}
     async with bench.serve(spec, deps={"grace": HURRIED}) as server:
@@ -82,6 +83,7 @@ async def test_a_server_that_ignores_everything_is_killed_in_the_end(bench: Benc
     assert not any(map(is_running, pids))
 
 
+@pytest.mark.requirement("FR-3.4")
 async def test_sigterm_comes_before_sigkill(bench: Bench):
     grace = Grace(stdin=0.1)
     async with bench.serve({"faults": {"ignoreEof": True}}, deps={"grace": grace}) as server:

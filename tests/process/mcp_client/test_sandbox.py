@@ -109,6 +109,7 @@ def test_nothing_of_the_home_directory_can_be_read_unless_it_is_named(
     assert found[2] == "a"
 
 
+@pytest.mark.requirement("US-5.1")
 @both
 def test_only_what_is_named_can_be_written(
     confined: Confined, tmp_path: Path, means: Means
@@ -185,6 +186,7 @@ def test_auto_denies_what_landlock_can_deny(
     assert "does not wholly hold" in caplog.text
 
 
+@pytest.mark.requirement("NFR-3.1")
 def test_strict_starts_nothing_where_nothing_can_confine(confined: Confined) -> None:
     with pytest.raises(SpawnFailed, match="no sandbox can be had here") as failure:
         confined(NOTHING, {})

@@ -21,6 +21,7 @@ async def environment(bench: Bench, **settings: Any) -> dict[str, str]:
         return json.loads((await server.call_tool("env", {}))["content"][0]["text"])
 
 
+@pytest.mark.requirement("NFR-3.3")
 async def test_a_server_does_not_see_the_hosts_secrets(bench: Bench):
     seen = await environment(bench, env={"TOKEN": "secret://t0ken"})
     assert seen["TOKEN"] == "t0ken"
@@ -28,11 +29,13 @@ async def test_a_server_does_not_see_the_hosts_secrets(bench: Bench):
     assert "PATH" in seen
 
 
+@pytest.mark.requirement("FR-1.5")
 async def test_a_server_sees_what_it_is_meant_to_inherit(bench: Bench):
     seen = await environment(bench, inheritEnv=["HOST_SECRET"])
     assert seen["HOST_SECRET"] == "not for children"
 
 
+@pytest.mark.requirement("FR-1.13")
 async def test_a_server_runs_where_it_is_told_to(bench: Bench, tmp_path: Path):
     script = tmp_path / "here.py"
     script.write_text("import os, sys; sys.stderr.write(os.getcwd())")
@@ -85,10 +88,12 @@ async def test_a_relative_command_is_found_in_its_directory(bench: Bench, tmp_pa
         assert server.snapshot.last_error == "exited with code 4"
 
 
+@pytest.mark.requirement("FR-1.4")
 async def test_what_no_program_can_be_given_is_refused(bench: Bench):
     assert "null byte" in await refused(bench, {"command": "sh", "args": ["a\0b"]})
 
 
+@pytest.mark.requirement("US-6.2")
 async def test_a_secret_that_cannot_be_had_now_is_tried_again(bench: Bench):
     async def locked(values: Any) -> Any:
         raise SecretUnavailable("secret://vault/x", "the vault is sealed")

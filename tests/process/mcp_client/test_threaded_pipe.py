@@ -58,6 +58,7 @@ def pipe_of(process: "subprocess.Popen[bytes]", heard: Heard, limit: int = 1000)
     return pipe
 
 
+@pytest.mark.requirement("NFR-2.2")
 async def test_lines_go_out_and_come_back(process: "subprocess.Popen[bytes]"):
     heard = Heard()
     pipe = pipe_of(process, heard)

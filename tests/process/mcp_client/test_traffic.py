@@ -72,6 +72,7 @@ async def test_a_host_that_fails_to_answer_is_a_refusal(bench: Bench):
         assert answer["message"] == "the host refused"
 
 
+@pytest.mark.requirement("D-6")
 @ERAS
 async def test_changed_tools_are_listed_again_without_a_restart(bench: Bench, discover: str):
     new = [{"name": "new", "inputSchema": {"type": "object"}}]
@@ -134,6 +135,7 @@ async def test_a_callback_that_fails_hurts_nobody(bench: Bench, caplog: pytest.L
     assert sum("could not be handed on" in r.getMessage() for r in caplog.records) >= 3
 
 
+@pytest.mark.requirement("FR-4.5")
 async def test_a_servers_log_goes_to_ours_redacted_and_nowhere_else(
     bench: Bench, caplog: pytest.LogCaptureFixture
 ):
@@ -153,6 +155,7 @@ async def test_a_servers_log_goes_to_ours_redacted_and_nowhere_else(
     ]
 
 
+@pytest.mark.requirement("NFR-2.1")
 @pytest.mark.parametrize(
     "revision", ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"]
 )

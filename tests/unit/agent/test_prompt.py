@@ -21,6 +21,7 @@ def agent(**defaults: Any) -> EffectiveAgent:
     return effective_agents(config)["main"]
 
 
+@pytest.mark.requirement("D-3")
 def test_the_parts_stand_in_order() -> None:
     preamble = assemble(
         agent(),

@@ -90,6 +90,7 @@ def test_our_own_tools_alone_may_be_too_many() -> None:
     assert "own29" in names
 
 
+@pytest.mark.requirement("NFR-2.3")
 def test_the_first_source_to_use_a_name_has_it() -> None:
     first, second = FakeTools(), FakeTools()
     first.add("twin", description="first")

@@ -82,6 +82,7 @@ def test_a_line_for_a_machine(redactor: Redactor) -> None:
     }
 
 
+@pytest.mark.requirement("US-6.5")
 @pytest.mark.parametrize("make", [human, machine])
 def test_secrets_are_replaced_everywhere(make: Any, redactor: Redactor) -> None:
     stream = make(redactor)

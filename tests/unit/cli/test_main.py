@@ -7,6 +7,7 @@ from openclaw.cli.main import run
 from openclaw.version import __version__
 
 
+@pytest.mark.requirement("O-9")
 def test_the_version_is_printed_under_the_name_that_was_called(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -53,6 +54,7 @@ def test_a_mistyped_command_is_answered_with_the_nearest_one(
     )
 
 
+@pytest.mark.requirement("O-9")
 def test_every_command_explains_itself_within_80_columns(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -153,6 +153,7 @@ def test_a_conversation_is_deleted_for_good(stored: Path, capsys: Captured) -> N
     assert json.loads(capsys.readouterr().out)["deleted"]["key"] == "work"
 
 
+@pytest.mark.requirement("O-12")
 def test_another_store_is_named_on_the_command_line(
     stored: Path, tmp_path: Path, capsys: Captured
 ) -> None:

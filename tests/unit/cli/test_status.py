@@ -64,6 +64,7 @@ def test_an_invalid_configuration_is_said_to_be_with_its_problems(tmp_path: Path
     assert "agents: must be an object" in said(env)
 
 
+@pytest.mark.requirement("FR-7.4")
 def test_a_probe_starts_each_server_once_and_says_how_it_is(tmp_path: Path) -> None:
     tool = {"name": "echo", "inputSchema": {"type": "object"}}
     good = server_entry({"tools": [tool]}, lazy=True)

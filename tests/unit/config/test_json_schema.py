@@ -69,6 +69,7 @@ def test_what_we_accept_it_accepts(text: str) -> None:
     assert list(VALIDATOR.iter_errors(parse(text).root.plain())) == []
 
 
+@pytest.mark.requirement("US-1.3")
 @pytest.mark.parametrize("text", INVALID)
 def test_what_it_can_refuse_it_refuses_as_we_do(text: str) -> None:
     with pytest.raises(InvalidConfig):

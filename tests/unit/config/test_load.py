@@ -54,6 +54,7 @@ DESIGN = """{
 }"""
 
 
+@pytest.mark.requirement("US-1.1")
 def test_the_documented_example_is_valid_and_says_nothing_unexpected() -> None:
     loaded = read(DESIGN)
     assert loaded.warnings == ()
@@ -61,6 +62,7 @@ def test_the_documented_example_is_valid_and_says_nothing_unexpected() -> None:
     assert loaded.config.models.providers["acme"].models[0].context_window == 128_000
 
 
+@pytest.mark.requirement("FR-1.2")
 def test_a_server_has_the_documented_defaults() -> None:
     x = server('{ command: "x" }')
     assert (x.enabled, x.transport, x.kind, x.args, x.env, x.cwd) == (
@@ -92,6 +94,7 @@ def test_the_rest_has_the_documented_defaults() -> None:
     assert (config.audit.enabled, config.audit.bodies, config.logging.json_) == (True, False, False)
 
 
+@pytest.mark.requirement("FR-1.6")
 @pytest.mark.parametrize(
     ("text", "kind", "falls_back"),
     [
@@ -139,6 +142,7 @@ def test_short_forms_mean_their_long_ones() -> None:
     assert read('{ gateway: { reload: { mode: "hybrid" } } }').config.gateway.reload.mode == "hot"
 
 
+@pytest.mark.requirement("FR-1.1")
 def test_servers_that_mean_the_same_are_equal_however_they_were_written() -> None:
     assert server('{ command: "x" }') == server(
         '{ command: "x", timeout: 30000, args: [], sandbox: { mode: "off" }, enabled: true }'
@@ -294,6 +298,7 @@ def test_plaintext_credentials_in_a_file_that_others_can_read_are_warned_about(
     assert "abc" not in "".join(loaded.warnings)
 
 
+@pytest.mark.requirement("US-6.4", "FR-5.8")
 def test_each_server_with_a_plaintext_credential_is_warned_about_once() -> None:
     loaded = read(
         "{ mcp: { servers: { a: { command: 'x', env: { X_TOKEN: 'plain-1', Y_TOKEN: 'plain-2' } },"

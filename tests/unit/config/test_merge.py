@@ -40,6 +40,7 @@ def test_the_default_agent_is_the_marked_one_else_main_else_the_first(
     assert default_agent_id(config(text)) == expected
 
 
+@pytest.mark.requirement("US-4.2")
 def test_an_agents_server_is_laid_over_the_default_key_by_key() -> None:
     everyone = agents("""{ agents: {
       defaults: { mcp: { servers: {
@@ -57,6 +58,7 @@ def test_an_agents_server_is_laid_over_the_default_key_by_key() -> None:
     assert (own.sandbox.mode, own.sandbox.read) == ("strict", ("/x",))
 
 
+@pytest.mark.requirement("US-4.2")
 def test_switching_a_server_off_removes_it_for_that_agent_alone() -> None:
     everyone = agents("""{ agents: {
       defaults: { mcp: { servers: { time: { command: "uvx" }, off: { command: "x", enabled: false } } } },
@@ -69,6 +71,7 @@ def test_switching_a_server_off_removes_it_for_that_agent_alone() -> None:
     assert sorted(everyone["b"].servers) == ["off", "time"]
 
 
+@pytest.mark.requirement("US-4.1")
 def test_top_level_servers_are_servers_of_every_agent() -> None:
     everyone = agents("""{
       mcp: { servers: { one: { command: "x", lazy: true }, two: { command: "y" } } },
@@ -132,6 +135,7 @@ def test_defaults_may_give_fallbacks_for_agents_that_name_their_own_model() -> N
     assert everyone["a"].model == ModelChoice(primary="openai/a", fallbacks=("openai/b",))
 
 
+@pytest.mark.requirement("D-4")
 def test_everything_else_is_the_agents_own_or_the_defaults() -> None:
     everyone = agents("""{ agents: {
       defaults: { workspace: "~/w", systemPrompt: "p", limits: { maxSteps: 3, timeoutMs: 9 },

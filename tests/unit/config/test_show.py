@@ -46,6 +46,7 @@ def test_what_is_not_set_is_left_out() -> None:
     assert "workspace" not in tree["agents"]["list"][0]
 
 
+@pytest.mark.requirement("FR-5.9")
 @pytest.mark.parametrize(
     ("text", "environ", "expected"),
     [

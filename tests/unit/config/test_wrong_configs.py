@@ -524,6 +524,7 @@ def problems(text: str) -> list[Problem]:
     return list(raised.value.problems)
 
 
+@pytest.mark.requirement("US-1.2", "FR-1.3")
 @pytest.mark.parametrize("name", WRONG)
 def test_a_wrong_config_is_refused_with_every_problem_in_its_place(name: str) -> None:
     text, expected = WRONG[name]

@@ -10,6 +10,7 @@ from openclaw.core.ids import order_session_key, random_id
 from openclaw.core.tools import failed
 
 
+@pytest.mark.requirement("FR-3.3")
 def test_restarts_wait_longer_and_longer_up_to_half_a_minute() -> None:
     assert [restart_delay(n) for n in range(8)] == [1, 2, 4, 8, 16, 30, 30, 30]
 
@@ -25,6 +26,7 @@ def test_a_random_id_has_64_bits_and_is_never_the_same() -> None:
     assert all(re.fullmatch(r"[0-9a-f]{16}", name) for name in ids)
 
 
+@pytest.mark.requirement("O-4")
 def test_an_order_without_a_session_gets_a_key_of_its_own() -> None:
     keys = {order_session_key(SystemClock()) for _ in range(100)}
     assert len(keys) == 100

@@ -34,12 +34,14 @@ def origins(entries: dict[str, CatalogEntry]) -> dict[tuple[str, str], str]:
     return {(entry.server, entry.tool): name for name, entry in entries.items()}
 
 
+@pytest.mark.requirement("FR-2.2")
 def test_a_tool_is_named_for_its_server_and_itself() -> None:
     assert list(build_catalog([server("time", "get_current_time")])) == [
         "mcp_time_get_current_time"
     ]
 
 
+@pytest.mark.requirement("FR-1.12")
 def test_a_prefix_of_ones_own_stands_for_the_servers_name() -> None:
     entries = build_catalog([server("time", "now", prefix="clock")])
     assert list(entries) == ["mcp_clock_now"]
@@ -91,6 +93,7 @@ def test_two_servers_with_the_same_prefix_keep_both_their_tools() -> None:
     assert set(named) == {("a", "x"), ("b", "x")}
 
 
+@pytest.mark.requirement("D-1")
 def test_names_do_not_depend_on_the_order_of_servers_or_tools() -> None:
     tools = ["Get", "get", "g.et", "z" * 90]
     wanted = origins(build_catalog([server("s", *tools), server("t", "a")]))
@@ -105,6 +108,7 @@ def test_a_tool_named_after_anothers_hash_does_not_take_its_name() -> None:
     assert len(set(named.values())) == 3
 
 
+@pytest.mark.requirement("US-2.3")
 @given(st.dictionaries(st.text(max_size=80), st.sets(st.text(max_size=80), max_size=4), max_size=4))
 def test_every_name_is_valid_and_no_two_fall_together(servers: dict[str, set[str]]) -> None:
     entries = build_catalog([server(name, *tools) for name, tools in servers.items()])
@@ -113,6 +117,7 @@ def test_every_name_is_valid_and_no_two_fall_together(servers: dict[str, set[str
     assert len({name.casefold() for name in entries}) == len(entries)
 
 
+@pytest.mark.requirement("FR-2.4")
 def test_the_description_says_whose_the_tool_is() -> None:
     prepared = prepare_tools("time", [tool("now", description="The time."), tool("later")]).tools
     entries = build_catalog([ServerTools("time", "time", prepared)])
@@ -138,6 +143,7 @@ def test_a_description_is_capped() -> None:
     assert len(prepared.description) <= 4000
 
 
+@pytest.mark.requirement("US-2.1")
 def test_a_schema_comes_through_without_loss() -> None:
     schema: dict[str, Any] = {
         "type": "object",
@@ -156,6 +162,7 @@ def test_a_schema_comes_through_without_loss() -> None:
     assert prepared.schema == schema
 
 
+@pytest.mark.requirement("FR-2.3")
 def test_one_bad_schema_costs_that_tool_alone() -> None:
     bad = tool("bad", schema={"type": "string"})
     prepared = prepare_tools("s", [tool("a"), bad, tool("b")])

@@ -144,6 +144,7 @@ def test_errors_are_put_into_words(error: Exception, words: str):
     assert worded(error) == words
 
 
+@pytest.mark.requirement("FR-2.1")
 async def test_a_listing_asks_for_every_page_and_stops_at_a_circle():
     pages: dict[str | None, dict[str, Any]] = {
         None: {"tools": [{"name": "a", "inputSchema": {}}], "nextCursor": "1"},

@@ -36,6 +36,7 @@ def test_everything_is_passed_on_where_that_is_asked_for_except_code():
     assert set(passed) == set(HOST) - {"BASH_FUNC_x%%", "TERM"}
 
 
+@pytest.mark.requirement("FR-1.5")
 def test_what_is_named_stands_over_the_hosts():
     assert child_environment(HOST, {"PATH": "/own"}, inherit=True)["PATH"] == "/own"
 

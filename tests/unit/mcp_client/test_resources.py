@@ -24,6 +24,7 @@ def read(uri: str, content: str = "text", *, whole: bool = True) -> ResolvedReso
     return ResolvedResource("docs", uri, uri, content, whole=whole)
 
 
+@pytest.mark.requirement("FR-1.16")
 @pytest.mark.parametrize(
     ("filters", "kept"),
     [
@@ -67,6 +68,7 @@ def test_without_resources_there_is_no_block() -> None:
     assert build_resource_context([ServerResources("docs", [])]) == ""
 
 
+@pytest.mark.requirement("D-3")
 def test_the_block_has_its_headings_and_frames_each_resource() -> None:
     context = build_resource_context([ServerResources("docs", [read("a://1"), read("a://2")])])
     assert context.startswith(

@@ -41,6 +41,7 @@ def text(words: str, **annotations: Any) -> dict[str, Any]:
     return {"type": "text", "text": words, **({"annotations": annotations} if annotations else {})}
 
 
+@pytest.mark.requirement("FR-4.1")
 def test_text_reaches_the_model_in_one_frame_and_front_ends_as_it_was() -> None:
     one = rendered(text("first"), text("second"))
     assert len(OPENING.findall(shown(one))) == 1
@@ -50,10 +51,12 @@ def test_text_reaches_the_model_in_one_frame_and_front_ends_as_it_was() -> None:
     assert not one.result.is_error
 
 
+@pytest.mark.requirement("FR-2.5")
 def test_the_details_are_exactly_what_the_contract_says() -> None:
     assert rendered(text("x")).result.details == DETAILS
 
 
+@pytest.mark.requirement("E-5")
 def test_an_error_names_server_and_tool_inside_the_frame() -> None:
     one = rendered(text("no such page"), isError=True)
     assert one.result.is_error
@@ -65,6 +68,7 @@ def test_an_error_without_words_is_still_one() -> None:
     assert "MCP tool error (docs/search): no message" in shown(rendered(isError=True))
 
 
+@pytest.mark.requirement("FR-4.4")
 def test_images_and_sounds_are_attached_and_flagged_as_external() -> None:
     one = rendered(
         {"type": "image", "data": one_pixel_png(), "mimeType": "image/png"},
@@ -162,6 +166,7 @@ def test_an_empty_result_says_so() -> None:
 MALFORMED: list[dict[str, Any]] = [{"content": "x"}, {"content": [5, None]}, {"content": [{}]}]
 
 
+@pytest.mark.requirement("E-6")
 @pytest.mark.parametrize("raw", MALFORMED)
 def test_a_malformed_result_is_still_a_result(raw: dict[str, Any]) -> None:
     assert OPENING.search(shown(render_result(raw, HOW)))
@@ -223,6 +228,7 @@ def test_detection_marks_the_result_but_never_quotes_it() -> None:
     assert "Ignore" not in str(one.result.details)
 
 
+@pytest.mark.requirement("E-4")
 @pytest.mark.parametrize(
     ("error", "words"),
     [

@@ -55,6 +55,7 @@ HONEST: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.requirement("FR-2.3")
 @pytest.mark.parametrize("schema", HONEST)
 def test_an_honest_schema_is_taken_as_it_is(schema: dict[str, Any]) -> None:
     assert check_schema(schema) == schema

@@ -52,6 +52,7 @@ def ready(now: float = 0.0) -> Life:
     return advance(advance(born(enabled=True), Started(), now, RULES), Connected(), now, RULES)
 
 
+@pytest.mark.requirement("FR-3.3")
 def test_restarts_come_after_growing_waits_and_then_no_more():
     life, waits = ready(), list[float | None]()
     while life.state is not ServerState.FAILED:
@@ -61,6 +62,7 @@ def test_restarts_come_after_growing_waits_and_then_no_more():
     assert waits == [1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0, None]
 
 
+@pytest.mark.requirement("E-2")
 @pytest.mark.parametrize(("uptime", "wait"), [(9.9, 1.0), (10.0, 0.0), (59.0, 0.0), (61.0, 0.0)])
 def test_a_server_that_had_proven_itself_comes_back_at_once(uptime: float, wait: float):
     life = advance(ready(), Lost("gone"), uptime, RULES)
@@ -111,6 +113,7 @@ def test_a_disabled_server_stays_so_until_it_is_closed():
     assert advance(life, Stopped(), 1.0, RULES).state is ServerState.CLOSED
 
 
+@pytest.mark.requirement("NFR-4.1")
 @given(story=STORIES, rules=ANY_RULES, enabled=st.booleans())
 def test_whatever_happens_the_life_makes_sense(
     story: list[tuple[Event, float]], rules: Rules, enabled: bool
@@ -140,6 +143,7 @@ def test_a_stop_is_always_obeyed(story: list[tuple[Event, float]], rules: Rules)
     assert next_command(life) is Command.FINISH
 
 
+@pytest.mark.requirement("E-3")
 @given(rules=ANY_RULES, uptimes=st.lists(st.floats(0, 9), min_size=10, max_size=20))
 def test_a_server_that_keeps_crashing_is_given_up(rules: Rules, uptimes: list[float]):
     life, now = ready(), 0.0

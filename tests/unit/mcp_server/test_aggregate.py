@@ -4,6 +4,7 @@ from openclaw.core.content import Media, ResourceLink, Text
 from openclaw.mcp_server.aggregate import Collector, combine
 
 
+@pytest.mark.requirement("O-6")
 @pytest.mark.parametrize(
     ("parts", "answer"),
     [
@@ -23,6 +24,7 @@ def test_parts_become_one_answer(parts: list[str], answer: str) -> None:
     assert combine(parts) == answer
 
 
+@pytest.mark.requirement("O-8")
 def test_tool_text_belongs_to_the_answer_only_when_it_is_addressed_to_the_person() -> None:
     collector = Collector()
     collector.add_tool_output((Text("raw"), Text("for you", addressed=True)))
@@ -37,6 +39,7 @@ def test_all_tool_text_belongs_to_the_answer_where_that_was_configured() -> None
     assert collector.text() == "raw\n\na: file:///a\n\nDone."
 
 
+@pytest.mark.requirement("M-16")
 def test_media_is_collected_once_wherever_it_came_from() -> None:
     picture, sound = Media("image/png", data=b"p"), Media("audio/wav", data=b"s")
     collector = Collector()

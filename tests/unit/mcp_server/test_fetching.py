@@ -69,6 +69,7 @@ async def test_what_cannot_be_had_is_said(site: str, path: str, limit: int, reas
         await fetch_guarded(f"{site}{path}", limit, lambda: exempting(site))
 
 
+@pytest.mark.requirement("M-15")
 @pytest.mark.parametrize(
     "address", ["http://127.0.0.1:1/", "http://169.254.169.254/", "file:///etc/passwd"]
 )

@@ -29,12 +29,14 @@ def encoded(data: bytes) -> str:
     return base64.b64encode(data).decode()
 
 
+@pytest.mark.requirement("M-12")
 async def test_an_image_is_an_image_block() -> None:
     blocks, left_out = await render([Media("image/png", data=PNG)], rules(), NEW)
     assert blocks == [ImageContent(type="image", data=encoded(PNG), mime_type="image/png")]
     assert left_out == []
 
 
+@pytest.mark.requirement("M-13")
 @pytest.mark.parametrize(
     ("mode", "version", "kind"),
     [
@@ -50,6 +52,7 @@ async def test_sound_is_sent_as_the_client_can_take_it(mode: str, version: str, 
     assert isinstance(block, kind)
 
 
+@pytest.mark.requirement("M-14")
 async def test_a_document_is_a_resource_with_its_name_as_the_address(tmp_path: Path) -> None:
     path = tmp_path / "annual report.pdf"
     path.write_bytes(b"%PDF-1.7\n")
@@ -107,6 +110,7 @@ async def test_nothing_leaves_from_outside_the_directories(tmp_path: Path) -> No
     ]
 
 
+@pytest.mark.requirement("M-6")
 async def test_what_is_too_large_is_left_out_with_the_sizes() -> None:
     items = [Media("image/png", data=PNG + bytes(size * MIB)) for size in (20, 19, 19, 19, 1)]
     blocks, left_out = await render(items, rules(), NEW)

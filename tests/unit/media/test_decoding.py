@@ -25,6 +25,7 @@ def test_base64_is_decoded_with_and_without_line_breaks(size: int, every: int | 
     assert decoded(data) == raw
 
 
+@pytest.mark.requirement("M-7")
 @pytest.mark.parametrize(
     ("data", "problem"),
     [

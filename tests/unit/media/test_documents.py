@@ -18,6 +18,7 @@ def make_pdf(path: Path, pages: list[str]) -> Path:
     return path
 
 
+@pytest.mark.requirement("M-9")
 async def test_a_pdf_gives_its_words_page_by_page(tmp_path: Path) -> None:
     document = await pdf_text(make_pdf(tmp_path / "a.pdf", ["First page.", "Second page."]), 10_000)
     assert document.text == "First page.\n\nSecond page."

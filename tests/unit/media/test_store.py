@@ -8,6 +8,7 @@ from openclaw.core.errors import InvalidRequest
 from openclaw.media.store import OrderFiles, order_files, sweep
 
 
+@pytest.mark.requirement("M-8")
 def test_files_are_private_randomly_named_and_gone_afterwards(tmp_path: Path) -> None:
     root = tmp_path / "tmp"
     with order_files(root) as files:

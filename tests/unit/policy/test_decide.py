@@ -13,6 +13,7 @@ def policy(*layers: Rules) -> Policy:
     return Policy.from_layers(layers)
 
 
+@pytest.mark.requirement("D-5")
 @pytest.mark.parametrize(
     ("pattern", "name", "matches"),
     [
@@ -63,6 +64,7 @@ def test_without_rules_everything_is_allowed() -> None:
     assert decide(policy(Rules.of("tools")), "exec").allowed
 
 
+@pytest.mark.requirement("US-5.4")
 def test_deny_wins_over_allow_and_the_decision_names_the_rule() -> None:
     decision = decide(policy(Rules.of("tools", allow=["exec"], deny=["ex*"])), "exec")
     assert decision.outcome is Outcome.DENY

@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 from openclaw.secrets.refs import SCHEMES, InvalidReference, SecretRef, find, has_reference, parse
 
 
+@pytest.mark.requirement("US-6.1")
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -58,6 +59,7 @@ def test_what_is_wrong_is_said(text: str, reason: str, hint: str | None) -> None
     assert caught.value.hint is None if hint is None else hint in str(caught.value.hint)
 
 
+@pytest.mark.requirement("E-7")
 def test_a_value_pasted_where_a_reference_belongs_is_not_shown() -> None:
     with pytest.raises(InvalidReference) as caught:
         parse("ghp_thisIsNotAReferenceButAToken")

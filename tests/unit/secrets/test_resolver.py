@@ -64,6 +64,7 @@ def resolver(timeout: float = 5, **backends: Backend) -> tuple[SecretResolver, R
     return SecretResolver(backends, redactor, timeout=timeout), redactor
 
 
+@pytest.mark.requirement("US-5.3")
 async def test_references_are_replaced_where_they_stand() -> None:
     resolve, _ = resolver(env=Table({"A": "alpha-value", "B": "beta-value"}))
     secrets = await resolve.resolve_map(
@@ -126,6 +127,7 @@ async def test_references_are_read_in_parallel() -> None:
     assert len(secrets) == 5
 
 
+@pytest.mark.requirement("US-6.3")
 async def test_one_failure_names_its_reference_and_the_reason() -> None:
     resolve, _ = resolver(env=Table({}))
     with pytest.raises(SecretUnavailable) as caught:
@@ -134,6 +136,7 @@ async def test_one_failure_names_its_reference_and_the_reason() -> None:
     assert caught.value.hint == "put it there"
 
 
+@pytest.mark.requirement("FR-5.7")
 async def test_all_failures_are_reported_and_the_others_are_tried() -> None:
     table = Table({"B": "beta-value"})
     resolve, _ = resolver(env=table)
@@ -175,6 +178,7 @@ async def test_calls_that_hang_do_not_pile_up_without_end() -> None:
     hanging.release.set()
 
 
+@pytest.mark.requirement("FR-5.7")
 async def test_what_a_library_says_is_not_repeated() -> None:
     resolve, _ = resolver(env=Raising(ValueError("cannot parse hunter2-the-value")))
     with pytest.raises(SecretUnavailable) as caught:

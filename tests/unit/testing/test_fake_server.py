@@ -248,6 +248,7 @@ def test_a_cancelled_call_is_never_answered() -> None:
         assert talk.ask("ping")["result"] == {}
 
 
+@pytest.mark.requirement("NFR-4.2")
 @pytest.mark.parametrize(("code", "expected"), [(3, 3), (-9, -9)])
 def test_a_crash_in_a_call_ends_the_process(code: int, expected: int) -> None:
     with talking({"tools": [tool("t", crash=code)]}) as talk:
@@ -292,6 +293,7 @@ def test_raw_deep_and_flooding_answers() -> None:
         assert words(heard[-1]) == "after"
 
 
+@pytest.mark.requirement("NFR-4.2")
 def test_methods_can_hang_be_slow_or_answered_with_nonsense() -> None:
     faults = {
         "hang": ["tools/list"],

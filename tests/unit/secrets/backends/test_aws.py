@@ -87,6 +87,7 @@ async def reason_of(resolver: SecretResolver, text: str) -> str:
     return caught.value.reason
 
 
+@pytest.mark.requirement("FR-5.3")
 @pytest.mark.parametrize(
     ("reference", "value"),
     [

@@ -47,6 +47,7 @@ def test_the_checksum_is_that_of_the_standard() -> None:
     assert crc32c(b"") == 0
 
 
+@pytest.mark.requirement("FR-5.2")
 @pytest.mark.parametrize(
     ("reference", "value"),
     [
@@ -62,6 +63,7 @@ async def test_a_version_is_read_with_the_users_credentials(
     assert await value_of(resolver, reference) == value
 
 
+@pytest.mark.requirement("FR-5.1")
 async def test_a_service_account_and_its_project(
     gcp: FakeGcp, open_resolver: Opener, tmp_path: Path
 ) -> None:
@@ -139,6 +141,7 @@ async def test_credentials_that_google_does_not_take(
     assert await reason_of(resolver, "secret://gcp/db") == "no Google credentials: RefreshError"
 
 
+@pytest.mark.requirement("FR-5.1")
 async def test_without_the_library_the_gcloud_command_is_asked(
     open_resolver: Opener, make_program: Maker, monkeypatch: pytest.MonkeyPatch
 ) -> None:

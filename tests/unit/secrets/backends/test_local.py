@@ -27,6 +27,7 @@ async def reason_of(resolver: SecretResolver, text: str) -> str:
     return caught.value.reason
 
 
+@pytest.mark.requirement("FR-5.5")
 async def test_a_variable_of_the_environment_that_was_handed_in(open_resolver: Opener) -> None:
     assert await value_of(open_resolver({}, {"TOKEN": "abc"}), "secret://env/TOKEN") == "abc"
 

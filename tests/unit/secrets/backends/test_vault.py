@@ -44,6 +44,7 @@ async def reason_of(resolver: SecretResolver, text: str) -> str:
     return caught.value.reason
 
 
+@pytest.mark.requirement("FR-5.4")
 @pytest.mark.parametrize(
     ("reference", "value"),
     [

@@ -1,0 +1,74 @@
+"""What the log says of servers and calls, and what a call costs on the way."""
+
+import logging
+import os
+import re
+import statistics
+import time
+from pathlib import Path
+
+import pytest
+
+from openclaw.testing.mcp_house import fake_config, fake_tool, open_house, until
+
+ENVIRON = {"PATH": os.environ["PATH"]}
+BRIDGE_LIMIT_MS = 50.0
+
+
+def _said(caplog: pytest.LogCaptureFixture, level: int) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.levelno == level]
+
+
+@pytest.mark.requirement("FR-7.1")
+async def test_starting_restarting_and_stopping_are_logged_at_info(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "openclaw.mcp_client")
+    spec = {"tools": [fake_tool("echo"), fake_tool("die", crash=1)]}
+    async with open_house(tmp_path, {"s": fake_config(spec)}, environ=ENVIRON) as house:
+        await house.call("mcp_s_die")
+        await until(lambda: _said(caplog, logging.INFO).count("MCP server 's' is ready") == 2)
+    told = [line for line in _said(caplog, logging.INFO) if line.startswith("MCP server 's' is")]
+    assert [line.rpartition(" ")[2] for line in told] == [
+        "connecting",
+        "ready",
+        "connecting",
+        "ready",
+        "closed",
+    ]
+    assert any("MCP server 's' is error" in line for line in _said(caplog, logging.WARNING))
+
+
+@pytest.mark.requirement("FR-7.2")
+async def test_a_call_is_logged_at_debug_with_its_time(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG, "openclaw.mcp_client")
+    async with open_house(tmp_path, {"s": fake_config()}, environ=ENVIRON) as house:
+        await house.call("mcp_s_echo", secret="not in the log")
+    calls = [line for line in _said(caplog, logging.DEBUG) if line.startswith("MCP call")]
+    assert len(calls) == 1
+    assert re.fullmatch(r"MCP call s/echo: ok after \d+\.\d ms", calls[0])
+    assert "not in the log" not in caplog.text
+
+
+@pytest.mark.requirement("FR-7.3")
+async def test_a_servers_stderr_is_logged_as_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    spec = {"tools": [fake_tool("echo")], "faults": {"stderrFlood": 1}}
+    async with open_house(tmp_path, {"s": fake_config(spec)}, environ=ENVIRON):
+        await until(lambda: "stderr line 0" in caplog.text)
+    assert "MCP server 's' stderr: stderr line 0" in _said(caplog, logging.WARNING)
+
+
+@pytest.mark.requirement("NFR-1.2")
+async def test_the_bridge_adds_far_less_than_50_ms_to_a_call(tmp_path: Path) -> None:
+    async with open_house(tmp_path, {"s": fake_config()}, environ=ENVIRON) as house:
+        await house.call("mcp_s_echo", n=0)
+        took: list[float] = []
+        for n in range(30):
+            started = time.process_time()
+            await house.call("mcp_s_echo", n=n)
+            took.append(1000 * (time.process_time() - started))
+    assert statistics.median(took) < BRIDGE_LIMIT_MS
