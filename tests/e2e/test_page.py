@@ -65,6 +65,25 @@ ECHO = {
     "description": "Says it again. <img src=x onerror='window.pwned=10'>",
     "inputSchema": {"type": "object", "properties": {"text": {"type": "string"}}},
 }
+ASK = {
+    "name": "ask",
+    "inputSchema": {"type": "object"},
+    "does": {
+        "elicit": {
+            "message": "Which <b>colour</b>?",
+            "requestedSchema": {
+                "type": "object",
+                "properties": {
+                    "colour": {"type": "string", "enum": ["red", "green"]},
+                    "count": {"type": "integer"},
+                    "sure": {"type": "boolean"},
+                    "note": {"type": "string", "description": "<i>anything</i>"},
+                },
+                "required": ["colour", "count"],
+            },
+        }
+    },
+}
 EVIL = {
     "name": "<img src=x onerror=window.pwned=11>",
     "description": "<script>window.pwned=12</script>",
@@ -100,6 +119,9 @@ RULES = (
             ("attach", {"path": "drawing.svg"}),
         ),
     ),
+    Step(when="question", role="user", calls=(("mcp_kit_ask", {}),)),
+    Step(when="permission", role="user", calls=(("write", {"path": "a.txt", "content": "b"}),)),
+    Step(when="colour", role="tool", text="It said {last}"),
     Step(role="tool", text="It is **mild**, " + "mild, " * 15 + "and dry.", delay=0.02),
     Step(when="attack", text=HOSTILE),
     Step(when="long", role="user", text=" ".join(f"word {n}" for n in range(2000)), delay=0.03),
@@ -125,7 +147,7 @@ async def site(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Site]
     state.mkdir(mode=0o700)
     house = House(state)
     servers = {
-        "kit": server_entry({"tools": [ECHO, EVIL, PAINT]}),
+        "kit": server_entry({"tools": [ECHO, EVIL, PAINT, ASK]}),
         "broken": server_entry({"faults": {"exitAtStart": 3}}, maxRestarts=0),
     }
     async with scripted_model(rules=RULES, default=Step(text="You said: {last}")) as model:
@@ -134,6 +156,7 @@ async def site(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Site]
             servers,
             agents={"list": [{"id": "main"}, {"id": "research", "name": "Research"}]},
             gateway={"auth": {"token": "secret://env/PAGE_TOKEN"}},
+            tools={"ask": ["write"]},
         )
         async with house.here(PAGE_TOKEN=TOKEN) as info:
             yield Site(info.url, house, model)
@@ -459,6 +482,10 @@ async def test_servers_are_shown_as_they_are_and_restarted(page: Page) -> None:
     process = card.locator(".facts div").filter(has_text="Process").locator("dd")
     first = await process.inner_text()
     await card.get_by_role("button", name="Restart").click()
+    await page.get_by_role("dialog").get_by_role("button", name="Cancel").click()
+    await expect(process).to_have_text(first)
+    await card.get_by_role("button", name="Restart").click()
+    await page.get_by_role("dialog").get_by_role("button", name="Restart").click()
     await expect(process).not_to_have_text(first)
     await expect(card).to_have_attribute("data-state", "ready")
     second = int(await process.inner_text())
@@ -720,3 +747,36 @@ async def test_what_another_client_does_in_the_open_session_is_shown_as_it_happe
         await page.get_by_role("button", name="Stop").click()
         await expect(page.locator(".note")).to_have_text("Stopped.")
     await expect(page.locator(".bubble")).to_have_count(2)
+
+
+async def test_what_an_mcp_server_asks_is_answered_on_the_page(page: Page) -> None:
+    await page.get_by_role("textbox", name="Message").fill("a question, please")
+    await page.keyboard.press("Enter")
+    question = page.get_by_role("form", name="Question")
+    await expect(question).to_contain_text("The MCP server kit asks: Which <b>colour</b>?")
+    await question.get_by_label("colour").select_option("green")
+    await question.get_by_role("button", name="Send").click()
+    await expect(question.get_by_role("button", name="Send")).to_be_visible()  # a number is missing
+    await page.reload()
+    await question.get_by_label("colour").select_option("green")
+    await question.get_by_label("count").fill("3")
+    await question.get_by_label("sure").check()
+    await question.get_by_role("button", name="Send").click()
+    await expect(question.get_by_role("status")).to_have_text("Answered.")
+    prose = page.locator(".prose").last
+    for part in ("accept", "green", "3", "true"):
+        await expect(prose).to_contain_text(part)
+
+
+async def test_a_tool_that_needs_permission_is_asked_about(site: Site, page: Page) -> None:
+    written = site.house.state / "workspace" / "a.txt"
+    for button, said in (("Decline", "Declined."), ("Allow", "Allowed.")):
+        await page.get_by_role("textbox", name="Message").fill("with permission")
+        await page.keyboard.press("Enter")
+        question = page.get_by_role("form", name="Question").last
+        await expect(question).to_contain_text("The agent wants to use")
+        assert not written.exists()
+        await question.get_by_role("button", name=button).click()
+        await expect(question.get_by_role("status")).to_have_text(said)
+        await expect(page.get_by_role("button", name="Send", exact=True)).to_be_visible()
+    assert written.read_text() == "b"

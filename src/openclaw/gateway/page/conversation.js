@@ -4,6 +4,7 @@ import { call, get, path, stream } from "./api.js";
 import { asMedia } from "./attachments.js";
 import { announce, h } from "./dom.js";
 import { StreamedText, Thinking, ToolCall, mediaNode, note, userMessage } from "./pieces.js";
+import { Question } from "./questions.js";
 import { count } from "./words.js";
 
 const PAGE = 100; // entries that are fetched at once
@@ -123,7 +124,7 @@ export class Conversation extends EventTarget {
     return this.#shown(
       async (turn) => {
         const media = await Promise.all(attached.map(asMedia));
-        const body = { text, media, sessionKey: this.key, agent: this.agent, origin: "page", detached: true };
+        const body = { text, media, sessionKey: this.key, agent: this.agent, origin: "page", detached: true, questions: true };
         await turn.run("POST", "/api/messages", body);
       },
       (turn) => turn.accepted || (message.remove(), false),
@@ -217,6 +218,7 @@ class Turn {
     this.element = h("article", { className: "message agent", "aria-label": "OpenClaw", "aria-busy": "true" }, this.wait);
     conversation.log.append(this.element);
     this.calls = new Map();
+    this.questions = new Map();
     this.text = null;
     this.thinking = null;
   }
@@ -287,6 +289,18 @@ class Turn {
     this.calls.get(callId).finish(result, durationMs, this.conversation.agent);
   }
 
+  on_question(question) {
+    this.#settle();
+    const one = new Question(question);
+    this.questions.set(question.id, one);
+    this.#put(one.element);
+  }
+
+  on_question_closed({ id, why }) {
+    this.questions.get(id)?.close(why);
+    this.questions.delete(id);
+  }
+
   on_notice({ level, message }) {
     this.#put(note(message, level));
   }
@@ -322,6 +336,7 @@ class Turn {
     this.#settle();
     this.wait.remove();
     for (const one of this.calls.values()) one.abandon();
+    for (const one of this.questions.values()) one.close("cancelled");
     this.element.removeAttribute("aria-busy");
     if (this.element.childElementCount === 0) this.element.append(note("There was nothing to say."));
   }

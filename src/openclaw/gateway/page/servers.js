@@ -1,7 +1,7 @@
 /* The MCP servers: how they are, what they offer, and what can be done about them. */
 
 import { call, get, path } from "./api.js";
-import { announce, emptyState, h, icon, toast } from "./dom.js";
+import { announce, confirmed, emptyState, h, icon, toast } from "./dom.js";
 import { PinBox } from "./pins.js";
 import { foldedText } from "./pieces.js";
 import { count, duration, pretty } from "./words.js";
@@ -11,6 +11,9 @@ const WORDS = {
   failed: "Failed", needs_login: "Needs login", disabled: "Disabled", closed: "Closed",
 };
 
+const TROUBLED = new Set(["error", "failed", "needs_login"]);
+const MANY = 5; // servers that are seen without looking for them
+
 export class ServersView {
   constructor(app) {
     this.app = app;
@@ -18,6 +21,7 @@ export class ServersView {
     this.shown = false;
     this.summary = h("p", { className: "quiet", role: "status" });
     this.trouble = h("div", { className: "banner error", role: "alert", hidden: true });
+    this.troubled = h("p", { className: "troubled", hidden: true });
     this.list = h("div", { className: "cards" });
     this.element = h(
       "section",
@@ -29,7 +33,7 @@ export class ServersView {
         h("h1", { tabIndex: -1 }, "MCP servers"),
         h("button", { type: "button", className: "button small", onclick: (event) => this.#reload(event.currentTarget) }, "Reload configuration"),
       ),
-      h("div", { className: "panel" }, this.trouble, this.summary, this.list),
+      h("div", { className: "panel" }, this.trouble, this.summary, this.troubled, this.list),
     );
     this.timer = null;
     setInterval(() => this.shown && this.#tick(), 1000);
@@ -69,6 +73,7 @@ export class ServersView {
     this.#say(status.reloadError && `The configuration was changed but cannot be used; the one before is in force. ${status.reloadError}`);
     const ready = status.servers.filter((one) => one.state === "ready").length;
     this.summary.textContent = status.servers.length ? `${ready} of ${count(status.servers.length, "server")} ready · OpenClaw ${status.version} · ${status.config}` : "";
+    this.#pointOut(status.servers, pins);
     if (!status.servers.length) {
       this.list.replaceChildren(emptyState("servers", "No MCP servers yet", "Add one on the command line; it is started here at once.", h("code", {}, "openclaw mcp add NAME -- COMMAND")));
       this.cards.clear();
@@ -85,6 +90,23 @@ export class ServersView {
     const wanted = [...this.cards.values()].map((card) => card.element);
     // Nodes that stay are not moved, so that nobody loses the focus or an open fold.
     if (wanted.some((node, n) => this.list.children[n] !== node) || this.list.childElementCount !== wanted.length) this.list.replaceChildren(...wanted);
+  }
+
+  /** Among many servers, those that need somebody are a click away. */
+  #pointOut(servers, pins) {
+    const waiting = servers.filter((one) => TROUBLED.has(one.state) || pins.get(one.name)?.length);
+    const key = waiting.map((one) => `${one.name} ${one.state}`).join();
+    if (key === this.pointed) return;
+    this.pointed = key;
+    this.troubled.hidden = waiting.length === 0 || servers.length < MANY;
+    const links = waiting.map((one) => h("button", { type: "button", className: "link-button", onclick: () => this.#goTo(one.name) }, one.name));
+    this.troubled.replaceChildren("To look at: ", ...links);
+  }
+
+  #goTo(name) {
+    const card = [...this.cards.values()].find((one) => one.server.name === name);
+    card?.name.scrollIntoView({ block: "start" });
+    card?.name.focus({ preventScroll: true });
   }
 
   #tick() {
@@ -108,7 +130,7 @@ export class ServersView {
 
 class ServerCard {
   constructor(onaccepted) {
-    this.name = h("h2", { className: "card-title" });
+    this.name = h("h2", { className: "card-title", tabIndex: -1 });
     this.badge = h("span", { className: "badge" });
     this.facts = h("dl", { className: "facts" });
     this.error = h("div", { className: "banner error", hidden: true });
@@ -175,6 +197,8 @@ class ServerCard {
   }
 
   async #restart() {
+    const { name, state } = this.server;
+    if (state === "ready" && !(await confirmed(`Restart ${name}?`, "What it is doing for a turn just now is lost, and may or may not have happened.", "Restart"))) return;
     this.restart.disabled = true;
     try {
       await call("POST", path(["servers", this.server.name, "restart"]));

@@ -91,8 +91,9 @@ export class SessionList {
   }
 
   async #delete(session, title) {
-    if (!(await confirmed("Delete this chat?", `“${title}” and its ${count(session.messages, "message")} will be gone for good.`, "Delete"))) return;
+    if (!(await confirmed("Delete this chat?", `“${title}” and its ${count(session.messages, "message")} will be gone for good. A turn that runs in it is stopped.`, "Delete"))) return;
     try {
+      await call("POST", path(["sessions", session.key, "cancel"], { agent: session.agent }));
       await call("DELETE", path(["sessions", session.id], { agent: session.agent }));
       announce("Deleted");
       this.app.deleted(session.agent, session.key);
