@@ -191,8 +191,8 @@ class SessionsConfig(Section):
 
     store: NonEmptyText = "file"
     """`file`, a path to a database file, or a `postgresql://` address."""
-    lane_lease_ms: Milliseconds = 15_000
-    """Milliseconds after which a session whose holder died may be taken over."""
+    lane_lease_ms: Milliseconds = 9_000
+    """Milliseconds after which a session whose holder froze may be taken over; one that died is noticed at once."""
     compact_at: Share = 0.8
     """The share of the model's context at which old messages are summarised."""
 

@@ -260,6 +260,7 @@ async def open_runtime(
                 loaded.config.sessions.store,
                 paths,
                 host.clock,
+                lease_seconds=loaded.config.sessions.lane_lease_ms / 1000,
                 resolve=secrets.resolver.resolve_text,
             )
         )
