@@ -48,12 +48,12 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, env: Environment) -> int:
     """Run one turn."""
-    import anyio
+    from openclaw.cli.interrupts import run_interruptible
 
     message = _message(args, env)
     if not message.strip() and not args.image and not args.file:
         raise InvalidRequest("is empty", field="--message")
-    reply = anyio.run(_turn, args, env, message)
+    reply = run_interruptible(env, _turn, args, env, message)
     if args.json:
         env.say_json(as_json(reply, args.session_key))
     else:
@@ -76,29 +76,31 @@ async def _turn(args: argparse.Namespace, env: Environment, message: str) -> "Re
     from openclaw.agent.context import MessageContext
     from openclaw.cli.attachments import read_attachments
     from openclaw.cli.open_agent import open_agent
+    from openclaw.cli.server_log import servers_logged
     from openclaw.cli.turn_view import TurnView
 
-    view = TurnView(env.stderr, env.redactor.redact)
+    view = TurnView(env.stderr, env.redactor.redact, env.environ)
     questions = _questions(args, env, view)
-    async with (
-        open_agent(env, local=args.local, asks=questions is not None) as agent,
-        view.working(quiet=args.json),
-    ):
-        settings = agent.order_settings(args.agent)
-        context = MessageContext(
-            text=message,
-            session_key=args.session_key,
-            agent_id=settings.agent_id,
-            media=await read_attachments(args.image, args.file, settings.transcriber),
-            origin="cli",
-            prompt_calls=True,
-        )
-        return await agent.get_reply(
-            context,
-            on_event=None if args.json else view.show,
-            ask=questions.permit if questions is not None else None,
-            elicit=questions.elicit if questions is not None else None,
-        )
+    with servers_logged(env):
+        async with (
+            open_agent(env, local=args.local, asks=questions is not None, emit=view.note) as agent,
+            view.working(quiet=args.json),
+        ):
+            settings = agent.order_settings(args.agent)
+            context = MessageContext(
+                text=message,
+                session_key=args.session_key,
+                agent_id=settings.agent_id,
+                media=await read_attachments(args.image, args.file, settings.transcriber),
+                origin="cli",
+                prompt_calls=True,
+            )
+            return await agent.get_reply(
+                context,
+                on_event=None if args.json else view.show,
+                ask=questions.permit if questions is not None else None,
+                elicit=questions.elicit if questions is not None else None,
+            )
 
 
 def _questions(args: argparse.Namespace, env: Environment, view: "TurnView") -> "Questions | None":
@@ -106,7 +108,11 @@ def _questions(args: argparse.Namespace, env: Environment, view: "TurnView") -> 
     from openclaw.cli.chat_ask import Questions
     from openclaw.cli.chat_input import ask_line
 
-    if args.json or args.message == "-" or not (env.stdin.isatty() and env.stderr.isatty()):
+    if (
+        args.json
+        or "-" in (args.message, *args.words)
+        or not (env.stdin.isatty() and env.stderr.isatty())
+    ):
         return None
     return Questions(ask_line(env.stdin, env.stderr), view.say, view.paused)
 
@@ -114,7 +120,8 @@ def _questions(args: argparse.Namespace, env: Environment, view: "TurnView") -> 
 def _print(reply: "Reply", env: Environment) -> None:
     from openclaw.cli.turn_view import print_markdown
 
-    print_markdown(env.stdout, env.redactor.redact(reply.text) or "(No response)")
+    text = env.redactor.redact(reply.text) or "(No response)"
+    print_markdown(env.stdout, text, env.environ)
     for media in reply.media:
         env.say(f"[{media.mime_type}] {place_of(media)}")
 

@@ -54,7 +54,6 @@ async def _by_lines(args: argparse.Namespace, env: Environment) -> int:
 
 
 async def _at_terminal(args: argparse.Namespace, env: Environment) -> int:
-    from rich.console import Console
 
     from openclaw.cli.chat_agent import open_chat_agent
     from openclaw.cli.chat_ask import Questions
@@ -62,12 +61,14 @@ async def _at_terminal(args: argparse.Namespace, env: Environment) -> int:
     from openclaw.cli.chat_input import ask_line, open_terminal_input
     from openclaw.cli.chat_talk import Talk
     from openclaw.cli.chat_view import TerminalView
+    from openclaw.cli.colours import console
 
-    console = Console(file=env.stdout, no_color=bool(env.environ.get("NO_COLOR")) or None)
-    view = TerminalView(console, env.redactor.redact)
+    view = TerminalView(console(env.stdout, env.environ), env.redactor.redact)
     questions = Questions(ask_line(env.stdin, env.stdout), view.say, view.paused)
     with _logs_above(args, env, view):
-        async with open_chat_agent(env, args.agent, local=args.local, questions=questions) as agent:
+        async with open_chat_agent(
+            env, args.agent, local=args.local, questions=questions, emit=view.doing.note
+        ) as agent:
             talk = Talk(agent, view, args.session_key, env.environ)
             completer = ChatCompleter(lambda: agent.prompts(talk.session))
             typed = open_terminal_input(

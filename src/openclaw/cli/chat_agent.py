@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from openclaw.cli.environment import Environment
 from openclaw.cli.open_agent import open_agent, usable_gateway
+from openclaw.cli.server_log import servers_logged
 from openclaw.core.errors import OpenClawError
+from openclaw.core.events import Emit, discard
 from openclaw.mcp_client.prompts import PromptArgument, PromptInfo
 
 if TYPE_CHECKING:
@@ -68,14 +70,21 @@ async def open_chat_agent(
     *,
     local: bool,
     questions: "Questions | None" = None,
+    emit: Emit = discard,
 ) -> AsyncGenerator[ChatAgent]:
-    """Whoever answers; `questions` are put to the person at this terminal."""
+    """Whoever answers; `questions` are put to the person at this terminal.
+
+    `emit` is told what happens outside of turns, where the agent runs here.
+    """
     asks = questions is not None
     if local or usable_gateway(env) is None:
         from openclaw.runtime import open_runtime
 
-        async with open_runtime(env.load_config(), env.environ, env.redactor, asks=asks) as runtime:
-            yield AgentHere(runtime, runtime.order_settings(agent_id), questions)
+        with servers_logged(env):
+            async with open_runtime(
+                env.load_config(), env.environ, env.redactor, emit=emit, asks=asks
+            ) as runtime:
+                yield AgentHere(runtime, runtime.order_settings(agent_id), questions)
         return
     async with open_agent(env, asks=asks) as shared:
         agent = AgentElsewhere(env, shared, shared.order_settings(agent_id), questions)
@@ -143,7 +152,7 @@ class AgentElsewhere:
             rows = (await self._asked("/api/prompts"))["prompts"]
         except OpenClawError:
             return
-        self._known = tuple(map(_prompt, rows))
+        self._known = tuple(map(prompt_of, rows))
 
     async def tools(self, session: str) -> Sequence[ToolLine]:
         """The MCP tools that the gateway offers to this agent."""
@@ -183,7 +192,8 @@ async def _asked_here(
     )
 
 
-def _prompt(row: dict[str, Any]) -> PromptInfo:
+def prompt_of(row: dict[str, Any]) -> PromptInfo:
+    """A prompt as the gateway describes it."""
     return PromptInfo(
         server=row["server"],
         name=row["name"],

@@ -113,6 +113,8 @@ def open_terminal_input(
     from prompt_toolkit.output import ColorDepth
     from prompt_toolkit.output.defaults import create_output
 
+    from openclaw.cli.colours import wants_colour
+
     session: PromptSession[str] = PromptSession(
         "> ",
         multiline=True,
@@ -121,7 +123,7 @@ def open_terminal_input(
         completer=completer,
         complete_while_typing=False,
         history=_history(history, redact),
-        color_depth=ColorDepth.DEPTH_1_BIT if environ.get("NO_COLOR") else None,
+        color_depth=None if wants_colour(stdout, environ) else ColorDepth.DEPTH_1_BIT,
         input=create_input(stdin),
         output=create_output(stdout),
     )

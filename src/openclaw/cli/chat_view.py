@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol, TextIO
 
 import anyio
 
+from openclaw.cli.doing import THINKING, Doing
 from openclaw.cli.logs import Redact, visible
 from openclaw.cli.markdown import rendered
 from openclaw.cli.turn_view import SPINNER_AFTER_SECONDS, describe_event
@@ -15,6 +16,7 @@ from openclaw.core.events import BlockReply, Event, TextDelta
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.live import Live
+    from rich.spinner import Spinner
 
 _TICK_SECONDS = 0.1
 _FENCES = ("```", "~~~")
@@ -136,11 +138,13 @@ class TerminalView:
         self._paused = False
         self._tail = ""
         self._streamed = False
-        self._spinner: RenderableType = ""
+        self._spinner: Spinner | None = None
+        self.doing = Doing()
         self._last_change = 0.0
 
     def show(self, event: Event) -> None:
         """Show an event as it happens."""
+        self.doing.note(event)
         if isinstance(event, TextDelta):
             self._streamed = True
             self._tail += event.text
@@ -196,7 +200,7 @@ class TerminalView:
         from rich.live import Live
         from rich.spinner import Spinner
 
-        self._spinner = Spinner("dots", text="thinking…")
+        self._spinner = Spinner("dots", text=THINKING)
         with Live(
             console=self._console,
             auto_refresh=False,
@@ -235,8 +239,15 @@ class TerminalView:
         if shown.strip():
             parts.append(self._last_lines(harmless(self._redact(shown))))
         if time.monotonic() - self._last_change >= SPINNER_AFTER_SECONDS:
-            parts.append(self._spinner)
+            parts.append(self._waiting())
         return Group(*parts)
+
+    def _waiting(self) -> "RenderableType":
+        words = visible(self._redact(self.doing.words))
+        if self._spinner is None:
+            return words
+        self._spinner.update(text=words)
+        return self._spinner
 
     def _last_lines(self, text: str) -> "RenderableType":
         """As much of it as the screen has room for, from its end."""

@@ -18,6 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, TextIO
 
+from openclaw.cli.colours import wants_colour
 from openclaw.secrets.redactor import Redactor
 
 FILE_BYTES: Final = 10 * 1024 * 1024
@@ -236,7 +237,7 @@ def configure(
     while _current:
         _current.pop().close()
     logs = Logging()
-    colour = stream.isatty() and not (environ or {}).get("NO_COLOR")
+    colour = wants_colour(stream, environ or {})
     handler = LogStream(stream)
     handler.setFormatter(
         JsonFormatter(redactor.redact) if json else HumanFormatter(redactor.redact, colour=colour)

@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from openclaw.cli.environment import Environment
+from openclaw.cli.interrupts import run_interruptible
+from openclaw.cli.server_log import last_words, servers_logged
+from openclaw.cli.waiting import waiting
 from openclaw.config.merge import EffectiveAgent, default_agent_id, effective_agents
 from openclaw.content.invisible import strip_invisible
 from openclaw.core.clock import SystemClock
@@ -36,7 +39,7 @@ class _Live:
 
 def list_tools(args: argparse.Namespace, env: Environment) -> int:
     """Start the servers and list their tools."""
-    return anyio.run(_list_tools, args, env)
+    return run_interruptible(env, _list_tools, args, env)
 
 
 async def _list_tools(args: argparse.Namespace, env: Environment) -> int:
@@ -71,7 +74,7 @@ def call_tool(args: argparse.Namespace, env: Environment) -> int:
     if words and "=" not in words[0] and "/" not in args.tool:
         # SERVER TOOL, as people write it, besides SERVER/TOOL and the full name.
         args.tool, args.arguments = f"{args.tool}/{words[0]}", words[1:]
-    return anyio.run(_call_tool, args, env, _arguments(args))
+    return run_interruptible(env, _call_tool, args, env, _arguments(args))
 
 
 async def _call_tool(
@@ -147,7 +150,7 @@ def _value(text: str) -> Any:
 
 def probe(args: argparse.Namespace, env: Environment) -> int:
     """Start each server once and report time, revision, counts and errors."""
-    return anyio.run(_probe, args, env)
+    return run_interruptible(env, _probe, args, env)
 
 
 async def _probe(args: argparse.Namespace, env: Environment) -> int:
@@ -161,18 +164,30 @@ async def _probe(args: argparse.Namespace, env: Environment) -> int:
             await live.manager.settle(live.agent.id, servers=[name], timeout=live.seconds)
             times[name] = (clock.monotonic() - began) * 1000
 
-        async with anyio.create_task_group() as group:
+        def left() -> str:
+            names = [name for name in live.agent.servers if name not in times]
+            return (
+                f"{len(times)} of {len(live.agent.servers)} answered; starting {', '.join(names)}"
+            )
+
+        async with (
+            waiting(env, left, quiet=args.json),
+            anyio.create_task_group() as group,
+        ):
             for name in live.agent.servers:
                 group.start_soon(watch, name, name=f"probe {name}")
         statuses = live.manager.status()
         rows = [
             {**_status(one), "ms": round(times.get(one.snapshot.name, 0.0), 1)} for one in statuses
         ]
+        said = {one.snapshot.name: one.snapshot.stderr for one in statuses}
     if args.json:
         env.say_json({"servers": rows})
     else:
         for row in rows:
             env.say(_probe_line(row))
+            for line in last_words(said[str(row["name"])]) if row["state"] != "ready" else ():
+                env.say(line)
     return EXIT_OK if all(row["state"] == "ready" for row in rows) else EXIT_FAILED
 
 
@@ -190,7 +205,7 @@ def _probe_line(row: Mapping[str, Any]) -> str:
 
 def prompt(args: argparse.Namespace, env: Environment) -> int:
     """List the prompts, or get one."""
-    return anyio.run(_prompt, args, env)
+    return run_interruptible(env, _prompt, args, env)
 
 
 async def _prompt(args: argparse.Namespace, env: Environment) -> int:
@@ -298,10 +313,13 @@ async def _live(
     }
     seconds = max((one.timeout / 1000 for one in servers.values()), default=0.0) + _MARGIN
     chosen = replace(agent, servers=servers)
-    async with open_servers(env.load_config(), env.environ, env.redactor, {agent.id: chosen}) as m:
-        if settle:
-            await m.settle(agent.id, timeout=seconds)
-        yield _Live(m, chosen, seconds)
+    agents = {agent.id: chosen}
+    with servers_logged(env, reported=True):
+        async with open_servers(env.load_config(), env.environ, env.redactor, agents) as manager:
+            if settle:
+                async with waiting(env, lambda: f"starting {', '.join(servers)}"):
+                    await manager.settle(agent.id, timeout=seconds)
+            yield _Live(manager, chosen, seconds)
 
 
 def _unready(manager: "McpManager") -> list["ServerStatus"]:
@@ -313,6 +331,8 @@ def _warn_of(env: Environment, broken: Iterable["ServerStatus"]) -> None:
     for one in broken:
         reason = one.snapshot.last_error or "no answer"
         env.warn(f"MCP server '{one.snapshot.name}' is {one.snapshot.state.value}: {reason}")
+        for line in last_words(one.snapshot.stderr):
+            env.warn(line)
 
 
 def _status(one: "ServerStatus") -> dict[str, Any]:

@@ -213,7 +213,7 @@ def _pull(args: Namespace, env: Environment) -> int:
     from openclaw.models.local.pull import Puller
 
     weights = _wanted(args, env)
-    with progress_bar(env.stderr, weights.title) as report:
+    with progress_bar(env.stderr, weights.title, env.environ) as report:
         path = Puller(_store(env), env.environ, report=report).pull(weights, force=args.force)
     if args.json:
         env.say_json(

@@ -11,7 +11,7 @@ import anyio
 from openclaw.cli.environment import Environment
 from openclaw.config.paths import config_path
 from openclaw.core.errors import NotFound, OpenClawError
-from openclaw.core.events import Emit
+from openclaw.core.events import Emit, discard
 from openclaw.core.tools import Elicit
 from openclaw.gateway.client import GatewayClient, GatewayGone
 from openclaw.gateway.lock import GatewayInfo, running_gateway
@@ -143,27 +143,35 @@ def _settings(facts: Mapping[str, Any]) -> OrderSettings:
 
 
 def open_here(
-    env: Environment, *, hurried: bool, asks: bool = False
+    env: Environment, *, hurried: bool, asks: bool = False, emit: Emit = discard
 ) -> AbstractAsyncContextManager[OrderTaker]:
     """The agent in this process."""
     from openclaw.runtime import open_runtime
 
-    return open_runtime(env.load_config(), env.environ, env.redactor, hurried=hurried, asks=asks)
+    return open_runtime(
+        env.load_config(), env.environ, env.redactor, hurried=hurried, asks=asks, emit=emit
+    )
 
 
 @asynccontextmanager
 async def open_agent(
-    env: Environment, *, local: bool = False, hurried: bool = False, asks: bool = False
+    env: Environment,
+    *,
+    local: bool = False,
+    hurried: bool = False,
+    asks: bool = False,
+    emit: Emit = discard,
 ) -> AsyncGenerator[OrderTaker]:
     """Whoever answers: a running gateway, or with `local` or without one, this process.
 
-    `asks` says that the person can be asked while a turn runs.
+    `asks` says that the person can be asked while a turn runs. `emit` is told what happens outside
+    of turns in this process.
     """
     if local or usable_gateway(env) is None:
-        async with open_here(env, hurried=hurried, asks=asks) as agent:
+        async with open_here(env, hurried=hurried, asks=asks, emit=emit) as agent:
             yield agent
         return
-    link = AgentLink(lambda _: open_here(env, hurried=hurried, asks=asks))
+    link = AgentLink(lambda _: open_here(env, hurried=hurried, asks=asks, emit=emit))
     failure: OpenClawError | None = None
     async with anyio.create_task_group() as group:
         await group.start(link.run, name="agent")

@@ -1,19 +1,21 @@
 """A progress bar on a terminal, and nothing elsewhere."""
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from typing import TextIO
 
+from openclaw.cli.colours import console, is_dumb
 from openclaw.models.local.download import Progress, Report
 
 
 @contextmanager
-def progress_bar(stream: TextIO, title: str) -> Generator[Report]:
+def progress_bar(
+    stream: TextIO, title: str, environ: Mapping[str, str] | None = None
+) -> Generator[Report]:
     """Yields what to call as work goes on."""
-    if not stream.isatty():
+    if not stream.isatty() or is_dumb(environ or {}):
         yield lambda progress: None
         return
-    from rich.console import Console
     from rich.progress import (
         BarColumn,
         DownloadColumn,
@@ -31,7 +33,7 @@ def progress_bar(stream: TextIO, title: str) -> Generator[Report]:
         TransferSpeedColumn(),
         TimeRemainingColumn(),
     )
-    with Bars(*columns, console=Console(file=stream), transient=True) as bars:
+    with Bars(*columns, console=console(stream, environ or {}), transient=True) as bars:
         tasks: dict[str, TaskID] = {}
 
         def report(progress: Progress) -> None:

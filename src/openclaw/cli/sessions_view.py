@@ -10,10 +10,11 @@ from datetime import datetime
 from io import StringIO
 from typing import Any
 
-from rich.console import Console, JustifyMethod, OverflowMethod
+from rich.console import JustifyMethod, OverflowMethod
 from rich.table import Table
 from rich.text import Text
 
+from openclaw.cli.colours import console
 from openclaw.cli.environment import Environment
 from openclaw.sessions.model import Entry, EntryKind, Hit, SessionInfo, Turn, header_json
 
@@ -259,15 +260,10 @@ def _width(env: Environment) -> int:
 def _render(env: Environment, what: Table | Text) -> None:
     """Draw for the terminal there is, or plainly."""
     drawing = StringIO()
-    console = Console(
-        file=drawing,
-        force_terminal=env.stdout.isatty(),
-        width=_width(env),
-        highlight=False,
-        emoji=False,
-        no_color="NO_COLOR" in env.environ or None,
+    drawn = console(
+        env.stdout, env.environ, file=drawing, width=_width(env), highlight=False, emoji=False
     )
-    console.print(what, soft_wrap=isinstance(what, Text))
+    drawn.print(what, soft_wrap=isinstance(what, Text))
     env.stdout.write(drawing.getvalue())
 
 

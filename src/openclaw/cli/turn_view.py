@@ -1,12 +1,14 @@
 """A turn as a person at a terminal sees it: tools as they run, a spinner, the answer as Markdown."""
 
 import json
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, TextIO
 
 import anyio
 
+from openclaw.cli.colours import console, is_dumb
+from openclaw.cli.doing import Doing
 from openclaw.cli.logs import Redact, visible
 from openclaw.cli.markdown import rendered
 from openclaw.core.events import Event, Notice, ToolFinished, ToolProgress, ToolStarted
@@ -21,14 +23,24 @@ _ARGUMENT_CHARS = 100
 class TurnView:
     """Writes to `stream`, which is stderr: the answer itself is not its business."""
 
-    def __init__(self, stream: TextIO, redact: Redact) -> None:
+    def __init__(
+        self, stream: TextIO, redact: Redact, environ: Mapping[str, str] | None = None
+    ) -> None:
         self._stream = stream
         self._redact = redact
+        self._environ = environ or {}
         self._status: Status | None = None
         self._paused = False
+        self._doing = Doing()
+
+    def note(self, event: Event) -> None:
+        """Something happened, perhaps outside of the turn, that a person may wait for."""
+        self._doing.note(event)
+        self._update()
 
     def show(self, event: Event) -> None:
         """Show an event that a person wants to see."""
+        self.note(event)
         line = describe_event(event)
         if line is not None:
             self._write(visible(self._redact(line)))
@@ -60,7 +72,7 @@ class TurnView:
     @asynccontextmanager
     async def working(self, *, quiet: bool = False) -> AsyncGenerator[None]:
         """While this lasts, a terminal shows after a second that something goes on."""
-        if quiet or not self._stream.isatty():
+        if quiet or not self._stream.isatty() or is_dumb(self._environ):
             yield
             return
         async with anyio.create_task_group() as tasks:
@@ -72,9 +84,7 @@ class TurnView:
 
     async def _spin(self) -> None:
         await anyio.sleep(SPINNER_AFTER_SECONDS)
-        from rich.console import Console
-
-        self._status = Console(file=self._stream).status("thinking…")
+        self._status = console(self._stream, self._environ).status(self._words())
         try:
             if not self._paused:
                 self._status.start()
@@ -82,6 +92,15 @@ class TurnView:
         finally:
             self._status.stop()
             self._status = None
+
+    def _update(self) -> None:
+        if self._status is not None:
+            self._status.update(self._words())
+
+    def _words(self) -> str:
+        from rich.markup import escape
+
+        return escape(visible(self._redact(self._doing.words)))
 
 
 def describe_event(event: Event) -> str | None:
@@ -102,12 +121,10 @@ def describe_event(event: Event) -> str | None:
             return None
 
 
-def print_markdown(stream: TextIO, text: str) -> None:
+def print_markdown(stream: TextIO, text: str, environ: Mapping[str, str] | None = None) -> None:
     """The answer, rendered where a terminal shows it and as it is elsewhere."""
     if not stream.isatty():
         stream.write(text if text.endswith("\n") else f"{text}\n")
         return
-    from rich.console import Console
-
     harmless = "\n".join(visible(line) for line in text.split("\n"))
-    Console(file=stream).print(rendered(harmless))
+    console(stream, environ or {}).print(rendered(harmless))

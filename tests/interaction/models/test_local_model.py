@@ -78,10 +78,21 @@ async def test_an_answer_is_streamed_in_pieces(model: LocalModel) -> None:
 async def test_the_first_answer_says_in_the_log_what_the_model_is_good_for(
     model: LocalModel, caplog: pytest.LogCaptureFixture
 ) -> None:
+    (model._source._store.directory / f"{model.model_name}.answered").unlink(missing_ok=True)
     with caplog.at_level(logging.WARNING):
         await model.request(asked("hi"), None, ModelRequestParameters())
         await model.request(asked("hi"), None, ModelRequestParameters())
     assert caplog.text.count("small talk only") == 1
+
+
+async def test_a_later_run_of_the_program_does_not_say_it_again(
+    model: LocalModel, caplog: pytest.LogCaptureFixture
+) -> None:
+    await model.request(asked("hi"), None, ModelRequestParameters())
+    caplog.clear()
+    again = LocalModel(model._source)
+    await again.request(asked("hi"), None, ModelRequestParameters())
+    assert "small talk only" not in caplog.text
 
 
 async def test_a_tool_is_called_and_its_result_rendered_by_the_librarys_own_loop(

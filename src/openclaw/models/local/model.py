@@ -88,8 +88,12 @@ class LocalModel(Model[None]):
         if not self._told:
             self._told = True
             weights = self._source.weights
-            logger.warning(
-                "the embedded model %s answers; it is good for: %s", weights.name, weights.good_for
+            # Whoever keeps the weights for long knows it after the first time.
+            logger.log(
+                logging.WARNING if self._source.first_answer() else logging.INFO,
+                "the embedded model %s answers; it is good for: %s",
+                weights.name,
+                weights.good_for,
             )
         return await self._generate(plan.prompt)
 

@@ -69,6 +69,10 @@ class WeightsSource:
         self._runner: Runner | None = None
         self._opening = anyio.Lock()
 
+    def first_answer(self) -> bool:
+        """Whether these weights never answered with this state directory; asking makes it so."""
+        return self._store.note_first_answer(self.weights)
+
     async def runner(self) -> Runner:
         """The runner, which loads the weights with the first prompt."""
         async with self._opening:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from openclaw.config.paths import PRIVATE_FILE, private_directory
-from openclaw.core.errors import InvalidRequest, ModelUnavailable
+from openclaw.core.errors import InvalidRequest, ModelUnavailable, OperatorFacing
 from openclaw.models.local.weights import CATALOGUE, FromUrl, ToolUse, Weights, find_weights
 
 _CHUNK = 1 << 20
@@ -106,6 +106,18 @@ class WeightStore:
         if isinstance(weights.source, FromUrl) and find_weights(weights.name) is None:
             facts = {"url": weights.source.url, "sha256": weights.sha256}
             write_private(self.directory / f"{weights.name}.source.json", json.dumps(facts))
+
+    def note_first_answer(self, weights: Weights) -> bool:
+        """Whether these weights never answered before; from now on they have."""
+        note = self.directory / f"{Path(weights.name).name}.answered"
+        try:
+            private_directory(self.directory)
+            note.touch(mode=PRIVATE_FILE, exist_ok=False)
+        except FileExistsError:
+            return False
+        except (OSError, OperatorFacing):  # what cannot be noted is told again
+            return True
+        return True
 
     def find(self, name: str) -> Weights | None:
         """The catalogue's weights of this name, else the user's own."""

@@ -1,0 +1,84 @@
+"""Ctrl-C at a terminal, while real servers start or do not answer."""
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from openclaw.testing.fake_server import server_entry
+from openclaw.testing.mcp_house import fake_tool
+from openclaw.testing.terminal import on_terminal
+
+STUBBORN = (
+    "import os, signal, sys, time\n"
+    "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+    "open(sys.argv[1], 'w').write(str(os.getpid()))\n"
+    "time.sleep(600)\n"
+)
+
+
+@pytest.fixture
+def pid_file(home: Path, tmp_path: Path) -> Path:
+    """A server that answers nothing and does not leave when it is asked to."""
+    script, pid_file = tmp_path / "stubborn.py", tmp_path / "pid"
+    script.write_text(STUBBORN)
+    entry = {"command": sys.executable, "args": [str(script), str(pid_file)]}
+    config = home / ".openclaw" / "openclaw.json"
+    config.parent.mkdir(mode=0o700)
+    config.write_text(json.dumps({"mcp": {"servers": {"stubborn": entry}}}))
+    return pid_file
+
+
+def started(pid_file: Path) -> psutil.Process:
+    while not pid_file.exists() or not pid_file.read_text():
+        time.sleep(0.01)
+    return psutil.Process(int(pid_file.read_text()))
+
+
+@pytest.mark.subprocess
+def test_the_first_interrupt_is_answered_at_once_and_nothing_is_left(pid_file: Path) -> None:
+    command = [sys.executable, "-m", "openclaw", "mcp", "probe"]
+    with on_terminal(command, dict(os.environ)) as terminal:
+        server = started(pid_file)
+        terminal.until("0 of 1 answered; starting stubborn")
+        terminal.type("\x03")
+        terminal.until("stopping…")
+        assert terminal.ended() == 130
+    server.wait(10)
+    assert b"Traceback" not in terminal.everything
+
+
+@pytest.mark.subprocess
+def test_the_second_interrupt_leaves_without_waiting_and_nothing_is_left(pid_file: Path) -> None:
+    command = [sys.executable, "-m", "openclaw", "mcp", "probe"]
+    with on_terminal(command, dict(os.environ)) as terminal:
+        server = started(pid_file)
+        terminal.until("starting stubborn")
+        terminal.type("\x03")
+        terminal.until("stopping…")
+        terminal.type("\x03")
+        assert terminal.ended() == 130
+    server.wait(10)
+
+
+@pytest.mark.subprocess
+def test_a_servers_words_go_to_the_log_and_are_shown_only_when_it_fails(home: Path) -> None:
+    noisy = server_entry({"tools": [fake_tool("echo")], "faults": {"stderrFlood": 3}})
+    failing = {"command": sys.executable, "args": ["-c", "import sys; sys.exit('no such thing')"]}
+    config = home / ".openclaw" / "openclaw.json"
+    config.parent.mkdir(mode=0o700)
+    config.write_text(json.dumps({"mcp": {"servers": {"noisy": noisy, "failing": failing}}}))
+    command = [sys.executable, "-m", "openclaw", "mcp", "probe"]
+    with on_terminal(command, dict(os.environ)) as terminal:
+        assert terminal.ended() == 1
+        shown = terminal.everything.decode()
+    assert "WARNING" not in shown
+    assert "stderr line" not in shown
+    assert "    | no such thing" in shown
+    log = home / ".openclaw" / "logs" / "servers.log"
+    assert "stderr line 1" in log.read_text()
+    assert log.stat().st_mode & 0o777 == 0o600
