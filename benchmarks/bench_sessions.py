@@ -1,10 +1,13 @@
 """The session store: appending to long sessions, listing many, what durability costs.
 
     python benchmarks/bench_sessions.py [--json]
-    python benchmarks/bench_sessions.py --stress [--turns 500] [--kills 60]
+    python benchmarks/bench_sessions.py --stores [--json]
+    python benchmarks/bench_sessions.py --stress [--postgres] [--turns 500] [--kills 60]
 
-The second form is the stress run in full size: 8 processes on 20 shared sessions, killed and frozen
-at random, checked for anything lost, doubled or out of order.
+The second form compares the stores: a file against a PostgreSQL server on this machine that syncs
+each commit to disk. The third is the stress run in full size: 8 processes on 20 shared sessions,
+killed and frozen at random, checked for anything lost, doubled or out of order; a server crashes
+once besides.
 """
 
 import gc
@@ -15,15 +18,20 @@ import tempfile
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import anyio
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 from harness import Comparison, Contender, compare, report
 
 from openclaw.core.clock import SystemClock
 from openclaw.sessions.file.store import FileStore, open_file_store
 from openclaw.sessions.model import EntryKind, NewEntry, Outcome, SessionRef
+from openclaw.sessions.postgres.address import parsed
+from openclaw.sessions.postgres.store import PostgresStore, open_postgres_store
+from openclaw.testing.postgres_server import make_store, own_server
 from openclaw.testing.session_stress import StressPlan, run_stress
 
 APPENDS = 20
@@ -48,7 +56,7 @@ async def append_some(store: FileStore, session: SessionRef) -> None:
             await lane.append(None, [message(number)])
 
 
-async def one_turn(store: FileStore, session: SessionRef) -> None:
+async def one_turn(store: FileStore | PostgresStore, session: SessionRef) -> None:
     """A turn with a tool call, as the agent writes it."""
     async with store.acquire_lane(session) as lane:
         turn = await lane.begin_turn([NewEntry(EntryKind.USER_MESSAGE, {}, "what time is it")])
@@ -110,6 +118,42 @@ class Bench:
             rounds=15,
         )
 
+    def stores(self, url: str) -> list[Comparison]:
+        """A file and a server: a turn, many at once, and a page among 10,000 sessions."""
+        shared = self.stack.enter_context(
+            self.portal.wrap_async_context_manager(open_postgres_store(parsed(url)))
+        )
+        path = self.directory / "stores.db"
+        stores = {"file": self.store("stores.db"), "PostgreSQL": shared}
+        make_sessions(path, 10_000)
+        self.portal.call(make_server_sessions, shared, 10_000)
+
+        async def page(store: FileStore | PostgresStore) -> None:
+            assert len((await store.list_sessions("main", limit=50)).sessions) == 50
+
+        async def together(store: FileStore | PostgresStore) -> None:
+            async with anyio.create_task_group() as group:
+                for number in range(20):
+                    session = await store.open_session("main", f"together {number}")
+                    group.start_soon(one_turn, store, session)
+
+        async def turn(store: FileStore | PostgresStore) -> None:
+            await one_turn(store, await store.open_session("main", "alone"))
+
+        return [
+            compare(
+                title,
+                [self.contender(name, work, store) for name, store in stores.items()],
+                rounds=40,
+                warmup=3,
+            )
+            for title, work in (
+                ("a turn with a tool call, durable", turn),
+                ("20 such turns at once", together),
+                ("a page of 50 among 10,000 sessions", page),
+            )
+        ]
+
     def durability(self) -> Comparison:
         store = self.store("turns.db")
         session = self.portal.call(store.open_session, "main", "k")
@@ -166,6 +210,18 @@ def make_sessions(path: Path, count: int) -> None:
     database.close()
 
 
+async def make_server_sessions(store: PostgresStore, count: int) -> None:
+    await store.database.write(
+        lambda db: db.execute(
+            "INSERT INTO sessions (id, agent, key, name_digest, key_digest, title, created_ms,"
+            " updated_ms, messages, seq) SELECT to_hex(n), 'main', 'mcp-' || n,"
+            " decode(md5('n' || n), 'hex'), decode(md5('k' || n), 'hex'), 'Title ' || n, n,"
+            " 1700000000000 + n * 7919 % $1, 4, 12 FROM generate_series(1, $1::bigint) n",
+            count,
+        )
+    )
+
+
 def plain_rows(path: Path) -> None:
     database = sqlite3.connect(path)
     rows = database.execute("SELECT * FROM sessions ORDER BY updated_ms DESC, row DESC").fetchall()
@@ -177,16 +233,35 @@ def option(name: str, default: int) -> int:
     return int(sys.argv[sys.argv.index(name) + 1]) if name in sys.argv else default
 
 
+def stress(directory: str) -> dict[str, Any]:
+    plan = StressPlan(
+        directory, turns=option("--turns", 500), kills=option("--kills", 60), freezes=3
+    )
+    if "--postgres" not in sys.argv:
+        return run_stress(plan)
+    with own_server() as server:
+        make_store(server.facts.url())
+
+        def crash() -> None:
+            server.stop("immediate")
+            server.start()
+
+        return run_stress(replace(plan, url=server.facts.url()), halfway=crash)
+
+
 def main() -> None:
     with tempfile.TemporaryDirectory() as directory:
         if "--stress" in sys.argv:
-            plan = StressPlan(
-                directory, turns=option("--turns", 500), kills=option("--kills", 60), freezes=3
-            )
-            print(json.dumps(run_stress(plan)))
+            print(json.dumps(stress(directory)))
             return
-        with start_blocking_portal() as portal, ExitStack() as stack:
-            bench = Bench(portal, Path(directory), stack)
+        with ExitStack() as stack:
+            durable = {"fsync": "on", "full_page_writes": "on"}
+            server = stack.enter_context(own_server(**durable)) if "--stores" in sys.argv else None
+            portal = stack.enter_context(start_blocking_portal())
+            bench = Bench(portal, Path(directory), stack.enter_context(ExitStack()))
+            if server is not None:
+                report(bench.stores(server.facts.url()))
+                return
             report([bench.appending(), bench.listing(), bench.durability()])
 
 
