@@ -4,8 +4,6 @@
 .venv/bin/python scripts/generate_reference.py --check   says which are out of date
 """
 
-import argparse
-import importlib
 import inspect
 import json
 import os
@@ -16,9 +14,8 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, get_args
 
-from openclaw.cli.commands import COMMANDS
-from openclaw.cli.dispatch import _help, _wrapped
-from openclaw.cli.parser import CommandParser
+from openclaw.cli.dispatch import _help
+from openclaw.cli.tree import all_parsers
 from openclaw.config.foreign import foreign_names
 from openclaw.config.json_schema import json_schema
 from openclaw.core.events import Event
@@ -181,22 +178,11 @@ def cli_page() -> str:
         "[files](files.md).\n",
         f"```text\n{_help('openclaw').rstrip()}\n```",
     ]
-    for command in COMMANDS:
-        module: Any = importlib.import_module(command.module)
-        parser = CommandParser(
-            prog=f"openclaw {command.name}", description=_wrapped(module.__doc__)
-        )
-        module.register(parser)
-        parts += _help_of(parser, 2)
+    for words, parser in all_parsers("openclaw"):
+        level = "#" * (2 + words.count(" "))
+        text = parser.format_help().rstrip()
+        parts.append(f"\n{level} openclaw {words}\n\n```text\n{text}\n```")
     return "\n".join(parts) + "\n"
-
-
-def _help_of(parser: argparse.ArgumentParser, level: int) -> Iterator[str]:
-    yield f"\n{'#' * level} {parser.prog}\n\n```text\n{parser.format_help().rstrip()}\n```"
-    for action in parser._actions:  # noqa: SLF001 - argparse has no other way to its subcommands
-        if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001
-            for inner in dict.fromkeys(action.choices.values()):
-                yield from _help_of(inner, level + 1)
 
 
 # --- events and addresses --------------------------------------------------------------------------

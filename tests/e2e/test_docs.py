@@ -257,7 +257,7 @@ class Shell:
         return ["sh", "-c", f"set -eu\n. {self.notes}/env\n{where}\n{command}\n{keep}"]
 
     def environ(self) -> dict[str, str]:
-        kept = {k: v for k, v in OUTSIDE.items() if k.startswith(("PIP_", "UV_", "LLVM_", "COV"))}
+        kept = {k: v for k, v in OUTSIDE.items() if k.startswith(("PIP_", "UV_"))}
         return {
             **kept,
             "HOME": str(self.home),
