@@ -127,13 +127,8 @@ async def cluster(
             stack.push_async_callback(gateways[-1].stack.aclose)
         async with anyio.create_task_group() as group:
             for gateway in gateways:
-                await group.start(_started, gateway)
+                group.start_soon(gateway.start)
         yield Cluster(database, world, gateways)
-
-
-async def _started(gateway: Gateway, *, task_status: Any) -> None:
-    await gateway.start()
-    task_status.started()
 
 
 @dataclass(slots=True)

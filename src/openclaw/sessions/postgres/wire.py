@@ -86,29 +86,33 @@ class Wire:
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Stay connected; ready once it is for the first time, or once that has failed."""
         pause, longest = _PAUSE_SECONDS
-        status: TaskStatus[None] | None = task_status
+        connection = await self._tried()
+        task_status.started()
         while True:
-            try:
-                connection = await self._connect()
-            except OpenClawError as error:
-                logger.warning("cannot listen for other gateways: %s", error.message)
-            else:
+            if connection is not None:
                 pause = _PAUSE_SECONDS[0]
-                if status is not None:
-                    status.started()
                 await self._use(connection)
-            if status is not None:
-                status.started()
-                status = None
             await anyio.sleep(pause)
+            connection = await self._tried()
             pause = min(2 * pause, longest)
+
+    async def _tried(self) -> "asyncpg.Connection[Any] | None":
+        try:
+            return await self._connect()
+        except OpenClawError as error:
+            logger.warning("cannot listen for other gateways: %s", error.message)
+            return None
 
     async def _connect(self) -> "asyncpg.Connection[Any]":
         connection = await self._database.connect()
-        with translated(self._database.place):
-            await connection.execute("SET synchronous_commit = off")
-            await connection.add_listener(_WAKE, self._heard_wake)
-            await connection.add_listener(channel_of(self._gateway), self._heard)
+        try:
+            with translated(self._database.place):
+                await connection.execute("SET synchronous_commit = off")
+                await connection.add_listener(_WAKE, self._heard_wake)
+                await connection.add_listener(channel_of(self._gateway), self._heard)
+        except BaseException:
+            connection.terminate()
+            raise
         return connection
 
     async def _use(self, connection: "asyncpg.Connection[Any]") -> None:

@@ -1,0 +1,256 @@
+"""Several gateways on one database, as processes that are killed, frozen and cut off."""
+
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import asyncpg
+import httpx2
+import orjson
+import pytest
+
+from openclaw.testing import cluster_life
+from openclaw.testing.cluster_life import Cluster, Life, verdict
+from openclaw.testing.postgres_server import own_server
+from openclaw.testing.scripted_model import ScriptedModel, scripted_model
+
+_PATIENCE = 60.0  # a bound for a busy machine, not a wait
+
+
+@pytest.fixture
+async def model() -> AsyncIterator[ScriptedModel]:
+    async with scripted_model(rules=cluster_life.rules()) as model:
+        yield model
+
+
+async def _events(
+    http: httpx2.AsyncClient, body: dict[str, Any], each: Callable[[str, Any], Awaitable[None]]
+) -> dict[str, Any]:
+    """Send a message and hand each event on; returns the reply or the error."""
+    async with http.stream("POST", "/api/messages", json=body) as answer:
+        return await _read(answer, each)
+
+
+async def _read(
+    answer: httpx2.Response, each: Callable[[str, Any], Awaitable[None]]
+) -> dict[str, Any]:
+    name = ""
+    async for line in answer.aiter_lines():
+        if line.startswith("event: "):
+            name = line[7:]
+        elif line.startswith("data: "):
+            data = orjson.loads(line[6:])
+            if name in ("reply", "error"):
+                return data
+            await each(name, data)
+    raise AssertionError("the stream ended without an answer")
+
+
+async def _ask(http: httpx2.AsyncClient, text: str, session: str = "s", **more: Any) -> Any:
+    body = {"text": text, "sessionKey": session, "stream": False, **more}
+    return (await http.post("/api/messages", json=body)).json()
+
+
+async def _until(condition: Callable[[], Awaitable[bool]]) -> None:
+    with anyio.fail_after(_PATIENCE):
+        while not await condition():  # noqa: ASYNC110 - other processes
+            await anyio.sleep(0.02)
+
+
+async def test_a_turn_enters_at_one_gateway_runs_at_another_and_is_seen_live(
+    tmp_path: Path, postgres_url: str, model: ScriptedModel
+) -> None:
+    async with (
+        cluster_life.cluster(tmp_path, postgres_url, model.url, (0, 4)) as gateways,
+        gateways.client(0) as entry,
+        gateways.client(1) as runner,
+    ):
+        pieces: list[str] = []
+        viewed: list[str] = []
+        views: list[Any] = []
+        replies: list[Any] = []
+
+        async def watch_elsewhere() -> None:
+            async with runner.stream("GET", "/api/turns/live-1/events") as stream:
+
+                async def each(name: str, data: Any) -> None:
+                    viewed.append(name)
+
+                views.append(await _read(stream, each))
+
+        async with anyio.create_task_group() as group:
+
+            async def each(name: str, data: Any) -> None:
+                if name == "turn_started":
+                    group.start_soon(watch_elsewhere)
+                if name == "text_delta":
+                    pieces.append(data["text"])
+
+            body = {"text": "slow please", "sessionKey": "s", "idempotencyKey": "live-1"}
+            replies.append(await _events(entry, body, each))
+        [reply] = replies
+        assert reply["text"] == "".join(pieces) == "Slowly, slowly, slowly, slowly, done."
+        assert len(pieces) > 1
+        assert views[0]["text"] == reply["text"]
+        assert viewed[0] == "turn_started"
+        assert viewed.count("text_delta") == len(pieces)
+
+        # The same order again is the same turn; a picture travels with its order.
+        again = await _ask(runner, "slow please", idempotencyKey="live-1")
+        assert again["text"] == reply["text"]
+        pixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+        shown = await _ask(entry, "plain picture", media=[{"mimeType": "image/png", "data": pixel}])
+        assert shown["text"].startswith("Plainly: plain picture")
+        assert pixel in str(model.requests[-1].body)
+
+        status = (await entry.get("/api/status")).json()
+        assert [one["workers"] for one in status["gateways"]] == [0, 4]
+        assert all(one["alive"] for one in status["gateways"])
+        assert {s["name"] for one in status["gateways"] for s in one["servers"]} == {"world"}
+        figures = (await runner.get("/metrics")).text
+        assert "openclaw_turns_taken_total 2" in figures
+        assert "openclaw_database_up 1" in figures
+
+
+async def test_cancelling_at_one_gateway_stops_the_turn_at_another_and_the_one_that_waits(
+    tmp_path: Path, postgres_url: str, model: ScriptedModel
+) -> None:
+    async with (
+        cluster_life.cluster(
+            tmp_path, postgres_url, model.url, (0, 4, 0), tool_seconds=60
+        ) as gateways,
+        gateways.client(0) as entry,
+        gateways.client(2) as other,
+    ):
+        answers: dict[str, Any] = {}
+        running = anyio.Event()
+
+        async def order(key: str) -> None:
+            async def each(name: str, data: Any) -> None:
+                if name == "tool_started":
+                    running.set()
+
+            body = {"text": f"mark {key}", "sessionKey": "s", "idempotencyKey": key}
+            answers[key] = await _events(entry, body, each)
+
+        began = 0.0
+        with anyio.fail_after(_PATIENCE):
+            async with anyio.create_task_group() as group:
+                group.start_soon(order, "one")
+                await running.wait()
+                group.start_soon(order, "two")
+
+                async def waits() -> bool:
+                    text = (await other.get("/metrics")).text
+                    return "openclaw_queue_waiting 1" in text
+
+                await _until(waits)
+                began = anyio.current_time()
+                assert (await other.post("/api/turns/two/cancel")).status_code == 200
+                assert (await other.post("/api/turns/one/cancel")).status_code == 200
+                assert (await other.post("/api/turns/none/cancel")).status_code == 404
+        took = anyio.current_time() - began
+        assert took < 10  # within a second on a machine that has nothing else to do
+        assert answers["one"]["type"] == answers["two"]["type"] == "Cancelled"
+        session = (await other.get("/api/sessions/s")).json()
+        kinds = [entry["kind"] for entry in session["entries"]]
+        assert kinds.count("user_message") == 1
+        assert kinds[-1] == "turn_cancelled"
+        assert "mark two" not in gateways.done()
+
+
+async def test_kills_and_a_freeze_lose_nothing_double_nothing_and_keep_the_order(
+    tmp_path: Path, postgres_url: str
+) -> None:
+    async with (
+        scripted_model(rules=cluster_life.rules(0.02)) as model,
+        cluster_life.cluster(
+            tmp_path, postgres_url, model.url, (4, 4), tool_seconds=0.05
+        ) as gateways,
+    ):
+        life = Life(gateways, sessions=8, turns=3, chance=random.Random(7))
+        with anyio.fail_after(4 * _PATIENCE):
+            await life.live(kills=2, freezes=1, every=0.6)
+        assert set(life.answered.values()) == {"Done."}
+        found = await verdict(life)
+        assert (found.turns, found.lost, found.doubled, found.out_of_order) == (24, 0, 0, 0)
+
+
+async def test_a_killed_gateways_turn_goes_on_elsewhere_and_its_open_call_is_not_made_again(
+    tmp_path: Path, postgres_url: str, model: ScriptedModel
+) -> None:
+    async with (
+        cluster_life.cluster(
+            tmp_path, postgres_url, model.url, (0, 4, 0), tool_seconds=1.0
+        ) as gateways,
+        gateways.client(0) as entry,
+    ):
+        started, notices = anyio.Event(), list[str]()
+        replies: list[Any] = []
+
+        async def each(name: str, data: Any) -> None:
+            if name == "tool_started":
+                started.set()
+            if name == "notice":
+                notices.append(data["message"])
+
+        async def order() -> None:
+            body = {"text": "mark once", "sessionKey": "s", "idempotencyKey": "k"}
+            replies.append(await _events(entry, body, each))
+
+        with anyio.fail_after(2 * _PATIENCE):
+            async with anyio.create_task_group() as group:
+                group.start_soon(order)
+                await started.wait()
+                await gateways.gateways[1].kill()
+                await gateways.gateways[1].start()
+        assert replies[0]["text"] == "Done."
+        assert any("another one goes on with it" in notice for notice in notices)
+        session = (await entry.get("/api/sessions/s")).json()
+        results = [e for e in session["entries"] if e["kind"] == "tool_result"]
+        assert [e["text"][:15] for e in results] == ["Outcome unknown"]
+        assert [e["kind"] for e in session["entries"]].count("user_message") == 1
+        assert gateways.done().count("mark once") <= 1
+
+
+async def test_a_restarted_database_and_cut_connections_cost_no_turn(tmp_path: Path) -> None:
+    with own_server() as server:
+        url = server.facts.url()
+        async with (
+            scripted_model(rules=cluster_life.rules(0.02)) as model,
+            cluster_life.cluster(tmp_path, url, model.url, (4, 4)) as gateways,
+        ):
+            life = Life(gateways, sessions=4, turns=3, chance=random.Random(1))
+            with anyio.fail_after(4 * _PATIENCE):
+                async with anyio.create_task_group() as group:
+                    group.start_soon(life.live)
+                    await _until(lambda: _answered(life, 2))
+                    await anyio.to_thread.run_sync(server.stop, "immediate")
+                    await anyio.to_thread.run_sync(server.start)
+                    await _until(lambda: _answered(life, 6))
+                    await _cut_all(url)
+            assert set(life.answered.values()) == {"Done."}
+            assert (await verdict(life)).clean
+            await _until(lambda: _ready(gateways))
+
+
+async def _answered(life: Life, count: int) -> bool:
+    return len(life.answered) >= count
+
+
+async def _ready(gateways: Cluster) -> bool:
+    async with gateways.client(0) as http:
+        return (await http.get("/ready")).status_code == 200
+
+
+async def _cut_all(url: str) -> None:
+    connection = await asyncpg.connect(url)
+    try:
+        await connection.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE pid <> pg_backend_pid() AND application_name LIKE 'openclaw%'"
+        )
+    finally:
+        await connection.close()
