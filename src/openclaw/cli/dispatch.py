@@ -2,20 +2,17 @@
 
 import difflib
 import importlib
-import inspect
 import os
 import sys
-import textwrap
 from argparse import Namespace
 from typing import Any
 
 from openclaw.cli.commands import COMMANDS, Command
-from openclaw.cli.parser import CommandParser, parse
+from openclaw.cli.parser import parse
 from openclaw.core.errors import InvalidConfig, OpenClawError
 from openclaw.core.groups import cause_of
 from openclaw.core.wire import EXIT_FAILED, EXIT_OK, EXIT_USAGE, describe, exit_code
 
-_WIDTH = 78
 _OPTIONS = ("-v", "--verbose", "--log-json", "--config")
 EXIT_INTERRUPTED = 130  # as a shell reports SIGINT
 EXIT_BROKEN_PIPE = 141  # as a shell reports SIGPIPE
@@ -92,20 +89,15 @@ def _unknown_command(program: str, name: str) -> int:
 
 
 def _run_command(program: str, command: Command, rest: list[str]) -> int:
+    from openclaw.cli.tree import command_parser
+
+    parser = command_parser(program, command)
     module: Any = importlib.import_module(command.module)
-    parser = CommandParser(prog=f"{program} {command.name}", description=_wrapped(module.__doc__))
-    module.register(parser)
     try:
         args = parse(parser, rest)
     except SystemExit as finished:  # argparse has already printed help or what is wrong
         return finished.code if isinstance(finished.code, int) else EXIT_USAGE
     return guarded(program, module.run, args)
-
-
-def _wrapped(text: str | None) -> str:
-    """The paragraphs of a docstring, filled for a terminal of 80 columns."""
-    paragraphs = inspect.cleandoc(text or "").split("\n\n")
-    return "\n\n".join(textwrap.fill(paragraph, _WIDTH) for paragraph in paragraphs)
 
 
 def guarded(program: str, action: Any, args: Namespace) -> int:

@@ -22,10 +22,20 @@ def register(parser: ArgumentParser) -> None:
     """Say which arguments there are."""
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     listing = actions.add_parser(
-        "list", help="every model that can be used, and what it is good for"
+        "list",
+        help="every model that can be used, and what it is good for",
+        description="list every model that can be used, and what it is good for",
     )
-    status = actions.add_parser("status", help="which model each agent uses, why, and if it can")
-    pull = actions.add_parser("pull", help="fetch weights for the embedded model")
+    status = actions.add_parser(
+        "status",
+        help="which model each agent uses, why, and if it can",
+        description="say which model each agent uses, why, and whether it can",
+    )
+    pull = actions.add_parser(
+        "pull",
+        help="fetch weights for the embedded model",
+        description="fetch weights for the embedded model",
+    )
     pull.add_argument(
         "what",
         nargs="?",

@@ -4,6 +4,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from openclaw.cli.examples import epilog
+
 
 class CommandParser(argparse.ArgumentParser):
     """A parser with the options that stand on every command, before or after the subcommand."""
@@ -12,6 +14,7 @@ class CommandParser(argparse.ArgumentParser):
         kwargs.setdefault("allow_abbrev", False)
         kwargs.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
         super().__init__(*args, **kwargs)
+        self.epilog = self.epilog or epilog(self.prog)
         # SUPPRESS keeps a subcommand's default from overwriting what stood before the subcommand.
         common = self.add_argument_group("common options")
         common.add_argument(

@@ -31,7 +31,8 @@ class SecretFinding:
 def register(parser: argparse.ArgumentParser) -> None:
     """Declare the subcommand and its options."""
     actions = parser.add_subparsers(metavar="ACTION", required=True)
-    check = actions.add_parser("check", help="resolve references and say ok or the reason")
+    summary = "resolve references and say ok or the reason"
+    check = actions.add_parser("check", help=summary, description=summary)
     check.add_argument("reference", nargs="?", metavar="REF", help="only this secret:// reference")
     check.add_argument("--json", action="store_true", help="print JSON and nothing else")
 

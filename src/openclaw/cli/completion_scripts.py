@@ -1,0 +1,217 @@
+"""Completion scripts, made from the commands' own parsers."""
+
+import argparse
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from openclaw.cli.commands import COMMANDS
+from openclaw.cli.tree import actions, all_parsers, subparsers, summaries
+
+FILES, AGENTS, SERVERS, NOTHING = "@files", "@agents", "@servers", "@nothing"
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """An option's spellings, what it is for, and what may follow it; None where nothing does."""
+
+    flags: tuple[str, ...]
+    summary: str
+    values: tuple[str, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """What may stand after a command's words: subcommands, options, and words of its own."""
+
+    subcommands: Mapping[str, str]
+    options: tuple[Option, ...]
+    words: tuple[str, ...]
+
+
+def nodes(program: str) -> dict[str, Node]:
+    """Every command by its words; the program itself is the empty one."""
+    found = {
+        "": Node(
+            {command.name: command.summary for command in COMMANDS},
+            (Option(("--version",), "print the version", None), Option(("--help",), "help", None)),
+            (),
+        )
+    }
+    for words, parser in all_parsers(program):
+        found[words] = Node(summaries(parser), _options(parser), _words(words, parser))
+    return found
+
+
+def _options(parser: argparse.ArgumentParser) -> tuple[Option, ...]:
+    return tuple(
+        Option(tuple(one.option_strings), _summary(one), None if one.nargs == 0 else _values(one))
+        for one in actions(parser)
+        if one.option_strings and one.help is not argparse.SUPPRESS
+    )
+
+
+def _summary(action: argparse.Action) -> str:
+    return (action.help or "").partition(";")[0].replace("%(prog)s", "")
+
+
+def _values(action: argparse.Action) -> tuple[str, ...]:
+    if action.choices:
+        return tuple(map(str, action.choices))
+    if "--agent" in action.option_strings:
+        return (AGENTS,)
+    if action.type is Path or action.metavar in ("FILE", "PATH", "DIR"):
+        return (FILES,)
+    return (NOTHING,)
+
+
+def _words(words: str, parser: argparse.ArgumentParser) -> tuple[str, ...]:
+    if subparsers(parser):
+        return ()
+    found: list[str] = []
+    for action in actions(parser):
+        if action.option_strings:
+            continue
+        of_servers = words.startswith("mcp ") and words != "mcp add"
+        if of_servers and action.metavar in ("SERVER", "NAME", "TOOL"):
+            found.append(SERVERS)
+        else:
+            found += [value for value in _values(action) if value != NOTHING]
+    return tuple(dict.fromkeys(found))
+
+
+def bash(program: str, tree: Mapping[str, Node]) -> str:
+    """For bash: a function that finds the command in what was typed and offers what may follow."""
+    name = f"_{program}_complete"
+    return f"""# bash completion for {program}; made by: {program} completion bash
+{name}_names() {{ {program} completion --names "$1" 2>/dev/null; }}
+{name}() {{
+  local current=${{COMP_WORDS[COMP_CWORD]}} before=${{COMP_WORDS[COMP_CWORD-1]}}
+  local path='' word skip='' offers='' index
+  for ((index = 1; index < COMP_CWORD; index++)); do
+    word=${{COMP_WORDS[index]}}
+    if [[ -n $skip ]]; then skip=''; continue; fi
+    [[ $word == -- ]] && return 0
+    case " $path $word " in
+{_bash_skips(tree)}
+    esac
+    [[ $word == -* ]] && continue
+    case "$path/$word" in
+{_bash_steps(tree)}
+    esac
+  done
+  case "$path/$before" in
+{_bash_values(tree)}
+    *) case "$path" in
+{_bash_offers(tree)}
+    esac ;;
+  esac
+  [[ $offers == *@files* ]] && COMPREPLY+=($(compgen -f -- "$current"))
+  [[ $offers == *@agents* ]] && offers+=" $({name}_names agents)"
+  [[ $offers == *@servers* ]] && offers+=" $({name}_names servers)"
+  offers=${{offers//@files/}}; offers=${{offers//@agents/}}
+  offers=${{offers//@servers/}}; offers=${{offers//@nothing/}}
+  COMPREPLY+=($(compgen -W "$offers" -- "$current"))
+}}
+complete -o filenames -F {name} {program}
+"""
+
+
+def _patterns(words: Sequence[str]) -> str:
+    return "|".join(shlex.quote(word) for word in words)
+
+
+def _bash_skips(tree: Mapping[str, Node]) -> str:
+    """Options whose next word is a value, and so no command."""
+    lines: list[str] = []
+    for path, node in tree.items():
+        flags = [flag for one in node.options if one.values is not None for flag in one.flags]
+        if flags:
+            lines.append(f"      {_patterns([f' {path} {flag} ' for flag in flags])}) skip=1 ;;")
+    return "\n".join(lines)
+
+
+def _bash_steps(tree: Mapping[str, Node]) -> str:
+    return "\n".join(
+        f"      {_patterns([f'{path}/{name}' for name in node.subcommands])})"
+        ' path="${path:+$path }$word" ;;'
+        for path, node in tree.items()
+        if node.subcommands
+    )
+
+
+def _bash_values(tree: Mapping[str, Node]) -> str:
+    lines: list[str] = []
+    for path, node in tree.items():
+        for one in node.options:
+            if one.values is not None:
+                words = _patterns([f"{path}/{flag}" for flag in one.flags])
+                lines.append(f"    {words}) offers={shlex.quote(' '.join(one.values))} ;;")
+    return "\n".join(lines)
+
+
+def _bash_offers(tree: Mapping[str, Node]) -> str:
+    lines: list[str] = []
+    for path, node in tree.items():
+        flags = [flag for one in node.options for flag in one.flags if flag.startswith("--")]
+        offers = " ".join([*node.subcommands, *node.words, *flags])
+        lines.append(f"      {shlex.quote(path)}) offers={shlex.quote(offers)} ;;")
+    return "\n".join(lines)
+
+
+def zsh(program: str, tree: Mapping[str, Node]) -> str:
+    """For zsh: the same rules as for bash, through its compatibility with such functions."""
+    return f"#compdef {program}\nautoload -U +X bashcompinit && bashcompinit\n" + bash(
+        program, tree
+    )
+
+
+def fish(program: str, tree: Mapping[str, Node]) -> str:
+    """For fish: a line for everything that may follow, with the condition that it does."""
+    name = f"__{program}_path"
+    lines = [
+        f"# fish completion for {program}; made by: {program} completion fish",
+        f"function {name}",
+        "  set -l path",
+        "  for word in (commandline -opc)[2..]",
+        '    contains -- (string join " " $path $word) $argv[2..]; and set -a path $word',
+        "  end",
+        '  test (string join " " $path) = "$argv[1]"',
+        "end",
+        f"complete -c {program} -f",
+    ]
+    paths = " ".join(shlex.quote(path) for path in tree if path)
+    for path, node in tree.items():
+        when = f"-n {shlex.quote(f'{name} {shlex.quote(path)} {paths}')}"
+        lines += [
+            f"complete -c {program} {when} -a {shlex.quote(word)} -d {shlex.quote(summary)}"
+            for word, summary in node.subcommands.items()
+        ]
+        lines += [f"complete -c {program} {when} {_fish_offer(program, w)}" for w in node.words]
+        lines += [f"complete -c {program} {when} {_fish_option(program, o)}" for o in node.options]
+    return "\n".join(lines) + "\n"
+
+
+def _fish_option(program: str, option: Option) -> str:
+    flags = " ".join(
+        f"-l {flag[2:]}" if flag.startswith("--") else f"-s {flag[1:]}" for flag in option.flags
+    )
+    takes = "" if option.values is None else "-x " + _fish_offer(program, *option.values)
+    return f"{flags} {takes} -d {shlex.quote(option.summary)}".replace("  ", " ")
+
+
+def _fish_offer(program: str, *values: str) -> str:
+    if values == (FILES,):
+        return "-F"
+    if values in ((AGENTS,), (SERVERS,)):
+        return f"-a '({program} completion --names {values[0][1:]} 2>/dev/null)'"
+    words = " ".join(value for value in values if value != NOTHING)
+    return f"-a {shlex.quote(words)}" if words else ""
+
+
+SCRIPTS: Mapping[str, Callable[[str, Mapping[str, Node]], str]] = {
+    "bash": bash,
+    "zsh": zsh,
+    "fish": fish,
+}

@@ -1,0 +1,153 @@
+"""Every command's help, and what is made from it: completion and the manual."""
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from openclaw.cli.commands import COMMANDS
+from openclaw.cli.completion import SHELLS
+from openclaw.cli.examples import EXAMPLES
+from openclaw.cli.main import run
+from openclaw.cli.man_page import man_page
+from openclaw.cli.tree import all_parsers, command_parser
+
+ROOT = Path(__file__).parents[3]
+PARSERS = dict(all_parsers("openclaw"))
+
+
+@pytest.mark.parametrize("words", PARSERS)
+def test_help_reads_well_on_80_columns(words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    text = PARSERS[words].format_help()
+    assert max(map(len, text.splitlines())) <= 80
+    assert PARSERS[words].description, "it says what it does"
+    assert "examples:\n  openclaw " in text, "add one to cli/examples.py"
+
+
+def test_every_example_is_of_a_command() -> None:
+    assert set(EXAMPLES) <= set(PARSERS)
+
+
+@pytest.mark.parametrize("line", sorted({line for lines in EXAMPLES.values() for line in lines}))
+def test_every_example_parses(line: str) -> None:
+    words = shlex.split(line, comments=True)
+    end = next((at for at, word in enumerate(words) if word in (">", "<", "|")), len(words))
+    command = next(one for one in COMMANDS if one.name == words[0])
+    command_parser("openclaw", command).parse_args(words[1:end])
+
+
+@pytest.mark.parametrize("variable", ["NO_COLOR", "FORCE_COLOR"])
+def test_help_has_no_colour(
+    variable: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(variable, "1")
+    assert run("openclaw", ["mcp", "add", "--help"]) == 0
+    if variable == "NO_COLOR":
+        assert "\x1b" not in capsys.readouterr().out
+
+
+def test_the_manual_is_current(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    written = (ROOT / "man" / "openclaw.1").read_text()
+    assert written == man_page(), "run scripts/manpage"
+
+
+def test_the_manual_has_every_command_and_no_broken_line() -> None:
+    page = man_page("clawdbot")
+    assert all(f'.SH "CLAWDBOT {words.upper()}"' in page for words in PARSERS)
+    requests = {line.split()[0] for line in page.splitlines() if line.startswith((".", "'"))}
+    assert requests == {".TH", ".SH", ".B", ".I", ".TP", ".PP", ".nf", ".fi", ".RS", ".RE"}
+
+
+@pytest.mark.skipif(shutil.which("groff") is None, reason="groff is not here")
+def test_the_manual_is_set_without_a_warning() -> None:
+    command = ["groff", "-man", "-Tutf8", "-ww", "-rLL=78n"]
+    done = subprocess.run(command, input=man_page(), capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    assert "openclaw mcp add time -- uvx mcp-server-time" in done.stdout
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_completion_script_knows_commands_and_options(
+    shell: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("openclaw", ["completion", shell]) == 0
+    script = capsys.readouterr().out
+    assert "mcp-server" in script
+    assert "tool-prefix" in script
+    assert "--names servers" in script or "names servers" in script
+
+
+def test_completion_without_a_shell_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("openclaw", ["completion"]) == 2
+    assert "bash, zsh, fish" in capsys.readouterr().err
+
+
+COMPLETIONS = {
+    "openclaw mc": {"mcp", "mcp-server"},
+    "openclaw mcp re": {"remove", "restart"},
+    "openclaw --config x mcp re": {"remove", "restart"},
+    "openclaw mcp add --tr": {"--transport"},
+    "openclaw mcp add --transport s": {"stdio", "streamable-http", "sse"},
+    "openclaw agent --agent ": {"main", "research"},
+    "openclaw mcp call ti": {"time"},
+    "openclaw config --co": {"--config"},
+    "openclaw completion ": {"bash", "zsh", "fish"},
+    "openclaw agent --image pic": {"picture.png"},
+    "openclaw mcp add x -- open": set[str](),
+    "openclaw agent -m mcp --js": {"--json"},
+}
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not here")
+def test_bash_completes_what_may_follow(home: Path, tmp_path: Path) -> None:
+    config = home / ".openclaw" / "openclaw.json"
+    config.parent.mkdir(mode=0o700)
+    config.write_text(
+        '{ mcp: { servers: { time: { command: "x" } } },'
+        ' agents: { list: [{ id: "main" }, { id: "research" }] } }'
+    )
+    (tmp_path / "picture.png").touch()
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    (tools / "openclaw").symlink_to(Path(sys.executable).with_name("openclaw"))
+    asked = "\n".join(
+        f"COMP_WORDS=({_bash_words(line)}); COMP_CWORD=$((${{#COMP_WORDS[@]}}-1)); COMPREPLY=();"
+        f' _openclaw_complete; echo "${{COMPREPLY[*]}}"'
+        for line in COMPLETIONS
+    )
+    environ = {**os.environ, "PATH": f"{tools}:{os.environ['PATH']}"}
+    done = subprocess.run(
+        ["bash", "--norc", "-c", f'eval "$(openclaw completion bash)"\n{asked}'],
+        capture_output=True,
+        text=True,
+        env=environ,
+        cwd=tmp_path,
+        check=True,
+    )
+    assert done.stderr == ""
+    offered = [set(line.split()) for line in done.stdout.splitlines()]
+    completed = dict(zip(COMPLETIONS, offered, strict=True))
+    expected = dict(COMPLETIONS)
+    for line in ("openclaw agent --agent ", "openclaw completion "):
+        assert expected.pop(line) <= completed.pop(line)
+    assert completed == expected
+
+
+def _bash_words(line: str) -> str:
+    return " ".join(f"'{word}'" for word in line.split(" "))
+
+
+def test_names_are_none_where_the_configuration_is_wrong(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = home / ".openclaw" / "openclaw.json"
+    config.parent.mkdir(mode=0o700)
+    config.write_text("{")
+    assert run("openclaw", ["completion", "--names", "servers"]) == 0
+    assert capsys.readouterr() == ("", "")
