@@ -199,8 +199,11 @@ async def test_one_who_is_entitled_goes_ahead_of_those_who_wait_and_replaces_its
 
 @pytest.fixture(scope="module")
 def server() -> Generator[OwnServer]:
-    """A server that these tests alone use, and that runs again at the end of each."""
-    with own_server() as mine:
+    """A server that these tests alone use, and that runs again at the end of each.
+
+    It writes to disk only what it must, so that a crash forgets as much as it can.
+    """
+    with own_server(wal_writer_delay="10000ms") as mine:
         yield mine
 
 
@@ -231,6 +234,24 @@ async def test_a_turn_goes_on_where_the_server_restarts_in_its_midst(
             await lane.finish_turn(turn, Outcome.OK)
         assert [entry.seq for entry in await store.history(session)] == [1, 2, 3, 4, 5]
         assert await store.unfinished_turns(session) == []
+
+
+async def test_what_a_crash_made_the_server_forget_is_sent_again(
+    server: OwnServer, own_url: str
+) -> None:
+    note = NewEntry(EntryKind.NOTICE, {}, "n")
+    async with open_postgres_store(parsed(own_url), lease=1.0) as store:
+        session = await store.open_session("main", "k")
+        async with store.acquire_lane(session) as lane:
+            turn = await lane.begin_turn([NewEntry(EntryKind.USER_MESSAGE, {}, "go on")])
+            for _ in range(3):
+                await lane.append(turn, [note])
+            await anyio.to_thread.run_sync(restart, server, "immediate")
+            assert len(await store.history(session)) < 5
+            await lane.finish_turn(turn, Outcome.OK)
+        entries = await store.history(session)
+        assert [entry.seq for entry in entries] == [1, 2, 3, 4, 5, 6]
+        assert [entry.kind for entry in entries][2:5] == [EntryKind.NOTICE] * 3
 
 
 async def test_a_write_waits_for_a_server_that_is_away_and_then_gives_up(

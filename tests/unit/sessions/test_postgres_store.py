@@ -180,6 +180,17 @@ async def test_a_number_that_nobody_could_have_written_is_an_error(postgres_url:
                 await lane.append(None, [NewEntry(K.NOTICE)])
 
 
+async def test_entries_that_were_on_disk_and_are_gone_are_an_error(postgres_url: str) -> None:
+    async with open_postgres_store(parsed(postgres_url)) as store:
+        session = await store.open_session("main", "k")
+        async with store.acquire_lane(session) as lane:
+            await lane.append(None, [NewEntry(K.TOOL_CALL, call_id="c")])
+            await sql(postgres_url, "DELETE FROM openclaw.entries")
+            await sql(postgres_url, "UPDATE openclaw.sessions SET seq = 0")
+            with pytest.raises(StoreUnavailable, match="lost entries"):
+                await lane.append(None, [NewEntry(K.NOTICE)])
+
+
 # --- what a queue adds to the end of a turn ---------------------------------------------------
 
 

@@ -15,7 +15,7 @@ import logging
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -25,7 +25,7 @@ from openclaw.core.clock import Clock
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.ids import random_id
 from openclaw.sessions.codec import Encoded, encoded, encoded_from_caller
-from openclaw.sessions.errors import LaneLost, StoreError
+from openclaw.sessions.errors import LaneLost, StoreError, StoreUnavailable
 from openclaw.sessions.model import (
     EntryKind,
     NewEntry,
@@ -36,9 +36,9 @@ from openclaw.sessions.model import (
     checked_key,
 )
 from openclaw.sessions.postgres import tickets, transcript
-from openclaw.sessions.postgres.pool import Database, Work
+from openclaw.sessions.postgres.pool import Database
 from openclaw.sessions.postgres.presence import Presence
-from openclaw.sessions.postgres.transcript import Position, Write
+from openclaw.sessions.postgres.transcript import Behind, Position, Write
 
 if TYPE_CHECKING:
     from openclaw.sessions.postgres.pool import Connection
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 OnFinish = Callable[["Connection"], Awaitable[None]]
+_Step = Callable[["Connection", Position], Awaitable[None]]
 
 _LOOK_SECONDS = (0.005, 0.25)
 """First and longest pause between two looks at a session that another process holds: one that
@@ -88,37 +89,38 @@ class PostgresLane:
         """False while a turn may be unfinished."""
         self._at = Position(grant.row, grant.epoch, grant.seq)
         self._sure = True
+        self._unsynced: list[tuple[Position, _Step]] = []
         self._database = database
         self._clock = clock
         self._writing = anyio.Lock()
 
     async def begin_turn(self, entries: Sequence[NewEntry] = (), *, turn: str | None = None) -> str:
-        """Start a turn with its first entries."""
+        """Start a turn; nothing of it was acknowledged yet, so that a sync can wait."""
         name = random_id() if turn is None else checked_key(turn, "turn id")
         write = self._write(name, encoded_from_caller(entries))
         self.tidy = False
         await self._do(
-            len(write.entries) + 1, lambda db: transcript.begin_turn(db, self._at, write)
+            write, lambda db, at: transcript.begin_turn(db, at, write), len(write.entries) + 1
         )
         return name
 
     async def resume_turn(self, turn: str, entries: Sequence[NewEntry] = ()) -> None:
         """Let a lost turn run again."""
-        write = self._write(turn, encoded_from_caller(entries))
+        write = replace(self._write(turn, encoded_from_caller(entries)), durable=True)
         self.tidy = False
-        await self._do(len(write.entries), lambda db: transcript.resume_turn(db, self._at, write))
+        await self._do(write, lambda db, at: transcript.resume_turn(db, at, write))
 
     async def append(self, turn: str | None, entries: Sequence[NewEntry]) -> Sequence[int]:
-        """Add entries and return their numbers."""
+        """Add entries; a tool call must be on disk before the tool may act."""
         write = self._write(turn, encoded_from_caller(entries))
-        return await self._do(len(write.entries), lambda db: transcript.append(db, self._at, write))
+        return await self._do(write, lambda db, at: transcript.append(db, at, write))
 
     async def compact(self, turn: str | None, summary: NewEntry, *, through: int) -> int:
         """Add a summary for the entries up to `through`."""
         if summary.kind is not EntryKind.COMPACTION:
             raise InvalidRequest("a summary is an entry of the kind compaction")
         write = self._write(turn, encoded([summary]))
-        numbers = await self._do(1, lambda db: transcript.compact(db, self._at, write, through))
+        numbers = await self._do(write, lambda db, at: transcript.compact(db, at, write, through))
         return numbers[0]
 
     async def finish_turn(
@@ -130,39 +132,55 @@ class PostgresLane:
         usage: Usage | None = None,
         detail: str = "",
     ) -> None:
-        """End the turn, and do what `on_finish` does, in one transaction."""
+        """End the turn, on disk, and do what `on_finish` does, in one transaction."""
         ending = NewEntry(outcome.entry_kind, {"detail": detail} if detail else {})
-        write = self._write(turn, [*encoded_from_caller(entries), *encoded([ending])])
-        finish = partial(self._finish, write, outcome, usage or Usage())
-        await self._do(len(write.entries), finish)
+        ready = [*encoded_from_caller(entries), *encoded([ending])]
+        write = replace(self._write(turn, ready), durable=True)
+        await self._do(write, partial(self._finish, write, outcome, usage or Usage()))
         self.tidy = True
 
     async def _finish(
-        self, write: Write, outcome: Outcome, usage: Usage, connection: "Connection"
+        self, write: Write, outcome: Outcome, usage: Usage, connection: "Connection", at: Position
     ) -> None:
         if self.on_finish is None:
-            await transcript.finish_turn(connection, self._at, write, outcome, usage)
+            await transcript.finish_turn(connection, at, write, outcome, usage)
             return
         async with connection.transaction():
-            if await transcript.finish_turn(connection, self._at, write, outcome, usage):
+            if await transcript.finish_turn(connection, at, write, outcome, usage):
                 await self.on_finish(connection)
 
     def _write(self, turn: str | None, entries: Sequence[Encoded]) -> Write:
-        return Write(turn, entries, self._clock.now_ms() if self._clock else None)
+        reaches_out = any(entry.kind is EntryKind.TOOL_CALL for entry in entries)
+        return Write(turn, entries, self._clock.now_ms() if self._clock else None, reaches_out)
 
-    async def _do(self, count: int, work: Work[None]) -> range:
+    async def _do(self, write: Write, step: _Step, count: int | None = None) -> range:
         """Write `count` entries and return their numbers; one write at a time."""
+        count = len(write.entries) if count is None else count
         async with self._writing:
             if not self._sure:
                 await self._find_position()
             try:
-                await self._database.write(work)
+                await self._send(self._at, step)
             except StoreError:
                 self._sure = False  # it may have been written all the same
                 raise
+            self._unsynced = [] if write.durable else [*self._unsynced, (self._at, step)]
             last = self._at.seq + count
-            self._at = Position(self._at.row, self._at.epoch, last)
+            self._at = replace(self._at, seq=last)
         return range(last - count + 1, last + 1)
+
+    async def _send(self, at: Position, step: _Step) -> None:
+        """Write; after a crash of the server, first what it forgot."""
+        try:
+            await self._database.write(lambda db: step(db, at))
+        except Behind as crash:
+            forgotten = [(was, then) for was, then in self._unsynced if was.seq >= crash.seq]
+            if not forgotten or forgotten[0][0].seq != crash.seq:
+                raise StoreUnavailable("the session lost entries that were on disk") from None
+            logger.warning("the database server crashed: %d writes are sent again", len(forgotten))
+            for was, then in forgotten:
+                await self._database.write(partial(_at, then, was))
+            await self._database.write(lambda db: step(db, at))
 
     async def _find_position(self) -> None:
         seq = await self._database.read(
@@ -170,8 +188,12 @@ class PostgresLane:
         )
         if seq is None:
             raise LaneLost("it was deleted")
-        self._at = Position(self._at.row, self._at.epoch, seq)
+        self._at = replace(self._at, seq=max(seq, self._at.seq))
         self._sure = True
+
+
+async def _at(step: _Step, at: Position, connection: "Connection") -> None:
+    await step(connection, at)
 
 
 class LaneDesk:

@@ -3,10 +3,14 @@
 A statement writes only where the session still has the epoch (whoever took it over has raised it)
 and ends at the number that the lane saw last. Because of the latter, a write whose commit was cut
 off with its connection can be sent again: what was written already is recognised and not doubled.
+
+A write that is not `durable` is acknowledged before it is on disk; the next durable one takes it
+there. A server that crashes in between has forgotten it, which the number shows (`Behind`), and
+whoever still holds the session sends it again.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from openclaw.core.errors import DeveloperFacing, InvalidRequest
@@ -77,6 +81,20 @@ _FINISH = _ADVANCE.format(
 )
 
 
+_LAZILY = ("SELECT now_ms", "SELECT now_ms, set_config('synchronous_commit', 'off', true)")
+_LAZY = {
+    statement: statement.replace(*_LAZILY) for statement in (_BEGIN, _RESUME, _APPEND, _COMPACT)
+}
+
+
+class Behind(Exception):
+    """Raised when the server crashed and forgot what came after the number `seq`."""
+
+    def __init__(self, seq: int) -> None:
+        super().__init__(f"the session ends at {seq}")
+        self.seq = seq
+
+
 @dataclass(frozen=True, slots=True)
 class Position:
     """The right to write to a session as it was granted, and the last number seen there."""
@@ -93,6 +111,7 @@ class Write:
     turn: str | None
     entries: Sequence[Encoded]
     now_ms: int | None
+    durable: bool = True
 
     @property
     def values(self) -> list[Any]:
@@ -115,7 +134,7 @@ class Write:
 async def begin_turn(connection: "Connection", at: Position, write: Write) -> None:
     """Start a turn and add its first entries."""
     started = Encoded(EntryKind.TURN_STARTED, "", b"{}", None, None)
-    whole = Write(write.turn, [started, *write.entries], write.now_ms)
+    whole = replace(write, entries=[started, *write.entries])
     if await _did(connection, _BEGIN, at, whole):
         return
     state, running = await _look(connection, at, whole)
@@ -172,13 +191,16 @@ async def finish_turn(
 async def was_written(connection: "Connection", at: Position, count: int) -> bool:
     """True where a write of so many entries from this position on is there already.
 
-    Raises `LaneLost` where the right to write no longer stands.
+    Raises `LaneLost` where the right to write no longer stands, and `Behind` where what came
+    before it is not there.
     """
     found = await connection.fetchrow("SELECT epoch, seq FROM sessions WHERE row = $1", at.row)
     if found is None:
         raise LaneLost("it was deleted")
     if found["epoch"] != at.epoch:
         raise LaneLost("another process took it over")
+    if found["seq"] < at.seq:
+        raise Behind(found["seq"])
     if found["seq"] not in (at.seq, at.seq + count):
         raise StoreUnavailable("the session was written by somebody who did not hold it")
     return count > 0 and found["seq"] == at.seq + count
@@ -187,7 +209,8 @@ async def was_written(connection: "Connection", at: Position, count: int) -> boo
 async def _did(
     connection: "Connection", statement: str, at: Position, write: Write, *more: Any
 ) -> bool:
-    done = await connection.fetchval(statement, at.row, at.epoch, at.seq, *write.values, *more)
+    chosen = statement if write.durable else _LAZY[statement]
+    done = await connection.fetchval(chosen, at.row, at.epoch, at.seq, *write.values, *more)
     return done is not None or await was_written(connection, at, len(write.entries))
 
 
