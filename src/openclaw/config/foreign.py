@@ -12,7 +12,7 @@ from openclaw.config.keypath import KeyPath
 _SECTIONS = (
     "accessGroups acp approvals audio auth bindings broadcast browser canvasHost channels cli "
     "commands crestodian cron diagnostics discovery env hooks identity memory messages meta "
-    "nodeHost plugins proxy session skills surfaces talk telegram discord slack whatsapp signal "
+    "nodeHost plugins proxy routing session skills surfaces talk telegram discord slack whatsapp signal "
     "imessage ui update web wizard"
 )
 _AGENT = (

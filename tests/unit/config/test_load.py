@@ -194,13 +194,13 @@ def test_settings_of_features_that_are_not_here_are_kept_and_warned_about_once()
     loaded = read(
         '{\n  channels: { telegram: { botToken: "${NOT_SET}" } },\n'
         '  agents: { defaults: { heartbeat: {} }, list: [{ id: "a", identity: {} }] },\n'
-        '  gateway: { mode: "local" },\n  logging: { consoleStyle: "pretty" },\n}'
+        '  gateway: { mode: "local" },\n  logging: { consoleStyle: "pretty" },\n  routing: {},\n}'
     )
     assert loaded.warnings == (
         (
             "kept, but not used, as this program has no such feature: channels (line 2), "
             "agents.defaults.heartbeat (line 3), agents.list[0].identity (line 3), "
-            "gateway.mode (line 4), logging.consoleStyle (line 5)"
+            "gateway.mode (line 4), logging.consoleStyle (line 5), routing (line 6)"
         ),
     )
 
