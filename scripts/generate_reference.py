@@ -195,7 +195,9 @@ def events_page() -> str:
         "What happens during a turn and to servers, as `openclaw.core.events` has it. On the wire of the",
         "[gateway](http-api.md) (`GET /api/events`, `POST /api/messages`) an event is a server-sent event",
         "with the name and the JSON fields below.\n",
-        "A stream of `POST /api/messages` begins with `accepted` and ends with `reply` or `error`.\n",
+        "`GET /api/events` begins with `hello`. A stream of `POST /api/messages` begins with `accepted` and",
+        "ends with `reply` or `error`; with `questions: true` it may contain a `question` to the person, which",
+        "is answered with a request of its own ([HTTP API](http-api.md)).\n",
     ]
     for kind in get_args(Event):
         text = " ".join(inspect.getdoc(kind).split())
