@@ -202,11 +202,12 @@ def media_out() -> tuple[Comparison, float]:
 
 def main() -> None:
     results = [images_in(), media_out()]
-    report([comparison for comparison, _ in results])
-    for comparison, peak in results:
-        print(
-            f"{comparison.title}: memory at its peak {peak:.2f} x the message above the idle process (goal: 3)"
-        )
+    notes = [
+        f"{comparison.title}: memory at its peak {peak:.2f} x the message above the idle process"
+        " (goal: 3)"
+        for comparison, peak in results
+    ]
+    report([comparison for comparison, _ in results], notes=notes)
 
 
 if __name__ == "__main__":

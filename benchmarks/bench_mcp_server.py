@@ -240,12 +240,11 @@ def long_life(orders: int = 1_000) -> dict[str, float]:
 
 
 def main() -> None:
-    report([cold_start(), first_request()])
-    print(
-        f"\nmemory before the first order: {memory_before_the_first_order():.0f} MB (goal: under 80)"
-    )
-    for name, figure in long_life().items():
-        print(f"1,000 orders, {name}: {figure:.1f}")
+    results = [cold_start(), first_request()]
+    idle = memory_before_the_first_order()
+    notes = [f"memory before the first order: {idle:.0f} MB (goal: under 80)"]
+    notes += [f"1,000 orders, {name}: {figure:.1f}" for name, figure in long_life().items()]
+    report(results, notes=notes)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """The least that an MCP server can be, so that what is measured is the client.
 
-`python -S echo_server.py [SECONDS]`: with a number, it starts that slowly.
+`python -S echo_server.py [SECONDS [TOOLS]]`: it starts that slowly, and has so many tools more.
 """
 
 import json
@@ -8,7 +8,9 @@ import sys
 import time
 from typing import Any
 
-TOOLS = [{"name": name, "inputSchema": {"type": "object"}} for name in ("echo", "big")]
+TOOLS: list[dict[str, Any]] = [
+    {"name": name, "inputSchema": {"type": "object"}} for name in ("echo", "big")
+]
 INFO = {"name": "echo", "version": "1"}
 GREETING: dict[str, Any] = {
     "protocolVersion": "2025-11-25",
@@ -36,9 +38,18 @@ def send_big(request: int, size: int) -> None:
     sys.stdout.buffer.flush()
 
 
+def add_tools(count: int) -> None:
+    schema = {"type": "object", "properties": {"query": {"type": "string"}}}
+    for number in range(count):
+        about = f"Looks up record {number} of the archive."
+        TOOLS.append({"name": f"tool_{number}", "description": about, "inputSchema": schema})
+
+
 def main() -> None:
     if len(sys.argv) > 1:
         time.sleep(float(sys.argv[1]))
+    if len(sys.argv) > 2:
+        add_tools(int(sys.argv[2]))
     for line in sys.stdin.buffer:
         message = json.loads(line)
         if "id" not in message:

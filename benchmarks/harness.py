@@ -5,12 +5,17 @@ once, in an order that rotates; what is reported is the median of each and its r
 """
 
 import json
+import math
 import statistics
 import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+
+class Unable(Exception):
+    """A contender that cannot do what is measured; the message is what it said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +30,11 @@ class Contender:
 class Row:
     name: str
     seconds: list[float] = field(default_factory=list[float])
+    failure: str = ""
 
     @property
     def median(self) -> float:
-        return statistics.median(self.seconds)
+        return statistics.median(self.seconds) if self.seconds else math.nan
 
     @property
     def spread(self) -> float:
@@ -46,6 +52,7 @@ class Comparison:
     title: str
     rows: list[Row]
     limit: float | None = None
+    unit: str = "s"
 
     def ratio(self, name: str) -> float:
         """How this contender compares with the first: 2.0 takes twice as long."""
@@ -56,25 +63,33 @@ class Comparison:
         width = max(len(row.name) for row in self.rows)
         lines = [self.title]
         lines += [
-            f"  {row.name:<{width}}  {_human(row.median):>10}  ±{100 * row.spread:3.0f} %"
+            f"  {row.name:<{width}}  {self.human(row):>10}  ±{100 * row.spread:3.0f} %"
             f"  {self.ratio(row.name):8.3f} x"
+            if row.seconds
+            else f"  {row.name:<{width}}  could not: {row.failure}"
             for row in self.rows
         ]
         if self.limit is not None:
             lines.append(f"  goal for {self.rows[-1].name}: at most {self.limit} x")
         return "\n".join(lines)
 
+    def human(self, row: Row) -> str:
+        """A row's median with its unit."""
+        return human(row.median) if self.unit == "s" else f"{row.median:.1f} {self.unit}"
+
     def as_json(self) -> dict[str, Any]:
         return {
             "title": self.title,
+            "unit": self.unit,
             "limit": self.limit,
             "rows": [
                 {
                     "name": row.name,
-                    "median_s": row.median,
+                    "median": _or_none(row.median),
                     "spread": row.spread,
-                    "ratio": self.ratio(row.name),
+                    "ratio": _or_none(self.ratio(row.name)),
                     "rounds": len(row.seconds),
+                    "failure": row.failure,
                 }
                 for row in self.rows
             ],
@@ -88,29 +103,49 @@ def compare(
     rounds: int = 15,
     warmup: int = 1,
     limit: float | None = None,
+    unit: str = "s",
 ) -> Comparison:
-    """Run all contenders `rounds` times, interleaved."""
+    """Run all contenders `rounds` times, interleaved; one that raises `Unable` is left out of it."""
     rows = [Row(contender.name) for contender in contenders]
     for round_number in range(-warmup, rounds):
         for step in range(len(contenders)):
             index = (round_number + step) % len(contenders)
+            if rows[index].failure:
+                continue
             started = time.perf_counter()
-            own = contenders[index].run()
+            try:
+                own = contenders[index].run()
+            except Unable as unable:
+                rows[index].failure = str(unable)
+                continue
             took = time.perf_counter() - started if own is None else own
             if round_number >= 0:
                 rows[index].seconds.append(took)
-    return Comparison(title, rows, limit)
+    return Comparison(title, rows, limit, unit)
 
 
-def report(comparisons: Sequence[Comparison], argv: Sequence[str] | None = None) -> None:
-    """Print the tables, or with --json the figures."""
+def _or_none(number: float) -> float | None:
+    return None if math.isnan(number) else number
+
+
+def report(
+    comparisons: Sequence[Comparison],
+    argv: Sequence[str] | None = None,
+    *,
+    notes: Sequence[str] = (),
+) -> None:
+    """Print the tables and what else is to be said, or with --json the figures."""
     if "--json" in (sys.argv[1:] if argv is None else argv):
-        print(json.dumps([comparison.as_json() for comparison in comparisons], indent=2))
+        figures = [comparison.as_json() for comparison in comparisons]
+        print(json.dumps({"comparisons": figures, "notes": list(notes)}, indent=2))
         return
     print("\n\n".join(comparison.table() for comparison in comparisons))
+    if notes:
+        print("\n" + "\n".join(notes))
 
 
-def _human(seconds: float) -> str:
+def human(seconds: float) -> str:
+    """A time in the unit that fits it."""
     for unit, scale in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
         if seconds >= scale:
             return f"{seconds / scale:.2f} {unit}"

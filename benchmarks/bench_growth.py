@@ -1,0 +1,181 @@
+"""How the cost grows: with the size of a message, with tools, with servers, with sessions.
+
+`python benchmarks/bench_growth.py [--json]`. Each curve is measured point by point, with the
+contenders of one point interleaved.
+"""
+
+import json
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from anyio.from_thread import start_blocking_portal
+from bench_sessions import make_sessions, one_turn
+from harness import Contender, Unable, compare, human
+from peers.contenders import ENGINE, OPENCLAW, SDK, Peer, Worker
+
+from openclaw.core.clock import SystemClock
+from openclaw.sessions.file.store import FileStore, open_file_store
+
+SIZES = (1_000, 10_000, 100_000, 1_000_000, 10_000_000)
+TOOLS = (10, 100, 1_000, 5_000)
+SERVERS = (1, 5, 10, 25, 50)
+SESSIONS = (100, 1_000, 10_000, 100_000)
+CLIENTS = (SDK, ENGINE, OPENCLAW)
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """What one contender took at each point; None where it could not."""
+
+    name: str
+    seconds: list[float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """One question asked with more and more of something."""
+
+    title: str
+    of: str
+    points: Sequence[int]
+    curves: list[Curve]
+
+    def table(self) -> str:
+        lines = [self.title, f"  {self.of:<28}" + "".join(f"{point:>12,}" for point in self.points)]
+        for curve in self.curves:
+            cells = (("could not" if s is None else human(s)) for s in curve.seconds)
+            lines.append(f"  {curve.name:<28}" + "".join(f"{cell:>12}" for cell in cells))
+        return "\n".join(lines)
+
+
+def grow(
+    title: str,
+    of: str,
+    points: Sequence[int],
+    names: Sequence[str],
+    at: Callable[[int], list[Contender]],
+    *,
+    rounds: int = 5,
+) -> Growth:
+    curves = [Curve(name, []) for name in names]
+    for point in points:
+        found = compare(title, at(point), rounds=rounds, warmup=1)
+        for curve, row in zip(curves, found.rows, strict=True):
+            curve.seconds.append(statistics.median(row.seconds) if row.seconds else None)
+    return Growth(title, of, points, curves)
+
+
+def message_size() -> Growth:
+    workers = [Worker(peer) for peer in CLIENTS]
+    try:
+        for worker in workers:
+            worker.open()
+
+        def at(size: int) -> list[Contender]:
+            return [
+                Contender(peer.name, lambda worker=worker: worker.do("large", size=size))
+                for peer, worker in zip(CLIENTS, workers, strict=True)
+            ]
+
+        names = [peer.name for peer in CLIENTS]
+        return grow("A result of so many bytes", "bytes", SIZES, names, at)
+    finally:
+        for worker in workers:
+            worker.close()
+
+
+def opened(peer: Peer, servers: int, *arguments: str) -> Contender:
+    def run() -> float:
+        worker = Worker(peer)
+        try:
+            return worker.open(servers, *arguments)
+        finally:
+            worker.close()
+
+    return Contender(peer.name, run)
+
+
+def tools() -> Growth:
+    return grow(
+        "A server with so many tools, connected and listed",
+        "tools",
+        TOOLS,
+        [peer.name for peer in CLIENTS],
+        lambda count: [opened(peer, 1, "0", str(count)) for peer in CLIENTS],
+        rounds=3,
+    )
+
+
+def servers() -> Growth:
+    return grow(
+        "So many servers that take 0.2 s each, all connected",
+        "servers",
+        SERVERS,
+        [peer.name for peer in CLIENTS],
+        lambda count: [opened(peer, count, "0.2") for peer in CLIENTS],
+        rounds=3,
+    )
+
+
+def sessions() -> Growth:
+    """A turn that is written, and a page of the list, in a store of so many sessions."""
+    names = ["a turn with a tool call", "a page of 50 sessions"]
+    with tempfile.TemporaryDirectory() as directory, start_blocking_portal() as portal:
+
+        def at(count: int) -> list[Contender]:
+            path = Path(directory) / f"{count}.db"
+            portal.call(_created, path)
+            make_sessions(path, count)
+
+            async def turn(store: FileStore) -> float:
+                session = await store.open_session("main", "grown")
+                started = time.perf_counter()
+                await one_turn(store, session)
+                return time.perf_counter() - started
+
+            async def page(store: FileStore) -> float:
+                started = time.perf_counter()
+                await store.list_sessions()
+                return time.perf_counter() - started
+
+            async def in_store(work: Callable[[FileStore], Any]) -> float:
+                async with open_file_store(path, SystemClock()) as store:
+                    await work(store)
+                    return statistics.median([await work(store) for _ in range(20)])
+
+            return [
+                Contender(names[0], lambda: portal.call(in_store, turn)),
+                Contender(names[1], lambda: portal.call(in_store, page)),
+            ]
+
+        return grow("A store of so many sessions", "sessions", SESSIONS, names, at, rounds=3)
+
+
+async def _created(path: Path) -> None:
+    async with open_file_store(path, SystemClock()):
+        pass
+
+
+def growths() -> list[Growth]:
+    return [message_size(), tools(), servers(), sessions()]
+
+
+def main() -> None:
+    found = growths()
+    if "--json" in sys.argv:
+        print(json.dumps({"growths": [asdict(growth) for growth in found]}))
+        return
+    print("\n\n".join(growth.table() for growth in found))
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except Unable as unable:
+        sys.exit(f"could not: {unable}")
