@@ -232,6 +232,8 @@ class Verdict:
     out_of_order: int
     unknown: int
     resumed: int
+    longest_takeover: float
+    """Seconds between the last that was heard of a turn and its going on elsewhere, at the most."""
 
     @property
     def clean(self) -> bool:
@@ -243,6 +245,7 @@ async def verdict(life: Life) -> Verdict:
     """Compare the transcripts and the world with what was sent and answered."""
     done = Counter(life.cluster.done())
     lost = doubled = out_of_order = unknown = resumed = turns = 0
+    longest = 0.0
     async with open_store(life.cluster.database, life.cluster.gateways[0].house.paths) as store:
         for number in range(life.sessions):
             [info] = await store.find_sessions(f"s{number}")
@@ -256,10 +259,11 @@ async def verdict(life: Life) -> Verdict:
             out_of_order += [entry.seq for entry in entries] != list(range(1, len(entries) + 1))
             unknown += seen.unknown
             resumed += seen.resumed
+            longest = max(longest, seen.longest)
             # A tool may have run though its outcome is unknown; it never runs twice.
             doubled += sum(max(0, done[text] - 1) for text in wanted)
             lost += sum(done[text] == 0 for text in wanted if text not in seen.uncertain)
-    return Verdict(turns, lost, doubled, out_of_order, unknown, resumed)
+    return Verdict(turns, lost, doubled, out_of_order, unknown, resumed, longest)
 
 
 @dataclass(slots=True)
@@ -270,12 +274,14 @@ class _Seen:
     doubled: int = 0
     unknown: int = 0
     resumed: int = 0
+    longest: float = 0.0
 
 
 def _session(entries: list[Entry]) -> _Seen:
     seen = _Seen()
     text_of: dict[str | None, str] = {}
     results: Counter[str | None] = Counter()
+    heard: dict[str | None, int] = {}
     for entry in entries:
         match entry.kind:
             case EntryKind.USER_MESSAGE:
@@ -288,10 +294,13 @@ def _session(entries: list[Entry]) -> _Seen:
                 if "Outcome unknown" in entry.text:
                     seen.unknown += 1
                     seen.uncertain.add(text_of[entry.turn])
-            case EntryKind.NOTICE:
-                seen.resumed += bool(entry.data.get("resumed"))
+            case EntryKind.NOTICE if entry.data.get("resumed"):
+                seen.resumed += 1
+                seen.longest = max(seen.longest, (entry.at_ms - heard[entry.turn]) / 1000)
             case _:
                 pass
+        if entry.kind is not EntryKind.TURN_LOST:
+            heard[entry.turn] = entry.at_ms
     seen.doubled = len(seen.finished) - len(set(seen.finished))
     seen.doubled += sum(count - 1 for count in results.values())
     return seen
