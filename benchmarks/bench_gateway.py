@@ -38,11 +38,22 @@ def new_house() -> House:
 
 
 async def until_ready(house: House) -> str:
+    """Asked by a client that costs next to nothing itself."""
     url = (await house.running()).url
-    async with httpx2.AsyncClient(trust_env=False) as client:
-        while (await client.get(f"{url}/ready")).status_code != 200:  # noqa: ASYNC110
-            await anyio.sleep(0.005)
+    port = int(url.rpartition(":")[2])
+    while not (await _asked(port, b"GET /ready")).startswith(b"HTTP/1.1 200"):  # noqa: ASYNC110
+        await anyio.sleep(0.005)
     return url
+
+
+async def _asked(port: int, what: bytes, body: bytes = b"") -> bytes:
+    async with await anyio.connect_tcp("127.0.0.1", port) as stream:
+        await stream.send(
+            b"%s HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n"
+            b"content-type: application/json\r\ncontent-length: %d\r\n\r\n%s"
+            % (what, len(body), body)
+        )
+        return b"".join([piece async for piece in stream])
 
 
 async def start(args: argparse.Namespace) -> None:
@@ -172,13 +183,7 @@ async def load(args: argparse.Namespace) -> None:
 async def _complete(port: int, user: str) -> None:
     """One completion by a client that costs next to nothing itself."""
     order = {"model": "openclaw", "user": user, "messages": [{"role": "user", "content": "hi"}]}
-    body = orjson.dumps(order)
-    async with await anyio.connect_tcp("127.0.0.1", port) as stream:
-        await stream.send(
-            b"POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n"
-            b"content-type: application/json\r\ncontent-length: %d\r\n\r\n%s" % (len(body), body)
-        )
-        answer = b"".join([piece async for piece in stream])
+    answer = await _asked(port, b"POST /v1/chat/completions", orjson.dumps(order))
     assert answer.startswith(b"HTTP/1.1 200"), answer
     assert b"Noted." in answer
 
