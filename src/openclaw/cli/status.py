@@ -94,6 +94,7 @@ def gather(env: Environment, *, probe: bool, local: bool = False) -> Json:
         "gateway": {"running": False},
         "sessions": None,
         "servers": [],
+        "gateways": None,
     }
     loaded: LoadedConfig | None = None
     try:
@@ -157,6 +158,7 @@ async def _from_gateway(env: Environment, facts: Json, info: "GatewayInfo") -> l
     async with GatewayClient(info.url, env.paths.root) as client:
         status = await client.request("GET", "/api/status")
     facts["gateway"] |= {"turns": status["turns"], "reloadError": status["reloadError"]}
+    facts["gateways"] = status.get("gateways")
     return status["servers"]
 
 

@@ -95,6 +95,8 @@ def _lines(facts: Facts) -> Iterable[tuple[str, str]]:
     for entry in facts["models"]:
         yield f"model of {entry['agent']}" if entry["agent"] else "model", _model(entry)
     yield "gateway", _gateway(facts["gateway"])
+    if facts.get("gateways"):
+        yield "gateways", "\n".join(map(_shared, facts["gateways"]))
     if facts["sessions"] is not None:
         yield "sessions", _sessions(facts["sessions"])
     if not facts["servers"]:
@@ -117,6 +119,21 @@ def _gateway(gateway: Facts) -> str:
         if gateway.get(key):
             said += f"\n{gateway[key]}"
     return said
+
+
+def _shared(gateway: Facts) -> str:
+    """One of the gateways that share the sessions."""
+    state = "stopping" if gateway["stopping"] else "alive"
+    if not gateway["alive"]:
+        state = f"dead, last seen {duration(int(gateway['seenSecondsAgo'] * 1000))} ago"
+    ready = [one for one in gateway["servers"] if one["state"] == "ready"]
+    broken = [f"{one['name']} {one['state']}" for one in gateway["servers"] if one not in ready]
+    said = (
+        f"{gateway['url'] or 'starting'} on {gateway['host']}{' (this one)' * gateway['this']}:"
+        f" {state}, {gateway['running']} of {gateway['workers']} workers busy,"
+        f" {len(ready)} MCP servers ready"
+    )
+    return f"{said}; {', '.join(broken)}" if broken else said
 
 
 def _sessions(sessions: Facts) -> str:
