@@ -100,21 +100,46 @@ async def test_without_a_session_what_was_said_before_comes_along(
     assert "[Instructions for this request]\nBe brief." in text
 
 
-async def test_an_image_reaches_the_model(house: House, opened: Open) -> None:
+async def completed(openai: Any, streamed: bool) -> str:
     content = [
         {"type": "text", "text": "What is this?"},
         {"type": "image_url", "image_url": {"url": DATA_URL}},
     ]
+    order = {"model": "openclaw/main", "messages": [{"role": "user", "content": content}]}
+    answer = await openai.chat.completions.create(**order, stream=streamed)
+    if not streamed:
+        return answer.choices[0].message.content
+    return "".join([chunk.choices[0].delta.content or "" async for chunk in answer])
+
+
+async def responded(openai: Any, streamed: bool) -> str:
+    content = [
+        {"type": "input_text", "text": "What is this?"},
+        {"type": "input_image", "image_url": DATA_URL, "detail": "auto"},
+    ]
+    order = {"model": "openclaw/main", "input": [{"role": "user", "content": content}]}
+    if not streamed:
+        return (await openai.responses.create(**order)).output_text
+    async with openai.responses.stream(**order) as stream:
+        async for _ in stream:
+            pass
+        return (await stream.get_final_response()).output_text
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize("ask", [completed, responded])
+async def test_an_image_reaches_the_model(
+    house: House, opened: Open, ask: Any, streamed: bool
+) -> None:
     async with scripted_model(default=Step(text="A dot.")) as model:
         house.configure(model.url)
         async with opened() as client, sdk(client, house) as openai:
-            await openai.chat.completions.create(
-                model="openclaw/main", messages=[{"role": "user", "content": content}]
-            )
+            assert await ask(openai, streamed) == "A dot."
     parts = model.requests[0].body["messages"][-1]["content"]
     assert {"type": "image_url", "image_url": {"url": DATA_URL}} in [
         {"type": p["type"], "image_url": {"url": p.get("image_url", {}).get("url")}} for p in parts
     ]
+    assert {"type": "text", "text": "What is this?"} in parts
     assert list((house.state / "tmp").iterdir()) == []
 
 
