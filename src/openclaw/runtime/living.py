@@ -23,6 +23,7 @@ from openclaw.secrets.redactor import Redactor
 if TYPE_CHECKING:
     from openclaw.agent.context import Ask, MessageContext, OnBlockReply, OnToolResult, Reply
     from openclaw.agent.sampling import Sampler
+    from openclaw.config.schema import McpServerConfig
     from openclaw.mcp_client.manager import McpManager
     from openclaw.mcp_client.prompts import PromptInfo
     from openclaw.mcp_server.agent_link import OrderSettings
@@ -142,6 +143,17 @@ class Runtime:
             return context
         media = tuple(InboundMedia(block) for block in blocks if isinstance(block, Media))
         return replace(context, text=text_of(blocks), media=(*context.media, *media))
+
+    async def bring(
+        self, session: str, agent_id: str, servers: "Mapping[str, McpServerConfig]"
+    ) -> None:
+        """Have these servers stand beside the agent's own in a session, until `end_session`."""
+        for name, config in servers.items():
+            self.manager.add(name, config, session=session, agent=agent_id)
+
+    def end_session(self, session: str) -> None:
+        """Stop the servers that were brought along for a session."""
+        self.manager.end_session(session)
 
     async def settle(self, agent_id: str, session: str | None = None) -> None:
         """Wait, within a bound, until the agent's servers have said what they have."""

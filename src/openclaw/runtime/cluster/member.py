@@ -1,9 +1,7 @@
 """A gateway among others: takes orders in, runs what it took, and says how it is."""
 
 import logging
-import os
-import socket
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing, asynccontextmanager, nullcontext
 from dataclasses import replace
 from importlib import import_module
@@ -22,27 +20,24 @@ from openclaw.gateway.codec import blocks_from, event_from, result_from
 from openclaw.media.store import order_files
 from openclaw.runtime.cluster.carrying import answer_bytes, has_media, order_bytes, order_from
 from openclaw.runtime.cluster.feeds import Feeds
+from openclaw.runtime.cluster.health import Figure, ServersHere, facts_of, figures, shown
 from openclaw.runtime.cluster.watching import NamedEvent, Watch, Watches
 from openclaw.runtime.cluster.worker import Held, Worker
 from openclaw.sessions.errors import LaneLost, StoreError
 from openclaw.sessions.model import SessionRef, storable
 from openclaw.sessions.postgres.event_log import EventLog
-from openclaw.sessions.postgres.gateways import BEAT_SECONDS, GatewayRow, Gateways
+from openclaw.sessions.postgres.gateways import BEAT_SECONDS, Gateways
 from openclaw.sessions.postgres.pool import Database
 from openclaw.sessions.postgres.queue import TurnQueue
 from openclaw.sessions.postgres.wire import Message, Wire
-from openclaw.version import __version__
 
 if TYPE_CHECKING:
-    from openclaw.mcp_client.offers import ServerStatus
     from openclaw.runtime.living import Runtime
 
 logger = logging.getLogger(__name__)
 
 _CANCEL_SECONDS = 5.0
-_STATUS_SECONDS = 0.5
 _BEATS_PER_PRUNING = 30
-_UNREADY = ("connecting", "error", "failed", "needs_login")
 _BY_REQUEST = "the turn was cancelled"
 
 Json = dict[str, Any]
@@ -58,6 +53,7 @@ class Member:
         self._runtime = runtime
         self._settings = settings
         self._clock = runtime.host.clock
+        self._servers = ServersHere(runtime)
         self.queue = TurnQueue(database, self.id)
         self._gateways = Gateways(database, self.id)
         log = EventLog(database)
@@ -74,13 +70,12 @@ class Member:
             self.queue,
             capacity=settings.workers,
             most_attempts=settings.max_attempts,
-            ready=self.ready_agents,
+            ready=self._servers.ready_agents,
             open_feed=lambda order: self._feeds.open(order.id, order.attempts, order.watchers),
             run=self._run,
             ended=self._ended,
         )
         self._askers: dict[tuple[str, str], tuple[Ask | None, Elicit | None]] = {}
-        self._statuses: tuple[float, tuple[ServerStatus, ...]] = (-1e9, ())
         self._reached = self._clock.monotonic()
 
     # ---- taking orders in
@@ -133,8 +128,7 @@ class Member:
     async def _pin(self, session: SessionRef, context: MessageContext, *, asks: bool) -> str | None:
         """This gateway, where only it has what the turn needs: the person, or the client's servers."""
         scope = context.server_scope
-        statuses = self.statuses(fresh=context.scope is not None)
-        servers = [one.snapshot.name for one in statuses if scope in one.sessions]
+        servers = self._servers.of_scope(scope, fresh=context.scope is not None)
         if servers or context.scope is not None:
             await self._gateways.settle_home(session.id, servers)
         return self.id if asks or servers else None
@@ -142,7 +136,7 @@ class Member:
     def _offer(self, agent: str) -> None:
         """Let a worker know: ours, or where that has no room or is not ready, everybody's."""
         self.worker.kick()
-        if self.worker.running >= self.worker.capacity or agent not in self.ready_agents():
+        if self.worker.running >= self.worker.capacity or agent not in self._servers.ready_agents():
             self._wire.wake()
 
     async def _join(self, watch: Watch) -> None:
@@ -287,25 +281,6 @@ class Member:
 
     # ---- how it is
 
-    def statuses(self, *, fresh: bool = False) -> "tuple[ServerStatus, ...]":
-        """The MCP servers of this gateway, as they were a moment ago."""
-        at, found = self._statuses
-        now = self._clock.monotonic()
-        if fresh or now - at > _STATUS_SECONDS:
-            found = self._runtime.manager.status()
-            self._statuses = (now, found)
-        return found
-
-    def ready_agents(self) -> Sequence[str]:
-        """The agents whose servers are all ready here, or start when they are needed."""
-        waiting = {
-            agent
-            for one in self.statuses()
-            if one.snapshot.state.value in _UNREADY
-            for agent in one.agents
-        }
-        return [agent for agent in self._runtime.agents if agent not in waiting]
-
     @property
     def reachable(self) -> bool:
         """Whether the database answered lately."""
@@ -313,72 +288,22 @@ class Member:
 
     async def gateways(self) -> list[Json]:
         """Every gateway, as it last said it was."""
-        return [_shown(row, self.id) for row in await self._gateways.rows()]
+        return [shown(row, self.id) for row in await self._gateways.rows()]
 
-    def figures(self) -> list[tuple[str, str, str, float]]:
+    def figures(self) -> list[Figure]:
         """For the metrics: kind, name, help and value of each."""
-        depth, counts = self.queue.depth, self.worker.counts
-        return [
-            ("gauge", "openclaw_database_up", "1 while the database answers.", self.reachable),
-            ("gauge", "openclaw_queue_waiting", "Turns that wait anywhere.", depth.waiting),
-            ("gauge", "openclaw_queue_running", "Turns that run anywhere.", depth.running),
-            (
-                "gauge",
-                "openclaw_queue_oldest_seconds",
-                "How long the oldest has waited.",
-                depth.oldest_seconds,
-            ),
-            ("gauge", "openclaw_worker_running", "Turns that run here.", self.worker.running),
-            ("gauge", "openclaw_worker_capacity", "Turns that may run here.", self.worker.capacity),
-            ("counter", "openclaw_turns_taken_total", "Turns taken to run here.", counts.taken),
-            (
-                "counter",
-                "openclaw_turns_taken_over_total",
-                "Turns taken over from another gateway.",
-                counts.taken_over,
-            ),
-            (
-                "counter",
-                "openclaw_turns_parked_total",
-                "Turns given up after too many attempts.",
-                counts.parked,
-            ),
-            (
-                "counter",
-                "openclaw_turns_lost_total",
-                "Turns that another gateway took over from here.",
-                counts.lost,
-            ),
-        ]
+        return figures(self.queue.depth, self.worker, reachable=self.reachable)
 
-    def facts(self) -> Json:
+    def _facts(self) -> Json:
         """What this gateway says of itself to the others."""
-        return {
-            "host": socket.gethostname(),
-            "pid": os.getpid(),
-            "url": self.url,
-            "version": __version__,
-            "workers": self.worker.capacity,
-            "running": self.worker.running,
-            "stopping": self.draining,
-            "readyAgents": list(self.ready_agents()),
-            "servers": [
-                {
-                    "name": one.snapshot.name,
-                    "state": one.snapshot.state.value,
-                    "agents": list(one.agents),
-                    "sessions": list(one.sessions),
-                    "tools": one.tools,
-                }
-                for one in self.statuses()
-            ],
-        }
+        own = {"url": self.url, "stopping": self.draining}
+        return facts_of(self._servers, self.worker) | own
 
     async def _beat(self) -> None:
         beats = 0
         while True:
             try:
-                await self._gateways.beat(self.facts())
+                await self._gateways.beat(self._facts())
                 await self.queue.measure()
                 self._reached = self._clock.monotonic()
                 if beats % _BEATS_PER_PRUNING == 0:
@@ -420,17 +345,6 @@ class Member:
             await self._gateways.leave()
         except StoreError as error:
             logger.warning("the other gateways could not be told: %s", error.message)
-
-
-def _shown(row: GatewayRow, this: str) -> Json:
-    return {
-        "id": row.id,
-        "this": row.id == this,
-        "alive": row.alive,
-        "seenSecondsAgo": round(row.seen_seconds, 1),
-        "upSeconds": round(row.up_seconds, 1),
-        **row.facts,
-    }
 
 
 async def _made(context: MessageContext, *, streams: bool, callbacks: bool) -> bytes:
