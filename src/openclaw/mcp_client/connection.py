@@ -62,6 +62,12 @@ _HOPELESS = (
     ServerState.CLOSED,
 )
 
+_LEVELS = {
+    ServerState.ERROR: logging.WARNING,
+    ServerState.NEEDS_LOGIN: logging.WARNING,
+    ServerState.FAILED: logging.ERROR,
+}
+
 
 class ServerConnection:
     """One server: whoever has it may call; `run` alone opens and closes."""
@@ -245,10 +251,10 @@ class ServerConnection:
 
     def _say_state(self) -> None:
         life = self._life
-        bad = life.state in (ServerState.ERROR, ServerState.FAILED, ServerState.NEEDS_LOGIN)
-        detail = life.last_error if bad else None
+        level = _LEVELS.get(life.state, logging.INFO)
+        detail = life.last_error if level > logging.INFO else None
         logger.log(
-            logging.WARNING if bad else logging.INFO,
+            level,
             "MCP server '%s' is %s%s",
             self.name,
             life.state.replace("_", " "),

@@ -39,6 +39,16 @@ async def test_starting_restarting_and_stopping_are_logged_at_info(
     assert any("MCP server 's' is error" in line for line in _said(caplog, logging.WARNING))
 
 
+@pytest.mark.requirement("E-3")
+async def test_a_server_that_is_given_up_is_logged_as_an_error(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    servers = {"s": fake_config({"faults": {"exitAtStart": 3}}, restartOnCrash=False)}
+    async with open_house(tmp_path, servers, environ=ENVIRON):
+        await until(lambda: any("is failed" in line for line in _said(caplog, logging.ERROR)))
+    assert "MCP server 's' is failed" in "\n".join(_said(caplog, logging.ERROR))
+
+
 @pytest.mark.requirement("FR-7.2")
 async def test_a_call_is_logged_at_debug_with_its_time(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
