@@ -39,7 +39,7 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "mcp list": ("mcp list",),
     "mcp add": (
         "mcp add time -- uvx mcp-server-time",
-        "mcp add docs --url https://a.example --header 'X-Key: secret://env/KEY'",
+        "mcp add docs --url https://a.example --header 'X-Key: secret://env/K'",
     ),
     "mcp remove": ("mcp remove time",),
     "mcp import": ("mcp import --dry-run", "mcp import cursor github"),
