@@ -62,6 +62,8 @@ class _Place:
     token: str = field(default_factory=random_id)
     woken: anyio.Event = field(default_factory=anyio.Event)
     drawn: bool = False
+    known: bool = False
+    """True once its ticket is there for certain, so that it can be missed."""
     lane: "PostgresLane | None" = None
     scope: anyio.CancelScope | None = None
 
@@ -254,7 +256,11 @@ class LaneDesk:
         owner = await self._presence.owner()
         claim = tickets.Claim(place.token, owner, place.entitled, self.lease)
         place.drawn = True
-        return await self._database.transact(lambda db: tickets.try_grant(db, place.session, claim))
+        grant = await self._database.transact(
+            lambda db: tickets.try_grant(db, place.session, claim)
+        )
+        place.known = True
+        return grant
 
     async def _leave(self, line: _Line, place: _Place) -> None:
         try:
@@ -281,7 +287,7 @@ class LaneDesk:
 
     def _tokens(self) -> list[str]:
         return [
-            place.token for line in self._lines.values() for place in line.places if place.drawn
+            place.token for line in self._lines.values() for place in line.places if place.known
         ]
 
     def _on_alive(self, asked: list[str], alive: set[str]) -> None:

@@ -44,6 +44,9 @@ CONNECT_SECONDS = 10.0
 STATEMENT_SECONDS = 30.0
 """The longest that one statement may take; the server stops it, and we stop waiting a bit later."""
 
+WRITE_SECONDS = 12.0
+"""After so long a connection is taken for dead and what it was to write is sent on another."""
+
 IDLE_TRANSACTION_SECONDS = 5.0
 """How long a process that froze inside of a transaction may keep its locks."""
 
@@ -106,7 +109,7 @@ class Database:
 
     async def read(self, work: Work[Result]) -> Result:
         """What `work` returns; tried again where the connection fails."""
-        return await self._insist(work)
+        return await self._insist(work, STATEMENT_SECONDS)
 
     async def write(self, work: Work[Result]) -> Result:
         """The same for work that changes something: once begun it is finished, though cancelled.
@@ -117,7 +120,7 @@ class Database:
         done: list[Result] = []
         await anyio.lowlevel.checkpoint()
         with anyio.CancelScope(shield=True):
-            done.append(await self._insist(work))
+            done.append(await self._insist(work, WRITE_SECONDS))
         return done[0]
 
     async def transact(self, work: Work[Result]) -> Result:
@@ -129,12 +132,12 @@ class Database:
 
         return await self.write(inside)
 
-    async def _insist(self, work: Work[Result]) -> Result:
+    async def _insist(self, work: Work[Result], limit: float) -> Result:
         pause, longest = _PAUSE_SECONDS
         deadline = anyio.current_time() + self._patience
         while True:
             try:
-                return await self._attempt(work)
+                return await self._attempt(work, limit)
             except Exception as error:
                 if not _is_of_the_driver(error):
                     raise
@@ -143,14 +146,16 @@ class Database:
             await anyio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 - spreads load
             pause = min(2 * pause, longest)
 
-    async def _attempt(self, work: Work[Result]) -> Result:
+    async def _attempt(self, work: Work[Result], limit: float) -> Result:
         pool = self._pool
         if pool is None:
             raise StoreUnavailable("the session store was closed")
         connection = await pool.acquire(timeout=STATEMENT_SECONDS)
         failed = False
+        done: list[Result] = []
         try:
-            return await work(connection)
+            with anyio.fail_after(limit):
+                done.append(await work(connection))
         except Exception as error:
             failed = _is_of_the_driver(error) and is_lost(error)
             raise
@@ -159,6 +164,7 @@ class Database:
                 if failed:
                     connection.terminate()
                 await pool.release(connection)
+        return done[0]
 
     def _arguments(self) -> dict[str, Any]:
         address = self._address

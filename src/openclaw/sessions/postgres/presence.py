@@ -108,9 +108,11 @@ class Presence:
 
     async def _beat(self, connection: "asyncpg.Connection[Any]") -> None:
         tokens = self._tokens()
-        if tokens:
+        if not tokens:
+            return
+        with anyio.fail_after(self._lease / BEATS_PER_LEASE):  # a connection may die silently
             alive = await renew(connection, tokens, self._owner, self._lease)
-            self._on_alive(tokens, alive)
+        self._on_alive(tokens, alive)
 
     def _on_notice(self, connection: Any, pid: int, channel: str, payload: object) -> None:
         self._on_left(str(payload))
