@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from openclaw.sessions.errors import (
     StoreUnavailable,
 )
 from openclaw.sessions.model import EntryKind, NewEntry, Outcome, Usage
-from openclaw.sessions.postgres import migrations, transcript
+from openclaw.sessions.postgres import migrations, pool, transcript
 from openclaw.sessions.postgres.address import parsed
 from openclaw.sessions.postgres.failures import explain, is_lost
 from openclaw.sessions.postgres.migrations import Migration, known, migrate
@@ -265,6 +266,23 @@ async def test_a_process_whose_connections_are_cut_keeps_its_session(postgres_ur
         assert await store.unfinished_turns(session) == []
 
 
+async def test_a_write_on_a_connection_that_died_silently_is_sent_on_another(
+    postgres: Server, postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool, "WRITE_SECONDS", 0.3)
+    name = postgres_url.partition("@/")[2].partition("?")[0]
+    async with forwarding(postgres) as cable:
+        url = f"postgresql://postgres@127.0.0.1:{cable.port}/{name}?sslmode=disable"
+        async with open_postgres_store(parsed(url)) as store:
+            session = await store.open_session("main", "k")
+            async with store.acquire_lane(session) as lane:
+                turn = await lane.begin_turn()
+                cable.swallow()
+                with anyio.fail_after(10):
+                    await lane.finish_turn(turn, Outcome.OK)
+            assert [entry.seq for entry in await store.history(session)] == [1, 2]
+
+
 async def test_a_lane_of_a_deleted_session_is_lost_also_after_a_doubtful_write(
     postgres_url: str,
 ) -> None:
@@ -364,6 +382,42 @@ def test_without_its_driver_the_error_says_how_to_install_it(
 def test_the_driver_is_loaded_only_where_a_server_is_used() -> None:
     code = "import sys, openclaw.sessions.opening, openclaw.cli.sessions; sys.exit('asyncpg' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@dataclass
+class Cable:
+    """A way to the server that can swallow what is sent on connections made so far."""
+
+    port: int = 0
+    dead: set[asyncio.StreamWriter] = field(default_factory=set[asyncio.StreamWriter])
+    live: set[asyncio.StreamWriter] = field(default_factory=set[asyncio.StreamWriter])
+
+    def swallow(self) -> None:
+        self.dead |= self.live
+
+    async def pipe(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.live.add(writer)
+        with contextlib.suppress(OSError):
+            while data := await reader.read(65536):
+                if writer not in self.dead:
+                    writer.write(data)
+        writer.close()
+
+
+@asynccontextmanager
+async def forwarding(server: Server) -> AsyncGenerator[Cable]:
+    cable = Cable()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        near = await asyncio.open_unix_connection(f"{server.directory}/.s.PGSQL.{server.port}")
+        async with anyio.create_task_group() as group:
+            group.start_soon(cable.pipe, reader, near[1])
+            group.start_soon(cable.pipe, near[0], writer)
+
+    listener = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with listener:
+        cable.port = listener.sockets[0].getsockname()[1]
+        yield cable
 
 
 # --- certificates -----------------------------------------------------------------------------
