@@ -87,6 +87,6 @@ function field(name, rule, required) {
     input = h("input", { type: "number", step: rule.type === "integer" ? "1" : "any", required, value: rule.default ?? "" });
     value = () => (input.value === "" ? undefined : Number(input.value));
   } else input = h("input", { type: "text", required, value: rule.default ?? "", autocomplete: "off" });
-  const element = h("label", { className: "question-field" }, h("span", {}, words, required ? "" : h("small", {}, " (may be left out)")), input, rule.description ? h("small", { dir: "auto" }, rule.description) : null);
+  const element = h("label", { className: rule.type === "boolean" ? "question-field choice" : "question-field" }, h("span", {}, words, required || rule.type === "boolean" ? "" : h("small", {}, " (may be left out)")), input, rule.description ? h("small", { dir: "auto" }, rule.description) : null);
   return { name, input, value, element };
 }
