@@ -26,8 +26,7 @@ async def copy(args: argparse.Namespace, env: Environment) -> int:
     if args.source == args.target:
         raise InvalidRequest("FROM and TO are the same store")
     async with _source(args.source, env) as source, _target(args.target, env) as target:
-        total = len((await source.list_sessions(limit=None, cursor=None)).sessions)
-        shown = _Progress(env, total)
+        shown = _Progress(env, await source.count_sessions())
         report = await copy_sessions(source, target, shown)
         shown.end()
     _say(args, env, report)

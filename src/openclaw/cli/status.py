@@ -167,11 +167,12 @@ async def _sessions(env: Environment, loaded: "LoadedConfig") -> Json | None:
         async with _store(env, loaded) as store:
             if store is None:
                 return {"count": 0, "lastAt": None}
-            page = await store.list_sessions(limit=None)
+            count = await store.count_sessions()
+            page = await store.list_sessions(limit=1)
     except OpenClawError as error:
         return {"count": None, "lastAt": None, "error": describe(error)}
     last = page.sessions[0].updated_ms if page.sessions else None
-    return {"count": len(page.sessions), "lastAt": last}
+    return {"count": count, "lastAt": last}
 
 
 @asynccontextmanager

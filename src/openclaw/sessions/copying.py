@@ -55,6 +55,10 @@ class Archive(Protocol):
         """Sessions, page by page."""
         ...
 
+    async def count_sessions(self) -> int:
+        """How many sessions there are."""
+        ...
+
     async def find_sessions(self, key: str, agent: str | None = None) -> list[SessionInfo]:
         """Every session with this key or id."""
         ...

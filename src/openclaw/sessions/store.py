@@ -139,6 +139,10 @@ class SessionStore(Protocol):
         """Sessions, the most recently used first; `search` looks into keys and titles."""
         ...
 
+    async def count_sessions(self) -> int:
+        """How many sessions there are."""
+        ...
+
     async def find_sessions(self, key: str, agent: str | None = None) -> list[SessionInfo]:
         """Every session with this key or id, of one agent or of all."""
         ...

@@ -292,6 +292,10 @@ class MemoryStore:
         more = len(kept) < len(found) and kept
         return Page([record.info for record in kept], str(kept[-1].used) if more else None)
 
+    async def count_sessions(self) -> int:
+        """How many sessions there are."""
+        return len(self._sessions)
+
     async def find_sessions(self, key: str, agent: str | None = None) -> list[SessionInfo]:
         """Every session with this key or id."""
         found = [

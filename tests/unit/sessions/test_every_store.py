@@ -331,6 +331,7 @@ async def test_a_listing_begins_with_the_session_used_last_and_goes_on_by_its_cu
     assert seen == ["k1", "k6", "k5", "k4", "k3", "k2", "k0"]
     assert [i.key for i in (await store.list_sessions("main")).sessions] == ["k1", "k5", "k3"]
     assert len((await store.list_sessions(limit=None)).sessions) == 7
+    assert await store.count_sessions() == 7
     with pytest.raises(InvalidRequest):
         await store.list_sessions(cursor="nonsense")
 

@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from openclaw.config.osflags import CLOEXEC
 from openclaw.sessions.errors import StoreCorrupt, StoreTooNew, StoreUnavailable
 from openclaw.sessions.file.failures import translated
 
@@ -150,7 +151,7 @@ def _connect(path: Path, wait: float) -> sqlite3.Connection:
 def _create_private(path: Path) -> None:
     """SQLite gives its log files the mode of the database itself, so this one decides for all."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT | CLOEXEC, 0o600))
 
 
 def _enter_wal(connection: sqlite3.Connection, path: Path) -> None:

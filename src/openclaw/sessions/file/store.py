@@ -91,6 +91,12 @@ class FileStore:
             lambda db: queries.list_sessions(db, agent, limit, cursor, search)
         )
 
+    async def count_sessions(self) -> int:
+        """How many sessions there are."""
+        return await self._readers.run(
+            lambda db: db.execute("SELECT count(*) FROM sessions").fetchone()[0]
+        )
+
     async def find_sessions(self, key: str, agent: str | None = None) -> list[SessionInfo]:
         """Every session with this key or id."""
         return await self._readers.run(lambda db: queries.find(db, storable(key), agent))

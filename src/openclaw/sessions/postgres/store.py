@@ -90,6 +90,10 @@ class PostgresStore:
             lambda db: queries.list_sessions(db, agent, limit, cursor, wanted)
         )
 
+    async def count_sessions(self) -> int:
+        """How many sessions there are."""
+        return await self.database.read(lambda db: db.fetchval("SELECT count(*) FROM sessions"))
+
     async def find_sessions(self, key: str, agent: str | None = None) -> list[SessionInfo]:
         """Every session with this key or id."""
         return await self.database.read(lambda db: queries.find(db, storable(key), agent))
