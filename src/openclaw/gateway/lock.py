@@ -15,6 +15,7 @@ from pathlib import Path
 from openclaw.config.filelock import try_lock
 from openclaw.config.paths import private_file
 from openclaw.core.errors import OperatorFacing
+from openclaw.sessions.liveness import is_gone, own_mark
 
 _PATIENCE = 0.5  # seconds; a reader looks by taking the lock for an instant
 _STEP = 0.01
@@ -43,7 +44,7 @@ class GatewayLock:
 
     def publish(self, info: GatewayInfo) -> None:
         """Say where the gateway is."""
-        text = json.dumps(asdict(info)).encode()
+        text = json.dumps({**asdict(info), "mark": own_mark()}).encode()
         os.ftruncate(self._descriptor, 0)
         os.lseek(self._descriptor, 0, os.SEEK_SET)
         os.write(self._descriptor, text)
@@ -95,8 +96,14 @@ def _taken_within(descriptor: int, seconds: float) -> bool:
 def _read(descriptor: int) -> GatewayInfo:
     os.lseek(descriptor, 0, os.SEEK_SET)
     try:
-        return GatewayInfo(**json.loads(os.read(descriptor, 65_536)))
-    except (ValueError, TypeError):
+        said = json.loads(os.read(descriptor, 65_536))
+        mark = said.pop("mark", None)
+        if mark and is_gone(mark):
+            return GatewayInfo(
+                pid=0
+            )  # one that was killed said it; its successor has just the lock
+        return GatewayInfo(**said)
+    except (ValueError, TypeError, AttributeError):
         return GatewayInfo(pid=0)  # it is being written
 
 

@@ -62,6 +62,22 @@ def test_what_is_being_written_is_not_believed(tmp_path: Path) -> None:
         assert running_gateway(path) == GatewayInfo(pid=0)
 
 
+def test_what_a_killed_one_said_is_not_its_successors(tmp_path: Path) -> None:
+    path = lock_file(tmp_path)
+    program = (
+        "import os, pathlib\n"
+        "from openclaw.gateway.lock import GatewayInfo, gateway_lock\n"
+        f"with gateway_lock(pathlib.Path({str(path)!r})) as lock:\n"
+        "    lock.publish(GatewayInfo(os.getpid(), 'http://gone'))\n"
+        "    os._exit(9)\n"
+    )
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 9
+    left = path.read_bytes()
+    with gateway_lock(path):
+        path.write_bytes(left)  # as it is until the new one has written
+        assert running_gateway(path) == GatewayInfo(pid=0)
+
+
 def test_only_its_owner_can_read_it(tmp_path: Path) -> None:
     path = lock_file(tmp_path)
     with gateway_lock(path):
