@@ -41,6 +41,7 @@ from acp.schema import (
 from openclaw.acp_agent import choices
 from openclaw.acp_agent.blocks import ContentBlock
 from openclaw.acp_agent.failures import as_protocol_errors, no_such_session
+from openclaw.acp_agent.forms import FormKinds, Forms, forms_of
 from openclaw.acp_agent.history import SESSION_PREFIX, Listed, find, list_page
 from openclaw.acp_agent.host import AgentHost, HostLink
 from openclaw.acp_agent.replay import replay
@@ -71,6 +72,7 @@ class OpenClawAgent:
         self._agent_id = agent_id
         self._sessions: dict[str, Session] = {}
         self._connected: Client | None = None
+        self._forms: FormKinds | None = None
 
     def on_connect(self, conn: "Client") -> None:
         """Take the client's side of the connection."""
@@ -96,6 +98,8 @@ class OpenClawAgent:
         **kwargs: Any,
     ) -> InitializeResponse:
         """Say what this agent can do. There is nothing to log in to."""
+        self._forms = forms_of(client_capabilities)
+        self._link.asks = self._forms is not None
         return InitializeResponse(
             protocol_version=PROTOCOL_VERSION,
             agent_info=Implementation(name=self._program, title="OpenClaw", version=__version__),
@@ -125,7 +129,7 @@ class OpenClawAgent:
         """Begin a conversation, with the client's own MCP servers beside the agent's."""
         host = await self._link.get()
         agent = host.agent(self._agent_id)
-        session = self._open(
+        session = await self._open(
             f"{SESSION_PREFIX}{random_id()}", agent.id, cwd, mcp_servers or (), host
         )
         return NewSessionResponse(
@@ -196,7 +200,7 @@ class OpenClawAgent:
         host = await self._link.get()
         session.agent_id = host.agent(mode_id).id
         session.model = None
-        session.connect(host)
+        await session.connect(host)
         self._tasks.start_soon(self._announce, session, host, name=f"commands of {session.id}")
         await self._client.session_update(session.id, update_current_mode(session.agent_id))
         return SetSessionModeResponse()
@@ -227,7 +231,8 @@ class OpenClawAgent:
         """Answer; what happens meanwhile is told as updates."""
         session = self._session(session_id)
         host = await self._link.get()
-        reply = await take_turn(session, prompt, host, self._client)
+        forms = None if self._forms is None else Forms(self._client, self._forms)
+        reply = await take_turn(session, prompt, host, self._client, forms=forms)
         if reply is None:
             return PromptResponse(stop_reason="cancelled")
         await self._tell_title(session, host)
@@ -247,12 +252,10 @@ class OpenClawAgent:
             raise no_such_session(session_id)
         return session
 
-    def _open(
+    async def _open(
         self, key: str, agent_id: str, cwd: str, given: Sequence[ClientServer], host: AgentHost
     ) -> Session:
-        directory = Path(cwd)
-        if not directory.is_absolute() or not directory.is_dir():
-            raise InvalidRequest("must be the absolute path of a directory", field="cwd")
+        directory = _directory(cwd)
         wanted = session_servers(given, directory)
         for value in wanted.credentials:
             host.host.redactor.register(value)
@@ -260,7 +263,7 @@ class OpenClawAgent:
         if before is not None:
             before.close(host)
         session = Session(key, directory, agent_id, wanted.servers)
-        session.connect(host)
+        await session.connect(host)
         self._sessions[key] = session
         self._tasks.start_soon(self._announce, session, host, name=f"commands of {key}")
         return session
@@ -272,7 +275,7 @@ class OpenClawAgent:
         if found is None and key not in self._sessions:
             raise no_such_session(key)
         agent_id = found.agent if found is not None else self._sessions[key].agent_id
-        session = self._open(key, host.agent(agent_id).id, cwd, given, host)
+        session = await self._open(key, host.agent(agent_id).id, cwd, given, host)
         return session, found.entries if found is not None else ()
 
     async def _options(self, session: Session, host: AgentHost) -> list[Any]:
@@ -302,6 +305,13 @@ class OpenClawAgent:
                 updated_at=_timestamp(found[0].updated_ms),
             )
             await self._client.session_update(session.id, update)
+
+
+def _directory(cwd: str) -> Path:
+    path = Path(cwd)
+    if not path.is_absolute() or not path.is_dir():
+        raise InvalidRequest("must be the absolute path of a directory", field="cwd")
+    return path
 
 
 async def _models(session: Session, host: AgentHost) -> tuple[str, ...]:

@@ -11,15 +11,15 @@ from anyio.abc import TaskStatus
 from openclaw.agent.context import Ask, MessageContext, Reply
 from openclaw.config.merge import EffectiveAgent
 from openclaw.config.paths import StatePaths
-from openclaw.config.schema import Config
+from openclaw.config.schema import Config, McpServerConfig
 from openclaw.core.errors import DeveloperFacing, OpenClawError
 from openclaw.core.events import Emit
+from openclaw.core.tools import Elicit
 from openclaw.media.transcription import Transcriber
 from openclaw.secrets.redactor import Redactor
 from openclaw.sessions.store import SessionStore
 
 if TYPE_CHECKING:
-    from openclaw.mcp_client.manager import McpManager
     from openclaw.mcp_client.prompts import PromptInfo
 
 logger = logging.getLogger(__name__)
@@ -53,11 +53,6 @@ class AgentHost(Protocol):
         ...
 
     @property
-    def manager(self) -> "McpManager":
-        """The MCP servers."""
-        ...
-
-    @property
     def store(self) -> SessionStore:
         """The conversations."""
         ...
@@ -72,9 +67,27 @@ class AgentHost(Protocol):
         ...
 
     async def get_reply(
-        self, context: MessageContext, *, on_event: Emit | None = None, ask: Ask | None = None
+        self,
+        context: MessageContext,
+        *,
+        on_event: Emit | None = None,
+        ask: Ask | None = None,
+        elicit: Elicit | None = None,
     ) -> Reply:
         """Answer one message."""
+        ...
+
+    async def bring(
+        self, session: str, agent_id: str, servers: Mapping[str, McpServerConfig]
+    ) -> None:
+        """Have these servers stand beside the agent's own in a session, until `end_session`.
+
+        Whoever calls it again for the session means the same servers, for another agent.
+        """
+        ...
+
+    def end_session(self, session: str) -> None:
+        """Stop the servers that were brought along for a session."""
         ...
 
     async def settle(self, agent_id: str, session: str | None = None) -> None:
@@ -94,7 +107,8 @@ class AgentHost(Protocol):
         ...
 
 
-OpenHost = Callable[[], AbstractAsyncContextManager[AgentHost]]
+OpenHost = Callable[[bool], AbstractAsyncContextManager[AgentHost]]
+"""Opens the agent; told whether the client can ask the person what MCP servers want to know."""
 
 
 class HostLink:
@@ -105,6 +119,7 @@ class HostLink:
 
     def __init__(self, open_host: OpenHost) -> None:
         self._open = open_host
+        self.asks = False
         self._wanted = anyio.Event()
         self._settled = anyio.Event()
         self._host: AgentHost | None = None
@@ -126,7 +141,7 @@ class HostLink:
         while True:
             await self._wanted.wait()
             try:
-                async with self._open() as host:
+                async with self._open(self.asks) as host:
                     self._host = host
                     self._settled.set()
                     await anyio.sleep_forever()

@@ -14,6 +14,7 @@ from acp.schema import AllowedOutcome, PermissionOption, ToolCallUpdate
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from openclaw.acp_agent.blocks import ContentBlock
+from openclaw.acp_agent.forms import Forms
 from openclaw.acp_agent.host import AgentHost
 from openclaw.acp_agent.prompt import receive
 from openclaw.acp_agent.updates import Translator, Update, kind_of, locations
@@ -21,6 +22,7 @@ from openclaw.agent.context import MessageContext, PermissionRequest, Reply
 from openclaw.config.schema import McpServerConfig
 from openclaw.core.errors import OpenClawError
 from openclaw.core.events import Event
+from openclaw.core.tools import JsonObject
 from openclaw.media.store import OrderFiles, order_files
 
 if TYPE_CHECKING:
@@ -54,10 +56,9 @@ class Session:
     _files: OrderFiles | None = None
     _stack: ExitStack = field(default_factory=ExitStack)
 
-    def connect(self, host: AgentHost) -> None:
+    async def connect(self, host: AgentHost) -> None:
         """Have the session's servers started for its agent."""
-        for name, config in self.servers.items():
-            host.manager.add(name, config, session=self.id, agent=self.agent_id)
+        await host.bring(self.id, self.agent_id, self.servers)
 
     def files(self, host: AgentHost) -> OrderFiles:
         """Where the session's attachments are kept: later questions may be about them."""
@@ -73,30 +74,39 @@ class Session:
     def close(self, host: AgentHost) -> None:
         """Stop the turns and the session's servers, and remove its files."""
         self.cancel()
-        host.manager.end_session(self.id)
+        host.end_session(self.id)
         self._stack.close()
         self._files = None
 
 
 async def take_turn(
-    session: Session, blocks: Sequence[ContentBlock], host: AgentHost, client: "Client"
+    session: Session,
+    blocks: Sequence[ContentBlock],
+    host: AgentHost,
+    client: "Client",
+    *,
+    forms: Forms | None = None,
 ) -> Reply | None:
     """Answer a prompt, with updates as it goes; None where the client cancelled it.
 
-    Every update has been sent when this returns.
+    `forms` asks the person what MCP servers want to know. Every update has been sent when this
+    returns.
     """
     with anyio.CancelScope() as scope:
         session.turns.add(scope)
         try:
-            return await _Turn(session, host, client).run(blocks)
+            return await _Turn(session, host, client, forms).run(blocks)
         finally:
             session.turns.discard(scope)
     return None
 
 
 class _Turn:
-    def __init__(self, session: Session, host: AgentHost, client: "Client") -> None:
+    def __init__(
+        self, session: Session, host: AgentHost, client: "Client", forms: Forms | None
+    ) -> None:
         self._session = session
+        self._forms = forms
         self._host = host
         self._client = client
         self._translator = Translator(host.host.redactor, session.cwd)
@@ -121,7 +131,12 @@ class _Turn:
             tasks.start_soon(self._send_all, name=f"updates of {session.id}")
             with self._queue:
                 try:
-                    reply = await self._host.get_reply(context, on_event=self._on, ask=self._ask)
+                    reply = await self._host.get_reply(
+                        context,
+                        on_event=self._on,
+                        ask=self._ask,
+                        elicit=None if self._forms is None else self._elicit,
+                    )
                     self._put(self._translator.closing(reply))
                 except OpenClawError as error:
                     failure = error  # raised in here, it would come out in a group of errors
@@ -155,13 +170,24 @@ class _Turn:
             if request.name in session.always:
                 return True
             self._put(self._translator.asking(request))
-            shown = anyio.Event()
-            self._queue.send_nowait(shown)
-            await shown.wait()
+            await self._all_shown()
             chosen = await self._choice(request)
         if chosen == _ALWAYS:
             session.always.add(request.name)
         return chosen in (_ONCE, _ALWAYS)
+
+    async def _elicit(self, server: str, params: JsonObject) -> JsonObject:
+        """What the person tells an MCP server, asked one question at a time."""
+        assert self._forms is not None
+        async with self._session.asking:
+            await self._all_shown()
+            return await self._forms.ask(self._session.id, server, params)
+
+    async def _all_shown(self) -> None:
+        """Wait until the client has been sent everything so far."""
+        shown = anyio.Event()
+        self._queue.send_nowait(shown)
+        await shown.wait()
 
     async def _choice(self, request: PermissionRequest) -> str | None:
         call = ToolCallUpdate(

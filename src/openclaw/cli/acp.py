@@ -18,15 +18,27 @@ if TYPE_CHECKING:
 def register(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("--agent", metavar="ID", help="the agent that answers at first")
+    parser.add_argument(
+        "--local", action="store_true", help="run the agent here, also where a gateway runs"
+    )
 
 
 def run(args: argparse.Namespace, env: Environment) -> int:
     """Serve until the client goes away; does not return."""
     from openclaw.acp_agent.serve import serve_stdio
 
-    def opened() -> "AbstractAsyncContextManager[AgentHost]":
+    def here(asks: bool) -> "AbstractAsyncContextManager[AgentHost]":
         from openclaw.runtime import open_runtime
 
-        return open_runtime(env.load_config(), env.environ, env.redactor, hurried=True)
+        return open_runtime(env.load_config(), env.environ, env.redactor, hurried=True, asks=asks)
+
+    def opened(asks: bool) -> "AbstractAsyncContextManager[AgentHost]":
+        from openclaw.cli.open_agent import usable_gateway
+
+        if args.local or usable_gateway(env) is None:
+            return here(asks)
+        from openclaw.cli.acp_shared import open_shared
+
+        return open_shared(env, here, asks=asks)
 
     serve_stdio(opened, program=env.program, agent_id=args.agent)

@@ -126,6 +126,15 @@ class GatewayClient:
     def _accepted(self, data: Json) -> None:
         self.settings[data["agent"]] = data["settings"]
 
+    @asynccontextmanager
+    async def scope(
+        self, agent: str, servers: Mapping[str, Mapping[str, Any]]
+    ) -> AsyncGenerator[AsyncIterator[tuple[str, Any]]]:
+        """Bring MCP servers along: they run while this lasts; `opened`, then `settled` is told."""
+        body = {"agent": agent, "servers": servers}
+        async with self._stream("/api/scopes", body) as events:
+            yield events
+
     async def _with_files(self, context: MessageContext, stack: AsyncExitStack) -> MessageContext:
         """The message with its media where the gateway may read it: in an order's directory."""
         from dataclasses import replace

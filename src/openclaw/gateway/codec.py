@@ -192,6 +192,9 @@ def message_json(context: MessageContext) -> Json:
         "origin": context.origin,
         "idempotencyKey": context.idempotency_key,
         "promptCalls": context.prompt_calls,
+        "workspace": str(context.workspace) if context.workspace is not None else None,
+        "model": context.model,
+        "scope": context.scope,
         "media": [
             {**media_json(one.media), "text": one.text, "note": one.note} for one in context.media
         ],

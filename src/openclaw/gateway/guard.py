@@ -28,6 +28,7 @@ _SECURITY_HEADERS = [
     (b"cross-origin-resource-policy", b"same-origin"),
 ]
 _MOST_ADDRESSES = 10_000
+_OWNER = "openclaw.owner"
 _LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]", "::1")
 
 
@@ -143,6 +144,7 @@ class Guard:
         watched = _Watched(send)
         try:
             self._check(scope)
+            scope[_OWNER] = self.tokens.is_local(_bearer(dict(scope["headers"])))
             self._serving += 1
             try:
                 await self.app(scope, self._bounded(scope, receive), watched)
@@ -205,6 +207,24 @@ class Guard:
             raise Refused(408, "the request took too long to arrive", [(b"connection", b"close")])
 
         return bounded
+
+
+def is_owner(scope: Scope) -> bool:
+    """Whether a request comes from a program of this account on this machine.
+
+    It has to carry the token that only this account can read, also where anyone is let in.
+    """
+    client = scope.get("client")
+    return bool(scope.get(_OWNER)) and client is not None and _is_loopback(client[0])
+
+
+def _is_loopback(address: str) -> bool:
+    try:
+        found = ipaddress.ip_address(address)
+    except ValueError:
+        return False
+    mapped = found.ipv4_mapped if isinstance(found, ipaddress.IPv6Address) else None
+    return (mapped or found).is_loopback
 
 
 def _too_large(limits: GatewayLimits) -> Refused:

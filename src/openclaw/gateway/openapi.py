@@ -65,6 +65,9 @@ _MESSAGE = _object(
         "default": False,
         "description": "the client answers `question` events; without it they are declined",
     },
+    model={"type": "string", "description": "a model that the configuration names"},
+    workspace={"type": "string", "description": "where file tools work; this account alone"},
+    scope={"type": "string", "description": "servers that were brought along; this account alone"},
 )
 _REPLY = _object(
     ("text", "outcome", "sessionId", "turnId"),
@@ -218,6 +221,23 @@ _PATHS: Json = {
             "the prompts that a message with promptCalls may name",
             _ANY,
             query=_KEYED,
+        )
+    },
+    "/api/models": {
+        "get": _operation(
+            "listModels",
+            "the models that answer for an agent, the first one first",
+            _object(agent=_TEXT, models={"type": "array", "items": _TEXT}),
+            query=_KEYED,
+        )
+    },
+    "/api/scopes": {
+        "post": _operation(
+            "openScope",
+            "start MCP servers for one front end, until it closes the connection; this account alone",
+            _TEXT,
+            body=_object(agent=_TEXT, servers=_ANY),
+            stream=True,
         )
     },
     "/api/messages": {

@@ -56,6 +56,7 @@ class Gateway:
     metrics: Metrics = field(default_factory=Metrics)
     turns: Turns = field(init=False)
     questions: Questions = field(init=False)
+    scopes: set[str] = field(default_factory=set[str])
     opened: House | None = None
     stopping: bool = False
     last_reload_error: str | None = None

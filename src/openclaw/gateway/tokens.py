@@ -58,6 +58,7 @@ class Tokens:
         self.open = configured is None
         known = [local] if configured is None else [configured, local]
         self._known = [one.reveal().encode() for one in known]
+        self._local = local.reveal().encode()
 
     def admits(self, given: bytes | None) -> bool:
         """Whether this bearer token is one of ours; where none is configured, anyone is let in.
@@ -71,3 +72,7 @@ class Tokens:
         # Every candidate is compared, so that time does not say which one came close.
         matches = [hmac.compare_digest(given, one) for one in self._known]
         return any(matches)
+
+    def is_local(self, given: bytes | None) -> bool:
+        """Whether this is the token that only this account can read."""
+        return given is not None and hmac.compare_digest(given, self._local)

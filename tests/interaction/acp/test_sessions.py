@@ -217,27 +217,37 @@ async def test_when_the_client_goes_its_servers_go_and_stdout_had_only_the_proto
     server = stdio("slow", spec).model_dump(mode="json", by_alias=True, exclude_none=True)
     async with scripted_model([Step(calls=(("mcp_slow_wait", {}),))]) as model:
         house.configure(model.url)
-        process = await anyio.open_process(
-            [OPENCLAW, "acp"], env=house.environ, stderr=subprocess.DEVNULL
-        )
-        assert process.stdin is not None
-        assert process.stdout is not None
-        lines = _Lines(process.stdout)
-        cwd = str(house.cwd)
-        opening = {"cwd": cwd, "mcpServers": [server]}
-        await process.stdin.send(_request(1, "initialize", {"protocolVersion": 1}))
-        await process.stdin.send(_request(2, "session/new", opening))
-        key = (await lines.answer(2))["result"]["sessionId"]
-        prompt = {"sessionId": key, "prompt": [{"type": "text", "text": "Wait."}]}
-        await process.stdin.send(_request(3, "session/prompt", prompt))
-        await lines.update("tool_call")
+        process, lines, stdin = await waiting_in_a_turn(house, server)
         (pid,) = map(int, pids.read_text().split())
-        await process.stdin.aclose()
+        await stdin.aclose()
         with anyio.fail_after(60):
             assert await process.wait() == 0
         await process.aclose()
-    assert not is_running(pid)
+        await until(lambda: not is_running(pid), 60)
     assert all(message["jsonrpc"] == "2.0" for message in lines.messages)
+
+
+async def waiting_in_a_turn(house: Any, server: Any) -> tuple[Any, "Lines", Any]:
+    """The agent as a process whose client waits for a tool of this server."""
+    process = await anyio.open_process(
+        [OPENCLAW, "acp"], env=house.environ, stderr=subprocess.DEVNULL
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    lines = Lines(process.stdout)
+    opening = {"cwd": str(house.cwd), "mcpServers": [server]}
+    await process.stdin.send(_request(1, "initialize", {"protocolVersion": 1}))
+    await process.stdin.send(_request(2, "session/new", opening))
+    key = (await lines.answer(2))["result"]["sessionId"]
+    prompt = {"sessionId": key, "prompt": [{"type": "text", "text": "Wait."}]}
+    await process.stdin.send(_request(3, "session/prompt", prompt))
+    await lines.update("tool_call")
+    return process, lines, process.stdin
+
+
+def parent_of(pid: int) -> int:
+    """The process that started this one."""
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
 @pytest.mark.parametrize("given", ["a-file", os.devnull])
@@ -262,7 +272,7 @@ def _request(number: int, method: str, params: dict[str, Any]) -> bytes:
     return json.dumps(message).encode() + b"\n"
 
 
-class _Lines:
+class Lines:
     """What a process writes, line by line; what is not JSON fails the test."""
 
     def __init__(self, stream: Any) -> None:
