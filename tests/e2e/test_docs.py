@@ -251,6 +251,8 @@ class Shell:
         return Path((self.notes / "cwd").read_text().strip())
 
     def script(self, command: str, *, checkout: bool = False) -> list[str]:
+        if not _is_set_up():  # never change the environment that others run in
+            command = command.replace("./scripts/demo", f"{BIN}/python scripts/demo.py")
         keep = f"export -p >{self.notes}/env; pwd >{self.notes}/cwd"
         where = f"cd {ROOT}" if checkout else f'cd "$(cat {self.notes}/cwd)"'
         if checkout:
@@ -310,6 +312,20 @@ class Shell:
         for server in self.served:
             with server:
                 server.communicate(timeout=STOP_SECONDS)
+
+
+def _is_set_up() -> bool:
+    """Whether scripts/setup would find nothing to do."""
+    wanted = subprocess.run(
+        "cat requirements.lock pyproject.toml scripts/setup | cksum",
+        shell=True,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    stamp = BIN.parent / ".openclaw-setup"
+    return stamp.exists() and stamp.read_text() == wanted.stdout.strip()
 
 
 def _free_port() -> int:
