@@ -46,6 +46,7 @@ from openclaw.core.events import Emit, Notice, TurnFinished, TurnStarted, both, 
 from openclaw.core.tools import Elicit, ToolSource
 from openclaw.core.wire import describe
 from openclaw.policy import Policy, decide
+from openclaw.sessions.errors import LaneLost
 from openclaw.sessions.model import (
     Entry,
     EntryKind,
@@ -370,6 +371,8 @@ async def _ending(
                     usage=_stored_usage(dispatcher.budget),
                     detail=dispatcher.redact(told),
                 )
+            except LaneLost as lost:
+                logger.info("a turn ended that is no longer ours: %s", lost.message)
             except OpenClawError:
                 logger.warning("the end of a turn could not be written", exc_info=True)
         emit(TurnFinished(lane.session.key, turn, str(outcome)))

@@ -47,7 +47,7 @@ class Watch:
     def end(self, result: Reply | BaseException | None = None) -> None:
         """The turn has ended; with its answer, where that is at hand."""
         self.ended = True
-        self.result = result
+        self.result = self.result or result  # the answer may have been read already
         self._news.set()
 
     def kept(self, last: int) -> None:
