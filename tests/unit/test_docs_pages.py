@@ -1,7 +1,9 @@
 """The documentation hangs together: links lead somewhere, and what is generated is up to date."""
 
 import ast
+import html
 import re
+import runpy
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -56,6 +58,27 @@ def test_generated_reference_is_up_to_date() -> None:
         [sys.executable, str(script), "--check"], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, f"run scripts/generate_reference.py:\n{done.stdout}{done.stderr}"
+
+
+def test_the_picture_of_the_architecture_is_the_one_that_its_script_draws() -> None:
+    script = runpy.run_path(str(ROOT / "scripts" / "architecture.py"))
+    assert script["TARGET"].read_text() == script["picture"]()
+
+
+def test_the_recorded_demo_shows_what_the_demo_does() -> None:
+    drawn = (ROOT / "docs" / "demo.svg").read_text()
+    words = html.unescape(re.sub(r"<[^>]+>", " ", drawn)).replace("\xa0", " ")
+    demo = ast.parse((ROOT / "scripts" / "demo.py").read_text())
+    orders = next(
+        ast.literal_eval(node.value)
+        for node in demo.body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "ORDERS"
+    )
+    for order in orders:
+        assert order in words, "run scripts/record_demo.py"
+    assert words.count("Source: MCP: time/") == len(orders)
+    assert "order_openclaw" in words
+    assert str(ROOT) not in drawn
 
 
 def _variables_read() -> Iterator[str]:
