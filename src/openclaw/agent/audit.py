@@ -3,6 +3,7 @@
 import json
 import logging
 import os
+import sys
 import threading
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -131,7 +132,8 @@ class AuditLog:
         self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | CLOEXEC | NOFOLLOW
         file = os.open(self._path, flags, 0o600)
-        os.fchmod(file, 0o600)
+        if sys.platform != "win32":
+            os.fchmod(file, 0o600)
         return file
 
     def _is_current(self, file: int) -> bool:

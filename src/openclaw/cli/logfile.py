@@ -2,8 +2,11 @@
 
 import logging.handlers
 import os
+import sys
 from io import TextIOWrapper
 from pathlib import Path
+
+from openclaw.config.osflags import CLOEXEC
 
 
 class PrivateRotatingFile(logging.handlers.RotatingFileHandler):
@@ -11,9 +14,10 @@ class PrivateRotatingFile(logging.handlers.RotatingFileHandler):
 
     def _open(self) -> TextIOWrapper:
         descriptor = os.open(
-            self.baseFilename, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600
+            self.baseFilename, os.O_WRONLY | os.O_APPEND | os.O_CREAT | CLOEXEC, 0o600
         )
-        os.fchmod(descriptor, 0o600)  # it may be there already, from before
+        if sys.platform != "win32":
+            os.fchmod(descriptor, 0o600)  # it may be there already, from before
         return os.fdopen(descriptor, "a", encoding="utf-8", errors="backslashreplace")
 
     def doRollover(self) -> None:

@@ -2,6 +2,7 @@
 
 import contextlib
 import socket
+import sys
 from collections.abc import Mapping
 
 import anyio
@@ -37,7 +38,7 @@ class Notifier:
             await anyio.sleep(self._watchdog / 2)
 
     def _send(self, message: str) -> None:
-        if not self._address or not hasattr(socket, "AF_UNIX"):
+        if not self._address or sys.platform == "win32":
             return
         address = "\0" + self._address[1:] if self._address[0] == "@" else self._address
         with (

@@ -83,7 +83,8 @@ class Keeper:
             logger.warning("servers may outlive a killed host: no keeper (%s)", error)
             return None
         assert process.stdin is not None
-        os.set_blocking(process.stdin.fileno(), False)
+        if sys.platform != "win32":
+            os.set_blocking(process.stdin.fileno(), False)
         return process
 
     def _say(self, order: str) -> None:

@@ -40,6 +40,8 @@ def alive(groups: set[int]) -> set[int]:
 
 def send(group: int, number: int) -> bool:
     """Whether the signal could be sent to the group."""
+    if sys.platform == "win32":  # a job object does there what this program is for
+        return False
     try:
         os.killpg(group, number)
     except OSError:
@@ -66,6 +68,8 @@ def marked(marker: bytes) -> list[int]:
 
 def end(groups: set[int], marker: bytes) -> None:
     """End them all, kindly first."""
+    if sys.platform == "win32":
+        return
     groups = {group for group in groups if send(group, signal.SIGTERM)}
     until = time.monotonic() + GRACE
     while (groups := alive(groups)) and time.monotonic() < until:
@@ -83,6 +87,8 @@ def end(groups: set[int], marker: bytes) -> None:
 
 def main(marker: str) -> None:
     """Watch until the host is gone, then tidy up after it."""
+    if sys.platform == "win32":
+        return
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     groups = watch()

@@ -99,7 +99,8 @@ class Child:
         self.stderr = process.stderr.fileno()
         self.pid = process.pid
         for pipe in (self.stdin, self.stdout, self.stderr):
-            os.set_blocking(pipe, False)
+            if sys.platform != "win32":
+                os.set_blocking(pipe, False)
         _enlarge(self.stdout)
         keeper.watch(self.pid)
         self._watch()
@@ -134,7 +135,7 @@ class Child:
         if not crashed:
             await self._exits_within(grace.stdin)
             await self._end_group(signal.SIGTERM, grace.term)
-        await self._end_group(signal.SIGKILL, grace.kill)
+        await self._end_group(sweep.KILL, grace.kill)
         await anyio.to_thread.run_sync(sweep.kill_marked, self._marker)
         await self._exits_within(grace.kill)
         self._keeper.release(self.pid)

@@ -18,6 +18,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 MARKER = "OPENCLAW_MCP_CHILD"
+KILL = signal.SIGTERM if sys.platform == "win32" else signal.SIGKILL
+"""The signal that ends a process whatever it does."""
+
 _PROC = Path("/proc")
 _PGRP_FIELD = 2
 """Where the process group stands in /proc/PID/stat, counted after the parenthesised name."""
@@ -25,6 +28,8 @@ _PGRP_FIELD = 2
 
 def signal_group(group: int, number: int) -> bool:
     """Send a signal to a process group; False where there is none any more."""
+    if sys.platform == "win32":  # it has no such groups: a job object holds a server's processes
+        return False
     try:
         os.killpg(group, number)
     except ProcessLookupError:
@@ -50,7 +55,7 @@ def kill_marked(value: str) -> int:
     killed = 0
     for pid in _marked(wanted):
         with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.kill(pid, signal.SIGKILL)
+            os.kill(pid, KILL)
             killed += 1
     return killed
 

@@ -146,6 +146,8 @@ class _Wire:
 
 
 def _answer_until_loaded(wire: _Wire, handshake: Handshake, loader: _Loader) -> None:
+    if sys.platform == "win32":
+        raise NotImplementedError("serving on stdio needs poll(2), which Windows has not")
     poll = select.poll()
     poll.register(wire.wire_in, select.POLLIN)
     poll.register(loader.done, select.POLLIN)

@@ -13,6 +13,7 @@ import anyio.to_thread
 import mcp_types as types
 import pybase64
 
+from openclaw.config.osflags import CLOEXEC, NONBLOCK
 from openclaw.core.content import Media
 from openclaw.core.errors import OpenClawError
 from openclaw.media import kinds
@@ -105,7 +106,7 @@ def _check_size(size: int, limit: int) -> None:
 def _read_inside(path: Path, directories: Sequence[Path], limit: int) -> bytes:
     """The file's bytes, if the file that was really opened lies inside one of the directories."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        fd = os.open(path, os.O_RDONLY | NONBLOCK | CLOEXEC)
     except OSError as error:
         raise LeftOut(f"the file cannot be read ({error.strerror})") from None
     try:

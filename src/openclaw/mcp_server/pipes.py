@@ -185,7 +185,7 @@ class PipeWriter:
         self._drained: asyncio.Future[None] | None = None
         self._loop = asyncio.get_running_loop()
         # O_NONBLOCK belongs to the open file, which stderr may share: its prints would then fail.
-        if _pollable(fd) and not os.path.sameopenfile(fd, 2):
+        if sys.platform != "win32" and _pollable(fd) and not os.path.sameopenfile(fd, 2):
             os.set_blocking(fd, False)
 
     async def send(self, item: SessionMessage) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 import signal
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -101,6 +102,8 @@ class Prepared:
 
 
 def _on_termination(cancel: Callable[[], Any]) -> None:
+    if sys.platform == "win32":  # its event loop has no signal handlers
+        return
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         loop.add_signal_handler(number, cancel)

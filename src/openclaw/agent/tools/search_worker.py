@@ -121,10 +121,10 @@ def _rendered(found: list[str], note: str | None) -> str:
 
 
 def _limit_memory() -> None:
-    try:
-        import resource
-    except ImportError:  # not on Windows
+    if sys.platform == "win32":  # it has no such limits
         return
+    import resource
+
     with contextlib.suppress(ValueError, OSError):  # not every system has this limit
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
 

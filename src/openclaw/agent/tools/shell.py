@@ -15,7 +15,7 @@ from openclaw.core.errors import ToolFailure
 from openclaw.core.ids import random_id
 from openclaw.core.tools import CallContext, ToolResult, ToolSpec, failed
 from openclaw.mcp_client.environment import child_environment
-from openclaw.mcp_client.sweep import MARKER, kill_marked, signal_group
+from openclaw.mcp_client.sweep import KILL, MARKER, kill_marked, signal_group
 
 NAME = "exec"
 DEFAULT_SECONDS = 60
@@ -114,7 +114,7 @@ async def _end(process: anyio.abc.Process, marker: str) -> None:
     if process.returncode is None and signal_group(process.pid, signal.SIGTERM):
         with anyio.move_on_after(_POLITE_SECONDS):
             await process.wait()
-    signal_group(process.pid, signal.SIGKILL)
+    signal_group(process.pid, KILL)
     await anyio.to_thread.run_sync(kill_marked, marker)
     await process.wait()
     await process.aclose()

@@ -12,6 +12,7 @@ import contextlib
 import errno
 import os
 import stat
+import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -250,7 +251,7 @@ def _write_new(directory: int, name: str, content: bytes, mode: int, *, keep: bo
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | NOFOLLOW | CLOEXEC
     descriptor = os.open(name, flags, mode, dir_fd=directory)
     with os.fdopen(descriptor, "wb") as file:
-        if keep:
+        if keep and sys.platform != "win32":
             os.fchmod(descriptor, mode)  # as the file had it, whatever the umask
         file.write(content)
         file.flush()

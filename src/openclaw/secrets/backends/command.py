@@ -4,6 +4,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -78,6 +79,9 @@ async def _read_all(stream: ByteReceiveStream) -> bytes:
 
 async def _end(process: Process) -> None:
     with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
+        if sys.platform == "win32":
+            process.kill()
+        else:
+            os.killpg(process.pid, signal.SIGKILL)
     with anyio.move_on_after(_REAP_SECONDS, shield=True):
         await process.aclose()

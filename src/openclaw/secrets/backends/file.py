@@ -18,6 +18,7 @@ from openclaw.secrets.backends.jsonfields import field_of
 from openclaw.secrets.refs import SecretRef
 from openclaw.secrets.resolver import BackendFailure
 
+_NOT_BLOCKING: int = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 MAX_BYTES: Final = 1024 * 1024
 
 
@@ -60,7 +61,7 @@ class FileBackend:
 def _read(path: Path) -> str:
     try:
         # Not blocking, so that a pipe without a writer is refused instead of waited for.
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_RDONLY | _NOT_BLOCKING)
         try:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 raise BackendFailure(f"{path} is not a regular file")
