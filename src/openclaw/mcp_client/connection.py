@@ -352,6 +352,7 @@ class ServerConnection:
         return {"resources": self.config.resources, "prompts": self.config.prompts}.get(kind, True)
 
     def _replace_listing(self, link: Link, listing: Listing) -> None:
+        listing = listings.without(listing, link.stamp.refuses)
         for note in set(listing.dropped) - set(self.listing.dropped):
             logger.warning("MCP server '%s': %s", self.name, note)
         self.listing = listing

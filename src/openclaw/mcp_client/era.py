@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import anyio
 
@@ -117,11 +117,10 @@ class _Probe:
     async def ask(self) -> None:
         from mcp.shared.exceptions import MCPError
         from mcp_types import DiscoverResult
-        from mcp_types.version import LATEST_MODERN_VERSION, MODERN_PROTOCOL_VERSIONS
+        from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
         try:
-            raw = await self._session.send_discover(LATEST_MODERN_VERSION)
-            result = DiscoverResult.model_validate(raw)
+            result = DiscoverResult.model_validate(await _discovered(self._session))
             if any(version in MODERN_PROTOCOL_VERSIONS for version in result.supported_versions):
                 self.result = result
                 self.on_late_answer()
@@ -129,6 +128,24 @@ class _Probe:
             logger.debug("server/discover was refused: %s", refusal)
         finally:
             self.done.set()
+
+
+async def _discovered(session: "ClientSession") -> dict[str, Any]:
+    """What the server says of itself; asked again in its own revision where it knows not our newest."""
+    from mcp.shared.exceptions import MCPError
+    from mcp_types import UnsupportedProtocolVersionErrorData
+    from mcp_types.version import LATEST_MODERN_VERSION, MODERN_PROTOCOL_VERSIONS
+
+    try:
+        return await session.send_discover(LATEST_MODERN_VERSION)
+    except MCPError as refusal:
+        if refusal.code != _UNSUPPORTED_VERSION:
+            raise
+        known = UnsupportedProtocolVersionErrorData.model_validate(refusal.data).supported
+        both = [version for version in MODERN_PROTOCOL_VERSIONS if version in known]
+        if not both:
+            raise
+    return await session.send_discover(both[-1])
 
 
 async def _discover_first(session: "ClientSession") -> Era:

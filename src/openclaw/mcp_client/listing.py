@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
 import orjson
@@ -67,6 +67,26 @@ def merged(old: Listing, parts: dict[str, Listed]) -> Listing:
     replaced = tuple(f"{_CATALOGUES[name].key}:" for name in parts)
     kept = [note for note in old.dropped if not note.startswith(replaced)]
     return Listing(**fields, instructions=old.instructions, dropped=(*kept, *fresh))
+
+
+def without(listing: Listing, refuses: Callable[[Any], str | None]) -> Listing:
+    """The listing without the tools whose schemas are refused, with the reasons."""
+    reasons = [(tool, refuses(tool.input_schema)) for tool in listing.tools]
+    if all(reason is None for _, reason in reasons):
+        return listing
+    return replace(
+        listing,
+        tools=tuple(tool for tool, reason in reasons if reason is None),
+        dropped=(
+            *listing.dropped,
+            *(
+                f"tools: '{bounds.printable(tool.name, 80)}' was left out "
+                f"({bounds.printable(reason, 200)})"
+                for tool, reason in reasons
+                if reason is not None
+            ),
+        ),
+    )
 
 
 def _model(name: str) -> "type[BaseModel]":

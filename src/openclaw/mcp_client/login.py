@@ -1,10 +1,10 @@
 """One login of a person to a remote server: the browser, the callback on loopback, the first token."""
 
-import json
 import logging
 import webbrowser
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -15,6 +15,12 @@ import httpx2
 from anyio.streams.buffered import BufferedByteReceiveStream
 from mcp.client.auth import OAuthFlowError, OAuthRegistrationError, OAuthTokenError
 from mcp.shared.auth import AuthorizationCodeResult
+from mcp_types import (
+    CLIENT_CAPABILITIES_META_KEY,
+    CLIENT_INFO_META_KEY,
+    PROTOCOL_VERSION_META_KEY,
+)
+from mcp_types.version import LATEST_MODERN_VERSION
 
 from openclaw.content.labels import single_line
 from openclaw.core.errors import OperatorFacing
@@ -188,21 +194,18 @@ async def _log_in(
 
 
 async def _knock(config: "McpServerConfig", logins: Logins, person: Person) -> None:
-    """A first request, whose refusal starts the login."""
+    """First requests, until one of them is refused and starts the login."""
     assert config.url is not None
     auth = await logins.auth(config, person)
-    timeout = httpx2.Timeout(_SECONDS)
-    async with httpx2.AsyncClient(auth=auth, timeout=timeout) as client:
-        headers = {"Accept": "application/json, text/event-stream"}
+    async with httpx2.AsyncClient(auth=auth, timeout=httpx2.Timeout(_SECONDS)) as client:
+        door = _Door(client, config.url)
         if config.kind == "sse":
-            request = client.build_request("GET", config.url, headers=headers)
+            response = await door.ask("GET")
         else:
-            headers["Content-Type"] = "application/json"
-            request = client.build_request(
-                "POST", config.url, headers=headers, content=json.dumps(_GREETING)
-            )
-        response = await client.send(request, stream=True)
-        await response.aclose()
+            response = await door.ask("POST", _GREETING)
+            if auth.context.current_tokens is None:
+                # Some let everybody greet them, and want to know who asks for more.
+                response = await door.ask("POST", _LISTING, **_manners(response))
     if auth.context.current_tokens is None:
         raise LoginFailed(
             f"the server asked for no login (it answered {response.status_code})",
@@ -214,13 +217,56 @@ async def _knock(config: "McpServerConfig", logins: Logins, person: Person) -> N
         )
 
 
+@dataclass(frozen=True, slots=True)
+class _Door:
+    client: httpx2.AsyncClient
+    url: str
+
+    async def ask(
+        self, method: str, message: dict[str, Any] | None = None, **headers: str
+    ) -> httpx2.Response:
+        """The answer to one request, without its body."""
+        said = {"Accept": "application/json, text/event-stream", **headers}
+        if message is not None:
+            said["Content-Type"] = "application/json"
+        request = self.client.build_request(method, self.url, headers=said, json=message)
+        response = await self.client.send(request, stream=True)
+        await response.aclose()
+        return response
+
+
+def _manners(greeted: httpx2.Response) -> dict[str, str]:
+    """The headers of what follows the greeting, by the revision that the server speaks."""
+    if not greeted.is_success:
+        return {"MCP-Protocol-Version": LATEST_MODERN_VERSION, "Mcp-Method": "tools/list"}
+    session = greeted.headers.get("mcp-session-id")
+    return {
+        "MCP-Protocol-Version": _VERSION,
+        **({"mcp-session-id": session} if session else {}),
+    }
+
+
+_VERSION = "2025-06-18"
+_US = {"name": "openclaw", "version": "1"}
 _GREETING: dict[str, Any] = {
     "jsonrpc": "2.0",
     "id": 1,
     "method": "initialize",
     "params": {
-        "protocolVersion": "2025-06-18",
+        "protocolVersion": _VERSION,
         "capabilities": {},
-        "clientInfo": {"name": "openclaw", "version": "1"},
+        "clientInfo": _US,
+    },
+}
+_LISTING: dict[str, Any] = {
+    "jsonrpc": "2.0",
+    "id": 2,
+    "method": "tools/list",
+    "params": {
+        "_meta": {
+            PROTOCOL_VERSION_META_KEY: LATEST_MODERN_VERSION,
+            CLIENT_INFO_META_KEY: _US,
+            CLIENT_CAPABILITIES_META_KEY: {},
+        }
     },
 }

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 import httpx2
 from mcp.client.auth import OAuthClientProvider, OAuthFlowError
+from mcp.client.auth.utils import union_scopes
 from mcp.shared.auth import (
     AuthorizationCodeResult,
     OAuthClientInformationFull,
@@ -38,7 +39,7 @@ Callback = Callable[[], Awaitable[AuthorizationCodeResult]]
 CALLBACK_PATH = "/callback"
 _MAX_ANSWER = 1024 * 1024
 _SECONDS = 30.0
-_UNAUTHORIZED = 401
+_UNAUTHORIZED, _FORBIDDEN = 401, 403
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +85,8 @@ class Auth(OAuthClientProvider):
     ) -> None:
         self._login = login
         self._person = person
+        self._scope = metadata.scope
+        self._wants_more = False
         redirect = self._nobody if person is None else self._checked_redirect
         super().__init__(
             url, metadata, login, redirect, None if person is None else person.callback
@@ -95,6 +98,8 @@ class Auth(OAuthClientProvider):
             self.context.callback_handler = _no_answer
 
     async def _nobody(self, url: str) -> None:
+        if self.context.current_tokens is not None:
+            await self._login.want(self.context.client_metadata.scope)
         raise NeedsLogin("it needs a login")
 
     async def _checked_redirect(self, url: str) -> None:
@@ -130,6 +135,7 @@ class Auth(OAuthClientProvider):
                     response = await self._fetch(outgoing)
                 else:
                     response = yield outgoing
+                    self._wants_more = response.status_code == _FORBIDDEN
                     if response.status_code == _UNAUTHORIZED and not refreshed:
                         refreshed = True
                         if await self._refresh():
@@ -140,6 +146,28 @@ class Auth(OAuthClientProvider):
             return
         finally:
             await flow.aclose()
+
+    async def _perform_authorization(self) -> httpx2.Request:
+        """Ask for what the operator named, else the server; and for what a call was refused for."""
+        metadata = self.context.client_metadata
+        asked = metadata.scope if self._wants_more else self._scope or metadata.scope
+        metadata.scope = union_scopes(asked, await self._login.wanted_scope())
+        self._choose_method()
+        return await super()._perform_authorization()
+
+    async def _refresh_token(self) -> httpx2.Request:
+        self._choose_method()
+        return await super()._refresh_token()
+
+    def _choose_method(self) -> None:
+        """Show the operator's own secret in the way that the authorization server takes."""
+        client, metadata = self.context.client_info, self.context.oauth_metadata
+        if client is None or client.token_endpoint_auth_method is not None:
+            return
+        taken = metadata and metadata.token_endpoint_auth_methods_supported
+        basic = not taken or "client_secret_basic" in taken
+        method = "client_secret_basic" if basic else "client_secret_post"
+        self.context.client_info = client.model_copy(update={"token_endpoint_auth_method": method})
 
     async def _refresh(self) -> bool:
         """Whether a token that the server no longer takes could be replaced by a fresh one."""
@@ -230,7 +258,7 @@ class Logins:
         fields: dict[str, Any] = {
             "client_id": auth.client_id,
             "client_secret": secret,
-            "token_endpoint_auth_method": "none" if secret is None else "client_secret_post",
+            "token_endpoint_auth_method": "none" if secret is None else None,
         }
         return OAuthClientInformationFull.model_validate(fields)
 

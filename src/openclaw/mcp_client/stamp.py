@@ -22,15 +22,21 @@ class Stamp:
         """Whether requests are sent just as they are."""
         return not self._modern and not self._http
 
+    def refuses(self, schema: Mapping[str, Any]) -> str | None:
+        """Why a tool cannot be called with such a schema: the headers that it names are not possible."""
+        if not (self._modern and self._http):
+            return None
+        from mcp.shared.inbound import find_invalid_x_mcp_header
+
+        return find_invalid_x_mcp_header(schema)
+
     def learn(self, tools: Mapping[str, Mapping[str, Any]]) -> None:
         """Remember which arguments of these tools are also sent as headers."""
         if self._modern and self._http:
-            from mcp.shared.inbound import find_invalid_x_mcp_header, x_mcp_header_map
+            from mcp.shared.inbound import x_mcp_header_map
 
             self._parameter_headers = {
-                name: x_mcp_header_map(schema)
-                for name, schema in tools.items()
-                if find_invalid_x_mcp_header(schema) is None
+                name: x_mcp_header_map(schema) for name, schema in tools.items()
             }
 
     def params(self, params: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -235,10 +235,20 @@ class ServerLogin:
         kept: Record = {
             "tokens": tokens.model_dump(mode="json", exclude_none=True),
             "expiresAt": self.context.token_expiry_time,
+            "wanted": None,
         }
         if metadata is not None:
             kept["metadata"] = metadata.model_dump(mode="json", exclude_none=True)
         await self._keep(self._issuer(), kept)
+
+    async def want(self, scope: str | None) -> None:
+        """Remember what the next login has to ask for, since a call needed it and nobody was there."""
+        await self._keep(self._issuer(), {"wanted": scope})
+
+    async def wanted_scope(self) -> str | None:
+        """What an earlier call was refused for."""
+        wanted = (await self._kept()).get("wanted")
+        return wanted if isinstance(wanted, str) else None
 
     async def set_client_info(self, client_info: "OAuthClientInformationFull") -> None:
         """Keep a client that was just registered; tokens of an earlier one are void."""

@@ -31,16 +31,22 @@ class _Grant:
 
 @dataclass
 class FakeAuthority:
-    """What the test sees and may change. `seen` are the paths that were asked for, in order."""
+    """What the test sees and may change. `seen` are the paths that were asked for, in order.
+
+    `scopes` are those that were asked for, `credentials` the headers that came to the token's address.
+    """
 
     port: int = 0
     issuer: str | None = None
     issuer_in_answer: str | None = None
     deny: bool = False
     pkce: bool = True
+    methods: list[str] = field(default_factory=lambda: ["none", "client_secret_post"])
     expires_in: int = 3600
     seen: list[str] = field(default_factory=list[str])
     forms: list[dict[str, str]] = field(default_factory=list[dict[str, str]])
+    scopes: list[str] = field(default_factory=list[str])
+    credentials: list[str] = field(default_factory=list[str])
     clients: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
     access: set[str] = field(default_factory=set[str])
     refresh: dict[str, str] = field(default_factory=dict[str, str])
@@ -60,7 +66,7 @@ class FakeAuthority:
             "registration_endpoint": f"{self.url}/register",
             "response_types_supported": ["code"],
             "grant_types_supported": ["authorization_code", "refresh_token"],
-            "token_endpoint_auth_methods_supported": ["none", "client_secret_post"],
+            "token_endpoint_auth_methods_supported": self.methods,
             **({"code_challenge_methods_supported": ["S256"]} if self.pkce else {}),
             "authorization_response_iss_parameter_supported": True,
         }
@@ -74,6 +80,7 @@ class FakeAuthority:
     def authorize(self, query: Mapping[str, str]) -> str:
         """Where the browser is sent: with a code, or with the reason why not."""
         client, uri = query["client_id"], query["redirect_uri"]
+        self.scopes.append(query.get("scope", ""))
         if uri not in self.clients.get(client, [uri]):
             raise ValueError("another redirect address")
         answer = {"state": query["state"], "iss": self.issuer_in_answer or self.url}
@@ -156,6 +163,7 @@ class _Handler(BaseHTTPRequestHandler):
         if self.path == "/register":
             self._answer(201, authority.register(json.loads(body)))
             return
+        authority.credentials.append(self.headers.get("Authorization", ""))
         form = {key: values[0] for key, values in parse_qs(body.decode()).items()}
         tokens = authority.token(form)
         self._answer(400, {"error": "invalid_grant"}) if tokens is None else self._answer(
@@ -175,19 +183,33 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 class ProtectedServer(FakeHttpServer):
-    """A fake MCP server that only takes the authority's tokens."""
+    """A fake MCP server that only takes the authority's tokens.
+
+    `open_to` are the methods that it lets everybody use; `scopes` says what a method needs, and
+    `challenge` what is asked for at first.
+    """
 
     def __init__(self, spec: Mapping[str, Any], authority: FakeAuthority) -> None:
         super().__init__(spec)
         self.authority = authority
+        self.open_to: set[str] = set()
+        self.scopes: dict[str, str] = {}
+        self.challenge = ""
 
     def refusal(self, request: Request) -> tuple[int, dict[str, str]] | None:
         """Turn away whoever has no token."""
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
-        if scheme == "Bearer" and token in self.authority.access:
-            return None
+        method = json.loads(request.body or b"{}").get("method")
         where = f"http://127.0.0.1:{self.port}/.well-known/oauth-protected-resource/mcp"
-        return 401, {"WWW_Authenticate": f'Bearer resource_metadata="{where}"'}
+        words = f'Bearer resource_metadata="{where}"'
+        if scheme != "Bearer" or token not in self.authority.access:
+            scope = f', scope="{self.challenge}"' if self.challenge else ""
+            return None if method in self.open_to else (401, {"WWW_Authenticate": words + scope})
+        needed = self.scopes.get(method)
+        if needed is None or needed in self.authority.scopes[-1].split():
+            return None
+        more = f', error="insufficient_scope", scope="{needed}"'
+        return 403, {"WWW_Authenticate": words + more}
 
 
 @asynccontextmanager

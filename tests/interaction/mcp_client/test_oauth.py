@@ -219,6 +219,52 @@ async def test_a_server_that_asks_for_no_login_is_said_to(desk: Desk) -> None:
         await desk.log_in()
 
 
+async def test_a_server_that_lets_everybody_greet_it_is_logged_in_to(desk: Desk) -> None:
+    desk.server.open_to = {"initialize", "notifications/initialized"}
+    await desk.log_in()
+    async with desk.house() as house:
+        assert "hello" in await house.said("mcp_docs_echo", text="hello")
+
+
+async def test_the_next_login_asks_for_what_a_call_was_refused_for(desk: Desk) -> None:
+    desk.server.challenge = "read"
+    desk.server.scopes = {"tools/call": "write"}
+    await desk.log_in()
+    async with desk.house() as house:
+        assert (await house.call("mcp_docs_echo", text="hello")).is_error
+        await until(lambda: state(house) is ServerState.NEEDS_LOGIN)
+    await desk.log_in()
+    assert [set(scope.split()) for scope in desk.authority.scopes] == [{"read"}, {"read", "write"}]
+    async with desk.house() as house:
+        assert "hello" in await house.said("mcp_docs_echo", text="hello")
+    desk.server.scopes = {}
+    await desk.log_in()
+    assert desk.authority.scopes[-1] == "read"
+
+
+async def test_the_scopes_that_the_operator_names_are_asked_for(desk: Desk) -> None:
+    desk.server.challenge = "everything"
+    await desk.log_in(scopes=["read", "list"])
+    assert desk.authority.scopes == ["read list"]
+
+
+@pytest.mark.parametrize("methods", [["client_secret_basic"], []])
+async def test_the_operators_secret_is_shown_in_the_way_that_the_authority_takes(
+    desk: Desk, methods: list[str]
+) -> None:
+    desk.authority.methods = methods
+    desk.authority.expires_in = 0
+    await desk.log_in(clientId="ours", clientSecret="sesame")
+    async with desk.house(clientId="ours", clientSecret="sesame"):
+        pass
+    assert [form["grant_type"] for form in desk.authority.forms][:2] == [
+        "authorization_code",
+        "refresh_token",
+    ]
+    assert not any("client_secret" in form for form in desk.authority.forms)
+    assert {header[:6] for header in desk.authority.credentials} == {"Basic "}
+
+
 async def test_logging_out_forgets_everything(desk: Desk) -> None:
     await desk.log_in()
     assert is_logged_in("file", desk.tokens, desk.server.url)

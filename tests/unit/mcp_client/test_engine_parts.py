@@ -13,6 +13,7 @@ from openclaw.mcp_client.era import Era, EraMemory, identity
 from openclaw.mcp_client.failures import CallFailed, RemoteError, TimedOut, Unavailable
 from openclaw.mcp_client.jsonrpc import CLOSED, TIMEOUT, as_mcp_error, encode, failure
 from openclaw.mcp_client.snapshot import Listing
+from openclaw.mcp_client.stamp import Stamp
 from openclaw.mcp_client.stderr import EachLine, StderrTail
 from openclaw.mcp_client.trouble import ConnectionFailed, NeedsLogin, first_cause, worded
 
@@ -184,3 +185,16 @@ async def test_one_page_may_not_hold_more_than_we_take():
     found = await listing.fetch(ask, "prompts")
     assert len(found["prompts"].entries) == bounds.MAX_PROMPTS
     assert found["prompts"].dropped == ["prompts: 3 past the limit left out"]
+
+
+@pytest.mark.parametrize("http", [True, False])
+def test_tools_whose_headers_are_not_possible_are_left_out_where_headers_are_sent(http: bool):
+    from mcp_types import Tool
+
+    bad = {"type": "object", "properties": {"x": {"type": "string", "x-mcp-header": "a b"}}}
+    tools = (Tool(name="good", input_schema={"type": "object"}), Tool(name="bad", input_schema=bad))
+    stamp = Stamp("2026-07-28", Era.MODERN, {}, http=http)
+    kept = listing.without(Listing(tools=tools, dropped=("prompts: one",)), stamp.refuses)
+    assert [tool.name for tool in kept.tools] == (["good"] if http else ["good", "bad"])
+    assert kept.dropped[0] == "prompts: one"
+    assert len(kept.dropped) == (2 if http else 1)
