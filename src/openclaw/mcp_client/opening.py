@@ -136,8 +136,8 @@ async def _start(program: Program, opening: Opening) -> _RunningChild:
     if sys.platform == "win32":
         from openclaw.mcp_client import windows
 
-        started = await anyio.to_thread.run_sync(windows.start, program, popen)
-        return windows.WindowsChild(*started, opening.grace)
+        process, job = await anyio.to_thread.run_sync(windows.start, program, popen)
+        return windows.WindowsChild(process, job, opening.grace)
     return await spawn(program, opening.keeper, opening.grace)
 
 
