@@ -25,7 +25,7 @@ from openclaw.sessions.postgres.wire import MOST_PAYLOAD_BYTES, Wire
 logger = logging.getLogger(__name__)
 
 EPOCH = 1_000_000
-"""Events of the first attempt are numbered from here on, those of the second from twice this, …"""
+"""Events are numbered from here on when an order was taken once, from twice this the second time."""
 
 TOLD_EVERY_SECONDS = 0.04
 KEPT_EVERY_SECONDS = 0.5
@@ -117,9 +117,9 @@ class Feeds:
         self._stirred: set[Feed] = set()
         self._news = anyio.Event()
 
-    def open(self, order: int, attempt: int, watchers: tuple[str, ...]) -> Feed:
+    def open(self, order: int, times: int, watchers: tuple[str, ...]) -> Feed:
         """The feed of a turn that begins, or goes on."""
-        feed = Feed(order, attempt * EPOCH, list(watchers), self)
+        feed = Feed(order, times * EPOCH, list(watchers), self)
         self._feeds[order] = feed
         return feed
 

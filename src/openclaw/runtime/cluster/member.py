@@ -71,7 +71,7 @@ class Member:
             capacity=settings.workers,
             most_attempts=settings.max_attempts,
             ready=self._servers.ready_agents,
-            open_feed=lambda order: self._feeds.open(order.id, order.attempts, order.watchers),
+            open_feed=lambda order: self._feeds.open(order.id, order.read_ct, order.watchers),
             run=self._run,
             ended=self._ended,
         )

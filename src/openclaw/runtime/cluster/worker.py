@@ -37,14 +37,12 @@ _GIVE_BACK_SECONDS = 5.0
 _BY_REQUEST = "the turn was cancelled"
 
 
-class Parked(UserFacing):
-    """Raised when a turn ended the process that ran it again and again."""
-
-    def __init__(self, attempts: int) -> None:
-        super().__init__(
-            f"the turn was given up: {attempts} gateways stopped while they ran it",
-            hint="see in the transcript what it did last, then send the message again",
-        )
+def _parked(attempts: int) -> UserFacing:
+    """Why a turn is given up that ended the process which ran it again and again."""
+    return UserFacing(
+        f"the turn was given up: {attempts} gateways stopped while they ran it",
+        hint="see in the transcript what it did last, then send the message again",
+    )
 
 
 class QueueClaim:
@@ -236,7 +234,7 @@ class Worker:
     def _hold(self, order: Order) -> Held:
         self.counts.taken += 1
         self.counts.taken_over += order.attempts > 1
-        refusal = Parked(order.attempts - 1) if order.attempts > self._most_attempts else None
+        refusal = _parked(order.attempts - 1) if order.attempts > self._most_attempts else None
         self.counts.parked += refusal is not None
         feed = self._open_feed(order)
         held = Held(order, feed, QueueClaim(self._queue, order, feed, refusal))
