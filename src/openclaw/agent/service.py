@@ -46,7 +46,7 @@ from openclaw.core.events import Emit, Notice, TurnFinished, TurnStarted, both, 
 from openclaw.core.tools import Elicit, ToolSource
 from openclaw.core.wire import describe
 from openclaw.policy import Policy, decide
-from openclaw.sessions.errors import LaneLost
+from openclaw.sessions.errors import LaneLost, StoreError
 from openclaw.sessions.model import (
     Entry,
     EntryKind,
@@ -353,7 +353,7 @@ async def _ending(
     try:
         yield
     except BaseException as error:
-        if claim is not None and claim.yielding:
+        if claim is not None and (claim.yielding or isinstance(error, StoreError)):
             raise  # whoever goes on with the turn finds it unfinished
         outcome = Outcome.CANCELLED if isinstance(error, cancelled) else Outcome.ERROR
         if outcome is Outcome.CANCELLED:

@@ -155,7 +155,7 @@ class ClusterConfig(Section):
     """Turns that may wait in all gateways together; beyond, clients are asked to try again."""
     max_waiting_per_session: PositiveInt = 100
     """Turns that may wait in one session."""
-    max_attempts: PositiveInt = 4
+    max_attempts: PositiveInt = 5
     """How often a turn whose gateway stopped is taken up again before it is given up."""
 
 

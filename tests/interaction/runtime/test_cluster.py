@@ -222,13 +222,13 @@ async def test_a_turn_that_kept_ending_its_gateway_is_given_up_where_its_owner_s
 
         group.start_soon(ask)
         await _until(lambda: _given(member))
-        await _execute(entry, "UPDATE orders SET attempts = 4")
+        await _execute(entry, "UPDATE orders SET attempts = 5")
         async with place.gateway(2) as (_, worker):
             with anyio.fail_after(60):
                 while not raised:  # noqa: ASYNC110 - another task
                     await anyio.sleep(0.01)
             assert worker.worker.counts.parked == 1
-        assert "given up: 4 gateways stopped" in str(raised[0])
+        assert "given up: 5 gateways stopped" in str(raised[0])
         last = (await _entries(entry))[-1]
         assert last.kind is EntryKind.TURN_ERROR
         assert "given up" in last.data["detail"]

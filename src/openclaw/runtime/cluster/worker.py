@@ -233,7 +233,7 @@ class Worker:
 
     def _hold(self, order: Order) -> Held:
         self.counts.taken += 1
-        self.counts.taken_over += order.attempts > 1
+        self.counts.taken_over += order.read_ct > 1
         refusal = _parked(order.attempts - 1) if order.attempts > self._most_attempts else None
         self.counts.parked += refusal is not None
         feed = self._open_feed(order)

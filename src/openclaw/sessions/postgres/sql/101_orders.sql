@@ -126,7 +126,8 @@ $$;
 -- Up to p_most heads for this gateway, each leased for p_lease seconds.
 --
 -- For p_patience seconds, a head is left to gateways where its agent's MCP servers are ready. One
--- that is pinned goes to its own gateway, or to any once that one is dead.
+-- that is pinned goes to its own gateway, or to any once that one is dead. Taking an order over
+-- from a gateway that still lives, and was only too slow, is nothing that the turn is to blame for.
 CREATE FUNCTION take_orders(
   p_gateway text, p_most integer, p_lease double precision, p_ready text[],
   p_patience double precision, p_dead double precision
@@ -149,8 +150,11 @@ CREATE FUNCTION take_orders(
     RETURNING q.msg_id, q.read_ct, (q.message ->> 'order')::bigint AS id
   )
   UPDATE orders o
-  SET state = 'running', runner = p_gateway, read_ct = taken.read_ct, attempts = o.attempts + 1,
-    taken_at = clock_timestamp()
+  SET state = 'running', runner = p_gateway, read_ct = taken.read_ct, taken_at = clock_timestamp(),
+    attempts = o.attempts + CASE WHEN o.attempts > 0 AND EXISTS (
+      SELECT 1 FROM gateways g WHERE g.id = o.runner
+        AND g.seen_at > clock_timestamp() - make_interval(secs => p_dead / 3)
+    ) THEN 0 ELSE 1 END
   FROM taken WHERE o.id = taken.id
   RETURNING o.*
 $$;
