@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator, Sequence
+from typing import cast
 
 from acp import (
     start_tool_call,
@@ -13,7 +14,7 @@ from acp import (
 )
 
 from openclaw.acp_agent.blocks import ContentBlock, content_block, tool_contents
-from openclaw.acp_agent.updates import Update, kind_of
+from openclaw.acp_agent.updates import Update, kind_of, plan_update
 from openclaw.agent.transcript import (
     AssistantItem,
     Attachment,
@@ -23,6 +24,8 @@ from openclaw.agent.transcript import (
     UserItem,
     items_from,
 )
+from openclaw.core.plan import plan_of
+from openclaw.core.tools import JsonObject
 from openclaw.sessions.model import Entry, EntryKind
 
 _FRAME = re.compile(
@@ -59,9 +62,17 @@ def _updates(item: Item, calls: dict[str, CallItem]) -> Iterator[Update]:
         case AssistantItem() if item.text.strip():
             yield update_agent_message_text(item.text)
         case ResultItem():
-            yield _tool_call(item, calls.get(item.call_id))
+            yield _plan(item, calls.get(item.call_id)) or _tool_call(item, calls.get(item.call_id))
         case _:
             return
+
+
+def _plan(item: ResultItem, call: CallItem | None) -> Update | None:
+    arguments = _arguments(call)
+    if item.is_error or not isinstance(arguments, dict):
+        return None
+    plan = plan_of(item.name, cast("JsonObject", arguments))
+    return None if plan is None else plan_update(plan)
 
 
 def _tool_call(item: ResultItem, call: CallItem | None) -> Update:

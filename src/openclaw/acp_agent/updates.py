@@ -1,15 +1,17 @@
 """What happens in a turn, as the protocol's session updates. Decides only; sends nothing."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
 from acp import (
+    plan_entry,
     start_tool_call,
     text_block,
     update_agent_message,
     update_agent_message_text,
     update_agent_thought_text,
+    update_plan,
     update_tool_call,
 )
 from acp.schema import ToolCallLocation, ToolKind
@@ -27,6 +29,7 @@ from openclaw.core.events import (
     ToolProgress,
     ToolStarted,
 )
+from openclaw.core.plan import PLAN_TOOL, PlanStep, plan_of
 from openclaw.core.tools import JsonObject
 from openclaw.secrets.deltas import DeltaRedactor
 from openclaw.secrets.redactor import Redactor
@@ -86,7 +89,8 @@ class Translator:
             case BlockReply():
                 return self._rest(text_of(event.blocks))
             case ToolStarted() | ToolProgress() | ToolFinished():
-                return [*self._held(), *self._tool(event)]
+                planned = self._planned(event)
+                return [*self._held(), *(self._tool(event) if planned is None else planned)]
             case Notice(level="warning" | "error"):
                 return [*self._held(), *_thought(f"{self._redact(event.message)}\n")]
             case _:
@@ -124,6 +128,13 @@ class Translator:
     def _thought(self) -> list[Update]:
         return _thought(self._thoughts.finish())
 
+    def _planned(self, event: ToolStarted | ToolProgress | ToolFinished) -> list[Update] | None:
+        """The plan that a call sets, which is shown instead of the call; None for other calls."""
+        if event.name != PLAN_TOOL or event.call_id in self._announced:
+            return None  # one that the person was asked about is shown as a call
+        plan = plan_of(event.name, event.arguments) if isinstance(event, ToolStarted) else None
+        return [] if plan is None else [plan_update(plan, self._redact)]
+
     def _tool(self, event: ToolStarted | ToolProgress | ToolFinished) -> list[Update]:
         match event:
             case ToolStarted():
@@ -154,6 +165,13 @@ class Translator:
                 raw_input=dict(arguments),
             )
         ]
+
+
+def plan_update(plan: Iterable[PlanStep], redact: Callable[[str], str] = str) -> Update:
+    """A plan as the protocol has it."""
+    return update_plan(
+        plan_entry(redact(one.step), priority=one.priority, status=one.status) for one in plan
+    )
 
 
 def _said(text: str) -> list[Update]:

@@ -10,7 +10,7 @@ import anyio
 from openclaw.cli.doing import THINKING, Doing
 from openclaw.cli.logs import Redact, visible
 from openclaw.cli.markdown import rendered
-from openclaw.cli.turn_view import SPINNER_AFTER_SECONDS, describe_event
+from openclaw.cli.turn_view import SPINNER_AFTER_SECONDS, event_lines
 from openclaw.core.events import BlockReply, Event, TextDelta
 
 if TYPE_CHECKING:
@@ -93,9 +93,10 @@ class PlainView:
                 self._write(f"{lines}\n")
         elif isinstance(event, BlockReply):
             self._flush()
-        elif (line := describe_event(event)) is not None:
+        elif told := event_lines(event):
             self._flush()
-            self._notes.write(f"{visible(self._redact(line))}\n")
+            for line in told:
+                self._notes.write(f"{visible(self._redact(line))}\n")
             self._notes.flush()
 
     def finish(self, text: str) -> None:
@@ -152,9 +153,10 @@ class TerminalView:
         elif isinstance(event, BlockReply):
             self._settle(len(self._tail))
             self._streamed = False
-        elif (line := describe_event(event)) is not None:
+        elif told := event_lines(event):
             self._settle(len(self._tail))
-            self.say(visible(line))
+            for line in told:
+                self.say(visible(line))
         self._changed()
 
     def finish(self, text: str) -> None:

@@ -12,6 +12,7 @@ from openclaw.cli.doing import Doing
 from openclaw.cli.logs import Redact, visible
 from openclaw.cli.markdown import rendered
 from openclaw.core.events import Event, Notice, ToolFinished, ToolProgress, ToolStarted
+from openclaw.core.plan import PLAN_TOOL, plan_of
 
 if TYPE_CHECKING:
     from rich.status import Status
@@ -41,8 +42,7 @@ class TurnView:
     def show(self, event: Event) -> None:
         """Show an event that a person wants to see."""
         self.note(event)
-        line = describe_event(event)
-        if line is not None:
+        for line in event_lines(event):
             self._write(visible(self._redact(line)))
 
     def say(self, line: str) -> None:
@@ -101,6 +101,19 @@ class TurnView:
         from rich.markup import escape
 
         return escape(visible(self._redact(self._doing.words)))
+
+
+_MARKS = {"completed": "✓", "in_progress": "▸", "pending": "·"}
+
+
+def event_lines(event: Event) -> list[str]:
+    """An event in lines: a plan in one for each step, anything else in one or none."""
+    if isinstance(event, ToolStarted) and (plan := plan_of(event.name, event.arguments)):
+        return ["Plan:", *(f"  {_MARKS[one.status]} {one.step}" for one in plan)]
+    if isinstance(event, ToolFinished) and event.name == PLAN_TOOL and not event.result.is_error:
+        return []
+    line = describe_event(event)
+    return [] if line is None else [line]
 
 
 def describe_event(event: Event) -> str | None:

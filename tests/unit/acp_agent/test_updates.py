@@ -63,6 +63,25 @@ def test_a_secret_in_two_pieces_does_not_pass(at: int) -> None:
         assert updates[-1].session_update == "tool_call"
 
 
+def test_a_plan_is_shown_as_a_plan_and_not_as_a_call() -> None:
+    one = translator()
+    plan = [{"step": f"Use {SECRET}", "status": "in_progress"}, {"step": "Done", "priority": "low"}]
+    (update,) = one.updates(ToolStarted("c", "update_plan", "Plan", {"plan": plan}))
+    assert update.session_update == "plan"
+    assert [(e.content, e.status, e.priority) for e in update.entries] == [
+        ("Use [REDACTED]", "in_progress", "medium"),
+        ("Done", "pending", "low"),
+    ]
+    assert one.updates(ToolFinished("c", "update_plan", ToolResult(()), 1.0)) == []
+
+
+def test_a_plan_that_the_person_was_asked_about_is_a_call() -> None:
+    one = translator()
+    one.asking(PermissionRequest("c", "update_plan", "Plan", {"plan": []}))
+    (update,) = one.updates(ToolStarted("c", "update_plan", "Plan", {"plan": []}))
+    assert update.session_update == "tool_call_update"
+
+
 def test_what_was_held_back_comes_before_what_happens_next() -> None:
     one = translator()
     updates = one.updates(ThinkingDelta("Hm")) + one.updates(TextDelta("Looking"))

@@ -51,6 +51,11 @@ class Arguments:
     def __init__(self, values: JsonObject) -> None:
         self._values = values
 
+    @property
+    def all(self) -> JsonObject:
+        """All of them, as they are."""
+        return self._values
+
     def text(self, name: str, default: str | None = None) -> str:
         """A string; required where there is no default."""
         value = self._values.get(name, default)

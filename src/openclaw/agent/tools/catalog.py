@@ -6,6 +6,7 @@ from pathlib import Path
 from openclaw.agent.tools.base import NativeTool, NativeTools
 from openclaw.agent.tools.fetcher import GuardedFetcher
 from openclaw.agent.tools.listing import listing_tools
+from openclaw.agent.tools.planning import planning_tool
 from openclaw.agent.tools.plugins import PluginContext, plugin_tools
 from openclaw.agent.tools.reading import reading_tools
 from openclaw.agent.tools.sessions import session_tools
@@ -40,6 +41,7 @@ def native_tools(
     if allowed_by_name(allow_rules):
         tools.append(shell_tool(place.root, environ))
     tools.append(web_tool(fetcher or GuardedFetcher()))
+    tools.append(planning_tool())
     if store is not None:
         tools += session_tools(store)
     if plugins:

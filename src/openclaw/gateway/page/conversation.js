@@ -4,6 +4,7 @@ import { call, get, path, stream } from "./api.js";
 import { asMedia } from "./attachments.js";
 import { announce, h } from "./dom.js";
 import { StreamedText, Thinking, ToolCall, mediaNode, note, userMessage } from "./pieces.js";
+import { planNode } from "./plan.js";
 import { Question } from "./questions.js";
 import { count } from "./words.js";
 
@@ -219,6 +220,7 @@ class Turn {
     conversation.log.append(this.element);
     this.calls = new Map();
     this.questions = new Map();
+    this.plan = null;
     this.text = null;
     this.thinking = null;
   }
@@ -274,6 +276,12 @@ class Turn {
 
   on_tool_started({ callId, label, name, arguments: args }) {
     this.#settle();
+    const plan = planNode(name, args);
+    if (plan !== null) {
+      this.plan?.remove(); // the newest stands for all before it
+      this.plan = plan;
+      this.#put(plan);
+    }
     const one = new ToolCall(label, args, name);
     this.calls.set(callId, one);
     this.#put(one.element);

@@ -26,7 +26,17 @@ PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 100
 
 def test_every_tool_says_whether_it_changes_anything(tools: NativeTools) -> None:
     specs = {spec.name: spec for spec in tools.specs()}
-    assert list(specs) == ["read", "attach", "write", "edit", "list", "search", "exec", "web_fetch"]
+    assert list(specs) == [
+        "read",
+        "attach",
+        "write",
+        "edit",
+        "list",
+        "search",
+        "exec",
+        "web_fetch",
+        "update_plan",
+    ]
     changing = {name for name, spec in specs.items() if not spec.read_only}
     assert changing == {"write", "edit", "exec"}
     assert all(spec.input_schema["type"] == "object" for spec in specs.values())

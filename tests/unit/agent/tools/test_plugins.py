@@ -82,6 +82,7 @@ def test_broken_plugins_and_odd_tools_cost_a_warning_each(
         "list",
         "search",
         "web_fetch",
+        "update_plan",
         "greet",
         "wave",
     ]
