@@ -91,18 +91,26 @@ for _word in _TELLING.split():
 _ADDRESS = AGENT | USER | SELF | META | TURN | SECRET | ENCODING
 _DEMAND = UNDO | GIVE | ACT | HIDE | PERSONA | TURN
 _WORD = re.compile(r"[a-z]+(?:_[a-z]+)*")
-_SENTENCE = re.compile(r"[^.!?;\n]+(?:[.!?;](?!\s)[^.!?;\n]*+)*+[.!?;\n]*+")
+_SENTENCE = re.compile(r"[^.!?;\n。！？।]+(?:[.!?;](?!\s)[^.!?;\n]*+)*+[.!?;\n。！？।]*+")  # noqa: RUF001 - full stops of other scripts
 _LONGEST = 500
 # A sentence is read together with its neighbours: who is spoken to may stand in the one before.
 _NEIGHBOURS = 1
-_MOST_REGIONS = 24
+_MOST_REGIONS = 40
+# So few sentences are read whoever they speak to.
+_FEW = 12
 
 
 class Region(NamedTuple):
-    """Some sentences that stand together, and what their words are about."""
+    """Some sentences that stand together, which of them this is about, and what it is about."""
 
-    text: str
+    sentences: tuple[str, ...]
+    at: int
     about: int
+
+    @property
+    def text(self) -> str:
+        """The sentences as one text, on a line of its own."""
+        return "\n" + "".join(self.sentences)
 
 
 def words_about(text: str) -> int:
@@ -112,6 +120,11 @@ def words_about(text: str) -> int:
     for word in set(_WORD.findall(text)):
         about |= get(word, 0)
     return about
+
+
+def asks(about: int) -> bool:
+    """Whether words such as these ask for anything."""
+    return bool(about & (_DEMAND | AGENT))
 
 
 def worth_reading(about: int) -> bool:
@@ -126,19 +139,26 @@ def regions(text: str) -> list[Region]:
     """
     sentences = list(_sentences(text))
     marks = [words_about(sentence) for sentence in sentences]
-    found: dict[Region, None] = {}  # what is repeated is read once
+    found: dict[tuple[str, ...], Region] = {}  # what is repeated is read once
     for at, mark in enumerate(marks):
-        if not mark & (_DEMAND | AGENT):
+        if not mark & (_DEMAND | AGENT | FOREIGN) and sentences[at].isascii():
             continue
-        around = slice(max(0, at - _NEIGHBOURS), at + _NEIGHBOURS + 1)
+        first = max(0, at - _NEIGHBOURS)
+        around = slice(first, at + _NEIGHBOURS + 1)
         about = 0
         for neighbour in marks[around]:
             about |= neighbour
-        if worth_reading(about):
-            found[Region("\n" + "".join(sentences[around]), about)] = None
+        few = len(sentences) <= _FEW
+        if few or worth_reading(about) or about & FOREIGN or not sentences[at].isascii():
+            close = tuple(sentences[around])
+            found[close] = Region(close, at - first, about)
     if len(found) > _MOST_REGIONS:
-        return sorted(found, key=lambda region: -region.about.bit_count())[:_MOST_REGIONS]
-    return list(found)
+        return sorted(found.values(), key=_weight)[:_MOST_REGIONS]
+    return list(found.values())
+
+
+def _weight(region: Region) -> int:
+    return -region.about.bit_count() - 3 * bool(region.about & AGENT)
 
 
 def _sentences(text: str) -> Iterator[str]:

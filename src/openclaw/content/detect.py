@@ -1,26 +1,48 @@
 """How much a text looks like an attempt to give the agent orders.
 
-A scorer over named signals, not a guard: the frame holds whether it fires or not. Its answer goes
-to the log, to an event and, where the operator wants it, replaces the result by a note.
+A scorer, not a guard: the frame holds whether it fires or not. Its answer goes to the log, to an
+event and, where the operator wants it, replaces the result by a note.
 
-It reads in three steps, each only where the one before saw a reason: the words of the text
-(`concepts`), then the patterns over the sentences whose words speak to an agent (`signals`,
-`demands`), and the same again for what the text may be read as (`views`, `foreign`).
+It reads in steps, each only where the one before saw a reason: the words of the text (`concepts`)
+choose the sentences worth reading; a linear model (`features`, `learnt`) judges each of them among
+its neighbours; named patterns (`signals`, `demands`, `foreign`) read those that it thinks most of,
+and say in the log what was seen. The same again for what the text may be read as (`views`).
 """
 
 import re
 import unicodedata
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
-from openclaw.content.concepts import FOREIGN, SELF, Region, regions, words_about, worth_reading
+from openclaw.content.concepts import (
+    FOREIGN,
+    SELF,
+    Region,
+    asks,
+    regions,
+    words_about,
+    worth_reading,
+)
 from openclaw.content.demands import DEMANDS
+from openclaw.content.features import read, window
 from openclaw.content.foreign import foreign_signals
+from openclaw.content.learnt import logit
 from openclaw.content.signals import SIGNALS, Matcher, discussion
 from openclaw.content.views import disguises, folded
 
-THRESHOLD = 1.0
+# Log-odds from which a text is suspicious, and what the patterns add for each 1.0 of their weight.
+THRESHOLD, PATTERNS_COUNT, MOST_OF_PATTERNS = 1.8, 1.0, 2.0
+# One signal of these is enough.
+_CERTAIN = 1000.0
+# So many log-odds are one point of the score, which is 1 at the threshold.
+_POINT = 4.0
+# Windows that are read by the patterns, which take a hundred times as long as the weights.
+_MOST_READ = 4
 
+# So short a text is read whoever it speaks to.
+_SHORT = 2_000
 # Of a long text, the beginning, the end and windows in between are read: what is said to an agent
 # is put where an agent will read it, and the time stays bounded.
 _HEAD, _TAIL, _WINDOW, _WINDOWS = 12_000, 6_000, 2_000, 6
@@ -31,7 +53,9 @@ _TAGS = re.compile(
 # What is asked of nobody in particular, with a "you" somewhere or without one.
 _OF_SOMEBODY, _OF_NOBODY = 0.95, 0.8
 # Who writes about attacks quotes them.
-_DISCUSSED = 0.4
+_DISCUSSED = 1.0
+WORDING = "wording"
+"""The signal of the linear model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +67,18 @@ class Detection:
     suspicious: bool
 
 
+class Judged(NamedTuple):
+    """What was thought of a region: by the weights, and by the patterns."""
+
+    learnt: float
+    found: dict[str, float]
+
+    @property
+    def odds(self) -> float:
+        """Both together, as log-odds."""
+        return self.learnt + PATTERNS_COUNT * min(MOST_OF_PATTERNS, sum(self.found.values()))
+
+
 _NOTHING = Detection(0.0, (), suspicious=False)
 
 
@@ -50,39 +86,50 @@ def detect(text: str) -> Detection:
     """Score `text`; the time is bounded however long it is."""
     sample = _sample(text)
     plain = folded(sample)
+    best = max(judge(sample, plain), key=lambda judged: judged.odds, default=Judged(-_CERTAIN, {}))
+    odds, names = best.odds, set(best.found)
+    if best.learnt >= THRESHOLD or (odds >= THRESHOLD and not names):
+        names.add(WORDING)
+    if odds >= THRESHOLD and discussion(plain) >= 2:
+        odds -= _DISCUSSED
+    if not sample.isascii() and _TAGS.search(sample):
+        odds, names = max(odds, THRESHOLD), names | {"hidden-characters"}
+    if not names:
+        return _NOTHING
+    score = max(0.0, 1 + (odds - THRESHOLD) / _POINT)
+    return Detection(round(score, 2), tuple(sorted(names)), odds >= THRESHOLD)
+
+
+def judge(sample: str, plain: str) -> Iterator[Judged]:
+    """What is thought of the likeliest regions of each reading; `plain` is the text folded."""
+    for view, is_foreign in readings(sample, plain):
+        seen = foreign_signals(view) if is_foreign else {}
+        judged = [(logit(features_of(region)), region) for region in regions(view)]
+        judged.sort(key=lambda pair: -pair[0])
+        for learnt, region in judged[:_MOST_READ]:
+            found = _patterns_in(region)
+            yield Judged(learnt, max(found, seen, key=lambda signals: sum(signals.values())))
+
+
+def readings(sample: str, plain: str) -> Iterator[tuple[str, bool]]:
+    """What a text may be read as, and whether that may be in another language than English."""
     about = words_about(plain)
-    found = _best(plain) if worth_reading(about) else {}
+    foreign = bool(about & FOREIGN) or not sample.isascii()
+    if foreign:
+        yield unicodedata.normalize("NFKC", sample).lower(), True
+    if worth_reading(about) or (asks(about) and len(plain) <= _SHORT):
+        yield plain, False
     for view in disguises(sample, plain, about):
         if worth_reading(words_about(view)):
-            found = max(found, _best(view), key=_total)
-    if about & FOREIGN or not sample.isascii():
-        normal = unicodedata.normalize("NFKC", sample).lower()
-        found = max(found, foreign_signals(normal), key=_total)
-        if _TAGS.search(sample):
-            found = found | {"hidden-characters": 1.0}
-    if not found:
-        return _NOTHING
-    score = _total(found)
-    if score >= THRESHOLD and "hidden-characters" not in found and discussion(plain) >= 2:
-        score *= _DISCUSSED
-    return Detection(round(score, 2), tuple(sorted(found)), score >= THRESHOLD)
+            yield view, False
 
 
-def _total(found: dict[str, float]) -> float:
-    return round(sum(found.values()), 3)
+def features_of(region: Region) -> set[int]:
+    """The features of a region's sentence among its neighbours."""
+    return window([read(sentence) for sentence in region.sentences], region.at)
 
 
-def _best(view: str) -> dict[str, float]:
-    """The signals of the region that has most of them."""
-    best: dict[str, float] = {}
-    for region in regions(view):
-        found = _score(region)
-        if _total(found) > _total(best):
-            best = found
-    return best
-
-
-def _score(region: Region) -> dict[str, float]:
+def _patterns_in(region: Region) -> dict[str, float]:
     fired = [matcher for matcher in _matchers() if matcher.fires(region)]
     weight = 1.0
     if not any(matcher.to_agent for matcher in fired):

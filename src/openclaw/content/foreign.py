@@ -30,6 +30,8 @@ talimat yönerge hướng\\sdẫn chỉ\\sdẫn chỉ\\sthị perintah arahan oh
 """
 # Whom it is said to.
 _AGENT = """
+\\bassistent\\w*\\b \\bassistente\\b \\bassistant\\s \\bagent\\w*\\b modelle?\\b künstlich ai[\\s-]?assist \\bllm\\b \\bmi-assz 智能助手 ai\\s?代理 エージェント
+에이전트 언어\\s?모델 نموذج المساعد\\sالذكي सहायक мовна языков\\w+\\sмодел kunstmatige\\sintell umetn tekoäly ผู้ช่วย সহকারী tn\\b τν\\b
 mod[eè]l\\w*\\s(?:de\\s|di\\s)?(?:lang|lingu) modelos?\\sde\\s(?:lenguaje|linguagem) ai-hjälp
 ki-assist ki-agent ki-system ki-model \\bki\\b künstliche\\sintelligenz sprachmodell \\bia\\b l'assistant asistente
 assistente\\s(?:virtual|de\\sia|ai) intelligenza\\sartificiale inteligencia\\sartificial ai-assist ai-model ai-agent
@@ -40,6 +42,8 @@ språkmodell ии-\\w+ \\bии\\b искусственн ассистент шi 
 """
 # That somebody must not learn of it, or is not asked.
 _HIDE = """
+ne\\sl'en\\sinforme sag\\s(?:dem|der|niemand) nichts nu\\sspune ne\\sdis sans\\sdemander sin\\spedir zonder\\sbevestiging zeg\\sniets
+не\\sспрашивай нікому nikomu 别让 不需要确认 无需确认 確認なし 묻지 확인을\\s요청하지 دون\\sتأكيد بدون पुष्टि\\sमत बताए\\sबिना sormadan bahsetme
 ne\\smentionnez ne\\sle\\sdites no\\smencion erfahren nichts\\sdavon nobody\\sknow никому
 ohne\\sden\\s(?:nutzer|benutzer|anwender) ohne\\s(?:zu\\sfragen|rückfrage|bestätigung) erwähn\\w*[^.\\n]{0,16}\\bnicht
 (?:sag|verrate)[^.\\n]{0,16}\\bnicht sans\\s(?:prévenir|avertir|informer|demander|le\\sdire) ne\\sdis\\srien n'en\\sparle
@@ -53,6 +57,8 @@ neříkej utan\\satt\\s(?:berätta|fråga|meddela) berätta\\sinte älä\\skerro
 """
 # Handing something out, or doing something.
 _GIVE = """
+überweis schreibe transmets supprim approuv approva paga\\b apaga apague pague öde\\b silmek hapus menghapus xóa radera slet\\b usuń prześlij uruchom
+переведи прочитай постав видали удалить вывести 读取 放进 调用 支付 転送 支払 送信 삭제 보내 انقل احذف اكتب हटा भेजें ส่ง পাঠাও küldd trimite στείλε בצע מחק
 recommand recomiend empfiehl empfehl consiglia recomend рекоменд 推荐 推薦 おすすめ 추천
 schick sende leite weiter zeig gib\\b lies\\b führe\\b lösche veröffentlich envoi envoy affiche montre révèle exécut supprime
 transfère env[ií][ae] muestra muestre reenv revel ejecut borra elimina llama invia mostra rivela esegui inoltra cancella
@@ -119,3 +125,15 @@ def _judge(sentence: str, pair: str) -> dict[str, float]:
             if _OF_PROMPT.search(pair):
                 found["own-prompt-foreign"] = 0.4
     return found
+
+
+_CONCEPTS = ("undo", "hidew", "agent!", "rules", "send", "secret")
+
+
+def foreign_concepts(sentence: str) -> tuple[str, ...]:
+    """What a sentence in another language than English is about, named as in the lexicon."""
+    return tuple(
+        concept
+        for concept, pattern in zip(_CONCEPTS, _patterns(), strict=True)
+        if pattern.search(sentence)
+    )
