@@ -14,6 +14,7 @@ import pytest
 from acp import spawn_agent_process
 from acp.client.connection import ClientSideConnection
 from acp.schema import (
+    AcceptElicitationResponse,
     AllowedOutcome,
     DeniedOutcome,
     McpServerStdio,
@@ -36,6 +37,7 @@ class Person:
     asked: list[ToolCallUpdate] = field(default_factory=list[ToolCallUpdate])
     offered: list[str] = field(default_factory=list[str])
     answers: str | None = "allow_once"
+    forms: list[str] = field(default_factory=list[str])
     agent: Any = None
     _changed: anyio.Event = field(default_factory=anyio.Event)
 
@@ -62,6 +64,10 @@ class Person:
         return RequestPermissionResponse(
             outcome=AllowedOutcome(outcome="selected", option_id=chosen.option_id)
         )
+
+    async def create_elicitation(self, message: str, mode: Any, **kwargs: Any) -> Any:
+        self.forms.append(message)
+        return AcceptElicitationResponse(action="accept", content={"colour": "red"})
 
     def of(self, kind: str) -> list[Any]:
         """The updates of this kind, in order."""

@@ -18,7 +18,15 @@ from acp import (
     resource_link_block,
     text_block,
 )
-from acp.schema import HttpHeader, HttpMcpServer, McpServerStdio, SseMcpServer
+from acp.schema import (
+    ClientCapabilities,
+    ElicitationCapabilities,
+    ElicitationFormCapabilities,
+    HttpHeader,
+    HttpMcpServer,
+    McpServerStdio,
+    SseMcpServer,
+)
 
 from openclaw.testing.fake_http_server import FakeHttpServer
 from openclaw.testing.mcp_house import fake_tool
@@ -200,6 +208,58 @@ async def test_the_agents_own_tools_work_in_the_clients_directory_and_say_where(
     assert call.kind == "read"
     assert [Path(one.path) for one in call.locations] == [house.cwd / "notes.txt"]
     assert "buy milk" in model.requests[1].last_text
+
+
+async def test_the_models_plan_is_told_as_a_plan_also_when_it_is_loaded_again(
+    house: Any, connect: Any
+) -> None:
+    plan = [{"step": "Look", "status": "completed"}, {"step": "Tell", "status": "in_progress"}]
+    steps = [Step(calls=(("update_plan", {"plan": plan}),)), Step(text="Seen.")]
+    async with scripted_model(steps) as model, connect() as (agent, person):
+        house.configure(model.url)
+        session = await agent.new_session(cwd=str(house.cwd))
+        await agent.prompt(session_id=session.session_id, prompt=[text_block("Go.")])
+        (told,) = person.of("plan")
+        person.updates.clear()
+        await agent.load_session(cwd=str(house.cwd), session_id=session.session_id)
+        (again,) = person.of("plan")
+    for update in (told, again):
+        assert [(one.content, one.status) for one in update.entries] == [
+            ("Look", "completed"),
+            ("Tell", "in_progress"),
+        ]
+    assert person.of("tool_call") == []
+    assert "1 of 2 steps" in model.requests[1].last_text
+
+
+async def test_what_a_server_asks_is_put_to_the_person_where_the_client_can(
+    house: Any, connect: Any, stdio: Stdio
+) -> None:
+    schema = {"type": "object", "properties": {"colour": {"type": "string"}}}
+    spec = {"tools": [fake_tool("ask", elicit={"message": "Which?", "requestedSchema": schema})]}
+    rules = [
+        Step(role="user", calls=(("mcp_mine_ask", {}),)),
+        Step(role="tool", text="It said {last}"),
+    ]
+    said: list[str] = []
+    async with scripted_model(rules=rules) as model:
+        house.configure(model.url)
+        for able in (True, False):
+            async with connect() as (agent, person):
+                if able:
+                    can = ElicitationCapabilities(form=ElicitationFormCapabilities())
+                    await agent.initialize(
+                        protocol_version=1,
+                        client_capabilities=ClientCapabilities(elicitation=can),
+                    )
+                session = await agent.new_session(
+                    cwd=str(house.cwd), mcp_servers=[stdio("mine", spec)]
+                )
+                await agent.prompt(session_id=session.session_id, prompt=[text_block("Go.")])
+                said.append(person.text())
+                assert person.forms == (["MCP server 'mine' asks: Which?"] if able else [])
+    assert '"colour": "red"' in said[0]
+    assert '"decline"' in said[1]
 
 
 async def test_a_model_that_does_not_answer_is_an_error_in_words(house: Any, connect: Any) -> None:
