@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from openclaw.cli.commands import COMMANDS
-from openclaw.cli.tree import actions, all_parsers, subparsers, summaries
+from openclaw.cli.parser import actions, summaries
+from openclaw.cli.tree import all_parsers, subparsers
 
 FILES, AGENTS, SERVERS, NOTHING = "@files", "@agents", "@servers", "@nothing"
 

@@ -52,7 +52,7 @@ def _help(program: str) -> str:
     return (
         f"usage: {program} COMMAND [options]\n\n"
         "A personal agent that plugs into any MCP server and that any MCP client can\n"
-        "delegate to.\n\n"
+        f"delegate to. Start with: {program} init\n\n"
         f"commands:\n{lines}\n\n"
         "options:\n"
         "  --version      print the version\n"

@@ -5,7 +5,8 @@ import re
 
 from openclaw.cli.commands import COMMANDS
 from openclaw.cli.examples import EXAMPLES
-from openclaw.cli.tree import actions, all_parsers
+from openclaw.cli.parser import actions
+from openclaw.cli.tree import all_parsers
 from openclaw.version import __version__
 
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]")

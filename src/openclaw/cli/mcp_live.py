@@ -86,7 +86,9 @@ async def _call_tool(
         name = _full_name(source.specs(), args.tool)
         if name is None:
             _warn_of(env, _unready(live.manager))
-            raise NotFound(f"there is no tool '{args.tool}'")
+            there = ", ".join(f"{s.origin.server}/{s.origin.tool}" for s in source.specs()[:20])
+            hint = f"there are: {there}" if there else None
+            raise NotFound(f"there is no tool '{args.tool}'", hint=hint)
         # Whoever typed the command is the person whom the policy would ask.
         context = CallContext(agent=live.agent.id, session=_AGENT, call_id=_AGENT, approved=True)
         result = await source.call(name, arguments, context)

@@ -1,10 +1,14 @@
 """The argument parser that every command and subcommand shares."""
 
 import argparse
+import re
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from openclaw.cli.examples import epilog
+from openclaw.core.wire import EXIT_USAGE
+
+_GIVEN = re.compile(r"invalid choice: '([^']*)'")
 
 
 class CommandParser(argparse.ArgumentParser):
@@ -37,6 +41,37 @@ class CommandParser(argparse.ArgumentParser):
             default=argparse.SUPPRESS,
             help="log as JSON lines",
         )
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong; where an action is, which ones there are."""
+        if "ACTION" not in message:
+            super().error(message)
+        given = _GIVEN.search(message)
+        wrong = f"there is no action {given[1]!r}" if given else "say what to do"
+        lines = [f"{self.prog}: {wrong}; there are:"]
+        listed = summaries(self)
+        width = max(map(len, listed), default=0)
+        lines += [f"  {name:<{width}}  {summary}" for name, summary in listed.items()]
+        self.exit(EXIT_USAGE, "\n".join(lines) + "\n")
+
+
+def summaries(parser: argparse.ArgumentParser) -> dict[str, str]:
+    """What each of the parser's subcommands does, in a line."""
+    action = subcommands(parser)
+    if action is None:
+        return {}
+    return {str(one.dest): one.help or "" for one in action._choices_actions}  # noqa: SLF001 - argparse tells nobody else
+
+
+def subcommands(parser: argparse.ArgumentParser) -> Any:
+    """The action of argparse's that has them, or None."""
+    kind: Any = argparse._SubParsersAction  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - it has no other name
+    return next((one for one in actions(parser) if isinstance(one, kind)), None)
+
+
+def actions(parser: argparse.ArgumentParser) -> list[argparse.Action]:
+    """The parser's options and arguments."""
+    return parser._actions  # noqa: SLF001 - argparse tells nobody else
 
 
 COMMON_DEFAULTS: dict[str, Any] = {"config": None, "verbose": False, "log_json": False}

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
 from openclaw.cli.commands import COMMANDS, Command
-from openclaw.cli.parser import CommandParser
+from openclaw.cli.parser import CommandParser, subcommands
 
 _WIDTH = 78
 
@@ -35,26 +35,8 @@ def _walk(words: str, parser: CommandParser) -> Iterator[tuple[str, CommandParse
 
 def subparsers(parser: argparse.ArgumentParser) -> Mapping[str, CommandParser]:
     """The parser's own subcommands."""
-    action = _subcommands(parser)
+    action = subcommands(parser)
     return {} if action is None else cast("Mapping[str, CommandParser]", action.choices)
-
-
-def summaries(parser: argparse.ArgumentParser) -> Mapping[str, str]:
-    """What each of the parser's subcommands does, in a line."""
-    action = _subcommands(parser)
-    if action is None:
-        return {}
-    return {str(one.dest): one.help or "" for one in action._choices_actions}  # noqa: SLF001 - argparse tells nobody else
-
-
-def _subcommands(parser: argparse.ArgumentParser) -> Any:
-    kind: Any = argparse._SubParsersAction  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - it has no other name
-    return next((one for one in actions(parser) if isinstance(one, kind)), None)
-
-
-def actions(parser: argparse.ArgumentParser) -> list[argparse.Action]:
-    """The parser's options and arguments."""
-    return parser._actions  # noqa: SLF001 - argparse tells nobody else
 
 
 def _wrapped(text: str | None) -> str:

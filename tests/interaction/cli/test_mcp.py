@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -425,3 +426,17 @@ def test_a_source_that_is_not_there_is_said(shell: Shell, source: str) -> None:
 def test_a_name_that_is_not_in_the_file_is_said(shell: Shell) -> None:
     with pytest.raises(NotFound, match="nobody"):
         shell.run("import", "claude-desktop", "nobody", "--yes")
+
+
+def test_references_in_arguments_are_resolved_when_the_server_starts(
+    shell: Shell, tmp_path: Path
+) -> None:
+    (tmp_path / "spec").write_text(json.dumps(SPEC))
+    shell.config.parent.mkdir(parents=True, exist_ok=True)
+    entry = {
+        "command": sys.executable,
+        "args": ["-m", "openclaw.testing.fake_server", f"secret://file{tmp_path}/spec"],
+    }
+    shell.config.write_text(json.dumps({"mcp": {"servers": {"fake": entry}}}))
+    assert shell.run("probe") == 0
+    assert "fake: ready" in shell.out.getvalue()

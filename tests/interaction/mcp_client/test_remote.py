@@ -63,6 +63,15 @@ async def test_headers_carry_resolved_secrets_that_never_come_back(tmp_path: Pat
         assert sent == {"Bearer open-sesame-1234"}
 
 
+async def test_an_address_carries_resolved_secrets(tmp_path: Path) -> None:
+    async with FakeHttpServer(SPEC).running() as server:
+        config = remote(f"{server.url}?key=<secret://env/TOKEN>")
+        async with open_house(tmp_path, {"s": config}, environ=ENVIRON) as house:
+            assert '{"x": 1}' in await house.said("mcp_s_echo", x=1)
+        asked = {request.path.partition("?")[2] for request in server.requests}
+        assert asked == {"key=open-sesame-1234"}
+
+
 async def test_a_wrong_header_is_a_state_and_not_an_endless_retry(tmp_path: Path) -> None:
     async with FakeHttpServer(SPEC, headers={"X-Key": "right"}).running() as server:
         config = remote(server.url, transport="http", headers={"X-Key": "wrong"})

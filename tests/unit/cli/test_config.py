@@ -135,4 +135,4 @@ def test_schema_prints_a_json_schema(capsys: Captured) -> None:
 
 def test_config_alone_is_a_usage_error(capsys: Captured) -> None:
     assert run("openclaw", ["config"]) == 2
-    assert "ACTION" in capsys.readouterr().err
+    assert "say what to do" in capsys.readouterr().err

@@ -72,3 +72,19 @@ def test_every_command_explains_itself_within_80_columns(
 def test_an_unknown_option_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("openclaw", ["config", "path", "--frobnicate"]) == 2
     assert "--frobnicate" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["mcp"], "openclaw mcp: say what to do; there are:\n  list "),
+        (["config", "get"], "openclaw config: there is no action 'get'; there are:\n  path "),
+    ],
+)
+def test_a_missing_or_wrong_action_is_answered_with_those_that_there_are(
+    words: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("openclaw", words) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith(says)
