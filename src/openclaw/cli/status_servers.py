@@ -186,6 +186,8 @@ def _below(
         error = redact(row["lastError"])
         for line in error.split("\n"):
             yield from wrapped(Text(visible(line), "red"), width, _INDENT)
+    for crossing in row.get("crossings", ()):
+        yield from wrapped(Text(visible(redact(crossing)), "yellow"), width, _INDENT)
 
 
 def _packed(facts: Sequence[str], width: int) -> Iterator[str]:

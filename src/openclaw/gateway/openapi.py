@@ -108,6 +108,11 @@ _SERVER = _object(
     lastError=_maybe(_TEXT),
     nextRetryIn=_maybe({"type": "number", "description": "seconds"}),
     pin=_maybe(_TEXT),
+    crossings={
+        "type": "array",
+        "items": _TEXT,
+        "description": "where it bears or speaks of another server's tool names",
+    },
 )
 _SCHEMAS: Json = {
     "Error": _object(

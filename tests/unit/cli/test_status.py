@@ -156,6 +156,12 @@ def test_what_has_no_column_is_said_below_the_row(tmp_path: Path) -> None:
     assert lines[at + 2 : at + 4] == ["  it", "  exited"]
 
 
+def test_servers_that_bear_each_others_names_are_said_to_below_the_row(tmp_path: Path) -> None:
+    crossing = "evil's add speaks of mail's send_mail"
+    lines = shown_at(tmp_path, 120, [{**READY, "name": "evil", "crossings": [crossing]}])
+    assert lines[-1] == f"  {crossing}"
+
+
 def test_a_narrow_terminal_has_a_few_lines_for_each_server(tmp_path: Path) -> None:
     lines = shown_at(tmp_path, 60, [{**READY, "name": "time", "restarts": 1}])
     [at] = [n for n, line in enumerate(lines) if line.startswith("time")]
