@@ -26,6 +26,25 @@ def require_driver() -> None:
         raise MissingExtra("a session store on PostgreSQL", "postgres") from error
 
 
+def is_of_driver(error: BaseException) -> bool:
+    """True where the driver, the server or the network raised it.
+
+    On a connection that is cut in the wrong moment, the driver also fails in its own assertions.
+    """
+    import asyncpg
+
+    kinds = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError)
+    return isinstance(error, kinds) or (isinstance(error, AssertionError) and _in_driver(error))
+
+
+def _in_driver(error: BaseException) -> bool:
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    module = trace.tb_frame.f_globals.get("__name__", "") if trace is not None else ""
+    return str(module).partition(".")[0] == "asyncpg"
+
+
 def is_lost(error: BaseException) -> bool:
     """True where the connection failed and not what was asked: another one may work."""
     import asyncpg
@@ -34,7 +53,7 @@ def is_lost(error: BaseException) -> bool:
         return _code(error).startswith(_LOST)
     if isinstance(error, ssl.SSLCertVerificationError | asyncpg.ClientConfigurationError):
         return False
-    return isinstance(error, asyncpg.InterfaceError | ConnectionError | OSError)
+    return is_of_driver(error)
 
 
 def is_passing(error: BaseException) -> bool:
@@ -99,9 +118,9 @@ def _code(error: "asyncpg.PostgresError") -> str:
 @contextmanager
 def translated(place: str) -> Generator[None]:
     """Whatever the driver or the network raises inside comes out as an error of ours."""
-    import asyncpg
-
     try:
         yield
-    except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
+    except Exception as error:
+        if not is_of_driver(error):
+            raise
         raise explain(error, place) from None

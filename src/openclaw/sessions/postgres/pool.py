@@ -18,6 +18,7 @@ from openclaw.sessions.postgres.address import Address
 from openclaw.sessions.postgres.failures import (
     explain,
     is_lost,
+    is_of_driver,
     is_passing,
     require_driver,
     translated,
@@ -139,7 +140,7 @@ class Database:
             try:
                 return await self._attempt(work, limit)
             except Exception as error:
-                if not _is_of_the_driver(error):
+                if not is_of_driver(error):
                     raise
                 if not is_passing(error) or anyio.current_time() >= deadline:
                     raise explain(error, self.place) from None
@@ -157,7 +158,7 @@ class Database:
             with anyio.fail_after(limit):
                 done.append(await work(connection))
         except Exception as error:
-            failed = _is_of_the_driver(error) and is_lost(error)
+            failed = is_of_driver(error) and is_lost(error)
             raise
         finally:
             with anyio.CancelScope(shield=True):
@@ -204,9 +205,3 @@ async def open_database(
 
 async def _leave_as_it_is(connection: "Connection") -> None:
     """Spares a round trip each time: nothing of ours changes a connection of the pool."""
-
-
-def _is_of_the_driver(error: BaseException) -> bool:
-    import asyncpg
-
-    return isinstance(error, asyncpg.PostgresError | asyncpg.InterfaceError | OSError)

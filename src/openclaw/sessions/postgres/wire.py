@@ -14,7 +14,7 @@ import orjson
 from anyio.abc import TaskStatus
 
 from openclaw.core.errors import OpenClawError
-from openclaw.sessions.postgres.failures import translated
+from openclaw.sessions.postgres.failures import is_of_driver, translated
 from openclaw.sessions.postgres.pool import Database
 
 if TYPE_CHECKING:
@@ -126,8 +126,6 @@ class Wire:
             connection.terminate()
 
     async def _send_until_broken(self, connection: "asyncpg.Connection[Any]") -> None:
-        import asyncpg
-
         connection.add_termination_listener(lambda _: self._news.set())
         while not connection.is_closed():
             with anyio.move_on_after(_CHECK_SECONDS):
@@ -142,7 +140,9 @@ class Wire:
                         [channel for channel, _ in posts],
                         [payload for _, payload in posts],
                     )
-            except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError) as error:
+            except Exception as error:
+                if not is_of_driver(error):  # which a lapse of time is too
+                    raise
                 logger.info("the connection to other gateways broke: %s", type(error).__name__)
                 return
 
