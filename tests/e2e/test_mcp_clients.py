@@ -1,7 +1,7 @@
-"""Our server as clients of other makers use it: MCP Inspector, Claude Code and Gemini CLI.
+"""Our server as clients of other makers use it: MCP Inspector, Claude Code, Gemini CLI and Codex.
 
-Codex is not here: `codex mcp list` prints what is configured and connects to nothing; a connection
-needs a session with its model, and that an account.
+Codex only reads what is configured: `codex mcp list` connects to nothing, and a connection needs a
+session with its model, and that an account.
 """
 
 import json
@@ -123,3 +123,18 @@ async def test_gemini_cli_finds_the_server_healthy(
     await run(home, gemini, "mcp", "add", "--scope", "user", "ours", *server)
     printed = await run(home, gemini, "mcp", "list")
     assert re.search(r"ours: .* mcp-server \(stdio\) - Connected", printed), printed
+
+
+async def test_codex_reads_what_openclaw_registers_there(
+    home: Path, client_programs: Path, programs: Path
+) -> None:
+    (home / ".codex").mkdir()
+    offered = ("--yes", "--model", "auto", "--import", "none", "--register", "codex", "--replace")
+    await run(home, str(programs / "openclaw"), "init", *offered)
+    vendor = client_programs / "@openai" / "codex-linux-x64" / "vendor"
+    codex = str(vendor / "x86_64-unknown-linux-musl" / "bin" / "codex")
+    printed = await run(home, codex, "mcp", "list", "--json")
+    [entry] = json.loads(printed[printed.index("[\n") :])
+    assert (entry["name"], entry["enabled"]) == ("openclaw", True)
+    assert entry["transport"]["type"] == "stdio"
+    assert entry["transport"]["args"][-1] == "mcp-server"

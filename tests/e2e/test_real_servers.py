@@ -26,6 +26,8 @@ pytestmark = pytest.mark.subprocess
 ENVIRON = {"PATH": os.environ["PATH"]}
 EVERYTHING = "@modelcontextprotocol/server-everything/dist/index.js"
 FILESYSTEM = "@modelcontextprotocol/server-filesystem/dist/index.js"
+MEMORY = "@modelcontextprotocol/server-memory/dist/index.js"
+THINKING = "@modelcontextprotocol/server-sequential-thinking/dist/index.js"
 
 
 def config(command: str, *args: str, **settings: Any) -> McpServerConfig:
@@ -167,6 +169,34 @@ async def test_the_filesystem_server_is_kept_to_the_roots_of_its_configuration(
         assert "a note" in await house.said("mcp_s_read_text_file", path=str(other / "note.txt"))
         refused = await house.call("mcp_s_read_text_file", path=str(work / "note.txt"))
         assert refused.is_error
+
+
+async def test_the_memory_server_remembers_across_starts(
+    tmp_path: Path, node_packages: Any
+) -> None:
+    kept = {"MEMORY_FILE_PATH": str(tmp_path / "memory.jsonl")}
+    server = config(*node_packages.script(MEMORY), env=kept)
+    tide = {"name": "tide", "entityType": "time", "observations": ["high at nine"]}
+    async with house_of(tmp_path, server) as house:
+        assert not (await house.call("mcp_s_create_entities", entities=[tide])).is_error
+    async with house_of(tmp_path, server) as house:
+        assert "high at nine" in await house.said("mcp_s_search_nodes", query="tide")
+
+
+async def test_the_sequential_thinking_server_counts_thoughts(
+    tmp_path: Path, node_packages: Any
+) -> None:
+    async with house_of(tmp_path, config(*node_packages.script(THINKING))) as house:
+        for number in (1, 2):
+            result = await house.call(
+                "mcp_s_sequentialthinking",
+                thought="Look at the tide table.",
+                thoughtNumber=number,
+                totalThoughts=2,
+                nextThoughtNeeded=number < 2,
+            )
+        block: Any = result.outputs[0]
+        assert json.loads(block.text)["thoughtHistoryLength"] == 2
 
 
 async def test_everything_over_stdio(tmp_path: Path, node_packages: Any) -> None:
