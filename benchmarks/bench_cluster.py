@@ -209,22 +209,22 @@ async def growth(args: argparse.Namespace) -> None:
                 here.mkdir()
                 url = database.facts.url(database.facts.create())
                 async with cluster_life.cluster(here, url, model.url, (16,) * count) as gateways:
-                    await _load(gateways, url, count, args.seconds)
+                    await _load(gateways, url, database.directory, args.seconds)
 
 
-async def _load(gateways: cluster_life.Cluster, url: str, count: int, seconds: float) -> None:
+async def _load(gateways: cluster_life.Cluster, url: str, directory: Path, seconds: float) -> None:
     await _drive(gateways, 3.0)  # until everything is loaded
     processes = [psutil.Process(one.process.pid) for one in gateways.gateways if one.process]
     before, wal = _cpu(processes), await _wal(url)
-    postgres = _postgres_cpu()
+    postgres = _server_cpu(directory)
     began = time.perf_counter()
     turns = await _drive(gateways, seconds)
     took = time.perf_counter() - began
     spent = (_cpu(processes) - before) / turns * 1000
-    database = (_postgres_cpu() - postgres) / turns * 1000
+    database = (_server_cpu(directory) - postgres) / turns * 1000
     written = (await _wal(url) - wal) / turns / 1024
     print(
-        f"growth: {count} gateway(s): {turns / took:.1f} turns/s; per turn {spent:.1f} ms CPU in"
+        f"growth: {len(processes)} gateway(s): {turns / took:.1f} turns/s; per turn {spent:.1f} ms CPU in"
         f" gateways, {database:.1f} ms in PostgreSQL, {written:.1f} KiB of WAL"
     )
 
@@ -251,17 +251,14 @@ def _cpu(processes: list[psutil.Process]) -> float:
     return sum(sum(one.cpu_times()[:2]) for one in processes)
 
 
-def _postgres_cpu() -> float:
-    """Of every server process, also those of connections that have ended."""
-    total = 0.0
-    for one in psutil.process_iter(["name"]):
-        if one.info["name"] == "postgres":
-            try:
-                times = one.cpu_times()
-            except psutil.Error:
-                continue
-            total += times.user + times.system
-    return total
+def _server_cpu(directory: Path) -> float:
+    """Of the server in that directory: of its processes, and of those that have ended."""
+    for one in psutil.process_iter(["name", "cmdline"]):
+        if one.info["name"] == "postgres" and f"{directory}/data" in (one.info["cmdline"] or ()):
+            times = one.cpu_times()
+            ended = times.children_user + times.children_system
+            return times.user + times.system + ended + _cpu(one.children())
+    return 0.0
 
 
 async def _wal(url: str) -> int:
