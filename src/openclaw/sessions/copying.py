@@ -140,7 +140,7 @@ async def _copy_one(source: Archive, target: Archive, info: SessionInfo) -> int 
             return None
         reached = there.info.entries
         await _require_same(source, target, wanted, there)
-    else:
+    elif not wanted.info.entries:
         await target.receive_entries(wanted.info, 0, [])
     last = reached
     while last < wanted.info.entries:
