@@ -15,19 +15,23 @@ _SNIPPET_CHARS = 160
 
 def words_of(text: str) -> list[str]:
     """The words of `text`, each once, without case and accents, in the order of the text."""
-    plain = unicodedata.normalize("NFKD", text.casefold())
-    bare = "".join(char for char in plain if not unicodedata.combining(char))
-    found: dict[str, None] = {}
+    found: list[str] = []
     size = 0
-    for match in _WORD.finditer(bare):
-        word = match[0]
+    for word in dict.fromkeys(_WORD.findall(_bare(text))):
         length = len(word.encode())
         size += length
         if size > _MOST_BYTES:
             break
         if length <= _LONGEST_WORD_BYTES:
-            found[word] = None
-    return list(found)
+            found.append(word)
+    return found
+
+
+def _bare(text: str) -> str:
+    if text.isascii():
+        return text.lower()
+    plain = unicodedata.normalize("NFKD", text.casefold())
+    return "".join(char for char in plain if not unicodedata.combining(char))
 
 
 def as_vector(text: str) -> str | None:
