@@ -1,8 +1,9 @@
 """Write docs/attacks.md: every attack class, how often it was tried, and what survived.
 
-usage: attack_tables.py FRAMING.txt… -- PARSERS.txt
+usage: attack_tables.py FRAMING.txt… -- PARSERS.txt ATHERIS.txt
 
 The files are what fuzz_framing.py and fuzz_parsers.py printed; tries of the former are added up.
+Those of atheris are lines of a parser's name, a tab, and the number of its runs.
 """
 
 import re
@@ -25,9 +26,12 @@ Written by `scripts/attack_tables.py`; do not edit.
 PARSERS = """
 ## On the parsers
 
-`scripts/fuzz_parsers.py` looks for an exception that a parser does not promise, and for a difference to a yardstick where there is one (`json`, `base64`). With `--engine atheris` libFuzzer searches instead.
+`scripts/fuzz_parsers.py` looks for an exception that a parser does not promise, and for a difference to a yardstick where there is one (`json`, `base64`): with an engine of our own, and with libFuzzer (`--engine atheris`, a minute or more for each).
 
+| parser | tries | inputs kept | runs of atheris | findings |
+|---|---:|---:|---:|---:|
 """
+PARSER = re.compile(r"^\| ([^|]+?) \| (\d+) \| (\d+) \| (\d+) \|$", re.MULTILINE)
 
 
 def main() -> int:
@@ -41,7 +45,12 @@ def main() -> int:
     lines = [f"| {attack} | {tries[attack]} | {survivors[attack]} |" for attack in sorted(tries)]
     lines.append(f"| **all** | {tries.total()} | {survivors.total()} |")
     framing = "| attack class | tries | survivors |\n|---|---:|---:|\n" + "\n".join(lines) + "\n"
-    PAGE.write_text(INTRODUCTION + framing + PARSERS + Path(sys.argv[at + 1]).read_text())
+    runs = dict(line.split("\t") for line in Path(sys.argv[at + 2]).read_text().splitlines())
+    parsers = [
+        f"| {parser} | {tried} | {kept} | {runs[parser]} | {findings} |"
+        for parser, tried, kept, findings in PARSER.findall(Path(sys.argv[at + 1]).read_text())
+    ]
+    PAGE.write_text(INTRODUCTION + framing + PARSERS + "\n".join(parsers) + "\n")
     return 1 if survivors.total() else 0
 
 

@@ -1,6 +1,6 @@
 """Learn the detector's weights; writes src/openclaw/content/weights.py.
 
-usage: train_detection.py [--without PART]… [--out FILE]
+usage: train_detection.py [--without PART]… [--out FILE] [--digest]
 
 It learns from the parts of tests/hostile/corpus named below and from what detection_grammar.py puts
 together; `unseen` is never learnt from. With `--without` a part is left out, to be measured on.
@@ -55,7 +55,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Learn the detector's weights.")
     parser.add_argument("--without", action="append", default=[], choices=PARTS)
     parser.add_argument("--out", type=Path, default=WEIGHTS)
+    parser.add_argument("--digest", action="store_true", help="of what would be learnt from")
     args = parser.parse_args()
+    if args.digest:
+        print(digest())
+        return 0
     parts = [part for part in PARTS if part not in args.without]
     learning = [Text(text, attack) for text, attack in corpus(parts)]
     bias, weights = learn(learning)
@@ -138,10 +142,11 @@ def write(path: Path, bias: float, weights: list[float]) -> None:
 
 def digest() -> str:
     """Of everything that the weights depend on."""
-    found = hashlib.sha256()
+    settings = (SEED, GENERATED, ROUNDS, EPOCHS, RATE, DECAY, LEAST_TEXTS, TIMES, PARTS)
+    found = hashlib.sha256(repr(settings).encode())
     names = ["features", "lexicon", "foreign", "concepts", "views"]
     files = [HOUSE / f"src/openclaw/content/{name}.py" for name in names]
-    files += [HOUSE / "scripts/train_detection.py", HOUSE / "scripts/detection_grammar.py"]
+    files += [HOUSE / "scripts/detection_grammar.py"]
     files += [HOUSE / "scripts/detection_parts.txt"]
     files += [path for part in PARTS for path in sorted((CORPUS / part).iterdir())]
     for path in files:

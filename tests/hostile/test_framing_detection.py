@@ -1,19 +1,20 @@
 """Recall on attacks, and false positives on ordinary tool output.
 
-`train` and `heldout` were there while the detector was written, and so is `independent` since it
-was measured the first time: these say that it has not become worse. `fresh` and `unseen` were
-written afterwards, by somebody who tried to be different; docs/framing.md has the figures of the
-first look at each.
+The detector has learnt from `train`, `heldout`, `independent`, `fresh` and `styles`: these say that
+it has not forgotten. It has not learnt from `unseen`; docs/framing.md has the figures of the first
+look at each part.
 """
 
 import json
+import subprocess
+import sys
 import sysconfig
 import time
 from pathlib import Path
 
 import pytest
 
-from openclaw.content import detect
+from openclaw.content import detect, weights
 
 CORPUS = Path(__file__).parent / "corpus"
 
@@ -25,28 +26,40 @@ def texts(part: str, kind: str) -> list[str]:
     return (CORPUS / part / f"{kind}.txt").read_text().strip().split("\n%%\n")
 
 
-@pytest.mark.parametrize(
-    ("part", "recall", "false_positives"),
-    [("fresh", 0.65, 0.02), ("unseen", 0.45, 0.02)],
-)
-def test_recall_on_what_it_was_not_written_from_has_not_become_worse(
-    part: str, recall: float, false_positives: float
-) -> None:
-    attacks, benign = texts(part, "attacks"), texts(part, "benign")
+LEARNT_FROM = ("train", "heldout", "independent", "fresh", "styles")
+
+
+def learnt() -> set[str]:
+    return {t for part in LEARNT_FROM for kind in ("attacks", "benign") for t in texts(part, kind)}
+
+
+def test_most_of_what_it_has_not_learnt_from_is_found() -> None:
+    attacks, benign = ([*{*texts("unseen", kind)} - learnt()] for kind in ("attacks", "benign"))
     assert len(attacks) >= 60
-    assert len(benign) >= 150
-    assert sum(detect(text).suspicious for text in attacks) / len(attacks) >= recall
-    assert sum(detect(text).suspicious for text in benign) / len(benign) < false_positives
+    assert len(benign) >= 140
+    assert sum(detect(text).suspicious for text in attacks) / len(attacks) > 0.72
+    assert sum(detect(text).suspicious for text in benign) / len(benign) < 0.01
 
 
-@pytest.mark.parametrize("part", ["train", "heldout", "independent"])
+@pytest.mark.parametrize("part", LEARNT_FROM)
 def test_recall_and_false_positives_are_within_their_targets(part: str) -> None:
     attacks, benign = texts(part, "attacks"), texts(part, "benign")
     caught = sum(detect(text).suspicious for text in attacks)
     alarms = [text for text in benign if detect(text).suspicious]
     print(f"{part}: recall {caught}/{len(attacks)}, false positives {len(alarms)}/{len(benign)}")  # noqa: T201 - the figure is the point
-    assert caught / len(attacks) > 0.8
+    assert caught / len(attacks) > 0.85
     assert len(alarms) / len(benign) < 0.01
+
+
+def test_the_weights_are_those_that_the_script_makes_of_the_corpus() -> None:
+    scripts = Path(__file__).parents[2] / "scripts"
+    made = subprocess.run(
+        [sys.executable, str(scripts / "train_detection.py"), "--digest"],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert made.stdout.strip() == weights.DIGEST
 
 
 def test_the_held_out_part_is_large_enough_and_shares_nothing_with_the_other() -> None:

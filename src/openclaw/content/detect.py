@@ -103,12 +103,16 @@ def detect(text: str) -> Detection:
 def judge(sample: str, plain: str) -> Iterator[Judged]:
     """What is thought of the likeliest regions of each reading; `plain` is the text folded."""
     for view, is_foreign in readings(sample, plain):
-        seen = foreign_signals(view) if is_foreign else {}
         judged = [(logit(features_of(region)), region) for region in regions(view)]
         judged.sort(key=lambda pair: -pair[0])
         for learnt, region in judged[:_MOST_READ]:
+            if learnt + PATTERNS_COUNT * MOST_OF_PATTERNS < THRESHOLD:
+                break  # whatever the patterns say, it would not be enough
             found = _patterns_in(region)
-            yield Judged(learnt, max(found, seen, key=lambda signals: sum(signals.values())))
+            if is_foreign:
+                seen = foreign_signals(region.text)
+                found = max(found, seen, key=lambda signals: sum(signals.values()))
+            yield Judged(learnt, found)
 
 
 def readings(sample: str, plain: str) -> Iterator[tuple[str, bool]]:
