@@ -1,5 +1,7 @@
 """What the program is waiting for, in a few words, as the events tell it."""
 
+from collections.abc import Sequence
+
 from openclaw.core.events import Event, ServerChanged, ToolFinished, ToolStarted, TurnStarted
 
 THINKING = "thinking…"
@@ -36,12 +38,13 @@ class Doing:
     def words(self) -> str:
         """What is waited for now."""
         if self._running:
-            return f"running {_names(list(self._running.values()))}…"
+            return f"running {named(list(self._running.values()))}…"
         if self._starting and not self._begun:
-            return f"starting {_names(list(self._starting))}…"
+            return f"starting {named(list(self._starting))}…"
         return THINKING
 
 
-def _names(names: list[str]) -> str:
+def named(names: Sequence[str]) -> str:
+    """The first few of these names, and how many more there are."""
     more = len(names) - _NAMED
     return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
+from openclaw.cli.doing import named
 from openclaw.cli.environment import Environment
 from openclaw.cli.interrupts import run_interruptible
 from openclaw.cli.server_log import last_words, servers_logged
@@ -168,9 +169,7 @@ async def _probe(args: argparse.Namespace, env: Environment) -> int:
 
         def left() -> str:
             names = [name for name in live.agent.servers if name not in times]
-            return (
-                f"{len(times)} of {len(live.agent.servers)} answered; starting {', '.join(names)}"
-            )
+            return f"{len(times)} of {len(live.agent.servers)} answered; starting {named(names)}"
 
         async with (
             waiting(env, left, quiet=args.json),
@@ -319,7 +318,7 @@ async def _live(
     with servers_logged(env, reported=True):
         async with open_servers(env.load_config(), env.environ, env.redactor, agents) as manager:
             if settle:
-                async with waiting(env, lambda: f"starting {', '.join(servers)}"):
+                async with waiting(env, lambda: f"starting {named(list(servers))}"):
                     await manager.settle(agent.id, timeout=seconds)
             yield _Live(manager, chosen, seconds)
 
