@@ -266,6 +266,23 @@ async def test_a_process_whose_connections_are_cut_keeps_its_session(postgres_ur
         assert await store.unfinished_turns(session) == []
 
 
+async def test_a_database_that_forgets_its_tables_ends_no_store(
+    postgres_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with open_postgres_store(parsed(postgres_url), lease=0.3) as store:
+        session = await store.open_session("main", "k")
+        with caplog.at_level("WARNING"):
+            async with store.acquire_lane(session):
+                await sql(postgres_url, "ALTER TABLE openclaw.tickets RENAME TO elsewhere")
+                with anyio.fail_after(10):
+                    while "does not hear" not in caplog.text:  # noqa: ASYNC110 - a log
+                        await anyio.sleep(0.02)
+                await anyio.sleep(0.8)  # three more tries
+                await sql(postgres_url, "ALTER TABLE openclaw.elsewhere RENAME TO tickets")
+        assert caplog.text.count("does not hear") == 1
+        assert (await store.show(session)).key == "k"
+
+
 async def test_a_write_on_a_connection_that_died_silently_is_sent_on_another(
     postgres: Server, postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from openclaw.sessions.errors import StoreError, StoreUnavailable
-from openclaw.sessions.postgres.failures import is_lost
+from openclaw.sessions.postgres.failures import explain, is_lost, is_of_driver
 from openclaw.sessions.postgres.pool import RECONNECT_SECONDS, Database
 from openclaw.sessions.postgres.tickets import CHANNEL, OWNER_LOCKS, renew
 
@@ -69,11 +69,15 @@ class Presence:
     async def run(self) -> None:
         """Be present for as long as the store is open."""
         await self._wanted.wait()
+        told = ""
         while True:
             try:
                 await self._be_present()
+                told = ""
             except StoreError as error:
-                logger.warning("the database does not hear that this process lives: %s", error)
+                if told != error.message:  # once, however long it lasts
+                    logger.warning("the database does not hear that this process lives: %s", error)
+                told = error.message
             await anyio.sleep(_PAUSE_SECONDS)
 
     async def _be_present(self) -> None:
@@ -87,8 +91,10 @@ class Presence:
                 with anyio.move_on_after(self._lease / BEATS_PER_LEASE):
                     await self._broken.wait()
         except Exception as error:
-            if not is_lost(error):
+            if not is_of_driver(error):
                 raise
+            if not is_lost(error):
+                raise explain(error, self._database.place) from None
             logger.info("the connection that shows that this process lives broke")
         finally:
             await _closed(connection)
