@@ -20,7 +20,7 @@ from openclaw.acp_agent.prompt import receive
 from openclaw.acp_agent.updates import Translator, Update, kind_of, locations
 from openclaw.agent.context import MessageContext, PermissionRequest, Reply
 from openclaw.config.schema import McpServerConfig
-from openclaw.core.errors import OpenClawError
+from openclaw.core.errors import Cancelled, OpenClawError
 from openclaw.core.events import Event
 from openclaw.core.tools import JsonObject
 from openclaw.media.store import OrderFiles, order_files
@@ -87,7 +87,7 @@ async def take_turn(
     *,
     forms: Forms | None = None,
 ) -> Reply | None:
-    """Answer a prompt, with updates as it goes; None where the client cancelled it.
+    """Answer a prompt, with updates as it goes; None where it was cancelled, here or elsewhere.
 
     `forms` asks the person what MCP servers want to know. Every update has been sent when this
     returns.
@@ -96,6 +96,8 @@ async def take_turn(
         session.turns.add(scope)
         try:
             return await _Turn(session, host, client, forms).run(blocks)
+        except Cancelled:
+            return None  # somebody stopped it at the gateway
         finally:
             session.turns.discard(scope)
     return None

@@ -215,3 +215,25 @@ async def test_servers_that_cannot_be_taken_are_refused(
     assert answer.status_code == 400
     assert told in answer.text
     assert gone.status_code == 404
+
+
+async def test_a_turn_that_is_stopped_at_the_gateway_is_cancelled_for_the_editor(
+    house: Shared, connect: Any
+) -> None:
+    async with scripted_model(default=Step(text="Slowly.", delay=60)) as model:
+        house.configure(model.url)
+        async with connect() as (agent, _), house.client as gateway:
+            session = await agent.new_session(cwd=str(house.cwd), mcp_servers=[])
+            reasons: list[str] = []
+
+            async def prompt() -> None:
+                asked = [text_block("Go.")]
+                answer = await agent.prompt(session_id=session.session_id, prompt=asked)
+                reasons.append(answer.stop_reason)
+
+            async with anyio.create_task_group() as group:
+                group.start_soon(prompt)
+                await until(lambda: bool(model.requests), 60)
+                [turn] = (await gateway.get("/api/turns")).json()["turns"]
+                await gateway.post(f"/api/turns/{turn['turn']}/cancel")
+            assert reasons == ["cancelled"]
