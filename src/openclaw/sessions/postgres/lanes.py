@@ -97,9 +97,9 @@ class PostgresLane:
         self._writing = anyio.Lock()
 
     async def begin_turn(self, entries: Sequence[NewEntry] = (), *, turn: str | None = None) -> str:
-        """Start a turn; nothing of it was acknowledged yet, so that a sync can wait."""
+        """Start a turn, on disk: whoever runs it reads it back from the store."""
         name = random_id() if turn is None else checked_key(turn, "turn id")
-        write = self._write(name, encoded_from_caller(entries))
+        write = replace(self._write(name, encoded_from_caller(entries)), durable=True)
         self.tidy = False
         await self._do(
             write, lambda db, at: transcript.begin_turn(db, at, write), len(write.entries) + 1
@@ -121,7 +121,7 @@ class PostgresLane:
         """Add a summary for the entries up to `through`."""
         if summary.kind is not EntryKind.COMPACTION:
             raise InvalidRequest("a summary is an entry of the kind compaction")
-        write = self._write(turn, encoded([summary]))
+        write = replace(self._write(turn, encoded([summary])), durable=True)  # read back, too
         numbers = await self._do(write, lambda db, at: transcript.compact(db, at, write, through))
         return numbers[0]
 

@@ -4,7 +4,7 @@ A statement writes only where the session still has the epoch (whoever took it o
 and ends at the number that the lane saw last. Because of the latter, a write whose commit was cut
 off with its connection can be sent again: what was written already is recognised and not doubled.
 
-A write that is not `durable` is acknowledged before it is on disk; the next durable one takes it
+An append that is not `durable` is acknowledged before it is on disk; the next durable write takes it
 there. A server that crashes in between has forgotten it, which the number shows (`Behind`), and
 whoever still holds the session sends it again.
 """
@@ -81,10 +81,9 @@ _FINISH = _ADVANCE.format(
 )
 
 
-_LAZILY = ("SELECT now_ms", "SELECT now_ms, set_config('synchronous_commit', 'off', true)")
-_LAZY = {
-    statement: statement.replace(*_LAZILY) for statement in (_BEGIN, _RESUME, _APPEND, _COMPACT)
-}
+_APPEND_LAZILY = _APPEND.replace(
+    "SELECT now_ms", "SELECT now_ms, set_config('synchronous_commit', 'off', true)"
+)
 
 
 class Behind(Exception):
@@ -151,7 +150,8 @@ async def resume_turn(connection: "Connection", at: Position, write: Write) -> N
 
 async def append(connection: "Connection", at: Position, write: Write) -> None:
     """Add entries to a turn that runs, or between turns."""
-    if not await _did(connection, _APPEND, at, write):
+    statement = _APPEND if write.durable else _APPEND_LAZILY
+    if not await _did(connection, statement, at, write):
         raise _not_running(write.turn)
 
 
@@ -209,8 +209,7 @@ async def was_written(connection: "Connection", at: Position, count: int) -> boo
 async def _did(
     connection: "Connection", statement: str, at: Position, write: Write, *more: Any
 ) -> bool:
-    chosen = statement if write.durable else _LAZY[statement]
-    done = await connection.fetchval(chosen, at.row, at.epoch, at.seq, *write.values, *more)
+    done = await connection.fetchval(statement, at.row, at.epoch, at.seq, *write.values, *more)
     return done is not None or await was_written(connection, at, len(write.entries))
 
 

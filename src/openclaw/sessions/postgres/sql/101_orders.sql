@@ -11,6 +11,8 @@
 -- database's clock.
 
 SELECT pgmq.create('openclaw_turns');
+-- Turns that were begun and have to be taken over.
+CREATE INDEX openclaw_turns_begun ON pgmq.q_openclaw_turns (vt) WHERE read_ct > 0;
 
 CREATE TABLE orders (
   id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -123,7 +125,20 @@ BEGIN
 END
 $$;
 
--- Up to p_most heads for this gateway, each leased for p_lease seconds.
+-- Whether a gateway may take that message now.
+CREATE FUNCTION may_take(
+  p_headers jsonb, p_vt timestamptz, p_gateway text, p_ready text[],
+  p_patience double precision, p_dead double precision
+) RETURNS boolean LANGUAGE sql STABLE AS $$
+  SELECT (p_headers ->> 'agent' = ANY (p_ready)
+      OR p_vt <= clock_timestamp() - make_interval(secs => p_patience))
+    AND (p_headers ->> 'pin' IS NULL OR p_headers ->> 'pin' = p_gateway OR NOT EXISTS (
+      SELECT 1 FROM gateways g WHERE g.id = p_headers ->> 'pin'
+        AND g.seen_at > clock_timestamp() - make_interval(secs => p_dead)))
+$$;
+
+-- Up to p_most heads for this gateway, each leased for p_lease seconds: first those whose gateway
+-- stopped, then those that nobody had yet.
 --
 -- For p_patience seconds, a head is left to gateways where its agent's MCP servers are ready. One
 -- that is pinned goes to its own gateway, or to any once that one is dead. Taking an order over
@@ -132,21 +147,24 @@ CREATE FUNCTION take_orders(
   p_gateway text, p_most integer, p_lease double precision, p_ready text[],
   p_patience double precision, p_dead double precision
 ) RETURNS SETOF orders LANGUAGE sql AS $$
-  WITH heads AS (
+  WITH begun AS (
     SELECT q.msg_id FROM pgmq.q_openclaw_turns q
-    WHERE q.vt <= clock_timestamp()
-      AND (q.headers ->> 'agent' = ANY (p_ready)
-        OR q.vt <= clock_timestamp() - make_interval(secs => p_patience))
-      AND (q.headers ->> 'pin' IS NULL OR q.headers ->> 'pin' = p_gateway OR NOT EXISTS (
-        SELECT 1 FROM gateways g WHERE g.id = q.headers ->> 'pin'
-          AND g.seen_at > clock_timestamp() - make_interval(secs => p_dead)))
+    WHERE q.vt <= clock_timestamp() AND q.read_ct > 0
+      AND may_take(q.headers, q.vt, p_gateway, p_ready, p_patience, p_dead)
     ORDER BY q.vt
     LIMIT p_most
+    FOR UPDATE SKIP LOCKED
+  ), fresh AS (
+    SELECT q.msg_id FROM pgmq.q_openclaw_turns q
+    WHERE q.vt <= clock_timestamp() AND q.read_ct = 0
+      AND may_take(q.headers, q.vt, p_gateway, p_ready, p_patience, p_dead)
+    ORDER BY q.vt
+    LIMIT greatest(0, p_most - (SELECT count(*) FROM begun))
     FOR UPDATE SKIP LOCKED
   ), taken AS (
     UPDATE pgmq.q_openclaw_turns q
     SET vt = clock_timestamp() + make_interval(secs => p_lease), read_ct = q.read_ct + 1
-    FROM heads WHERE q.msg_id = heads.msg_id
+    WHERE q.msg_id IN (SELECT msg_id FROM begun UNION ALL SELECT msg_id FROM fresh)
     RETURNING q.msg_id, q.read_ct, (q.message ->> 'order')::bigint AS id
   )
   UPDATE orders o
