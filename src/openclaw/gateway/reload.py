@@ -29,6 +29,7 @@ _ONCE_OF_GATEWAY = (
     "bind",
     "auth",
     "limits",
+    "cluster",
     "allowed_hosts",
     "allowed_origins",
     "dashboard",

@@ -358,3 +358,16 @@ async def test_the_queue_uses_a_pgmq_that_is_there_already(bare_postgres_url: st
     async with open_postgres_store(parsed(bare_postgres_url)) as store:
         session = await store.open_session("main", "s")
         assert (await _give(TurnQueue(store.database, "a"), session, "k")).created
+
+
+async def test_a_turn_that_was_begun_is_taken_before_those_that_wait_longer(
+    queue: TurnQueue, other: TurnQueue, store: PostgresStore, session: SessionRef
+) -> None:
+    await _give(queue, session, "begun")
+    begun = await _take(queue)
+    for number in range(3):
+        await _give(queue, await store.open_session("main", f"w{number}"), "waits")
+    assert await queue.give_back(begun, blameless=False)
+    [first] = await other.take(1, ["main"])
+    assert first.turn == "begun"
+    assert len(await other.take(10, ["main"])) == 3

@@ -9,7 +9,7 @@ import orjson
 
 from openclaw.agent.context import InboundMedia, MessageContext, Reply
 from openclaw.core.content import Block, Media, Text
-from openclaw.core.errors import InvalidRequest, OpenClawError
+from openclaw.core.errors import InvalidRequest
 from openclaw.core.tools import ToolResult
 from openclaw.gateway.codec import (
     error_from,
@@ -107,12 +107,6 @@ def answer_from(body: bytes) -> Reply:
     if "reply" in item:
         return reply_from(item["reply"])
     raise error_from(item["error"])
-
-
-def failure_of(body: bytes) -> OpenClawError | None:
-    """The error that came of an order, where it was one."""
-    item: dict[str, Any] = orjson.loads(body)
-    return error_from(item["error"]) if "error" in item else None
 
 
 def result_held(result: ToolResult) -> ToolResult:

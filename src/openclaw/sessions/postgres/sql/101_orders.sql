@@ -164,7 +164,8 @@ CREATE FUNCTION take_orders(
   ), taken AS (
     UPDATE pgmq.q_openclaw_turns q
     SET vt = clock_timestamp() + make_interval(secs => p_lease), read_ct = q.read_ct + 1
-    WHERE q.msg_id IN (SELECT msg_id FROM begun UNION ALL SELECT msg_id FROM fresh)
+    -- As an array: of a join, the planner expects too much, and reads whole tables.
+    WHERE q.msg_id = ANY (ARRAY(SELECT msg_id FROM begun UNION ALL SELECT msg_id FROM fresh))
     RETURNING q.msg_id, q.read_ct, (q.message ->> 'order')::bigint AS id
   )
   UPDATE orders o
@@ -173,7 +174,7 @@ CREATE FUNCTION take_orders(
       SELECT 1 FROM gateways g WHERE g.id = o.runner
         AND g.seen_at > clock_timestamp() - make_interval(secs => p_dead / 3)
     ) THEN 0 ELSE 1 END
-  FROM taken WHERE o.id = taken.id
+  FROM taken WHERE o.id = taken.id AND o.id = ANY (ARRAY(SELECT id FROM taken))
   RETURNING o.*
 $$;
 
