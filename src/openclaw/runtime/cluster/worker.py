@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-POLL_SECONDS = 1.0
+POLL_SECONDS = 0.5
 """How often a worker that hears of no work looks for some: of a gateway that died nobody tells."""
 
 BEATS_PER_LEASE = 3

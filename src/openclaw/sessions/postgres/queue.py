@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Finishing = Callable[[Any], Awaitable[None]]
 """Statements for the transaction that ends a turn, given its connection."""
 
-LEASE_SECONDS = 6.0
+LEASE_SECONDS = 5.0
 """How long a worker that died or froze keeps others from its order."""
 
 READY_PATIENCE_SECONDS = 1.5
