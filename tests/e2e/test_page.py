@@ -452,6 +452,17 @@ async def test_what_another_client_says_in_the_open_session_appears(site: Site, 
     await expect(page.locator(".prose").last).to_have_text("You said: theirs")
 
 
+async def test_the_focus_stays_in_the_list_of_chats_while_it_changes(
+    site: Site, page: Page
+) -> None:
+    await say(page, "focus here")
+    item = page.locator(".session-list > li").filter(has_text="focus here").first
+    await item.locator(".delete").focus()
+    await posted(site, "of another", "focus-elsewhere")
+    await expect(page.locator(".session-title").first).to_have_text("of another")
+    await expect(item.locator(".delete")).to_be_focused()
+
+
 async def test_the_beginning_of_a_long_conversation_is_fetched_on_demand(
     site: Site, page: Page
 ) -> None:

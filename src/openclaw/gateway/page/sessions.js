@@ -48,7 +48,7 @@ export class SessionList {
       const { sessions, cursor: next } = await get(path(["sessions"], { search: this.search.value.trim(), limit: 40, cursor }));
       if (number !== this.asked) return; // a later question has been asked
       const items = sessions.map((one) => this.#item(one));
-      if (cursor === null) this.list.replaceChildren(...items);
+      if (cursor === null) this.#replace(items);
       else this.list.append(...items);
       this.cursor = next;
       this.more.hidden = next === null;
@@ -56,6 +56,16 @@ export class SessionList {
     } catch (error) {
       if (number === this.asked) this.state.textContent = error.message;
     }
+  }
+
+  /** Draw the list anew; whoever is at one of its buttons stays there. */
+  #replace(items) {
+    const focused = document.activeElement;
+    const id = focused?.closest(".session-list > li")?.dataset.id;
+    const deletes = focused?.classList.contains("delete");
+    this.list.replaceChildren(...items);
+    const same = id === undefined ? undefined : items.find((item) => item.dataset.id === id);
+    same?.querySelector(deletes ? ".delete" : ".session").focus({ preventScroll: true });
   }
 
   #say() {
