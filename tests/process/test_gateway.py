@@ -171,8 +171,8 @@ async def test_a_stop_that_waits_for_turns_says_so(house: House) -> None:
             await asked(model)
             stopped = await command(house, "gateway", "stop")
             assert await process.wait() == 0
-    assert "Running turns may finish; that takes 3 s at the most." in stopped.stderr
-    assert stopped.stdout == f"Stopped the gateway (pid {process.pid}).\n"
+            assert "Running turns may finish; that takes 3 s at the most." in stopped.stderr
+            assert stopped.stdout == f"Stopped the gateway (pid {process.pid}).\n"
 
 
 async def test_the_log_is_rotated_as_configured(house: House) -> None:
