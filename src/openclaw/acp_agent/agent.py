@@ -83,6 +83,11 @@ class OpenClawAgent:
         for session in self._sessions.values():
             session.cancel()
 
+    def forget_files(self) -> None:
+        """Remove the attachments of every session, once nobody can ask about them any more."""
+        for session in self._sessions.values():
+            session.forget_files()
+
     @property
     def _client(self) -> "Client":
         assert self._connected is not None, "the SDK connects before it calls"

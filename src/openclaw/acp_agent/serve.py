@@ -59,6 +59,7 @@ async def serve(
                 agent.cancel_all()
                 with anyio.CancelScope(shield=True), anyio.move_on_after(_CLOSING_SECONDS):
                     await connection.close()
+                agent.forget_files()
             tasks.cancel_scope.cancel()
 
 

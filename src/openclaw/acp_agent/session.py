@@ -75,6 +75,10 @@ class Session:
         """Stop the turns and the session's servers, and remove its files."""
         self.cancel()
         host.end_session(self.id)
+        self.forget_files()
+
+    def forget_files(self) -> None:
+        """Remove the session's attachments."""
         self._stack.close()
         self._files = None
 

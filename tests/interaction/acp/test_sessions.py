@@ -296,3 +296,13 @@ class Lines:
     async def update(self, kind: str) -> None:
         while (await self._next())["params"]["update"]["sessionUpdate"] != kind:
             pass
+
+
+async def test_no_attachment_is_left_when_the_client_goes(house: Any, connect: Any) -> None:
+    async with scripted_model(default=Step(text="Seen.")) as model:
+        house.configure(model.url)
+        async with connect() as (agent, _):
+            session = await agent.new_session(cwd=str(house.cwd), mcp_servers=[])
+            await agent.prompt(session_id=session.session_id, prompt=[text_block("Look.")])
+            assert list((house.state / "tmp").iterdir())
+        await until(lambda: not list((house.state / "tmp").iterdir()))
