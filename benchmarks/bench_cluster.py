@@ -1,6 +1,6 @@
 """Several gateways on one PostgreSQL: what they survive, what a turn costs, and how they grow.
 
-python benchmarks/bench_cluster.py [chaos] [overhead] [claim] [growth] [--sessions N] [--turns N]
+python benchmarks/bench_cluster.py [chaos] [cancel] [overhead] [claim] [growth] [--sessions N] [--turns N]
     [--kills N] [--freezes N] [--rounds N] [--seed N]
 
 The server is a real one that syncs to disk. What is compared is run in turns, one after the other.
@@ -81,6 +81,38 @@ async def chaos(args: argparse.Namespace) -> None:
         f" {found.resumed}, calls of unknown outcome {found.unknown}, longest takeover"
         f" {found.longest_takeover:.1f} s, clients asked again {life.retries} times"
     )
+
+
+async def cancel(args: argparse.Namespace) -> None:
+    """From the wish to stop, at one gateway, to the end of the turn that another one runs."""
+    with server() as database, place() as directory:
+        async with (
+            scripted_model(rules=cluster_life.rules()) as model,
+            cluster_life.cluster(
+                directory, database.facts.url(), model.url, (0, 4, 0), tool_seconds=60
+            ) as gateways,
+            gateways.client(0) as entry,
+            gateways.client(2) as other,
+        ):
+            keys = [f"c{number}" for number in range(args.cancels)]
+            times = [await _cancelled(entry, other, key) for key in keys]
+    print(
+        f"cancel: {args.cancels} turns, given at one gateway, run at another, stopped at a third:"
+        f" p50 {statistics.median(times) * 1000:.0f} ms, longest {max(times) * 1000:.0f} ms"
+    )
+
+
+async def _cancelled(entry: httpx2.AsyncClient, other: httpx2.AsyncClient, key: str) -> float:
+    body = {"text": f"mark {key}", "sessionKey": key, "idempotencyKey": key}
+    began = 0.0
+    async with entry.stream("POST", "/api/messages", json=body) as answer:
+        async for line in answer.aiter_lines():
+            if line == "event: tool_started":
+                began = time.perf_counter()
+                (await other.post(f"/api/turns/{key}/cancel")).raise_for_status()
+            elif line in ("event: error", "event: reply"):
+                return time.perf_counter() - began
+    raise RuntimeError("the stream ended without an answer")
 
 
 # ---- what a turn costs
@@ -271,6 +303,7 @@ async def _wal(url: str) -> int:
 
 PARTS: dict[str, Callable[[argparse.Namespace], Awaitable[None]]] = {
     "chaos": chaos,
+    "cancel": cancel,
     "overhead": overhead,
     "claim": claim,
     "growth": growth,
@@ -285,6 +318,7 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=10)
     parser.add_argument("--freezes", type=int, default=4)
     parser.add_argument("--every", type=float, default=3.0, help="seconds between two blows")
+    parser.add_argument("--cancels", type=int, default=30)
     parser.add_argument("--rounds", type=int, default=100)
     parser.add_argument("--seconds", type=float, default=15.0)
     parser.add_argument("--seed", type=int, default=1)

@@ -254,3 +254,22 @@ async def _cut_all(url: str) -> None:
         )
     finally:
         await connection.close()
+
+
+async def test_gateways_whose_clocks_are_hours_apart_take_over_from_each_other_all_the_same(
+    tmp_path: Path, postgres_url: str
+) -> None:
+    async with (
+        scripted_model(rules=cluster_life.rules(0.02)) as model,
+        cluster_life.cluster(
+            tmp_path, postgres_url, model.url, (4, 4), tool_seconds=0.05, skews=(-7200, 7200)
+        ) as gateways,
+    ):
+        life = Life(gateways, sessions=4, turns=3, chance=random.Random(11))
+        with anyio.fail_after(4 * _PATIENCE):
+            await life.live(kills=1, freezes=1, every=0.6)
+        assert set(life.answered.values()) == {"Done."}
+        found = await verdict(life)
+        assert (found.turns, found.lost, found.doubled, found.out_of_order) == (12, 0, 0, 0)
+        infos = [await gateway.house.running() for gateway in gateways.gateways]
+        assert infos[1].started - infos[0].started > 3 * 3600 * 1000, "the clocks are not apart"

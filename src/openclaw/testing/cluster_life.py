@@ -49,10 +49,11 @@ class Gateway:
     url: str = ""
     process: Process | None = None
     stack: AsyncExitStack = field(default_factory=AsyncExitStack)
+    environ: dict[str, str] = field(default_factory=dict[str, str])
 
     async def start(self) -> None:
         """Start it and wait until it takes orders."""
-        self.process = await self.stack.enter_async_context(self.house.process())
+        self.process = await self.stack.enter_async_context(self.house.process(**self.environ))
         self.url = (await self.house.running()).url
 
     async def kill(self) -> None:
@@ -93,6 +94,19 @@ class Cluster:
         return [orjson.loads(line)["tag"] for line in lines]
 
 
+def _wrong_clock(directory: Path, seconds: int) -> Path:
+    """A path for Python on which every process finds its wall clock wrong by so many seconds."""
+    place = directory / "clock"
+    place.mkdir()
+    (place / "sitecustomize.py").write_text(
+        "import time\n"
+        "right, right_ns = time.time, time.time_ns\n"
+        f"time.time = lambda: right() + {seconds}\n"
+        f"time.time_ns = lambda: right_ns() + {seconds} * 10**9\n"
+    )
+    return place
+
+
 @asynccontextmanager
 async def cluster(
     directory: Path,
@@ -101,9 +115,13 @@ async def cluster(
     workers: tuple[int, ...] = (16, 16, 16),
     *,
     tool_seconds: float = 0.0,
+    skews: tuple[int, ...] = (),
     **settings: Any,
 ) -> AsyncGenerator[Cluster]:
-    """So many gateways, each with so many workers and a server of its own; gone at the end."""
+    """So many gateways, each with so many workers and a server of its own; gone at the end.
+
+    `skews` are the seconds by which their clocks are wrong, one for each.
+    """
     world = directory / "world"
     does = {"sleep": tool_seconds, "record": str(world), "text": "marked"}
     tool = {"name": "mark", "inputSchema": {"type": "object"}, "does": does}
@@ -124,6 +142,8 @@ async def cluster(
                 **settings,
             )
             gateways.append(Gateway(house))
+            if number < len(skews):
+                gateways[-1].environ["PYTHONPATH"] = str(_wrong_clock(state, skews[number]))
             stack.push_async_callback(gateways[-1].stack.aclose)
         async with anyio.create_task_group() as group:
             for gateway in gateways:
