@@ -104,7 +104,6 @@ class OpenClawAgent:
     ) -> InitializeResponse:
         """Say what this agent can do. There is nothing to log in to."""
         self._forms = forms_of(client_capabilities)
-        self._link.asks = self._forms is not None
         return InitializeResponse(
             protocol_version=PROTOCOL_VERSION,
             agent_info=Implementation(name=self._program, title="OpenClaw", version=__version__),

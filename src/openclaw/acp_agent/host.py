@@ -107,8 +107,8 @@ class AgentHost(Protocol):
         ...
 
 
-OpenHost = Callable[[bool], AbstractAsyncContextManager[AgentHost]]
-"""Opens the agent; told whether the client can ask the person what MCP servers want to know."""
+OpenHost = Callable[[], AbstractAsyncContextManager[AgentHost]]
+"""Opens the agent."""
 
 
 class HostLink:
@@ -119,7 +119,6 @@ class HostLink:
 
     def __init__(self, open_host: OpenHost) -> None:
         self._open = open_host
-        self.asks = False
         self._wanted = anyio.Event()
         self._settled = anyio.Event()
         self._host: AgentHost | None = None
@@ -141,7 +140,7 @@ class HostLink:
         while True:
             await self._wanted.wait()
             try:
-                async with self._open(self.asks) as host:
+                async with self._open() as host:
                     self._host = host
                     self._settled.set()
                     await anyio.sleep_forever()

@@ -27,18 +27,18 @@ def run(args: argparse.Namespace, env: Environment) -> int:
     """Serve until the client goes away; does not return."""
     from openclaw.acp_agent.serve import serve_stdio
 
-    def here(asks: bool) -> "AbstractAsyncContextManager[AgentHost]":
+    def here() -> "AbstractAsyncContextManager[AgentHost]":
         from openclaw.runtime import open_runtime
 
-        return open_runtime(env.load_config(), env.environ, env.redactor, hurried=True, asks=asks)
+        return open_runtime(env.load_config(), env.environ, env.redactor, hurried=True)
 
-    def opened(asks: bool) -> "AbstractAsyncContextManager[AgentHost]":
+    def opened() -> "AbstractAsyncContextManager[AgentHost]":
         from openclaw.cli.open_agent import usable_gateway
 
         if args.local or usable_gateway(env) is None:
-            return here(asks)
+            return here()
         from openclaw.cli.acp_shared import open_shared
 
-        return open_shared(env, here, asks=asks)
+        return open_shared(env, here)
 
     serve_stdio(opened, program=env.program, agent_id=args.agent)

@@ -42,9 +42,7 @@ _SETTLE_SECONDS = 30.0  # the gateway itself waits less long for servers that st
 
 
 @asynccontextmanager
-async def open_shared(
-    env: Environment, open_here: OpenHost, *, asks: bool
-) -> AsyncGenerator[AgentHost]:
+async def open_shared(env: Environment, open_here: OpenHost) -> AsyncGenerator[AgentHost]:
     """The agent of the gateway that runs; `open_here` opens one in this process, should it go."""
     from openclaw.sessions.opening import open_store
 
@@ -56,7 +54,6 @@ async def open_shared(
         anyio.create_task_group() as tasks,
     ):
         here = HostLink(open_here)
-        here.asks = asks
         await tasks.start(here.run, name="agent")
         yield SharedHost(env, loaded, store, here, tasks)
         tasks.cancel_scope.cancel()

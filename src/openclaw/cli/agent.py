@@ -83,7 +83,7 @@ async def _turn(args: argparse.Namespace, env: Environment, message: str) -> "Re
     questions = _questions(args, env, view)
     with servers_logged(env):
         async with (
-            open_agent(env, local=args.local, asks=questions is not None, emit=view.note) as agent,
+            open_agent(env, local=args.local, emit=view.note) as agent,
             view.working(quiet=args.json),
         ):
             settings = agent.order_settings(args.agent)

@@ -76,17 +76,16 @@ async def open_chat_agent(
 
     `emit` is told what happens outside of turns, where the agent runs here.
     """
-    asks = questions is not None
     if local or usable_gateway(env) is None:
         from openclaw.runtime import open_runtime
 
         with servers_logged(env):
             async with open_runtime(
-                env.load_config(), env.environ, env.redactor, emit=emit, asks=asks
+                env.load_config(), env.environ, env.redactor, emit=emit
             ) as runtime:
                 yield AgentHere(runtime, runtime.order_settings(agent_id), questions)
         return
-    async with open_agent(env, asks=asks) as shared:
+    async with open_agent(env) as shared:
         agent = AgentElsewhere(env, shared, shared.order_settings(agent_id), questions)
         await agent.refresh()
         yield agent

@@ -48,3 +48,8 @@ def named(names: Sequence[str]) -> str:
     """The first few of these names, and how many more there are."""
     more = len(names) - _NAMED
     return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def counted(number: int, what: str) -> str:
+    """So many of these, with its plural where there is not one of them."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"

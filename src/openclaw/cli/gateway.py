@@ -90,7 +90,7 @@ async def _serve(args: argparse.Namespace, env: Environment, loaded: Any, lock: 
         return _with_port(load_config(env.config_option, env.environ), args.port)
 
     def opened(emit: "Emit") -> "AbstractAsyncContextManager[House]":
-        return open_house(loaded, env.environ, env.redactor, emit=emit, asks=True)
+        return open_house(loaded, env.environ, env.redactor, emit=emit)
 
     loaded = _with_port(loaded, args.port)
     daemon = Daemon(

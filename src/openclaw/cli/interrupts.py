@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+import threading
 from collections.abc import Awaitable, Callable
 from typing import TypeVar, TypeVarTuple
 
@@ -22,7 +23,8 @@ def run_interruptible(env: Environment, function: Callable[[*Ts], Awaitable[T]],
 
     Whoever presses Ctrl-C twice does not wait: what is left of servers is ended from outside.
     """
-    if sys.platform == "win32":  # its event loop has no signal handlers
+    # Windows' event loop has no signal handlers, and nor has any outside of the main thread.
+    if sys.platform == "win32" or threading.current_thread() is not threading.main_thread():
         return anyio.run(_awaited, function, args)
     return anyio.run(_watched, env, function, args)
 

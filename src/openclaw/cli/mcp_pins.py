@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Iterator
 from typing import Any
 
+from openclaw.cli.doing import counted
 from openclaw.cli.environment import Environment
 from openclaw.config.merge import effective_agents
 from openclaw.core.errors import InvalidRequest, NotFound
@@ -51,9 +52,14 @@ def _list(args: argparse.Namespace, env: Environment, store: PinStore) -> None:
     if not rows:
         env.say("Nothing is pinned yet: a server is pinned when it is first started.")
     for row in rows:
-        changes = [*row["changed"], *row["new"], *(["its instructions"] * row["instructions"])]
-        note = f"not accepted: {', '.join(changes)}" if changes else "as accepted"
-        env.say(f"{row['name']}  {row['target']}  {row['tools']} tools, {note}")
+        env.say(f"{row['name']}  {row['target']}  {counted(row['tools'], 'tool')}, {_note(row)}")
+
+
+def _note(row: dict[str, Any]) -> str:
+    changes = [*row["changed"], *row["new"], *(["its instructions"] * row["instructions"])]
+    notes = [f"not accepted: {', '.join(changes)}"] if changes else []
+    notes += [f"gone: {', '.join(row['removed'])}"] if row["removed"] else []
+    return "; ".join(notes) or "as accepted"
 
 
 def _row(name: str, pinned: Pinned) -> dict[str, Any]:

@@ -57,9 +57,9 @@ def prepare(options: front.Options) -> Any:
         environ=env.environ,
     )
 
-    def opened(asks: bool) -> "AbstractAsyncContextManager[OrderTaker]":
+    def opened() -> "AbstractAsyncContextManager[OrderTaker]":
         from openclaw.cli.open_agent import open_agent
 
-        return open_agent(env, local=options.local, hurried=True, asks=asks)
+        return open_agent(env, local=options.local, hurried=True)
 
     return takeover.prepare(options, opened)

@@ -143,14 +143,12 @@ def _settings(facts: Mapping[str, Any]) -> OrderSettings:
 
 
 def open_here(
-    env: Environment, *, hurried: bool, asks: bool = False, emit: Emit = discard
+    env: Environment, *, hurried: bool, emit: Emit = discard
 ) -> AbstractAsyncContextManager[OrderTaker]:
     """The agent in this process."""
     from openclaw.runtime import open_runtime
 
-    return open_runtime(
-        env.load_config(), env.environ, env.redactor, hurried=hurried, asks=asks, emit=emit
-    )
+    return open_runtime(env.load_config(), env.environ, env.redactor, hurried=hurried, emit=emit)
 
 
 @asynccontextmanager
@@ -159,19 +157,17 @@ async def open_agent(
     *,
     local: bool = False,
     hurried: bool = False,
-    asks: bool = False,
     emit: Emit = discard,
 ) -> AsyncGenerator[OrderTaker]:
     """Whoever answers: a running gateway, or with `local` or without one, this process.
 
-    `asks` says that the person can be asked while a turn runs. `emit` is told what happens outside
-    of turns in this process.
+    `emit` is told what happens outside of turns in this process.
     """
     if local or usable_gateway(env) is None:
-        async with open_here(env, hurried=hurried, asks=asks, emit=emit) as agent:
+        async with open_here(env, hurried=hurried, emit=emit) as agent:
             yield agent
         return
-    link = AgentLink(lambda _: open_here(env, hurried=hurried, asks=asks, emit=emit))
+    link = AgentLink(lambda: open_here(env, hurried=hurried, emit=emit))
     failure: OpenClawError | None = None
     async with anyio.create_task_group() as group:
         await group.start(link.run, name="agent")

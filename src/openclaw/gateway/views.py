@@ -34,7 +34,7 @@ async def status(gateway: Gateway, request: Request) -> Response:
             "reloadError": gateway.last_reload_error,
             "turns": len(gateway.turns.running),
             "lastSessionAt": page.sessions[0].updated_ms if page.sessions else None,
-            "servers": server_rows(gateway),
+            "servers": await server_rows(gateway),
             "gateways": await member.gateways() if member is not None else None,
         }
     )
@@ -112,7 +112,7 @@ def _count(text: str | None, default: int, *, most: int = _MOST) -> int:
 
 async def servers(gateway: Gateway, request: Request) -> Response:
     """Every MCP server and how it is."""
-    return JSONResponse({"servers": server_rows(gateway)})
+    return JSONResponse({"servers": await server_rows(gateway)})
 
 
 async def restart_server(gateway: Gateway, request: Request) -> Response:
@@ -164,8 +164,9 @@ def prompt_rows(prompts: "Iterable[PromptInfo]") -> list[Json]:
     ]
 
 
-def server_rows(gateway: Gateway) -> list[Json]:
+async def server_rows(gateway: Gateway) -> list[Json]:
     """Every server for a person or a program to look at."""
+    await gateway.house.manager.recheck_pins()  # 'mcp pins accept' is another process
     return [
         server_row(one, gateway.clock, gateway.redact) for one in gateway.house.manager.status()
     ]

@@ -225,6 +225,11 @@ class McpManager:
         found = [status_of(unit, crossings) for unit in self._places.units]
         return tuple(sorted(found, key=lambda status: status.snapshot.name))
 
+    async def recheck_pins(self) -> None:
+        """Take note of what was accepted meanwhile, by this process or another."""
+        for unit in self._places.units:
+            await unit.recheck_pins()
+
     def restart(self, name: str) -> None:
         """Connect afresh to every server of that name; raises `NotFound`."""
         units = [unit for unit in self._places.units if unit.name == name]

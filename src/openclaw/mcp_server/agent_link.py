@@ -53,8 +53,8 @@ class OrderTaker(Protocol):
         ...
 
 
-OpenAgent = Callable[[bool], AbstractAsyncContextManager[OrderTaker]]
-"""Opens the agent; told whether there is a person who can be asked."""
+OpenAgent = Callable[[], AbstractAsyncContextManager[OrderTaker]]
+"""Opens the agent."""
 
 
 class AgentLink:
@@ -65,18 +65,13 @@ class AgentLink:
 
     def __init__(self, open_agent: OpenAgent) -> None:
         self._open = open_agent
-        self._asks = False
         self._wanted = anyio.Event()
         self._settled = anyio.Event()
         self._agent: OrderTaker | None = None
         self._failure: OpenClawError | None = None
 
-    async def get(self, *, asks: bool = False) -> OrderTaker:
-        """The agent, as soon as it is there; raises what kept it from opening.
-
-        `asks` says, to who opens it, that there is a person who can be asked.
-        """
-        self._asks = self._asks or asks
+    async def get(self) -> OrderTaker:
+        """The agent, as soon as it is there; raises what kept it from opening."""
         if self._agent is not None:
             return self._agent
         self._wanted.set()
@@ -92,7 +87,7 @@ class AgentLink:
         while True:
             await self._wanted.wait()
             try:
-                async with self._open(self._asks) as agent:
+                async with self._open() as agent:
                     self._agent = agent
                     self._settled.set()
                     await anyio.sleep_forever()

@@ -62,7 +62,7 @@ class OrderDesk:
         self, arguments: dict[str, Any] | None, caller: Caller
     ) -> types.CallToolResult:
         order = read_order(self._schema, arguments)
-        agent = await self._link.get(asks=caller.elicit is not None)
+        agent = await self._link.get()
         settings = agent.order_settings(self._agent_id)
         with order_files(settings.temp_root) as files:
             context = MessageContext(

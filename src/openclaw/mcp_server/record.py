@@ -79,7 +79,7 @@ def bare_server(program: str) -> Server[Any]:
     )
 
 
-def _no_agent(asks: bool) -> Any:
+def _no_agent() -> Any:
     raise AssertionError("the handshake needs no agent")
 
 

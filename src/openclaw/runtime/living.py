@@ -245,16 +245,15 @@ async def open_runtime(
     clock: Clock | None = None,
     emit: Emit = discard,
     hurried: bool = False,
-    asks: bool = False,
 ) -> AsyncGenerator[Runtime]:
     """Everything built and running; at the end, everything taken down, in the reverse order.
 
     `emit` is told what happens outside of turns, such as an MCP server that changed its state.
     `hurried` is for a process that must be gone within a second: servers get less time to leave.
-    `asks` says that some turns can ask the person (`get_reply`'s `elicit`), so that MCP servers are
-    offered to; without it they are not.
+    MCP servers may ask the person whoever runs the turn: what they list can depend on what they are
+    offered, and has to be the same everywhere. Where there is nobody (`get_reply`'s `elicit`) they
+    are declined.
     """
-    from openclaw.mcp_client.asking import decline
     from openclaw.media.store import sweep
     from openclaw.sessions.opening import open_store
 
@@ -288,7 +287,6 @@ async def open_runtime(
                 emit,
                 hurried=hurried,
                 on_sampling=current.sample,
-                on_elicitation=decline if asks else None,
             )
         )
         runtime = Runtime(edition, manager, store, local, secrets)

@@ -3,12 +3,13 @@
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from openclaw.config.load import LoadedConfig
 from openclaw.config.merge import EffectiveAgent
 from openclaw.config.paths import StatePaths
 from openclaw.core.clock import SystemClock
+from openclaw.core.errors import ServerUnavailable
 from openclaw.core.events import Emit, discard
 from openclaw.policy import decide, server_wholly_denied
 from openclaw.runtime.calls import audited, measured
@@ -35,8 +36,15 @@ async def open_servers(
         redactor.register(value)
     secrets = open_secrets(loaded.config, environ, redactor)
     servers = {agent.id: servers_of(host, agent) for agent in agents.values()}
-    async with running_servers(host, servers, secrets.resolve_map, discard) as manager:
+    async with running_servers(
+        host, servers, secrets.resolve_map, discard, on_sampling=_no_model
+    ) as manager:
         yield manager
+
+
+async def _no_model(server: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Offered all the same, since what a server lists may depend on it."""
+    raise ServerUnavailable(server, "no model runs here that it could ask")
 
 
 @asynccontextmanager
@@ -48,9 +56,9 @@ async def running_servers(
     *,
     hurried: bool = False,
     on_sampling: "AskHost | None" = None,
-    on_elicitation: "AskHost | None" = None,
 ) -> "AsyncGenerator[McpManager]":
     """The servers started; at the end all of them are gone."""
+    from openclaw.mcp_client.asking import decline
     from openclaw.mcp_client.connection import ConnectionDeps
     from openclaw.mcp_client.keeper import Keeper
     from openclaw.mcp_client.manager import ManagerDeps, McpManager
@@ -73,7 +81,7 @@ async def running_servers(
             clock=host.clock,
             cache=host.paths.cache,
             on_sampling=on_sampling,
-            on_elicitation=on_elicitation,
+            on_elicitation=decline,
             confine=Sandbox(host.environ, state=host.paths.root).confine,
             auth=authentication(host.paths.tokens, host.redactor.register, resolve),
             pins=PinStore(host.paths.pins),

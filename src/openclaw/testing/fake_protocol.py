@@ -43,7 +43,13 @@ _LISTS = {
     "resources/templates/list": "resourceTemplates",
     "prompts/list": "prompts",
 }
-_OURS = ("does", "text", "blob", "messages")  # keys of a declaration that the wire never sees
+_OURS = (
+    "does",
+    "text",
+    "blob",
+    "messages",
+    "needs",
+)  # keys of a declaration that the wire never sees
 
 
 class FakeProtocol:
@@ -53,6 +59,7 @@ class FakeProtocol:
         self.spec: Json = dict(spec)
         self.faults: Json = dict(spec.get("faults") or {})
         self.calls = 0
+        self._offered: Json = {}
         self._listens: list[Json] = []
         self._cancelled: dict[Any, threading.Event] = {}
         self._methods: dict[str, Callable[[Peer, Json], Json | None]] = {
@@ -167,6 +174,7 @@ class FakeProtocol:
         return {"capabilities": self._capabilities(), **instructions}
 
     def _initialize(self, _: Peer, message: Json) -> Json:
+        self._offered = member(message["params"], "capabilities")
         wanted = message["params"]["protocolVersion"]
         spoken = [r for r in self._revisions() if r in HANDSHAKE_REVISIONS]
         if not spoken:
@@ -189,7 +197,12 @@ class FakeProtocol:
     def _list(self, _: Peer, message: Json) -> Json:
         key = _LISTS[message["method"]]
         params = member(message, "params")
-        items = [public(item) for item in self.spec.get(key) or ()]
+        offered = member(member(params, "_meta"), f"{META}clientCapabilities") or self._offered
+        items = [
+            public(item)
+            for item in self.spec.get(key) or ()
+            if item.get("needs") is None or item["needs"] in offered
+        ]
         start = int(params.get("cursor") or 0)
         size = int(self.spec.get("pageSize") or max(len(items), 1))
         result: Json = {key: items[start : start + size]}

@@ -100,7 +100,7 @@ class House:
             paths=self.paths,
             clock=SystemClock(),
             redact=redactor.redact,
-            open_house=lambda emit: open_house(loaded, env, redactor, emit=emit, asks=True),
+            open_house=lambda emit: open_house(loaded, env, redactor, emit=emit),
             resolve=open_secrets(loaded.config, env, redactor).resolve_text,
             notifier=Notifier(env),
             log_file=self.paths.gateway_log,

@@ -67,7 +67,7 @@ def test_a_change_is_shown_as_a_diff_and_accepted(desk: Desk) -> None:
     desk.declares(ECHO)
     desk.run("probe")
     desk.run("pins")
-    assert "1 tools, as accepted" in desk.out
+    assert "1 tool, as accepted" in desk.out
     desk.run("pins", "show", "a")
     assert "declares what was accepted: echo" in desk.out
     desk.declares({**ECHO, "description": "Says it again, and more."}, fake_tool("new"))
@@ -102,6 +102,28 @@ def test_one_tool_can_be_shown_and_everything_forgotten(desk: Desk) -> None:
     desk.run("pins", "forget", "a")
     desk.run("pins")
     assert "Nothing is pinned yet" in desk.out
+
+
+def test_a_server_that_lists_more_to_a_client_that_can_ask_is_seen_the_same_everywhere(
+    desk: Desk,
+) -> None:
+    desk.declares(ECHO, {**fake_tool("form"), "needs": "elicitation"})
+    desk.run("probe")
+    desk.run("pins", "list", "--json")
+    assert json.loads(desk.out)["servers"][0]["tools"] == 2
+    desk.run("tools", "--json")
+    assert len(json.loads(desk.out)["tools"]) == 2
+
+
+def test_a_tool_that_is_gone_is_told_in_the_list_and_when_shown(desk: Desk) -> None:
+    desk.declares(ECHO, fake_tool("other"))
+    desk.run("probe")
+    desk.declares(ECHO)
+    desk.run("probe")
+    desk.run("pins")
+    assert desk.out.rstrip().endswith("2 tools, gone: other")
+    desk.run("pins", "show", "a")
+    assert "other is gone" in desk.out
 
 
 def test_pins_of_a_server_that_is_no_longer_configured_are_listed(desk: Desk) -> None:

@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from tests.interaction.gateway.conftest import Open
 
@@ -14,6 +15,7 @@ from openclaw.mcp_client.pins import Declaration
 from openclaw.media.kinds import MAX_OUTBOUND_BYTES
 from openclaw.testing.fake_server import server_entry
 from openclaw.testing.gateway_house import House
+from openclaw.testing.mcp_house import fake_tool
 
 pytestmark = pytest.mark.anyio
 
@@ -47,6 +49,28 @@ async def test_what_waits_to_be_accepted_is_listed_and_accepted_one_by_one(
         answer = await client.post("/api/servers/idle/pins", json={})
         assert sorted(answer.json()["accepted"]) == ["gone", "new"]
         assert (await client.get("/api/pins")).json() == {"pins": []}
+
+
+async def test_what_another_process_accepts_is_seen_at_once(house: House, opened: Open) -> None:
+    servers = {"a": server_entry({"tools": [fake_tool("now")]})}
+    house.configure("http://127.0.0.1:9", servers)
+    agent = next(iter(effective_agents(load_config(None, house.environ()).config).values()))
+    key = pin_key(agent.servers["a"])
+    store = PinStore(house.paths.pins)
+    store.observe(key, "a", "x", {"before": say("before")})
+
+    async with opened() as client:
+
+        async def pin() -> str | None:
+            (row,) = (await client.get("/api/servers")).json()["servers"]
+            return row["pin"]
+
+        with anyio.fail_after(20):
+            while await pin() is None:  # noqa: ASYNC110 - the gateway tells it only when asked
+                await anyio.sleep(0.02)
+        assert await pin() == "new: now; gone: before"
+        assert sorted(store.accept(key)) == ["before", "now"]
+        assert await pin() == "pinned"
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ class _Place:
         )
         environ = house.environ()
         loaded = load_config(None, environ)
-        async with open_house(loaded, environ, Redactor(), asks=True) as runtime:
+        async with open_house(loaded, environ, Redactor()) as runtime:
             assert runtime.member is not None
             yield runtime, runtime.member
 

@@ -30,7 +30,7 @@ async def test_whatever_keeps_it_from_opening_is_told_and_tried_again(
     failures = [failure]
 
     @asynccontextmanager
-    async def open_agent(asks: bool) -> AsyncGenerator[OrderTaker]:
+    async def open_agent() -> AsyncGenerator[OrderTaker]:
         if failures:
             raise failures.pop()
         yield AGENT
@@ -49,7 +49,7 @@ async def test_an_agent_that_breaks_down_while_it_is_open_is_opened_anew() -> No
     opened: list[anyio.Event] = []
 
     @asynccontextmanager
-    async def open_agent(asks: bool) -> AsyncGenerator[OrderTaker]:
+    async def open_agent() -> AsyncGenerator[OrderTaker]:
         broken = anyio.Event()
         opened.append(broken)
 
