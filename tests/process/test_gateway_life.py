@@ -19,9 +19,11 @@ async def test_after_a_wild_life_nothing_has_leaked_and_no_line_is_lost(tmp_path
         async with house.process() as process:
             info = await house.running()
             life = gateway_life.Life(house, model.url, info, random.Random(5))
+            await life.rest()
+            children = gateway_life.children_of(process.pid)
             await life.live(4)
             await life.rest()
-            before = await gateway_life.holdings(house, process.pid, 0)
+            before = await gateway_life.holdings(house, process.pid, children)
             await life.live(6)
             await life.rest()
             after = await gateway_life.holdings(house, process.pid, before.processes)

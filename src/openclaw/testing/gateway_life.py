@@ -51,6 +51,9 @@ class Life:
     chance: random.Random
     told: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     done: dict[str, int] = field(default_factory=dict[str, int])
+    write: Callable[[House, str, int], None] = configure
+    servers: tuple[str, ...] = ("changing", "steady")
+    kinds: tuple[str, ...] = ("tool", "slow", "plain")
     _number: int = 0
 
     async def live(self, seconds: float, clients: int = 6) -> None:
@@ -86,7 +89,7 @@ class Life:
 
     def _message(self, **more: Any) -> dict[str, Any]:
         self._number += 1
-        kind = self.chance.choice(["tool", "slow", "plain"])
+        kind = self.chance.choice(self.kinds)
         session = f"s{self.chance.randrange(SESSIONS)}"
         return {"text": f"{kind} {self._number}", "sessionKey": session, **more}
 
@@ -111,7 +114,7 @@ class Life:
         if self.chance.random() < 0.2:
             self.house.config_file.write_text("{ this is wrong")
         else:
-            configure(self.house, self.model_url, self.chance.randrange(3))
+            self.write(self.house, self.model_url, self.chance.randrange(3))
         await http.post("/api/reload")
 
     async def _kill_server(self, http: httpx2.AsyncClient) -> None:
@@ -126,7 +129,7 @@ class Life:
 
     async def rest(self) -> None:
         """Settle on the first configuration and wait until nothing runs."""
-        configure(self.house, self.model_url, 0)
+        self.write(self.house, self.model_url, 0)
         async with self._client() as http:
             await http.post("/api/reload")
             with anyio.fail_after(60):
@@ -139,10 +142,8 @@ class Life:
         for row in rows:
             if row["state"] in ("error", "failed"):  # it would come back, but later
                 await http.post(f"/api/servers/{row['name']}/restart")
-        return not turns and sorted(row["name"] for row in rows if row["state"] == "ready") == [
-            "changing",
-            "steady",
-        ]
+        ready = sorted(row["name"] for row in rows if row["state"] == "ready")
+        return not turns and ready == sorted(self.servers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +182,11 @@ async def holdings(house: House, pid: int, children: int) -> Holdings:
         temporary=len(list(temporary.iterdir())) if temporary.exists() else 0,
         kinds=_kinds(process),
     )
+
+
+def children_of(pid: int) -> int:
+    """How many processes it has started that run, and those that they started."""
+    return len(psutil.Process(pid).children(recursive=True))
 
 
 def _connected(process: psutil.Process) -> int:

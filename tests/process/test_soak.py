@@ -1,0 +1,20 @@
+"""A short soak: everything at once, and nothing leaked or lost; the benchmark's is longer."""
+
+from pathlib import Path
+
+import pytest
+
+from openclaw.testing import gateway_life, soak
+from openclaw.testing.gateway_house import House
+from openclaw.testing.scripted_model import scripted_model
+
+pytestmark = pytest.mark.subprocess
+
+
+async def test_everything_at_once_leaks_nothing_and_loses_nothing(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    state.mkdir(mode=0o700)
+    async with scripted_model(rules=soak.RULES, default=gateway_life.DEFAULT) as model:
+        outcome = await soak.soak(House(state), model.url, 10)
+    assert [found for found in outcome.findings if not found[2]] == []
+    assert {"orders", "local orders", "completions", "streams"} <= outcome.done.keys()
