@@ -21,7 +21,7 @@ from openclaw.cli.other_clients import CLIENTS, client_file
 from openclaw.config.load import parse_config, read_text
 from openclaw.config.paths import config_path
 from openclaw.core.clock import SystemClock
-from openclaw.core.errors import InvalidConfig, InvalidRequest
+from openclaw.core.errors import InvalidConfig, InvalidRequest, ModelUnavailable
 from openclaw.core.wire import EXIT_OK
 
 AUTO = "auto"
@@ -142,24 +142,42 @@ def _wishes(
     text: str | None,
 ) -> Wishes:
     return Wishes(
-        _model(args, found, asker, text), _servers(args, found, asker), _clients(args, found, asker)
+        _model(args, env, found, asker, text),
+        _servers(args, found, asker),
+        _clients(args, found, asker),
     )
 
 
 def _model(
-    args: argparse.Namespace, found: Found, asker: Asker | None, text: str | None
+    args: argparse.Namespace,
+    env: Environment,
+    found: Found,
+    asker: Asker | None,
+    text: str | None,
 ) -> ModelOffer | None:
+    """The model to write; None where the file has one, or where it is left to what there is."""
     from openclaw.config.json5 import parse
     from openclaw.config.starter import MODEL
 
     said: str | None = args.model
     if said is None and text is not None and parse(text).find(MODEL) is not None:
         return None  # it has one
+    suggested = found.models[0]
     if said is None and asker is None:
-        return found.models[0]
+        # Without a key nothing is written, so that one that comes later is used.
+        return suggested if suggested.variable else None
     if said is None and asker is not None:
         lines = [Line(one.ref, f"{one.ref}  ({one.reason})") for one in found.models]
-        said = asker.one("Which model should answer?", lines, other="provider/model")
+        if not suggested.variable:
+            lines.insert(0, Line(AUTO, _automatic(suggested)))
+        said = asker.one(
+            "Which model should answer?",
+            lines,
+            other="provider/model",
+            objection=lambda ref: _objection(ref, env, text),
+        )
+    elif said not in (None, AUTO) and (wrong := _objection(str(said), env, text)) is not None:
+        raise wrong
     if said == AUTO:
         return None
     known = next((one for one in found.models if one.ref == said), None)
@@ -168,6 +186,22 @@ def _model(
     provider = said.partition("/")[0]
     key = next((one.variable for one in found.models if one.provider == provider), None)
     return ModelOffer(said, "as you said", key)
+
+
+def _automatic(now: ModelOffer) -> str:
+    return f"{AUTO}  (at every start: that of a key in the environment, else {now.ref})"
+
+
+def _objection(ref: str, env: Environment, text: str | None) -> InvalidRequest | None:
+    """What is wrong with a model that somebody named."""
+    from openclaw.models.choose import resolve
+
+    loaded = parse_config(text or "{}", env.environ, source=config_path(env.environ))
+    try:
+        resolve(ref, loaded.config.models.providers, env.environ)
+    except ModelUnavailable as error:
+        return InvalidRequest(error.message, hint=error.hint)
+    return None
 
 
 def _servers(args: argparse.Namespace, found: Found, asker: Asker | None) -> tuple[str, ...]:

@@ -27,18 +27,33 @@ class Asker:
     def __init__(self, env: Environment) -> None:
         self._env = env
 
-    def one(self, question: str, lines: Sequence[Line], *, other: str | None = None) -> str:
-        """One of these, the first where nothing is typed; with `other`, anything with a slash too."""
+    def one(
+        self,
+        question: str,
+        lines: Sequence[Line],
+        *,
+        other: str,
+        objection: Callable[[str], InvalidRequest | None],
+    ) -> str:
+        """One of these, the first where nothing is typed; or something else with a slash.
+
+        `objection` says what is wrong with that, so that it is asked for again.
+        """
         self._show(question, lines)
-        hint = f", or {other}" if other else ""
+        hint = f", or {other}"
+        numbers = "1" if len(lines) == 1 else f"1 to {len(lines)}"
         while True:
             said = self._read(f"  a number{hint} [1]: ") or "1"
-            if other and "/" in said:
-                return said
+            if "/" in said:
+                wrong = objection(said)
+                if wrong is None:
+                    return said
+                self._env.say(f"  {wrong.message}; {wrong.hint}")
+                continue
             try:
                 [chosen] = chosen_names(said, lines, "number")
             except (InvalidRequest, ValueError):
-                self._env.say(f"  1 to {len(lines)}{hint}, please")
+                self._env.say(f"  {numbers}{hint}, please")
             else:
                 return chosen
 

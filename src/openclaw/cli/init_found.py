@@ -93,7 +93,13 @@ def look(env: Environment) -> Found:
     )
 
 
+_THE_SHELLS = frozenset({"PWD", "OLDPWD"})
+"""Directories, whatever PWD is short for elsewhere."""
+
+
 def _may_be_for_servers(name: str) -> bool:
+    if name in _THE_SHELLS:
+        return False
     return looks_like_credential(name) and not name.startswith(("SSH_", "GPG_", "OPENCLAW_"))
 
 

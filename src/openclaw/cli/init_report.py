@@ -29,7 +29,7 @@ def _next(env: Environment, plan: Plan) -> list[str]:
     program = env.program
     unset = sorted({one.variable for one in plan.references if one.variable not in env.environ})
     lines = [f"export {name}=…   # where its server's credential now comes from" for name in unset]
-    if plan.model is not None and plan.model.startswith("local/") and not _ready(env):
+    if _weights_missing(env):
         lines.append(f"{program} models pull   # the embedded model's weights, once")
     if plan.servers:
         lines.append(f"{program} mcp probe   # start each server once and see")
@@ -42,10 +42,11 @@ def _next(env: Environment, plan: Plan) -> list[str]:
     return lines
 
 
-def _ready(env: Environment) -> bool:
+def _weights_missing(env: Environment) -> bool:
     from openclaw.cli.models import choices, trouble
 
-    return all(trouble(choice.candidates[0], env) is None for choice in choices(env).values())
+    chosen = [choice.candidates[0] for choice in choices(env).values()]
+    return any(one.api == "local" and trouble(one, env) is not None for one in chosen)
 
 
 def report_json(env: Environment, plan: Plan, written: list[Written]) -> None:

@@ -87,11 +87,13 @@ def full(house: House) -> House:
     return house
 
 
-def test_an_empty_home_gets_a_commented_file_with_the_embedded_model(house: House) -> None:
+def test_an_empty_home_gets_a_commented_file_that_leaves_the_model_open(house: House) -> None:
+    house.environ["PWD"] = "/somewhere"
     assert house.run("--yes") == 0
     text = house.config.read_text()
     assert text.count("//") > 10
-    assert house.loaded().model.primary == "local/smollm2-135m-instruct"
+    assert house.loaded().model is None  # so that a key that comes later is used
+    assert "models pull" in house.out
     assert house.config.stat().st_mode & 0o777 == 0o600
     assert "openclaw agent" in house.out
 
@@ -185,8 +187,8 @@ def test_an_invalid_file_is_not_touched_unless_it_is_to_be_replaced(full: House)
         (["--yes", "--import", "nope"], NotFound),
         (["--yes", "--register", "emacs"], NotFound),
         (["--yes", "--unregister", "emacs"], NotFound),
-        (["--yes", "--model", "nobody/x"], InvalidConfig),
-        (["--yes", "--model", "just-a-word"], InvalidConfig),
+        (["--yes", "--model", "nobody/x"], InvalidRequest),
+        (["--yes", "--model", "just-a-word"], InvalidRequest),
     ],
 )
 def test_what_cannot_be_done_is_said_and_nothing_is_written(
@@ -333,6 +335,10 @@ def test_on_a_terminal_the_questions_are_asked_and_the_answers_written(full: Hou
     with on_terminal(*_command(full)) as terminal:
         shown = terminal.until("Which model should answer?")
         assert "ANTHROPIC_API_KEY" in shown
+        assert "PWD" not in shown
+        terminal.until("[1]:")
+        terminal.type("anthropik/claude\n")
+        terminal.until("unknown provider 'anthropik'")
         terminal.until("[1]:")
         terminal.type("2\n")
         terminal.until("[all]:")
