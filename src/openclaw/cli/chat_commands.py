@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 
 HELP = {
@@ -23,6 +24,7 @@ KEYS = (
     "sends that file with it; Ctrl-C stops the answer."
 )
 
+_LIKE_A_COMMAND = re.compile(r"/[A-Za-z-]+")
 # At the beginning of a word, so that an address such as me@example.com is none.
 _MENTION = re.compile(r'(?<!\S)@(?:"(?P<quoted>[^"\n]+)"|(?P<plain>\S+))')
 
@@ -42,6 +44,23 @@ def parse_command(text: str) -> Typed | None:
     """
     name, _, rest = text.strip().partition(" ")
     return Typed(name, rest.strip()) if name in COMMANDS else None
+
+
+def mistyped(text: str) -> str | None:
+    """What to say where this was meant as a command and is none; None where it is a message.
+
+    A path such as /etc/hosts is none, and with a blank before it nothing is.
+    """
+    name, _, rest = text.rstrip().partition(" ")
+    if not _LIKE_A_COMMAND.fullmatch(name):
+        return None
+    near = get_close_matches(name, COMMANDS, 1)
+    if not near and (rest or Path(name).exists()):
+        return None
+    meant = f"did you mean {near[0]}? " if near else ""
+    return (
+        f"There is no command {name}: {meant}/help lists them; with a blank before it, it is sent."
+    )
 
 
 def help_text() -> str:

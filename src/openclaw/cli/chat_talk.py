@@ -17,6 +17,7 @@ from openclaw.cli.chat_commands import (
     Typed,
     help_text,
     mentioned_files,
+    mistyped,
     named_path,
     parse_command,
 )
@@ -75,6 +76,8 @@ class Talk:
         command = parse_command(text)
         if command is not None:
             await self._obey(command)
+        elif (wrong := mistyped(text)) is not None:
+            self._view.say(wrong)
         elif text.strip():
             await self._turn(text)
 

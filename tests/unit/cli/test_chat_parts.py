@@ -15,7 +15,14 @@ from rich.console import Console
 
 from openclaw.agent.context import PermissionRequest
 from openclaw.cli.chat_ask import Questions, fields_of, value_of
-from openclaw.cli.chat_commands import Typed, help_text, mentioned_files, named_path, parse_command
+from openclaw.cli.chat_commands import (
+    Typed,
+    help_text,
+    mentioned_files,
+    mistyped,
+    named_path,
+    parse_command,
+)
 from openclaw.cli.chat_complete import ChatCompleter
 from openclaw.cli.chat_input import LineInput
 from openclaw.cli.chat_logs import LinesAbove
@@ -49,6 +56,26 @@ from openclaw.testing.mcp_house import until
 )
 def test_only_words_of_ours_are_commands(text: str, command: Typed | None) -> None:
     assert parse_command(text) == command
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("/qiut", "/quit"),
+        ("/imagee a.png", "/image"),
+        ("/nothing-like-it", "/help lists"),
+        (" /qiut", None),
+        ("/etc/hosts what is it", None),
+        ("/fake:greet name=x", None),
+        ("/tmp", None),
+        ("/var is full", None),
+        ("say /qiut", None),
+        ("", None),
+    ],
+)
+def test_a_command_with_a_slip_in_it_is_not_sent(text: str, meant: str | None) -> None:
+    said = mistyped(text)
+    assert (said is None) if meant is None else (said is not None and meant in said)
 
 
 def test_the_help_names_every_command() -> None:
