@@ -2,7 +2,7 @@
 
 A question goes into that client's own stream and nowhere else, under a name that cannot be guessed;
 whoever knows the name may answer. Without an answer in time it is declined. When the client goes
-away, its turn ends, and its questions with it.
+away, its turn ends, and its questions with it; a detached turn goes on, and so do its questions.
 """
 
 import secrets
