@@ -8,11 +8,23 @@ from typing import Any
 from openclaw.cli.environment import Environment
 from openclaw.cli.parser import CommandParser
 
+_SOURCES = (
+    "claude-code",
+    "claude-desktop",
+    "cursor",
+    "vscode",
+    "codex",
+    "gemini",
+    "windsurf",
+    "zed",
+)
+"""The same as `other_clients.CLIENTS`, which takes long to import."""
+
 
 class _Parser(CommandParser):
     """What stands behind `--` is a program with its arguments, and not ours to read."""
 
-    def parse_known_args(  # pyright: ignore[reportIncompatibleMethodOverride] - argparse has overloads
+    def parse_known_args(
         self, args: Sequence[str] | None = None, namespace: Any = None
     ) -> tuple[Any, list[str]]:
         words = list(args or ())
@@ -62,6 +74,13 @@ def _declare_editing(actions: Any) -> None:
         help="an environment variable for the server; V may be a secret:// reference",
     )
     add.add_argument(
+        "--inherit-env",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a variable of our own environment to hand on, such as SSL_CERT_FILE",
+    )
+    add.add_argument(
         "--header",
         action="append",
         default=[],
@@ -85,13 +104,13 @@ def _declare_editing(actions: Any) -> None:
 
 
 def _declare_importing(actions: Any) -> None:
-    summary = "take over the servers of Claude Desktop, Claude Code, Cursor, VS Code or Codex"
+    summary = "take over the servers of Claude Code, Claude Desktop, Cursor and other programs"
     take = _action(actions, "import", summary, "openclaw.cli.mcp_import:take_over")
     take.add_argument(
         "source",
         nargs="?",
         metavar="FROM",
-        help="claude-desktop, claude-code, cursor, vscode, codex, or the path of such a file; "
+        help=f"{', '.join(_SOURCES)}, or the path of such a file; "
         "all of those that are here where none is named",
     )
     take.add_argument("names", nargs="*", metavar="NAME", help="only these servers")

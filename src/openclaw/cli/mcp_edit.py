@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from openclaw.cli.environment import Environment
+from openclaw.cli.names import no_server
 from openclaw.config.edit import delete_value, set_value
 from openclaw.config.json5 import Document, parse
 from openclaw.config.keypath import KeyPath, format_path
@@ -89,7 +90,10 @@ def remove_server(args: argparse.Namespace, env: Environment) -> int:
             if document.find((*place, args.name)) is not None
         ]
         if not found:
-            raise NotFound(f"no MCP server '{args.name}' is configured")
+            names = [
+                key for place in _places(document, args.agent) for key in _keys(document, place)
+            ]
+            raise no_server(args.name, names)
         for place in found:
             text = delete_value(text, place)
         return text
@@ -97,6 +101,12 @@ def remove_server(args: argparse.Namespace, env: Environment) -> int:
     path = _change(env, without)
     _say(env, args, f"Removed MCP server '{args.name}' from {path}.", {"removed": args.name})
     return EXIT_OK
+
+
+def _keys(document: Document, place: KeyPath) -> list[str]:
+    found = document.find(place)
+    written = found.plain() if found is not None else None
+    return list(written) if isinstance(written, dict) else []  # pyright: ignore[reportUnknownArgumentType] - its keys are texts
 
 
 def _say(env: Environment, args: argparse.Namespace, words: str, fact: dict[str, Any]) -> None:
@@ -128,6 +138,8 @@ def _entry(args: argparse.Namespace) -> dict[str, Any]:
         entry["transport"] = args.transport
     if args.env:
         entry["env"] = dict(_pair(word, "=", "--env") for word in args.env)
+    if args.inherit_env:
+        entry["inheritEnv"] = args.inherit_env
     if args.header:
         entry["headers"] = dict(_pair(word, ":", "--header") for word in args.header)
     given = {"cwd": args.cwd, "toolPrefix": args.tool_prefix, "lazy": args.lazy or None}

@@ -12,6 +12,7 @@ import anyio
 from openclaw.cli.doing import named
 from openclaw.cli.environment import Environment
 from openclaw.cli.interrupts import run_interruptible
+from openclaw.cli.names import no_server, not_there
 from openclaw.cli.server_log import last_words, servers_logged
 from openclaw.cli.waiting import waiting
 from openclaw.config.merge import EffectiveAgent, default_agent_id, effective_agents
@@ -87,9 +88,8 @@ async def _call_tool(
         name = _full_name(source.specs(), args.tool)
         if name is None:
             _warn_of(env, _unready(live.manager))
-            there = ", ".join(f"{s.origin.server}/{s.origin.tool}" for s in source.specs()[:20])
-            hint = f"there are: {there}" if there else None
-            raise NotFound(f"there is no tool '{args.tool}'", hint=hint)
+            there = [f"{s.origin.server}/{s.origin.tool}" for s in source.specs()]
+            raise not_there(f"there is no tool '{args.tool}'", args.tool, there)
         # Whoever typed the command is the person whom the policy would ask.
         context = CallContext(agent=live.agent.id, session=_AGENT, call_id=_AGENT, approved=True)
         result = await source.call(name, arguments, context)
@@ -260,13 +260,20 @@ def restart(args: argparse.Namespace, env: Environment) -> int:
     from openclaw.gateway.lock import running_gateway
 
     info = running_gateway(env.paths.gateway_lock)
+    agents = effective_agents(env.load_config().config).values()
+    known = sorted({name for agent in agents for name in agent.servers})
     if info is None or not info.url:
+        if args.name not in known:
+            raise no_server(args.name, known)
         raise ServerUnavailable(
             args.name,
             "no gateway is running, and servers run only while a gateway or an agent does; "
             "'openclaw mcp probe' starts each of them once",
         )
-    anyio.run(_restart, args.name, info.url, env)
+    try:
+        anyio.run(_restart, args.name, info.url, env)
+    except NotFound as error:
+        raise not_there(error.message, args.name, known) from None
     env.say(f"Restarting '{args.name}'.")
     return EXIT_OK
 
@@ -304,9 +311,8 @@ async def _live(
     from openclaw.runtime import open_servers
 
     agent = _agent(env, agent_id)
-    missing = set(only) - set(agent.servers)
-    if missing:
-        raise NotFound(f"no MCP server '{', '.join(sorted(missing))}' is configured")
+    for name in sorted(set(only) - set(agent.servers)):
+        raise no_server(name, agent.servers)
     servers: dict[str, McpServerConfig] = {
         name: config.model_copy(update=dict(change or {}))
         for name, config in agent.servers.items()

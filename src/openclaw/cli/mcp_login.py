@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 import anyio
 
 from openclaw.cli.environment import Environment
+from openclaw.cli.names import no_server
 from openclaw.config.merge import effective_agents
-from openclaw.core.errors import InvalidRequest, NotFound
+from openclaw.core.errors import InvalidRequest
 from openclaw.core.wire import EXIT_OK
 
 if TYPE_CHECKING:
@@ -59,13 +60,10 @@ def _logins(env: Environment) -> "Logins":
 
 
 def _server(args: argparse.Namespace, env: Environment) -> "McpServerConfig":
-    found = [
-        agent.servers[args.name]
-        for agent in effective_agents(env.load_config().config).values()
-        if args.name in agent.servers
-    ]
+    agents = list(effective_agents(env.load_config().config).values())
+    found = [agent.servers[args.name] for agent in agents if args.name in agent.servers]
     if not found:
-        raise NotFound(f"no MCP server '{args.name}' is configured")
+        raise no_server(args.name, (name for agent in agents for name in agent.servers))
     for config in found:
         if config.auth is not None:
             return config

@@ -2,6 +2,7 @@
 
 import argparse
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -41,6 +42,15 @@ class CommandParser(argparse.ArgumentParser):
             default=argparse.SUPPRESS,
             help="log as JSON lines",
         )
+
+    def parse_known_args(  # pyright: ignore[reportIncompatibleMethodOverride] - argparse has overloads
+        self, args: Sequence[str] | None = None, namespace: Any = None
+    ) -> tuple[Any, list[str]]:
+        """Parse; a wrong option is told with the usage of the action that it was given to."""
+        found, rest = super().parse_known_args(args, namespace)
+        if rest and subcommands(self) is None:
+            self.error(f"unrecognized arguments: {' '.join(rest)}")
+        return found, rest
 
     def error(self, message: str) -> NoReturn:
         """Say what is wrong; where an action is, which ones there are."""

@@ -13,6 +13,7 @@ import pytest
 from openclaw.cli import mcp
 from openclaw.cli.environment import Environment
 from openclaw.cli.parser import CommandParser, parse
+from openclaw.cli.tree import subparsers
 from openclaw.core.errors import InvalidConfig, InvalidRequest, NotFound, ServerUnavailable
 from openclaw.testing.fake_server import command
 from openclaw.testing.mcp_house import fake_tool
@@ -122,6 +123,48 @@ def test_a_credential_in_plain_text_is_warned_about(shell: Shell) -> None:
     shell.run("add", "s", "--env", "API_TOKEN=abcdef123456", "--", "x")
     assert "plaintext credentials" in shell.err.getvalue()
     assert "abcdef123456" not in shell.err.getvalue()
+
+
+def test_a_server_may_inherit_some_of_our_variables(shell: Shell) -> None:
+    shell.run("add", "web", "--inherit-env", "A", "--inherit-env", "B", "--", "uvx", "web")
+    assert shell.servers()["web"]["inheritEnv"] == ["A", "B"]
+
+
+def test_a_wrong_option_is_told_with_the_usage_of_its_action(
+    shell: Shell, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        shell.run("add", "web", "--nope")
+    assert "usage: openclaw mcp add NAME" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["tools", "fakee"],
+        ["probe", "fakee"],
+        ["call", "fakee/echo"],
+        ["call", "fake/ecko"],
+        ["prompt", "fakee:greet"],
+        ["restart", "fakee"],
+        ["remove", "fakee"],
+        ["login", "fakee"],
+    ],
+)
+def test_a_name_with_a_slip_in_it_gets_the_nearest(shell: Shell, words: list[str]) -> None:
+    shell.add_fake()
+    with pytest.raises(NotFound) as caught:
+        shell.run(*words)
+    assert caught.value.hint in ("did you mean 'fake'?", "did you mean 'fake/echo'?")
+
+
+def test_import_names_every_program_that_it_reads() -> None:
+    from openclaw.mcp_client.importing import SOURCES
+
+    parser = CommandParser(prog="openclaw mcp")
+    mcp.register(parser)
+    take = subparsers(parser)["import"].format_help()
+    assert all(source in take for source in SOURCES)
 
 
 def test_a_remote_server_is_added_by_its_address(shell: Shell) -> None:
