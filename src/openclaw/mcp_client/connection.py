@@ -67,6 +67,7 @@ _LEVELS = {
     ServerState.NEEDS_LOGIN: logging.WARNING,
     ServerState.FAILED: logging.ERROR,
 }
+_LAST_WORDS = 200  # characters of a server's stderr beside why it failed
 
 
 class ServerConnection:
@@ -91,6 +92,7 @@ class ServerConnection:
         self._stderr = StderrTail(
             name, deps.stderr_redactor or partial(EachLine, deps.redact), deps.clock
         )
+        self._told: str | None = None
         self._tool_timeout = config.tool_timeout / 1000
         self._wanted_updates: list[str] = []
 
@@ -254,14 +256,28 @@ class ServerConnection:
         level = _LEVELS.get(life.state, logging.INFO)
         detail = life.last_error if level > logging.INFO else None
         logger.log(
-            level,
+            self._heard(level, detail),
             "MCP server '%s' is %s%s",
             self.name,
             life.state.replace("_", " "),
-            f": {detail}" if detail else "",
+            f": {self._reason(detail)}" if detail else "",
         )
         self._deps.emit(ServerChanged(self.name, life.state, detail))
         _tell(self.on_state, self)
+
+    def _heard(self, level: int, detail: str | None) -> int:
+        """The level to log at: a failure that is like the last one was already told."""
+        repeated = level == logging.WARNING and detail == self._told
+        if detail is not None or self._life.state is ServerState.READY:
+            self._told = detail
+        return logging.INFO if repeated else level
+
+    def _reason(self, detail: str) -> str:
+        said = [line for line in self._stderr.tail() if line.strip()]
+        words = f" (its last words: {said[-1].strip()[:_LAST_WORDS]})" if said else ""
+        if self._life.state is ServerState.NEEDS_LOGIN:
+            return detail  # it says what to do
+        return f"{detail}{words}; try it with: openclaw mcp probe {self.name}"
 
     def _end_attempt(self) -> None:
         if self._attempt is not None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from openclaw.config.schema import McpServerConfig
 from openclaw.testing.mcp_house import fake_config, fake_tool, open_house, until
 
 ENVIRON = {"PATH": os.environ["PATH"]}
@@ -47,6 +48,19 @@ async def test_a_server_that_is_given_up_is_logged_as_an_error(
     async with open_house(tmp_path, servers, environ=ENVIRON):
         await until(lambda: any("is failed" in line for line in _said(caplog, logging.ERROR)))
     assert "MCP server 's' is failed" in "\n".join(_said(caplog, logging.ERROR))
+
+
+async def test_a_failure_is_told_once_with_the_servers_last_words(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "openclaw.mcp_client")
+    entry = {"command": "sh", "args": ["-c", "echo no key is set >&2; exit 3"]}
+    servers = {"s": McpServerConfig.model_validate(entry)}
+    async with open_house(tmp_path, servers, environ=ENVIRON):
+        await until(lambda: any("is error" in line for line in _said(caplog, logging.INFO)))
+    (told,) = [line for line in _said(caplog, logging.WARNING) if "is error" in line]
+    assert "exited with code 3 (its last words: no key is set)" in told
+    assert told.endswith("openclaw mcp probe s")
 
 
 @pytest.mark.requirement("FR-7.2")
