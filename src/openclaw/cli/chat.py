@@ -99,6 +99,7 @@ def _logs_above(
             redactor=env.redactor,
             stream=stream,
             environ=env.environ,
+            plain=not args.verbose,
         )
 
     set_up(cast("TextIO", LinesAbove(view.say, env.stderr)))  # as much of one as a log needs

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
+from openclaw.cli.wrapping import folded
+
 HELP = {
     "/help": "this list",
     "/new": "begin a new conversation",
@@ -63,10 +65,13 @@ def mistyped(text: str) -> str | None:
     )
 
 
-def help_text() -> str:
-    """What there is."""
+def help_text(columns: int = 80) -> str:
+    """What there is, in so many columns."""
     width = max(map(len, HELP))
-    return "\n".join([*(f"  {name:<{width}}  {what}" for name, what in HELP.items()), "", KEYS])
+    lines = [
+        folded(f"  {name:<{width}}  {what}", columns, width + 4) for name, what in HELP.items()
+    ]
+    return "\n".join([*lines, "", folded(KEYS, columns, 0)])
 
 
 def named_path(text: str, home: Path | None = None) -> Path:

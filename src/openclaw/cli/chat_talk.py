@@ -1,6 +1,7 @@
 """A conversation: one message after the other, each a turn that can be stopped."""
 
 import logging
+import shutil
 import signal
 import sys
 from collections.abc import AsyncGenerator, Mapping
@@ -97,7 +98,7 @@ class Talk:
         await does[command.name](command.rest)
 
     async def _help(self, _: str) -> None:
-        self._view.say(help_text())
+        self._view.say(help_text(shutil.get_terminal_size().columns))
         prompts = self._agent.prompts(self.session)
         if prompts:
             self._view.say("\nPrompts:")

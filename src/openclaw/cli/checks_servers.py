@@ -60,7 +60,7 @@ def _pins(env: Environment, servers: Servers) -> Iterator[Finding]:
     if unseen:
         yield Finding("pins", OK, f"pinned when they first start: {', '.join(unseen)}")
     if found and not changed:
-        yield Finding("pins", OK, f"{len(found)} servers declare what was accepted")
+        yield Finding("pins", OK, f"{_declare(len(found))} what was accepted")
     yield from _crossings(found)
 
 
@@ -163,3 +163,7 @@ def _logins(env: Environment, servers: Servers) -> Iterator[Finding]:
                 f"MCP server '{name}' needs a login",
                 f"run: {env.program} mcp login {name}",
             )
+
+
+def _declare(number: int) -> str:
+    return "1 server declares" if number == 1 else f"{number} servers declare"

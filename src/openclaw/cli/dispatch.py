@@ -112,6 +112,7 @@ def guarded(program: str, action: Any, args: Namespace) -> int:
         redactor=env.redactor,
         stream=env.stderr,
         environ=env.environ,
+        plain=env.stderr.isatty() and not args.verbose,
     )
     try:
         code = action(args, env)

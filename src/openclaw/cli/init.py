@@ -18,6 +18,7 @@ from openclaw.cli.init_ask import ALL, NONE, Asker, Left, Line, by_option
 from openclaw.cli.init_found import Found, ModelOffer, look, shown_path
 from openclaw.cli.init_plan import Plan, make_plan, removal
 from openclaw.cli.other_clients import CLIENTS, client_file
+from openclaw.cli.wrapping import fitted
 from openclaw.config.load import parse_config, read_text
 from openclaw.config.paths import config_path
 from openclaw.core.clock import SystemClock
@@ -25,6 +26,7 @@ from openclaw.core.errors import InvalidConfig, InvalidRequest, ModelUnavailable
 from openclaw.core.wire import EXIT_OK
 
 AUTO = "auto"
+_BESIDE = 17  # columns that the names of what was found take
 
 
 def register(parser: argparse.ArgumentParser) -> None:
@@ -122,16 +124,24 @@ def _present(path: Path, env: Environment) -> str | None:
 
 
 def _introduce(env: Environment, found: Found, path: Path, *, fresh: bool) -> None:
-    env.say("Setting up OpenClaw. Nothing is written before you have seen it; Ctrl-C leaves.\n")
+    def say(text: str) -> None:
+        env.say(fitted(text, env.stdout, hang=_BESIDE))
+
+    env.say(
+        fitted(
+            "Setting up OpenClaw. Nothing is written before you have seen it; Ctrl-C leaves.\n",
+            env.stdout,
+        )
+    )
     titles = [CLIENTS[name].title for name in found.clients]
     state = "will be made" if fresh else "is there and will only be added to"
-    env.say(f"  configuration  {shown_path(path, env.environ)} {state}")
-    env.say(f"  model keys     {', '.join(found.keys) or 'none in the environment'}")
+    say(f"  configuration  {shown_path(path, env.environ)} {state}")
+    say(f"  model keys     {', '.join(found.keys) or 'none in the environment'}")
     if found.credentials:
-        env.say(f"  other keys     {', '.join(found.credentials)}")
-    env.say(f"  programs       {', '.join(titles) or 'none that is known'}")
+        say(f"  other keys     {', '.join(found.credentials)}")
+    say(f"  programs       {', '.join(titles) or 'none that is known'}")
     for note in found.notes:
-        env.say(f"  note           {note}")
+        say(f"  note           {note}")
 
 
 def _wishes(

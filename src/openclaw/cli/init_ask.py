@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from openclaw.cli.environment import Environment
+from openclaw.cli.wrapping import fitted
 from openclaw.core.errors import InvalidRequest, NotFound
 
 ALL, NONE = "all", "none"
@@ -48,7 +49,7 @@ class Asker:
                 wrong = objection(said)
                 if wrong is None:
                     return said
-                self._env.say(f"  {wrong.message}; {wrong.hint}")
+                self._env.say(fitted(f"  {wrong.message}; {wrong.hint}", self._env.stdout, hang=2))
                 continue
             try:
                 [chosen] = chosen_names(said, lines, "number")
@@ -72,9 +73,9 @@ class Asker:
         return self._read(f"{question} [y/N] ").casefold() in ("y", "yes")
 
     def _show(self, question: str, lines: Sequence[Line]) -> None:
-        self._env.say(f"\n{question}")
+        self._env.say(fitted(f"\n{question}", self._env.stdout))
         for number, line in enumerate(lines, 1):
-            self._env.say(f"  {number}. {line.shown}")
+            self._env.say(fitted(f"  {number}. {line.shown}", self._env.stdout, hang=5))
 
     def _read(self, prompt: str) -> str:
         self._env.stdout.write(prompt)

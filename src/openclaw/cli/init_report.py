@@ -6,6 +6,7 @@ from openclaw.cli.file_changes import Written
 from openclaw.cli.init_found import shown_path
 from openclaw.cli.init_plan import Plan
 from openclaw.cli.other_clients import CLIENTS
+from openclaw.cli.wrapping import fitted
 
 
 def report(env: Environment, plan: Plan, written: list[Written]) -> None:
@@ -17,9 +18,9 @@ def report(env: Environment, plan: Plan, written: list[Written]) -> None:
     findings = [one for one in examine(env) if one.level != OK]
     env.say("\nChecked it; nothing is amiss." if not findings else "\nChecked it:")
     for finding in findings:
-        env.say(f"  {finding.level}: {finding.message}")
+        env.say(fitted(f"  {finding.level}: {finding.message}", env.stdout, hang=4))
         if finding.hint:
-            env.say(f"    -> {finding.hint}")
+            env.say(fitted(f"    -> {finding.hint}", env.stdout, hang=7))
     env.say("\nNext:")
     for line in _next(env, plan):
         env.say(f"  {line}")

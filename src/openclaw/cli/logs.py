@@ -77,25 +77,32 @@ def _time_of(record: logging.LogRecord) -> datetime:
 
 
 class HumanFormatter(logging.Formatter):
-    """One line for a person: time, level, logger, message, extras; a traceback indented below."""
+    """One line for a person: time, level, logger, message, extras; a traceback indented below.
 
-    def __init__(self, redact: Redact, *, colour: bool) -> None:
+    With `plain`, for whoever only wants an answer, the level and the message.
+    """
+
+    def __init__(self, redact: Redact, *, colour: bool, plain: bool = False) -> None:
         super().__init__()
         self._redact = redact
         self._colour = colour
+        self._plain = plain
 
     def format(self, record: logging.LogRecord) -> str:
         """The redacted line, and the lines of the traceback."""
-        extra = "".join(f" {key}={_shown(value)}" for key, value in extra_of(record).items())
+        told = {} if self._plain else extra_of(record)
+        extra = "".join(f" {key}={_shown(value)}" for key, value in told.items())
         head = f"{_time_of(record):%H:%M:%S.%f}"[:-3]
         body = _once_more(self._redact, message_of(record) + extra)
         trace = self._redact(_traceback_of(record))
         lines = [visible(line) for line in trace.splitlines()]
         below = "".join(f"\n    {line}" for line in lines)
-        return f"{head} {self._level(record)} {visible(record.name)}: {body}{self._redact(below)}"
+        level = self._level(record)
+        start = level if self._plain else f"{head} {level} {visible(record.name)}"
+        return f"{start}: {body}{self._redact(below)}"
 
     def _level(self, record: logging.LogRecord) -> str:
-        name = f"{record.levelname:<7}"
+        name = record.levelname.lower() if self._plain else f"{record.levelname:<7}"
         colour = _COLOURS.get(record.levelname)
         return f"\x1b[{colour}m{name}\x1b[0m" if self._colour and colour else name
 
@@ -226,11 +233,13 @@ def configure(
     file: Path | None = None,
     environ: Mapping[str, str] | None = None,
     *,
+    plain: bool = False,
     file_bytes: int = FILE_BYTES,
     files_kept: int = FILES_KEPT,
 ) -> Logging:
     """Send our records of `level` and up, and other libraries' warnings, to `stream` and `file`.
 
+    `plain` is for a person who waits for an answer: no times and no names of loggers.
     The file begins anew before it outgrows `file_bytes`; `files_kept` earlier ones stay.
     Calling it again replaces what an earlier call set up.
     """
@@ -240,7 +249,9 @@ def configure(
     colour = wants_colour(stream, environ or {})
     handler = LogStream(stream)
     handler.setFormatter(
-        JsonFormatter(redactor.redact) if json else HumanFormatter(redactor.redact, colour=colour)
+        JsonFormatter(redactor.redact)
+        if json
+        else HumanFormatter(redactor.redact, colour=colour, plain=plain)
     )
     logs.add(handler)
     if file is not None:

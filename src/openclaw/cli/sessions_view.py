@@ -264,7 +264,10 @@ def _render(env: Environment, what: Table | Text) -> None:
         env.stdout, env.environ, file=drawing, width=_width(env), highlight=False, emoji=False
     )
     drawn.print(what, soft_wrap=isinstance(what, Text))
-    env.stdout.write(drawing.getvalue())
+    text = drawing.getvalue()
+    if isinstance(what, Table) and not env.stdout.isatty():  # a script has no use for the padding
+        text = "".join(f"{line.rstrip()}\n" for line in text.splitlines())
+    env.stdout.write(text)
 
 
 def _short(count: int) -> str:

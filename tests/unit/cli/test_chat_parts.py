@@ -83,6 +83,13 @@ def test_the_help_names_every_command() -> None:
     assert "Ctrl-C" in help_text()
 
 
+@pytest.mark.parametrize("columns", [60, 80, 120])
+def test_the_help_breaks_no_word(columns: int) -> None:
+    text = help_text(columns)
+    assert max(map(len, text.splitlines())) <= columns
+    assert text.split() == help_text(500).split()
+
+
 @pytest.mark.parametrize(
     ("typed", "path"),
     [

@@ -48,7 +48,7 @@ def test_without_servers_there_is_nothing_to_say(desk: Desk) -> None:
 def test_changed_and_unpinned_servers_are_named(desk: Desk) -> None:
     entry = {"url": "https://a.example/mcp"}
     desk.seen(entry, echo="1")
-    assert desk.findings(a=entry) == [("pins", OK, "1 servers declare what was accepted")]
+    assert desk.findings(a=entry) == [("pins", OK, "1 server declares what was accepted")]
     desk.seen(entry, echo="2", new="1")
     found = desk.findings(
         a=entry, b={"url": "https://b.example/", "pin": "off"}, c={"url": "https://c.example/"}

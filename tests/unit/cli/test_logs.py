@@ -67,6 +67,13 @@ def test_a_line_for_a_person(redactor: Redactor) -> None:
     assert rest == "WARNING openclaw.test: server docs is slow server=docs ms=12\n"
 
 
+def test_a_plain_line_has_neither_time_nor_names(redactor: Redactor) -> None:
+    stream = io.StringIO()
+    configure("warning", False, redactor, stream, plain=True)
+    logger.warning("server %s is slow", "docs", extra={"server": "docs"})
+    assert stream.getvalue() == "warning: server docs is slow\n"
+
+
 def test_a_line_for_a_machine(redactor: Redactor) -> None:
     stream = machine(redactor)
     logger.info("ready", extra={"server": "docs", "tags": {"a"}, "deep": {"b": (1, None, 2.5)}})

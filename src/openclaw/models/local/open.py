@@ -93,7 +93,7 @@ class WeightsSource:
                 hint=f"fetch them with: openclaw models pull {self.weights.name}",
             )
         # Small enough to fetch unasked, so that a first order is answered with nothing set up.
-        size = self.weights.source.size // 1_000_000
+        size = round((self.weights.size or self.weights.source.size) / 1_000_000)
         logger.warning("fetching the embedded model %s, %d MB, once", self.weights.name, size)
         return Puller(self._store, self._environ, report=self._report).pull(self.weights)
 
