@@ -6,12 +6,13 @@ from difflib import get_close_matches
 from openclaw.core.errors import NotFound
 
 _MOST_NAMED = 20
+_NEAR = 0.8  # a letter or two; names of one server's tools are often alike
 
 
 def not_there(words: str, name: str, known: Iterable[str]) -> NotFound:
     """The error for `name`, which is none of the `known` ones."""
     names = list(known)
-    near = get_close_matches(name, names, 1)
+    near = get_close_matches(name, names, 1, _NEAR)
     if near:
         return NotFound(words, hint=f"did you mean '{near[0]}'?")
     there = ", ".join(names[:_MOST_NAMED])
