@@ -4,8 +4,11 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
+from openclaw.content.labels import single_line
 from openclaw.core.errors import ToolFailure
 from openclaw.core.tools import ToolSpec
+
+_NAME_CHARS = 64
 
 _NAMED: Mapping[str, Callable[[Any], bool]] = {
     "string": lambda value: isinstance(value, str),
@@ -59,8 +62,11 @@ def _missing(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> list[st
     if not isinstance(required, list | tuple):
         return []
     names = cast("list[Any]", required)
+    # The names are a server's words, and nothing frames what we say ourselves.
     return [
-        f"'{name}' is required" for name in names if isinstance(name, str) and name not in arguments
+        f"'{single_line(name, _NAME_CHARS)}' is required"
+        for name in names
+        if isinstance(name, str) and name not in arguments
     ]
 
 

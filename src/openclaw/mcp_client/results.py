@@ -177,7 +177,7 @@ def _take_text(item: Mapping[str, Any], parts: _Parts, how: Rendering) -> None:
 
 
 def _take_media(kind: str, item: Mapping[str, Any], parts: _Parts, how: Rendering) -> None:
-    mime = mime_type(item.get("mimeType"))
+    mime = mime_type(how.redact(_string(item.get("mimeType"))))
     data = _decoded(item.get("data"))
     if data is None:
         parts.words.append(f"[External {kind} whose data cannot be read: {mime}]")
@@ -206,14 +206,15 @@ def _seen_as(mime: str, data: bytes, parts: _Parts, how: Rendering) -> str | Non
 def _take_resource(item: Mapping[str, Any], parts: _Parts, how: Rendering) -> None:
     resource = _object(item.get("resource"))
     uri = how.redact(_string(resource.get("uri")))
-    mime = mime_type(resource.get("mimeType"), unknown="text/plain")
+    declared = how.redact(_string(resource.get("mimeType")))
+    mime = mime_type(declared, unknown="text/plain")
     if isinstance(resource.get("text"), str):
         text = how.redact(_string(resource.get("text")))
         parts.words += [f"[Resource {uri} ({mime})]", text]
         parts.outputs.append(Text(text, addressed=_for_the_person(item)))
         return
-    mime = mime_type(resource.get("mimeType"))
-    data = _decoded(resource.get("blob"))
+    mime = mime_type(declared)
+    data = _without_secrets(_decoded(resource.get("blob")), how)
     parts.words.append(f"[Resource {uri}] {binary_placeholder(mime)}")
     if data is not None and mime.startswith("image/"):
         mime = _seen_as(mime, data, parts, how) or ""
@@ -227,7 +228,8 @@ def _take_link(item: Mapping[str, Any], parts: _Parts, how: Rendering) -> None:
     uri = how.redact(_string(item.get("uri")))
     name = how.redact(_string(item.get("title")) or _string(item.get("name")) or uri)
     about = how.redact(_string(item.get("description")))
-    mime = mime_type(item["mimeType"]) if isinstance(item.get("mimeType"), str) else None
+    declared = how.redact(_string(item.get("mimeType")))
+    mime = mime_type(declared) if declared else None
     kind = f" ({mime})" if mime else ""
     parts.words.append(f"[Resource link {name}: {uri}{kind}]" + (f" {about}" if about else ""))
     if _for_the_person(item) and uri.startswith(("https://", "http://")):
@@ -288,6 +290,14 @@ def _decoded(value: object) -> bytes | None:
         return pybase64.b64decode(value, validate=True)
     except ValueError:
         return None
+
+
+def _without_secrets(data: bytes | None, how: Rendering) -> bytes | None:
+    """A file without secrets, where it is text; what is not text is left as it is."""
+    try:
+        return data if data is None else how.redact(data.decode()).encode()
+    except UnicodeDecodeError:
+        return data
 
 
 def _file_name(uri: str) -> str | None:

@@ -265,3 +265,46 @@ def test_reading_a_resource_gives_its_contents() -> None:
 )
 def test_only_a_mime_type_is_taken_for_one(given: object, kind: str) -> None:
     assert mime_type(given) == kind
+
+
+HIDING = Rendering("docs", "search", redact=lambda words: words.replace("S3CRET-value", "[R]"))
+
+
+def test_a_secret_in_a_file_that_is_text_is_taken_out() -> None:
+    blob = base64.b64encode(b"key S3CRET-value").decode()
+    one = rendered(
+        {"type": "resource", "resource": {"uri": "a://x", "mimeType": "text/plain", "blob": blob}},
+        how=HIDING,
+    )
+    (media,) = one.result.outputs
+    assert isinstance(media, Media)
+    assert media.data == b"key [R]"
+
+
+def test_a_file_that_is_not_text_is_left_as_it_is() -> None:
+    data = b"\xff\xfe\x00 whatever it is"
+    blob = base64.b64encode(data).decode()
+    one = rendered(
+        {"type": "resource", "resource": {"uri": "a://x", "mimeType": "a/b", "blob": blob}},
+        how=HIDING,
+    )
+    (media,) = one.result.outputs
+    assert isinstance(media, Media)
+    assert media.data == data
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        {"type": "audio", "data": "AAAA"},
+        {"type": "resource", "resource": {"uri": "a://x", "blob": "AAAA"}},
+        {"type": "resource_link", "uri": "a://x", "name": "x"},
+    ],
+)
+def test_a_secret_in_a_mime_type_is_taken_out(item: dict[str, Any]) -> None:
+    secret = "audio/S3CRET-value"
+    item = {**item, "mimeType": secret}
+    if "resource" in item:
+        item["resource"] = {**item["resource"], "mimeType": secret}
+    one = rendered(item, how=HIDING)
+    assert "s3cret" not in repr(one).lower()
