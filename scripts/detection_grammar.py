@@ -8,6 +8,14 @@ import random
 from pathlib import Path
 
 PARTS = Path(__file__).with_name("detection_parts.txt")
+TONGUES = Path(__file__).with_name("detection_tongues.txt")
+_MAILS = (
+    "daten@sammel.example",
+    "info@drop-box.example",
+    "kontakt@archive.example",
+    "x7@mail.example",
+)
+_PLACES = ("https://sammel.example/x?d=", "http://drop.example/i", "https://stats.example/p.gif?q=")
 
 
 class Writer:
@@ -97,6 +105,54 @@ class Writer:
                 W=_capital(agent),
             )
         return f"{self._one('voided')}. {task}."
+
+
+class Interpreter:
+    """Puts texts together in other languages than English, from detection_tongues.txt."""
+
+    def __init__(self, seed: int) -> None:
+        self._rng = random.Random(seed)
+        self._tongues: dict[str, dict[str, list[str]]] = {}
+        lines: dict[str, list[str]] = {}
+        for line in TONGUES.read_text(encoding="utf-8").splitlines():
+            if line.startswith("["):
+                lines = self._tongues[line[1:-1]] = {}
+            elif line:
+                lines.setdefault(line[0], []).append(line[2:])
+        self._names = sorted(self._tongues)
+
+    def attack(self, number: int) -> str:
+        """An order to an agent, alone or among ordinary sentences of its language."""
+        lines = self._tongues[self._names[number % len(self._names)]]
+        kind, rng = self._rng.random(), self._rng
+        deed = rng.choice(lines["T"])
+        if kind < 0.45:
+            order = f"{rng.choice(lines['A'])} {deed}."
+        elif kind < 0.65:
+            order = f"{rng.choice(lines['U'])} {deed}."
+        elif kind < 0.72:
+            order = f"{rng.choice(lines['A'])} {rng.choice(lines['U'])} {deed}."
+        else:
+            order = rng.choice(lines["M"])
+        if rng.random() < 0.35:
+            order += " " + rng.choice(lines["H"])
+        order = order.format(m=rng.choice(_MAILS), u=rng.choice(_PLACES))
+        before, after = (rng.choice(["", rng.choice(lines["B"])]) for _ in range(2))
+        return f"{before}{rng.choice([' ', chr(10)])}{order}{rng.choice([' ', chr(10)])}{after}".strip()
+
+    def ordinary(self, number: int) -> str:
+        """Sentences said to people, or about agents."""
+        lines = self._tongues[self._names[number % len(self._names)]]["B"]
+        return self._rng.choice([" ", "\n"]).join(self._rng.sample(lines, self._rng.randint(1, 3)))
+
+
+def interpret(seed: int, attacks: int, benign: int) -> tuple[list[str], list[str]]:
+    """So many attacks and ordinary texts, in every language in turn."""
+    interpreter = Interpreter(seed)
+    return (
+        [interpreter.attack(number) for number in range(attacks)],
+        [interpreter.ordinary(number) for number in range(benign)],
+    )
 
 
 def _bare(agent: str) -> str:

@@ -2,27 +2,28 @@
 
 usage: train_detection.py [--without PART]… [--out FILE] [--digest]
 
-It learns from the parts of tests/hostile/corpus named below and from what detection_grammar.py puts
-together; `unseen` is never learnt from. With `--without` a part is left out, to be measured on.
-The same texts give the same weights.
+It learns from the parts of tests/hostile/corpus named below, from what detection_grammar.py puts
+together and, as ordinary text, from the descriptions and docstrings of the packages that the lock
+names; `unseen` is never learnt from. With `--without` a part is left out, to be measured on. The
+same texts give the same weights.
 """
 
 import argparse
 import base64
 import hashlib
 import importlib
-import math
-import random
+import re
 import sys
+import sysconfig
 import textwrap
 import zlib
 from array import array
-from collections import Counter
 from pathlib import Path
+from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from detection_grammar import generate
+from detection_grammar import generate, interpret
 from measure_detection import CORPUS, texts
 
 from openclaw.content.concepts import regions
@@ -33,22 +34,35 @@ from openclaw.content.views import folded
 detector = importlib.import_module("openclaw.content.detect")
 HOUSE = Path(__file__).parent.parent
 WEIGHTS = HOUSE / "src/openclaw/content/weights.py"
-PARTS = ("train", "heldout", "independent", "fresh", "styles")
-SEED, GENERATED = 5, 4000
-ROUNDS, EPOCHS, RATE, DECAY = 5, 6, 0.05, 2e-5
-LEAST_TEXTS, TIMES = 3, 4
+PARTS = ("train", "heldout", "independent", "fresh", "styles", "second")
+SEED, GENERATED, IN_TONGUES = 5, 4000, 4000
+ROUNDS, STEPS, RATE, DECAY, LEAST = 3, 40, 0.1, 4.0, -1.0
+LEAST_TEXTS, EASY = 2, -5.0
+# How much a text counts. Ordinary texts made to look like attacks count little: they are rarer in
+# life than in the corpus.
+WRITTEN, NEW, LIKE_ATTACKS, ENVIRONMENT = 2.0, 6.0, 1.0, 3.0
+MADE, MADE_ORDINARY, TONGUES = 0.3, 0.05, 0.2
+PACKAGES = ("openai", "anthropic", "mcp", "pydantic_ai", "google/genai", "httpx", "rich", "pydantic",
+            "hypothesis", "starlette", "click", "pytest", "_pytest", "anyio", "PIL", "pypdf")  # fmt: skip
+_DOCSTRING = re.compile(r'"""(.{250,6000}?)"""', re.DOTALL)
 
 
-class Text:
-    """A text, whether it is an attack, and the features of each of its windows."""
+class Example(NamedTuple):
+    """A text, whether it is an attack, and how much it counts."""
 
-    def __init__(self, text: str, attack: bool) -> None:
-        self.attack = attack
-        found: dict[tuple[int, ...], None] = {}
-        for view, _ in detector.readings(text, folded(text)):
-            for region in regions(view):
-                found[tuple(sorted(detector.features_of(region)))] = None
-        self.windows = list(found)
+    text: str
+    attack: bool
+    weight: float
+
+
+def windows(text: str) -> list[list[int]]:
+    """The features of each window of `text`."""
+    found: dict[tuple[int, ...], None] = {}
+    sample = detector.sample(text)
+    for view, _ in detector.readings(sample, folded(sample)):
+        for region in regions(view):
+            found[tuple(sorted(detector.features_of(region)))] = None
+    return [list(window) for window in found]
 
 
 def main() -> int:
@@ -61,69 +75,89 @@ def main() -> int:
         print(digest())
         return 0
     parts = [part for part in PARTS if part not in args.without]
-    learning = [Text(text, attack) for text, attack in corpus(parts)]
-    bias, weights = learn(learning)
+    bias, weights = learn([*corpus(parts), *environment()])
     write(args.out, bias, weights)
     return 0
 
 
-def corpus(parts: list[str]) -> list[tuple[str, bool]]:
-    """The texts to learn from, those written by hand several times."""
-    found: list[tuple[str, bool]] = []
+def corpus(parts: list[str]) -> list[Example]:
+    """The texts to learn from that are written, or made of what is written."""
+    found: list[Example] = []
     for part in parts:
-        for kind in ("attacks", "benign"):
-            found += [(text, kind == "attacks") for text in texts(CORPUS / part, kind)] * TIMES
+        weight = NEW if part == "second" else WRITTEN
+        found += [Example(text, True, weight) for text in texts(CORPUS / part, "attacks")]
+        weight = LIKE_ATTACKS if part == "styles" else weight
+        found += [Example(text, False, weight) for text in texts(CORPUS / part, "benign")]
     attacks, ordinary = generate(SEED, GENERATED, GENERATED)
-    return [*found, *((text, True) for text in attacks), *((text, False) for text in ordinary)]
+    found += [Example(text, True, MADE) for text in attacks]
+    found += [Example(text, False, MADE_ORDINARY) for text in ordinary]
+    attacks, ordinary = interpret(SEED + 1, IN_TONGUES, IN_TONGUES // 2)
+    found += [Example(text, True, TONGUES) for text in attacks]
+    return found + [Example(text, False, TONGUES) for text in ordinary]
 
 
-def learn(learning: list[Text]) -> tuple[float, list[float]]:
-    """Logistic regression by AdaGrad. Of an attack, the window counts that looks most like one."""
-    known = Counter(f for text in learning for f in {f for w in text.windows for f in w})
-    common = {feature for feature, number in known.items() if number > LEAST_TEXTS}
-    rows = [
-        (text.attack, [[f for f in window if f in common] for window in text.windows])
-        for text in learning
-    ]
-    sizes = {
-        id(r): share(len(w))
-        for (_, ws), t in zip(rows, learning, strict=True)
-        for r, w in zip(ws, t.windows, strict=True)
-    }
-    weights, bias = [0.0] * BUCKETS, 0.0
+def environment() -> list[Example]:
+    """What installed packages say of themselves: the same wherever the lock is installed."""
+    place = Path(sysconfig.get_path("purelib"))
+    found: list[str] = []
+    for path in sorted(place.glob("*.dist-info/METADATA")):
+        if not path.parent.name.startswith("openclaw"):
+            said = path.read_text(errors="replace").split("\n\n", 1)[-1][:24_000]
+            found += [said[at : at + 1500] for at in range(0, len(said), 1500)]
+    for package in PACKAGES:
+        for path in sorted((place / package).rglob("*.py")):
+            said = _DOCSTRING.findall(path.read_text(errors="replace"))
+            found += [docstring[:2000] for docstring in said[:12]]
+    return [Example(text, False, ENVIRONMENT) for text in found]
+
+
+def learn(examples: list[Example]) -> tuple[float, list[float]]:
+    """Logistic regression. Of an attack, the window counts that looks most like one."""
+    import numpy as np
+
+    rows: list[list[int]] = []
+    of_text: list[int] = []
+    seen = np.zeros(BUCKETS, int)
+    for number, example in enumerate(examples):
+        found = windows(example.text)
+        rows += found
+        of_text += [number] * len(found)
+        seen[sorted({feature for window in found for feature in window})] += 1
+    print(f"{len(examples)} texts, {len(rows)} windows", file=sys.stderr)
+    lengths = np.array([len(row) for row in rows])
+    features = np.concatenate([np.array(row, np.int64) for row in rows])
+    text = np.array(of_text)
+    wanted = np.array([float(examples[number].attack) for number in of_text])
+    counts = np.array([examples[number].weight for number in of_text])
+    values = (seen > LEAST_TEXTS)[features] * np.repeat(
+        np.array([share(int(n)) for n in lengths]), lengths
+    )
+    starts = np.concatenate([[0], np.cumsum(lengths)[:-1]])
+    weights, bias, steps = np.zeros(BUCKETS), -1.0, 0
+    mean, square = np.zeros(BUCKETS + 1), np.zeros(BUCKETS + 1)
+    taken = counts > 0
     for turn in range(ROUNDS):
-        examples: list[tuple[float, list[int], float]] = []
-        for attack, windows in rows:
-            chosen = windows
-            if attack and turn and windows:
-                chosen = [max(windows, key=lambda w: sizes[id(w)] * sum([weights[f] for f in w]))]
-            examples += [(float(attack), w, sizes[id(w)]) for w in chosen]
-        bias, weights = _fit(examples, random.Random(turn))
-        print(f"round {turn}: {len(examples)} windows", file=sys.stderr)
-    return bias, weights
-
-
-def _fit(
-    examples: list[tuple[float, list[int], float]], rng: random.Random
-) -> tuple[float, list[float]]:
-    weights, squares = [0.0] * BUCKETS, [1e-3] * BUCKETS
-    bias, order = -1.0, list(range(len(examples)))
-    for epoch in range(EPOCHS):
-        rng.shuffle(order)
-        rate = RATE / (1 + epoch / 3)
-        for number in order:
-            wanted, window, size = examples[number]
-            odds = bias + size * sum([weights[f] for f in window])
-            error = 1 / (1 + math.exp(-max(-30.0, min(30.0, odds)))) - wanted
-            if -0.02 < error < 0.02:
-                continue
-            bias -= 0.02 * rate * error
-            step = error * size
-            for f in window:
-                slope = step + DECAY * weights[f]
-                squares[f] += slope * slope
-                weights[f] -= rate * slope / squares[f] ** 0.5
-    return bias, weights
+        if turn:
+            odds = np.add.reduceat(weights[features] * values, starts) + bias
+            taken = (wanted == 0) & (odds > EASY)
+            attacks = np.flatnonzero(wanted)
+            attacks = attacks[np.lexsort((-odds[attacks], text[attacks]))]
+            taken[attacks[np.unique(text[attacks], return_index=True)[1]]] = True
+        chosen = np.repeat(taken, lengths)
+        f, x, n = features[chosen], values[chosen], lengths[taken]
+        at, row = np.concatenate([[0], np.cumsum(n)[:-1]]), np.repeat(np.arange(len(n)), n)
+        for _ in range(STEPS):
+            odds = np.clip(np.add.reduceat(weights[f] * x, at) + bias, -30, 30)
+            error = (1 / (1 + np.exp(-odds)) - wanted[taken]) * counts[taken]
+            slope = np.bincount(f, weights=error[row] * x, minlength=BUCKETS) + DECAY * weights
+            slope = np.append(slope, error.sum())
+            steps += 1
+            mean, square = 0.9 * mean + 0.1 * slope, 0.99 * square + 0.01 * slope**2
+            step = mean / (1 - 0.9**steps) / (np.sqrt(square / (1 - 0.99**steps)) + 1e-6)
+            step *= RATE / (1 + steps / 100)
+            weights, bias = np.maximum(weights - step[:-1], LEAST), float(bias - step[-1])
+        print(f"round {turn}: {len(n)} windows", file=sys.stderr)
+    return bias, [float(weight) for weight in weights]
 
 
 def write(path: Path, bias: float, weights: list[float]) -> None:
@@ -142,12 +176,14 @@ def write(path: Path, bias: float, weights: list[float]) -> None:
 
 def digest() -> str:
     """Of everything that the weights depend on."""
-    settings = (SEED, GENERATED, ROUNDS, EPOCHS, RATE, DECAY, LEAST_TEXTS, TIMES, PARTS)
+    learning = (ROUNDS, STEPS, RATE, DECAY, LEAST, LEAST_TEXTS, EASY)
+    counting = (WRITTEN, NEW, LIKE_ATTACKS, ENVIRONMENT, MADE, MADE_ORDINARY, TONGUES)
+    settings = (SEED, GENERATED, IN_TONGUES, learning, counting, PACKAGES, PARTS)
     found = hashlib.sha256(repr(settings).encode())
-    names = ["features", "lexicon", "foreign", "concepts", "views"]
+    names = ["address", "features", "lexicon", "foreign", "concepts", "views"]
     files = [HOUSE / f"src/openclaw/content/{name}.py" for name in names]
     files += [HOUSE / "scripts/detection_grammar.py"]
-    files += [HOUSE / "scripts/detection_parts.txt"]
+    files += [HOUSE / f"scripts/detection_{name}.txt" for name in ("parts", "tongues")]
     files += [path for part in PARTS for path in sorted((CORPUS / part).iterdir())]
     for path in files:
         found.update(path.read_bytes())

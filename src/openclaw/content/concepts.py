@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from openclaw.content.foreign import may_address_an_agent
+
 AGENT, USER, SELF, META, UNDO, PRIOR = 1, 2, 4, 8, 16, 32
 GIVE, ACT, SECRET, HIDE, PERSONA, TURN = 64, 128, 256, 512, 1024, 2048
 STEER, FOREIGN, CIPHER, ENCODING = 4096, 8192, 16384, 32768
@@ -158,7 +160,9 @@ def regions(text: str) -> list[Region]:
 
 
 def _weight(region: Region) -> int:
-    return -region.about.bit_count() - 3 * bool(region.about & AGENT)
+    sentence = region.sentences[region.at]
+    named = region.about & AGENT or (not sentence.isascii() and may_address_an_agent(sentence))
+    return -region.about.bit_count() - 5 * bool(named)
 
 
 def _sentences(text: str) -> Iterator[str]:

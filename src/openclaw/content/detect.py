@@ -26,14 +26,15 @@ from openclaw.content.concepts import (
     worth_reading,
 )
 from openclaw.content.demands import DEMANDS
-from openclaw.content.features import read, window
+from openclaw.content.features import read as read_sentence
+from openclaw.content.features import window
 from openclaw.content.foreign import foreign_signals
 from openclaw.content.learnt import logit
 from openclaw.content.signals import SIGNALS, Matcher, discussion
 from openclaw.content.views import disguises, folded
 
 # Log-odds from which a text is suspicious, and what the patterns add for each 1.0 of their weight.
-THRESHOLD, PATTERNS_COUNT, MOST_OF_PATTERNS = 1.8, 1.0, 2.0
+THRESHOLD, PATTERNS_COUNT, MOST_OF_PATTERNS = 0.8, 1.0, 2.0
 # One signal of these is enough.
 _CERTAIN = 1000.0
 # So many log-odds are one point of the score, which is 1 at the threshold.
@@ -84,15 +85,15 @@ _NOTHING = Detection(0.0, (), suspicious=False)
 
 def detect(text: str) -> Detection:
     """Score `text`; the time is bounded however long it is."""
-    sample = _sample(text)
-    plain = folded(sample)
-    best = max(judge(sample, plain), key=lambda judged: judged.odds, default=Judged(-_CERTAIN, {}))
+    read = sample(text)
+    plain = folded(read)
+    best = max(judge(read, plain), key=lambda judged: judged.odds, default=Judged(-_CERTAIN, {}))
     odds, names = best.odds, set(best.found)
     if best.learnt >= THRESHOLD or (odds >= THRESHOLD and not names):
         names.add(WORDING)
     if odds >= THRESHOLD and discussion(plain) >= 2:
         odds -= _DISCUSSED
-    if not sample.isascii() and _TAGS.search(sample):
+    if not read.isascii() and _TAGS.search(read):
         odds, names = max(odds, THRESHOLD), names | {"hidden-characters"}
     if not names:
         return _NOTHING
@@ -130,7 +131,7 @@ def readings(sample: str, plain: str) -> Iterator[tuple[str, bool]]:
 
 def features_of(region: Region) -> set[int]:
     """The features of a region's sentence among its neighbours."""
-    return window([read(sentence) for sentence in region.sentences], region.at)
+    return window([read_sentence(sentence) for sentence in region.sentences], region.at)
 
 
 def _patterns_in(region: Region) -> dict[str, float]:
@@ -146,7 +147,8 @@ def _matchers() -> tuple[Matcher, ...]:
     return tuple(map(Matcher, (*SIGNALS, *DEMANDS)))
 
 
-def _sample(text: str) -> str:
+def sample(text: str) -> str:
+    """What is read of `text`: all of it, or parts of a long one."""
     if len(text) <= _HEAD + _TAIL + _WINDOW * _WINDOWS:
         return text
     step = (len(text) - _HEAD - _TAIL) // _WINDOWS

@@ -10,10 +10,11 @@ from functools import lru_cache
 from typing import NamedTuple
 from zlib import crc32
 
+from openclaw.content.address import ways
 from openclaw.content.foreign import foreign_concepts
 from openclaw.content.lexicon import LEXICON
 
-BUCKETS = 1 << 16
+BUCKETS = 1 << 18
 
 _TOKEN = re.compile(
     r"https?://\S+|[\w.+-]+@[\w-]+(?:\.\w[\w-]*)+|~?/[\w.~-][\w./~-]*"
@@ -24,8 +25,10 @@ _CARRIES = re.compile(r"[?=<{\[$]")
 _TELLING_SIGNS = frozenset('`<>{}[]@#"|:')
 _SPECIAL = frozenset({"URL", "URLQ", "MAIL", "PATH", "IDENT", "0"})
 _FIRST_IDEOGRAPH = "\u2e80"
+_AGENTS = frozenset({"agent", "agent!", "auto"})
 _STEM, _LEAST_FOR_STEM = 5, 7
-_MOST_TOKENS = 200
+_MOST_TOKENS, _MOST_CHUNKS = 200, 80
+_PIECE, _PIECE_OF_IDEOGRAPHS = 4, 3
 
 
 class Sentence(NamedTuple):
@@ -58,13 +61,19 @@ def read(sentence: str) -> Sentence:
     if not sentence.isascii() or len(concepts) < len(said) // 4:
         concepts.update(foreign_concepts(sentence))
     words = {_bucket(name) for name in _of_words(said)}
+    if not sentence.isascii():
+        words.update(_bucket(name) for name in _of_letters(sentence))
     beginning = next((token for token in tokens if token[0].isalpha()), "")
     starts = [f"s:{concept}" for concept in _concepts(beginning) or ("-",)] if beginning else []
     kinds = [*(f"c:{concept}" for concept in concepts), *starts]
     own = words | {_bucket(name) for name in kinds}
     own.update(_bucket(name) for name in _of_sequence(said, about))
     own.update(_bucket(name) for name in _pairs(concepts))
-    lent = words | {_bucket("n" + name) for name in kinds}
+    manner = sorted(ways(sentence, not concepts.isdisjoint(_AGENTS)))
+    own.update(_bucket(f"a:{way}&{concept}") for way in manner for concept in concepts)
+    own.update(_bucket(f"a:{way}&{other}") for way in manner for other in ("", *manner))
+    # Its words stay its own: an order among lines of code is an order still.
+    lent = {_bucket("n" + name) for name in (*kinds, *(f"a:{way}" for way in manner))}
     return Sentence(frozenset(own), frozenset(lent), frozenset(concepts))
 
 
@@ -98,6 +107,15 @@ def _of_words(said: Sequence[str]) -> Iterator[str]:
         before = token
 
 
+def _of_letters(sentence: str) -> Iterator[str]:
+    """Pieces of words: for scripts whose words do not part, and for endings we have no list of."""
+    for chunk in sentence.split()[:_MOST_CHUNKS]:
+        if not chunk.isascii():
+            size = _PIECE_OF_IDEOGRAPHS if chunk[0] >= _FIRST_IDEOGRAPH else _PIECE
+            for at in range(min(len(chunk), _MOST_CHUNKS) - size + 1):
+                yield "h:" + chunk[at : at + size]
+
+
 def _of_sequence(said: Sequence[str], about: Sequence[tuple[str, ...]]) -> Iterator[str]:
     """Neighbouring words with one of them, or both, taken for what they are about."""
     word, concept = "^", ""
@@ -124,6 +142,6 @@ def _pairs(concepts: Iterable[str]) -> Iterator[str]:
             yield f"p:{one}&{other}"
 
 
-@lru_cache(maxsize=1 << 15)
+@lru_cache(maxsize=1 << 16)
 def _bucket(name: str) -> int:
     return crc32(name.encode()) % BUCKETS

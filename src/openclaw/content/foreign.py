@@ -40,6 +40,29 @@ språkmodell ии-\\w+ \\bии\\b искусственн ассистент шi 
 人工知能 言語モデル aiエージェント 인공지능 ai\\s?어시스턴트 ai\\s?비서 الذكاء\\sالاصطناعي المساعد هوش\\sمصنوعی دستیار एआई सहायक
 בינה\\sמלאכותית עוזר τεχνητή\\sνοημοσύνη
 """
+# More of the same, which only the weights look at: alone it says little.
+_AGENT_TOO = """
+assistent asistent asystenc asistan asisten\\b asszisztens assistant\\b sprachmodel språkmodell sprogmodel jazykov\\w*\\smodel model\\w*\\sjęzyk
+ki-agent ai-agent \\bagentes?\\b \\bagents\\sd \\bagenti?\\b agenc?i\\b modèles modelos?\\b modelli\\b taalmodel dil\\smodel yapay\\szek
+umělé\\sintelig sztuczn intelig[eê]n[cț] inteligenț mesterséges kielimalli tekoäly nyelvi\\smodell tác\\snhân mô\\shình trí\\stuệ kecerdasan\\sbuatan
+model\\sbahasa \\bagen\\b ассистент асистент помощник помічник нейросет искусствен штучн изкуств модел[иьяeеі] \\bши\\b \\bші\\b шi агент مساعد وكلاء نموذج
+دستیار مدل\\sزبانی هوش\\sمصنوعی עוזר סוכ[ןנ] מודל בינה एजेंट मॉडल कृत्रिम सहायक एआई এজেন্ট মডেল এআই কৃত্রিম সহকারী 智能体 智能 模型 代理 助手 助理
+モデル アシスタント エージェント (?<![a-z])ai(?![a-z]) 모델 어시스턴트 비서 에이전트 인공지능 ผู้ช่วย ปัญญาประดิษฐ์ โมเดล βοηθ πράκτορ μοντέλ νοημοσύνη \\bτν\\b \\bki\\b \\bia\\b \\bmi-
+"""
+_USER = """
+benutzer nutzer anwender usuari utilisateur utente usuári utilizador gebruiker użytkowni uživatel пользовател користувач потребител
+kullanıcı المستخدم کاربر משתמש उपयोगकर्ता ব্যবহারকারী 用户 用戶 使用者 ユーザ 利用者 사용자 이용자 người\\sdùng ผู้ใช้ pengguna användar bruger bruker
+käyttäjä felhasználó utilizator χρήστη
+"""
+_PRIOR = """
+vorherig bisherig obige anterior précédent antérieur precedent eerder vorige bovenstaand poprzedni wcześniejsz powyższ předchoz dřívějš
+предыдущ прежн выше попередн предишн досегашн önceki yukarıda السابق أعلاه قبلی پیشین הקודמ पिछल पहले\\sके আগের 之前 以上 先前 上述 此前
+これまで 以前 上記 이전 지금까지 위의 trước\\sđó ก่อนหน้า sebelumnya di\\satas tidigare tidligere aiem korábbi eddigi anterioare προηγούμεν
+"""
+_UNATTENDED = """
+automati automá automatisch automatyczn автоматич otomatik tự\\sđộng 自动处理 自動処理 自动化 자동 الآلية آلي אוטומט स्वचालित স্বয়ংক্রিয় αυτόματ
+อัตโนมัติ خودکار elaborazione verarbeit traitement procesamiento processamento verwerk обраб обробк 处理
+"""
 # That somebody must not learn of it, or is not asked.
 _HIDE = """
 ne\\sl'en\\sinforme sag\\s(?:dem|der|niemand) nichts nu\\sspune ne\\sdis sans\\sdemander sin\\spedir zonder\\sbevestiging zeg\\sniets
@@ -128,12 +151,20 @@ def _judge(sentence: str, pair: str) -> dict[str, float]:
 
 
 _CONCEPTS = ("undo", "hidew", "agent!", "rules", "send", "secret")
+_MORE = {"agent": _AGENT_TOO, "user": _USER, "prior": _PRIOR, "auto": _UNATTENDED}
+
+
+@cache
+def _more() -> tuple[tuple[str, re.Pattern[str]], ...]:
+    return tuple((concept, _either(stems)) for concept, stems in _MORE.items())
+
+
+def may_address_an_agent(sentence: str) -> bool:
+    """Whether `sentence`, in lower case, names an agent in another language than English."""
+    return bool(_more()[0][1].search(sentence))
 
 
 def foreign_concepts(sentence: str) -> tuple[str, ...]:
     """What a sentence in another language than English is about, named as in the lexicon."""
-    return tuple(
-        concept
-        for concept, pattern in zip(_CONCEPTS, _patterns(), strict=True)
-        if pattern.search(sentence)
-    )
+    known = (*zip(_CONCEPTS, _patterns(), strict=True), *_more())
+    return tuple(concept for concept, pattern in known if pattern.search(sentence))

@@ -44,7 +44,10 @@ _NOUNS = {
     "agent!": """ai llm chatbot chatgpt gpt claude gemini copilot cursor openai anthropic agi genai codex
         llama mistral deepseek""",
     "agent": """assistant agent bot model crawler robot summarizer summariser orchestrator machine
-        automation helper scraper virtual neural""",
+        automation helper scraper virtual neural llm-based parser summarizers reviewer analyser
+        analyzer screener copilots gpt-based""",
+    "auto": """automated automatic automatically automation unattended autonomous machine-readable
+        processing artificial intelligence robots""",
     "user": """user human operator owner person customer client principal developer reader recipient
         employer guest visitor boss maintainer""",
     "you": """you your yours yourself you're you've you'll u""",
