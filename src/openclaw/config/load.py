@@ -1,6 +1,7 @@
 """From the file to a typed configuration, or to every problem in it at once."""
 
 import re
+import stat
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -72,8 +73,9 @@ def load_config(path: Path | None, environ: Mapping[str, str]) -> LoadedConfig:
 def read_text(path: Path) -> str | None:
     """The file's text, or None where there is no file. Raises InvalidConfig where it cannot be read."""
     try:
+        _check_kind(path, path.stat().st_mode)  # before it is opened: a pipe would be waited for
         with path.open("rb") as file:
-            content = file.read(_MAX_BYTES + 1)  # bounded by count: a device has no size
+            content = file.read(_MAX_BYTES + 1)  # bounded by count: it may grow meanwhile
         if len(content) > _MAX_BYTES:
             raise _unreadable(path, f"is larger than {MAX_CHARACTERS} characters")
         return content.decode("utf-8")
@@ -84,10 +86,15 @@ def read_text(path: Path) -> str | None:
         raise _unreadable(
             path, f"is not UTF-8 text: the first wrong byte is in line {line}"
         ) from error
-    except IsADirectoryError as error:
-        raise _unreadable(path, "is a directory, not a file") from error
     except OSError as error:
         raise _unreadable(path, f"cannot be read: {error.strerror or error}") from error
+
+
+def _check_kind(path: Path, mode: int) -> None:
+    if stat.S_ISDIR(mode):
+        raise _unreadable(path, "is a directory, not a file")
+    if not stat.S_ISREG(mode):
+        raise _unreadable(path, "is not a regular file")
 
 
 def _unreadable(path: Path, message: str) -> InvalidConfig:

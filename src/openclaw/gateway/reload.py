@@ -14,7 +14,7 @@ import anyio.to_thread
 
 from openclaw.config.load import LoadedConfig
 from openclaw.config.schema import Config
-from openclaw.core.errors import OpenClawError
+from openclaw.core.errors import InvalidConfig, OpenClawError, Problem
 from openclaw.core.events import Notice
 from openclaw.core.wire import describe
 from openclaw.gateway.state import Gateway, ReloadReport
@@ -72,6 +72,10 @@ class Reloader:
 
     async def _reload(self) -> ReloadReport:
         loaded = await anyio.to_thread.run_sync(self._load)
+        if self._current.exists and not loaded.exists:
+            # The defaults would take away every rule that somebody has written.
+            problem = Problem("", "is not there any more; put it back, or restart without it")
+            raise InvalidConfig([problem], source=str(loaded.path))
         self._gateway.last_reload_error = None
         if loaded.config == self._current.config:
             self._gateway.metrics.reload("same")

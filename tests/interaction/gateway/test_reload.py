@@ -75,6 +75,28 @@ async def test_a_wrong_change_is_reported_and_the_old_configuration_stays(
     assert after["one"]["pid"] == before["one"]["pid"]
 
 
+async def test_a_file_that_is_gone_is_reported_and_the_old_configuration_stays(
+    house: House, opened: Open
+) -> None:
+    house.configure("http://127.0.0.1:9", {"one": fake("a")})
+    text = house.config_file.read_text()
+    async with opened() as client:
+        before = await servers(client, "one")
+        house.config_file.unlink()
+        answer = await client.post("/api/reload")
+        status = (await client.get("/api/status")).json()
+        after = await servers(client, "one")
+        house.config_file.write_text(text)
+        again = await client.post("/api/reload")
+        healed = (await client.get("/api/status")).json()
+    assert answer.status_code == 503
+    assert "is not there any more" in answer.text
+    assert "is not there any more" in status["reloadError"]
+    assert after["one"]["pid"] == before["one"]["pid"]
+    assert again.json() == {"changed": False, "waiting": []}
+    assert healed["reloadError"] is None
+
+
 async def test_a_running_turn_finishes_on_what_it_began_with(house: House, opened: Open) -> None:
     steps = [
         Step(text="I look.", calls=(("mcp_old_echo", {"text": "1"}),)),

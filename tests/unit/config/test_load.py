@@ -257,9 +257,17 @@ def test_what_cannot_be_read_says_why(tmp_path: Path) -> None:
     with large.open("wb") as file:
         file.truncate(4 * MAX_CHARACTERS + 1)
     assert refused(large) == [Problem("", f"is larger than {MAX_CHARACTERS} characters")]
-    endless = Path("/dev/zero")
-    assert refused(endless) == [Problem("", f"is larger than {MAX_CHARACTERS} characters")]
+    assert refused(Path("/dev/zero")) == [Problem("", "is not a regular file")]
     assert refused(binary / "x") == [Problem("", "cannot be read: Not a directory")]
+
+
+def test_a_pipe_is_refused_rather_than_waited_for_and_a_link_is_followed(tmp_path: Path) -> None:
+    pipe, file, link = tmp_path / "pipe", tmp_path / "file", tmp_path / "link"
+    os.mkfifo(pipe)
+    assert refused(pipe) == [Problem("", "is not a regular file")]
+    file.write_text("{ gateway: { port: 5 } }")
+    link.symlink_to(file)
+    assert load_config(link, {}).config.gateway.port == 5
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
