@@ -2,7 +2,9 @@
 
 import ipaddress
 import logging
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
@@ -28,8 +30,14 @@ _SECURITY_HEADERS = [
     (b"cross-origin-resource-policy", b"same-origin"),
 ]
 _MOST_ADDRESSES = 10_000
+MOST_LISTENERS = 64
+"""How many may listen to `/api/events` at a time: they stay, and so have a bound of their own."""
+
+_LISTENING = "/api/events"
 _OWNER = "openclaw.owner"
-_LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]", "::1")
+_LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
+# A name or an address, and a port: nothing that somebody else could read in another way.
+_HOST = re.compile(r"(\[[0-9a-f:.]+\]|[^\s:@/?#\\\[\]]+)(?::[0-9]{0,5})?", re.IGNORECASE | re.ASCII)
 
 
 class Refused(Exception):
@@ -91,6 +99,8 @@ class Names:
     def knows_host(self, header: str) -> bool:
         """Whether a request may carry this `Host`: a rebound name of somebody else may not."""
         name = _host_of(header)
+        if not name:
+            return False
         if name in _LOOPBACK_NAMES or name in self.hosts:
             return True
         return self.any_address and _is_address(name)
@@ -99,15 +109,17 @@ class Names:
         """Whether a page of this origin may call us: our own page may, and those configured."""
         if origin in self.origins:
             return True
-        parts = urlsplit(origin)
+        try:
+            parts = urlsplit(origin)
+        except ValueError:
+            return False
         return parts.scheme in ("http", "https") and parts.netloc.lower() == host.lower()
 
 
 def _host_of(header: str) -> str:
-    """The name in a `Host` header, without the port."""
-    if header.startswith("["):
-        return header.partition("]")[0].lower() + "]"
-    return header.partition(":")[0].lower()
+    """The name in a `Host` header, without the port; nothing where it is no such header."""
+    found = _HOST.fullmatch(header)
+    return found[1].lower() if found is not None else ""
 
 
 def _is_address(name: str) -> bool:
@@ -130,6 +142,7 @@ class Guard:
     metrics: Metrics
     _rate: RateLimit = field(init=False)
     _serving: int = 0
+    _listening: int = 0
 
     def __post_init__(self) -> None:
         self._rate = RateLimit(self.limits.requests_per_minute, self.clock)
@@ -145,17 +158,25 @@ class Guard:
         try:
             self._check(scope)
             scope[_OWNER] = self.tokens.is_local(_bearer(dict(scope["headers"])))
-            self._serving += 1
-            try:
+            with self._counted(scope):
                 await self.app(scope, self._bounded(scope, receive), watched)
-            finally:
-                self._serving -= 1
         except Refused as refused:
             if not watched.started:
                 await _answer(watched, refused, scope["path"])
         finally:
             seconds = self.clock.monotonic() - began
             self.metrics.request(scope["method"], scope["path"], watched.status, seconds)
+
+    @contextmanager
+    def _counted(self, scope: Scope) -> Generator[None]:
+        listens = scope["path"] == _LISTENING
+        self._listening += listens
+        self._serving += not listens
+        try:
+            yield
+        finally:
+            self._listening -= listens
+            self._serving -= not listens
 
     def _check(self, scope: Scope) -> None:
         headers: Mapping[bytes, bytes] = dict(scope["headers"])
@@ -183,8 +204,12 @@ class Guard:
         if wait:
             after = (b"retry-after", str(int(wait) + 1).encode())
             raise Refused(429, "too many requests from this address", [after])
-        if self._serving >= self.limits.max_concurrent:
-            raise Refused(503, "too many requests are being served", [(b"retry-after", b"1")])
+        again = [(b"retry-after", b"1")]
+        if scope["path"] == _LISTENING:
+            if self._listening >= MOST_LISTENERS:
+                raise Refused(503, f"{MOST_LISTENERS} clients listen to events already", again)
+        elif self._serving >= self.limits.max_concurrent:
+            raise Refused(503, "too many requests are being served", again)
 
     def _bounded(self, scope: Scope, receive: Receive) -> Receive:
         """The request's body: at most so large, and sent within so many seconds."""

@@ -99,6 +99,8 @@ class _Message:
             raise InvalidRequest("is missing", field=f"{field}.mimeType")
         if isinstance(path, str):
             # Only what a front end put there for an order: a client names no other file.
+            if "\0" in path:
+                raise InvalidRequest("is no path", field=f"{field}.path")
             _check_inside(Path(path), self._gateway.paths.temp, f"{field}.path")
             attachments.take_read(inbound_from({**item, "data": None, "url": None}))
             return

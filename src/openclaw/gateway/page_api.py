@@ -105,6 +105,8 @@ async def show_file(gateway: Gateway, request: Request) -> Response:
     wanted = request.query_params.get("path")
     if not wanted:
         raise InvalidRequest("is missing", field="path")
+    if "\0" in wanted:
+        raise InvalidRequest("is no path", field="path")
     directories = gateway.house.order_facts(agent.id)["directories"]
     assert isinstance(directories, list)
     roots = [*(Path(str(one)) for one in directories), gateway.paths.results]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType] - the runtime's own list

@@ -4,6 +4,7 @@ import base64
 import json
 import socket
 import sys
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import anyio
@@ -12,6 +13,7 @@ import pytest
 from tests.interaction.gateway.conftest import Open, chat
 
 from openclaw.core.errors import OperatorFacing
+from openclaw.gateway.guard import MOST_LISTENERS
 from openclaw.testing.gateway_house import House
 from openclaw.testing.scripted_model import Step, scripted_model
 
@@ -70,6 +72,8 @@ async def test_without_a_token_nothing_but_loopback_is_bound(house: House) -> No
         ({"host": "localhost:1"}, 200),
         ({"origin": "https://evil.example"}, 403),
         ({"origin": "null"}, 403),
+        ({"origin": "http://["}, 403),
+        ({"host": "localhost:80@evil.com"}, 421),
         ({"origin": "https://friend.example"}, 200),
         ({"host": "localhost:7", "origin": "http://localhost:7"}, 200),
         ({"host": "localhost:7", "origin": "http://localhost:8"}, 403),
@@ -143,6 +147,26 @@ async def test_no_more_requests_are_served_at_once_than_configured(
                     await anyio.sleep(0.01)
             assert (await client.get("/api/agents")).status_code == 503
             group.cancel_scope.cancel()
+
+
+async def test_those_who_listen_to_events_have_a_bound_of_their_own(
+    house: House, opened: Open
+) -> None:
+    limits = {"maxConcurrent": 1, "requestsPerMinute": 100_000}
+    house.configure("http://127.0.0.1:9", gateway={"limits": limits})
+    async with opened() as client, AsyncExitStack() as stack:
+        for _ in range(MOST_LISTENERS):
+            answer = await stack.enter_async_context(client.stream("GET", "/api/events"))
+            assert answer.status_code == 200
+        assert (await client.get("/api/events")).status_code == 503
+        assert (await client.get("/api/agents")).status_code == 200
+        await stack.aclose()
+        with anyio.fail_after(20):
+            while True:  # until the gateway has noticed that they left
+                async with client.stream("GET", "/api/events") as answer:
+                    if answer.status_code == 200:
+                        break
+                await anyio.sleep(0.01)
 
 
 async def _order(client: httpx2.AsyncClient) -> None:

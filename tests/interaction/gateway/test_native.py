@@ -174,7 +174,7 @@ async def test_a_path_outside_of_the_orders_directories_is_not_read(
     house.configure("http://127.0.0.1:9")
     secret = house.state / "sessions.db"
     async with opened() as client:
-        for path in (str(secret), f"{house.state}/tmp/../sessions.db", "/etc/passwd"):
+        for path in (str(secret), f"{house.state}/tmp/../sessions.db", "/etc/passwd", "\0"):
             body = {"text": "x", "media": [{"mimeType": "text/plain", "path": path}]}
             answer = await client.post("/api/messages", json={**body, "stream": False})
             assert answer.status_code == 400, path

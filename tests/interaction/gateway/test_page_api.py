@@ -111,6 +111,8 @@ async def test_no_other_file_is_handed_over(house: House, opened: Open, tmp_path
         for path, status in (
             ("", 400),
             ("page.html", 400),
+            ("\0", 400),
+            (f"{workspace}/\0", 400),
             (str(house.config_file), 400),
             (f"{workspace}/../openclaw.json", 400),
             (f"{workspace}/link", 400),

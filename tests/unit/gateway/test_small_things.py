@@ -66,6 +66,12 @@ def test_a_flood_of_addresses_is_forgotten_again() -> None:
         ("", False),
         ("10.0.0.1", False),
         ("mine.example:443", True),
+        ("[::1", False),
+        ("[::1]evil.com", False),
+        ("localhost:80@evil.com", False),
+        ("127.0.0.1:x", False),
+        ("localhost:80:80", False),
+        ("localhost\n", False),
     ],
 )
 def test_only_our_own_names_are_answered(host: str, known: bool) -> None:
