@@ -1,9 +1,10 @@
 """Tool calls of one step: decided, recorded, then run side by side, with results in order."""
 
 import logging
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 import anyio
 
@@ -16,7 +17,8 @@ from openclaw.core.clock import Clock
 from openclaw.core.content import Block, Media, Text
 from openclaw.core.errors import ModelFacing
 from openclaw.core.events import Emit, ToolFinished, ToolProgress, ToolStarted
-from openclaw.core.tools import CallContext, Elicit, ToolResult, failed
+from openclaw.core.tools import CallContext, Elicit, JsonObject, ToolResult, failed
+from openclaw.secrets.tree import redacted_tree
 from openclaw.sessions.model import NewEntry, storable
 from openclaw.sessions.store import Lane
 
@@ -26,6 +28,7 @@ MOST_AT_ONCE = 16
 """Calls that run side by side; a model that asks for a hundred must not get a hundred processes."""
 
 _TOO_MANY_CALLS = "This call was not made: the turn's limit on tool calls is reached."
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +143,10 @@ class Dispatcher:
         """Whether the person agrees to a call that the policy leaves to them."""
         assert self.ask is not None  # without it the toolbox has no such tool
         spec = ready.tool.spec
-        request = PermissionRequest(ready.call.id, spec.name, spec.label, ready.arguments)
+        arguments = redacted_tree(ready.arguments, lambda text: _visible(self.redact(text)))
+        request = PermissionRequest(
+            ready.call.id, spec.name, spec.label, cast("JsonObject", arguments)
+        )
         return await self.ask(request)
 
     def deliver(self, name: str, result: ToolResult) -> None:
@@ -161,6 +167,11 @@ class Dispatcher:
             text = self.redact(storable(block.text))
             return block if text == block.text else replace(block, text=text)
         return block
+
+
+def _visible(text: str) -> str:
+    """Control characters written out: the person is to see them, and no terminal to obey them."""
+    return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def _opening(call: CallItem, decision: Decided) -> NewEntry:

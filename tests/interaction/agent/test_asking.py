@@ -8,10 +8,11 @@ from openclaw.testing.agent_kit import FakeTools, agent_kit, scripted_config
 from openclaw.testing.scripted_model import Step, scripted_model
 
 ASK = [Rules.of("tools", ask=["send*"])]
-CALL = Step(calls=(("send_mail", {"to": "ann"}),))
 
 
-async def run(answer: bool | None) -> tuple[FakeTools, list[PermissionRequest], list[Event], str]:
+async def run(
+    answer: bool | None, to: str = "ann"
+) -> tuple[FakeTools, list[PermissionRequest], list[Event], str]:
     """One turn whose model sends mail, with a person who answers so, or with nobody to ask."""
     tools = FakeTools()
     approved: list[bool] = []
@@ -30,7 +31,7 @@ async def run(answer: bool | None) -> tuple[FakeTools, list[PermissionRequest], 
         return bool(answer)
 
     async with (
-        scripted_model([CALL, Step(text="{last}")]) as model,
+        scripted_model([Step(calls=(("send_mail", {"to": to}),)), Step(text="{last}")]) as model,
         agent_kit(scripted_config(model.url), tools=tools, policy=ASK) as kit,
     ):
         reply = await kit.service.get_reply(
@@ -65,3 +66,11 @@ async def test_where_nobody_can_be_asked_the_call_is_denied_with_the_reason() ->
     tools, asked, _, text = await run(answer=None)
     assert (tools.calls, asked) == ([], [])
     assert "tools.ask has 'send*', and nobody can be asked here" in text
+
+
+async def test_the_person_sees_no_secret_and_no_terminal_obeys_what_is_asked() -> None:
+    key = "sk-ant-api03-" + "Ab3dEf6hIj9k" * 4
+    tools, [asked], _, _ = await run(answer=True, to=f"{key}\x1b[2J\nann")
+    assert tools.calls == [("send_mail", {"to": f"{key}\x1b[2J\nann"})]
+    assert key not in asked.arguments["to"]
+    assert asked.arguments["to"].endswith("\\u001b[2J\nann")
