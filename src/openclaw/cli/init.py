@@ -24,6 +24,7 @@ from openclaw.config.paths import config_path
 from openclaw.core.clock import SystemClock
 from openclaw.core.errors import InvalidConfig, InvalidRequest, ModelUnavailable
 from openclaw.core.wire import EXIT_OK
+from openclaw.mcp_client.bounds import printable
 
 AUTO = "auto"
 _BESIDE = 17  # columns that the names of what was found take
@@ -141,7 +142,7 @@ def _introduce(env: Environment, found: Found, path: Path, *, fresh: bool) -> No
         say(f"  other keys     {', '.join(found.credentials)}")
     say(f"  programs       {', '.join(titles) or 'none that is known'}")
     for note in found.notes:
-        say(f"  note           {note}")
+        say(f"  note           {printable(note)}")
 
 
 def _wishes(
@@ -222,7 +223,8 @@ def _servers(args: argparse.Namespace, found: Found, asker: Asker | None) -> tup
         return tuple(names)
     lines = [
         Line(
-            one.server.name, f"{one.server.name}  ({CLIENTS[one.client].title}: {one.target[:60]})"
+            one.server.name,
+            printable(f"{one.server.name}  ({CLIENTS[one.client].title}: {one.target[:60]})"),
         )
         for one in found.servers
     ]
@@ -246,12 +248,12 @@ def _clients(args: argparse.Namespace, found: Found, asker: Asker | None) -> tup
 
 
 def _there_are(names: Any) -> str:
-    return f"there are: {', '.join(names)}" if names else "there are none"
+    return printable(f"there are: {', '.join(names)}") if names else "there are none"
 
 
 def _show(env: Environment, plan: Plan, *, whole: bool) -> None:
     for note in plan.notes:
-        env.say(f"note: {note}")
+        env.say(f"note: {printable(note)}")
     for change in plan.changes if whole else ():
         env.say("")
         for line in change.difference(env.redactor.redact):

@@ -35,6 +35,14 @@ def sanitise(text: str) -> str:
     return visible
 
 
+def holds_orders(text: str) -> bool:
+    """Whether there is a marker or a control token in `text`, or under one of its encodings."""
+    visible = strip_invisible(text)
+    if replace_usual_tokens(replace_usual_markers(visible)) != visible:
+        return True
+    return any(True for _ in _find_orders(visible, list(layers(visible))))
+
+
 def _find_orders(text: str, under: Sequence[Layer]) -> Iterator[Edit]:
     """Markers and control tokens, in the text and under its encodings."""
     yield from find_markers(text)

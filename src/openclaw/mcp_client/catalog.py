@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import orjson
 
-from openclaw.content import detect, sanitise_label, sanitise_schema
+from openclaw.content import UnsafeSchema, detect, sanitise_label, sanitise_schema
 from openclaw.core.tools import Origin, ToolSpec
 from openclaw.mcp_client.schema_check import BadSchema, SchemaBudget, check_schema
 
@@ -118,7 +118,7 @@ def prepare_tools(
             continue
         try:
             prepared[tool.name] = _prepare(label, tool, budget, redact)
-        except BadSchema as bad:
+        except (BadSchema, UnsafeSchema) as bad:
             warnings.append(f"tool '{label}' is left out: {bad}")
             continue
         suspicions.extend(_suspicions(server, tool))
@@ -214,7 +214,12 @@ def _prepare(
 def _redacted(schema: dict[str, Any], redact: Callable[[str], str]) -> dict[str, Any]:
     written = orjson.dumps(schema).decode()
     clean = redact(written)
-    return schema if clean == written else orjson.loads(clean)
+    if clean == written:
+        return schema
+    try:
+        return orjson.loads(clean)
+    except orjson.JSONDecodeError:
+        raise BadSchema("its input schema holds a secret") from None
 
 
 def _output_schema(tool: "Tool", budget: SchemaBudget) -> Mapping[str, Any] | None:

@@ -67,6 +67,7 @@ _LEVELS = {
     ServerState.NEEDS_LOGIN: logging.WARNING,
     ServerState.FAILED: logging.ERROR,
 }
+_SOFTWARE, _SOFTWARE_READ = 200, 4096  # characters of a server's own name or version
 _LAST_WORDS = 200  # characters of a server's stderr beside why it failed
 
 
@@ -109,14 +110,18 @@ class ServerConnection:
             transport=self.config.kind if link is None else link.transport,
             pid=None if link is None else link.pid,
             protocol=None if session is None else session.protocol_version,
-            server_name=None if info is None else info.name,
-            server_version=None if info is None else info.version,
+            server_name=None if info is None else self._shown(info.name),
+            server_version=None if info is None else self._shown(info.version),
             restarts=life.restarts,
             last_error=life.last_error,
             next_retry_in=self._retry_in(),
             stderr=self._stderr.tail(),
             capabilities=_capabilities(link),
         )
+
+    def _shown(self, text: str) -> str:
+        """What a server calls itself, as it may be shown."""
+        return bounds.printable(self._deps.redact(text[:_SOFTWARE_READ]), _SOFTWARE)
 
     async def run(
         self, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED
@@ -318,7 +323,7 @@ class ServerConnection:
                 event = Lost(cause.reason)
             case _:
                 logger.debug("MCP server '%s' failed", self.name, exc_info=error)
-                event = Lost(worded(cause))
+                event = Lost(bounds.printable(self._deps.redact(worded(cause))))
         self._feed(replace(event, reason=self._deps.redact(event.reason)))
 
     async def _live(self) -> None:
@@ -337,8 +342,9 @@ class ServerConnection:
 
     async def _list_all(self, link: Link) -> None:
         seconds = self.config.timeout / 1000
-        instructions = (link.session.instructions or "")[: bounds.MAX_INSTRUCTIONS] or None
-        fresh = Listing(instructions=instructions)
+        # Twice as much is redacted as is kept, so that no secret is cut in two and missed.
+        said = self._deps.redact((link.session.instructions or "")[: 2 * bounds.MAX_INSTRUCTIONS])
+        fresh = Listing(instructions=said[: bounds.MAX_INSTRUCTIONS] or None)
         offered = _capabilities(link)
         try:
             with anyio.fail_after(seconds):
@@ -362,7 +368,7 @@ class ServerConnection:
         async def ask(method: str, params: dict[str, Any]) -> RawResult:
             return await link.request(method, params, timeout=timeout)
 
-        return await listings.fetch(ask, kind)
+        return await listings.fetch(ask, kind, self._deps.redact)
 
     def _wants(self, kind: str) -> bool:
         return {"resources": self.config.resources, "prompts": self.config.prompts}.get(kind, True)

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
+import anyio.to_thread
 import orjson
 from pydantic import ValidationError
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 Ask = Callable[[str, dict[str, Any]], Awaitable[RawResult]]
+Redact = Callable[[str], str]
 
 KINDS = ("tools", "resources", "prompts")
 
@@ -27,15 +29,16 @@ class _Catalogue:
     method: str
     key: str
     limit: int
+    asked_by: str  # the field by which one is asked for
 
 
 _CATALOGUES = {
-    "tools": _Catalogue("tools/list", "tools", bounds.MAX_TOOLS),
-    "resources": _Catalogue("resources/list", "resources", bounds.MAX_RESOURCES),
+    "tools": _Catalogue("tools/list", "tools", bounds.MAX_TOOLS, "name"),
+    "resources": _Catalogue("resources/list", "resources", bounds.MAX_RESOURCES, "uri"),
     "resource_templates": _Catalogue(
-        "resources/templates/list", "resourceTemplates", bounds.MAX_RESOURCES
+        "resources/templates/list", "resourceTemplates", bounds.MAX_RESOURCES, "uriTemplate"
     ),
-    "prompts": _Catalogue("prompts/list", "prompts", bounds.MAX_PROMPTS),
+    "prompts": _Catalogue("prompts/list", "prompts", bounds.MAX_PROMPTS, "name"),
 }
 
 
@@ -51,10 +54,13 @@ class Listed:
     failed: bool = False
 
 
-async def fetch(ask: Ask, kind: str) -> dict[str, Listed]:
-    """All catalogues that belong to `tools`, `resources` or `prompts`, by the listing's fields."""
+async def fetch(ask: Ask, kind: str, redact: Redact = str) -> dict[str, Listed]:
+    """All catalogues that belong to `tools`, `resources` or `prompts`, by the listing's fields.
+
+    `redact` takes secrets out of all that is declared.
+    """
     names = ("resources", "resource_templates") if kind == "resources" else (kind,)
-    return {name: await _fetch_one(ask, _CATALOGUES[name], _model(name)) for name in names}
+    return {name: await _fetch_one(ask, _CATALOGUES[name], _model(name), redact) for name in names}
 
 
 def merged(old: Listing, parts: dict[str, Listed]) -> Listing:
@@ -101,7 +107,9 @@ def _model(name: str) -> "type[BaseModel]":
     return models[name]
 
 
-async def _fetch_one(ask: Ask, catalogue: _Catalogue, model: "type[BaseModel]") -> Listed:
+async def _fetch_one(
+    ask: Ask, catalogue: _Catalogue, model: "type[BaseModel]", redact: Redact
+) -> Listed:
     listed = Listed()
     cursor: str | None = None
     seen: set[str] = set()
@@ -109,10 +117,13 @@ async def _fetch_one(ask: Ask, catalogue: _Catalogue, model: "type[BaseModel]") 
         try:
             page = await ask(catalogue.method, {} if cursor is None else {"cursor": cursor})
         except (RemoteError, InvalidResult) as error:
-            listed.dropped.append(f"{catalogue.key}: the server did not list them ({error})")
+            why = bounds.printable(redact(str(error)[:65536]), 500)
+            listed.dropped.append(f"{catalogue.key}: the server did not list them ({why})")
             listed.failed = True
             return listed
-        _absorb(page.get(catalogue.key), listed, catalogue, model)
+        # In a thread, since a long page takes a while.
+        entries = page.get(catalogue.key)
+        await anyio.to_thread.run_sync(_absorb, entries, listed, catalogue, model, redact)
         cursor = _next_cursor(page, seen)
         if cursor is None:
             return listed
@@ -130,18 +141,21 @@ def _next_cursor(page: RawResult, seen: set[str]) -> str | None:
     return cursor
 
 
-def _absorb(raw: Any, listed: Listed, catalogue: _Catalogue, model: "type[BaseModel]") -> None:
+def _absorb(
+    raw: Any, listed: Listed, catalogue: _Catalogue, model: "type[BaseModel]", redact: Redact
+) -> None:
     entries = cast("list[Any]", raw) if isinstance(raw, list) else []
     room = catalogue.limit - len(listed.entries)
     for entry in entries[:room]:
-        reason = _refused(entry)
+        reason = _refused(entry) or _tells(entry, catalogue.asked_by, redact)
         if reason is None:
             try:
-                listed.entries.append(model.model_validate(entry, by_name=False))
+                clean = _without_secrets(entry, redact)
+                listed.entries.append(model.model_validate(clean, by_name=False))
                 continue
             except ValidationError as error:
-                reason = _worded(error)
-        listed.dropped.append(f"{catalogue.key}: '{_name(entry)}' was left out ({reason})")
+                reason = bounds.printable(redact(_worded(error)), 500)
+        listed.dropped.append(f"{catalogue.key}: '{_name(entry, redact)}' was left out ({reason})")
     if len(entries) > room:
         listed.dropped.append(f"{catalogue.key}: {len(entries) - room} past the limit left out")
 
@@ -161,6 +175,34 @@ def _refused(entry: Any) -> str | None:
     return "too large" if size > bounds.MAX_ENTRY_BYTES else None
 
 
-def _name(entry: Any) -> str:
+def _tells(entry: dict[str, Any], asked_by: str, redact: Redact) -> str | None:
+    """Why nobody could ask for this without a secret."""
+    key = entry.get(asked_by)
+    if isinstance(key, str) and redact(key) != key:
+        return f"its {asked_by} contains a secret"
+    return None
+
+
+def _without_secrets(entry: dict[str, Any], redact: Redact) -> dict[str, Any]:
+    written = orjson.dumps(entry).decode()
+    return entry if redact(written) == written else _redacted(entry, redact)
+
+
+def _redacted(value: Any, redact: Redact) -> Any:
+    """Text by text, so that what is replaced cannot take the form of the whole with it.
+
+    The depth is bounded: it was written as JSON.
+    """
+    if isinstance(value, str):
+        return redact(value)
+    if isinstance(value, dict):
+        fields = cast("dict[str, Any]", value)
+        return {redact(key): _redacted(part, redact) for key, part in fields.items()}
+    if isinstance(value, list):
+        return [_redacted(part, redact) for part in cast("list[Any]", value)]
+    return value
+
+
+def _name(entry: Any, redact: Redact) -> str:
     fields = cast("dict[str, Any]", entry) if isinstance(entry, dict) else {}
-    return bounds.printable(str(fields.get("name", "?")), 80)
+    return bounds.printable(redact(str(fields.get("name", "?"))[:65536]), 80)

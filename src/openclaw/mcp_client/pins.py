@@ -162,7 +162,7 @@ def _escape(char: str) -> str:
 
 def shown_name(name: str) -> str:
     """A tool's name as it may be printed."""
-    return spelled_out(name)[:120] or "(instructions)"
+    return spelled_out(name).replace("\n", "\\n")[:120] or "(instructions)"
 
 
 def compare(accepted: Declarations, now: Declarations) -> PinReport:

@@ -207,6 +207,14 @@ def test_a_server_that_would_not_hold_is_left_out_with_its_reason(full: House) -
     assert "good" in full.loaded().mcp.servers
 
 
+def test_another_programs_words_are_shown_printable(full: House) -> None:
+    odd = "odd\x1b[31m\nnote: all is well"
+    full.write(".cursor/mcp.json", {"mcpServers": {odd: {"url": "ftp://x"}}})
+    full.run("--yes")
+    assert "'odd [31m note: all is well'" in full.out
+    assert "\x1b" not in full.out
+
+
 def test_a_file_of_another_program_that_is_broken_costs_only_itself(full: House) -> None:
     full.write(".cursor/mcp.json", "{ broken")
     assert full.run("--yes", "--register", "all") == 0

@@ -155,6 +155,24 @@ async def test_a_servers_log_goes_to_ours_redacted_and_nowhere_else(
     ]
 
 
+async def test_what_a_server_calls_itself_is_printable_and_without_secrets(bench: Bench):
+    def redact(text: str) -> str:
+        return text.replace("s3cret", "***")
+
+    spec: dict[str, Any] = {
+        "name": "a s3cret\x1b[31m\nname",
+        "instructions": "say s3cret",
+        "tools": [{"name": "do-s3cret"}, {"name": "do"}],
+    }
+    async with bench.serve(spec, deps={"redact": redact}) as server:
+        assert server.snapshot.server_name == "a *** [31m name"
+        assert server.listing.instructions == "say ***"
+        assert [tool.name for tool in server.listing.tools] == ["do"]
+        assert server.listing.dropped == (
+            "tools: 'do-***' was left out (its name contains a secret)",
+        )
+
+
 @pytest.mark.requirement("NFR-2.1")
 @pytest.mark.parametrize(
     "revision", ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"]

@@ -210,3 +210,21 @@ def test_a_servers_own_tool_of_that_name_keeps_it() -> None:
 @pytest.mark.parametrize(("name", "safe"), [("a.b", "a_b"), ("héllo", "h_llo"), ("x-1_Y", "x-1_Y")])
 def test_a_safe_name_has_only_letters_digits_underscores_and_hyphens(name: str, safe: str) -> None:
     assert safe_name(name) == safe
+
+
+def test_a_tool_whose_names_are_control_tokens_is_left_out_alone() -> None:
+    bad = {"type": "object", "properties": {"<|im_start|>": {"type": "string"}}}
+    found = prepare_tools("s", [tool("good"), tool("bad", schema=bad)])
+    assert [one.name for one in found.tools] == ["good"]
+    assert found.warnings == (
+        "tool 'bad' is left out: a name or a value in its input schema is a marker or a control token",
+    )
+
+
+def test_a_schema_that_is_no_schema_without_its_secret_is_left_out() -> None:
+    schema = {"type": "object", "properties": {"a": {"const": "hidden"}}}
+    found = prepare_tools(
+        "s", [tool("x", schema=schema)], lambda text: text.replace('hidden"', "*")
+    )
+    assert found.tools == ()
+    assert found.warnings == ("tool 'x' is left out: its input schema holds a secret",)

@@ -176,6 +176,71 @@ async def test_a_catalogue_that_is_refused_is_empty_and_said_so():
     ]
 
 
+SECRET = "canary-Zq7f3a9c21d4e8Xw"
+
+
+def hide(text: str) -> str:
+    return text.replace(SECRET, "[REDACTED]")
+
+
+@pytest.mark.parametrize(
+    ("kind", "field", "key", "entry"),
+    [
+        ("tools", "tools", "name", {"name": "x", "inputSchema": {"type": "object"}}),
+        ("prompts", "prompts", "name", {"name": "x"}),
+        ("resources", "resources", "uri", {"name": "x", "uri": "a://x"}),
+        ("resources", "resourceTemplates", "uriTemplate", {"name": "x", "uriTemplate": "a://{x}"}),
+    ],
+)
+async def test_what_can_only_be_asked_for_with_a_secret_is_left_out(
+    kind: str, field: str, key: str, entry: dict[str, Any]
+):
+    async def ask(method: str, params: dict[str, Any]) -> dict[str, Any]:
+        return {field: [entry, {**entry, "name": f"t{SECRET}", key: f"a://{SECRET}"}]}
+
+    found = listing.merged(Listing(), await listing.fetch(ask, kind, hide))
+    entries = (*found.tools, *found.prompts, *found.resources, *found.resource_templates)
+    assert [one.name for one in entries] == ["x"]
+    (note,) = found.dropped
+    assert note.endswith(f"was left out (its {key} contains a secret)")
+    assert SECRET not in note
+
+
+async def test_no_text_of_a_declaration_holds_a_secret():
+    entry: dict[str, Any] = {
+        "name": "x",
+        "title": SECRET,
+        "description": f"say {SECRET}",
+        "inputSchema": {"type": "object", "properties": {SECRET: {"enum": [f"a{SECRET}", 1]}}},
+        "outputSchema": {"type": "object", "title": SECRET},
+        "annotations": {"title": SECRET},
+        "_meta": {"a": SECRET},
+    }
+    resource = {"name": f"r{SECRET}", "uri": "a://x", "mimeType": SECRET}
+
+    async def ask(method: str, params: dict[str, Any]) -> dict[str, Any]:
+        return {"tools": [entry], "resources": [resource]}
+
+    tools = (await listing.fetch(ask, "tools", hide))["tools"]
+    resources = (await listing.fetch(ask, "resources", hide))["resources"]
+    assert (len(tools.entries), len(resources.entries)) == (1, 1)
+    assert tools.entries[0].input_schema["properties"] == {
+        "[REDACTED]": {"enum": ["a[REDACTED]", 1]}
+    }
+    assert resources.entries[0].name == "r[REDACTED]"
+    assert SECRET not in repr((tools, resources))
+
+
+async def test_why_a_server_does_not_list_is_told_on_one_line_and_without_secrets():
+    async def ask(method: str, params: dict[str, Any]) -> dict[str, Any]:
+        raise RemoteError(-1, f"no\n\x1b[31m{SECRET}")
+
+    (note,) = (await listing.fetch(ask, "tools", hide))["tools"].dropped
+    assert note.isprintable()
+    assert "[REDACTED]" in note
+    assert SECRET not in note
+
+
 async def test_one_page_may_not_hold_more_than_we_take():
     entries = [{"name": f"p{n}"} for n in range(bounds.MAX_PROMPTS + 3)]
 

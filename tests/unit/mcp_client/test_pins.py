@@ -17,6 +17,7 @@ from openclaw.mcp_client.pins import (
     diff,
     mentions,
     observed,
+    shown_name,
 )
 from openclaw.mcp_client.snapshot import Listing
 
@@ -162,3 +163,7 @@ def test_speaking_of_ones_own_tools_and_of_ordinary_words_is_fine() -> None:
         }
     )
     assert found == []
+
+
+def test_a_name_is_printed_on_one_line() -> None:
+    assert shown_name("a\nb\x1b[31m") == "a\\nb\\u001b[31m"
