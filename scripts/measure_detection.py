@@ -1,4 +1,7 @@
-"""Recall and false positives of the detector on each part of its corpus; prints a Markdown table."""
+"""Recall and false positives of the detector on each part of its corpus; prints a Markdown table.
+
+usage: measure_detection.py [DIRECTORY ...]: parts from elsewhere, with attacks.jsonl and benign.jsonl
+"""
 
 import json
 import sys
@@ -18,7 +21,8 @@ def texts(part: Path, kind: str) -> list[str]:
 
 def main() -> int:
     print("| part | attacks | found | ordinary texts | taken for one |\n|---|---:|---:|---:|---:|")
-    for part in sorted(path for path in CORPUS.iterdir() if path.is_dir()):
+    given = [Path(argument) for argument in sys.argv[1:]]
+    for part in given or sorted(path for path in CORPUS.iterdir() if path.is_dir()):
         attacks, ordinary = texts(part, "attacks"), texts(part, "benign")
         found = sum(detect(text).suspicious for text in attacks)
         alarms = sum(detect(text).suspicious for text in ordinary)
