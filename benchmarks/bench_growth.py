@@ -119,7 +119,7 @@ def servers() -> Growth:
         SERVERS,
         [peer.name for peer in CLIENTS],
         lambda count: [opened(peer, count, "0.2") for peer in CLIENTS],
-        rounds=3,
+        rounds=2,
     )
 
 
