@@ -22,6 +22,7 @@ from openclaw.sessions.postgres.store import PostgresStore
 from openclaw.testing.fake_server import server_entry
 from openclaw.testing.fake_tools import one_pixel_png
 from openclaw.testing.gateway_house import House
+from openclaw.testing.postgres_server import make_store, own_server
 from openclaw.testing.scripted_model import ScriptedModel, Step, scripted_model
 
 _SHOW = {"content": [{"type": "image", "mimeType": "image/png", "data": one_pixel_png()}]}
@@ -38,6 +39,9 @@ _RULES = (
     Step(when="long", role="user", text=" ".join(["word"] * 200)),
     Step(role="tool", text="Done."),
 )
+
+
+_ENDING_SECONDS = 15.0  # a bound for a busy machine; a connection is tried for twice as long
 
 
 @pytest.fixture
@@ -333,3 +337,16 @@ async def test_a_turn_that_ended_can_still_be_watched_from_any_number_on(place: 
         figures = {name: value for _, name, _, value in member.figures()}
         assert figures["openclaw_turns_taken_total"] == 1
         assert figures["openclaw_database_up"] == 1
+
+
+async def test_a_gateway_ends_without_a_database_that_would_hear_of_it(
+    tmp_path: Path, model: ScriptedModel, caplog: pytest.LogCaptureFixture
+) -> None:
+    with own_server() as server:
+        url = server.facts.url()
+        await anyio.to_thread.run_sync(make_store, url)
+        async with _Place(tmp_path, url, model.url).gateway(2):
+            await anyio.to_thread.run_sync(server.stop, "immediate")
+            began = anyio.current_time()
+        assert anyio.current_time() - began < _ENDING_SECONDS
+    assert "the other gateways could not be told" in caplog.text

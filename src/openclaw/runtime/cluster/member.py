@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _CANCEL_SECONDS = 5.0
+_LEAVE_SECONDS = 2.0
 _BEATS_PER_PRUNING = 30
 _BY_REQUEST = "the turn was cancelled"
 
@@ -56,6 +57,7 @@ class Member:
         self._servers = ServersHere(runtime)
         self.queue = TurnQueue(database, self.id)
         self._gateways = Gateways(database, self.id)
+        self._hurry = database.hurry
         log = EventLog(database)
         self._watches = Watches(log, self.queue.standing)
         self._wire = Wire(
@@ -329,8 +331,10 @@ class Member:
                     self.drain()
                     with anyio.CancelScope(shield=True), anyio.move_on_after(grace):
                         await self.worker.until_idle()
-            with anyio.CancelScope(shield=True), anyio.move_on_after(_CANCEL_SECONDS):
-                await self._leave()
+                    if not self.worker.running:
+                        self._hurry()  # no turn is left that has something to write
+            self._hurry()
+            await self._leave()
             group.cancel_scope.cancel()
 
     def _load(self) -> None:
@@ -341,10 +345,14 @@ class Member:
         import_module("openclaw.agent.loop")
 
     async def _leave(self) -> None:
+        why = "the database did not answer in time"
         try:
-            await self._gateways.leave()
+            with anyio.CancelScope(shield=True), anyio.move_on_after(_LEAVE_SECONDS):
+                await self._gateways.leave()
+                return
         except StoreError as error:
-            logger.warning("the other gateways could not be told: %s", error.message)
+            why = error.message
+        logger.warning("the other gateways could not be told: %s", why)
 
 
 async def _made(context: MessageContext, *, streams: bool, callbacks: bool) -> bytes:

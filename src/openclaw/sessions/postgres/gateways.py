@@ -60,7 +60,8 @@ class Gateways:
                 _FORGOTTEN_SECONDS,
             )
 
-        await self._database.write(work)
+        # A goodbye is not worth waiting for: unlike a write, it ends when it is cancelled.
+        await self._database.read(work)
 
     async def rows(self) -> list[GatewayRow]:
         """Every gateway, the longest running first."""

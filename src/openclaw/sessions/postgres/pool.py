@@ -55,6 +55,7 @@ RECONNECT_SECONDS = 30.0
 """How long work waits for a server that restarts before it fails."""
 
 _PAUSE_SECONDS = (0.05, 1.0)
+_HURRY_SECONDS = 2.0
 """First and longest pause between two tries to connect."""
 
 
@@ -101,6 +102,10 @@ class Database:
             if scope.cancelled_caught:
                 pool.terminate()
 
+    def hurry(self) -> None:
+        """Try for a moment at most from now on, also what is being tried: the process ends."""
+        self._patience = min(self._patience, _HURRY_SECONDS)
+
     async def connect(self) -> "asyncpg.Connection[Any]":
         """A connection of one's own, for LISTEN and for locks that last; the caller closes it."""
         import asyncpg
@@ -135,14 +140,14 @@ class Database:
 
     async def _insist(self, work: Work[Result], limit: float) -> Result:
         pause, longest = _PAUSE_SECONDS
-        deadline = anyio.current_time() + self._patience
+        began = anyio.current_time()
         while True:
             try:
                 return await self._attempt(work, limit)
             except Exception as error:
                 if not is_of_driver(error):
                     raise
-                if not is_passing(error) or anyio.current_time() >= deadline:
+                if not is_passing(error) or anyio.current_time() >= began + self._patience:
                     raise explain(error, self.place) from None
             await anyio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 - spreads load
             pause = min(2 * pause, longest)
