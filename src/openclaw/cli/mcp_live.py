@@ -22,6 +22,7 @@ from openclaw.core.content import Block, Media, ResourceLink, Text
 from openclaw.core.errors import InvalidRequest, NotFound, ServerUnavailable
 from openclaw.core.tools import CallContext
 from openclaw.core.wire import EXIT_FAILED, EXIT_OK
+from openclaw.mcp_client.bounds import printable
 
 if TYPE_CHECKING:
     from openclaw.config.schema import McpServerConfig
@@ -251,7 +252,8 @@ async def _list_prompts(args: argparse.Namespace, env: Environment) -> int:
             takes = " ".join(
                 f"{a.name}=…" if a.required else f"[{a.name}=…]" for a in one.arguments
             )
-            env.say(f"{one.command} {takes}".rstrip() + f"\n    {one.description[:200]}")
+            env.say(printable(f"{one.command} {takes}".rstrip()))
+            env.say(f"    {one.description[:200]}")
     return EXIT_OK
 
 

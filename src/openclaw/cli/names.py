@@ -4,8 +4,10 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 
 from openclaw.core.errors import NotFound
+from openclaw.mcp_client.bounds import printable
 
 _MOST_NAMED = 20
+_LONGEST = 200  # a server may call its tools anything
 _NEAR = 0.8  # a letter or two; names of one server's tools are often alike
 
 
@@ -14,8 +16,8 @@ def not_there(words: str, name: str, known: Iterable[str]) -> NotFound:
     names = list(known)
     near = get_close_matches(name, names, 1, _NEAR)
     if near:
-        return NotFound(words, hint=f"did you mean '{near[0]}'?")
-    there = ", ".join(names[:_MOST_NAMED])
+        return NotFound(words, hint=f"did you mean '{printable(near[0], _LONGEST)}'?")
+    there = ", ".join(printable(one, _LONGEST) for one in names[:_MOST_NAMED])
     return NotFound(words, hint=f"there are: {there}" if there else None)
 
 
