@@ -1,6 +1,6 @@
 """OpenClaw beside the other clients that install from the registries: the same jobs, the same server.
 
-`python benchmarks/bench_peers.py [--json]`. The first run installs the peers into `.cache/peers`.
+`python benchmarks/bench_peers.py [commands] [lives] [calls] [--json]`. The first run installs the peers into `.cache/peers`.
 Every client talks to `echo_server.py` over stdio. OpenClaw's bridge does more on each call than any
 other (policy, redaction, framing, detection, a line in the audit log); the others hand the result
 over as it came.
@@ -185,8 +185,12 @@ def commands() -> list[Comparison]:
         ]
 
 
+PARTS = {"commands": commands, "lives": lives, "calls": calls}
+
+
 def comparisons() -> list[Comparison]:
-    return [*commands(), *lives(), *calls()]
+    named = [name for name in PARTS if name in sys.argv[1:]]
+    return [found for name in named or PARTS for found in PARTS[name]()]
 
 
 if __name__ == "__main__":
