@@ -42,6 +42,7 @@ from openclaw.mcp_client.state import (
     born,
     next_command,
 )
+from openclaw.mcp_client.state_log import StateLog
 from openclaw.mcp_client.stderr import EachLine, StderrTail
 from openclaw.mcp_client.trouble import ConnectionFailed, NeedsLogin, first_cause, worded
 
@@ -62,13 +63,7 @@ _HOPELESS = (
     ServerState.CLOSED,
 )
 
-_LEVELS = {
-    ServerState.ERROR: logging.WARNING,
-    ServerState.NEEDS_LOGIN: logging.WARNING,
-    ServerState.FAILED: logging.ERROR,
-}
 _SOFTWARE, _SOFTWARE_READ = 200, 4096  # characters of a server's own name or version
-_LAST_WORDS = 200  # characters of a server's stderr beside why it failed
 
 
 class ServerConnection:
@@ -93,7 +88,7 @@ class ServerConnection:
         self._stderr = StderrTail(
             name, deps.stderr_redactor or partial(EachLine, deps.redact), deps.clock
         )
-        self._told: str | None = None
+        self._state_log = StateLog(name, self._stderr)
         self._tool_timeout = config.tool_timeout / 1000
         self._wanted_updates: list[str] = []
 
@@ -257,32 +252,9 @@ class ServerConnection:
         self._changed = anyio.Event()
 
     def _say_state(self) -> None:
-        life = self._life
-        level = _LEVELS.get(life.state, logging.INFO)
-        detail = life.last_error if level > logging.INFO else None
-        logger.log(
-            self._heard(level, detail),
-            "MCP server '%s' is %s%s",
-            self.name,
-            life.state.replace("_", " "),
-            f": {self._reason(detail)}" if detail else "",
-        )
-        self._deps.emit(ServerChanged(self.name, life.state, detail))
+        wrong = self._state_log.say(self._life)
+        self._deps.emit(ServerChanged(self.name, self._life.state, wrong))
         _tell(self.on_state, self)
-
-    def _heard(self, level: int, detail: str | None) -> int:
-        """The level to log at: a failure that is like the last one was already told."""
-        repeated = level == logging.WARNING and detail == self._told
-        if detail is not None or self._life.state is ServerState.READY:
-            self._told = detail
-        return logging.INFO if repeated else level
-
-    def _reason(self, detail: str) -> str:
-        said = [line for line in self._stderr.tail() if line.strip()]
-        words = f" (its last words: {said[-1].strip()[:_LAST_WORDS]})" if said else ""
-        if self._life.state is ServerState.NEEDS_LOGIN:
-            return detail  # it says what to do
-        return f"{detail}{words}; try it with: openclaw mcp probe {self.name}"
 
     def _end_attempt(self) -> None:
         if self._attempt is not None:

@@ -69,6 +69,7 @@ class PipeDispatcher:
         self._intercept: OnNotifyIntercept | None = None
         self.redact: Callable[[str], str] = str
         self.end_reason: str | None = None
+        self.input_closed = False
         self._oversize: Oversize | None = None
         self._pipe = pipe_for(self)
 
@@ -119,7 +120,9 @@ class PipeDispatcher:
             await self._pipe.drained(pending.future)
             if pending.future.done():  # it is too late to send it
                 return
-        if self.end_reason is not None or not self._pipe.write(line):
+        if self.end_reason is None and not self._pipe.write(line):
+            self.input_closed = True
+        if self.end_reason is not None or self.input_closed:
             raise Unavailable(self.end_reason or "the server closed its input")
 
     def _new_key(self, wanted: int | str | None) -> int | str:

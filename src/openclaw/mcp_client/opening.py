@@ -19,7 +19,7 @@ from openclaw.mcp_client.era import Era, EraMemory, greet
 from openclaw.mcp_client.incoming import Answers, Incoming
 from openclaw.mcp_client.keeper import Keeper
 from openclaw.mcp_client.link import Link
-from openclaw.mcp_client.pipes import OnEnd, OnLines, Pipe, StderrSink
+from openclaw.mcp_client.pipes import EXIT_AFTER_EOF, OnEnd, OnLines, Pipe, StderrSink
 from openclaw.mcp_client.process import Grace, Program, popen, spawn
 from openclaw.mcp_client.stamp import Stamp
 from openclaw.mcp_client.stderr import StderrTail
@@ -92,7 +92,7 @@ async def _open_stdio(opening: Opening) -> AsyncGenerator[Link]:
         over = anyio.Event()
         hooked = Hooked(dispatcher, opening.incoming, opening.answers, over)
         async with opening.answers.session(as_dispatcher(hooked)) as session:
-            era = await _greet(opening, session, dispatcher)
+            era = await _greet(opening, session, dispatcher, over)
             version = session.protocol_version or ""
             stamp = Stamp(version, era, opening.answers.capabilities(), http=False)
             yield Link(
@@ -141,7 +141,9 @@ async def _start(program: Program, opening: Opening) -> _RunningChild:
     return await spawn(program, opening.keeper, opening.grace)
 
 
-async def _greet(opening: Opening, session: "ClientSession", dispatcher: PipeDispatcher) -> Era:
+async def _greet(
+    opening: Opening, session: "ClientSession", dispatcher: PipeDispatcher, over: anyio.Event
+) -> Era:
     seconds = opening.config.timeout / 1000
     try:
         with anyio.fail_after(seconds):
@@ -149,6 +151,9 @@ async def _greet(opening: Opening, session: "ClientSession", dispatcher: PipeDis
     except TimeoutError:
         raise ConnectionFailed(f"no handshake within {seconds:g} s") from None
     except Exception:
+        if dispatcher.input_closed:  # it is leaving: why, its exit says
+            with anyio.move_on_after(2 * EXIT_AFTER_EOF):
+                await over.wait()
         if dispatcher.end_reason is None:
             raise
         raise ConnectionFailed(dispatcher.end_reason) from None
