@@ -12,6 +12,7 @@ import pytest
 
 from openclaw.testing.postgres_server import Server, make_store, shared_server
 
+_TESTS = Path(__file__).parent
 _LOOPBACK = ("127.", "::1", "localhost")
 
 
@@ -61,6 +62,20 @@ def bare_postgres_url(postgres: Server) -> Iterator[str]:
     database = postgres.create()
     yield postgres.url(database)
     postgres.drop(database)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def whole_programs_run_unmeasured(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Where whole programs are tried, they run as they do for users: nobody counts their lines.
+
+    Counting takes a program a second to start with, and the other tests count enough.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        if request.path.is_relative_to(_TESTS / "e2e") or request.path.is_relative_to(
+            _TESTS / "process"
+        ):
+            patch.delenv("COVERAGE_PROCESS_CONFIG", raising=False)
+        yield
 
 
 @pytest.fixture(autouse=True)
