@@ -40,11 +40,13 @@ class StdioPipe(LinePipe):
         self._unsent: deque[memoryview] = deque()
         self._closing: TimerHandle | None = None
         self._reading = self._paused = self._eof = False
+        self._writing = self._hearing = False
 
     def open(self) -> None:
         """Start to read."""
         self._reading = True
         self._loop.add_reader(self._child.stdout, self._readable)
+        self._hearing = True
         self._loop.add_reader(self._child.stderr, self._stderr_readable)
         self._child.on_exit(self._exited)
 
@@ -76,6 +78,7 @@ class StdioPipe(LinePipe):
             return False
         if sent < len(line):
             self._queue(memoryview(line)[sent:])
+            self._writing = True
             self._loop.add_writer(self._child.stdin, self._writable)
         return True
 
@@ -96,7 +99,7 @@ class StdioPipe(LinePipe):
         self._closed = True
         self._stop_reading()
         self._stop_writing()
-        self._loop.remove_reader(self._child.stderr)
+        self._stop_hearing()
         if self._closing is not None:
             self._closing.cancel()
 
@@ -127,7 +130,9 @@ class StdioPipe(LinePipe):
         self._end_soon("it closed its input")
 
     def _stop_writing(self) -> None:
-        with contextlib.suppress(ValueError, OSError):
+        # The child's input may be closed by now, and its number another file's: that one is let be.
+        if self._writing:
+            self._writing = False
             self._loop.remove_writer(self._child.stdin)
         self._unsent.clear()
         self._unsent_bytes = 0
@@ -157,7 +162,7 @@ class StdioPipe(LinePipe):
         if chunk:
             self._stderr.feed(chunk)
         else:
-            self._loop.remove_reader(self._child.stderr)
+            self._stop_hearing()
 
     def _exited(self) -> None:
         if self._closed:
@@ -181,6 +186,11 @@ class StdioPipe(LinePipe):
         with contextlib.suppress(OSError):
             self._stderr.feed(os.read(self._child.stderr, READ_BYTES))
         self._stderr.flush()
+
+    def _stop_hearing(self) -> None:
+        if self._hearing:
+            self._hearing = False
+            self._loop.remove_reader(self._child.stderr)
 
     def _stop_reading(self) -> None:
         if self._reading:

@@ -1,11 +1,11 @@
 """A child's pipes by threads, for systems whose event loop cannot watch them (Windows)."""
 
 import contextlib
-import os
 import queue
 import threading
 from collections.abc import Callable
 from subprocess import Popen
+from typing import IO
 
 from openclaw.mcp_client.line_pipe import LinePipe
 from openclaw.mcp_client.pipes import READ_BYTES, OnEnd, OnLines, StderrSink, nobody
@@ -34,10 +34,10 @@ class ThreadedPipe(LinePipe):
         stdout, stderr = self._process.stdout, self._process.stderr
         assert stdout is not None
         assert stderr is not None
-        self._thread("stdout", lambda: self._read(stdout.fileno(), self._take, self._may_read))
+        self._thread("stdout", lambda: self._read(stdout, self._take, self._may_read))
         always = threading.Event()
         always.set()
-        self._thread("stderr", lambda: self._read(stderr.fileno(), self._stderr.feed, always))
+        self._thread("stderr", lambda: self._read(stderr, self._stderr.feed, always))
         self._thread("stdin", self._send_all)
 
     def pause(self) -> None:
@@ -77,7 +77,9 @@ class ThreadedPipe(LinePipe):
         title = f"{name} of {self._process.pid}"
         threading.Thread(target=target, name=title, daemon=True).start()
 
-    def _read(self, pipe: int, take: Callable[[bytes], None], may_read: threading.Event) -> None:
+    def _read(
+        self, pipe: "IO[bytes]", take: Callable[[bytes], None], may_read: threading.Event
+    ) -> None:
         taken = threading.Semaphore(1)
 
         def deliver(chunk: bytes) -> None:
@@ -87,11 +89,12 @@ class ThreadedPipe(LinePipe):
             finally:
                 taken.release()
 
-        with contextlib.suppress(OSError, RuntimeError):  # closed pipes, a closed loop
+        # Read by the file, not by its number, which is another's once the file is closed.
+        with contextlib.suppress(OSError, ValueError, RuntimeError):  # closed pipes, a closed loop
             while not self._closed:
                 taken.acquire()  # one piece on its way at a time
                 may_read.wait()
-                chunk = os.read(pipe, READ_BYTES)
+                chunk = pipe.read(READ_BYTES)
                 if not chunk:
                     return
                 self._loop.call_soon_threadsafe(deliver, chunk)

@@ -1,0 +1,96 @@
+"""A number that the child's pipe no longer has belongs to whoever got it next."""
+
+import asyncio
+import os
+import socket
+import sys
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+
+import pytest
+
+from openclaw.mcp_client.keeper import Keeper
+from openclaw.mcp_client.lines import Oversize
+from openclaw.mcp_client.pipes import Pipe
+from openclaw.mcp_client.process import Child, Grace, Program, spawn
+from openclaw.testing.connection_bench import until
+
+pytestmark = pytest.mark.subprocess
+
+
+def nobody(reason: str, oversize: Oversize | None) -> None:
+    """Hears that the pipes ended."""
+
+
+class Deaf:
+    """A standard error that nobody reads."""
+
+    def feed(self, chunk: bytes) -> None:
+        """Let it go."""
+
+    def flush(self) -> None:
+        """Nothing is held back."""
+
+
+@dataclass
+class Started:
+    """A child whose input is full, and its pipes."""
+
+    child: Child
+    pipe: Pipe
+
+
+@pytest.fixture
+async def started() -> AsyncGenerator[Started]:
+    keeper = Keeper()
+    program = Program(sys.executable, ["-S", "-c", "import time; time.sleep(60)"], {})
+    child = await spawn(program, keeper, Grace(0.1, 1, 1))
+    pipe = child.pipe(limit=1000, on_lines=print, on_end=nobody, stderr=Deaf())
+    pipe.open()
+    yield Started(child, pipe)
+    pipe.close()
+    await child.shut_down()
+    child.close_pipes()
+    await keeper.aclose()
+
+
+async def test_closing_leaves_a_socket_alone_that_got_the_number_of_the_input(
+    started: Started,
+) -> None:
+    child, pipe = started.child, started.pipe
+    ours, theirs = socket.socketpair()
+    pipe.discard()
+    child.close_stdin()
+    os.dup2(ours.fileno(), child.stdin)  # as the system may do with any socket that comes next
+    ours.close()
+    reader, writer = await asyncio.open_connection(sock=socket.socket(fileno=child.stdin))
+    pipe.close()
+    writer.write(b"still mine")
+    await writer.drain()
+    assert theirs.recv(100) == b"still mine"
+    theirs.close()
+    assert await reader.read() == b""
+    writer.close()
+    await writer.wait_closed()
+
+
+async def test_closing_leaves_what_another_writes_by_the_number_of_the_input(
+    started: Started,
+) -> None:
+    child, pipe = started.child, started.pipe
+    assert pipe.write(b"x" * (4 << 20))  # more than a pipe takes, so that the loop watches it
+    assert pipe.congested
+    read_end, write_end = os.pipe()
+    pipe.discard()
+    child.close_stdin()
+    os.dup2(write_end, child.stdin)
+    os.close(write_end)
+    told: list[int] = []
+    loop = asyncio.get_running_loop()
+    loop.add_writer(child.stdin, told.append, 1)
+    pipe.close()
+    told.clear()
+    await until(lambda: bool(told))
+    loop.remove_writer(child.stdin)
+    os.close(child.stdin)
+    os.close(read_end)
