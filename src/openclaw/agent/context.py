@@ -3,11 +3,12 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypedDict
 
 from openclaw.core.content import Block, Media
 from openclaw.core.errors import OpenClawError
-from openclaw.core.tools import JsonObject, ToolResult
+from openclaw.core.events import Emit
+from openclaw.core.tools import Elicit, JsonObject, ToolResult
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
@@ -127,3 +128,13 @@ Ask = Callable[[PermissionRequest], Awaitable[bool]]
 
 OnBlockReply = Callable[[tuple[Block, ...]], None]
 OnToolResult = Callable[[str, ToolResult], None]
+
+
+class Hearing(TypedDict, total=False):
+    """Who hears of an answer while it is made, and who is asked. Whoever hands an order on hands this on."""
+
+    on_block_reply: OnBlockReply | None
+    on_tool_result: OnToolResult | None
+    on_event: Emit | None
+    ask: Ask | None
+    elicit: Elicit | None

@@ -4,7 +4,7 @@ import logging
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import anyio
 
@@ -12,13 +12,12 @@ from openclaw.cli.environment import Environment
 from openclaw.config.paths import config_path
 from openclaw.core.errors import NotFound, OpenClawError
 from openclaw.core.events import Emit, discard
-from openclaw.core.tools import Elicit
 from openclaw.gateway.client import GatewayClient, GatewayGone
 from openclaw.gateway.lock import GatewayInfo, running_gateway
 from openclaw.mcp_server.agent_link import AgentLink, OrderSettings, OrderTaker
 
 if TYPE_CHECKING:
-    from openclaw.agent.context import Ask, MessageContext, OnBlockReply, OnToolResult, Reply
+    from openclaw.agent.context import Hearing, MessageContext, Reply
 
 logger = logging.getLogger(__name__)
 
@@ -86,29 +85,13 @@ class SharedAgent:
             env.redactor.register(value)
         return order_settings_elsewhere(loaded, env.environ, env.redactor, agent_id)
 
-    async def get_reply(
-        self,
-        context: "MessageContext",
-        *,
-        on_block_reply: "OnBlockReply | None" = None,
-        on_tool_result: "OnToolResult | None" = None,
-        on_event: Emit | None = None,
-        ask: "Ask | None" = None,
-        elicit: Elicit | None = None,
-    ) -> "Reply":
+    async def get_reply(self, context: "MessageContext", **hearing: "Unpack[Hearing]") -> "Reply":
         """Answer one message. An order that a gateway may have begun is never given again."""
         info = usable_gateway(self._env)
         if info is not None:
             try:
                 async with GatewayClient(info.url, self._env.paths.root) as client:
-                    reply = await client.get_reply(
-                        context,
-                        on_block_reply=on_block_reply,
-                        on_tool_result=on_tool_result,
-                        on_event=on_event,
-                        ask=ask,
-                        elicit=elicit,
-                    )
+                    reply = await client.get_reply(context, **hearing)
                 self._facts |= client.settings
             except GatewayGone as gone:
                 if gone.sent:
@@ -117,14 +100,7 @@ class SharedAgent:
             else:
                 return reply
         self._here = await self._local.get()
-        return await self._here.get_reply(
-            context,
-            on_block_reply=on_block_reply,
-            on_tool_result=on_tool_result,
-            on_event=on_event,
-            ask=ask,
-            elicit=elicit,
-        )
+        return await self._here.get_reply(context, **hearing)
 
 
 def _settings(facts: Mapping[str, Any]) -> OrderSettings:

@@ -1,13 +1,11 @@
 """What the gateway needs of the agent's house: the runtime, as seen from below it."""
 
 from collections.abc import AsyncGenerator, Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, Unpack
 
-from openclaw.agent.context import Ask, MessageContext, OnBlockReply, OnToolResult, Reply
+from openclaw.agent.context import Hearing, MessageContext, Reply
 from openclaw.config.load import LoadedConfig
 from openclaw.config.merge import EffectiveAgent
-from openclaw.core.events import Emit
-from openclaw.core.tools import Elicit
 from openclaw.media.transcription import Transcriber
 
 if TYPE_CHECKING:
@@ -92,16 +90,7 @@ class House(Protocol):
         """What a front end in another process has to know to take orders for this agent."""
         ...
 
-    async def get_reply(
-        self,
-        context: MessageContext,
-        *,
-        on_block_reply: OnBlockReply | None = None,
-        on_tool_result: OnToolResult | None = None,
-        on_event: Emit | None = None,
-        ask: Ask | None = None,
-        elicit: Elicit | None = None,
-    ) -> Reply:
+    async def get_reply(self, context: MessageContext, **hearing: Unpack[Hearing]) -> Reply:
         """Answer one message."""
         ...
 

@@ -5,16 +5,13 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, cast
+from typing import Protocol, Unpack, cast
 
 import anyio
 from anyio.abc import TaskStatus
 
-from openclaw.agent.context import Ask, MessageContext, Reply
-from openclaw.core.content import Block
+from openclaw.agent.context import Hearing, MessageContext, Reply
 from openclaw.core.errors import OpenClawError
-from openclaw.core.events import Emit
-from openclaw.core.tools import Elicit, ToolResult
 from openclaw.mcp_server.outbound import OutboundRules
 from openclaw.media.transcription import Transcriber
 
@@ -39,16 +36,7 @@ class OrderTaker(Protocol):
         """How this agent takes orders, the default one where none is named. NotFound if unknown."""
         ...
 
-    async def get_reply(
-        self,
-        context: MessageContext,
-        *,
-        on_block_reply: Callable[[tuple[Block, ...]], None] | None = None,
-        on_tool_result: Callable[[str, ToolResult], None] | None = None,
-        on_event: Emit | None = None,
-        ask: Ask | None = None,
-        elicit: Elicit | None = None,
-    ) -> Reply:
+    async def get_reply(self, context: MessageContext, **hearing: Unpack[Hearing]) -> Reply:
         """Answer one message."""
         ...
 

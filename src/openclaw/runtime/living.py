@@ -3,7 +3,7 @@
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from openclaw.config.load import LoadedConfig
 from openclaw.config.merge import EffectiveAgent, default_agent_id
@@ -21,7 +21,7 @@ from openclaw.runtime.servers import running_servers
 from openclaw.secrets.redactor import Redactor
 
 if TYPE_CHECKING:
-    from openclaw.agent.context import Ask, MessageContext, OnBlockReply, OnToolResult, Reply
+    from openclaw.agent.context import Hearing, MessageContext, Reply
     from openclaw.agent.sampling import Sampler
     from openclaw.config.schema import McpServerConfig
     from openclaw.mcp_client.manager import McpManager
@@ -81,53 +81,22 @@ class Runtime:
             raise NotFound(f"there is no agent '{wanted}'", hint=f"there are: {known}")
         return self.agents[wanted]
 
-    async def get_reply(
-        self,
-        context: "MessageContext",
-        *,
-        on_block_reply: "OnBlockReply | None" = None,
-        on_tool_result: "OnToolResult | None" = None,
-        on_event: Emit | None = None,
-        ask: "Ask | None" = None,
-        elicit: Elicit | None = None,
-    ) -> "Reply":
+    async def get_reply(self, context: "MessageContext", **hearing: "Unpack[Hearing]") -> "Reply":
         """Answer one message: here, or where gateways share their work, by one of them."""
         answer = self.answer_here if self.member is None else self.member.get_reply
-        return await answer(
-            context,
-            on_block_reply=on_block_reply,
-            on_tool_result=on_tool_result,
-            on_event=on_event,
-            ask=ask,
-            elicit=elicit,
-        )
+        return await answer(context, **hearing)
 
-    async def answer_here(
-        self,
-        context: "MessageContext",
-        *,
-        on_block_reply: "OnBlockReply | None" = None,
-        on_tool_result: "OnToolResult | None" = None,
-        on_event: Emit | None = None,
-        ask: "Ask | None" = None,
-        elicit: Elicit | None = None,
-    ) -> "Reply":
+    async def answer_here(self, context: "MessageContext", **hearing: "Unpack[Hearing]") -> "Reply":
         """Answer one message, with the tools of every server that starts within a bound."""
         agent = self.agent(context.agent_id)
         await self.settle(agent.id, context.server_scope)
         if context.prompt_calls:
-            context = await self._expanded(agent.id, context, elicit)
+            context = await self._expanded(agent.id, context, hearing.get("elicit"))
         edition = self._edition
         with self.manager.hold(self.agent(agent.id).id, context.server_scope) as tools:
             async with edition.turn():
-                return await edition.service(self.manager, tools, context).get_reply(
-                    context,
-                    on_block_reply=on_block_reply,
-                    on_tool_result=on_tool_result,
-                    on_event=on_event,
-                    ask=ask,
-                    elicit=elicit,
-                )
+                service = edition.service(self.manager, tools, context)
+                return await service.get_reply(context, **hearing)
 
     async def _expanded(
         self, agent_id: str, context: "MessageContext", elicit: Elicit | None
