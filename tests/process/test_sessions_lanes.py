@@ -5,8 +5,6 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Generator
-from contextlib import contextmanager
 from pathlib import Path
 
 import anyio
@@ -14,73 +12,11 @@ import anyio.to_thread
 import pytest
 
 from openclaw.core.clock import SystemClock
-from openclaw.sessions.file.store import FileStore, open_file_store
+from openclaw.sessions.file.store import open_file_store
 from openclaw.sessions.model import EntryKind, NewEntry, Outcome, TurnState
+from openclaw.testing.lane_holder import holder, take
 
 pytestmark = pytest.mark.subprocess
-
-_HOLDER = """
-import sys, anyio
-from pathlib import Path
-from openclaw.core.clock import SystemClock
-from openclaw.sessions.errors import LaneLost
-from openclaw.sessions.file.store import open_file_store
-from openclaw.sessions.model import EntryKind, NewEntry, Outcome
-
-def say(word):
-    print(word, flush=True)
-
-async def main():
-    path, lease = Path(sys.argv[1]), float(sys.argv[2])
-    async with open_file_store(path, SystemClock(), lease=lease) as store:
-        session = await store.open_session("main", "shared")
-        say("waiting")
-        try:
-            async with store.acquire_lane(session) as lane:
-                turn = await lane.begin_turn([NewEntry(EntryKind.USER_MESSAGE, {}, "order")])
-                await lane.append(turn, [NewEntry(EntryKind.TOOL_CALL, {}, call_id="c")])
-                say("held")
-                await anyio.to_thread.run_sync(sys.stdin.readline)
-                await lane.finish_turn(turn, Outcome.OK)
-                say("finished")
-        except LaneLost:
-            say("lost")
-
-anyio.run(main)
-"""
-
-
-class Holder:
-    """Another process that takes the lane and keeps it until told to finish."""
-
-    def __init__(self, database: Path, lease: float) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", _HOLDER, str(database), str(lease)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-
-    async def says(self, word: str) -> None:
-        assert self.process.stdout is not None
-        with anyio.fail_after(20):
-            line = await anyio.to_thread.run_sync(self.process.stdout.readline)
-        assert line.strip() == word
-
-    def finish(self) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.write("\n")
-        self.process.stdin.flush()
-
-
-@contextmanager
-def holder(database: Path, lease: float = 9.0) -> Generator[Holder]:
-    other = Holder(database, lease)
-    try:
-        yield other
-    finally:
-        other.process.kill()
-        other.process.communicate()
 
 
 @pytest.fixture
@@ -88,22 +24,10 @@ def database(tmp_path: Path) -> Path:
     return tmp_path / "sessions.db"
 
 
-async def take(store: FileStore) -> TurnState:
-    """Take the shared lane and say what the former holder's turn came to."""
-    session = await store.open_session("main", "shared")
-    async with store.acquire_lane(session) as lane:
-        (lost,) = lane.lost_turns
-        assert [call.call_id for call in lost.open_calls] == ["c"]
-        turn = await lane.begin_turn()
-        await lane.finish_turn(turn, Outcome.OK)
-    return lost.state
-
-
 async def test_a_killed_holder_is_replaced_long_before_its_lease_ends(database: Path) -> None:
     async with open_file_store(database, SystemClock()) as store:
         with holder(database, lease=3600) as other:
-            await other.says("waiting")
-            await other.says("held")
+            await other.says("waiting", "held")
             other.process.kill()
             with anyio.fail_after(5):
                 assert await take(store) is TurnState.LOST
@@ -114,8 +38,7 @@ async def test_a_frozen_holder_is_replaced_when_its_lease_ends_and_cannot_write_
 ) -> None:
     async with open_file_store(database, SystemClock(), lease=1.0) as store:
         with holder(database, lease=1.0) as other:
-            await other.says("waiting")
-            await other.says("held")
+            await other.says("waiting", "held")
             other.process.send_signal(signal.SIGSTOP)
             with anyio.fail_after(10):
                 assert await take(store) is TurnState.LOST
@@ -135,8 +58,7 @@ async def test_a_frozen_holder_is_replaced_when_its_lease_ends_and_cannot_write_
 async def test_a_thawed_holder_is_stopped_by_its_heartbeat(database: Path) -> None:
     async with open_file_store(database, SystemClock(), lease=1.0) as store:
         with holder(database, lease=1.0) as other:
-            await other.says("waiting")
-            await other.says("held")
+            await other.says("waiting", "held")
             other.process.send_signal(signal.SIGSTOP)
             with anyio.fail_after(10):
                 await take(store)
@@ -148,8 +70,7 @@ async def test_a_thawed_holder_is_stopped_by_its_heartbeat(database: Path) -> No
 async def test_a_holder_that_beats_keeps_its_lane_beyond_its_lease(database: Path) -> None:
     async with open_file_store(database, SystemClock(), lease=0.3) as store:
         with holder(database, lease=0.3) as other:
-            await other.says("waiting")
-            await other.says("held")
+            await other.says("waiting", "held")
             session = await store.open_session("main", "shared")
             taken = False
             with anyio.move_on_after(1.2):  # four leases
@@ -198,8 +119,7 @@ def _waiting_pids(database: Path) -> list[int]:
 async def test_a_turn_is_visible_to_other_processes_while_it_runs(database: Path) -> None:
     async with open_file_store(database, SystemClock()) as store:
         with holder(database) as other:
-            await other.says("waiting")
-            await other.says("held")
+            await other.says("waiting", "held")
             session = await store.open_session("main", "shared")
             (turn,) = await store.unfinished_turns(session)
             assert turn.state is TurnState.RUNNING

@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Generator
-from contextlib import contextmanager
 from pathlib import Path
 
 import anyio
@@ -18,83 +17,10 @@ from openclaw.sessions.file.store import open_file_store
 from openclaw.sessions.model import EntryKind, NewEntry, Outcome, TurnState
 from openclaw.sessions.postgres.address import parsed
 from openclaw.sessions.postgres.store import PostgresStore, open_postgres_store
+from openclaw.testing.lane_holder import holder, take
 from openclaw.testing.postgres_server import OwnServer, make_store, own_server
 
 pytestmark = pytest.mark.subprocess
-
-_HOLDER = """
-import sys, anyio
-from openclaw.sessions.errors import LaneLost
-from openclaw.sessions.model import EntryKind, NewEntry, Outcome
-from openclaw.sessions.postgres.address import parsed
-from openclaw.sessions.postgres.store import open_postgres_store
-
-def say(word):
-    print(word, flush=True)
-
-async def main():
-    url, lease = sys.argv[1], float(sys.argv[2])
-    async with open_postgres_store(parsed(url), lease=lease) as store:
-        session = await store.open_session("main", "shared")
-        say("waiting")
-        try:
-            async with store.acquire_lane(session) as lane:
-                turn = await lane.begin_turn([NewEntry(EntryKind.USER_MESSAGE, {}, "order")])
-                await lane.append(turn, [NewEntry(EntryKind.TOOL_CALL, {}, call_id="c")])
-                say("held")
-                await anyio.to_thread.run_sync(sys.stdin.readline)
-                await lane.finish_turn(turn, Outcome.OK)
-                say("finished")
-        except LaneLost:
-            say("lost")
-
-anyio.run(main)
-"""
-
-
-class Holder:
-    """Another process that takes the lane and keeps it until told to finish."""
-
-    def __init__(self, url: str, lease: float) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", _HOLDER, url, str(lease)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-
-    async def says(self, *words: str) -> None:
-        assert self.process.stdout is not None
-        for word in words:
-            with anyio.fail_after(20):
-                line = await anyio.to_thread.run_sync(self.process.stdout.readline)
-            assert line.strip() == word
-
-    def finish(self) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.write("\n")
-        self.process.stdin.flush()
-
-
-@contextmanager
-def holder(url: str, lease: float = 9.0) -> Generator[Holder]:
-    other = Holder(url, lease)
-    try:
-        yield other
-    finally:
-        other.process.kill()
-        other.process.communicate()
-
-
-async def take(store: PostgresStore) -> TurnState:
-    """Take the shared lane and say what the former holder's turn came to."""
-    session = await store.open_session("main", "shared")
-    async with store.acquire_lane(session) as lane:
-        (lost,) = lane.lost_turns
-        assert [call.call_id for call in lost.open_calls] == ["c"]
-        turn = await lane.begin_turn()
-        await lane.finish_turn(turn, Outcome.OK)
-    return lost.state
 
 
 async def test_a_killed_holder_is_replaced_long_before_its_lease_ends(postgres_url: str) -> None:

@@ -141,8 +141,10 @@ async def _show(args: argparse.Namespace, env: Environment, store: "SessionStore
 
 
 async def _export(args: argparse.Namespace, env: Environment, store: "SessionStore") -> None:
+    from openclaw.sessions.export import exported
+
     info = await _found(args, store)
-    async for line in store.export(info.ref):
+    async for line in exported(store, info.ref):
         env.say(_json_line(line))
 
 

@@ -1,6 +1,6 @@
 """What every store promises, whether it is a file, a database server or memory."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
@@ -157,10 +157,6 @@ class SessionStore(Protocol):
 
     async def delete(self, session: SessionRef) -> None:
         """Remove a session and all that it holds; `Busy` while a turn holds its lane."""
-        ...
-
-    def export(self, session: SessionRef) -> AsyncIterator[dict[str, object]]:
-        """The session as JSON objects, one a line: what it is, then every entry."""
         ...
 
     async def search(self, text: str, *, agent: str | None = None, limit: int = 20) -> list[Hit]:

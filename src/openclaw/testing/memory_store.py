@@ -1,7 +1,7 @@
 """A session store in memory, which keeps the promises of the others and forgets all at the end."""
 
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
@@ -29,7 +29,6 @@ from openclaw.sessions.model import (
     Usage,
     checked_key,
     checked_title,
-    header_json,
     searchable,
 )
 from openclaw.sessions.store import DEFAULT_LIMIT
@@ -318,13 +317,6 @@ class MemoryStore:
         if self._record(session).queue:
             raise Busy(f"a turn of session '{session.key}' is running", retry_after=_RETRY_SECONDS)
         del self._sessions[session.agent, session.key]
-
-    async def export(self, session: SessionRef) -> AsyncIterator[dict[str, object]]:
-        """The session as JSON objects."""
-        record = self._record(session)
-        yield {"type": "session", **header_json(record.info)}
-        for entry in list(record.entries):
-            yield {"type": "entry", **entry.to_json()}
 
     async def search(self, text: str, *, agent: str | None = None, limit: int = 20) -> list[Hit]:
         """Entries that contain every word of `text`."""

@@ -8,6 +8,7 @@ import pytest
 
 from openclaw.core.errors import Busy, DeveloperFacing, InvalidRequest, NotFound
 from openclaw.sessions.errors import LaneLost
+from openclaw.sessions.export import exported
 from openclaw.sessions.model import (
     MAX_ENTRY_BYTES,
     Entry,
@@ -394,7 +395,7 @@ async def test_an_export_is_the_session_and_then_every_entry(store: SessionStore
     await one_turn(store, session)
     async with store.acquire_lane(session) as lane:
         await lane.append(None, [call("c1")])
-    lines = [line async for line in store.export(session)]
+    lines = [line async for line in exported(store, session)]
     assert [line["type"] for line in lines] == ["session"] + ["entry"] * 5
     assert (lines[0]["key"], lines[0]["messages"]) == ("k", 2)
     assert [line["seq"] for line in lines[1:]] == [1, 2, 3, 4, 5]

@@ -1,7 +1,7 @@
 """The file store: sessions in one SQLite database."""
 
 import sqlite3
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -27,12 +27,10 @@ from openclaw.sessions.model import (
     Turn,
     checked_key,
     checked_title,
-    header_json,
     storable,
 )
 from openclaw.sessions.store import DEFAULT_LIMIT, LEASE_SECONDS
 
-_EXPORT_PAGE = 500
 """Entries read at once: a long export must not keep the log from being folded in."""
 
 
@@ -118,15 +116,6 @@ class FileStore:
     async def delete(self, session: SessionRef) -> None:
         """Remove a session that nobody holds."""
         await self._writer.run(partial(self._delete, session), durable=True)
-
-    async def export(self, session: SessionRef) -> AsyncIterator[dict[str, object]]:
-        """The session as JSON objects."""
-        yield {"type": "session", **header_json(await self.show(session))}
-        last = 0
-        while page := await self.entries(session, after=last, limit=_EXPORT_PAGE):
-            for entry in page:
-                yield {"type": "entry", **entry.to_json()}
-            last = page[-1].seq
 
     async def search(self, text: str, *, agent: str | None = None, limit: int = 20) -> list[Hit]:
         """Entries that contain every word of `text`."""

@@ -1,6 +1,6 @@
 """The PostgreSQL store: sessions that many machines share."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING
@@ -20,7 +20,6 @@ from openclaw.sessions.model import (
     Turn,
     checked_key,
     checked_title,
-    header_json,
     storable,
 )
 from openclaw.sessions.postgres import archive, queries, tickets
@@ -33,8 +32,6 @@ from openclaw.sessions.store import DEFAULT_LIMIT, LEASE_SECONDS
 
 if TYPE_CHECKING:
     from openclaw.sessions.postgres.pool import Connection
-
-_EXPORT_PAGE = 500
 
 
 class PostgresStore:
@@ -116,15 +113,6 @@ class PostgresStore:
     async def delete(self, session: SessionRef) -> None:
         """Remove a session that nobody holds."""
         await self.database.transact(partial(self._delete, session))
-
-    async def export(self, session: SessionRef) -> AsyncIterator[dict[str, object]]:
-        """The session as JSON objects."""
-        yield {"type": "session", **header_json(await self.show(session))}
-        last = 0
-        while page := await self.entries(session, after=last, limit=_EXPORT_PAGE):
-            for entry in page:
-                yield {"type": "entry", **entry.to_json()}
-            last = page[-1].seq
 
     async def search(self, text: str, *, agent: str | None = None, limit: int = 20) -> list[Hit]:
         """Entries that contain every word of `text`."""
