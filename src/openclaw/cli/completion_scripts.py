@@ -89,22 +89,22 @@ def bash(program: str, tree: Mapping[str, Node]) -> str:
 {name}_names() {{ {program} completion --names "$1" 2>/dev/null; }}
 {name}() {{
   local current=${{COMP_WORDS[COMP_CWORD]}} before=${{COMP_WORDS[COMP_CWORD-1]}}
-  local path='' word skip='' offers='' index
+  local place='' word skip='' offers='' index
   for ((index = 1; index < COMP_CWORD; index++)); do
     word=${{COMP_WORDS[index]}}
     if [[ -n $skip ]]; then skip=''; continue; fi
     [[ $word == -- ]] && return 0
-    case " $path $word " in
+    case " $place $word " in
 {_bash_skips(tree)}
     esac
     [[ $word == -* ]] && continue
-    case "$path/$word" in
+    case "$place/$word" in
 {_bash_steps(tree)}
     esac
   done
-  case "$path/$before" in
+  case "$place/$before" in
 {_bash_values(tree)}
-    *) case "$path" in
+    *) case "$place" in
 {_bash_offers(tree)}
     esac ;;
   esac
@@ -136,7 +136,7 @@ def _bash_skips(tree: Mapping[str, Node]) -> str:
 def _bash_steps(tree: Mapping[str, Node]) -> str:
     return "\n".join(
         f"      {_patterns([f'{path}/{name}' for name in node.subcommands])})"
-        ' path="${path:+$path }$word" ;;'
+        ' place="${place:+$place }$word" ;;'
         for path, node in tree.items()
         if node.subcommands
     )
@@ -162,29 +162,34 @@ def _bash_offers(tree: Mapping[str, Node]) -> str:
 
 
 def zsh(program: str, tree: Mapping[str, Node]) -> str:
-    """For zsh: the same rules as for bash, through its compatibility with such functions."""
-    return f"#compdef {program}\nautoload -U +X bashcompinit && bashcompinit\n" + bash(
-        program, tree
-    )
+    """For zsh: the same rules as for bash, through its compatibility with such functions.
+
+    Found by its name in `fpath`, the script is a function, whose first call has to complete already.
+    """
+    return f"""#compdef {program}
+autoload -U +X bashcompinit && bashcompinit
+{bash(program, tree)}\
+[[ ${{funcstack[1]}} == _{program} ]] && _bash_complete -o filenames -F _{program}_complete
+"""
 
 
 def fish(program: str, tree: Mapping[str, Node]) -> str:
     """For fish: a line for everything that may follow, with the condition that it does."""
-    name = f"__{program}_path"
+    paths, here = f"__{program}_paths", f"__{program}_at"
     lines = [
         f"# fish completion for {program}; made by: {program} completion fish",
-        f"function {name}",
-        "  set -l path",
+        f"set -g {paths} {' '.join(shlex.quote(path) for path in tree if path)}",
+        f"function {here}",
+        "  set -l place",
         "  for word in (commandline -opc)[2..]",
-        '    contains -- (string join " " $path $word) $argv[2..]; and set -a path $word',
+        f'    contains -- (string join -- " " $place $word) ${paths}; and set -a place $word',
         "  end",
-        '  test (string join " " $path) = "$argv[1]"',
+        '  test "$place" = "$argv"',
         "end",
         f"complete -c {program} -f",
     ]
-    paths = " ".join(shlex.quote(path) for path in tree if path)
     for path, node in tree.items():
-        when = f"-n {shlex.quote(f'{name} {shlex.quote(path)} {paths}')}"
+        when = f"-n {shlex.quote(f'{here} {path}'.rstrip())}"
         lines += [
             f"complete -c {program} {when} -a {shlex.quote(word)} -d {shlex.quote(summary)}"
             for word, summary in node.subcommands.items()
@@ -198,7 +203,9 @@ def _fish_option(program: str, option: Option) -> str:
     flags = " ".join(
         f"-l {flag[2:]}" if flag.startswith("--") else f"-s {flag[1:]}" for flag in option.flags
     )
-    takes = "" if option.values is None else "-x " + _fish_offer(program, *option.values)
+    takes = "" if option.values is None else _fish_offer(program, *option.values)
+    if option.values is not None:
+        takes = f"-r {takes}" if option.values == (FILES,) else f"-x {takes}"
     return f"{flags} {takes} -d {shlex.quote(option.summary)}".replace("  ", " ")
 
 

@@ -15,6 +15,7 @@ from openclaw.cli.examples import EXAMPLES
 from openclaw.cli.main import run
 from openclaw.cli.man_page import man_page
 from openclaw.cli.tree import all_parsers, command_parser
+from openclaw.testing.terminal import on_terminal
 
 ROOT = Path(__file__).parents[3]
 PARSERS = dict(all_parsers("openclaw"))
@@ -105,8 +106,9 @@ COMPLETIONS = {
 }
 
 
-@pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not here")
-def test_bash_completes_what_may_follow(home: Path, tmp_path: Path) -> None:
+@pytest.fixture
+def typed_at(home: Path, tmp_path: Path) -> dict[str, str]:
+    """The environment of a shell in a directory with a picture, where agents and a server are known."""
     config = home / ".openclaw" / "openclaw.json"
     config.parent.mkdir(mode=0o700)
     config.write_text(
@@ -117,27 +119,68 @@ def test_bash_completes_what_may_follow(home: Path, tmp_path: Path) -> None:
     tools = tmp_path / "bin"
     tools.mkdir()
     (tools / "openclaw").symlink_to(Path(sys.executable).with_name("openclaw"))
+    return {**os.environ, "PATH": f"{tools}:{os.environ['PATH']}"}
+
+
+def _offered(command: list[str], environ: dict[str, str], place: Path) -> list[str]:
+    done = subprocess.run(
+        command, capture_output=True, text=True, env=environ, cwd=place, check=True
+    )
+    assert done.stderr == ""
+    return done.stdout.splitlines()
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not here")
+def test_bash_completes_what_may_follow(typed_at: dict[str, str], tmp_path: Path) -> None:
     asked = "\n".join(
         f"COMP_WORDS=({_bash_words(line)}); COMP_CWORD=$((${{#COMP_WORDS[@]}}-1)); COMPREPLY=();"
         f' _openclaw_complete; echo "${{COMPREPLY[*]}}"'
         for line in COMPLETIONS
     )
-    environ = {**os.environ, "PATH": f"{tools}:{os.environ['PATH']}"}
-    done = subprocess.run(
-        ["bash", "--norc", "-c", f'eval "$(openclaw completion bash)"\n{asked}'],
-        capture_output=True,
-        text=True,
-        env=environ,
-        cwd=tmp_path,
-        check=True,
-    )
-    assert done.stderr == ""
-    offered = [set(line.split()) for line in done.stdout.splitlines()]
+    command = ["bash", "--norc", "-c", f'eval "$(openclaw completion bash)"\n{asked}']
+    offered = [set(line.split()) for line in _offered(command, typed_at, tmp_path)]
     completed = dict(zip(COMPLETIONS, offered, strict=True))
     expected = dict(COMPLETIONS)
     for line in ("openclaw agent --agent ", "openclaw completion "):
         assert expected.pop(line) <= completed.pop(line)
     assert completed == expected
+
+
+@pytest.mark.skipif(shutil.which("fish") is None, reason="fish is not here")
+def test_fish_completes_what_may_follow(typed_at: dict[str, str], tmp_path: Path) -> None:
+    asked = "; ".join(f"echo '> {line}'; complete -C '{line}'" for line in COMPLETIONS)
+    command = ["fish", "--no-config", "-c", f"openclaw completion fish | source; {asked}"]
+    completed: dict[str, set[str]] = {}
+    for line in _offered(command, typed_at, tmp_path):
+        if line.startswith("> "):
+            completed[line[2:]] = set()
+        else:
+            completed[next(reversed(completed))].add(line.partition("\t")[0])
+    # What follows "--" is another program's, whose names and files fish offers by itself.
+    del completed["openclaw mcp add x -- open"]
+    assert completed == {line: COMPLETIONS[line] for line in completed}
+    assert len(completed) == len(COMPLETIONS) - 1
+
+
+@pytest.mark.skipif(shutil.which("zsh") is None, reason="zsh is not here")
+def test_zsh_completes_at_the_first_press_of_the_key(
+    typed_at: dict[str, str], tmp_path: Path
+) -> None:
+    functions = tmp_path / "functions"
+    functions.mkdir()
+    script = _offered(["openclaw", "completion", "zsh"], typed_at, tmp_path)
+    (functions / "_openclaw").write_text("\n".join(script) + "\n")
+    (tmp_path / ".zshrc").write_text(
+        f"fpath=({functions} $fpath); autoload -Uz compinit; compinit -u; PS1='here: '\n"
+    )
+    with on_terminal(["zsh", "-i"], {**typed_at, "ZDOTDIR": str(tmp_path)}) as terminal:
+        terminal.until("here: ")
+        terminal.type("openclaw gateway rel\t")
+        terminal.until("gateway reload")
+        terminal.type("\x15openclaw mcp call ti\t")
+        terminal.until("mcp call time")
+        terminal.type("\x15exit\r")
+        assert terminal.ended() == 0
 
 
 def _bash_words(line: str) -> str:
