@@ -1,6 +1,7 @@
 """Our eyes and answers on either of the two dispatchers that a session may run on."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol
 
 import anyio
@@ -19,13 +20,21 @@ from openclaw.mcp_client.incoming import Answers, Incoming
 
 
 class Hooked:
-    """A dispatcher whose notifications go to `incoming` alone. `over` is set when it has ended."""
+    """A dispatcher whose notifications go to `incoming` alone. `over` is set when it has ended.
+
+    `serving` is entered for as long as the server waits for an answer of ours.
+    """
 
     def __init__(
-        self, inner: "Inner", incoming: Incoming, answers: Answers, over: anyio.Event
+        self,
+        inner: "Inner",
+        incoming: Incoming,
+        answers: Answers,
+        over: anyio.Event,
+        serving: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         self._inner, self._incoming, self._answers = inner, incoming, answers
-        self._over = over
+        self._over, self._serving = over, serving
         self.send_raw_request = inner.send_raw_request
         self.notify = inner.notify
 
@@ -45,7 +54,10 @@ class Hooked:
             params: Mapping[str, Any] | None,
         ) -> dict[str, Any]:
             declined = self._answers.declines(method)
-            return await on_request(context, method, params) if declined is None else declined
+            if declined is not None:
+                return declined
+            with self._serving():
+                return await on_request(context, method, params)
 
         def notification(method: str, params: Mapping[str, Any] | None) -> bool:
             if on_notify_intercept is None or not on_notify_intercept(method, params):

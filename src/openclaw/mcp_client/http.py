@@ -1,7 +1,7 @@
 """Remote servers, over streamable HTTP or the older SSE transport."""
 
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncGenerator, Generator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +36,7 @@ from openclaw.secrets.refs import has_reference
 
 if TYPE_CHECKING:
     from mcp.client.session import ClientSession
+    from mcp.shared.dispatcher import ProgressFnT
     from mcp.shared.transport_context import TransportContext
 
 READ_TIMEOUT = 300.0
@@ -54,6 +55,8 @@ class StreamCaller:
         self._dispatcher, self._watch = dispatcher, watch
         self.lost = anyio.Event()
         self._reason = "the connection was lost"
+        self._calls: set[_Deadline] = set()
+        self._served = 0
 
     def why_lost(self) -> str:
         """The reason, in words; raises `NeedsLogin` where that is the reason."""
@@ -75,15 +78,32 @@ class StreamCaller:
             raise Unavailable(self._reason)
         options: CallOptions = {} if headers is None else {"headers": headers}
         with anyio.CancelScope() as scope:
-            if timeout is not None:
-                scope.deadline = anyio.current_time() + timeout
+            deadline = _Deadline(scope, timeout, stands=self._served > 0)
             if on_progress is not None:
-                options["on_progress"] = _Extension(scope, timeout, on_progress)
+                options["on_progress"] = deadline.extended_by(on_progress)
+            self._calls.add(deadline)
             try:
                 return await self._dispatcher.send_raw_request(method, params, options)
             except MCPError as error:
                 raise self._failure(error) from None
+            finally:
+                self._calls.remove(deadline)
         raise TimedOut(timeout or 0.0)
+
+    @contextmanager
+    def serving(self) -> Generator[None]:
+        """While the server waits for an answer of ours, perhaps of a person, that is not its delay."""
+        self._served += 1
+        self._each_call_stands()
+        try:
+            yield
+        finally:
+            self._served -= 1
+            self._each_call_stands()
+
+    def _each_call_stands(self) -> None:
+        for deadline in self._calls:
+            deadline.stand(self._served > 0)
 
     def _failure(self, error: MCPError) -> CallFailed:
         if self._watch.wants_login:
@@ -100,19 +120,32 @@ class StreamCaller:
         return RemoteError(error.code, error.message, error.data)
 
 
-class _Extension:
-    """Progress of one call: hands it on and moves the call's deadline."""
+class _Deadline:
+    """How long one call may take: progress moves it, and it stands while the server waits for us."""
 
-    def __init__(
-        self, scope: anyio.CancelScope, timeout: float | None, on_progress: OnProgress
-    ) -> None:
-        self._scope, self._timeout, self._on_progress = scope, timeout, on_progress
+    def __init__(self, scope: anyio.CancelScope, timeout: float | None, *, stands: bool) -> None:
+        self._scope, self._timeout, self._stands = scope, timeout, stands
         self._give_up_at = anyio.current_time() + (timeout or 0.0) * MAX_EXTENSION
+        self._move()
 
-    async def __call__(self, progress: float, total: float | None, message: str | None) -> None:
+    def stand(self, stands: bool) -> None:
+        """Let time stand, or begin anew."""
+        self._stands = stands
+        self._move()
+
+    def extended_by(self, on_progress: OnProgress) -> "ProgressFnT":
+        """Hands progress on; each gives the call its whole time again."""
+
+        async def progressed(progress: float, total: float | None, message: str | None) -> None:
+            self._move()
+            on_progress(progress, total, message)
+
+        return progressed
+
+    def _move(self) -> None:
         if self._timeout is not None:
-            self._scope.deadline = min(anyio.current_time() + self._timeout, self._give_up_at)
-        self._on_progress(progress, total, message)
+            anew = anyio.current_time() + self._timeout
+            self._scope.deadline = self._give_up_at if self._stands else min(anew, self._give_up_at)
 
 
 @asynccontextmanager
@@ -173,7 +206,7 @@ async def _open(opening: Opening, dial: _Dial, transport: str) -> AsyncGenerator
         )
         dispatcher: JSONRPCDispatcher[TransportContext] = JSONRPCDispatcher(*streams)
         caller = StreamCaller(dispatcher, dial.watch)
-        hooked = Hooked(dispatcher, opening.incoming, opening.answers, caller.lost)
+        hooked = Hooked(dispatcher, opening.incoming, opening.answers, caller.lost, caller.serving)
         session = await stack.enter_async_context(opening.answers.session(as_dispatcher(hooked)))
         yield await _greeted(opening, session, caller, transport)
 

@@ -243,7 +243,8 @@ class FakeHttpServer:
         if events is None:
             await connection.respond(404)
             return
-        await connection.respond(202)
+        # The answer goes elsewhere and may take long: what is posted next must not wait for it.
+        await connection.respond(202, Connection="close")
         message: Json = json.loads(request.body)
         if not self._answers(message):
             await self._answer(message, events)

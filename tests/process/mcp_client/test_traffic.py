@@ -8,7 +8,9 @@ from typing import Any
 import anyio
 import pytest
 
+from openclaw.mcp_client.failures import TimedOut
 from openclaw.testing.connection_bench import Bench, until
+from openclaw.testing.fake_http_server import FakeHttpServer
 
 pytestmark = pytest.mark.subprocess
 
@@ -61,6 +63,32 @@ async def test_elicitation_is_forwarded_to_whoever_can_ask(bench: Bench, discove
 
     answer = await answer_of(bench, asking("elicit", discover), on_elicitation=person)
     assert answer == {"action": "accept", "content": {"name": "Ann"}}
+
+
+@pytest.mark.parametrize("transport", ["http", "sse"])
+async def test_a_remote_call_does_not_run_out_of_time_while_a_person_thinks(
+    bench: Bench, transport: str
+):
+    async def person(server: str, params: Any) -> dict[str, Any]:
+        await anyio.sleep(1.0)  # longer than the call may take
+        return {"action": "accept", "content": {"name": "Ann"}}
+
+    spec: dict[str, Any] = {
+        "tools": [
+            {"name": "ask", "inputSchema": {"type": "object"}, "does": {"elicit": {}}},
+            {"name": "sleep", "inputSchema": {"type": "object"}, "does": {"sleep": 30}},
+        ],
+        "discover": "refuse",
+    }
+    async with FakeHttpServer(spec).running() as server:
+        url = server.url if transport == "http" else server.sse_url
+        entry = {"url": url, "transport": transport, "toolTimeout": 400}
+        remote = bench.to(entry, deps={"on_elicitation": person})
+        async with bench.run(remote) as connection:
+            result = await connection.call_tool("ask", {})
+            assert json.loads(result["content"][0]["text"])["content"] == {"name": "Ann"}
+            with pytest.raises(TimedOut):
+                await connection.call_tool("sleep", {})
 
 
 async def test_a_host_that_fails_to_answer_is_a_refusal(bench: Bench):
