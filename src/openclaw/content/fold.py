@@ -12,11 +12,12 @@ import html
 import re
 import unicodedata
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
-from functools import cache, cached_property, lru_cache
+from collections.abc import Callable, Iterator
+from functools import cache, cached_property
 from itertools import accumulate
 from urllib.parse import unquote_to_bytes
 
+from openclaw.content.charsets import CharSet, members
 from openclaw.content.confusables import LOOKALIKES
 
 HIDDEN = "\x00"
@@ -67,19 +68,17 @@ class _Shape(dict[int, int | str]):
         return seen
 
 
-_HIDDEN = re.compile(
-    "[\u00ad\u0300-\u036f\u0483-\u0489\u061c\u180b-\u180f\u1ab0-\u1aff\u1dc0-\u1dff\u200b-\u200f"
+_HIDDEN_RANGES = (
+    "\u00ad\u0300-\u036f\u0483-\u0489\u061c\u180b-\u180f\u1ab0-\u1aff\u1dc0-\u1dff\u200b-\u200f"
     "\u202a-\u202e\u2060-\u206f\u20d0-\u20ff\ufe00-\ufe0f\ufe20-\ufe2f\ufeff\ufff0-\ufffb"
-    f"\U0001d173-\U0001d17a\U000e0000-\U000e0fff{FILLERS}]"
+    f"\U0001d173-\U0001d17a\U000e0000-\U000e0fff{FILLERS}"
 )
+_HIDDEN = re.compile(f"[{_HIDDEN_RANGES}]")
 
-
-_UNSEEN = re.compile(
-    r"((?:\x1b\[[0-9;:?]*+[A-Za-z]|[\x00-\x08\x0b\x0e-\x1f\x7f-\x9f]|" + _HIDDEN.pattern + ")++)"
-)
-
-# One set, which is looked for many times as quickly.
-_MAY_BE_UNSEEN = re.compile("[\x00-\x08\x0b\x0e-\x1f\x7f-\x9f" + _HIDDEN.pattern[1:])
+# But for NUL.
+_CONTROLS = "\x01-\x08\x0b\x0e-\x1f\x7f-\x9f"
+_UNSEEN = re.compile(rf"((?:\x1b\[[0-9;:?]*+[A-Za-z]|[\0{_CONTROLS}]|[{_HIDDEN_RANGES}])++)")
+_UNSEEN_SET = CharSet(members(_CONTROLS + _HIDDEN_RANGES))
 
 
 def is_hidden(char: str) -> bool:
@@ -104,27 +103,31 @@ _ASTRAL = re.compile(
     "[\U00010280-\U0001057f\U00010a00-\U00011fff\U00016e00-\U00016fff\U0001ccd0-\U0001d7ff"
     "\U0001df00-\U0001efff\U0001f100-\U0001f1ff\U0001fbf0-\U0001fbf9]+"
 )
+# Of UTF-8, where looking for one character is quickest: how these blocks begin, and some others.
+_ASTRAL_BYTES = re.compile(b"\xf0(?:[\x90-\x9e]|\x9f[\x84-\x87\xaf])")
 
 
 def flatten_astral(text: str) -> str:
     """`text` with the lookalikes beyond the basic plane folded; of the same length."""
+    if not _ASTRAL_BYTES.search(text.encode("utf-8", "surrogatepass")):
+        return text
     return _ASTRAL.sub(lambda match: shape(match[0]), text)
 
 
 class Layer:
-    """A text that was decoded from another, and how to get back there."""
+    """A text that was made from another, and how to get back there."""
 
     def __init__(
         self,
         text: str,
         source: "Layer | None" = None,
-        pieces: Sequence[str] = (),
-        plain: Sequence[str] = (),
+        changed: re.Pattern[str] | None = None,
+        plain: Callable[[str], str] = str,
     ) -> None:
         self.text = text
         self._source = source
-        # Of the source: literal, encoded, literal, and so on; and what became of each.
-        self._pieces = pieces
+        # What of the source was changed (all of it is one group), and into what.
+        self._changed = changed
         self._plain = plain
 
     def span_in_source(self, start: int, end: int) -> tuple[int, int]:
@@ -144,31 +147,50 @@ class Layer:
 
     @cached_property
     def _offsets(self) -> tuple[list[int], list[int]]:
-        """Where each piece begins here, and where in the source."""
-        here = accumulate(map(len, self._plain), initial=0)
-        there = accumulate(map(len, self._pieces), initial=0)
-        return list(here), list(there)
+        """Where each piece begins here, and where in the source: literal, changed, and so on.
+
+        Most layers hold nothing of interest, so that nobody asks.
+        """
+        pieces = self._changed.split(self._source.text) if self._changed and self._source else []
+        there = list(accumulate(map(len, pieces), initial=0))
+        pieces[1::2] = map(self._plain, pieces[1::2])
+        here = list(accumulate(map(len, pieces), initial=0))
+        return here, there
 
 
-# It begins with a set of characters, for which the regex engine looks quickly.
-_ENCODED = re.compile(
-    r"([%&\\](?:"
-    r"(?<=%)(?:25)*+[0-9A-Fa-f]{2}(?:%(?:25)*+[0-9A-Fa-f]{2})*+"
-    r"|(?<=&)(?:amp;)*+(?:\#(?:[0-9]{1,7}|[xX][0-9A-Fa-f]{1,6});?|[A-Za-z][A-Za-z0-9]{1,31};"
-    r"|lt|gt|LT|GT|amp|nbsp|shy|quot)"
-    r"|(?<=\\)(?:u[0-9A-Fa-f]{4}|u\{[0-9A-Fa-f]{1,6}\}|x[0-9A-Fa-f]{2}|U[0-9A-Fa-f]{8})))"
+_HEX = "[0-9A-Fa-f]"
+_PERCENT = rf"(?:25)*+{_HEX}{{2}}(?:%(?:25)*+{_HEX}{{2}})*+"
+_ENTITY = (
+    rf"(?:amp;)*+(?:\#(?:[0-9]{{1,7}}|[xX]{_HEX}{{1,6}});?|[A-Za-z][A-Za-z0-9]{{1,31}};"
+    "|lt|gt|LT|GT|amp|nbsp|shy|quot)"
 )
+_ESCAPE = rf"(?:u(?:{_HEX}{{4}}|\{{{_HEX}{{1,6}}\}})|x{_HEX}{{2}}|U{_HEX}{{8}})"
+# It begins with a set of characters, for which the regex engine looks quickly.
+_ENCODED = re.compile(rf"([%&\\](?:(?<=%){_PERCENT}|(?<=&){_ENTITY}|(?<=\\){_ESCAPE}))")
+# One kind alone begins with one character, for which it looks more quickly still.
+_ENCODED_BY = {"%": f"(%{_PERCENT})", "&": f"(&{_ENTITY})", "\\": rf"(\\{_ESCAPE})"}
+_ENCODED_ALONE = {sign: re.compile(pattern) for sign, pattern in _ENCODED_BY.items()}
 _MAY_BE_PERCENT, _MAY_BE_ENTITY = re.compile("%[0-9A-Fa-f]"), re.compile("&[#A-Za-z]")
+# None of these is inside of an encoding, but for the `%` that stand in a row.
+_BREAK = re.compile(r"[^%#;{}A-Za-z0-9]")
+# Of a longer text the pieces would fill the caches.
+_CHUNK = 1 << 16
 
 
 def may_be_encoded(text: str) -> bool:
     """Whether there is anything in `text` that may be an entity, a percent sign's or an escape."""
+    return any(_encodings(text))
+
+
+def _encodings(text: str) -> Iterator[str]:
+    """The signs that may begin an encoding in `text`."""
     # Looking for a string is many times as quick as a pattern.
-    return (
-        ("&" in text and _MAY_BE_ENTITY.search(text) is not None)
-        or ("%" in text and _MAY_BE_PERCENT.search(text) is not None)
-        or ("\\" in text and ("\\u" in text or "\\x" in text or "\\U" in text))
-    )
+    if "&" in text and _MAY_BE_ENTITY.search(text):
+        yield "&"
+    if "%" in text and _MAY_BE_PERCENT.search(text):
+        yield "%"
+    if "\\" in text and ("\\u" in text or "\\x" in text or "\\U" in text):
+        yield "\\"
 
 
 def layers(text: str) -> Iterator[Layer]:
@@ -182,29 +204,61 @@ def layers(text: str) -> Iterator[Layer]:
 
 
 def _without_unseen(layer: Layer) -> Iterator[Layer]:
-    if _MAY_BE_UNSEEN.search(layer.text) and _UNSEEN.search(layer.text):
-        pieces = _UNSEEN.split(layer.text)
-        plain = list(pieces)
-        plain[1::2] = [""] * (len(pieces) // 2)
-        yield Layer("".join(plain), layer, pieces, plain)
+    if "\0" in layer.text or _UNSEEN_SET.may_be_in(layer.text):
+        seen = _UNSEEN.sub("", layer.text)
+        if len(seen) != len(layer.text):
+            yield Layer(seen, layer, _UNSEEN, _nothing)
+
+
+def _nothing(_unseen: str) -> str:
+    return ""
 
 
 def _decoded(layer: Layer) -> Iterator[Layer]:
     for _ in range(_MOST_LAYERS):
         if not may_be_encoded(layer.text):
             return
-        pieces = _ENCODED.split(layer.text)
-        plain = list(pieces)
-        plain[1::2] = map(_decode_match, plain[1::2])
-        inner = "".join(plain)
+        inner = "".join(map(_decode, _chunks(layer.text)))
         if inner == layer.text:
             return
-        layer = Layer(inner, layer, pieces, plain)
+        layer = Layer(inner, layer, _ENCODED, _PLAIN.__getitem__)
         yield layer
 
 
-@lru_cache(maxsize=4096)
-def _decode_match(encoded: str) -> str:
+def _chunks(text: str) -> Iterator[str]:
+    """`text` in parts, each of which can be decoded by itself."""
+    start = 0
+    while start < len(text):
+        following = _BREAK.search(text, start + _CHUNK)
+        end = following.start() if following else len(text)
+        yield text[start:end]
+        start = end
+
+
+def _decode(text: str) -> str:
+    signs = list(_encodings(text))
+    if not signs:
+        return text
+    pieces = (_ENCODED_ALONE[signs[0]] if len(signs) == 1 else _ENCODED).split(text)
+    pieces[1::2] = map(_PLAIN.__getitem__, pieces[1::2])
+    return "".join(pieces)
+
+
+class _Plain(dict[str, str]):
+    """What encoded pieces stand for. Only short ones are kept: a long one is not met twice."""
+
+    def __missing__(self, encoded: str) -> str:
+        plain = _decode_piece(encoded)
+        if len(encoded) <= _LONGEST_KEPT and len(self) < _MOST_KEPT:
+            self[encoded] = plain
+        return plain
+
+
+_LONGEST_KEPT, _MOST_KEPT = 32, 8192
+_PLAIN = _Plain()
+
+
+def _decode_piece(encoded: str) -> str:
     if encoded[0] == "%":
         return _percent(encoded)
     if encoded[0] == "&":

@@ -1,20 +1,18 @@
 """Finding what looks like one of our own markers, however it is written."""
 
 import re
-import unicodedata
 from collections.abc import Iterator
 from functools import cache
 
+from openclaw.content.charsets import Projection
 from openclaw.content.confusables import LOOKALIKES
 from openclaw.content.edits import Edit
 from openclaw.content.fold import (
     FILLERS,
-    HIDDEN,
     LIGATURES,
     character_class,
     code_points,
     flatten_astral,
-    shape,
 )
 
 NAME = "externaluntrustedcontent"
@@ -93,10 +91,11 @@ def find_markers(text: str) -> Iterator[Edit]:
         if not _ascii_may_have_name(text):
             return
         pattern, shadow = _ascii_pattern(), text
-    elif _latin_without_name(text):
-        return
     else:
-        pattern, shadow = _any_pattern(), flatten_astral(text)
+        shadow = flatten_astral(text)
+        if not _may_have_name(shadow):
+            return
+        pattern = _any_pattern()
     for match in pattern.finditer(shadow):
         name = _name_start(shadow, match.start())
         start = _extend_back(shadow, name)
@@ -123,28 +122,27 @@ def _ascii_may_have_name(text: str) -> bool:
     )
 
 
-def _latin_without_name(text: str) -> bool:
-    """Whether `text` is of Western European letters alone, and has not those of the name."""
-    try:
-        raw = text.encode("latin-1")
-    except UnicodeEncodeError:
-        return False
-    return not _ascii_may_have_name(raw.translate(*_latin_fold()).decode("ascii"))
+def _may_have_name(text: str) -> bool:
+    """The same for any script: the rarer letters of the name in a row, however they are written."""
+    return _RARER_OF_NAME.search(_rarer_letters().of(text)) is not None
+
+
+# Between the `a` and a pipe for an `l`, whatever looks like a letter may stand.
+_RARER_OF_NAME = re.compile(rb"xt[xtdc]{0,17}ttdctt")
 
 
 @cache
-def _latin_fold() -> tuple[bytes, bytes]:
-    """How bytes of Latin-1 look as ASCII, and which of them look like nothing."""
-    table, unseen = bytearray(range(256)), bytearray()
-    for code in range(128, 256):
-        base = unicodedata.normalize("NFKD", chr(code))[0]
-        looks = shape(chr(code))
-        looks = looks if looks.isascii() else base
-        if looks.isascii() and looks != HIDDEN:
-            table[code] = ord(looks)
-        else:
-            unseen.append(code)
-    return bytes(table), bytes(unseen)
+def _rarer_letters() -> Projection:
+    """Of the name, the letters with the fewest lookalikes; a ligature of `s` and `t` is a `t`."""
+    looks = {letter: _written_for(letter) for letter in "xtdc"}
+    looks["t"] |= {*map(chr, code_points("st")), LIGATURES["st"]}
+    return Projection(looks)
+
+
+def _written_for(letter: str) -> set[str]:
+    plain = letter + _LEET.get(letter, "")
+    lookalikes = (chr(code) for target in plain for code in code_points(target))
+    return {*plain, *plain.upper(), *(char for char in lookalikes if char < "\U00010000")}
 
 
 def _name_start(text: str, x: int) -> int:
