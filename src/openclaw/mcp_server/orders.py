@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import mcp_types as types
 
-from openclaw.agent.context import MessageContext
+from openclaw.agent.context import Ask, MessageContext
 from openclaw.core.clock import Clock
 from openclaw.core.content import Text
 from openclaw.core.errors import OpenClawError
@@ -34,6 +34,7 @@ class Caller:
 
     protocol_version: str
     report: Report | None
+    ask: Ask | None = None
     elicit: Elicit | None = None
 
 
@@ -87,6 +88,7 @@ class OrderDesk:
                 on_block_reply=collector.add_reply,
                 on_tool_result=lambda name, result: collector.add_tool_output(result.outputs),
                 on_event=on_event,
+                ask=caller.ask,
                 elicit=caller.elicit,
             )
         collector.add_reply((Text(reply.text), *reply.media))

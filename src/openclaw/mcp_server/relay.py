@@ -1,17 +1,28 @@
-"""Questions of the agent's MCP servers, handed on to the client that gave the order."""
+"""Questions of the agent and of its MCP servers, put to the person at the client that gave the order."""
 
+import json
 from collections.abc import Awaitable
 from typing import Any, Protocol
 
 import mcp_types as types
 from mcp.shared.exceptions import MCPError
 
+from openclaw.agent.context import Ask, PermissionRequest
+from openclaw.content import sanitise_label
 from openclaw.core.tools import Elicit, JsonObject
 
 _ASKING_BY_RESULT = "2026-07-28"
 """From this revision on a server asks by its result and is called again: an order cannot wait so."""
 
 _DECLINED: JsonObject = {"action": "decline"}
+
+_LABEL_CHARS, _ARGUMENTS_CHARS = 200, 1000
+
+_AGREEMENT: JsonObject = {
+    "type": "object",
+    "properties": {"allow": {"type": "boolean", "title": "Allow this call", "default": False}},
+    "required": ["allow"],
+}
 
 
 class AskedClient(Protocol):
@@ -34,11 +45,32 @@ class AskedClient(Protocol):
         ...
 
 
-def relay(client: AskedClient, protocol_version: str) -> Elicit | None:
-    """Asks the person at the client; None where the client cannot."""
+def can_ask(client: AskedClient, protocol_version: str) -> bool:
+    """Whether the client puts questions to a person in the midst of an order."""
     wanted = types.ClientCapabilities(elicitation=types.ElicitationCapability())
-    if protocol_version >= _ASKING_BY_RESULT or not client.check_client_capability(wanted):
-        return None
+    return protocol_version < _ASKING_BY_RESULT and client.check_client_capability(wanted)
+
+
+def permission(client: AskedClient) -> Ask:
+    """Asks the person at the client whether a tool may be used; all but a clear yes is a no."""
+
+    async def ask(request: PermissionRequest) -> bool:
+        given = json.dumps(dict(request.arguments), ensure_ascii=False, default=str)
+        message = (
+            f"The agent wants to use {sanitise_label(request.label or request.name, _LABEL_CHARS)}"
+            f" with {sanitise_label(given, _ARGUMENTS_CHARS)}"
+        )
+        try:
+            answer = await client.elicit_form(message, dict(_AGREEMENT))
+        except MCPError:
+            return False
+        return answer.action == "accept" and (answer.content or {}).get("allow") is True
+
+    return ask
+
+
+def relay(client: AskedClient) -> Elicit:
+    """Hands the questions of MCP servers to the person at the client."""
 
     async def elicit(server: str, params: JsonObject) -> JsonObject:
         message = f"MCP server '{server}' asks: {params.get('message') or ''}"

@@ -13,7 +13,7 @@ from mcp_types import methods
 from openclaw.core.clock import SystemClock
 from openclaw.mcp_server.agent_link import AgentLink, OpenAgent
 from openclaw.mcp_server.orders import Caller, OrderDesk, refusal
-from openclaw.mcp_server.relay import relay
+from openclaw.mcp_server.relay import can_ask, permission, relay
 from openclaw.mcp_server.tool import TOOLS
 from openclaw.version import __version__
 
@@ -35,12 +35,14 @@ def make_server(program: str, desk: OrderDesk) -> Server[dict[str, Any]]:
         if params.name != tool.name:
             return refusal(f"there is no tool {params.name!r}; the only one is {tool.name!r}")
         wants_progress = context.meta is not None and "progress_token" in context.meta
+        asks = can_ask(context.session, context.protocol_version)
         return await desk.take(
             params.arguments,
             Caller(
                 protocol_version=context.protocol_version,
                 report=context.session.report_progress if wants_progress else None,
-                elicit=relay(context.session, context.protocol_version),
+                ask=permission(context.session) if asks else None,
+                elicit=relay(context.session) if asks else None,
             ),
         )
 

@@ -86,3 +86,36 @@ async def test_where_the_client_cannot_ask_a_question_is_declined(
             answer = await client.call_tool(ORDER, {"message": "go"})
     assert '"decline"' in said(answer)
     assert person.asked == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "allowed"),
+    [
+        (types.ElicitResult(action="accept", content={"allow": True}), True),
+        (types.ElicitResult(action="accept", content={"allow": False}), False),
+        (types.ElicitResult(action="accept"), False),
+        (types.ElicitResult(action="decline"), False),
+    ],
+)
+async def test_the_clients_person_agrees_to_a_tool_or_does_not(
+    setup: Setup, connect: Connect, answer: types.ElicitResult, allowed: bool
+) -> None:
+    asked: list[str] = []
+
+    async def person(
+        context: ClientRequestContext, params: types.ElicitRequestParams
+    ) -> types.ElicitResult:
+        asked.append(params.message)
+        return answer
+
+    rules = [
+        Step(role="user", calls=(("mcp_fake_echo", {"x": "a"}),)),
+        Step(role="tool", text="It said {last}"),
+    ]
+    async with scripted_model(rules=rules) as model:
+        servers = {"fake": server_entry({"tools": [fake_tool("echo")]})}
+        setup.configure(model.url, servers, tools={"ask": ["mcp_fake_*"]})
+        async with connect(elicitation_callback=person, mode="legacy") as client:
+            reply = said(await client.call_tool(ORDER, {"message": "go"}))
+    assert asked == ['The agent wants to use MCP: fake/echo with {"x": "a"}']
+    assert ("EXTERNAL" in reply, "did not allow" in reply) == (allowed, not allowed)
