@@ -8,17 +8,17 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import orjson
 import pybase64
 
 from openclaw.content import Detection, detect, frame
 from openclaw.core.content import Block, Media, ResourceLink, Text
-from openclaw.core.ids import random_id
 from openclaw.core.images import BadImage, is_markup, measure
 from openclaw.core.tools import ToolResult
 from openclaw.mcp_client.failures import CallFailed, TimedOut
+from openclaw.mcp_client.kept import Kept, Mode, new_name
 
 DEFAULT_LIMIT = 200_000
 _MIME = re.compile(r"[A-Za-z0-9][\w.+-]{0,126}/[A-Za-z0-9][\w.+-]{0,126}")
@@ -30,16 +30,19 @@ _NOTHING = "(the tool gave no content)"
 class Rendering:
     """How the results of one tool are rendered.
 
-    `redact` takes secrets out. `directory` is where the whole of a result that is longer than
-    `limit` characters is kept; without one the rest is lost, and the model is told so.
+    `redact` takes secrets out; `holds_secret` finds them in what cannot be changed. `directory` is
+    where the whole of a result that is longer than `limit` characters is kept; without one the rest
+    is lost, and the model is told so. `guarded` results are withheld where they are suspicious.
     """
 
     server: str
     tool: str
     redact: Callable[[str], str] = str
+    holds_secret: Callable[[bytes | str], bool] = lambda data: False
     directory: Path | None = None
     limit: int = DEFAULT_LIMIT
-    mode: Literal["frame", "datamark"] = "frame"
+    mode: Mode = "frame"
+    guarded: bool = False
 
     @property
     def details(self) -> dict[str, Any]:
@@ -113,7 +116,7 @@ def _finish(parts: _Parts, how: Rendering, *, is_error: bool) -> Rendered:
     details = how.details
     note = ""
     if characters > how.limit:
-        path = _keep(words, how.directory)
+        path = _keep(words, how)
         note = _cut_note(characters, how.limit, path)
         words = words[: how.limit]
         details |= {"truncated": True, "characters": characters}
@@ -132,15 +135,16 @@ def _finish(parts: _Parts, how: Rendering, *, is_error: bool) -> Rendered:
 
 
 def _cut_note(characters: int, limit: int, path: Path | None) -> str:
-    kept = f" The whole is in the file {path}." if path is not None else ""
+    kept = f" The whole is in the file {path}; `read` opens it." if path is not None else ""
     return f"\n(The result was cut: {limit} of {characters} characters are shown.{kept})"
 
 
-def _keep(words: str, directory: Path | None) -> Path | None:
+def _keep(words: str, how: Rendering) -> Path | None:
     """Write the whole to a file of our own; a full disk costs the rest, not the result."""
+    directory = how.directory
     if directory is None:
         return None
-    path = directory / f"mcp-{random_id()}.txt"
+    path = directory / new_name(Kept(how.server, how.mode, how.guarded))
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         path.touch(mode=0o600, exist_ok=False)
@@ -184,6 +188,9 @@ def _take_media(kind: str, item: Mapping[str, Any], parts: _Parts, how: Renderin
         return
     if kind == "image" and not (mime := _seen_as(mime, data, parts, how)):
         return
+    if _gives_away(data, how):
+        parts.words.append(_withheld(kind, mime, data))
+        return
     media = Media(mime, data=data)
     parts.words.append(f"[External {kind} from this server is attached: {mime}, {len(data)} bytes]")
     parts.media.append(media)
@@ -215,6 +222,9 @@ def _take_resource(item: Mapping[str, Any], parts: _Parts, how: Rendering) -> No
         return
     mime = mime_type(declared)
     data = _without_secrets(_decoded(resource.get("blob")), how)
+    if data is not None and how.holds_secret(data):
+        parts.words.append(f"[Resource {uri}] {_withheld('file', mime, data)}")
+        return
     parts.words.append(f"[Resource {uri}] {binary_placeholder(mime)}")
     if data is not None and mime.startswith("image/"):
         mime = _seen_as(mime, data, parts, how) or ""
@@ -298,6 +308,15 @@ def _without_secrets(data: bytes | None, how: Rendering) -> bytes | None:
         return data if data is None else how.redact(data.decode()).encode()
     except UnicodeDecodeError:
         return data
+
+
+def _gives_away(data: bytes, how: Rendering) -> bool:
+    """Whether a secret stands in media, which cannot be mended."""
+    return how.holds_secret(data) or _without_secrets(data, how) != data
+
+
+def _withheld(kind: str, mime: str, data: bytes) -> str:
+    return f"[External {kind} that is withheld, since a secret stands in it: {mime}, {len(data)} bytes]"
 
 
 def _file_name(uri: str) -> str | None:

@@ -17,6 +17,7 @@ from openclaw.core.events import Emit, SuspiciousContent
 from openclaw.core.tools import CallContext, JsonObject, ToolResult, ToolSpec, failed
 from openclaw.mcp_client.catalog import CatalogEntry
 from openclaw.mcp_client.failures import CallFailed, InvalidResult, Unavailable
+from openclaw.mcp_client.kept import directory_for
 from openclaw.mcp_client.output_check import hold
 from openclaw.mcp_client.results import (
     Rendered,
@@ -109,6 +110,7 @@ class CallPath:
 
     decide: Callable[[str], Verdict]
     redact: Callable[[str], str]
+    holds_secret: Callable[[bytes | str], bool]
     results: Path | None
     clock: Clock
     emit: Emit
@@ -166,9 +168,11 @@ class _Call:
             server=bound.entry.server,
             tool=bound.entry.tool,
             redact=path.redact,
-            directory=path.results,
+            holds_secret=path.holds_secret,
+            directory=_kept_in(path.results, context),
             limit=bound.config.max_result_chars,
             mode=bound.config.framing,
+            guarded=bound.config.on_suspicious == "block",
         )
 
     def refuse(self, reason: str) -> None:
@@ -184,7 +188,7 @@ class _Call:
             outcome = "error" if rendered.result.is_error else "ok"
             if rendered.detection.suspicious:
                 self._warn(rendered)
-                if self.bound.config.on_suspicious == "block":
+                if self.how.guarded:
                     outcome = "blocked"
                     return self._withheld(rendered)
             return rendered.result
@@ -282,6 +286,10 @@ class _Call:
                 reason=reason,
             )
         )
+
+
+def _kept_in(results: Path | None, context: CallContext) -> Path | None:
+    return results and directory_for(results, context.agent, context.session)
 
 
 def _is_large(raw: RawResult) -> bool:

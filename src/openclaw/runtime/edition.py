@@ -191,6 +191,7 @@ def _native_tools(
         environ=host.environ,
         allow_rules=[glob for rules in agent.tools for glob in (*rules.allow, *rules.ask)],
         store=store,
+        results=host.paths.results,
     )
 
 

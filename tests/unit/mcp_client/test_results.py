@@ -206,7 +206,8 @@ def test_a_long_result_is_cut_and_the_whole_is_kept_in_a_private_file(tmp_path: 
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
     assert "end" not in shown(one).partition("<<<END")[0]
-    assert f"100 of 1003 characters are shown. The whole is in the file {path}." in shown(one)
+    note = f"100 of 1003 characters are shown. The whole is in the file {path}; `read` opens it."
+    assert note in shown(one)
     assert one.characters == 1003
     assert text_of(one.result.outputs) == "x" * 100
 

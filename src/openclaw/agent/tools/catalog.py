@@ -5,6 +5,7 @@ from pathlib import Path
 
 from openclaw.agent.tools.base import NativeTool, NativeTools
 from openclaw.agent.tools.fetcher import GuardedFetcher
+from openclaw.agent.tools.kept import KeptResults
 from openclaw.agent.tools.listing import listing_tools
 from openclaw.agent.tools.planning import planning_tool
 from openclaw.agent.tools.plugins import PluginContext, plugin_tools
@@ -26,17 +27,20 @@ def native_tools(
     store: SessionStore | None = None,
     fetcher: Fetcher | None = None,
     plugins: bool = True,
+    results: Path | None = None,
 ) -> NativeTools:
     """The tools of an agent that works in `workspace`.
 
     `allow_rules` are the allow globs of all layers: `exec` is there only where one names it. Tools
-    that look into the store are there where one is given. Policy still decides on each.
+    that look into the store are there where one is given. Policy still decides on each. `results` is
+    where results are kept that were cut, which the tools read as well.
     """
     place = Workspace(workspace.absolute())
+    kept = KeptResults(results)
     tools: list[NativeTool] = [
-        *reading_tools(place),
+        *reading_tools(place, kept),
         *writing_tools(place),
-        *listing_tools(place),
+        *listing_tools(place, kept),
     ]
     if allowed_by_name(allow_rules):
         tools.append(shell_tool(place.root, environ))

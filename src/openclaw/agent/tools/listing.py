@@ -10,6 +10,7 @@ import anyio.to_thread
 
 from openclaw.agent.tools.base import Arguments, FunctionTool, said, schema
 from openclaw.agent.tools.globs import PathGlob
+from openclaw.agent.tools.kept import KeptResults
 from openclaw.agent.tools.workspace import Workspace
 from openclaw.config.osflags import CLOEXEC, DIRECTORY, NOFOLLOW
 from openclaw.core.errors import ToolFailure
@@ -59,8 +60,8 @@ _SEARCH = ToolSpec(
 )
 
 
-def listing_tools(workspace: Workspace) -> list[FunctionTool]:
-    """The tools that find things."""
+def listing_tools(workspace: Workspace, kept: KeptResults) -> list[FunctionTool]:
+    """The tools that find things. `search` looks also into results that were cut."""
 
     async def list_(arguments: Arguments, context: CallContext) -> ToolResult:
         path, glob = arguments.text("path", "."), arguments.text("glob", "")
@@ -68,16 +69,20 @@ def listing_tools(workspace: Workspace) -> list[FunctionTool]:
         return await anyio.to_thread.run_sync(_list, workspace, path, depth, glob)
 
     async def search(arguments: Arguments, context: CallContext) -> ToolResult:
+        path = arguments.text("path", ".")
+        whole = kept.find(path, context)
         request = {
-            "root": str(workspace.root),
-            "path": arguments.text("path", "."),
+            "root": str(workspace.root if whole is None else whole.place.root),
+            "path": path if whole is None else whole.name,
             "pattern": arguments.text("pattern"),
             "glob": arguments.text("glob", ""),
             "literal": arguments.flag("literal"),
             "ignore_case": arguments.flag("ignore_case"),
             "most": MAX_MATCHES,
+            "fold": whole is not None,
         }
-        return said(await _search(request))
+        found = await _search(request)
+        return said(found) if whole is None else whole.shown(found)
 
     return [FunctionTool(_LIST, list_), FunctionTool(_SEARCH, search)]
 

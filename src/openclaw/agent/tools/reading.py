@@ -9,6 +9,8 @@ from typing import BinaryIO
 import anyio.to_thread
 
 from openclaw.agent.tools.base import Arguments, FunctionTool, said, schema
+from openclaw.agent.tools.folding import MAX_LINE_CHARS, folded
+from openclaw.agent.tools.kept import KeptFile, KeptResults
 from openclaw.agent.tools.workspace import Workspace
 from openclaw.core.content import Media, Text
 from openclaw.core.errors import ToolFailure
@@ -20,7 +22,6 @@ MAX_LINES = 2000
 MAX_CHARS = 64_000
 """Of one answer: about 16,000 tokens. The model reads on with `offset`."""
 
-MAX_LINE_CHARS = 4000
 MAX_FILE_BYTES = 32 * 1024 * 1024
 """Text beyond this is better searched than read."""
 
@@ -57,13 +58,16 @@ _ATTACH = ToolSpec(
 )
 
 
-def reading_tools(workspace: Workspace) -> list[FunctionTool]:
-    """The tools that hand a file on as it is."""
+def reading_tools(workspace: Workspace, kept: KeptResults) -> list[FunctionTool]:
+    """The tools that hand a file on as it is. `read` opens also results that were cut."""
 
     async def read(arguments: Arguments, context: CallContext) -> ToolResult:
         path = arguments.text("path")
         offset = arguments.whole("offset", 1, least=1, most=2**53)
         limit = arguments.whole("limit", MAX_LINES, least=1, most=MAX_LINES)
+        whole = kept.find(path, context)
+        if whole is not None:
+            return await anyio.to_thread.run_sync(_read_kept, whole, offset, limit)
         return await anyio.to_thread.run_sync(_read, workspace, path, offset, limit)
 
     async def attach(arguments: Arguments, context: CallContext) -> ToolResult:
@@ -88,6 +92,14 @@ def _read(workspace: Workspace, path: str, offset: int, limit: int) -> ToolResul
         return said(_lines(file, head, offset, limit))
 
 
+def _read_kept(whole: KeptFile, offset: int, limit: int) -> ToolResult:
+    with whole.place.open_file(whole.name) as (file, status, _):
+        if status.st_size > MAX_FILE_BYTES:
+            size = in_mb(status.st_size)
+            raise ToolFailure(f"The result has {size}; use search to look into it.")
+        return whole.shown(_lines(file, b"", offset, limit, fold=True))
+
+
 def _image(file: BinaryIO, path: str, kind: str, size: int) -> ToolResult:
     if size > MAX_INBOUND_BYTES:
         raise ToolFailure(
@@ -98,16 +110,17 @@ def _image(file: BinaryIO, path: str, kind: str, size: int) -> ToolResult:
     return ToolResult(blocks=(Text(f"The image '{path}':"), shown))
 
 
-def _lines(file: BinaryIO, head: bytes, offset: int, limit: int) -> str:
+def _lines(file: BinaryIO, head: bytes, offset: int, limit: int, *, fold: bool = False) -> str:
     encoding = "utf-16" if head.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8-sig"
     taken: list[str] = []
     room, total = MAX_CHARS, 0
     lines = io.TextIOWrapper(file, encoding, errors="replace", newline="")
     try:
-        for total, line in enumerate(lines, 1):
+        for total, line in enumerate(folded(lines) if fold else lines, 1):
             if total < offset or len(taken) == limit or room < 0:
                 continue
-            shown = line if len(line) <= MAX_LINE_CHARS else line[:MAX_LINE_CHARS] + "[…]\n"
+            cut = len(line) > MAX_LINE_CHARS and not fold
+            shown = line[:MAX_LINE_CHARS] + "[…]\n" if cut else line
             room -= len(shown)
             if room >= 0:
                 taken.append(shown)

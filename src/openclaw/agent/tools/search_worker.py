@@ -4,6 +4,7 @@ It is apart from the program so that a pattern which never ends can be ended fro
 """
 
 import contextlib
+import io
 import json
 import os
 import re
@@ -13,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from openclaw.agent.tools.folding import folded
 from openclaw.agent.tools.globs import PathGlob
 from openclaw.agent.tools.workspace import Workspace
 from openclaw.config.osflags import CLOEXEC, DIRECTORY, NOFOLLOW, NONBLOCK
@@ -20,6 +22,7 @@ from openclaw.core.errors import OpenClawError, ToolFailure
 
 MAX_FILE_BYTES = 4 * 1024 * 1024
 MAX_FILES = 50_000
+MAX_FOLDED_BYTES = 64 * 1024 * 1024
 MAX_LINE_CHARS = 300
 MEMORY_BYTES = 1024 * 1024 * 1024
 _SKIPPED = frozenset({".git", ".hg", ".svn", "node_modules", "__pycache__", ".venv"})
@@ -42,6 +45,8 @@ def search(request: dict[str, Any]) -> str:
     wanted = PathGlob(request["glob"]) if request["glob"] else None
     workspace = Workspace(Path(request["root"]))
     found: list[str] = []
+    if request.get("fold"):
+        return _search_folded(workspace, request["path"], pattern, request["most"])
     files = _files(workspace, request["path"], wanted)
     for number, (path, content) in enumerate(files, 1):
         if number > MAX_FILES:
@@ -49,6 +54,22 @@ def search(request: dict[str, Any]) -> str:
         found += _matches(pattern, path, content, request["most"] - len(found) + 1)
         if len(found) > request["most"]:
             return _rendered(found[: request["most"]], "there are more; narrow the search")
+    return _rendered(found, None)
+
+
+def _search_folded(workspace: Workspace, path: str, pattern: re.Pattern[str], most: int) -> str:
+    """The places in one file that may be a single line, by the line numbers of `read`."""
+    found: list[str] = []
+    with workspace.open_file(path) as (file, _, _):
+        text = file.read(MAX_FOLDED_BYTES).decode("utf-8", "replace")
+    for number, line in enumerate(folded(io.StringIO(text, newline="")), 1):
+        if (match := pattern.search(line)) is None:
+            continue
+        if len(found) == most:
+            return _rendered(found, "there are more; narrow the search")
+        start = max(0, match.start() - MAX_LINE_CHARS // 3)
+        shown = line[start : start + MAX_LINE_CHARS].rstrip("\r\n")
+        found.append(f"{number}: {'[…]' if start else ''}{shown}")
     return _rendered(found, None)
 
 
