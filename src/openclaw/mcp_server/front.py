@@ -17,7 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, NoReturn
 
+    from openclaw.mcp_server.pieces import Pieces
+
 _CHUNK = 1 << 18
+_TAKEN_WHILE_LOADING = 64 << 20  # then the client has to wait until there is who takes orders
 _SWITCH_INTERVAL_WHILE_LOADING = 0.0005  # the import must not hold back an answer for 5 ms
 
 
@@ -76,13 +79,14 @@ def parse_options(program: str, arguments: "list[str]") -> Options | None:
 
 
 class _Loader:
-    """Imports the SDK's side on a thread; `done` becomes readable when it is there or has failed."""
+    """Imports the SDK's side on a thread, and calls `tell` when it is there or has failed."""
 
-    def __init__(self, load: "Callable[[], Any]") -> None:
+    def __init__(self, load: "Callable[[], Any]", tell: "Callable[[], Any]") -> None:
         self._prepare = load
-        self.done, self._wake = os.pipe()
+        self._tell = tell
         self.loaded: Any = None
         self.error: BaseException | None = None
+        self.finished = threading.Event()
 
     def start(self) -> None:
         sys.setswitchinterval(_SWITCH_INTERVAL_WHILE_LOADING)
@@ -94,12 +98,8 @@ class _Loader:
         except BaseException as error:  # noqa: BLE001 (reported on the main thread)
             self.error = error
         finally:
-            os.write(self._wake, b"x")
-
-    def close(self) -> None:
-        sys.setswitchinterval(0.005)
-        os.close(self.done)
-        os.close(self._wake)
+            self._tell()
+            self.finished.set()
 
 
 def _claim_stdio() -> "tuple[int, int]":
@@ -128,14 +128,16 @@ class _Wire:
     def __init__(self, wire_in: int, wire_out: int) -> None:
         self.wire_in, self.wire_out = wire_in, wire_out
         self.rest: list[bytes] = []
+        self.taken = 0
         self.at_end = False
 
-    def lines(self) -> "list[bytes]":
-        """Read once and return the lines that this finished."""
-        chunk = os.read(self.wire_in, _CHUNK)
+    def lines(self, chunk: bytes) -> "list[bytes]":
+        """Take a piece and return the lines that this finished; an empty piece is the end."""
+        self.taken += len(chunk)
         if not chunk:
             self.at_end = True
-            return []
+            finished, self.rest = [b"".join(self.rest)], []
+            return finished
         if b"\n" not in chunk:
             self.rest.append(chunk)
             return []
@@ -145,29 +147,51 @@ class _Wire:
         return finished
 
 
-def _answer_until_loaded(wire: _Wire, handshake: Handshake, loader: _Loader) -> None:
+def _answer(wire: _Wire, handshake: Handshake, chunk: bytes) -> None:
+    answers = b"".join(filter(None, map(handshake.feed, wire.lines(chunk))))
+    if answers:
+        _write_all(wire.wire_out, answers)
+    if wire.at_end and not handshake.owes_an_answer:
+        os._exit(0)  # nobody waits for anything: no need to finish the import
+
+
+def _answer_until_loaded(
+    wire: _Wire, handshake: Handshake, load: "Callable[[], Any]", wake: "tuple[int, int]"
+) -> _Loader:
     if sys.platform == "win32":
-        raise NotImplementedError("serving on stdio needs poll(2), which Windows has not")
+        raise NotImplementedError("there is no poll(2) on Windows; threads are used there")
+    done, ring = wake
+    loader = _Loader(load, lambda: os.write(ring, b"x"))
     poll = select.poll()
     poll.register(wire.wire_in, select.POLLIN)
-    poll.register(loader.done, select.POLLIN)
+    poll.register(done, select.POLLIN)
     ready = poll.poll(0)  # what is already there is answered before the import starts
     started = False
-    while True:
+    while not loader.finished.is_set():
         if any(fd == wire.wire_in for fd, _ in ready):
-            answers = b"".join(filter(None, map(handshake.feed, wire.lines())))
-            if answers:
-                _write_all(wire.wire_out, answers)
-            if wire.at_end:
+            _answer(wire, handshake, os.read(wire.wire_in, _CHUNK))
+            if wire.at_end or wire.taken > _TAKEN_WHILE_LOADING:
                 poll.unregister(wire.wire_in)
-        if wire.at_end and not handshake.owes_an_answer:
-            os._exit(0)  # nobody waits for anything: no need to finish the import
         if not started:
             loader.start()
             started = True
-        if loader.loaded is not None or loader.error is not None:
-            return
         ready = poll.poll()
+    return loader
+
+
+def _answer_by_threads(
+    wire: _Wire, handshake: Handshake, load: "Callable[[], Any]", pieces: "Pieces"
+) -> _Loader:
+    """The same where nothing can wait for a pipe and the import at once."""
+    loader = _Loader(load, pieces.wake)
+    pieces.start()
+    loader.start()
+    while (chunk := pieces.get()) is not None:
+        _answer(wire, handshake, chunk)
+        if wire.taken > _TAKEN_WHILE_LOADING:
+            loader.finished.wait()
+            break
+    return loader
 
 
 def _refuse(wire: _Wire, handshake: Handshake, error: BaseException) -> None:
@@ -187,25 +211,19 @@ def _refuse(wire: _Wire, handshake: Handshake, error: BaseException) -> None:
             )
 
 
-def serve(options: Options, load: "Callable[[], Any]") -> "NoReturn":
+def serve(
+    options: Options,
+    load: "Callable[[], Any]",
+    *,
+    by_threads: bool = sys.platform == "win32",
+) -> "NoReturn":
     """Serve one client until it goes away, and leave the process.
 
     `load` imports and prepares the SDK's side; it runs on a thread while the handshake is answered.
     """
-    wire = _Wire(*_claim_stdio())
-    handshake = Handshake(answers_for(options.program))
-    loader = _Loader(load)
     code = 0
     try:
-        _answer_until_loaded(wire, handshake, loader)
-        loader.close()
-        if loader.error is not None:
-            _refuse(wire, handshake, loader.error)
-            code = 1
-        else:
-            code = loader.loaded.run(
-                wire.wire_in, wire.wire_out, handshake.queue, wire.rest, at_end=wire.at_end
-            )
+        code = _serve(_Wire(*_claim_stdio()), options, load, by_threads=by_threads)
     except BrokenPipeError:
         code = 0
     except KeyboardInterrupt:
@@ -213,3 +231,33 @@ def serve(options: Options, load: "Callable[[], Any]") -> "NoReturn":
     sys.stderr.flush()
     # Daemon threads and half-imported modules have nothing left to say once the client is gone.
     os._exit(code)
+
+
+def _pieces(fd: int) -> "Pieces":
+    from openclaw.mcp_server.pieces import Pieces
+
+    return Pieces(fd)
+
+
+def _serve(wire: _Wire, options: Options, load: "Callable[[], Any]", *, by_threads: bool) -> int:
+    handshake = Handshake(answers_for(options.program))
+    pieces = _pieces(wire.wire_in) if by_threads else None
+    if pieces is not None:
+        loader = _answer_by_threads(wire, handshake, load, pieces)
+    else:
+        wake = os.pipe()
+        loader = _answer_until_loaded(wire, handshake, load, wake)
+        for end in wake:
+            os.close(end)
+    sys.setswitchinterval(0.005)
+    if loader.error is not None:
+        _refuse(wire, handshake, loader.error)
+        return 1
+    return loader.loaded.run(
+        wire.wire_in,
+        wire.wire_out,
+        handshake.queue,
+        wire.rest,
+        at_end=wire.at_end,
+        pieces=pieces,
+    )

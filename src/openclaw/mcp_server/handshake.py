@@ -36,13 +36,14 @@ class _ScannerContext:
 
 
 _context: "Any" = _ScannerContext
-_scan: "Any" = make_scanner(_context)
+scan: "Any" = make_scanner(_context)
+"""The value that begins at a place in a text, and where it ends; raises as `loads` does."""
 
 
 def loads(line: bytes) -> "Any":
     """One JSON value; raises ValueError, StopIteration or RecursionError where it is not one."""
     text = line.decode("utf-8").strip(" \t\r\n")
-    value, end = _scan(text, 0)
+    value, end = scan(text, 0)
     if end != len(text):
         raise ValueError("text after the value")
     return value
@@ -96,7 +97,7 @@ class Handshake:
         try:
             message = loads(line)
         except (ValueError, StopIteration, RecursionError):
-            return self._keep(line, expects_answer=False)
+            return self._keep(line)
         if not is_call(message):
             return self._keep(line)
         if "id" not in message:

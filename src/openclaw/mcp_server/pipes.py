@@ -10,8 +10,8 @@ import os
 import stat
 import sys
 from collections import deque
-from collections.abc import Callable
-from io import BytesIO
+from functools import partial
+from itertools import chain
 from types import TracebackType
 from typing import Any, Self, cast
 
@@ -19,15 +19,17 @@ import anyio
 import anyio.to_thread
 import mcp_types as types
 from mcp.shared.message import SessionMessage
-from pydantic_core import from_json, to_json
+from pydantic_core import to_json
 
 from openclaw.core.ids import random_id
+from openclaw.mcp_server.assembly import LONGEST_LINE, Assembler, TooLong
+from openclaw.mcp_server.conversation import Conversation
+from openclaw.mcp_server.judging import PARSE_IN_THREAD, Judged, judge, judge_too_long
 from openclaw.mcp_server.traffic import log_received, log_sent
 
 _CHUNK = 1 << 18
 _QUEUED_LINES = 64  # reading pauses above this many unread messages
 _QUEUED_BYTES = 1 << 20  # writing waits above this many unsent bytes
-_PARSE_IN_THREAD = 1 << 20  # a message of this size would hold up the loop while it is parsed
 _SET_APART = 1 << 16  # base64 of this length goes onto the wire without being copied into the line
 _MARK = f"\x00{random_id()}"  # no string of a message can be this
 _PLACE = to_json(_MARK)[1:-1]
@@ -37,44 +39,47 @@ _DRAIN_SECONDS = 0.5  # what a client that stopped reading is given at the end
 Queued = bytes | SessionMessage
 
 
-def parse(line: bytes) -> SessionMessage | Exception:
-    """One line as a message, or the error that the SDK then answers."""
-    try:
-        return SessionMessage(_validated(line))
-    except ValueError as error:
-        try:  # a stray byte inside a string costs that character, not the message
-            text = line.decode("utf-8", "replace")
-            return SessionMessage(types.jsonrpc_message_adapter.validate_json(text, by_name=False))
-        except ValueError:
-            return error
-
-
-def _validated(line: bytes) -> types.JSONRPCMessage:
-    if len(line) < _PARSE_IN_THREAD:
-        return types.jsonrpc_message_adapter.validate_json(line, by_name=False)
-    # In one step, each kind of message that is tried would have a copy of the strings.
-    return types.jsonrpc_message_adapter.validate_python(from_json(line), by_name=False)
-
-
 class PipeReader:
     """The SDK's read stream over a file descriptor."""
 
-    def __init__(self, fd: int, queued: list[Queued], rest: list[bytes], *, at_end: bool) -> None:
+    def __init__(
+        self,
+        fd: int,
+        conversation: Conversation,
+        *,
+        queued: list[Queued],
+        rest: list[bytes],
+        at_end: bool,
+        limit: int = LONGEST_LINE,
+    ) -> None:
         self._fd = fd
-        self._queue: deque[Queued] = deque(queued)
-        self._rest = BytesIO()  # it grows where it lies; pieces to be joined would lie there twice
-        self._rest.writelines(rest)
-        rest.clear()
+        self._conversation = conversation
+        self._limit = limit
+        self._queue: deque[Queued | TooLong] = deque(queued)
+        self._ready: deque[SessionMessage] = deque()
+        self._lines = Assembler(rest, limit)
         self._at_end = at_end
         self._closed = False
         self._reading = False
         self._waiter: asyncio.Future[None] | None = None
         self._loop = asyncio.get_running_loop()
-        self._pollable = _pollable(fd)
+        self._watched = _pollable(fd)
         _enlarge(fd)
 
-    async def receive(self) -> SessionMessage | Exception:
-        """The next message; EndOfStream when the client is gone."""
+    async def receive(self) -> SessionMessage:
+        """The next message; EndOfStream when the client is gone. What is none is answered here."""
+        while not self._ready:
+            item = await self._next()
+            if isinstance(item, SessionMessage):
+                self._ready.append(item)
+            else:
+                self._ready.extend(self._conversation.taken(await self._judged(item)))
+        message = self._ready.popleft()
+        self._conversation.noticed(message)
+        log_received(message)
+        return message
+
+    async def _next(self) -> Queued | TooLong:
         while not self._queue:
             if self._closed:
                 raise anyio.ClosedResourceError
@@ -84,17 +89,18 @@ class PipeReader:
         item = self._queue.popleft()
         if len(self._queue) < _QUEUED_LINES // 2:
             self._resume()
-        if isinstance(item, SessionMessage):
-            message: SessionMessage | Exception = item
-        elif len(item) >= _PARSE_IN_THREAD:
-            message = await anyio.to_thread.run_sync(parse, item)
-        else:
-            message = parse(item)
-        log_received(message)
-        return message
+        return item
+
+    async def _judged(self, line: bytes | TooLong) -> Judged:
+        if isinstance(line, TooLong):
+            return judge_too_long(line, self._limit)
+        batches = self._conversation.takes_batches
+        if len(line) < PARSE_IN_THREAD:
+            return judge(line, batches=batches)
+        return await anyio.to_thread.run_sync(partial(judge, line, batches=batches))
 
     async def _wait(self) -> None:
-        if not self._pollable:
+        if not self._watched:
             self._take(await anyio.to_thread.run_sync(os.read, self._fd, _CHUNK))
             return
         self._resume()
@@ -105,14 +111,20 @@ class PipeReader:
             self._waiter = None
 
     def _resume(self) -> None:
-        if self._pollable and not (self._reading or self._at_end or self._closed):
-            self._loop.add_reader(self._fd, self._readable)
+        if self._watched and not (self._reading or self._at_end or self._closed):
             self._reading = True
+            self._watch()
 
     def _pause(self) -> None:
         if self._reading:
-            self._loop.remove_reader(self._fd)
             self._reading = False
+            self._unwatch()
+
+    def _watch(self) -> None:
+        self._loop.add_reader(self._fd, self._readable)
+
+    def _unwatch(self) -> None:
+        self._loop.remove_reader(self._fd)
 
     def _readable(self) -> None:
         try:
@@ -121,24 +133,22 @@ class PipeReader:
             return
         except OSError:
             chunk = b""
+        self._arrived(chunk)
+
+    def _arrived(self, chunk: bytes) -> None:
         self._take(chunk)
         if self._at_end or len(self._queue) >= _QUEUED_LINES:
             self._pause()
 
     def _take(self, chunk: bytes) -> None:
-        if not chunk:
-            self._at_end = True
-        elif b"\n" not in chunk:
-            self._rest.write(chunk)
-            return
+        if chunk:
+            lines = self._lines.feed(chunk)
         else:
-            head, *tail = chunk.split(b"\n")
-            self._rest.write(head)
-            first = self._rest.getvalue()
-            self._rest = BytesIO()
-            self._rest.write(tail.pop())
-            self._queue.extend(line for line in (first, *tail) if line and not line.isspace())
-        self._wake()
+            self._at_end = True
+            lines = self._lines.finish()
+        self._queue.extend(lines)
+        if lines or self._at_end:
+            self._wake()
 
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
@@ -153,7 +163,7 @@ class PipeReader:
     def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self) -> SessionMessage | Exception:
+    async def __anext__(self) -> SessionMessage:
         try:
             return await self.receive()
         except anyio.EndOfStream:
@@ -172,11 +182,12 @@ class PipeReader:
 
 
 class PipeWriter:
-    """The SDK's write stream over a file descriptor. `keep_back` may take a message off the wire."""
+    """The SDK's write stream over a file descriptor, and what else the client is told."""
 
-    def __init__(self, fd: int, keep_back: Callable[[SessionMessage], bool]) -> None:
+    def __init__(self, fd: int, conversation: Conversation) -> None:
         self._fd = fd
-        self._keep_back = keep_back
+        self._conversation = conversation
+        conversation.tell = self.tell
         self._unsent: deque[memoryview | str] = deque()  # words become bytes when their turn comes
         self._size = 0
         self._closed = False
@@ -184,7 +195,11 @@ class PipeWriter:
         self._broken = False
         self._drained: asyncio.Future[None] | None = None
         self._loop = asyncio.get_running_loop()
+        self._open()
+
+    def _open(self) -> None:
         # O_NONBLOCK belongs to the open file, which stderr may share: its prints would then fail.
+        fd = self._fd
         if sys.platform != "win32" and _pollable(fd) and not os.path.sameopenfile(fd, 2):
             os.set_blocking(fd, False)
 
@@ -195,16 +210,25 @@ class PipeWriter:
         if self._broken:
             raise anyio.BrokenResourceError
         log_sent(item)
-        if self._keep_back(item):
-            return
-        for piece in encode(item):
-            self._write(piece)
+        if not self._conversation.keep_back(item):
+            for piece in encode(item):
+                self._write(piece)
         while self._size > _QUEUED_BYTES and not self._broken:
             await self._wait_until_drained()
 
+    def tell(self, items: list[SessionMessage], batch: bool) -> None:
+        """Write what nobody waits to have written. A client that lags too far is told no faults."""
+        faults = not batch
+        if self._closed or self._broken or (faults and self._size > _QUEUED_BYTES):
+            return
+        for item in items:
+            log_sent(item)
+        for piece in encode_batch(items) if batch else chain.from_iterable(map(encode, items)):
+            self._write(piece)
+
     def _write(self, piece: bytes | str) -> None:
         if not self._unsent:
-            view = memoryview(_as_bytes(piece))
+            view = memoryview(as_bytes(piece))
             view = view[self._write_some(view) :]
             if not view or self._broken:
                 return
@@ -227,7 +251,7 @@ class PipeWriter:
     def _flush(self) -> None:
         while self._unsent and not self._broken:
             head = self._unsent[0]
-            view = memoryview(_as_bytes(head)) if isinstance(head, str) else head
+            view = memoryview(as_bytes(head)) if isinstance(head, str) else head
             written = self._write_some(view)
             self._size -= written
             if written < len(view):
@@ -239,6 +263,9 @@ class PipeWriter:
         if self._broken:
             self._unsent.clear()
             self._size = 0
+        self._tell_drained()
+
+    def _tell_drained(self) -> None:
         enough = 0 if self._emptying else _QUEUED_BYTES // 2
         if self._drained is not None and self._size <= enough:
             self._drained.set_result(None)
@@ -256,8 +283,11 @@ class PipeWriter:
         self._closed = True
         self._emptying = True
         with anyio.move_on_after(_DRAIN_SECONDS, shield=True):
-            while self._unsent and not self._broken:
+            while self._size and not self._broken:
                 await self._wait_until_drained()
+        self._stop()
+
+    def _stop(self) -> None:
         if self._unsent:
             self._loop.remove_writer(self._fd)
 
@@ -287,6 +317,15 @@ def encode(item: SessionMessage) -> list[bytes | str]:
     return [*pieces, line + b"\n"]
 
 
+def encode_batch(items: list[SessionMessage]) -> list[bytes | str]:
+    """Several messages as the pieces of one line."""
+    pieces: list[bytes | str] = [b"["]
+    for item in items:
+        *large, last = encode(item)
+        pieces += [*large, as_bytes(last)[:-1], b","]
+    return [*pieces[:-1], b"]\n"]
+
+
 def _set_apart(value: Any, large: list[str]) -> Any:
     """The value with a mark in the place of each long base64."""
     if isinstance(value, dict):
@@ -312,7 +351,8 @@ def _needs_no_escape(text: str) -> bool:
     return text.isascii() and text.isprintable() and '"' not in text and "\\" not in text
 
 
-def _as_bytes(piece: bytes | str) -> bytes:
+def as_bytes(piece: bytes | str) -> bytes:
+    """A piece as it goes onto the wire."""
     return piece if isinstance(piece, bytes) else piece.encode("ascii")
 
 

@@ -14,10 +14,13 @@ import mcp_types as types
 from mcp.shared.message import SessionMessage
 
 from openclaw.mcp_server.agent_link import OpenAgent
+from openclaw.mcp_server.conversation import Conversation
 from openclaw.mcp_server.front import Options
 from openclaw.mcp_server.handshake import Answered
+from openclaw.mcp_server.pieces import Pieces
 from openclaw.mcp_server.pipes import PipeReader, PipeWriter, Queued
 from openclaw.mcp_server.server import open_server, warm_up
+from openclaw.mcp_server.threaded import ThreadedReader, ThreadedWriter
 
 logger = logging.getLogger(__name__)
 
@@ -77,9 +80,13 @@ class Prepared:
         rest: list[bytes],
         *,
         at_end: bool,
+        pieces: Pieces | None = None,
     ) -> int:
-        """Serve until the client goes away; returns the exit code."""
-        asyncio.run(self._serve(wire_in, wire_out, queue, rest, at_end=at_end))
+        """Serve until the client goes away; returns the exit code.
+
+        With `pieces` a thread reads, and threads go on to: nothing can watch the pipes.
+        """
+        asyncio.run(self._serve(wire_in, wire_out, queue, rest, at_end=at_end, pieces=pieces))
         return 0
 
     async def _serve(
@@ -90,10 +97,19 @@ class Prepared:
         rest: list[bytes],
         *,
         at_end: bool,
+        pieces: Pieces | None,
     ) -> None:
         replay = Replay()
-        reader = PipeReader(wire_in, replay.queued(queue), rest, at_end=at_end)
-        writer = PipeWriter(wire_out, replay.keep_back)
+        conversation = Conversation(replay.keep_back)
+        queued = replay.queued(queue)
+        if pieces is None:
+            reader = PipeReader(wire_in, conversation, queued=queued, rest=rest, at_end=at_end)
+            writer = PipeWriter(wire_out, conversation)
+        else:
+            reader = ThreadedReader(
+                wire_in, conversation, pieces, queued=queued, rest=rest, at_end=at_end
+            )
+            writer = ThreadedWriter(wire_out, conversation)
         options = self._options
         async with open_server(options.program, self._open_agent, options.agent) as server:
             with anyio.CancelScope() as scope:

@@ -13,7 +13,7 @@ _LONGEST_TEXT = 2_000
 _LONGEST_LINE = 20_000
 
 
-def log_received(item: SessionMessage | Exception) -> None:
+def log_received(item: SessionMessage) -> None:
     """Log a message of the client's."""
     if logger.isEnabledFor(logging.DEBUG):
         logger.debug("received %s", _shown(item))
@@ -25,9 +25,7 @@ def log_sent(item: SessionMessage) -> None:
         logger.debug("sent %s", _shown(item))
 
 
-def _shown(item: SessionMessage | Exception) -> str:
-    if isinstance(item, Exception):
-        return f"something that is not a message: {type(item).__name__}"
+def _shown(item: SessionMessage) -> str:
     body = item.message.model_dump(by_alias=True, exclude_unset=True)
     return json.dumps(abridge(body), ensure_ascii=False)[:_LONGEST_LINE]
 

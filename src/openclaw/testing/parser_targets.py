@@ -18,8 +18,10 @@ from openclaw.content import detect, frame, sanitise
 from openclaw.core.errors import InvalidConfig, InvalidRequest
 from openclaw.mcp_client.decode import MAX_DEPTH, Undecodable, count_values, decode, deeper_than
 from openclaw.mcp_client.prompts import parse_prompt_call
+from openclaw.mcp_server.assembly import TooLong
 from openclaw.mcp_server.front import answers_for
 from openclaw.mcp_server.handshake import Handshake, loads
+from openclaw.mcp_server.judging import judge, judge_too_long
 from openclaw.media import decoding, signature
 from openclaw.secrets import refs
 from openclaw.secrets.refs import InvalidReference
@@ -125,6 +127,18 @@ def read_line_as_server(data: bytes) -> None:
         raise Disagreement(f"{data!r}: {ours!r}, json {theirs!r}")
 
 
+def read_line_as_order(data: bytes) -> None:
+    """A client's line after the handshake: no exception, and somebody is answered unless json reads it."""
+    for batches in (False, True):
+        judged = judge(data, batches=batches)
+        for fault in judged.faults:
+            fault.model_dump_json()
+        if not (judged.messages or judged.faults):
+            json.loads(data.decode("utf-8", "replace"))
+    for cut in (len(data), len(data) // 2):
+        judge_too_long(TooLong(data[:cut], data[cut:]), 1)
+
+
 def read_prompt_call(data: bytes) -> None:
     """`/server:prompt key=value`: only InvalidRequest."""
     with suppress(InvalidRequest):
@@ -147,6 +161,7 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
     "detection": read_for_orders,
     "json-rpc, client": read_line_as_client,
     "json-rpc, server": read_line_as_server,
+    "json-rpc, orders": read_line_as_order,
     "prompts": read_prompt_call,
     "signatures": read_signature,
 }
@@ -184,6 +199,11 @@ SEEDS: dict[str, tuple[bytes, ...]] = {
     "json-rpc, server": (
         b'{"jsonrpc":"2.0","id":"a","method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}',
         b'{"jsonrpc":"2.0","id":2,"method":"ping"}',
+    ),
+    "json-rpc, orders": (
+        b'{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"x","arguments":{"message":"y"}}}',
+        b'[{"jsonrpc":"2.0","id":"a","method":"ping"},{"jsonrpc":"2.0","method":"notifications/x"}]',
+        b'{"result":{"action":"accept","content":{"a":[1,-0,null]}},"jsonrpc":"2.0","id":3}',
     ),
     "prompts": (b'/server:prompt key=value other="two words"', b"/a:b c='d' e=f\\ g"),
     "signatures": (

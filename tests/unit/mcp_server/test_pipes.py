@@ -7,7 +7,7 @@ import mcp_types as types
 import pytest
 from mcp.shared.message import SessionMessage
 
-from openclaw.mcp_server.pipes import encode, parse
+from openclaw.mcp_server.pipes import encode, encode_batch
 
 BLOB = "QUJD" * 30_000
 
@@ -43,30 +43,8 @@ def test_long_base64_is_a_piece_of_its_own_and_not_copied() -> None:
     assert any(piece is BLOB for piece in pieces)
 
 
-@pytest.mark.parametrize("size", [10, 2 << 20])
-def test_a_request_is_read_the_same_whether_small_or_large(size: int) -> None:
-    asked: dict[str, Any] = {
-        "jsonrpc": "2.0",
-        "id": 7,
-        "method": "tools/call",
-        "params": {"name": "t", "arguments": {"message": "é" * size, "n": [1.5, None, True]}},
-    }
-    read = parse(json.dumps(asked, ensure_ascii=False).encode())
-    assert isinstance(read, SessionMessage)
-    assert isinstance(read.message, types.JSONRPCRequest)
-    assert read.message.model_dump(exclude_unset=True) == asked
-
-
-@pytest.mark.parametrize("size", [10, 2 << 20])
-def test_what_is_no_message_is_an_error_to_be_answered(size: int) -> None:
-    assert isinstance(parse(b"{" + b"x" * size), ValueError)
-    assert isinstance(parse(json.dumps({"x": "y" * size}).encode()), ValueError)
-
-
-@pytest.mark.parametrize("size", [10, 2 << 20])
-def test_a_stray_byte_costs_that_character_alone(size: int) -> None:
-    head = b'{"jsonrpc":"2.0","method":"m","params":{"a":"' + b"x" * size
-    read = parse(head + b'\xff"}}')
-    assert isinstance(read, SessionMessage)
-    assert isinstance(read.message, types.JSONRPCNotification)
-    assert read.message.params == {"a": "x" * size + "\ufffd"}
+def test_the_answers_to_a_batch_are_one_line() -> None:
+    results: list[dict[str, Any]] = [{"a": 1}, {"content": [{"data": BLOB}]}, {"content": []}]
+    line = line_of(encode_batch([response(result) for result in results]))
+    assert line.count(b"\n") == 1
+    assert [one["result"] for one in json.loads(line)] == results

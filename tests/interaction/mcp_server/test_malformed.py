@@ -1,0 +1,243 @@
+"""Whatever is no message is answered, costs nothing but itself, and holds up no order."""
+
+import json
+import sys
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import anyio.abc
+import pytest
+from anyio.streams.buffered import BufferedByteReceiveStream
+from tests.interaction.mcp_server.conftest import BIN, Setup
+
+from openclaw.testing.scripted_model import Step, scripted_model
+
+pytestmark = pytest.mark.subprocess
+
+MB = 1 << 20
+READY = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+BY_THREADS = """
+import sys
+from openclaw.cli.mcp_server import prepare
+from openclaw.mcp_server import front
+
+options = front.Options()
+front.serve(options, lambda: prepare(options), by_threads=True)
+"""
+WAYS = {
+    "watching": [str(BIN / "openclaw"), "mcp-server"],
+    "by threads": [sys.executable, "-c", BY_THREADS],
+}
+both_ways = pytest.mark.parametrize("way", WAYS)
+
+
+def ask(number: Any, method: str, **params: Any) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+
+
+def hello(version: str = "2025-11-25") -> dict[str, Any]:
+    client = {"name": "t", "version": "1"}
+    return ask("hello", "initialize", protocolVersion=version, capabilities={}, clientInfo=client)
+
+
+def order(number: Any, message: str = "go") -> dict[str, Any]:
+    return ask(number, "tools/call", name="order_openclaw", arguments={"message": message})
+
+
+class Wire:
+    """A client that sends whatever it likes."""
+
+    def __init__(self, process: anyio.abc.Process) -> None:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        self.process = process
+        self.stdin = process.stdin
+        self._lines = BufferedByteReceiveStream(process.stdout)
+
+    async def send(self, *lines: Any) -> None:
+        encoded = [one if isinstance(one, bytes) else json.dumps(one).encode() for one in lines]
+        await self.stdin.send(b"".join(line + b"\n" for line in encoded))
+
+    async def answer(self) -> Any:
+        return json.loads(await self._lines.receive_until(b"\n", 100 * MB))
+
+    async def answers(self, count: int) -> list[Any]:
+        return [await self.answer() for _ in range(count)]
+
+
+@asynccontextmanager
+async def wired(setup: Setup, way: str) -> AsyncGenerator[Wire]:
+    async with await anyio.open_process(WAYS[way], env=setup.environ, stderr=None) as process:
+        try:
+            with anyio.fail_after(60):
+                yield Wire(process)
+        finally:
+            if process.returncode is None:
+                process.kill()
+
+
+def code_of(answer: Any) -> tuple[Any, int]:
+    return answer["id"], answer["error"]["code"]
+
+
+def words(answer: Any) -> str:
+    return answer["result"]["content"][0]["text"]
+
+
+RUBBISH: Sequence[tuple[Any, tuple[Any, int]]] = [
+    (b"not json", (None, -32700)),
+    (b'{"jsonrpc":"2.0",', (None, -32700)),
+    (b"\xff\xfe\x00", (None, -32700)),
+    ([], (None, -32600)),
+    ([ask(1, "ping")], (None, -32600)),
+    (5, (None, -32600)),
+    ("ping", (None, -32600)),
+    ({"jsonrpc": "2.0", "id": 7}, (7, -32600)),
+    ({"jsonrpc": "2.0", "id": 8, "method": "ping", "params": []}, (8, -32602)),
+]
+
+
+@both_ways
+async def test_every_malformed_line_is_answered_and_no_order_is_lost(
+    setup: Setup, way: str
+) -> None:
+    slow = Step(text="All done.", when="work", delay=1)
+    async with scripted_model(rules=[slow], default=Step(text="Here.")) as model:
+        setup.configure(model.url, {})
+        async with wired(setup, way) as wire:
+            await wire.send(hello(), READY, order("slow", "work"))
+            assert (await wire.answer())["id"] == "hello"
+            while not model.requests:  # noqa: ASYNC110 (another process has no event of ours)
+                await anyio.sleep(0.01)
+            await wire.send(*(line for line, _ in RUBBISH))
+            told = await wire.answers(len(RUBBISH))
+            await wire.send(order("small"))
+            rest = await wire.answers(2)
+            await wire.stdin.aclose()
+            assert await wire.process.wait() == 0
+    assert [code_of(one) for one in told] == [code for _, code in RUBBISH]
+    assert {one["id"]: words(one) for one in rest} == {"slow": "All done.", "small": "Here."}
+
+
+@both_ways
+async def test_malformed_lines_before_anything_else_are_answered_too(
+    setup: Setup, way: str
+) -> None:
+    async with wired(setup, way) as wire:
+        await wire.send(*(line for line, _ in RUBBISH))
+        told = await wire.answers(len(RUBBISH))
+        await wire.stdin.aclose()
+        assert await wire.process.wait() == 0
+    assert [code_of(one) for one in told] == [code for _, code in RUBBISH]
+
+
+async def test_rubbish_and_the_end_at_once_are_still_answered(setup: Setup) -> None:
+    async with wired(setup, "watching") as wire:
+        await wire.stdin.send(b"not json\nnor this")
+        await wire.stdin.aclose()
+        told = await wire.answers(2)
+        assert await wire.process.wait() == 0
+    assert [code_of(one) for one in told] == [(None, -32700)] * 2
+
+
+@both_ways
+async def test_a_batch_is_answered_as_one_where_the_revision_has_them(
+    setup: Setup, way: str
+) -> None:
+    slow = Step(text="All done.", when="work", delay=0.5)
+    async with scripted_model(rules=[slow], default=Step(text="Here.")) as model:
+        setup.configure(model.url, {})
+        async with wired(setup, way) as wire:
+            await wire.send(hello("2025-03-26"), READY)
+            assert (await wire.answer())["id"] == "hello"
+            several = [order("slow", "work"), READY, 5, ask(2, "ping"), hello(), order("small")]
+            await wire.send(several, ask("alone", "ping"), [READY], [5], [])
+            told = await wire.answers(4)
+    alone, wrong, empty = told[:3]
+    assert alone == {"jsonrpc": "2.0", "id": "alone", "result": {}}
+    assert [code_of(one) for one in wrong] == [(None, -32600)]
+    assert code_of(empty) == (None, -32600)
+    batch = {one["id"]: one for one in told[3]}
+    assert len(batch) == len(told[3]) == 5
+    assert batch[2]["result"] == {}
+    assert (words(batch["slow"]), words(batch["small"])) == ("All done.", "Here.")
+    assert code_of(batch["hello"]) == ("hello", -32600)
+    assert code_of(batch[None]) == (None, -32600)
+
+
+async def test_a_cancelled_order_does_not_hold_back_the_rest_of_its_batch(setup: Setup) -> None:
+    never = Step(hang=True, when="never")
+    async with scripted_model(rules=[never], default=Step(text="Here.")) as model:
+        setup.configure(model.url, {})
+        async with wired(setup, "watching") as wire:
+            await wire.send(hello("2025-03-26"), READY)
+            await wire.answer()
+            await wire.send([order("hung", "never"), ask(2, "ping")])
+            while not model.requests:  # noqa: ASYNC110
+                await anyio.sleep(0.01)
+            cancel = {"requestId": "hung", "reason": "enough"}
+            await wire.send(
+                {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": cancel}
+            )
+            assert await wire.answer() == [{"jsonrpc": "2.0", "id": 2, "result": {}}]
+
+
+@pytest.mark.parametrize("version", ["2024-11-05", "2025-06-18", "2025-11-25"])
+async def test_a_batch_is_refused_where_the_revision_has_none(setup: Setup, version: str) -> None:
+    async with wired(setup, "watching") as wire:
+        await wire.send(hello(version), READY)
+        await wire.answer()
+        await wire.send([ask(1, "ping")], ask(2, "ping"))
+        assert code_of(await wire.answer()) == (None, -32600)
+        assert (await wire.answer())["id"] == 2
+
+
+@both_ways
+async def test_a_line_above_the_limit_is_refused_by_its_id_and_the_next_is_read(
+    setup: Setup, way: str
+) -> None:
+    async with wired(setup, way) as wire:
+        await wire.send(hello(), READY)
+        await wire.answer()
+        await wire.stdin.send(b'{"jsonrpc":"2.0","id":"huge","method":"tools/call","params":{"x":"')
+        piece = b"x" * (8 * MB)
+        for _ in range(49):
+            await wire.stdin.send(piece)
+        await wire.stdin.send(b'"}}\n')
+        await wire.send(ask(2, "ping"))
+        assert code_of(await wire.answer()) == ("huge", -32600)
+        assert (await wire.answer())["id"] == 2
+
+
+async def test_a_client_that_reads_no_answers_to_its_rubbish_does_not_keep_the_server(
+    setup: Setup,
+) -> None:
+    async with wired(setup, "watching") as wire:
+        await wire.send(hello(), READY)
+        await wire.answer()
+        for _ in range(30):
+            await wire.stdin.send(b"[]\n" * 1000)
+        await wire.stdin.aclose()
+        with anyio.fail_after(10):
+            await wire.process.wait()
+
+
+async def test_a_malformed_answer_to_our_question_lets_the_order_go_on(setup: Setup) -> None:
+    from openclaw.testing.fake_server import server_entry
+    from openclaw.testing.mcp_house import fake_tool
+
+    asking = server_entry({"tools": [fake_tool("ask", elicit={"message": "Which?"})]})
+    steps = [Step(calls=(("mcp_asker_ask", {}),)), Step(text="Went on.")]
+    async with scripted_model(steps) as model:
+        setup.configure(model.url, {"asker": asking})
+        async with wired(setup, "watching") as wire:
+            greeting = hello()
+            greeting["params"]["capabilities"] = {"elicitation": {"form": {}}}
+            await wire.send(greeting, READY, order(1))
+            await wire.answer()
+            question = await wire.answer()
+            assert question["method"] == "elicitation/create"
+            await wire.send({"jsonrpc": "2.0", "id": question["id"], "result": "what?"})
+            assert words(await wire.answer()) == "Went on."
