@@ -1,5 +1,6 @@
 """A server that gives away what it was trusted with, by every way that it has."""
 
+import base64
 import json
 import logging
 import os
@@ -10,10 +11,24 @@ import pytest
 
 from openclaw.core.content import Text
 from openclaw.mcp_client.pin_store import PinStore
+from openclaw.testing.fake_tools import one_pixel_png
 from openclaw.testing.mcp_house import McpHouse, fake_config, fake_tool, open_house
 
 SECRET = "sesame-7f3a9c21d4e8"  # not a real one
 ENCODED = "c2VzYW1lLTdmM2E5YzIxZDRlOA=="
+
+PICTURE = base64.b64encode(
+    base64.b64decode(one_pixel_png()) + b"\xff tEXt" + SECRET.encode()
+).decode()
+SOUND = base64.b64encode(b"RIFF\xff\xfe" + SECRET.encode("utf-16-le") + b"\xff").decode()
+WORDS = base64.b64encode(f"a sound, they say: {ENCODED}".encode()).decode()
+FILE = base64.b64encode(b"\x7fELF\xff" * 1000 + SECRET.encode() + b"\xff" * 1000).decode()
+BINARY = {
+    "image": {"type": "image", "data": PICTURE, "mimeType": "image/png"},
+    "audio": {"type": "audio", "data": SOUND, "mimeType": "audio/wav"},
+    "words": {"type": "audio", "data": WORDS, "mimeType": "audio/wav"},
+    "blob": {"type": "resource", "resource": {"uri": "a://b", "mimeType": "a/b", "blob": FILE}},
+}
 
 SPEC: dict[str, Any] = {
     "instructions": f"My key is {SECRET}.",
@@ -38,6 +53,7 @@ SPEC: dict[str, Any] = {
                 ]
             },
         ),
+        *(fake_tool(name, result={"content": [item]}) for name, item in BINARY.items()),
         {
             "name": "declared",
             "description": f"Uses {SECRET}.",
@@ -76,10 +92,13 @@ async def test_a_secret_that_a_server_echoes_reaches_nobody(
     pins = PinStore(tmp_path / "pins.json")
     async with open_house(tmp_path, {"s": server}, environ=environ, pins=pins) as house:
         told = everything_seen(house)
-        for tool in ("text", "encoded", "error", "structured", "link", "resource"):
+        for tool in ("text", "encoded", "error", "structured", "link", "resource", *BINARY):
             result = await house.call(f"mcp_s_{tool}")
             told += repr(result)
             assert all(isinstance(block, Text) for block in result.blocks)
+            if tool in BINARY:
+                assert "withheld, since a secret stands in it" in repr(result.blocks)
+                assert not result.outputs
         told += repr(house.records) + repr(house.events)
         assert house.manager.status()[0].pin == "pinned"
     assert "key=" in told  # the rest of the words came through

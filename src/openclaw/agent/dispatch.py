@@ -2,24 +2,24 @@
 
 import logging
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from typing import Any
 
 import anyio
 
 from openclaw.agent.arguments import read_arguments
 from openclaw.agent.context import Ask, OnToolResult, PermissionRequest
 from openclaw.agent.limits import Budget
+from openclaw.agent.privacy import Redacts, clean_json, clean_result
 from openclaw.agent.toolbox import Tool, Toolbox
 from openclaw.agent.transcript import CallItem, ResultItem, call_entry, result_entry, result_item
 from openclaw.core.clock import Clock
-from openclaw.core.content import Block, Media, Text
+from openclaw.core.content import Media
 from openclaw.core.errors import ModelFacing
 from openclaw.core.events import Emit, ToolFinished, ToolProgress, ToolStarted
-from openclaw.core.tools import CallContext, Elicit, JsonObject, ToolResult, failed
-from openclaw.secrets.tree import redacted_tree
-from openclaw.sessions.model import NewEntry, storable
+from openclaw.core.tools import CallContext, Elicit, ToolResult, failed
+from openclaw.sessions.model import NewEntry
 from openclaw.sessions.store import Lane
 
 logger = logging.getLogger(__name__)
@@ -55,15 +55,23 @@ class Dispatcher:
     budget: Budget
     clock: Clock
     emit: Emit
-    redact: Callable[[str], str]
+    redactor: Redacts
     on_tool_result: OnToolResult | None = None
     ask: Ask | None = None
     elicit: Elicit | None = None
     media: list[Media] = field(default_factory=list[Media])
     _open: dict[str, CallItem] = field(default_factory=dict[str, CallItem])
 
+    def redact(self, text: str) -> str:
+        """The text without secrets."""
+        return self.redactor.redact(text)
+
     def decide(self, call: CallItem) -> Decided:
         """What is to be done with a call: run it, or tell the model why not."""
+        decided = self._decided(call)
+        return decided if isinstance(decided, Ready) else clean_result(decided, self.redactor)
+
+    def _decided(self, call: CallItem) -> Decided:
         tool = self.toolbox.find(call.name)
         if tool is None:
             return failed(self.toolbox.refusal(call.name))
@@ -85,7 +93,9 @@ class Dispatcher:
         """
         decided = [(call, self.decide(call)) for call in calls]
         self._open = {call.id: call for call in calls}
-        numbers = await self.lane.append(self.turn, [answer, *(_opening(*one) for one in decided)])
+        numbers = await self.lane.append(
+            self.turn, [answer, *(self._opening(*one) for one in decided)]
+        )
         step = _Step(self, decided, numbers[1:])
         return numbers[0], await step.run()
 
@@ -117,7 +127,8 @@ class Dispatcher:
             result = failed(f"The person did not allow this call of {name}. Do without it.")
             self.emit(ToolFinished(call_id, name, result, 0.0))
             return result
-        self.emit(ToolStarted(call_id, name, spec.label, ready.arguments))
+        shown = clean_json(ready.arguments, self.redact)
+        self.emit(ToolStarted(call_id, name, spec.label, shown))
         started = self.clock.monotonic()
         context = CallContext(
             agent=self.agent,
@@ -134,7 +145,7 @@ class Dispatcher:
         except Exception as error:
             logger.exception("a tool raised", extra={"tool": name})
             result = failed(f"The tool {name} failed: {type(error).__name__}: {error}")
-        result = self._redacted(result)
+        result = clean_result(result, self.redactor)
         elapsed = (self.clock.monotonic() - started) * 1000
         self.emit(ToolFinished(call_id, name, result, elapsed))
         return result
@@ -143,11 +154,8 @@ class Dispatcher:
         """Whether the person agrees to a call that the policy leaves to them."""
         assert self.ask is not None  # without it the toolbox has no such tool
         spec = ready.tool.spec
-        arguments = redacted_tree(ready.arguments, lambda text: _visible(self.redact(text)))
-        request = PermissionRequest(
-            ready.call.id, spec.name, spec.label, cast("JsonObject", arguments)
-        )
-        return await self.ask(request)
+        arguments = clean_json(ready.arguments, lambda text: _visible(self.redact(text)))
+        return await self.ask(PermissionRequest(ready.call.id, spec.name, spec.label, arguments))
 
     def deliver(self, name: str, result: ToolResult) -> None:
         """Hand a result to whoever collects them, in the order of the calls."""
@@ -155,30 +163,16 @@ class Dispatcher:
         if self.on_tool_result is not None:
             self.on_tool_result(name, result)
 
-    def _redacted(self, result: ToolResult) -> ToolResult:
-        return replace(
-            result,
-            blocks=tuple(map(self._redacted_block, result.blocks)),
-            outputs=tuple(map(self._redacted_block, result.outputs)),
-        )
-
-    def _redacted_block(self, block: Block) -> Block:
-        if isinstance(block, Text):
-            text = self.redact(storable(block.text))
-            return block if text == block.text else replace(block, text=text)
-        return block
+    def _opening(self, call: CallItem, decision: Decided) -> NewEntry:
+        """What is recorded before anything runs: that a call will, or why it does not."""
+        if isinstance(decision, Ready):
+            return call_entry(call, clean_json(decision.arguments, self.redact))
+        return result_entry(result_item(call, decision))
 
 
 def _visible(text: str) -> str:
     """Control characters written out: the person is to see them, and no terminal to obey them."""
     return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
-
-
-def _opening(call: CallItem, decision: Decided) -> NewEntry:
-    """What is recorded before anything runs: that a call will, or why it does not."""
-    if isinstance(decision, Ready):
-        return call_entry(call, decision.arguments)
-    return result_entry(result_item(call, decision))
 
 
 class _Step:

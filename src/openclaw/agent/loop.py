@@ -16,6 +16,7 @@ from openclaw.agent.context import OnBlockReply
 from openclaw.agent.convert import MAX_IMAGE_BYTES, answer_from, definitions, messages_from
 from openclaw.agent.dispatch import Dispatcher
 from openclaw.agent.limits import Budget
+from openclaw.agent.privacy import clean_answer
 from openclaw.agent.prompt import Preamble
 from openclaw.agent.transcript import (
     AssistantItem,
@@ -104,12 +105,13 @@ class Loop:
 
     async def _step(self, answer: AssistantItem, model: str) -> None:
         """Run the calls of an answer that is not the last."""
-        if answer.text.strip():
-            blocks = (Text(answer.text, addressed=True),)
+        kept = clean_answer(answer, self.dispatcher.redact)
+        if kept.text.strip():
+            blocks = (Text(kept.text, addressed=True),)
             self.emit(BlockReply(blocks))
             if self.on_block_reply is not None:
                 self.on_block_reply(blocks)
-        entry = assistant_entry(answer, model)
+        entry = assistant_entry(kept, model)
         seq, results = await self.dispatcher.run(entry, answer.calls)
         self.items.append(replace(answer, seq=seq))
         self.items.extend(results)
@@ -235,6 +237,7 @@ class Loop:
             summary = (
                 f"{summary}\n\nThe person's message that is being worked on, verbatim:\n{order}"
             )
+        summary = self.dispatcher.redact(summary)
         through = kept[0].seq - 1
         entry = NewEntry(EntryKind.COMPACTION, {"summary": summary}, summary)
         seq = await self.lane.compact(self.turn, entry, through=through)

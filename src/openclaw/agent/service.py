@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequen
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import anyio
 import anyio.to_thread
@@ -21,6 +21,7 @@ from openclaw.agent.context import (
 )
 from openclaw.agent.dispatch import Dispatcher
 from openclaw.agent.limits import Budget, LimitReached
+from openclaw.agent.privacy import Redacts, clean_message
 from openclaw.agent.prompt import assemble, read_context_files
 from openclaw.agent.toolbox import Toolbox
 from openclaw.agent.transcript import (
@@ -73,14 +74,6 @@ DEFAULT_COMPACT_AT = 0.8
 _TITLE_CHARS = 80
 _TAKEN_OVER = "The program that ran this turn stopped; another one goes on with it."
 _OUT_OF_TIME = "Stopped: the turn's time was up. This call may or may not have happened."
-
-
-class Redacts(Protocol):
-    """What takes secrets out of text."""
-
-    def redact(self, text: str, /) -> str:
-        """`text` without any secret that is known."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +139,7 @@ class AgentService:
             raise NotFound(f"there is no agent '{context.agent_id}'", hint=f"there are: {known}")
         if storable(context.text) != context.text:
             raise InvalidRequest("has characters that no model can be sent", field="message")
+        context = clean_message(context, self._redactor)
         emit = on_event or discard
         watch = _Watch(
             both(emit, self._observe()) if self._observe else emit,
@@ -189,7 +183,7 @@ class AgentService:
             budget=budget,
             clock=self._clock,
             emit=watch.emit,
-            redact=self._redactor.redact,
+            redactor=self._redactor,
             on_tool_result=watch.on_tool_result,
             ask=watch.ask,
             elicit=watch.elicit,
@@ -240,6 +234,7 @@ class AgentService:
                 closing = dispatcher.close_open(_OUT_OF_TIME)
         except LimitReached as reached:
             outcome, text = "limit", reached.message
+        text = self._redactor.redact(text)
         final = assistant_entry(AssistantItem(text), model)
         reply = Reply(
             text=text,

@@ -20,7 +20,7 @@ class Interpolation:
     environ: Mapping[str, str]
     problems: list[tuple[KeyPath, str]] = field(default_factory=list[tuple[KeyPath, str]])
     credentials: set[str] = field(default_factory=set[str])
-    """Values of variables that are credentials by their name."""
+    """Values of variables that are credentials by their name, or because a reference names them."""
 
     def value(self, node: Node, path: KeyPath = ()) -> Any:
         """The plain value of this node."""
@@ -64,7 +64,9 @@ class Interpolation:
         if path[-1:] == ("systemPrompt",):  # prose may speak of references
             return
         try:
-            find(text)
+            for hit in find(text):
+                if hit.ref.scheme == "env":  # known at once, and so before anybody uses it
+                    self.credentials.add(self.environ.get(hit.ref.name) or "")
         except InvalidReference as error:
             hint = f"; {error.hint}" if error.hint else ""
             self.problems.append((path, f"{error.message}{hint}"))

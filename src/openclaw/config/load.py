@@ -33,7 +33,7 @@ class LoadedConfig:
     """A configuration that holds, and what is worth saying about it.
 
     `credentials` are the values that must never be shown, for the redactor: those that stand in the
-    file, and those of variables whose names say so. `plaintext` are the key paths of the former.
+    file, and those of variables whose names say so or that a reference names. `plaintext` are the key paths of the former.
     """
 
     config: Config
@@ -131,7 +131,7 @@ def parse_config(text: str, environ: Mapping[str, str], *, source: Path) -> Load
             *_plaintext_store(plaintext),
             *(f"{message}; remove the other" for message in two_ways(config)),
         ),
-        credentials=frozenset(interpolation.credentials | _credentials(tree)),
+        credentials=frozenset((interpolation.credentials | _credentials(tree)) - {""}),
         plaintext=tuple(format_path(path) for path in plaintext),
     )
 

@@ -24,14 +24,14 @@ class ConnectionDeps:
     """What a connection needs of its host.
 
     `keeper` is one for all connections of a host, and closed after them; `grace` is what an
-    ending server is given. `redact` takes one line of
-    text and gives it back without secrets; `stderr_redactor` makes what reads a server's stderr across
-    lines. `cache` is the directory where a server's protocol era is
-    remembered; without it nothing is. `on_sampling` and `on_elicitation` take the server's name and
-    the request's params and give back the result's object; without them the requests are refused and
-    declined. `confine` may put a sandbox around a program. `auth` gives the HTTP authentication of a
-    server that is configured with one; without it such a server needs a login that nobody can give.
-    `pins` is where tools' declarations are compared; without it they are not.
+    ending server is given. `redact` takes one line of text and gives it back without secrets;
+    `stderr_redactor` makes what reads a server's stderr across lines; `holds_secret` says whether
+    there is a secret in what cannot be changed. `cache` is the directory where a server's protocol
+    era is remembered; without it nothing is. `on_sampling` and `on_elicitation` take the server's
+    name and the request's params and give back the result's object; without them the requests are
+    refused and declined. `confine` may put a sandbox around a program. `auth` gives the HTTP
+    authentication of a server that is configured with one; without it such a server needs a login
+    that nobody can give. `pins` is where tools' declarations are compared; without it they are not.
     """
 
     resolve_secrets: ResolveSecrets
@@ -40,6 +40,7 @@ class ConnectionDeps:
     grace: Grace = field(default_factory=Grace)
     redact: Callable[[str], str] = str
     stderr_redactor: Callable[[], LineRedactor] | None = None
+    holds_secret: Callable[[bytes | str], bool] = lambda data: False
     clock: Clock = field(default_factory=SystemClock)
     cache: Path | None = None
     roots: Sequence[Path] = ()

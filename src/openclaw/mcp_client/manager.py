@@ -35,6 +35,7 @@ from openclaw.mcp_client.prompts import (
     render_prompt,
 )
 from openclaw.mcp_client.resources import ServerResources, build_resource_context, needs_reader
+from openclaw.mcp_client.results import Rendering
 from openclaw.mcp_client.toolsource import (
     Bound,
     CallPath,
@@ -202,8 +203,9 @@ class McpManager:
         await unit.connection.wait_ready(unit.config.timeout / 1000)
         with unit.asking.on_behalf(elicit):
             raw = await unit.connection.get_prompt(call.prompt, call.arguments)
-        redact = self._deps.connection.redact
-        return render_prompt(raw, server=call.server, prompt=call.prompt, redact=redact)
+        deps = self._deps.connection
+        how = Rendering(call.server, call.prompt, deps.redact, deps.holds_secret)
+        return render_prompt(raw, how)
 
     async def expand_prompt(
         self, agent: str, text: str, session: str | None = None, *, elicit: Elicit | None = None
@@ -277,6 +279,7 @@ class McpManager:
         return CallPath(
             decide=decide,
             redact=self._deps.connection.redact,
+            holds_secret=self._deps.connection.holds_secret,
             results=self._deps.results,
             clock=self._deps.connection.clock,
             emit=self._deps.connection.emit,

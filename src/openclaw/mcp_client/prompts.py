@@ -2,7 +2,7 @@
 
 import re
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -102,11 +102,8 @@ def check_arguments(prompt: PromptInfo, arguments: Mapping[str, str]) -> None:
         )
 
 
-def render_prompt(
-    raw: Mapping[str, Any], *, server: str, prompt: str, redact: Callable[[str], str] = str
-) -> tuple[PromptMessage, ...]:
+def render_prompt(raw: Mapping[str, Any], how: Rendering) -> tuple[PromptMessage, ...]:
     """The answer to `prompts/get`: every message in a frame of its own."""
-    how = Rendering(server=server, tool=prompt, redact=redact)
     messages = raw.get("messages")
     items = cast(list[object], messages) if isinstance(messages, list) else []
     rendered: list[PromptMessage] = []

@@ -83,7 +83,7 @@ class ServerUnit:
         self.key = key
         self.name = name
         self.config = config
-        self.asking = Asking(deps.on_elicitation or decline, deps.redact)
+        self.asking = Asking(deps.on_elicitation or decline, deps.redact, deps.holds_secret)
         if deps.on_elicitation is not None:
             deps = replace(deps, on_elicitation=self.asking)
         self.connection = ServerConnection(name, config, deps)

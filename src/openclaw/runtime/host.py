@@ -10,6 +10,7 @@ from openclaw.config.merge import EffectiveAgent
 from openclaw.config.paths import StatePaths, expand, private_directory
 from openclaw.config.schema import Config
 from openclaw.core.clock import Clock
+from openclaw.models.candidates import KNOWN_PROVIDERS
 from openclaw.policy import Policy, Rules
 from openclaw.secrets.backends import open_backends
 from openclaw.secrets.redactor import Redactor
@@ -50,6 +51,19 @@ def open_secrets(config: Config, environ: Mapping[str, str], redactor: Redactor)
     options = config.secrets.model_dump(by_alias=False)
     backends = open_backends(options, environ, redactor)
     return SecretResolver(backends, redactor, timeout=config.secrets.timeout_ms / 1000)
+
+
+def hide_known(loaded: LoadedConfig, environ: Mapping[str, str], redactor: Redactor) -> None:
+    """Keep out of sight what is known before anything is resolved.
+
+    A person may write a key into the very first message, before the model that it is for was built.
+    """
+    for value in loaded.credentials:
+        redactor.register(value)
+    for provider in KNOWN_PROVIDERS.values():
+        for name in provider.key_variables:
+            if value := environ.get(name):
+                redactor.register(value)
 
 
 def policy_of(agent: EffectiveAgent) -> Policy:

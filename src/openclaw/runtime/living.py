@@ -15,7 +15,7 @@ from openclaw.core.tools import Elicit, ToolSpec
 from openclaw.policy import decide
 from openclaw.runtime.calls import telemetry_of
 from openclaw.runtime.edition import CurrentSecrets, Edition, EmbeddedModels
-from openclaw.runtime.host import Host, open_secrets, policy_of
+from openclaw.runtime.host import Host, hide_known, open_secrets, policy_of
 from openclaw.runtime.orders import order_settings, transcriber_of
 from openclaw.runtime.servers import running_servers
 from openclaw.secrets.redactor import Redactor
@@ -150,8 +150,7 @@ class Runtime:
         changed anything. The session store, the audit log and what the process itself was started
         with stay as they are until it is started again.
         """
-        for value in loaded.credentials:
-            self.host.redactor.register(value)
+        hide_known(loaded, self.host.environ, self.host.redactor)
         host = replace(self.host, loaded=loaded)
         secrets = open_secrets(loaded.config, host.environ, host.redactor)
         edition = Edition(host, self.store, self._local, secrets)
@@ -228,8 +227,7 @@ async def open_runtime(
 
     paths = StatePaths.of(environ).prepare()
     host = Host(loaded, environ, redactor, paths, clock or SystemClock())
-    for value in loaded.credentials:
-        redactor.register(value)
+    hide_known(loaded, environ, redactor)
     sweep(paths.temp)
     async with AsyncExitStack() as stack:
         local = EmbeddedModels(paths.models, environ)

@@ -13,7 +13,7 @@ from openclaw.core.errors import ServerUnavailable
 from openclaw.core.events import Emit, discard
 from openclaw.policy import decide, server_wholly_denied
 from openclaw.runtime.calls import audited, measured
-from openclaw.runtime.host import Host, open_secrets, policy_of
+from openclaw.runtime.host import Host, hide_known, open_secrets, policy_of
 from openclaw.secrets.redactor import Redactor
 from openclaw.secrets.stream import StreamRedactor
 
@@ -32,8 +32,7 @@ async def open_servers(
 ) -> "AsyncGenerator[McpManager]":
     """The MCP servers of these agents, started, without the agents themselves."""
     host = Host(loaded, environ, redactor, StatePaths.of(environ).prepare(), SystemClock())
-    for value in loaded.credentials:
-        redactor.register(value)
+    hide_known(loaded, environ, redactor)
     secrets = open_secrets(loaded.config, environ, redactor)
     servers = {agent.id: servers_of(host, agent) for agent in agents.values()}
     async with running_servers(
@@ -78,6 +77,7 @@ async def running_servers(
             grace=HURRIED if hurried else Grace(),
             redact=host.redactor.redact,
             stderr_redactor=partial(StreamRedactor, host.redactor),
+            holds_secret=host.redactor.holds,
             clock=host.clock,
             cache=host.paths.cache,
             on_sampling=on_sampling,

@@ -23,6 +23,7 @@ from openclaw.secrets.lookslike import looks_like_credential
 MIN_LENGTH: Final = 4
 _MIN_ANYWHERE: Final = 8
 _MIN_LINE: Final = 8
+_MIN_IN_BYTES: Final = 6
 _MIN_ENCODED: Final = 5
 # A longer form is cut into blocks, so that what has to be held back in a stream stays short and
 # a value that someone truncated is still recognised but for its last piece.
@@ -68,6 +69,24 @@ def forms_of(value: str) -> Forms:
     for line in _secret_lines(stripped):
         found.update(_plain(line))
     return Forms(frozenset(form for form in found if len(form) >= MIN_LENGTH))
+
+
+def in_bytes(value: str) -> Iterator[bytes]:
+    """How the value, its parts and its lines stand in a file that is not text.
+
+    Only what cannot be there by chance: a file of many megabytes holds most short words.
+    """
+    stripped = value[:_REGISTERED_UP_TO].strip()
+    if stripped.lower() in COMMON_WORDS:
+        return
+    for part in {stripped, *_parts(stripped), *_secret_lines(stripped)}:
+        plain_word = part.isalpha() or part.isdecimal()
+        if len(part) < (_MIN_ANYWHERE if plain_word else _MIN_IN_BYTES):
+            continue
+        for block in _blocks(part):
+            yield block.encode("utf-8", "surrogatepass")
+            # Without the last byte it is the same in both byte orders.
+            yield block.encode("utf-16-le", "surrogatepass")[:-1]
 
 
 def _all_forms(value: str) -> Iterator[str]:

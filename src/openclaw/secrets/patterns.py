@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from functools import cached_property
 from typing import Final
 
-from ahocorasick_rs import AhoCorasick
+from ahocorasick_rs import AhoCorasick, BytesAhoCorasick, MatchKind
 
 from openclaw.secrets.secret import REDACTED
 from openclaw.secrets.shapes import Shape, anchors
@@ -23,6 +23,7 @@ NOISE: Final = re.compile(
     r"|\x1b(?:\[[0-?]{0,64}[ -/]{0,8}[@-~]|\][^\x07\x1b]{0,256}(?:\x07|\x1b\\))?+)++"
 )
 PREFIX_LENGTH: Final = 4
+_WINDOW: Final = 1024 * 1024  # bytes that are searched at once
 _MIN_JOINED: Final = 8
 _KEYS: Final = r"(?:pass|pwd|secret|token|key|cred|auth|pin|code)[\w-]{0,24}"
 
@@ -150,6 +151,27 @@ class Patterns:
     def longest_joined(self) -> int:
         """The length of the longest form in joined text."""
         return max(map(len, self._joined_forms), default=0)
+
+
+class BytePatterns:
+    """Values to look for in what is no text."""
+
+    def __init__(self, forms: Iterable[bytes]) -> None:
+        wanted = sorted(forms)
+        self._overlap = max(map(len, wanted), default=0)
+        # With this kind the search passes over many bytes at a time.
+        kind = MatchKind.LeftmostFirst
+        self._automaton = BytesAhoCorasick(wanted, matchkind=kind) if wanted else None
+
+    def occur_in(self, data: bytes) -> bool:
+        """Whether one of them stands there; looked for piece by piece, until the first is found."""
+        if self._automaton is None:
+            return False
+        view = memoryview(data)
+        return any(
+            self._automaton.find_matches_as_indexes(view[at : at + _WINDOW + self._overlap])
+            for at in range(0, len(data), _WINDOW)
+        )
 
 
 def merged(spans: Iterable[Span]) -> list[Span]:

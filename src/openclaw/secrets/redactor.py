@@ -2,8 +2,8 @@
 
 import threading
 
-from openclaw.secrets.forms import forms_of
-from openclaw.secrets.patterns import Patterns, replace_spans
+from openclaw.secrets.forms import forms_of, in_bytes
+from openclaw.secrets.patterns import BytePatterns, Patterns, replace_spans
 from openclaw.secrets.stream import StreamRedactor
 
 __all__ = ["Redactor", "StreamRedactor"]
@@ -22,6 +22,7 @@ class Redactor:
         self._standalone: set[str] = set()
         self._keyed: set[str] = set()
         self._patterns: Patterns | None = None
+        self._bytes: BytePatterns | None = None
 
     def register(self, value: str, *, label: str | None = None) -> None:
         """Keep this value, in all its forms, out of sight from now on."""
@@ -34,6 +35,7 @@ class Redactor:
             self._standalone |= forms.standalone
             self._keyed |= forms.keyed
             self._patterns = None
+            self._bytes = None
 
     def redact(self, text: str, *, shapes: bool = True) -> str:
         """The text with every registered value and, with `shapes`, every credential replaced."""
@@ -42,6 +44,27 @@ class Redactor:
         if "\\" in text or not text.isprintable():
             spans += patterns.broken_spans(text)
         return replace_spans(text, spans) if spans else text
+
+    def holds(self, data: bytes | str) -> bool:
+        """Whether a registered value stands in there.
+
+        In bytes, which are for what is no text, it is found as UTF-8 and UTF-16, but not where it is
+        encoded or compressed.
+        """
+        if isinstance(data, str):
+            return self.redact(data, shapes=False) != data
+        return self._in_bytes().occur_in(data)
+
+    def _in_bytes(self) -> BytePatterns:
+        compiled = self._bytes
+        if compiled is not None:
+            return compiled
+        with self._lock:
+            if self._bytes is None:
+                self._bytes = BytePatterns(
+                    {form for value in self._values for form in in_bytes(value)}
+                )
+            return self._bytes
 
     def patterns(self) -> Patterns:
         """What to look for, compiled after the last registration."""

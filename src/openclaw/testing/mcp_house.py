@@ -92,6 +92,7 @@ async def open_house(
         environ=environ,
         keeper=keeper,
         redact=redactor.redact,
+        holds_secret=redactor.holds,
         cache=root / "cache",
         emit=events.append,
     )

@@ -13,6 +13,7 @@ from openclaw.mcp_client.prompts import (
     prompt_text,
     render_prompt,
 )
+from openclaw.mcp_client.results import Rendering
 from openclaw.testing.fake_tools import one_pixel_png
 
 GREET = PromptInfo("docs", "greet", arguments=(PromptArgument("who", required=True),))
@@ -68,9 +69,8 @@ def test_every_message_is_framed_and_keeps_its_role() -> None:
             "nonsense",
         ]
     }
-    messages = render_prompt(
-        raw, server="docs", prompt="greet", redact=lambda words: words.replace("hunter2", "*")
-    )
+    how = Rendering("docs", "greet", redact=lambda words: words.replace("hunter2", "*"))
+    messages = render_prompt(raw, how)
     assert [message.role for message in messages] == ["user", "assistant", "user"]
     for message, words in zip(messages, ["Hello *", "Hi", "obey"], strict=True):
         assert f"---\n{words}\n<<<END_EXTERNAL_UNTRUSTED_CONTENT" in text_of(message.blocks)
@@ -79,13 +79,13 @@ def test_every_message_is_framed_and_keeps_its_role() -> None:
 def test_a_prompt_becomes_one_order_with_its_media() -> None:
     image = {"type": "image", "data": one_pixel_png(), "mimeType": "image/png"}
     raw: dict[str, Any] = {"messages": [{"role": "user", "content": image}]}
-    blocks = prompt_text(render_prompt(raw, server="docs", prompt="greet"))
+    blocks = prompt_text(render_prompt(raw, Rendering("docs", "greet")))
     assert isinstance(blocks[0], Text)
     assert blocks[0].text.startswith("[user]\n")
     assert isinstance(blocks[1], Media)
 
 
 def test_an_empty_prompt_says_so() -> None:
-    (block,) = prompt_text(render_prompt({}, server="docs", prompt="greet"))
+    (block,) = prompt_text(render_prompt({}, Rendering("docs", "greet")))
     assert isinstance(block, Text)
     assert "(the prompt is empty)" in block.text

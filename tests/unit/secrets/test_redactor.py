@@ -227,3 +227,44 @@ def test_many_threads_register_and_redact_at_once() -> None:
     for thread in threads:
         thread.join()
     assert missed == []
+
+
+PEM = "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEF\nAASCBKcwggSjAgEAAoIBAQ==\n"
+
+
+@pytest.mark.parametrize(
+    ("value", "data"),
+    [
+        ("swordfish-7", b"\xff\x00swordfish-7\xfe"),
+        ("swordfish-7", b"\xff" + "swordfish-7".encode("utf-16-le") + b"\xff"),
+        ("swordfish-7", b"\xff" + "swordfish-7".encode("utf-16-be")),
+        ("p\u00e4sswort", b"\xff" + "p\u00e4sswort".encode()),
+        ("a1b2c3", b"\xff a1b2c3 \xff"),
+        (PEM, b"\xff MIIEvQIBADANBgkqhkiG9w0BAQEF \xff"),
+        ("postgres://me:correct-horse@db/x", b"\xff correct-horse \xff"),
+        ("x1y2z" * 200, b"\xff" * (1024 * 1024 - 7) + b"x1y2z" * 200),
+    ],
+)
+def test_a_value_is_found_in_what_is_no_text(value: str, data: bytes) -> None:
+    assert redactor_for(value, "another-one").holds(data)
+    assert not redactor_for("another-one").holds(data)
+
+
+@pytest.mark.parametrize("value", ["", "abc", "orange", "12345", "production", "aaaaaaa"])
+def test_what_any_large_file_holds_by_chance_is_not_looked_for(value: str) -> None:
+    assert not redactor_for(value).holds(b"\xff" + value.encode() + b"\xff")
+
+
+def test_a_text_holds_a_value_in_every_form_and_shapes_do_not_count() -> None:
+    redactor = redactor_for("sword fish/7")
+    assert redactor.holds("https://a.example/?x=sword%20fish%2F7")
+    assert not redactor.holds("https://a.example/?password=another-one")
+
+
+def test_ten_megabytes_are_searched_in_next_to_no_time() -> None:
+    redactor = redactor_for(*(f"s3cret-{number}-Ab3dEf6hIj9k" for number in range(20)))
+    data = b"\xff" + bytes(range(256)) * 40_960
+    redactor.holds(b"\xff")  # compiled once, not for each file
+    started = time.process_time()
+    assert not redactor.holds(data)
+    assert time.process_time() - started < 0.25

@@ -11,6 +11,7 @@ import anyio
 import anyio.to_thread
 
 from openclaw.agent.context import Ask, MessageContext, OnBlockReply, OnToolResult, Reply
+from openclaw.agent.privacy import clean_message
 from openclaw.config.schema import ClusterConfig
 from openclaw.core.errors import Cancelled, InvalidRequest, NotFound
 from openclaw.core.events import Emit, Notice, TurnFinished
@@ -97,6 +98,7 @@ class Member:
         if storable(context.text) != context.text:
             raise InvalidRequest("has characters that no model can be sent", field="message")
         turn = context.idempotency_key or random_id()
+        context = clean_message(context, self._runtime.redactor)
         context = replace(context, agent_id=agent.id, idempotency_key=turn, claim=None)
         callbacks = on_block_reply is not None or on_tool_result is not None
         body = await _made(context, streams=on_event is not None, callbacks=callbacks)

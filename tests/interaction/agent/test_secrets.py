@@ -1,0 +1,142 @@
+"""A secret that the person or the model writes, wherever the turn carries it."""
+
+import json
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from openclaw.agent.context import InboundMedia
+from openclaw.core.content import Media, ResourceLink, Text
+from openclaw.core.events import BlockReply, ToolFinished, ToolStarted
+from openclaw.core.tools import CallContext, JsonObject, ToolResult
+from openclaw.sessions.model import Entry
+from openclaw.testing.agent_kit import AgentKit, FakeTools, agent_kit, scripted_config
+from openclaw.testing.scripted_model import Step, scripted_model
+
+SECRET = "sesame-7f3a9c21d4e8"  # not a real one
+ENCODED = "c2VzYW1lLTdmM2E5YzIxZDRlOA=="
+LOOKS_LIKE_ONE = "ghp_" + "a1B2c3D4e5" * 4
+KEY = {"type": "object", "properties": {"key": {"type": "string"}}, "required": ["key"]}
+
+
+async def stored(kit: AgentKit) -> str:
+    """Everything that the store has of the session."""
+    session = await kit.store.open_session("main", "s")
+    entries: Sequence[Entry] = await kit.store.history(session, since_compaction=False)
+    rows = [[entry.text, dict(entry.data), entry.details] for entry in entries]
+    return json.dumps([rows, (await kit.store.show(session)).title], default=str)
+
+
+@pytest.mark.parametrize("form", [SECRET, ENCODED])
+async def test_what_a_person_writes_is_kept_and_sent_without_known_secrets(
+    form: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG, "openclaw")
+    async with (
+        scripted_model([Step(text="fine"), Step(text="still fine")]) as model,
+        agent_kit(scripted_config(model.url)) as kit,
+    ):
+        kit.redactor.register(SECRET)
+        await kit.say(f"my key is {form}, why is it refused?")
+        await kit.say("and now?")
+        told = await stored(kit) + repr(kit.events) + caplog.text
+        asked = json.dumps([request.body for request in model.requests])
+    assert form not in told
+    assert form not in asked
+    assert model.requests[0].last_text == "my key is [REDACTED], why is it refused?"
+    assert told.count("my key is [REDACTED]") == 3  # its data, its text and the title
+
+
+async def test_what_only_looks_like_a_secret_may_be_told_to_the_model() -> None:
+    async with (
+        scripted_model([Step(text="fine")]) as model,
+        agent_kit(scripted_config(model.url)) as kit,
+    ):
+        await kit.say(f"log in with {LOOKS_LIKE_ONE}")
+    assert model.requests[0].last_text == f"log in with {LOOKS_LIKE_ONE}"
+
+
+async def test_an_attachment_is_kept_without_known_secrets() -> None:
+    text = InboundMedia(Media("text/plain", data=b"note", name="a.txt"), f"key {SECRET}")
+    sound = InboundMedia(Media("image/png", data=b"\x89\xff" + SECRET.encode(), name="b.png"))
+    async with (
+        scripted_model([Step(text="fine")]) as model,
+        agent_kit(scripted_config(model.url)) as kit,
+    ):
+        kit.redactor.register(SECRET)
+        await kit.say("look", media=(text, sound))
+        told = await stored(kit)
+        asked = json.dumps(model.requests[0].body)
+    for words in (told, asked):
+        assert SECRET not in words
+        assert ENCODED[:24] not in words
+        assert "key [REDACTED]" in words
+        assert "withheld, since a secret stands in it" in words
+
+
+async def test_what_a_model_writes_is_kept_and_told_without_secrets() -> None:
+    tools = FakeTools()
+    tools.add("login", "done", schema=KEY)
+    steps = [
+        Step(text=f"I use {SECRET}.", calls=(("login", {"key": f"{SECRET} {LOOKS_LIKE_ONE}"}),)),
+        Step(text=f"It was {SECRET}."),
+    ]
+    async with (
+        scripted_model(steps) as model,
+        agent_kit(scripted_config(model.url), tools=tools) as kit,
+    ):
+        kit.redactor.register(SECRET)
+        reply = await kit.say("go")
+        told = await stored(kit)
+    # The call itself is made as it was asked for.
+    assert kit.tools.calls == [("login", {"key": f"{SECRET} {LOOKS_LIKE_ONE}"})]
+    (started,) = [event for event in kit.events if isinstance(event, ToolStarted)]
+    assert started.arguments == {"key": "[REDACTED] [REDACTED]"}
+    (block,) = [event for event in kit.events if isinstance(event, BlockReply)]
+    assert block.blocks == (Text("I use [REDACTED].", addressed=True),)
+    assert reply.text == "It was [REDACTED]."
+    assert SECRET not in told
+    assert LOOKS_LIKE_ONE not in told
+
+
+async def test_a_call_that_is_refused_does_not_repeat_a_secret() -> None:
+    tools = FakeTools()
+    tools.add("login", "done", schema=KEY)
+    steps: list[Step] = [Step(calls=(("login", {SECRET: 1}),)), Step(text="ok")]
+    async with (
+        scripted_model(steps) as model,
+        agent_kit(scripted_config(model.url), tools=tools) as kit,
+    ):
+        kit.redactor.register(SECRET)
+        await kit.say("go")
+        told = await stored(kit)
+    assert not kit.tools.calls
+    assert SECRET not in told
+    assert SECRET not in model.requests[1].last_text
+
+
+async def test_every_part_of_a_tools_result_is_without_secrets() -> None:
+    async def give(arguments: JsonObject, context: CallContext) -> ToolResult:
+        blocks = (
+            Text(f"text {SECRET}"),
+            Media("audio/wav", data=b"RIFF\xff" + SECRET.encode("utf-16-be")),
+            ResourceLink(f"a://{SECRET}", f"name {SECRET}", description=f"about {SECRET}"),
+        )
+        details: dict[str, Any] = {"diff": [{"new": SECRET}]}
+        return ToolResult(blocks=blocks, outputs=blocks, details=details)
+
+    tools = FakeTools()
+    tools.add("give", give)
+    async with (
+        scripted_model([Step(calls=(("give", {}),)), Step(text="ok")]) as model,
+        agent_kit(scripted_config(model.url), tools=tools) as kit,
+    ):
+        kit.redactor.register(SECRET)
+        await kit.say("go")
+        told = await stored(kit) + json.dumps(model.requests[1].body)
+    (finished,) = [event for event in kit.events if isinstance(event, ToolFinished)]
+    assert SECRET not in told + repr(finished)
+    assert "audio (audio/wav) that is withheld, since a secret stands in it" in told
+    assert finished.result.details == {"diff": [{"new": "[REDACTED]"}]}
