@@ -111,3 +111,28 @@ async def test_a_secret_that_a_server_echoes_reaches_nobody(
     for path in tmp_path.rglob("*"):
         if path.is_file():
             assert SECRET.encode() not in path.read_bytes(), path
+
+
+@pytest.mark.parametrize("size", [1, 2, 5, 12])
+async def test_a_secret_that_a_server_logs_in_pieces_is_not_in_our_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, size: int
+) -> None:
+    caplog.set_level(logging.DEBUG, "openclaw")
+    pieces = [SECRET[at : at + size] for at in range(0, len(SECRET), size)]
+    words = ["starting", *pieces, "going on"]
+    levels = ["warning", *["info"] * len(pieces), "warning"]
+    method = "notifications/message"
+    lines = [
+        json.dumps({"jsonrpc": "2.0", "method": method, "params": {"level": level, "data": word}})
+        for level, word in zip(levels, words, strict=True)
+    ]
+    spec = {"tools": [fake_tool("log", raw="\n".join(lines))]}
+    server = fake_config(spec, env={"API_KEY": "secret://env/HOST_KEY"})
+    environ = {**os.environ, "HOST_KEY": SECRET}
+    async with open_house(tmp_path, {"s": server}, environ=environ) as house:
+        await house.call("mcp_s_log")
+    records = [r for r in caplog.records if " says: " in r.getMessage()]
+    said = [r.getMessage().partition(" says: ")[2] for r in records]
+    assert (said[0], said[-1]) == ("starting", "going on")
+    assert [r.levelname for r in records] == [level.upper() for level in levels]
+    assert set(said[1:-1]) == {"[REDACTED]"}

@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -43,7 +42,7 @@ from openclaw.mcp_client.state import (
     next_command,
 )
 from openclaw.mcp_client.state_log import StateLog
-from openclaw.mcp_client.stderr import EachLine, StderrTail
+from openclaw.mcp_client.stderr import StderrTail
 from openclaw.mcp_client.trouble import ConnectionFailed, NeedsLogin, first_cause, worded
 
 if TYPE_CHECKING:
@@ -85,9 +84,7 @@ class ServerConnection:
         self._attempt: anyio.CancelScope | None = None
         self._link: Link | None = None
         self._following: Following | None = None
-        self._stderr = StderrTail(
-            name, deps.stderr_redactor or partial(EachLine, deps.redact), deps.clock
-        )
+        self._stderr = StderrTail(name, deps.line_redactor, deps.clock)
         self._state_log = StateLog(name, self._stderr)
         self._tool_timeout = config.tool_timeout / 1000
         self._wanted_updates: list[str] = []
@@ -373,7 +370,7 @@ class ServerConnection:
             keeper=deps.keeper,
             grace=deps.grace,
             answers=Answers(self.name, deps.roots, sampling, deps.on_elicitation),
-            incoming=Incoming(self.name, following, deps.redact, deps.clock),
+            incoming=Incoming(self.name, following, deps.redact, deps.line_redactor(), deps.clock),
             memory=EraMemory(deps.cache, identity(self.config)),
             stderr=self._stderr,
             confine=deps.confine,

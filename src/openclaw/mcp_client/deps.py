@@ -11,7 +11,7 @@ from openclaw.mcp_client.incoming import AskHost
 from openclaw.mcp_client.keeper import Keeper
 from openclaw.mcp_client.opening import ResolveSecrets
 from openclaw.mcp_client.process import Grace, Program
-from openclaw.mcp_client.stderr import LineRedactor
+from openclaw.mcp_client.stderr import EachLine, LineRedactor
 
 if TYPE_CHECKING:
     from openclaw.config.schema import McpServerConfig
@@ -25,7 +25,7 @@ class ConnectionDeps:
 
     `keeper` is one for all connections of a host, and closed after them; `grace` is what an
     ending server is given. `redact` takes one line of text and gives it back without secrets;
-    `stderr_redactor` makes what reads a server's stderr across lines; `holds_secret` says whether
+    `stderr_redactor` makes what reads a server's stderr and its log across lines; `holds_secret` says whether
     there is a secret in what cannot be changed. `cache` is the directory where a server's protocol
     era is remembered; without it nothing is. `on_sampling` and `on_elicitation` take the server's
     name and the request's params and give back the result's object; without them the requests are
@@ -50,3 +50,7 @@ class ConnectionDeps:
     confine: "Callable[[McpServerConfig, Program], Program]" = lambda config, program: program
     auth: "Callable[[McpServerConfig], Awaitable[Auth]] | None" = None
     pins: "PinStore | None" = None
+
+    def line_redactor(self) -> LineRedactor:
+        """What reads a server's words from line to line."""
+        return self.stderr_redactor() if self.stderr_redactor else EachLine(self.redact)

@@ -1,13 +1,16 @@
 """What a server sends without being asked: to our log, and to the few who asked for it."""
 
+import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from openclaw.core.clock import Clock
 from openclaw.core.tools import Elicit
 from openclaw.mcp_client.bounds import LOG_BURST, LOG_LINES_PER_SECOND, RateLimit, printable
+from openclaw.mcp_client.stderr import FLUSH_AFTER, LineRedactor
 
 if TYPE_CHECKING:
     from mcp.client.session import ClientRequestContext, ClientSession
@@ -47,13 +50,24 @@ class Listener(Protocol):
 
 
 class Incoming:
-    """Sorts a server's notifications. Its log messages never get further than our own log."""
+    """Sorts a server's notifications. Its log messages never get further than our own log.
+
+    They are read one after the other, as lines: a server that says a secret in pieces does not get it
+    into the log.
+    """
 
     def __init__(
-        self, server: str, listener: Listener, redact: Callable[[str], str], clock: Clock
+        self,
+        server: str,
+        listener: Listener,
+        redact: Callable[[str], str],
+        lines: LineRedactor,
+        clock: Clock,
     ) -> None:
         self._server, self._listener = server, listener
-        self._redact, self._clock = redact, clock
+        self._redact, self._lines, self._clock = redact, lines, clock
+        self._levels: deque[int] = deque()  # of the lines that were not released yet
+        self._timer: asyncio.TimerHandle | None = None
         self._limit = RateLimit(LOG_LINES_PER_SECOND, LOG_BURST)
 
     def notification(self, method: str, params: Mapping[str, Any] | None) -> None:
@@ -77,7 +91,23 @@ class Incoming:
         level = _LEVELS.get(str(params.get("level")), logging.WARNING)
         if logger.isEnabledFor(level):
             text = printable(self._redact(str(params.get("data"))[:65536]))
-            logger.log(level, "MCP server '%s' says: %s", self._server, text)
+            if text.strip():
+                self._levels.append(level)
+                self._write(self._lines.feed(f"{text}\n"))
+                self._flush_later()
+
+    def _write(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            logger.log(self._levels.popleft(), "MCP server '%s' says: %s", self._server, line)
+
+    def _flush_later(self) -> None:
+        if self._timer is None and self._lines.pending:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(FLUSH_AFTER, self._flush)
+
+    def _flush(self) -> None:
+        self._timer = None
+        self._write(self._lines.flush())
 
 
 class Answers:

@@ -16,7 +16,8 @@ _REMEMBERED_LINES = (
     2 * KEPT_LINES
 )  # so that a secret that begins before the kept ones is still seen
 _MAX_LINE = 64 * 1024
-_FLUSH_AFTER = 0.2  # seconds of silence after which lines that were held back are logged
+FLUSH_AFTER = 0.2
+"""Seconds of silence after which lines that were held back are logged."""
 
 
 class LineRedactor(Protocol):
@@ -106,7 +107,7 @@ class StderrTail:
             loop = asyncio.get_running_loop()
         except RuntimeError:
             return  # on a thread: the next line or the end of the server flushes
-        self._timer = loop.call_later(_FLUSH_AFTER, self.flush)
+        self._timer = loop.call_later(FLUSH_AFTER, self.flush)
 
     def _log(self, lines: Iterable[str]) -> None:
         for line in lines:

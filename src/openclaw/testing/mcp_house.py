@@ -4,6 +4,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from openclaw.mcp_client.keeper import Keeper
 from openclaw.mcp_client.manager import AgentServers, ManagerDeps, McpManager
 from openclaw.mcp_client.toolsource import CallRecord
 from openclaw.runtime import open_secrets
-from openclaw.secrets.redactor import Redactor
+from openclaw.secrets.redactor import Redactor, StreamRedactor
 from openclaw.testing.fake_server import server_entry
 
 
@@ -92,6 +93,7 @@ async def open_house(
         environ=environ,
         keeper=keeper,
         redact=redactor.redact,
+        stderr_redactor=partial(StreamRedactor, redactor),
         holds_secret=redactor.holds,
         cache=root / "cache",
         emit=events.append,
