@@ -1,6 +1,7 @@
 """Turns that go on without the client that began them, and watching those that run."""
 
 from contextlib import aclosing
+from functools import partial
 from typing import Any
 
 from anyio.abc import TaskStatus
@@ -34,11 +35,22 @@ async def detached(gateway: Gateway, turn: str, work: Work) -> EventStream:
 
 
 async def turn_events(gateway: Gateway, request: Request) -> Any:
-    """What happened in a running turn, from its beginning, and what happens, to its end."""
+    """What happened in a running turn, from its beginning, and what happens, to its end.
+
+    Its questions are shown to those who say that they can answer (`?questions=true`).
+    """
     turn, member = request.path_params["turn"], gateway.house.member
     if member is None or gateway.feeds.has(turn):
-        return EventStream(gateway.feeds.of(turn).follow)
+        follow = gateway.feeds.of(turn).follow
+        return EventStream(partial(follow, questions=_can_answer(request)))
     return EventStream(_elsewhere(member, turn, _seen(request)))
+
+
+def _can_answer(request: Request) -> bool:
+    given = request.query_params.get("questions", "false")
+    if given not in ("true", "false"):
+        raise InvalidRequest("has to be true or false", field="questions")
+    return given == "true"
 
 
 def _seen(request: Request) -> int:

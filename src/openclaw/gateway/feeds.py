@@ -13,6 +13,7 @@ from openclaw.gateway.stream import Put, frame
 
 _MOST_KEPT = 16 * 1024 * 1024  # bytes of one turn; a longer one loses its beginning
 _RETRY_AFTER = 5.0
+_QUESTIONS = (b"event: question\n", b"event: question_closed\n")
 
 
 class Feed:
@@ -50,12 +51,16 @@ class Feed:
         self._closed = True
         self._tell()
 
-    async def follow(self, put: Put) -> None:
-        """Everything from the beginning, and then what comes, until the turn is over."""
+    async def follow(self, put: Put, *, questions: bool = True) -> None:
+        """Everything from the beginning, and then what comes, until the turn is over.
+
+        Questions are for those who can answer them: without `questions` they are left out.
+        """
         at = 0
         while True:
             for data in self._frames[max(0, at - self._lost) :]:
-                put(data)
+                if questions or not data.startswith(_QUESTIONS):
+                    put(data)
             at = self._lost + len(self._frames)
             if self._closed:
                 return

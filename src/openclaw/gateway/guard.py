@@ -3,6 +3,7 @@
 import ipaddress
 import logging
 import re
+from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -31,9 +32,17 @@ _SECURITY_HEADERS = [
 ]
 _MOST_ADDRESSES = 10_000
 MOST_LISTENERS = 64
-"""How many may listen to `/api/events` at a time: they stay, and so have a bound of their own."""
+"""How many may listen to `/api/events` at a time, and how many may have servers of their own."""
 
-_LISTENING = "/api/events"
+MOST_WATCHERS = 256
+"""How many may watch turns at a time."""
+
+# Those who stay have bounds of their own, so that they keep nobody from giving orders.
+_STAYING = (
+    (re.compile(r"/api/events"), "listen to events", MOST_LISTENERS),
+    (re.compile(r"/api/scopes"), "have servers of their own", MOST_LISTENERS),
+    (re.compile(r"/api/turns/[^/]*/events"), "watch turns", MOST_WATCHERS),
+)
 _OWNER = "openclaw.owner"
 _LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
 # A name or an address, and a port: nothing that somebody else could read in another way.
@@ -142,9 +151,10 @@ class Guard:
     metrics: Metrics
     _rate: RateLimit = field(init=False)
     _serving: int = 0
-    _listening: int = 0
+    _staying: Counter[str] = field(init=False)
 
     def __post_init__(self) -> None:
+        self._staying = Counter()
         self._rate = RateLimit(self.limits.requests_per_minute, self.clock)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -169,14 +179,18 @@ class Guard:
 
     @contextmanager
     def _counted(self, scope: Scope) -> Generator[None]:
-        listens = scope["path"] == _LISTENING
-        self._listening += listens
-        self._serving += not listens
+        stays = _stays(scope["path"])
+        if stays is None:
+            self._serving += 1
+        else:
+            self._staying[stays[0]] += 1
         try:
             yield
         finally:
-            self._listening -= listens
-            self._serving -= not listens
+            if stays is None:
+                self._serving -= 1
+            else:
+                self._staying[stays[0]] -= 1
 
     def _check(self, scope: Scope) -> None:
         headers: Mapping[bytes, bytes] = dict(scope["headers"])
@@ -204,12 +218,18 @@ class Guard:
         if wait:
             after = (b"retry-after", str(int(wait) + 1).encode())
             raise Refused(429, "too many requests from this address", [after])
+        self._check_room(scope)
+
+    def _check_room(self, scope: Scope) -> None:
         again = [(b"retry-after", b"1")]
-        if scope["path"] == _LISTENING:
-            if self._listening >= MOST_LISTENERS:
-                raise Refused(503, f"{MOST_LISTENERS} clients listen to events already", again)
-        elif self._serving >= self.limits.max_concurrent:
-            raise Refused(503, "too many requests are being served", again)
+        stays = _stays(scope["path"])
+        if stays is None:
+            if self._serving >= self.limits.max_concurrent:
+                raise Refused(503, "too many requests are being served", again)
+            return
+        what, most = stays
+        if self._staying[what] >= most:
+            raise Refused(503, f"{most} clients {what} already", again)
 
     def _bounded(self, scope: Scope, receive: Receive) -> Receive:
         """The request's body: at most so large, and sent within so many seconds."""
@@ -232,6 +252,11 @@ class Guard:
             raise Refused(408, "the request took too long to arrive", [(b"connection", b"close")])
 
         return bounded
+
+
+def _stays(path: str) -> tuple[str, int] | None:
+    """What a client stays for that asks for this path, and how many may; None where it does not."""
+    return next(((what, most) for pattern, what, most in _STAYING if pattern.fullmatch(path)), None)
 
 
 def is_owner(scope: Scope) -> bool:

@@ -18,8 +18,6 @@ from openclaw.gateway.tokens import Tokens
 logger = logging.getLogger(__name__)
 
 _KEEP_ALIVE_SECONDS = 75
-_HEAD_SECONDS = 10.0
-"""How long a client may take from connecting to the end of its first request's head."""
 
 
 class _Server(uvicorn.Server):
@@ -30,19 +28,45 @@ class _Server(uvicorn.Server):
 
 
 class _Protocol(H11Protocol):
-    """Cuts connections on which no request arrives, and those whose client does not read."""
+    """Cuts connections on which no request arrives, and those whose client does not read.
+
+    The head of a request has `patience` seconds from connecting, or from its first byte where
+    requests came before it.
+    """
 
     patience = 30.0
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
         self._read_timer: asyncio.TimerHandle | None = None
-        self._head_timer = self.loop.call_later(_HEAD_SECONDS, self._cut_if_silent)
+        self._head_timer: asyncio.TimerHandle | None = None
+        self._wait_for_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._head_timer.cancel()
+        self._stop_head_timer()
         self._stop_read_timer()
         super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """A piece of a request: of its head, unless one is being served."""
+        super().data_received(data)
+        if not self._between_requests:
+            self._stop_head_timer()
+        elif self._head_timer is None and not self.transport.is_closing():
+            self._wait_for_head()
+
+    @property
+    def _between_requests(self) -> bool:
+        served = cast("Any", self.cycle)  # None until the head of the first request has arrived
+        return served is None or bool(served.response_complete)
+
+    def _wait_for_head(self) -> None:
+        self._head_timer = self.loop.call_later(self.patience, self._cut_if_silent)
+
+    def _stop_head_timer(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
 
     def pause_writing(self) -> None:
         """What was sent is not being taken."""
@@ -71,8 +95,8 @@ class _Protocol(H11Protocol):
         self.transport.abort()
 
     def _cut_if_silent(self) -> None:
-        begun = cast("object", self.cycle)  # None until the head of a request has arrived
-        if begun is None and not self.transport.is_closing():
+        self._head_timer = None
+        if self._between_requests and not self.transport.is_closing():
             self.transport.close()
 
 

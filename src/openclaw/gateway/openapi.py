@@ -264,6 +264,7 @@ _PATHS: Json = {
             "what happened in a running turn, from its beginning, and what happens, to its end",
             _TEXT,
             path=("turn",),
+            query=(("questions", _YES_NO),),
             stream=True,
         )
     },

@@ -1,8 +1,10 @@
 """Questions to the person, on their way through the gateway to the client that has the turn.
 
-A question goes into that client's own stream and nowhere else, under a name that cannot be guessed;
-whoever knows the name may answer. Without an answer in time it is declined. When the client goes
-away, its turn ends, and its questions with it; a detached turn goes on, and so do its questions.
+A question goes into that client's own stream, and where the turn is detached to those who watch it
+and say that they can answer; under a name that cannot be guessed. The first answer counts, and
+everybody who saw the question is told that it is closed. Without an answer in time it is declined.
+When the client goes away, its turn ends, and its questions with it; a detached turn goes on, and so
+do its questions.
 """
 
 import secrets
@@ -27,6 +29,12 @@ _DECLINED: Json = {"action": "decline"}
 _MOST_TEXT = 10_000
 _MOST_SCHEMA = 64 * 1024
 _ID_BYTES = 16
+_MOST_CLOSED = 1000
+_CLOSED = {
+    "answered": "the question was answered already",
+    "expired": "the question's time is up",
+    "cancelled": "the question's turn is over",
+}
 
 
 @dataclass(slots=True)
@@ -41,6 +49,7 @@ class Questions:
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
         self._open: dict[str, _Open] = {}
+        self._closed: dict[str, str] = {}
 
     def asker(self, tell: Tell) -> "Asker":
         """Asks the client behind this stream."""
@@ -50,9 +59,10 @@ class Questions:
         """Take an answer; raises `NotFound`."""
         found = self._open.pop(id, None)
         if found is None:
-            raise NotFound(f"no question '{id}' is open", hint="it was answered, or its time is up")
+            raise NotFound(self._closed.get(id) or f"there is no question '{id}'")
         found.answer = answer
         found.answered.set()
+        self._close(id, "answered")
 
     async def put(self, tell: Tell, question: Json) -> Json:
         """The answer to a question, as MCP spells answers."""
@@ -67,7 +77,14 @@ class Questions:
             return one.answer
         finally:
             self._open.pop(id, None)
+            self._close(id, closed)
             tell("question_closed", {"id": id, "why": closed})
+
+    def _close(self, id: str, why: str) -> None:
+        """Remember for a while why nobody can answer it any more."""
+        self._closed[id] = _CLOSED[why]
+        if len(self._closed) > _MOST_CLOSED:
+            self._closed.pop(next(iter(self._closed)))
 
 
 class Asker:

@@ -171,3 +171,54 @@ async def asked(model: ScriptedModel) -> None:
     with anyio.fail_after(20):
         while not model.requests:  # noqa: ASYNC110 (the model keeps no event of ours)
             await anyio.sleep(0.01)
+
+
+async def test_only_those_who_can_answer_see_the_questions_and_the_first_answer_counts(
+    house: House, opened: Open
+) -> None:
+    rules = [
+        Step(role="user", calls=(("write", {"path": "a.txt", "content": "b"}),)),
+        Step(role="tool", text="Done."),
+    ]
+    seen: dict[str, list[tuple[str, Any]]] = {"one": [], "two": [], "onlooker": []}
+    answers: list[httpx2.Response] = []
+    both_asked = anyio.Event()
+
+    async with scripted_model(rules=rules) as model:
+        house.configure(model.url, tools={"ask": ["write"]})
+        async with opened() as client, anyio.create_task_group() as group:
+            turn = await begin(client, "k", "accepted", questions=True)
+            wrong = await client.get(f"/api/turns/{turn}/events?questions=maybe")
+            assert wrong.status_code == 400
+
+            async def watch(who: str, query: str) -> None:
+                path = f"/api/turns/{turn}/events{query}"
+                async with client.stream("GET", path) as answer:
+                    async for name, data in events_of(answer):
+                        seen[who].append((name, data))
+                        if name == "question":
+                            if not both_asked.is_set() and len(_asked_of(seen)) < 2:
+                                continue
+                            both_asked.set()
+                            for action in ("accept", "decline"):
+                                asked_for = f"/api/questions/{data['id']}"
+                                answers.append(
+                                    await client.post(asked_for, json={"action": action})
+                                )
+
+            group.start_soon(watch, "onlooker", "")
+            group.start_soon(watch, "one", "?questions=true")
+            group.start_soon(watch, "two", "?questions=true")
+    assert (house.state / "workspace" / "a.txt").read_text() == "b"
+    assert [one.status_code for one in answers] == [200, 404]
+    assert "answered already" in answers[1].json()["error"]["message"]
+    for who in ("one", "two"):
+        closed = dict(seen[who])["question_closed"]
+        assert closed == {"id": dict(seen[who])["question"]["id"], "why": "answered"}
+    names = {name for name, _ in seen["onlooker"]}
+    assert "reply" in names
+    assert not names & {"question", "question_closed"}
+
+
+def _asked_of(seen: dict[str, list[tuple[str, Any]]]) -> list[str]:
+    return [who for who, events in seen.items() if any(name == "question" for name, _ in events)]

@@ -13,7 +13,7 @@ import pytest
 from tests.interaction.gateway.conftest import Open, chat
 
 from openclaw.core.errors import OperatorFacing
-from openclaw.gateway.guard import MOST_LISTENERS
+from openclaw.gateway.guard import MOST_LISTENERS, MOST_WATCHERS
 from openclaw.testing.gateway_house import House
 from openclaw.testing.scripted_model import Step, scripted_model
 
@@ -169,6 +169,30 @@ async def test_those_who_listen_to_events_have_a_bound_of_their_own(
                 await anyio.sleep(0.01)
 
 
+async def test_those_who_watch_turns_keep_nobody_from_giving_orders(
+    house: House, opened: Open
+) -> None:
+    limits = {"maxConcurrent": 1, "requestsPerMinute": 100_000}
+    async with scripted_model(default=Step(hang=True)) as model:
+        house.configure(model.url, gateway={"limits": limits})
+        async with opened() as client, AsyncExitStack() as stack:
+            body = {"text": "x", "detached": True, "idempotencyKey": "t"}
+            async with client.stream("POST", "/api/messages", json=body) as answer:
+                await anext(answer.aiter_lines())
+            port = client.base_url.port
+            assert port is not None
+            ask = f"GET /api/turns/t/events HTTP/1.1\r\nhost: localhost\r\nauthorization: {client.headers['authorization']}\r\n\r\n"
+            heads: list[bytes] = []
+            for _ in range(MOST_WATCHERS + 1):
+                stream = await stack.enter_async_context(await anyio.connect_tcp("127.0.0.1", port))
+                await stream.send(ask.encode())
+                heads.append((await stream.receive())[:12])
+            with anyio.fail_after(20):  # until the gateway has noticed that the first one left
+                while (await client.get("/api/agents")).status_code != 200:  # noqa: ASYNC110
+                    await anyio.sleep(0.01)
+    assert heads == [b"HTTP/1.1 200"] * MOST_WATCHERS + [b"HTTP/1.1 503"]
+
+
 async def _order(client: httpx2.AsyncClient) -> None:
     await client.post("/v1/chat/completions", json=chat("x"))
 
@@ -188,6 +212,38 @@ async def test_a_client_that_sends_its_request_too_slowly_is_cut(
             with anyio.fail_after(10):
                 answer = await stream.receive()
     assert answer.startswith(b"HTTP/1.1 408")
+
+
+@pytest.mark.parametrize("earlier", [0, 1])
+async def test_the_head_of_a_request_has_as_long_as_is_configured(
+    house: House, opened: Open, earlier: int
+) -> None:
+    house.configure("http://127.0.0.1:9", gateway={"limits": {"clientTimeoutMs": 300}})
+    async with opened() as client:
+        port = client.base_url.port
+        assert port is not None
+        async with await anyio.connect_tcp("127.0.0.1", port) as stream:
+            for _ in range(earlier):
+                await stream.send(b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n")
+                assert (await stream.receive()).startswith(b"HTTP/1.1 200")
+            await stream.send(b"GET /health HTTP/1.1\r\nhost: local")
+            with anyio.fail_after(8), pytest.raises(anyio.EndOfStream):
+                await stream.receive()
+
+
+async def test_a_slow_head_is_waited_for_within_what_is_configured(
+    house: House, opened: Open
+) -> None:
+    house.configure("http://127.0.0.1:9", gateway={"limits": {"clientTimeoutMs": 60_000}})
+    async with opened() as client:
+        port = client.base_url.port
+        assert port is not None
+        async with await anyio.connect_tcp("127.0.0.1", port) as stream:
+            await stream.send(b"GET /health HTTP/1.1\r\nhost: local")
+            await anyio.sleep(11)  # longer than any bound but the configured one
+            await stream.send(b"host\r\n\r\n")
+            with anyio.fail_after(10):
+                assert (await stream.receive()).startswith(b"HTTP/1.1 200")
 
 
 async def test_a_client_that_does_not_read_is_cut_and_its_turn_stopped(

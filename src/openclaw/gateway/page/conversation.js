@@ -137,7 +137,7 @@ export class Conversation extends EventTarget {
       async (turn) => {
         turn.id = id;
         try {
-          await turn.run("GET", path(["turns", id, "events"]));
+          await turn.run("GET", path(["turns", id, "events"], { questions: true }));
         } catch (error) {
           if (error.status !== 404) throw error;
           // It is over, or began before anybody watched: it is drawn when it is stored.

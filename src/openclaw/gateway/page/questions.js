@@ -35,6 +35,7 @@ export class Question {
 
   /** It is over, and why. */
   close(why) {
+    this.closed = why;
     this.buttons.remove();
     for (const { input } of this.fields) input.disabled = true;
     this.state.hidden = false;
@@ -61,6 +62,7 @@ export class Question {
       this.said = undefined;
       toast(error.message, error.hint);
       for (const button of this.buttons.children) button.disabled = false;
+      if (this.closed) this.close(this.closed); // somebody else was first, and what is shown is theirs
     }
   }
 }
