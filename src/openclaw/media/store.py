@@ -10,6 +10,7 @@ from pathlib import Path
 from openclaw.config.filelock import lock as take_lock
 from openclaw.config.filelock import try_lock
 from openclaw.config.osflags import NOFOLLOW
+from openclaw.core.clock import Clock, SystemClock
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.ids import random_id
 from openclaw.media.kinds import EXTENSIONS, MIB, in_mb
@@ -18,6 +19,7 @@ logger = logging.getLogger(__name__)
 
 QUOTA_BYTES = 512 * MIB
 _LOCK = ".lock"
+_UNLOCKED_SECONDS = 3600.0
 
 
 class OrderFiles:
@@ -58,24 +60,33 @@ def order_files(root: Path) -> Generator[OrderFiles]:
         os.close(lock)
 
 
-def sweep(root: Path) -> int:
-    """Remove what a crash left behind: directories whose lock nobody holds. Returns how many."""
+def sweep(root: Path, clock: Clock | None = None) -> int:
+    """Remove what a crash left behind: directories whose lock nobody holds. Returns how many.
+
+    One without a lock is being made or being removed; nobody takes an hour for either.
+    """
     removed = 0
     if not root.is_dir():
         return removed
-    for directory in root.glob("order-*"):
+    too_old = (clock or SystemClock()).now_ms() / 1000 - _UNLOCKED_SECONDS
+    for directory in (*root.glob("order-*"), *root.glob("new-*")):
         with contextlib.suppress(OSError):
-            removed += _remove_if_abandoned(directory)
+            removed += _remove_if_abandoned(directory, too_old)
     if removed:
         logger.info("removed %d temporary directories of orders that did not end", removed)
     return removed
 
 
-def _remove_if_abandoned(directory: Path) -> bool:
+def _remove_if_abandoned(directory: Path, too_old: float) -> bool:
+    old = directory.lstat().st_mtime < too_old
+    if directory.name.startswith("new-") and not old:
+        return False  # a moment later it is locked and has its other name
     try:
         lock = os.open(directory / _LOCK, os.O_RDWR | NOFOLLOW)
     except FileNotFoundError:
-        return False  # just being made, or just being removed
+        if old:
+            shutil.rmtree(directory, ignore_errors=True)
+        return old
     try:
         abandoned = try_lock(lock)
         if abandoned:

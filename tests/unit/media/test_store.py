@@ -1,5 +1,8 @@
+import os
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -54,3 +57,68 @@ def test_what_a_killed_process_left_is_swept_and_what_is_in_use_is_not(tmp_path:
         assert sweep(root) == 1
         assert list(root.iterdir()) == [files.directory]
     assert sweep(tmp_path / "missing") == 0
+
+
+@pytest.fixture
+def hour_ago() -> float:
+    return time.time() - 3700
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "tmp"
+
+
+def left_behind(root: Path, name: str, *, locked: bool) -> Path:
+    """A directory as a process leaves it that was killed while it made or removed it."""
+    directory = root / name
+    directory.mkdir(parents=True)
+    (directory / "file").touch()
+    if locked:
+        (directory / ".lock").touch()
+    return directory
+
+
+@pytest.mark.parametrize("locked", [False, True])
+@pytest.mark.parametrize("name", ["new-1", "order-1"])
+def test_what_was_half_made_or_half_removed_is_swept_when_it_is_old(
+    root: Path, hour_ago: float, name: str, locked: bool
+) -> None:
+    directory = left_behind(root, name, locked=locked)
+    if not (locked and name == "order-1"):
+        assert sweep(root) == 0  # somebody may be about to go on with it
+    os.utime(directory, (hour_ago, hour_ago))
+    assert sweep(root) == 1
+    assert list(root.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["new-1", "order-1"])
+def test_what_another_process_holds_is_left_however_old_it_is(
+    root: Path, hour_ago: float, name: str
+) -> None:
+    directory = left_behind(root, name, locked=True)
+    program = (
+        "import os, sys; from openclaw.config.filelock import lock\n"
+        "lock(os.open(sys.argv[1], os.O_RDWR)); print('held', flush=True); sys.stdin.read()"
+    )
+    command = [sys.executable, "-c", program, str(directory / ".lock")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"held\n"
+        os.utime(directory, (hour_ago, hour_ago))
+        assert sweep(root) == 0
+        other.kill()
+    assert sweep(root) == 1
+
+
+def test_two_that_sweep_at_once_and_one_that_begins_are_not_in_each_others_way(
+    root: Path, hour_ago: float
+) -> None:
+    for number in range(50):
+        directory = left_behind(root, f"new-{number}", locked=number % 2 == 0)
+        os.utime(directory, (hour_ago, hour_ago))
+    with ThreadPoolExecutor(2) as both, order_files(root) as files:
+        swept = [both.submit(sweep, root) for _ in range(2)]
+        files.save([b"x"], "image/png")
+        assert sum(one.result() for one in swept) >= 50
+        assert list(root.iterdir()) == [files.directory]
