@@ -9,6 +9,7 @@ Addresses that are mere text are left alone.
 
 import re
 from collections.abc import Iterator
+from functools import cache
 
 from openclaw.content.edits import Edit
 from openclaw.content.wordlist import alternation, either_case
@@ -19,6 +20,7 @@ _IMAGE = re.compile(
     re.S,
 )
 _DEFANGED = {"http": "hxxp", "https": "hxxps", "ftp": "fxp", "ws": "wx", "wss": "wxs"}
+_DEFANGED["//"] = "hxxp://"
 _DEFINITION = re.compile(r"^[ ]{0,3}\[([^\[\]\n]{1,200})\]:\s*<?([^\s>]+)", re.MULTILINE)
 _IMAGE_TAGS = [
     *("img", "image", "picture", "source", "input", "bgsound", "frame"),
@@ -30,7 +32,11 @@ _IMAGE_TAG = re.compile(
     rf"[{either_case(name[1] for name in _IMAGE_TAGS)}])(?i:{alternation(_IMAGE_TAGS)})\b[^<>]*+",
     re.ASCII,
 )
-_IN_TAG = re.compile(r"\b(?:https?|ftp|wss?)(?=\s*:)|(?<=[\s\"'=,(])//(?=[\w\[])", re.IGNORECASE)
+# It begins with a set of characters, for which the regex engine looks quickly.
+_IN_TAG = re.compile(
+    r"[hHfFwW/](?:(?:(?<=\b[hH])[tT]{2}[pP][sS\u017f]?|(?<=\b[fF])[tT][pP]|(?<=\b[wW])[sS\u017f]{1,2})(?=\s*:)"
+    r"|(?<=[\s\"'=,(]/)/(?=[\w\[]))"
+)
 _REMOTE = re.compile(r"(?:https?|ftp|wss?):|[\\/]{2}", re.IGNORECASE)
 
 # It matches without a query as well, so that no part of an address is read twice.
@@ -78,8 +84,8 @@ def find_links(text: str) -> Iterator[Edit]:
         yield from _find_images(text)
     if "<" in text:
         for tag in _IMAGE_TAG.finditer(text):
-            for url in _IN_TAG.finditer(text, tag.start(), tag.end()):
-                yield Edit(url.start(), url.end(), _defanged(url[0]))
+            for url in _IN_TAG.finditer(text, *tag.span()):
+                yield *url.span(), _defanged(url[0])
     if "://" in text:
         yield from _find_carriers(text)
     if ":" in text:
@@ -87,26 +93,30 @@ def find_links(text: str) -> Iterator[Edit]:
 
 
 def _defanged(scheme: str) -> str:
-    if scheme.startswith("//"):
-        return "hxxp://"
-    return _DEFANGED[scheme.lower()]
+    # A long s is no s to a browser, but it may become one on the way there.
+    return _DEFANGED.get(scheme) or _DEFANGED[scheme.casefold()]
 
 
 def _find_images(text: str) -> Iterator[Edit]:
     references: set[str] = set()
+    defines = "]:" in text
     for match in _IMAGE.finditer(text):
-        target, scheme = match["target"], match["scheme"]
-        if scheme:
-            yield Edit(match.start("scheme"), match.end("scheme"), _DEFANGED[scheme.lower()])
-        elif target is None:
-            label = match["ref"] or match[0][2:].partition("]")[0]
-            references.add(" ".join(label.casefold().split()))
-        else:
-            yield from _defang_remote(target, match.start("target"))
-    if references and "]:" in text:
+        start, end = match.span("scheme")
+        if start >= 0:
+            yield start, end, _defanged(text[start:end])
+        elif match["target"] is not None:
+            yield from _defang_remote(match["target"], match.start("target"))
+        elif defines:
+            references.add(match["ref"] or match[0][2:].partition("]")[0])
+    if references:
+        names = set(map(_reference, references))
         for match in _DEFINITION.finditer(text):
-            if " ".join(match[1].casefold().split()) in references:
+            if _reference(match[1]) in names:
                 yield from _defang_remote(match[2], match.start(2))
+
+
+def _reference(label: str) -> str:
+    return " ".join(label.casefold().split())
 
 
 def _defang_remote(target: str, at: int) -> Iterator[Edit]:
@@ -115,21 +125,23 @@ def _defang_remote(target: str, at: int) -> Iterator[Edit]:
         return
     scheme = remote[0].rstrip(":")
     if scheme.isalpha():
-        yield Edit(at, at + len(scheme), _defanged(scheme))
+        yield at, at + len(scheme), _defanged(scheme)
     else:
-        yield Edit(at, at + remote.end(), "hxxp://")
+        yield at, at + remote.end(), "hxxp://"
 
 
 def _find_carriers(text: str) -> Iterator[Edit]:
     # Most texts have no such query at all, and all of them are read at once.
     if not carries_data("\n".join(filter(None, _ADDRESS.findall(text)))):
         return
+    carries = cache(carries_data)  # for this text alone
     for match in _ADDRESS.finditer(text):
-        if not match["query"]:
+        query = match["query"]
+        if not query or not carries(query):
             continue
         scheme = _SCHEME_BEFORE.search(text, max(0, match.start() - 5), match.start())
-        if scheme and _is_link_target(text, scheme.start()) and carries_data(match["query"]):
-            yield Edit(scheme.start(), scheme.end(), _defanged(scheme[0]))
+        if scheme and _is_link_target(text, scheme.start()):
+            yield *scheme.span(), _defanged(scheme[0])
 
 
 def _is_link_target(text: str, start: int) -> bool:
@@ -157,4 +169,4 @@ def find_scripts(text: str) -> Iterator[Edit]:
     for match in _SCRIPT.finditer(text):
         start = match.start()
         if _is_link_target(text, start) and not _RASTER.match(text, match.end()):
-            yield Edit(start, match.end(), "".join(match[0][:-1].split()) + "[:]")
+            yield start, match.end(), "".join(match[0][:-1].split()) + "[:]"

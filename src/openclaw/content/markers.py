@@ -103,7 +103,7 @@ def find_markers(text: str) -> Iterator[Edit]:
         bracketed = start < name or after is not None
         if not bracketed and _PROSE.fullmatch(text, name, match.end()):
             continue
-        yield Edit(start, after.end() if after else match.end(), REPLACEMENT)
+        yield start, after.end() if after else match.end(), REPLACEMENT
 
 
 _NOT_ALPHANUMERIC = bytes(c for c in range(128) if not chr(c).isalnum())

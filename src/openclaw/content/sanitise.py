@@ -59,6 +59,5 @@ def _find_addresses(text: str, under: Sequence[Layer]) -> Iterator[Edit]:
 
 
 def _in_source(layer: Layer, edits: Iterable[Edit]) -> Iterator[Edit]:
-    for edit in edits:
-        start, end = layer.span_in_source(edit.start, edit.end)
-        yield Edit(start, end, edit.replacement)
+    for start, end, replacement in edits:
+        yield (*layer.span_in_source(start, end), replacement)

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from functools import cache, lru_cache
 
+from openclaw.content.charsets import CharSet
 from openclaw.content.edits import Edit
 from openclaw.content.fold import HIDDEN, LIGATURES, code_points, shape
 from openclaw.content.wordlist import alternation, either_case
@@ -151,20 +152,27 @@ def _find_turns(text: str) -> Iterator[Edit]:
         return
     first = _TURN.match("\n" + text[: 2 * _LOOKED_BACK])
     if first is not None:
-        yield Edit(first.start("who") - 1, first.end() - 1, f"[speaker {first['who']}]")
+        yield first.start("who") - 1, first.end() - 1, f"[speaker {first['who']}]"
     for match in _TURN.finditer(text):
         before = text[max(0, match.start() - _LOOKED_BACK) : match.start()]
         gap = before[len(before.rstrip()) :]
         if "\n" in gap or len(gap) == len(before):
-            yield Edit(match.start("who"), match.end(), f"[speaker {match['who']}]")
+            yield match.start("who"), match.end(), f"[speaker {match['who']}]"
 
 
 def _edit(match: re.Match[str]) -> Edit:
-    return Edit(match.start(), match.end(), _control(match[match.lastgroup or 0]))
+    return match.start(), match.end(), _control(match[match.lastgroup or 0])
+
+
+def _control(name: str) -> str:
+    return _controlled(name) if len(name) <= _LONGEST_KEPT else _controlled.__wrapped__(name)
+
+
+_LONGEST_KEPT = 64
 
 
 @lru_cache(maxsize=512)
-def _control(name: str) -> str:
+def _controlled(name: str) -> str:
     slug = re.sub(r"[^a-z0-9_:/]+", "_", name.lower().replace(" ", "")).strip("_")
     return f"[control:{slug}]"
 
@@ -175,39 +183,70 @@ def _find_sentence_ends(text: str) -> Iterator[Edit]:
     for match in _END_OF_SENTENCE.finditer(text):
         if match[1]:
             if open_tags == 0:
-                yield Edit(match.start(), match.end(), "[control:/s]")
+                yield match.start(), match.end(), "[control:/s]"
             open_tags = max(0, open_tags - 1)
         elif _BEFORE_INST.match(text, match.end()):
-            yield Edit(match.start(), match.end(), "[control:s]")
+            yield match.start(), match.end(), "[control:s]"
         else:
             open_tags += 1
 
 
+_LOOKALIKES = {t: "".join(chr(c) for c in code_points(t) if c < 0x10000) for t in "<[>]"}
+_OPENERS, _CLOSERS = _LOOKALIKES["<"] + _LOOKALIKES["["], _LOOKALIKES[">"] + _LOOKALIKES["]"]
+_OPENER_SET = CharSet(_OPENERS)
+
+
 @cache
-def _disguise_pattern() -> re.Pattern[str]:
-    """Something bracketed that may be a token, with a lookalike or a hidden character in it."""
-    lookalikes = {t: "".join(chr(c) for c in code_points(t) if c < 0x10000) for t in "<[>]"}
-    openers, closers = lookalikes["<"] + lookalikes["["], lookalikes[">"] + lookalikes["]"]
-    inside = rf"[^<>\[\](){{}}.,;!?{openers}{closers}]"
-    return re.compile(
-        rf"[<\[{openers}](?=(?P<inside>{inside}{{2,80}}+[>\]{closers}]))"
-        rf"(?:(?<=[{openers}])|(?=[\x00-\x7f]{{0,80}}+[^\x00-\x7f]))(?P=inside)"
-    )
+def _disguise_patterns() -> dict[str, re.Pattern[str]]:
+    """Something bracketed that may be a token, with a lookalike or a hidden character in it.
+
+    By the bracket, since a character is found more quickly than a set of them; `""` is for the
+    lookalikes of both.
+    """
+    never_inside = r"<>\[\](){}.,;!?"
+    rest = rf"[^{never_inside}{_OPENERS}{_CLOSERS}]{{2,80}}+[>\]{_CLOSERS}]"
+    # Most tags are plain ASCII, and told at once.
+    not_ascii = rf"(?=[^{never_inside}\x80-\U0010ffff]{{0,80}}+[^\x00-\x7f{_OPENERS}])"
+    return {
+        "<": re.compile(f"<{not_ascii}{rest}"),
+        "[": re.compile(rf"\[{not_ascii}{rest}"),
+        "": re.compile(f"[{_OPENERS}]{rest}"),
+    }
 
 
 def _find_disguised(text: str) -> Iterator[Edit]:
     """Tokens in bracketed pieces, which never overlap, so that the whole stays linear."""
-    for piece in _disguise_pattern().finditer(text):
-        if not piece[0].isascii():
-            yield from _find_in_piece(text, piece.start(), piece.end())
+    for opener, pattern in _disguise_patterns().items():
+        if opener in text if opener else _OPENER_SET.may_be_in(text):
+            for piece in pattern.finditer(text):
+                found = _PIECES[piece[0]]
+                if found:
+                    start, (length, replacement) = piece.start(), found
+                    yield start, start + length, replacement
 
 
-def _find_in_piece(text: str, start: int, end: int) -> Iterator[Edit]:
-    seen = shape(text[start:end])
+def _find_in_piece(piece: str) -> tuple[int, str] | None:
+    """Where the token ends with which the piece begins, and what is put in its place."""
+    seen = shape(piece)
     hidden = HIDDEN in seen
     bare = seen.replace(HIDDEN, "") if hidden else seen
     pattern = _squared(loose=True) if bare[0] == "[" else _angled(loose=True)
     match = pattern.match(bare)
-    if match is not None:
-        last = end if match.end() == len(bare) or hidden else start + match.end()
-        yield _edit(match)._replace(start=start, end=last)
+    if match is None:
+        return None
+    _, end, replacement = _edit(match)
+    return len(piece) if hidden else end, replacement
+
+
+class _Pieces(dict[str, tuple[int, str] | None]):
+    """What was found in pieces. A text that is full of them has the same ones again and again."""
+
+    def __missing__(self, piece: str) -> tuple[int, str] | None:
+        found = _find_in_piece(piece)
+        if len(self) < _MOST_KEPT:
+            self[piece] = found
+        return found
+
+
+_MOST_KEPT = 4096
+_PIECES = _Pieces()
