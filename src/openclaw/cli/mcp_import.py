@@ -13,15 +13,17 @@ from openclaw.config.json5 import parse
 from openclaw.config.load import parse_config, read_text
 from openclaw.config.paths import config_path
 from openclaw.config.write import edit_config
-from openclaw.core.errors import InvalidRequest, NotFound
-from openclaw.core.wire import EXIT_OK
+from openclaw.core.errors import InvalidConfig, InvalidRequest, NotFound
+from openclaw.core.wire import EXIT_FAILED, EXIT_OK
+from openclaw.mcp_client.bounds import printable
 from openclaw.mcp_client.import_secrets import Reference, plain_values, protect
 from openclaw.mcp_client.importing import SOURCES, ImportedServer, guess_source, locations
 
 
 def take_over(args: argparse.Namespace, env: Environment) -> int:
-    """Read, protect, show, ask, write."""
-    found = _chosen(_read(args, env), args.names)
+    """Read, protect, show, ask, write. What is broken costs itself alone, and the exit code says so."""
+    problems: list[str] = []
+    found = _chosen(_read(args, env, problems), args.names, problems)
     for value in plain_values(found):
         env.redactor.register(value)
     references: tuple[Reference, ...] = ()
@@ -29,16 +31,19 @@ def take_over(args: argparse.Namespace, env: Environment) -> int:
         found, references = protect(found, env.environ)
     path = env.config_option or config_path(env.environ)
     before = read_text(path) or ""
+    found = _valid(env, path, before, found, problems, force=args.force)
+    references = tuple(one for one in references if one.server in {two.name for two in found})
     after = _written(before, found, force=args.force)
-    parse_config(after, env.environ, source=path)
-    written = not args.dry_run and _agreed(args, env, before, after)
+    written = bool(found) and not args.dry_run and _agreed(args, env, before, after)
     if written:
         edit_config(path, env.environ, lambda text: _written(text, found, force=args.force))
-    _report(args, env, found, references, path=path, written=written)
-    return EXIT_OK
+    _report(args, env, found, references, problems, path=path, written=written)
+    return EXIT_FAILED if problems else EXIT_OK
 
 
-def _read(args: argparse.Namespace, env: Environment) -> tuple[ImportedServer, ...]:
+def _read(
+    args: argparse.Namespace, env: Environment, problems: list[str]
+) -> tuple[ImportedServer, ...]:
     if args.source is not None:
         return _without_ourselves(env, _read_from(args.source, env))
     found: dict[str, ImportedServer] = {}
@@ -46,9 +51,40 @@ def _read(args: argparse.Namespace, env: Environment) -> tuple[ImportedServer, .
     if not here:
         raise NotFound(f"none of {', '.join(SOURCES)} has a configuration file here")
     for source in here:
-        for server in _read_from(source, env):
+        try:
+            servers = _read_from(source, env)
+        except InvalidRequest as error:
+            problems.append(error.message)
+            continue
+        for server in servers:
             found.setdefault(server.name, server)
     return _without_ourselves(env, tuple(found.values()))
+
+
+def _valid(
+    env: Environment,
+    path: Path,
+    text: str,
+    servers: Iterable[ImportedServer],
+    problems: list[str],
+    *,
+    force: bool,
+) -> tuple[ImportedServer, ...]:
+    """The servers with which the configuration still holds; what is wrong with others is told."""
+    parse_config(text or "{}", env.environ, source=path)
+    kept: list[ImportedServer] = []
+    for server in servers:
+        tried = _written(text, [server], force=force)
+        try:
+            parse_config(tried, env.environ, source=path)
+        except InvalidConfig as error:
+            reason = "; ".join(f"{problem.path}: {problem.message}" for problem in error.problems)
+            notes = "".join(f"; {note}" for note in server.notes)
+            problems.append(f"MCP server '{server.name}' is left out: {reason}{notes}")
+        else:
+            kept.append(server)
+            text = tried
+    return tuple(kept)
 
 
 def _without_ourselves(
@@ -74,13 +110,16 @@ def _read_from(source: str, env: Environment) -> tuple[ImportedServer, ...]:
     return read_client(source, path)
 
 
-def _chosen(found: tuple[ImportedServer, ...], names: Iterable[str]) -> tuple[ImportedServer, ...]:
+def _chosen(
+    found: tuple[ImportedServer, ...], names: Iterable[str], problems: list[str]
+) -> tuple[ImportedServer, ...]:
     wanted = set(names)
     missing = wanted - {server.name for server in found}
+    unread = "".join(f"; {problem}" for problem in problems)
     if missing:
-        raise NotFound(f"there is no MCP server {', '.join(sorted(missing))} in that file")
+        raise NotFound(f"there is no MCP server {', '.join(sorted(missing))} in that file{unread}")
     if not found:
-        raise NotFound("there are no MCP servers in that file")
+        raise NotFound(f"there are no MCP servers in that file{unread}")
     return tuple(server for server in found if not wanted or server.name in wanted)
 
 
@@ -119,6 +158,7 @@ def _report(
     env: Environment,
     found: tuple[ImportedServer, ...],
     references: tuple[Reference, ...],
+    problems: list[str],
     *,
     path: Path,
     written: bool,
@@ -131,11 +171,14 @@ def _report(
                 "secrets": [
                     {"variable": r.variable, "server": r.server, "key": r.key} for r in references
                 ],
+                "problems": [printable(env.redactor.redact(problem)) for problem in problems],
                 "path": str(path),
                 "written": written,
             }
         )
         return
+    for problem in problems:
+        env.warn(printable(env.redactor.redact(problem)))
     if args.dry_run:
         before = read_text(path) or ""
         _show(env, before, _written(before, found, force=args.force))

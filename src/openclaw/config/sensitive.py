@@ -15,6 +15,7 @@ _QUERY = frozenset(["sig", "signature", "code"])
 _FLAG = re.compile(r"-{1,2}(?P<name>[A-Za-z][\w.-]*)(?:=(?P<value>.*))?", re.DOTALL)
 _ASSIGNMENT = re.compile(r"(?P<name>[A-Za-z_][\w.-]*)=(?P<value>.+)", re.DOTALL)
 _HEADER = re.compile(r"(?P<name>[A-Za-z][\w-]*): *(?P<value>[^/\s].*)", re.DOTALL)
+_NESTED = 3  # names before a value in one argument, as in --env=HEADERS=Authorization: …
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _KEYWORD_DSN = re.compile(r"\b(?:password|pwd)\s*=\s*('(?:[^'\\]|\\.)*'|[^\s;]+)", re.IGNORECASE)
 
@@ -56,16 +57,31 @@ def _argument_values(args: Sequence[Any], path: KeyPath) -> Iterator[tuple[KeyPa
     follows_flag = False
     for index, argument in enumerate(args):
         text = argument if isinstance(argument, str) else ""
-        match = _FLAG.fullmatch(text) or _ASSIGNMENT.fullmatch(text) or _HEADER.fullmatch(text)
+        match = _named(text)
         named = match is not None and looks_like_credential(match["name"])
-        if named and match is not None and match["value"]:
-            found = [match["value"]]
-        elif follows_flag and not text.startswith("--"):
+        complete = named and match is not None and bool(match["value"])
+        if follows_flag and not complete and not text.startswith("--"):
             found = [text]
         else:
-            found = credentials_in_address(text)
+            found = _credentials_in_argument(text)
         follows_flag = named and match is not None and match["value"] is None
         yield from (((*path, index), credential) for credential in found if credential)
+
+
+def _credentials_in_argument(text: str) -> list[str]:
+    """As in `--key=…`, `KEY=…`, `Key: …`, `--env=KEY=…`, `--header=Key: …` and `--url=https://…`."""
+    for _ in range(_NESTED):
+        match = _named(text)
+        if match is None or not match["value"]:
+            break
+        if looks_like_credential(match["name"]):
+            return [match["value"]]
+        text = match["value"]
+    return credentials_in_address(text)
+
+
+def _named(text: str) -> re.Match[str] | None:
+    return _FLAG.fullmatch(text) or _ASSIGNMENT.fullmatch(text) or _HEADER.fullmatch(text)
 
 
 def credentials_in_address(text: str) -> list[str]:

@@ -3,7 +3,9 @@
 Known are Claude Desktop, Claude Code, Cursor, VS Code, Codex, Gemini, Windsurf and Zed.
 """
 
+import math
 import re
+import shlex
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -61,6 +63,8 @@ _IGNORED = frozenset(
         "source",
     }
 )
+_TABLES = ("env", "headers")
+_SCALAR = (str, int, float)
 _TRANSPORTS = {"stdio": "stdio", "sse": "sse", "http": "http", "streamable-http": "http"}
 _VARIABLE = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-[^}]*)?\}")
 _INPUT = re.compile(r"\$\{input:([^}]+)\}")
@@ -105,7 +109,8 @@ def read_servers(
 ) -> tuple[ImportedServer, ...]:
     """The servers in a file of that program's; `project` is the directory for Claude Code."""
     if source == "codex":
-        return tuple(_codex(name, one) for name, one in _tables(content.get("mcp_servers")))
+        found = _tables(content.get("mcp_servers"))
+        return tuple(_codex(name, _as_others_write(source, one)) for name, one in found)
     found = dict(_tables(content.get("mcpServers")))
     found |= dict(_tables(content.get("servers")))
     found |= dict(_tables(_object(content.get("mcp")).get("servers")))
@@ -125,6 +130,10 @@ def _as_others_write(source: str, given: Mapping[str, Any]) -> dict[str, Any]:
         one |= {"url": one.pop("httpUrl"), "type": "http"}
     elif source == "gemini" and one.get("url"):
         one.setdefault("type", "sse")
+    command = one.get("command")
+    if isinstance(command, list) and command:  # the program and its arguments in one
+        words = cast("list[object]", command)
+        one |= {"command": words[0], "args": [*words[1:], *_list(one.get("args"))]}
     if isinstance(one.get("command"), dict):  # Zed's older shape
         command = _object(one.pop("command"))
         one |= {"command": command.get("path"), "args": command.get("args")}
@@ -132,9 +141,44 @@ def _as_others_write(source: str, given: Mapping[str, Any]) -> dict[str, Any]:
     return one
 
 
+def _copied(given: Mapping[str, Any], reading: _Reading) -> Entry:
+    """What has the same name here, where it is what it should be."""
+    entry: Entry = {}
+    for key in _COPIED:
+        value = given.get(key)
+        if not value:
+            continue
+        fits = _fits(key, value)
+        if fits is None:
+            reading.notes.append(f"'{key}' is not what it should be and is left out")
+            continue
+        entry[key] = fits
+        if key in _TABLES and len(fits) < len(value):
+            reading.notes.append(f"'{key}' has values that are no text; they are left out")
+    return entry
+
+
+def _fits(key: str, value: object) -> Any:
+    if key in _TABLES:
+        return _strings(cast("object", value)) if isinstance(value, dict) else None
+    if key == "args":
+        if isinstance(value, str):
+            return _split(value)
+        words = _list(value)
+        return words if words and all(isinstance(word, _SCALAR) for word in words) else None
+    return value if isinstance(value, str) else None
+
+
+def _split(line: str) -> list[str]:
+    try:
+        return shlex.split(line)
+    except ValueError:
+        return [line]
+
+
 def _json_server(name: str, given: Mapping[str, Any]) -> ImportedServer:
     reading = _Reading()
-    entry: Entry = {key: given[key] for key in _COPIED if given.get(key)}
+    entry = _copied(given, reading)
     transport = _TRANSPORTS.get(str(given.get("type", "")))
     if transport in ("sse", "http"):
         entry["transport"] = transport
@@ -149,7 +193,7 @@ def _codex(name: str, given: Mapping[str, Any]) -> ImportedServer:
     reading = _Reading()
     taken = {"http_headers", "env_http_headers", "bearer_token_env_var", "env_vars"}
     taken |= {"startup_timeout_sec", "startup_timeout_ms", "tool_timeout_sec"}
-    entry: Entry = {key: given[key] for key in _COPIED if given.get(key)}
+    entry = _copied(given, reading)
     headers: dict[str, str] = dict(_strings(given.get("http_headers")))
     for header, variable in _strings(given.get("env_http_headers")).items():
         headers[header] = f"secret://env/{variable}"
@@ -158,7 +202,7 @@ def _codex(name: str, given: Mapping[str, Any]) -> ImportedServer:
     if headers:
         entry["headers"] = headers
     if given.get("env_vars"):
-        entry["inheritEnv"] = list(given["env_vars"])
+        entry["inheritEnv"] = [one for one in _list(given["env_vars"]) if isinstance(one, str)]
     entry |= _codex_times(given)
     if given.get("enabled") is False:
         entry["enabled"] = False
@@ -174,7 +218,7 @@ def _codex_times(given: Mapping[str, Any]) -> Entry:
         ("startup_timeout_ms", "timeout", 1),
         ("tool_timeout_sec", "toolTimeout", 1000),
     ):
-        if isinstance(given.get(key), int | float):
+        if isinstance(given.get(key), int | float) and math.isfinite(given[key]):
             times[ours] = int(given[key] * factor)
     return times
 
@@ -214,10 +258,18 @@ def _object(value: object) -> Mapping[str, Any]:
 
 
 def _tables(value: object) -> Iterable[tuple[str, Mapping[str, Any]]]:
+    """Every server; one that is no object has nothing, which is then said of it."""
     for name, one in _object(value).items():
-        if isinstance(one, dict):
-            yield name, cast(Mapping[str, Any], one)
+        yield name, _object(one)
+
+
+def _list(value: object) -> list[object]:
+    return cast("list[object]", value) if isinstance(value, list) else []
 
 
 def _strings(value: object) -> dict[str, str]:
-    return {key: str(one) for key, one in _object(value).items()}
+    """The texts and numbers; others write switches as true and false."""
+    plain = {key: one for key, one in _object(value).items() if isinstance(one, _SCALAR)}
+    return {
+        key: str(one).lower() if isinstance(one, bool) else str(one) for key, one in plain.items()
+    }

@@ -1,7 +1,8 @@
-"""Whether a key's name says that its value is a credential."""
+"""Whether a key's name, or the value itself, says that it is a credential."""
 
 import re
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from typing import Final
 
 from openclaw.secrets.refs import has_reference
@@ -29,6 +30,14 @@ _PLACEHOLDER: Final = re.compile(
     r"\s*|true|false|yes|no|none|null|\d{1,3}|<[^>]*>|\$\{[^}]*\}", re.I
 )
 
+_WORD: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.~+/=-]{23,511}")
+_UUID: Final = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
+_HUMP: Final = re.compile(r"[A-Z][a-z]{2,}")  # of aNameInCamelCase
+_RESTLESS: Final = 0.3  # changes of kind for each letter or digit: half of what chance gives
+_IDENTIFIES: Final = re.compile(
+    r"\b(?:ids?|hash|sha|sha1|sha256|commit|digest|checksum|version|revision|image|model|path|file)$"
+)
+
 
 def looks_like_credential(key: str) -> bool:
     """Whether the name of a variable, header or field says that its value is a credential."""
@@ -37,6 +46,29 @@ def looks_like_credential(key: str) -> bool:
     words = " ".join(part.lower() for part in _WORD_BREAK.split(key) if part)
     words = _JOINED.sub(r"\1 \2", words)
     return _CREDENTIAL.search(words) is not None and _HARMLESS.search(words) is None
+
+
+def looks_random(value: str) -> bool:
+    """Whether this is a long word that nobody thought of: a key, most likely.
+
+    Such a word goes from small to capital letters and digits and back all the time, as words, names,
+    versions and paths do not. What is a UUID, a number or a date is none.
+    """
+    if _WORD.fullmatch(value) is None or _UUID.fullmatch(value) is not None:
+        return False
+    kinds = [_kind(char) for char in _HUMP.sub("a", value) if char.isalnum()]
+    changes = sum(one != other for one, other in pairwise(kinds))
+    return "9" in kinds and len(set(kinds)) > 1 and changes >= _RESTLESS * len(kinds)
+
+
+def names_no_secret(key: str) -> bool:
+    """Whether what stands under this name may look random and be no credential."""
+    words = " ".join(part.lower() for part in _WORD_BREAK.split(key) if part)
+    return _IDENTIFIES.search(words) is not None
+
+
+def _kind(char: str) -> str:
+    return "9" if char.isdigit() else "A" if char.isupper() else "a"
 
 
 def plaintext_credentials(values: Mapping[str, str]) -> Iterator[str]:

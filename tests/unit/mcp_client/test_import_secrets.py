@@ -1,4 +1,4 @@
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -139,3 +139,107 @@ def test_a_third_value_for_the_same_names_gets_a_number() -> None:
     servers = [ImportedServer("a", {"env": {"TOKEN": f"value-{n}"}}) for n in range(4)]
     _, references = protect(servers)
     assert [one.variable for one in references] == ["TOKEN", "A_TOKEN", "A_TOKEN_2", "A_TOKEN_3"]
+
+
+OPENAI = "sk-proj-Ab3dEf6hIj9kLm2nOp5q"
+GITHUB = "ghp_" + "a1B2c3D4e5" * 4
+SLACK = "xoxb-1234567890-abcdefghij"
+AMAZON = "AKIAIOSFODNN7EXAMPLE"
+JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2lnbmF0dXJl"
+MADE = "q7Zr2LkX9vTb4NwPd8Yh1MsJ"
+HEX = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b"
+
+
+@pytest.mark.parametrize("value", [OPENAI, GITHUB, SLACK, AMAZON, JWT, MADE, HEX])
+def test_a_credential_under_an_odd_name_is_known_by_its_looks(value: str) -> None:
+    entry = {"command": "x", "env": {"FOO": value, "MODE": "fast"}, "args": ["run", value]}
+    assert protected(entry) == (
+        {
+            "command": "x",
+            "env": {"FOO": "secret://env/FOO", "MODE": "fast"},
+            "args": ["run", "secret://env/HUB_TOKEN"],
+        },
+        ["FOO", "HUB_TOKEN"],
+    )
+    assert set(plain_values([ImportedServer("hub", entry)])) == {value}
+
+
+@pytest.mark.parametrize(
+    ("place", "written"),
+    [
+        ({"headers": {"X-Odd": "Bearer abc123"}}, "Bearer secret://env/HUB_TOKEN"),
+        ({"headers": {"X-Odd": OPENAI}}, "secret://env/HUB_X_ODD"),
+        ({"args": ["-H", "X-Odd: Bearer abcdef123456"]}, "X-Odd: Bearer secret://env/HUB_X_ODD"),
+        (
+            {"args": ["--header=Authorization: Bearer abc123"]},
+            "--header=Authorization: Bearer secret://env/HUB_AUTHORIZATION",
+        ),
+        (
+            {"args": ["-c", "curl -H 'Authorization: Bearer abc123' https://h.example"]},
+            "curl -H 'Authorization: Bearer <secret://env/HUB_AUTHORIZATION>' https://h.example",
+        ),
+        ({"args": ["--api-key=abc123"]}, "--api-key=<secret://env/HUB_API_KEY>"),
+        ({"args": [f"--foo={MADE}"]}, "--foo=<secret://env/HUB_FOO>"),
+        ({"args": ["--env=API_KEY=abc123"]}, "--env=API_KEY=<secret://env/HUB_API_KEY>"),
+        (
+            {"args": ["--url=https://me:pass-word@h.example/"]},
+            "--url=https://me:<secret://env/HUB_PASSWORD>@h.example/",
+        ),
+        (
+            {"args": ["--url=https://h.example/?key=abc123"]},
+            "--url=https://h.example/?key=<secret://env/HUB_KEY>",
+        ),
+        (
+            {"url": f"https://h.example/s/{MADE}/mcp"},
+            "https://h.example/s/<secret://env/HUB_TOKEN>/mcp",
+        ),
+        (
+            {"url": f"https://h.example/mcp?x={MADE}"},
+            "https://h.example/mcp?x=<secret://env/HUB_X>",
+        ),
+        ({"env": {"FOO": f"Bearer {OPENAI}"}}, "Bearer secret://env/HUB_FOO_TOKEN"),
+    ],
+)
+def test_a_credential_is_found_wherever_it_stands(place: dict[str, Any], written: str) -> None:
+    entry = place if "url" in place else {"command": "x", **place}
+    if "headers" in place:
+        entry = {"url": "https://h.example/", **place}
+    found, _ = protected(entry)
+    assert written in strings(found)
+
+
+def strings(value: Any) -> list[str]:
+    """Every text of an entry, whole."""
+    if isinstance(value, str):
+        return [value]
+    parts = cast("dict[str, Any]", value).values() if isinstance(value, dict) else value
+    return [text for part in parts for text in strings(part)]
+
+
+def test_a_private_key_under_any_name_is_one_credential() -> None:
+    pem = "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEF\n-----END PRIVATE KEY-----\n"
+    found, variables = protected({"command": "x", "env": {"FOO": pem}})
+    assert (found["env"], variables) == ({"FOO": "secret://env/FOO"}, ["FOO"])
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "claude-3-5-sonnet-20241022", "@modelcontextprotocol/server-github@2025.4.8", "Europe/Berlin",
+        "/usr/local/lib/python3.11/site-packages", "550e8400-e29b-41d4-a716-446655440000",
+        "x86_64-unknown-linux-gnu-2024.10.01", "http://127.0.0.1:8080/some/path?limit=100",
+        "node_modules/.bin/my-long-server-name-v2", "1234567890123456789012345678",
+        "https://docs.example/2025/11/16/how-to-use-the-server", "git+https://github.com/a/b@v1.2.3",
+        "mcp-server-filesystem==2025.11.25rc1", "theQuickBrownFoxJumpsOverTheLazyDog2",
+        "<your key>", "C:\\Users\\me\\AppData\\Roaming\\npm", "--max-old-space-size=4096",
+    ],
+)  # fmt: skip
+def test_what_is_none_is_left_as_it_is(value: str) -> None:
+    entry = {"command": "x", "env": {"FOO": value}, "args": [value, f"--foo={value}"]}
+    assert protected(entry) == (entry, [])
+
+
+def test_what_identifies_something_may_look_like_a_key() -> None:
+    env = {"FOLDER_ID": MADE, "COMMIT": HEX}
+    entry = {"command": "x", "env": env, "args": [f"--file-id={MADE}"]}
+    assert protected(entry) == (entry, [])

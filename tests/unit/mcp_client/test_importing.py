@@ -144,7 +144,7 @@ def test_what_has_no_counterpart_is_said() -> None:
     assert found.notes == ("'envFile' has no counterpart here and is left out",)
 
 
-NO_SERVERS: list[dict[str, Any]] = [{}, {"mcpServers": []}, {"mcpServers": {"s": "x"}}]
+NO_SERVERS: list[dict[str, Any]] = [{}, {"mcpServers": []}, {"mcpServers": "x"}]
 
 
 @pytest.mark.parametrize("content", NO_SERVERS)
@@ -172,3 +172,44 @@ def test_every_source_has_a_place_to_look() -> None:
 def test_broken_toml_is_said_to_be_broken() -> None:
     with pytest.raises(InvalidRequest, match="not TOML"):
         parse_toml("[")
+
+
+@pytest.mark.parametrize("source", ["claude-code", "codex"])
+def test_a_command_that_is_a_list_is_taken_apart(source: str) -> None:
+    given = {"command": ["npx", "-y", "gh"], "args": ["--fast"]}
+    place = "mcp_servers" if source == "codex" else "mcpServers"
+    found = entries(source, {place: {"a": given, "b": {"command": ["run"]}}})
+    assert found["a"] == {"command": "npx", "args": ["-y", "gh", "--fast"]}
+    assert found["b"]["command"] == "run"
+
+
+def test_arguments_in_one_line_are_taken_apart() -> None:
+    given = {"a": {"command": "x", "args": "-y 'a b'"}, "b": {"command": "x", "args": "it's"}}
+    found = entries("cursor", {"mcpServers": given})
+    assert [found[name]["args"] for name in "ab"] == [["-y", "a b"], ["it's"]]
+
+
+def test_switches_and_numbers_are_written_as_others_mean_them() -> None:
+    given = {"command": "x", "env": {"A": True, "B": 5, "C": None, "D": "d"}}
+    (found,) = read_servers("cursor", {"mcpServers": {"s": given}})
+    assert found.entry["env"] == {"A": "true", "B": "5", "D": "d"}
+    assert found.notes == ("'env' has values that are no text; they are left out",)
+
+
+WRONG: list[Any] = [None, 5, -0.0, True, "x", [], ["x", {}], {"a": {"b": []}}, [[1]], float("inf")]
+
+
+@pytest.mark.parametrize("wrong", WRONG, ids=repr)
+@pytest.mark.parametrize(
+    "key",
+    ["command", "args", "env", "cwd", "url", "headers", "type", "disabled", "http_headers",
+     "env_http_headers", "bearer_token_env_var", "env_vars", "startup_timeout_sec", "httpUrl"],
+)  # fmt: skip
+def test_no_value_of_a_wrong_kind_breaks_the_reading(key: str, wrong: Any) -> None:
+    for source in SOURCES:
+        place = "mcp_servers" if source == "codex" else "mcpServers"
+        content = {place: {"bad": {"command": "x", key: wrong}, "none": wrong, "good": GITHUB}}
+        found = {one.name: one.entry for one in read_servers(source, content)}
+        assert found["good"] == GITHUB
+        assert isinstance(found["bad"].get("args", []), list)
+        assert all(isinstance(one, str) for one in found["bad"].get("env", {}).values())

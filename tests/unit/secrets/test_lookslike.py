@@ -1,7 +1,12 @@
+import random
+import string
+
 import pytest
 
 from openclaw.secrets.lookslike import (
     looks_like_credential,
+    looks_random,
+    names_no_secret,
     plaintext_credentials,
 )
 
@@ -44,3 +49,19 @@ def test_references_variables_and_switches_are_no_plaintext_credentials() -> Non
         "MODE": "abc123",
     }
     assert list(plaintext_credentials(table)) == ["abc123"]
+
+
+def test_words_that_chance_has_made_are_told_from_others() -> None:
+    chance = random.Random(7)
+    letters = string.ascii_letters + string.digits
+    alphabets = {"base62": letters, "base64": letters + "-_", "hex": "0123456789abcdef"}
+    for name, alphabet in alphabets.items():
+        made = ["".join(chance.choices(alphabet, k=32)) for _ in range(1000)]
+        assert sum(map(looks_random, made)) > 950, name
+    assert not looks_random("abc")
+    assert not looks_random("a" * 600)
+
+
+def test_names_of_what_is_public_are_known() -> None:
+    assert all(map(names_no_secret, ["FOLDER_ID", "commit", "imageDigest", "model"]))
+    assert not any(map(names_no_secret, ["FOO", "IDEA", "MODELS_KEY"]))

@@ -1,0 +1,113 @@
+"""`openclaw mcp import` where other programs' files are broken, odd, or hold more than they should."""
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from openclaw.cli import mcp
+from openclaw.cli.environment import Environment
+from openclaw.cli.parser import CommandParser, parse
+from openclaw.core.errors import NotFound
+
+KEY = "sk-proj-Ab3dEf6hIj9kLm2nOp5q"  # not a real one
+GOOD = {"mcpServers": {"good": {"command": "good", "env": {"FOO": KEY}}}}
+
+
+def run(home: Path, *words: str, **more: str) -> tuple[int, str, str]:
+    out, err = io.StringIO(), io.StringIO()
+    environ = {"PATH": "/usr/bin", "HOME": str(home), **more}
+    env = Environment(environ=environ, stdin=io.StringIO(), stdout=out, stderr=err)
+    parser = CommandParser(prog="openclaw mcp")
+    mcp.register(parser)
+    code = mcp.run(parse(parser, ["import", *words]), env)
+    return code, out.getvalue(), err.getvalue()
+
+
+def put(path: Path, content: Any) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if isinstance(content, bytes):
+        path.write_bytes(content)
+    else:
+        path.write_text(content if isinstance(content, str) else json.dumps(content))
+    return path
+
+
+def imported(home: Path) -> dict[str, Any]:
+    written = (home / ".openclaw/openclaw.json").read_text()
+    return json.loads(written)["agents"]["defaults"]["mcp"]["servers"]
+
+
+def test_a_credential_under_an_odd_name_is_neither_written_nor_shown(home: Path) -> None:
+    put(home / ".cursor/mcp.json", GOOD)
+    code, out, err = run(home, "--yes")
+    assert code == 0
+    assert imported(home) == {"good": {"command": "good", "env": {"FOO": "secret://env/FOO"}}}
+    assert "environment variable FOO" in err
+    for path in (home / ".openclaw").rglob("*"):
+        assert not path.is_file() or KEY not in path.read_text()
+    assert KEY not in out + err
+
+
+@pytest.mark.parametrize(
+    "broken",
+    ["{", "[]", '"x"', b"\xff\xfe", "{" * 100_000, '{"mcpServers": {"a": {"command": 1e999}}}'],
+    ids=["cut", "list", "text", "bytes", "deep", "wrong"],
+)
+def test_a_broken_file_costs_itself_alone_and_the_exit_code_says_so(
+    home: Path, broken: str | bytes
+) -> None:
+    bad = put(home / ".claude.json", broken)
+    put(home / ".cursor/mcp.json", GOOD)
+    put(home / ".codex/config.toml", '[mcp_servers.also]\ncommand = ["also", "-y"]\n')
+    code, _, err = run(home, "--yes")
+    assert code == 1
+    assert set(imported(home)) == {"good", "also"}
+    assert imported(home)["also"] == {"command": "also", "args": ["-y"]}
+    assert str(bad) in err or "MCP server 'a' is left out" in err
+
+
+def test_a_directory_in_the_place_of_a_file_and_a_link_to_nowhere_are_passed_over(
+    home: Path,
+) -> None:
+    (home / ".claude.json").mkdir()
+    (home / ".cursor").mkdir()
+    (home / ".cursor/mcp.json").symlink_to(home / "gone")
+    put(home / ".gemini/settings.json", GOOD)
+    assert run(home, "--yes")[0] == 0
+    assert set(imported(home)) == {"good"}
+
+
+def test_a_server_that_would_not_hold_is_left_out_with_its_reason(home: Path) -> None:
+    servers: dict[str, Any] = {
+        "none": {},
+        "text": "x",
+        "wrong": {"command": {}},
+        **GOOD["mcpServers"],
+    }
+    put(home / ".cursor/mcp.json", {"mcpServers": servers})
+    code, out, _ = run(home, "--yes", "--json")
+    told = json.loads(out)
+    assert (code, told["written"]) == (1, True)
+    assert set(imported(home)) == set(told["servers"]) == {"good"}
+    assert [problem.split("'")[1] for problem in told["problems"]] == ["none", "text", "wrong"]
+
+
+def test_where_nothing_holds_nothing_is_written(home: Path) -> None:
+    put(home / ".cursor/mcp.json", {"mcpServers": {"none": {}}})
+    code, out, err = run(home, "--yes")
+    assert code == 1
+    assert "MCP server 'none' is left out" in err
+    assert "Nothing was written." in out
+    assert not (home / ".openclaw/openclaw.json").exists()
+
+
+def test_where_no_file_can_be_read_every_reason_is_said(home: Path) -> None:
+    put(home / ".claude.json", "{")
+    put(home / ".cursor/mcp.json", "[")
+    with pytest.raises(NotFound) as caught:
+        run(home, "--yes")
+    assert ".claude.json" in caught.value.message
+    assert ".cursor" in caught.value.message
