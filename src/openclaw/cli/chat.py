@@ -1,7 +1,7 @@
 """Talk with the agent: answers as they are written, tools as they run.
 
 Type a message and press Enter; /help lists what else may be typed. Ctrl-C stops an answer, Ctrl-D
-leaves. Where the input is not a terminal, every line of it is a message.
+leaves, and so does Ctrl-C twice. Where the input is not a terminal, every line of it is a message.
 """
 
 import argparse
@@ -16,6 +16,7 @@ from openclaw.cli.environment import Environment
 from openclaw.core.wire import EXIT_OK
 
 if TYPE_CHECKING:
+    from openclaw.cli.chat_interrupts import Interrupts
     from openclaw.cli.chat_view import TerminalView
 
 
@@ -47,7 +48,7 @@ async def _by_lines(args: argparse.Namespace, env: Environment) -> int:
 
     view = PlainView(env.stdout, env.stderr, env.redactor.redact)
     async with open_chat_agent(env, args.agent, local=args.local) as agent:
-        talk = Talk(agent, view, args.session_key, env.environ)
+        talk = Talk(agent, view, args.session_key, env.environ, _interrupts(env))
         await talk.run(LineInput(env.stdin))
     # For a script that feeds us, an answer that failed is a failure.
     return talk.exit_code
@@ -69,7 +70,8 @@ async def _at_terminal(args: argparse.Namespace, env: Environment) -> int:
         async with open_chat_agent(
             env, args.agent, local=args.local, questions=questions, emit=view.doing.note
         ) as agent:
-            talk = Talk(agent, view, args.session_key, env.environ)
+            interrupts = _interrupts(env)
+            talk = Talk(agent, view, args.session_key, env.environ, interrupts)
             completer = ChatCompleter(lambda: agent.prompts(talk.session))
             typed = open_terminal_input(
                 env.stdin,
@@ -78,10 +80,20 @@ async def _at_terminal(args: argparse.Namespace, env: Environment) -> int:
                 history=env.paths.chat_history,
                 redact=env.redactor.redact,
                 environ=env.environ,
+                interrupts=interrupts,
+                say=view.say,
             )
             view.say(f"{agent.id}, conversation '{talk.session}'. /help lists the commands.")
             await talk.run(typed)
     return EXIT_OK
+
+
+def _interrupts(env: Environment) -> "Interrupts":
+    from openclaw.cli.chat_interrupts import Interrupts
+    from openclaw.cli.interrupts import leave
+    from openclaw.core.clock import SystemClock
+
+    return Interrupts(SystemClock(), lambda: leave(env))
 
 
 @contextmanager

@@ -17,7 +17,7 @@ HELP = {
     "/image PATH": "send an image with the next message",
     "/file PATH": "send a file with the next message",
     "/SERVER:PROMPT KEY=VALUE …": "use a prompt of an MCP server",
-    "/quit": "leave (also Ctrl-D)",
+    "/quit": "leave (also Ctrl-D, or Ctrl-C twice)",
 }
 COMMANDS = tuple(name.split()[0] for name in HELP if ":" not in name)
 TAKES_PATH = ("/image", "/file")

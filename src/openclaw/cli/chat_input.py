@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Protocol, TextIO
 import anyio
 import anyio.to_thread
 
+from openclaw.cli.chat_interrupts import HINT, Interrupts
+
 if TYPE_CHECKING:
     from prompt_toolkit import PromptSession
     from prompt_toolkit.completion import Completer
@@ -84,16 +86,26 @@ def _can_be_waited_for(descriptor: int) -> bool:
 class TerminalInput:
     """A person's lines, with history, completion and several lines to a message."""
 
-    def __init__(self, session: "PromptSession[str]") -> None:
-        self._session = session
+    def __init__(
+        self, session: "PromptSession[str]", interrupts: Interrupts, say: Callable[[str], None]
+    ) -> None:
+        self._session, self._interrupts, self._say = session, interrupts, say
 
     async def read(self) -> str | None:
-        """The next message. Ctrl-C drops what was typed; Ctrl-D on an empty line ends it all."""
+        """The next message.
+
+        Ctrl-C drops what was typed, and twice within a moment ends it all, as Ctrl-D does on an
+        empty line.
+        """
+        if self._interrupts.lately:
+            self._say(HINT)
         while True:
             try:
                 return await self._session.prompt_async()
             except KeyboardInterrupt:
-                continue
+                if self._interrupts.again():
+                    return None
+                self._say(HINT)
             except EOFError:
                 return None
 
@@ -106,6 +118,8 @@ def open_terminal_input(
     history: Path,
     redact: "Redact",
     environ: Mapping[str, str],
+    interrupts: Interrupts,
+    say: Callable[[str], None],
 ) -> TerminalInput:
     """The terminal as a place to type messages."""
     from prompt_toolkit import PromptSession
@@ -127,7 +141,7 @@ def open_terminal_input(
         input=create_input(stdin),
         output=create_output(stdout),
     )
-    return TerminalInput(session)
+    return TerminalInput(session, interrupts, say)
 
 
 def ask_line(stdin: TextIO, stdout: TextIO) -> Callable[[str], Awaitable[str]]:

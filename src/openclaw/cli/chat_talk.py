@@ -22,6 +22,7 @@ from openclaw.cli.chat_commands import (
     named_path,
     parse_command,
 )
+from openclaw.cli.chat_interrupts import Interrupts
 from openclaw.cli.logs import visible
 from openclaw.core.errors import OpenClawError
 from openclaw.core.groups import cause_of
@@ -48,10 +49,11 @@ class Talk:
         view: "View",
         session: str,
         environ: Mapping[str, str],
+        interrupts: Interrupts,
     ) -> None:
         self.session = session
         self.exit_code = EXIT_OK
-        self._agent, self._view = agent, view
+        self._agent, self._view, self._interrupts = agent, view, interrupts
         self._home = Path(environ["HOME"]) if environ.get("HOME") else None
         self._pending: list[InboundMedia] = []
         self._over = False
@@ -160,7 +162,8 @@ class Talk:
             prompt_calls=True,
         )
         reply: Reply | None = None
-        async with _stopped_by_interrupt() as scope, self._view.turn():
+        self._interrupts.forget()
+        async with _stopped_by_interrupt(self._interrupts) as scope, self._view.turn():
             with scope:
                 reply = await self._agent.get_reply(context, self._view.show)
                 self._view.finish(reply.text)
@@ -173,8 +176,8 @@ class Talk:
 
 
 @asynccontextmanager
-async def _stopped_by_interrupt() -> AsyncGenerator[anyio.CancelScope]:
-    """A scope that Ctrl-C cancels, instead of the program."""
+async def _stopped_by_interrupt(interrupts: Interrupts) -> AsyncGenerator[anyio.CancelScope]:
+    """A scope that Ctrl-C cancels, instead of the program; a second one does not wait for it."""
     scope = anyio.CancelScope()
     if sys.platform == "win32":  # its event loop has no signal handlers; Ctrl-C ends the program
         yield scope
@@ -184,6 +187,9 @@ async def _stopped_by_interrupt() -> AsyncGenerator[anyio.CancelScope]:
 
             async def watch() -> None:
                 async for _ in signals:
+                    if scope.cancel_called:
+                        interrupts.leave()
+                    interrupts.again()
                     scope.cancel()
 
             tasks.start_soon(watch, name="interrupts")

@@ -58,13 +58,14 @@ async def _watch(env: Environment, work: anyio.CancelScope) -> None:
     with anyio.open_signal_receiver(signal.SIGINT) as signals:
         async for _ in signals:
             if work.cancel_called:
-                _leave(env)
+                leave(env)
             env.stderr.write("\nstopping… (Ctrl-C again leaves at once)\n")
             env.stderr.flush()
             work.cancel()
 
 
-def _leave(env: Environment) -> None:
+def leave(env: Environment) -> None:
+    """End the program without waiting for anything."""
     if env.stderr.isatty():
         env.stderr.write(_SHOW_CURSOR)
         env.stderr.flush()

@@ -210,6 +210,7 @@ async def _probed(env: Environment, loaded: "LoadedConfig") -> list[Json]:
     """Start every server of every agent once, wait until it is clear how it is, and stop it."""
     from dataclasses import replace
 
+    from openclaw.cli.server_log import servers_logged
     from openclaw.config.merge import effective_agents
     from openclaw.gateway.views import server_row
     from openclaw.runtime import open_servers
@@ -223,11 +224,12 @@ async def _probed(env: Environment, loaded: "LoadedConfig") -> list[Json]:
     }
     servers = [server for agent in agents.values() for server in agent.servers.values()]
     seconds = max((one.timeout / 1000 for one in servers), default=0.0) + _PROBE_MARGIN
-    async with open_servers(loaded, env.environ, env.redactor, agents) as manager:
-        async with anyio.create_task_group() as group:
-            for agent in agents:
-                group.start_soon(_settled, manager, agent, seconds, name=f"probe {agent}")
-        return [server_row(one, SystemClock(), env.redactor.redact) for one in manager.status()]
+    with servers_logged(env):
+        async with open_servers(loaded, env.environ, env.redactor, agents) as manager:
+            async with anyio.create_task_group() as group:
+                for agent in agents:
+                    group.start_soon(_settled, manager, agent, seconds, name=f"probe {agent}")
+            return [server_row(one, SystemClock(), env.redactor.redact) for one in manager.status()]
 
 
 async def _settled(manager: Any, agent: str, seconds: float) -> None:

@@ -161,6 +161,39 @@ async def test_ctrl_c_at_the_prompt_drops_the_line_and_ctrl_d_leaves(
     assert model.requests == []
 
 
+async def test_ctrl_c_twice_at_the_prompt_leaves(
+    environ: dict[str, str], model: ScriptedModel
+) -> None:
+    def typing() -> None:
+        with on_terminal(CHAT, environ) as terminal:
+            terminal.ready()
+            terminal.type("never mind\x03")
+            terminal.until("(Ctrl-C again leaves")
+            terminal.ready()
+            terminal.type("\x03")
+            assert terminal.ended() == 0
+
+    await anyio.to_thread.run_sync(typing)
+    assert model.requests == []
+
+
+async def test_ctrl_c_after_the_one_that_stopped_the_answer_leaves(
+    environ: dict[str, str],
+) -> None:
+    def typing() -> None:
+        with on_terminal(CHAT, environ) as terminal:
+            terminal.send("say it slowly")
+            terminal.until("word word word")
+            terminal.type("\x03")
+            terminal.until("(stopped)")
+            terminal.until("(Ctrl-C again leaves")
+            terminal.ready()
+            terminal.type("\x03")
+            assert terminal.ended() == 0
+
+    await anyio.to_thread.run_sync(typing)
+
+
 async def test_several_lines_make_one_message(
     environ: dict[str, str], model: ScriptedModel
 ) -> None:
