@@ -11,7 +11,13 @@ from pathlib import Path
 from openclaw.cli.environment import Environment
 from openclaw.config.load import LoadedConfig
 from openclaw.config.merge import EffectiveAgent, effective_agents
-from openclaw.config.paths import PRIVATE_DIRECTORY, PRIVATE_FILE, config_path, expand
+from openclaw.config.paths import (
+    PRIVATE_DIRECTORY,
+    PRIVATE_FILE,
+    config_path,
+    expand,
+    is_strangers,
+)
 from openclaw.config.rules import two_ways
 from openclaw.core.errors import InvalidConfig, OpenClawError
 from openclaw.core.wire import describe
@@ -66,7 +72,7 @@ def _mode_finding(check: str, path: Path, wanted: int) -> Finding | None:
     return Finding(
         check,
         ERROR,
-        f"{path} can be read by others (mode {mode:04o})",
+        f"{path} can be {'changed' if mode & 0o022 else 'read'} by others (mode {mode:04o})",
         f"chmod {wanted:o} {path}",
         lambda: path.chmod(wanted),
     )
@@ -86,7 +92,7 @@ def _state(env: Environment) -> Iterator[Finding]:
             return
         yield Finding("state", OK, f"{root} does not exist yet; it is made when it is needed")
         return
-    wrong = [_mode_finding("state", root, PRIVATE_DIRECTORY)]
+    wrong = [*_belonging(root), _mode_finding("state", root, PRIVATE_DIRECTORY)]
     private = (env.paths.database, env.paths.audit_log, env.paths.gateway_log, env.paths.pins)
     if env.paths.tokens.is_dir():
         wrong.append(_mode_finding("state", env.paths.tokens, PRIVATE_DIRECTORY))
@@ -96,6 +102,18 @@ def _state(env: Environment) -> Iterator[Finding]:
     yield from found
     if not found:
         yield Finding("state", OK, f"{root} is private")
+
+
+def _belonging(root: Path) -> Iterator[Finding]:
+    """Who else could put another directory in its place, or change it."""
+    hint = "set OPENCLAW_STATE_DIR to a directory of your own"
+    if is_strangers(root.stat()):
+        yield Finding("state", ERROR, f"{root} belongs to another user", hint)
+    for place in root.resolve().parents:
+        mode = place.stat().st_mode
+        if sys.platform != "win32" and mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
+            told = f"{root} can be replaced by others, since anybody may write to {place}"
+            yield Finding("state", ERROR, told, f"chmod o-w {place}")
 
 
 def _config(loaded: LoadedConfig) -> Iterator[Finding]:

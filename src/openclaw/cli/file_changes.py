@@ -12,8 +12,8 @@ from pathlib import Path
 from types import FrameType
 
 from openclaw.config.load import read_text
-from openclaw.config.paths import PRIVATE_FILE, private_directory
-from openclaw.config.write import locked, write_atomically
+from openclaw.config.paths import PRIVATE_FILE
+from openclaw.config.write import locked, target_of, write_atomically
 from openclaw.core.clock import Clock
 
 
@@ -81,9 +81,7 @@ def write_all(changes: Iterable[FileChange], clock: Clock) -> list[Written]:
 
 
 def _write(change: FileChange, clock: Clock) -> tuple[Path, str | None, Written] | None:
-    target = change.path.resolve()  # a link stays a link to the same file
-    if not target.parent.exists():
-        private_directory(target.parent)
+    target = target_of(change.path)
     with ExitStack() as stack:
         if change.ours:
             stack.enter_context(locked(target))

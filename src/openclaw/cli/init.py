@@ -20,7 +20,7 @@ from openclaw.cli.init_plan import Plan, make_plan, removal
 from openclaw.cli.other_clients import CLIENTS, client_file
 from openclaw.cli.wrapping import fitted
 from openclaw.config.load import parse_config, read_text
-from openclaw.config.paths import config_path
+from openclaw.config.paths import config_path, private_directory
 from openclaw.core.clock import SystemClock
 from openclaw.core.errors import InvalidConfig, InvalidRequest, ModelUnavailable
 from openclaw.core.wire import EXIT_OK
@@ -104,6 +104,8 @@ def _set_up(args: argparse.Namespace, env: Environment, asker: Asker | None) -> 
     if args.dry_run or not _agreed(plan, asker):
         _report(args, env, plan, [])
         return EXIT_OK
+    if plan.changes and path.parent == env.paths.root:
+        private_directory(path.parent)
     written = write_all(plan.changes, SystemClock())
     _report(args, env, plan, written)
     return EXIT_OK

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from openclaw.cli.environment import Environment
 from openclaw.cli.mcp_edit import target_place
-from openclaw.cli.other_clients import client_file, is_ourselves, read_client
+from openclaw.cli.other_clients import client_file, client_places, is_ourselves, read_client
 from openclaw.config.edit import set_value
 from openclaw.config.json5 import parse
 from openclaw.config.load import parse_config, read_text
@@ -17,7 +17,7 @@ from openclaw.core.errors import InvalidConfig, InvalidRequest, NotFound
 from openclaw.core.wire import EXIT_FAILED, EXIT_OK
 from openclaw.mcp_client.bounds import printable
 from openclaw.mcp_client.import_secrets import Reference, plain_values, protect
-from openclaw.mcp_client.importing import SOURCES, ImportedServer, guess_source, locations
+from openclaw.mcp_client.importing import SOURCES, ImportedServer, guess_source
 
 
 def take_over(args: argparse.Namespace, env: Environment) -> int:
@@ -101,7 +101,7 @@ def _read_from(source: str, env: Environment) -> tuple[ImportedServer, ...]:
     if source in SOURCES:
         path = client_file(source, env.environ)
         if path is None:
-            places = ", ".join(f"~/{place}" for place in locations(source))
+            places = ", ".join(map(str, client_places(source, env.environ)))
             raise NotFound(f"{source} has no configuration file here (looked for {places})")
     elif path.is_file():
         source = guess_source(path.name)

@@ -13,7 +13,7 @@ from typing import Any, cast
 from openclaw.config.edit import delete_value, set_value
 from openclaw.config.json5 import parse
 from openclaw.config.keypath import KeyPath
-from openclaw.config.paths import home_dir
+from openclaw.config.paths import expand, home_dir
 from openclaw.core.errors import InvalidConfig, InvalidRequest
 from openclaw.mcp_client.importing import (
     SOURCES,
@@ -25,29 +25,42 @@ from openclaw.mcp_client.importing import (
 
 OUR_NAME = "openclaw"
 _OURSELVES = frozenset({"openclaw", "clawdbot", "openclaw.exe", "clawdbot.exe"})
+_SETTINGS = ".config"
 _PASSED_ON = ("OPENCLAW_CONFIG_PATH", "OPENCLAW_STATE_DIR")
 _TOML_HEADER = re.compile(r"\s*\[\[?\s*(?P<name>[^\]]*?)\s*\]\]?\s*(?:#.*)?")
 
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """A program that starts MCP servers. `place` is where its file has them, `extra` what it wants."""
+    """A program that starts MCP servers.
+
+    `place` is where its file has them, `extra` what it wants. `variable` names the directory that it
+    keeps its file in where that is not the usual one. `marker` is a directory that it makes where it
+    is, in place of the one that its file is in.
+    """
 
     name: str
     title: str
     place: KeyPath = ("mcpServers",)
     extra: Mapping[str, Any] = field(default_factory=dict[str, Any])
     marker: str | None = None
+    variable: str | None = None
 
 
 CLIENTS: Mapping[str, Client] = {
     client.name: client
     for client in (
-        Client("claude-code", "Claude Code", extra={"type": "stdio"}, marker=".claude"),
+        Client(
+            "claude-code",
+            "Claude Code",
+            extra={"type": "stdio"},
+            marker=".claude",
+            variable="CLAUDE_CONFIG_DIR",
+        ),
         Client("claude-desktop", "Claude Desktop"),
         Client("cursor", "Cursor"),
         Client("vscode", "VS Code", ("servers",), {"type": "stdio"}),
-        Client("codex", "Codex", ("mcp_servers",)),
+        Client("codex", "Codex", ("mcp_servers",), variable="CODEX_HOME"),
         Client("gemini", "Gemini CLI"),
         Client("windsurf", "Windsurf"),
         Client("zed", "Zed", ("context_servers",), {"source": "custom", "enabled": True}),
@@ -56,10 +69,26 @@ CLIENTS: Mapping[str, Client] = {
 assert set(CLIENTS) == set(SOURCES)
 
 
+def client_places(name: str, environ: Mapping[str, str]) -> tuple[Path, ...]:
+    """Where the program keeps its file, as its own variables and XDG_CONFIG_HOME have it."""
+    named = environ.get(CLIENTS[name].variable or "")
+    if named:
+        return (expand(named, environ).absolute() / Path(locations(name)[0]).name,)
+    home = home_dir(environ)
+    settings = Path(environ.get("XDG_CONFIG_HOME") or home / _SETTINGS)
+    if not settings.is_absolute():  # which the specification has ignored
+        settings = home / _SETTINGS
+    return tuple(
+        settings / place.removeprefix(f"{_SETTINGS}/")
+        if place.startswith(f"{_SETTINGS}/")
+        else home / place
+        for place in locations(name)
+    )
+
+
 def client_file(name: str, environ: Mapping[str, str]) -> Path | None:
     """The program's file, where there is one."""
-    home = home_dir(environ)
-    return next((home / place for place in locations(name) if (home / place).is_file()), None)
+    return next((place for place in client_places(name, environ) if _is_file(place)), None)
 
 
 def client_target(name: str, environ: Mapping[str, str]) -> Path | None:
@@ -67,13 +96,20 @@ def client_target(name: str, environ: Mapping[str, str]) -> Path | None:
     found = client_file(name, environ)
     if found is not None:
         return found
-    home = home_dir(environ)
-    marker = CLIENTS[name].marker
-    for place in locations(name):
-        there = home / (marker or Path(place).parent)
+    client = CLIENTS[name]
+    for place in client_places(name, environ):
+        usual = client.marker is not None and not environ.get(client.variable or "")
+        there = place.parent / client.marker if usual and client.marker else place.parent
         if there.is_dir():
-            return home / place
+            return place
     return None
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # it may be one: whoever reads it says why that cannot be done
+        return True
 
 
 def read_client(source: str, path: Path) -> tuple[ImportedServer, ...]:

@@ -1,5 +1,7 @@
 """Where configuration and state live."""
 
+import os
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,13 +41,41 @@ def config_path(environ: Mapping[str, str]) -> Path:
     return expand(named, environ).absolute() if named else state_dir(environ) / CONFIG_NAME
 
 
+def check_links(path: Path) -> None:
+    """Raise `OperatorFacing` where a link on the way leads to nothing.
+
+    What it should lead to may be elsewhere for now, as on a disk that is not mounted: it is not made.
+    """
+    for place in (*reversed(path.parents), path):
+        if place.is_symlink() and not place.exists():
+            raise OperatorFacing(
+                f"{place} is a link to {place.readlink()}, which is not there",
+                hint="make what it leads to, or remove the link",
+            )
+
+
+def is_strangers(status: os.stat_result) -> bool:
+    """Whether a file or directory belongs to somebody else; root is a stranger nowhere."""
+    return sys.platform != "win32" and os.geteuid() not in (0, status.st_uid)
+
+
 def private_directory(path: Path) -> Path:
-    """The directory, made 0700 with its parents where it was missing, and narrowed where it was wider."""
+    """The directory, made 0700 with its parents where it was missing, and narrowed where it was wider.
+
+    Raises `OperatorFacing` where it cannot be, or belongs to another user, who could widen it again.
+    """
     try:
+        check_links(path)
         for missing in reversed([each for each in path.parents if not each.exists()]):
             missing.mkdir(mode=PRIVATE_DIRECTORY, exist_ok=True)
         path.mkdir(mode=PRIVATE_DIRECTORY, exist_ok=True)
-        if path.stat().st_mode & 0o077:
+        status = path.stat()
+        if is_strangers(status):
+            raise OperatorFacing(
+                f"{path} belongs to another user, who could read and change what is kept there",
+                hint="set OPENCLAW_STATE_DIR to a directory of your own",
+            )
+        if status.st_mode & 0o077:
             path.chmod(PRIVATE_DIRECTORY)
     except OSError as error:
         raise OperatorFacing(

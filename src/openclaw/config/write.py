@@ -10,7 +10,7 @@ from pathlib import Path
 
 from openclaw.config.filelock import try_lock
 from openclaw.config.load import LoadedConfig, parse_config, read_text
-from openclaw.config.paths import PRIVATE_FILE, private_directory
+from openclaw.config.paths import PRIVATE_FILE, check_links, private_directory, state_dir
 from openclaw.core.errors import OperatorFacing
 
 # An edit takes milliseconds; whoever holds the lock for longer is stuck.
@@ -25,9 +25,9 @@ def edit_config(
 
     Raises InvalidConfig, and leaves the file as it was, where the result is not valid.
     """
-    target = path.resolve()  # a link stays a link to the same file
-    if not target.parent.exists():
-        private_directory(target.parent)
+    if path.parent == state_dir(environ):
+        private_directory(path.parent)
+    target = target_of(path)
     with locked(target):
         before = read_text(target) or ""
         after = change(before)
@@ -35,6 +35,25 @@ def edit_config(
         if after != before:
             write_atomically(target, after)
     return loaded
+
+
+def target_of(path: Path) -> Path:
+    """The file to write, in a directory that there is then: a link stays a link to the same file.
+
+    One that leads to a file that is not there yet is followed; one that leads to no directory is not.
+    """
+    try:
+        check_links(path.parent)
+        target = path.resolve()
+        if path.is_symlink() and not target.parent.is_dir():
+            check_links(path)
+        if not target.parent.exists():
+            private_directory(target.parent)
+    except RuntimeError as error:  # so `resolve` says it
+        raise OperatorFacing(f"cannot write {path}: its links lead in a circle") from error
+    except OSError as error:
+        raise OperatorFacing(f"cannot write {path}: {error.strerror or error}") from error
+    return target
 
 
 def write_atomically(path: Path, text: str, *, mode: int = PRIVATE_FILE) -> None:

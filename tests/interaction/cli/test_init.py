@@ -396,3 +396,58 @@ def test_an_interrupt_while_files_are_written_waits_for_the_last(house: House) -
     with pytest.raises(KeyboardInterrupt):
         write_all(changes, SystemClock())
     assert (first.read_text(), second.read_text()) == ("one", "two")
+
+
+def test_a_link_to_a_file_that_is_not_there_yet_is_written_through(house: House) -> None:
+    (house.home / ".openclaw").mkdir(mode=0o755)
+    (house.home / "dots").mkdir()
+    house.config.symlink_to("../dots/openclaw.json")
+    assert house.run("--yes") == 0
+    assert house.config.is_symlink()
+    assert "agents" in (house.home / "dots/openclaw.json").read_text()
+    assert house.config.parent.stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("link", [".openclaw", ".openclaw/openclaw.json"])
+def test_a_link_into_nothing_is_said_and_nothing_is_made(house: House, link: str) -> None:
+    (house.home / link).parent.mkdir(exist_ok=True)
+    (house.home / link).symlink_to(house.home / "unmounted/there")
+    with pytest.raises(OperatorFacing, match=r"is a link to .*unmounted/there, which is not there"):
+        house.run("--yes")
+    assert not (house.home / "unmounted").exists()
+
+
+def test_other_programs_are_found_where_their_variables_say(house: House) -> None:
+    house.write("c/claude/.claude.json", {"mcpServers": {"one": {"command": "one"}}})
+    house.write("c/codex/config.toml", '[mcp_servers.two]\ncommand = "two"\n')
+    house.write("c/xdg/zed/settings.json", {"context_servers": {"three": {"command": "three"}}})
+    house.write("c/xdg/Code/User/mcp.json", {"servers": {"four": {"command": "four"}}})
+    # Where they would be otherwise there are others.
+    house.write(".claude.json", {"mcpServers": {"old": {"command": "old"}}})
+    house.write(".codex/config.toml", '[mcp_servers.old]\ncommand = "old"\n')
+    house.write(".config/zed/settings.json", {"context_servers": {"old": {"command": "old"}}})
+    house.environ |= {
+        "CLAUDE_CONFIG_DIR": str(house.home / "c/claude"),
+        "CODEX_HOME": "~/c/codex",
+        "XDG_CONFIG_HOME": str(house.home / "c/xdg"),
+    }
+    assert house.run("--yes", "--register", "claude-code,codex,zed") == 0
+    assert set(house.loaded().mcp.servers) == {"one", "two", "three", "four"}
+    assert "openclaw" in (house.home / "c/claude/.claude.json").read_text()
+    assert "openclaw" in (house.home / "c/codex/config.toml").read_text()
+    assert "openclaw" in (house.home / "c/xdg/zed/settings.json").read_text()
+    assert "openclaw" not in (house.home / ".codex/config.toml").read_text()
+
+
+def test_a_directory_for_settings_that_is_not_absolute_is_ignored(house: House) -> None:
+    house.write(".config/zed/settings.json", {"context_servers": {"one": {"command": "one"}}})
+    house.environ["XDG_CONFIG_HOME"] = "elsewhere"
+    assert house.run("--yes") == 0
+    assert set(house.loaded().mcp.servers) == {"one"}
+
+
+def test_a_program_whose_variable_names_its_directory_gets_its_file_there(house: House) -> None:
+    (house.home / "c").mkdir()
+    house.environ["CLAUDE_CONFIG_DIR"] = str(house.home / "c")
+    assert house.run("--yes", "--register", "claude-code") == 0
+    assert "openclaw" in (house.home / "c/.claude.json").read_text()

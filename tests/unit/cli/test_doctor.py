@@ -1,5 +1,7 @@
 import json
+import os
 import sqlite3
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -172,3 +174,38 @@ def test_a_server_with_a_program_and_an_address_is_pointed_out(
     out = capsys.readouterr().out
     assert "a  stdio  sh\n" in out
     assert "b  http   https://docs.example/mcp\n" in out
+
+
+def test_what_others_can_change_is_said_to_be_so(
+    state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    state.chmod(0o777)
+    (state / "sessions.db").touch()
+    (state / "sessions.db").chmod(0o622)
+    code, found = findings(capsys)
+    assert code == 1
+    assert wrong(found)[:2] == [
+        ("state", "error", f"{state} can be changed by others (mode 0777)"),
+        ("state", "error", f"{state / 'sessions.db'} can be changed by others (mode 0622)"),
+    ]
+
+
+def test_a_state_directory_that_others_could_replace_is_an_error(
+    state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    state.parent.chmod(0o777)
+    code, found = findings(capsys)
+    told = f"{state} can be replaced by others, since anybody may write to {state.parent}"
+    assert (code, wrong(found)) == (1, [("state", "error", told)])
+    state.parent.chmod(0o1777)  # as /tmp is
+    assert findings(capsys)[0] == 0
+
+
+@pytest.mark.skipif(sys.platform == "win32" or os.geteuid() != 0, reason="only root gives away")
+def test_a_state_directory_of_another_user_is_an_error(
+    state: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    os.chown(state, 65533, 65533)
+    monkeypatch.setattr(os, "geteuid", lambda: 65534)
+    code, found = findings(capsys)
+    assert (code, wrong(found)) == (1, [("state", "error", f"{state} belongs to another user")])

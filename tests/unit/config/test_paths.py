@@ -1,6 +1,10 @@
 """Where configuration and state live."""
 
+import os
 import stat
+import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -91,3 +95,37 @@ def test_what_cannot_be_made_says_so(tmp_path: Path) -> None:
     (tmp_path / "dangling").symlink_to(tmp_path / "missing" / "x")
     with pytest.raises(OperatorFacing, match="cannot use the file"):
         private_file(tmp_path / "dangling")
+
+
+@pytest.mark.parametrize("at", ["link", "link/deep"])
+def test_a_link_to_nothing_is_named_and_nothing_is_made_there(tmp_path: Path, at: str) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "gone")
+    with pytest.raises(OperatorFacing, match=r"link is a link to .*/gone, which is not there"):
+        private_directory(tmp_path / at)
+    assert not (tmp_path / "gone").exists()
+
+
+@pytest.fixture
+def open_to_all() -> Iterator[Path]:
+    """A directory that others can enter, which those of the tests are not."""
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+
+
+@pytest.mark.skipif(sys.platform == "win32" or os.geteuid() != 0, reason="only root gives away")
+def test_a_directory_of_another_user_is_not_used(open_to_all: Path) -> None:
+    theirs, ours = open_to_all / "theirs", open_to_all / "ours"
+    for place, owner in ((theirs, 65533), (ours, 65534)):
+        place.mkdir()
+        place.chmod(0o777)
+        os.chown(place, owner, owner)
+    os.seteuid(65534)
+    try:
+        with pytest.raises(OperatorFacing, match="belongs to another user"):
+            private_directory(theirs)
+        assert mode(private_directory(ours)) == 0o700
+    finally:
+        os.seteuid(0)
+    assert mode(theirs) == 0o777
+    assert mode(private_directory(theirs)) == 0o700  # root may use whatever there is

@@ -100,3 +100,45 @@ def test_a_failure_while_writing_leaves_nothing_behind(tmp_path: Path) -> None:
         write_atomically(tmp_path / "missing" / "x", "{}")
     with pytest.raises(OperatorFacing, match="cannot write"), locked(tmp_path / "missing" / "x"):
         pass
+
+
+def test_a_link_to_a_file_that_is_not_there_yet_is_followed(tmp_path: Path) -> None:
+    (tmp_path / "dots").mkdir()
+    first, second = tmp_path / "openclaw.json", tmp_path / "second"
+    first.symlink_to("second")
+    second.symlink_to("dots/openclaw.json")
+    edit_config(first, {}, lambda text: "{}")
+    assert (tmp_path / "dots/openclaw.json").read_text() == "{}"
+    assert first.is_symlink()
+    assert second.is_symlink()
+
+
+def test_a_link_into_a_directory_that_is_not_there_is_named(tmp_path: Path) -> None:
+    link = tmp_path / "openclaw.json"
+    link.symlink_to(tmp_path / "unmounted/openclaw.json")
+    with pytest.raises(OperatorFacing, match=r"openclaw\.json is a link to .*, which is not there"):
+        edit_config(link, {}, lambda text: "{}")
+    assert not (tmp_path / "unmounted").exists()
+
+
+def test_links_in_a_circle_are_named(tmp_path: Path) -> None:
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").symlink_to("a")
+    with pytest.raises(OperatorFacing, match="its links lead in a circle"):
+        edit_config(tmp_path / "a", {}, lambda text: "{}")
+
+
+def test_a_state_directory_that_is_open_to_others_is_closed_by_the_first_write(
+    tmp_path: Path,
+) -> None:
+    state = tmp_path / "state"
+    state.mkdir()
+    state.chmod(0o777)
+    environ = {"OPENCLAW_STATE_DIR": str(state)}
+    edit_config(state / "openclaw.json", environ, lambda text: "{}")
+    assert state.stat().st_mode & 0o777 == 0o700
+    other = tmp_path / "other"
+    other.mkdir()
+    other.chmod(0o755)  # a directory that is not ours alone stays as it is
+    edit_config(other / "openclaw.json", environ, lambda text: "{}")
+    assert other.stat().st_mode & 0o777 == 0o755

@@ -50,6 +50,15 @@ async def test_the_files_are_their_owners_alone(database: Path) -> None:
         }
 
 
+async def test_a_database_that_was_open_to_others_is_closed(database: Path) -> None:
+    await open_and_close(database)
+    database.chmod(0o666)
+    async with open_file_store(database, SystemClock()) as store:
+        await store.open_session("main", "k")
+        modes = {stat.S_IMODE(path.stat().st_mode) for path in database.parent.iterdir()}
+    assert modes == {0o600}
+
+
 async def test_no_key_reaches_the_file_system(database: Path) -> None:
     async with open_file_store(database, SystemClock()) as store:
         for key in ("../../escaped", "/etc/x", "a\nb", "con"):

@@ -3,7 +3,9 @@
 import os
 import random
 import sqlite3
+import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -151,7 +153,13 @@ def _connect(path: Path, wait: float) -> sqlite3.Connection:
 def _create_private(path: Path) -> None:
     """SQLite gives its log files the mode of the database itself, so this one decides for all."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT | CLOEXEC, 0o600))
+    file = os.open(path, os.O_RDWR | os.O_CREAT | CLOEXEC, 0o600)
+    try:
+        if sys.platform != "win32" and os.fstat(file).st_mode & 0o077:
+            with suppress(PermissionError):  # not ours, and `doctor` says so
+                os.fchmod(file, 0o600)  # it may be there already, from before
+    finally:
+        os.close(file)
 
 
 def _enter_wal(connection: sqlite3.Connection, path: Path) -> None:
