@@ -9,10 +9,17 @@ from typing import Any
 
 import pytest
 
+from openclaw.agent.context import MessageContext
+from openclaw.config.load import parse_config
 from openclaw.core.content import Text
+from openclaw.core.events import Event
 from openclaw.mcp_client.pin_store import PinStore
+from openclaw.runtime import open_runtime
+from openclaw.secrets.redactor import Redactor
+from openclaw.testing.agent_kit import scripted_config
 from openclaw.testing.fake_tools import one_pixel_png
 from openclaw.testing.mcp_house import McpHouse, fake_config, fake_tool, open_house
+from openclaw.testing.scripted_model import Step, scripted_model
 
 SECRET = "sesame-7f3a9c21d4e8"  # not a real one
 ENCODED = "c2VzYW1lLTdmM2E5YzIxZDRlOA=="
@@ -136,3 +143,28 @@ async def test_a_secret_that_a_server_logs_in_pieces_is_not_in_our_log(
     assert (said[0], said[-1]) == ("starting", "going on")
     assert [r.levelname for r in records] == [level.upper() for level in levels]
     assert set(said[1:-1]) == {"[REDACTED]"}
+
+
+KEYS = [("secret://env/MODEL_KEY", "MODEL_KEY"), (None, "OPENAI_API_KEY")]
+
+
+@pytest.mark.parametrize(("reference", "variable"), KEYS, ids=["configured", "known"])
+async def test_a_key_in_the_very_first_message_is_kept_nowhere(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, reference: str | None, variable: str
+) -> None:
+    caplog.set_level(logging.DEBUG, "openclaw")
+    environ = {"HOME": str(tmp_path), "OPENCLAW_STATE_DIR": str(tmp_path / "s"), variable: SECRET}
+    events: list[Event] = []
+    async with scripted_model([Step(text="Ask for another key.")]) as model:
+        whole = scripted_config(model.url, provider={"apiKey": reference or "another-key"})
+        text = whole.model_dump_json(by_alias=True, exclude_unset=True)
+        loaded = parse_config(text, environ, source=tmp_path / "openclaw.json")
+        async with open_runtime(loaded, environ, Redactor()) as runtime:
+            message = MessageContext(text=f"Is {SECRET} wrong?", session_key="s")
+            reply = await runtime.get_reply(message, on_event=events.append)
+    assert reply.text == "Ask for another key."
+    assert model.requests[0].last_text == "Is [REDACTED] wrong?"
+    assert SECRET not in repr(events) + caplog.text
+    kept = [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
+    assert any(b"Is [REDACTED] wrong?" in data for data in kept)
+    assert not any(SECRET.encode() in data for data in kept)

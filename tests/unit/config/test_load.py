@@ -190,6 +190,16 @@ def test_values_of_variables_with_credential_names_are_told_to_whoever_redacts()
     assert loaded.credentials == {"k-123456"}
 
 
+def test_values_that_references_name_are_known_before_anybody_resolves_them() -> None:
+    loaded = read(
+        '{ mcp: { servers: { x: { url: "https://a.example/?k=<secret://env/ODD>",'
+        ' headers: { X: "Bearer secret://env/OTHER", Y: "secret://env/UNSET" } } } } }',
+        ODD="value-1",
+        OTHER="value-2",
+    )
+    assert loaded.credentials == {"value-1", "value-2"}
+
+
 def test_settings_of_features_that_are_not_here_are_kept_and_warned_about_once() -> None:
     loaded = read(
         '{\n  channels: { telegram: { botToken: "${NOT_SET}" } },\n'
