@@ -1,0 +1,213 @@
+"""Messages over real pipes, whether the event loop watches them or threads do."""
+
+import json
+import os
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import anyio.to_thread
+import mcp_types as types
+import pytest
+from mcp.shared.message import SessionMessage
+
+from openclaw.mcp_server.conversation import Conversation
+from openclaw.mcp_server.pieces import Pieces
+from openclaw.mcp_server.pipes import PipeReader, PipeWriter
+from openclaw.mcp_server.threaded import ThreadedReader, ThreadedWriter
+
+LIMIT = 100_000
+
+
+@dataclass
+class Client:
+    """The client's ends of the pipes, and the server's."""
+
+    to_server: int
+    from_server: int
+    server_in: int
+    server_out: int
+    threaded: bool
+    unread: bytes = b""
+
+    def reader(self, conversation: Conversation, rest: bytes = b"") -> PipeReader:
+        given: dict[str, Any] = {"queued": [], "rest": [rest], "at_end": False, "limit": LIMIT}
+        if not self.threaded:
+            return PipeReader(self.server_in, conversation, **given)
+        pieces = Pieces(self.server_in)
+        pieces.start()
+        pieces.wake()
+        return ThreadedReader(self.server_in, conversation, pieces, **given)
+
+    def writer(self, conversation: Conversation) -> PipeWriter:
+        kind = ThreadedWriter if self.threaded else PipeWriter
+        return kind(self.server_out, conversation)
+
+    def send(self, data: bytes) -> None:
+        os.write(self.to_server, data)
+
+    def hang_up(self) -> None:
+        os.close(self.to_server)
+        self.to_server = -1
+
+    def stop_reading(self) -> None:
+        os.close(self.from_server)
+        self.from_server = -1
+
+    async def line(self) -> Any:
+        """The next line that was written."""
+        while b"\n" not in self.unread:
+            self.unread += await anyio.to_thread.run_sync(os.read, self.from_server, 1 << 20)
+        line, _, self.unread = self.unread.partition(b"\n")
+        return json.loads(line)
+
+
+@pytest.fixture(params=["watched", "threaded"])
+def client(request: pytest.FixtureRequest) -> Generator[Client]:
+    server_in, to_server = os.pipe()
+    from_server, server_out = os.pipe()
+    made = Client(to_server, from_server, server_in, server_out, request.param == "threaded")
+    yield made
+    for end in (made.to_server, made.from_server, server_out):
+        if end >= 0:
+            os.close(end)
+    if not made.threaded:  # a thread may still wait for it; it ends with what it waits for
+        os.close(server_in)
+
+
+@pytest.fixture
+def conversation() -> Conversation:
+    return Conversation(lambda item: False)
+
+
+def ping(number: Any) -> bytes:
+    return json.dumps({"jsonrpc": "2.0", "id": number, "method": "ping"}).encode() + b"\n"
+
+
+def answer(number: Any, **result: Any) -> SessionMessage:
+    return SessionMessage(types.JSONRPCResponse(jsonrpc="2.0", id=number, result=result))
+
+
+def id_of(item: SessionMessage) -> Any:
+    return item.message.model_dump()["id"]
+
+
+async def test_messages_come_in_order_and_end_with_the_client(
+    client: Client, conversation: Conversation
+) -> None:
+    first = ping(0)
+    async with client.reader(conversation, first[:10]) as reader:
+        client.send(first[10:])
+        for number in range(1, 200):
+            client.send(ping(number))
+        client.send(ping("last")[:-1])
+        client.hang_up()
+        with anyio.fail_after(20):
+            seen = [id_of(item) async for item in reader]
+            with pytest.raises(anyio.EndOfStream):
+                await reader.receive()
+    assert seen == [*range(200), "last"]
+
+
+async def test_a_reader_that_is_closed_gives_nothing_more(
+    client: Client, conversation: Conversation
+) -> None:
+    reader = client.reader(conversation)
+    async with anyio.create_task_group() as group:
+
+        async def receive() -> None:
+            with pytest.raises(anyio.ClosedResourceError):
+                await reader.receive()
+
+        group.start_soon(receive)
+        await anyio.wait_all_tasks_blocked()
+        await reader.aclose()
+    client.hang_up()
+
+
+async def test_what_is_no_message_is_answered_between_the_others(
+    client: Client, conversation: Conversation
+) -> None:
+    writer = client.writer(conversation)
+    async with client.reader(conversation) as reader:
+        client.send(b"rubbish\n\n  \n" + ping(1))
+        long = b'{"jsonrpc":"2.0","id":"long","method":"' + b"x" * LIMIT
+        for at in range(0, len(long), 1000):
+            client.send(long[at : at + 1000])
+            await anyio.lowlevel.checkpoint()
+        client.send(b'"}\n' + ping(2))
+        with anyio.fail_after(20):
+            assert id_of(await reader.receive()) == 1
+            assert id_of(await reader.receive()) == 2
+            rubbish, refused = await client.line(), await client.line()
+        client.hang_up()
+    assert (rubbish["id"], rubbish["error"]["code"]) == (None, types.PARSE_ERROR)
+    assert (refused["id"], refused["error"]["code"]) == ("long", types.INVALID_REQUEST)
+    await writer.aclose()
+
+
+async def test_a_client_that_lags_is_waited_for(client: Client, conversation: Conversation) -> None:
+    writer = client.writer(conversation)
+    sent: list[int] = []
+
+    async def send_all() -> None:
+        for number in range(4):
+            await writer.send(answer(number, data="x" * (1 << 20)))
+            sent.append(number)
+
+    lines: list[Any] = []
+    async with anyio.create_task_group() as group:
+        group.start_soon(send_all)
+        await anyio.wait_all_tasks_blocked()
+        assert len(sent) < 4
+        lines = [await client.line() for _ in range(4)]
+    assert [line["id"] for line in lines] == [0, 1, 2, 3]
+    assert all(len(line["result"]["data"]) == 1 << 20 for line in lines)
+    await writer.aclose()
+    with pytest.raises(anyio.ClosedResourceError):
+        await writer.send(answer(9))
+
+
+async def test_a_client_that_stops_reading_breaks_the_writer(
+    client: Client, conversation: Conversation
+) -> None:
+    writer = client.writer(conversation)
+    client.stop_reading()
+
+    async def send_for_ever() -> None:
+        while True:
+            await writer.send(answer(1, data="x" * (1 << 20)))
+
+    with anyio.fail_after(20), pytest.raises(anyio.BrokenResourceError):
+        await send_for_ever()
+    conversation.tell([answer(2)], False)
+    await writer.aclose()
+
+
+async def test_closing_waits_no_longer_than_a_moment_for_who_does_not_read(
+    client: Client, conversation: Conversation
+) -> None:
+    writer = client.writer(conversation)
+    for _ in range(40):
+        conversation.tell([answer(1, data="x" * (1 << 16))], False)
+    with anyio.fail_after(10):
+        await writer.aclose()
+    client.stop_reading()
+
+
+async def test_faults_are_not_piled_up_for_who_does_not_read(
+    client: Client, conversation: Conversation
+) -> None:
+    writer = client.writer(conversation)
+    for number in range(200):
+        conversation.tell([answer(number, data="x" * (1 << 16))], False)
+    seen: list[Any] = []
+    async with anyio.create_task_group() as group:
+        group.start_soon(writer.send, answer("last"))
+        while "last" not in seen:
+            seen.append((await client.line())["id"])
+    assert seen[:10] == list(range(10))
+    assert len(seen) < 100
+    await writer.aclose()
