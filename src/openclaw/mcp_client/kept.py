@@ -4,7 +4,10 @@ Each session has a directory of its own. A file's name says whose words are in i
 to be shown, since whoever reads them later must not take them for ours.
 """
 
+import contextlib
+import os
 import re
+import shutil
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -16,7 +19,13 @@ from openclaw.core.ids import random_id
 _NAME = re.compile(
     r"mcp-(?P<server>.{1,160})-\w+\.(?P<mode>frame|datamark)(?P<guarded>\.guarded)?\.txt"
 )
+_SESSION = re.compile(r"[0-9a-f]{32}")
 _SERVER_CHARS = 40
+
+MAX_FILES = 64
+MAX_BYTES = 64 * 1024 * 1024
+MAX_SESSIONS = 200
+"""What a session may keep, and how many may: no server fills the disk by what it says."""
 
 Mode = Literal["frame", "datamark"]
 
@@ -33,6 +42,36 @@ class Kept:
 def directory_for(root: Path, agent: str, session: str) -> Path:
     """Where the results of this session are kept."""
     return root / sha256(f"{agent}\0{session}".encode()).hexdigest()[:32]
+
+
+def make_room(directory: Path, size: int) -> bool:
+    """Let go of what is oldest, so that a session keeps so much and no more; False where it is more.
+
+    Sessions are let go of in the same way: there may be any number of them.
+    """
+    if size > MAX_BYTES:
+        return False
+    files = _by_age(directory)
+    total = sum(status.st_size for _, status in files)
+    while files and (len(files) >= MAX_FILES or total + size > MAX_BYTES):
+        oldest, status = files.pop(0)
+        oldest.unlink(missing_ok=True)
+        total -= status.st_size
+    sessions = (path for path, _ in _by_age(directory.parent) if _SESSION.fullmatch(path.name))
+    others = [path for path in sessions if path != directory]
+    for other in others[: max(0, len(others) - MAX_SESSIONS + 1)]:
+        shutil.rmtree(other, ignore_errors=True)
+    return True
+
+
+def _by_age(directory: Path) -> list[tuple[Path, os.stat_result]]:
+    """What is in a directory, the oldest first."""
+    found: list[tuple[Path, os.stat_result]] = []
+    with os.scandir(directory) as entries:
+        for entry in entries:
+            with contextlib.suppress(FileNotFoundError):  # another process may let it go as well
+                found.append((Path(entry.path), entry.stat(follow_symlinks=False)))
+    return sorted(found, key=lambda pair: pair[1].st_mtime_ns)
 
 
 def new_name(kept: Kept) -> str:

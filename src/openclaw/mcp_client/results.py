@@ -18,7 +18,7 @@ from openclaw.core.content import Block, Media, ResourceLink, Text
 from openclaw.core.images import BadImage, is_markup, measure
 from openclaw.core.tools import ToolResult
 from openclaw.mcp_client.failures import CallFailed, TimedOut
-from openclaw.mcp_client.kept import Kept, Mode, new_name
+from openclaw.mcp_client.kept import Kept, Mode, make_room, new_name
 
 DEFAULT_LIMIT = 200_000
 _MIME = re.compile(r"[A-Za-z0-9][\w.+-]{0,126}/[A-Za-z0-9][\w.+-]{0,126}")
@@ -145,10 +145,13 @@ def _keep(words: str, how: Rendering) -> Path | None:
     if directory is None:
         return None
     path = directory / new_name(Kept(how.server, how.mode, how.guarded))
+    data = words.encode("utf-8", "backslashreplace")
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not make_room(directory, len(data)):
+            return None
         path.touch(mode=0o600, exist_ok=False)
-        path.write_text(words, encoding="utf-8", errors="backslashreplace")
+        path.write_bytes(data)
     except OSError:
         return None
     return path
