@@ -15,7 +15,6 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from functools import cache, cached_property
 from itertools import accumulate
-from urllib.parse import unquote_to_bytes
 
 from openclaw.content.charsets import CharSet, members
 from openclaw.content.confusables import LOOKALIKES
@@ -266,12 +265,12 @@ def _decode_piece(encoded: str) -> str:
     return _escape(encoded.lstrip("\\"))
 
 
+_PERCENT_OF_PERCENT = re.compile("%(?:25)++")
+
+
 def _percent(run: str) -> str:
-    while "%25" in run:
-        run = run.replace("%25", "%")
-        if not _ENCODED.fullmatch(run):
-            return run
-    return unquote_to_bytes(run).decode(errors="replace")
+    once = _PERCENT_OF_PERCENT.sub("%", run) if "%25" in run else run
+    return bytes.fromhex(once.replace("%", "")).decode(errors="replace")
 
 
 def _entity(entity: str) -> str:

@@ -8,20 +8,26 @@ Addresses that are mere text are left alone.
 """
 
 import re
-from collections.abc import Iterator
-from functools import cache
+from collections.abc import Container, Iterator
+from functools import cache, lru_cache
 
 from openclaw.content.edits import Edit
 from openclaw.content.wordlist import alternation, either_case
 
-_LABEL = r"(?:[^\[\]\\]|\\.|\[[^\[\]]*+\])*+"
+# In brackets an escape is one as well: a label that never ends then stops at the next that does not
+# end either, and the whole stays linear.
+_LABEL = r"(?:[^\[\]\\]++|\\.|\[(?:[^\[\]\\]++|\\.)*+\])*+"
 _IMAGE = re.compile(
-    rf"!\[{_LABEL}\](?:\(\s*+<?\s*+(?P<target>(?P<scheme>[hH][tT][tT][pP][sS]?(?=:))?[^\s)>]*+)|\[(?P<ref>[^\[\]\n]*+)\])?",
+    rf"!\[{_LABEL}\](?:\(\s*+<?\s*+"
+    r"(?P<target>(?P<remote>(?i:https?|ftp|wss?)(?=:)|[\\/]{2})?[^\s)>]*+)"
+    r"|\[(?P<ref>[^\[\]\n]*+)\])?",
     re.S,
 )
 _DEFANGED = {"http": "hxxp", "https": "hxxps", "ftp": "fxp", "ws": "wx", "wss": "wxs"}
-_DEFANGED["//"] = "hxxp://"
-_DEFINITION = re.compile(r"^[ ]{0,3}\[([^\[\]\n]{1,200})\]:\s*<?([^\s>]+)", re.MULTILINE)
+_DEFINITION = re.compile(
+    r"^[ ]{0,3}\[([^\[\]\n]{1,200})\]:\s*<?(?P<remote>(?i:https?|ftp|wss?)(?=:)|[\\/]{2})",
+    re.MULTILINE,
+)
 _IMAGE_TAGS = [
     *("img", "image", "picture", "source", "input", "bgsound", "frame"),
     *("iframe", "embed", "object", "video", "audio", "track"),
@@ -37,10 +43,12 @@ _IN_TAG = re.compile(
     r"[hHfFwW/](?:(?:(?<=\b[hH])[tT]{2}[pP][sS\u017f]?|(?<=\b[fF])[tT][pP]|(?<=\b[wW])[sS\u017f]{1,2})(?=\s*:)"
     r"|(?<=[\s\"'=,(]/)/(?=[\w\[]))"
 )
-_REMOTE = re.compile(r"(?:https?|ftp|wss?):|[\\/]{2}", re.IGNORECASE)
 
 # It matches without a query as well, so that no part of an address is read twice.
-_ADDRESS = re.compile(r"://[^\s\"'<>)?#]*+(?:[?#](?P<query>[^\s\"'>)]*+))?")
+_ADDRESS = re.compile(
+    r"://(?<!hxxp://)(?<!hxxps://)[^\s\"'<>)?#]*+(?:[?#](?P<query>[^\s\"'>)]*+))?"
+)
+_LONGEST_SCHEME = 5
 _SCHEME_BEFORE = re.compile(r"(?:https?|ftp|wss?)$", re.IGNORECASE)
 _CONTEXT = 48
 
@@ -78,6 +86,19 @@ _SCRIPT = re.compile(
 _RASTER = re.compile(r"image/(?:png|jpe?g|gif|webp|avif|bmp)[;,]", re.IGNORECASE)
 
 
+# As it is usually written: replaced without a detour, since a page may be full of badges.
+_USUAL_IMAGE = re.compile(r"(!\[[^\[\]\\]*+\]\()http(?=s?:)")
+
+
+def replace_usual(text: str) -> str:
+    """`text` with the images defanged that have their address beside them, in the usual form."""
+    if "](http" not in text or "![" not in text:
+        return text
+    pieces = _USUAL_IMAGE.split(text)
+    pieces[1::2] = [label + "hxxp" for label in pieces[1::2]]
+    return "".join(pieces)
+
+
 def find_links(text: str) -> Iterator[Edit]:
     """An edit for each address by which showing or following `text` would carry data away."""
     if "](" in text or "![" in text:
@@ -94,40 +115,33 @@ def find_links(text: str) -> Iterator[Edit]:
 
 def _defanged(scheme: str) -> str:
     # A long s is no s to a browser, but it may become one on the way there.
-    return _DEFANGED.get(scheme) or _DEFANGED[scheme.casefold()]
+    return _DEFANGED.get(scheme) or _DEFANGED.get(scheme.casefold(), "hxxp://")
 
 
 def _find_images(text: str) -> Iterator[Edit]:
     references: set[str] = set()
     defines = "]:" in text
     for match in _IMAGE.finditer(text):
-        start, end = match.span("scheme")
-        if start >= 0:
-            yield start, end, _defanged(text[start:end])
-        elif match["target"] is not None:
-            yield from _defang_remote(match["target"], match.start("target"))
+        if match.lastgroup == "target":
+            start, end = match.span("remote")
+            if start >= 0:
+                yield start, end, _defanged(text[start:end])
         elif defines:
             references.add(match["ref"] or match[0][2:].partition("]")[0])
     if references:
-        names = set(map(_reference, references))
-        for match in _DEFINITION.finditer(text):
-            if _reference(match[1]) in names:
-                yield from _defang_remote(match[2], match.start(2))
+        yield from _find_definitions(text, set(map(_reference, references)))
+
+
+def _find_definitions(text: str, wanted: Container[str]) -> Iterator[Edit]:
+    reference = cache(_reference)
+    for match in _DEFINITION.finditer(text):
+        if reference(match[1]) in wanted:
+            start, end = match.span("remote")
+            yield start, end, _defanged(text[start:end])
 
 
 def _reference(label: str) -> str:
     return " ".join(label.casefold().split())
-
-
-def _defang_remote(target: str, at: int) -> Iterator[Edit]:
-    remote = _REMOTE.match(target)
-    if remote is None:
-        return
-    scheme = remote[0].rstrip(":")
-    if scheme.isalpha():
-        yield at, at + len(scheme), _defanged(scheme)
-    else:
-        yield at, at + remote.end(), "hxxp://"
 
 
 def _find_carriers(text: str) -> Iterator[Edit]:
@@ -139,13 +153,23 @@ def _find_carriers(text: str) -> Iterator[Edit]:
         query = match["query"]
         if not query or not carries(query):
             continue
-        scheme = _SCHEME_BEFORE.search(text, max(0, match.start() - 5), match.start())
-        if scheme and _is_link_target(text, scheme.start()):
-            yield *scheme.span(), _defanged(scheme[0])
+        start = match.start()
+        scheme, behind = _scheme_of(text[max(0, start - _LONGEST_SCHEME) : start])
+        if scheme and _is_link_target(text, start - behind):
+            yield start - behind, start - behind + len(scheme), _defanged(scheme)
+
+
+@lru_cache(maxsize=256)
+def _scheme_of(before: str) -> tuple[str, int]:
+    """The scheme at the end of `before`, and how far before the end it begins."""
+    scheme = _SCHEME_BEFORE.search(before)
+    return (scheme[0], len(before) - scheme.start()) if scheme else ("", 0)
 
 
 def _is_link_target(text: str, start: int) -> bool:
     """Whether what begins at `start` is the target of a link, a tag's attribute or an autolink."""
+    if text[max(0, start - 2) : start] == "](":
+        return True
     before = text[max(0, start - _CONTEXT) : start].rstrip().lower()
     if before.endswith(("'", '"')):
         return before[:-1].rstrip().endswith(("=", "url("))

@@ -11,6 +11,7 @@ from openclaw.content.edits import Edit, apply
 from openclaw.content.fold import Layer, layers
 from openclaw.content.invisible import strip_invisible
 from openclaw.content.links import find_links, find_scripts
+from openclaw.content.links import replace_usual as replace_usual_images
 from openclaw.content.markers import find_markers
 from openclaw.content.markers import replace_usual as replace_usual_markers
 from openclaw.content.tokens import find_tokens
@@ -25,6 +26,7 @@ _MOST_ROUNDS = 8
 def sanitise(text: str) -> str:
     """`text` with nothing in it that could be taken for a marker or a control token."""
     visible = replace_usual_tokens(replace_usual_markers(strip_invisible(text)))
+    visible = replace_usual_images(visible)
     for _ in range(_MOST_ROUNDS):
         under = list(layers(visible))
         hidden = list(_find_orders(visible, under))

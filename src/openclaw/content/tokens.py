@@ -47,19 +47,24 @@ _TAG_SHAPES = (
 # What the tags begin with. Most others are told by it, at a tenth of the cost.
 _SHAPES_BEGIN = ("an", "mi", "se", "fu", "un", "ex", "re", "co")
 _TAGS_BEGIN = {*(word[:2] for word in _TAGGED.split()), *_SHAPES_BEGIN}
-_MAY_BE_TAG = (
-    rf"(?=[/\s]*+(?:<|[{either_case(pair[0] for pair in _TAGS_BEGIN)}]"
-    rf"[{either_case(pair[1] for pair in _TAGS_BEGIN)}]))"
+_BEGINS_TAG = (
+    f"[{either_case(pair[0] for pair in _TAGS_BEGIN)}]"
+    f"[{either_case(pair[1] for pair in _TAGS_BEGIN)}]"
 )
-_PIPED_SHAPES = r"[a-z][a-z0-9]*+(?:[_\-.][a-z0-9]++)++"
+_MAY_BE_TAG = rf"(?=[/\s]*+(?:<|{_BEGINS_TAG}))"
+_MAY_BEGIN_TAG = rf"(?=[/\s]*+{_BEGINS_TAG})"
+_BEGINS_SHAPE = f"(?=[{either_case(pair[0] for pair in _SHAPES_BEGIN)}])"
+_PIPED_SHAPES = r"[A-Za-z][A-Za-z0-9]*+(?:[_\-.][A-Za-z0-9]++)++"
 
 
+# Both cases are written out: the regex engine then tells at a glance which words cannot follow,
+# which without regard to case it does not.
 def _spell(char: str) -> str:
-    return r"[\s_\-]*+" if char == "_" else char
+    return r"[\s_\-]*+" if char == "_" else f"[{char}{char.upper()}]"
 
 
 def _spell_loosely(char: str) -> str:
-    return {"i": "[il1|]", "l": "[il1|]", "o": "[o0]"}.get(char) or _spell(char)
+    return {"i": "[iIlL1|]", "l": "[iIlL1|]", "o": "[oO0]"}.get(char) or _spell(char)
 
 
 def _either(words: str, *, loose: bool) -> str:
@@ -74,22 +79,25 @@ def _either(words: str, *, loose: bool) -> str:
 def _angled(*, loose: bool, pipes: bool = True) -> re.Pattern[str]:
     piped, tagged = _either(_PIPED, loose=loose), _either(_TAGGED, loose=loose)
     # Several brackets are one in a region, which ends at the first of them.
-    sys = r"<*+\s*+(?P<sys>/?\s*+sys)\s*+>++" if loose else r"<\s*+(?P<sys>/?\s*+sys)\s*+>\s*+>"
+    name = "[sS][yY][sS]"
+    sys = rf"<\s*+(?P<sys>/?\s*+{name})\s*+>\s*+>"
+    if loose:
+        sys = rf"<*+\s*+(?P<sys>/?\s*+{name})\s*+>++"
     # Of a row of brackets only the last two can begin a token.
     opening = r"<\s*+" if loose else rf"<(?!<<){'' if pipes else _MAY_BE_TAG}\s*+"
     before_name = (
-        rf"\|\s*+/?\s*+(?P<piped>(?:{_PIPED_SHAPES}|{piped}(?:[\s_\-]*+\d{{1,4}}+)?))"
+        rf"\|\s*+/?\s*+(?=[A-Za-z])(?P<piped>(?:{_PIPED_SHAPES}|{piped}(?:[\s_\-]*+\d{{1,4}}+)?))"
         r"\s*+(?:\|\s*+)?>|"
     )
-    after_name = rf"/?\s*+(?P<half>{piped}|{_PIPED_SHAPES})\s*+\|\s*+>|"
+    after_name = rf"/?\s*+(?=[A-Za-z])(?P<half>{piped}|{_PIPED_SHAPES})\s*+\|\s*+>|"
     return re.compile(
         rf"{opening}(?:{before_name if pipes else ''}{after_name if pipes else ''}"
-        rf"(?P<tag>/?\s*+(?:{tagged}|(?={'|'.join(_SHAPES_BEGIN)})(?:{_TAG_SHAPES})))"
+        rf"{'' if loose else _MAY_BEGIN_TAG}(?P<tag>/?\s*+(?:{tagged}|{_BEGINS_SHAPE}(?i:{_TAG_SHAPES})))"
         r"(?![\w\-])"
         r"(?:\s[^<>\n]{0,200}+)?(?:/?\s*+>|(?=\s|\Z)|(?<=\s))"
         rf"|{sys}"
         r")",
-        re.IGNORECASE | re.ASCII,
+        re.ASCII,
     )
 
 
@@ -99,7 +107,7 @@ _PIPE_CLOSES, _PIPE_OPENS = re.compile(r"\|\s*+>"), re.compile(r"<\s*+\|")
 @cache
 def _squared(*, loose: bool) -> re.Pattern[str]:
     names = _either(_BRACKETED, loose=loose)
-    return re.compile(rf"\[\s*+(?P<name>/?\s*+{names})\s*+\]", re.IGNORECASE | re.ASCII)
+    return re.compile(rf"\[\s*+(?P<name>/?\s*+{names})\s*+\]", re.ASCII)
 
 
 # On a line of its own after a blank one, as in the prompt format of older Claude models; a key of
@@ -114,14 +122,17 @@ _BEFORE_INST = re.compile(r"\s*\[\s*(?:control:)?/?\s*inst|\s*<<\s*sys", re.IGNO
 
 # As they are usually written. They are replaced without a detour, since a text may be full of them.
 _USUAL_PIPED = re.compile(rf"<\|({alternation(_PIPED.split())}|[a-z]+(?:_[a-z]+)+)\|>")
-_USUAL_SQUARE = re.compile(r"\[(/?)INST\]")
 
 
 def replace_usual(text: str) -> str:
     """`text` without the commonest tokens in their usual form."""
-    if "<|" in text:
-        text = _USUAL_PIPED.sub(r"[control:\1]", text)
-    return _USUAL_SQUARE.sub(r"[control:\1inst]", text) if "INST]" in text else text
+    if "<|" in text and "|>" in text:
+        pieces = _USUAL_PIPED.split(text)
+        pieces[1::2] = [f"[control:{name}]" for name in pieces[1::2]]
+        text = "".join(pieces)
+    if "INST]" not in text:
+        return text
+    return text.replace("[INST]", "[control:inst]").replace("[/INST]", "[control:/inst]")
 
 
 def find_tokens(text: str) -> Iterator[Edit]:

@@ -2,6 +2,7 @@
 """Ordinary text comes through byte for byte; what is not ordinary is made harmless and legible."""
 
 import time
+from collections.abc import Callable
 
 import pytest
 
@@ -99,15 +100,66 @@ def test_what_is_not_ordinary_is_made_harmless_and_stays_legible(text: str, harm
     "unit",
     ["<", "< ", "<|", "[", "![", "![a](", "e", "ex", "\\", "%25", "%41", "&amp;", "&#65;", "\n", "\n ", "\x1b[", "\u200b",
      "a\u200b", "«", "‹|", "<е", "e\u0301", "http://", "<img ", "=", "j a v ", "<s>", "</s>", "EXTERNAL_UNTRUSTED_CONTEN ",
-     "<|im_start|>", "|", "E|", "×", "Ⓔ", "]:", "[a]: ", "Human:\n\n"],
+     "<|im_start|>", "|", "E|", "×", "Ⓔ", "]:", "[a]: ", "Human:\n\n", "![:\\]", "![[a]", "&#", "\\u", "<|a", "![a]", "«a",
+     "<think ", "https://", "//", "j a v a ", "a\u00ad", "\x1b]", "\x08", "\ufe0f", "𝐱", "1|", "xternal ", "х."],
 )  # fmt: skip
 def test_twice_the_text_takes_about_twice_the_time(unit: str) -> None:
+    assert_linear(lambda size: unit * (size // len(unit)))
+
+
+@pytest.mark.parametrize(
+    ("before", "unit", "after"),
+    [
+        ("%", "25", "3C"),
+        ("&", "amp;", "lt;"),
+        ("&#", "0", "60;"),
+        ("\\u{", "0", "}"),
+        ("![", "[a]", "](https://e.test/x)"),
+        ("![", "\\]", ""),
+        ("<think", " ", ">"),
+        ("<|im", "_", "|>"),
+        ("<img ", "https", ":"),
+        ("https://e.test/?", "a=", ""),
+        ("\n\nHuman", " ", ":"),
+        ("j", " ", "avascript:"),
+        ("EXTERNAL", "\u0301", "_UNTRUSTED_CONTENT"),
+        ("\x1b]", "a", "\x07"),
+    ],
+)
+def test_one_long_thing_takes_no_more_time_than_many_short_ones(
+    before: str, unit: str, after: str
+) -> None:
+    assert_linear(lambda size: before + unit * (size // len(unit)) + after)
+
+
+def assert_linear(text_of: Callable[[int], str]) -> None:
     def seconds(size: int) -> float:
-        text = unit * (size // len(unit))
-        started = time.perf_counter()
+        text = text_of(size)
+        started = time.process_time()
         sanitise(text)
-        return time.perf_counter() - started
+        return time.process_time() - started
 
     small = min(seconds(25_000) for _ in range(3))
     large = min(seconds(100_000) for _ in range(3))
     assert large < max(16 * small / 2, 0.25)  # quadratic would be 16 times
+
+
+def test_a_percent_sign_encoded_ever_again_is_one() -> None:
+    assert sanitise("%" + "25" * 1000 + "3C%7Cim_start%7c%3E") == "[control:im_start]"
+
+
+@pytest.mark.parametrize(
+    ("text", "harmless"),
+    [
+        (r"![a [b\] c]](https://e.test/x)", r"![a [b\] c]](hxxps://e.test/x)"),
+        (r"![a\](b)](https://e.test/x)", r"![a\](b)](hxxps://e.test/x)"),
+        (r"![a [b] \[c](HTTPS://e.test/x)", r"![a [b] \[c](hxxps://e.test/x)"),
+        ("![a](https://e.test/1)![b](https://e.test/2)", "![a](hxxps://e.test/1)![b](hxxps://e.test/2)"),
+        ("![a](<http://e.test/x>) [b](http://e.test)", "![a](<hxxp://e.test/x>) [b](http://e.test)"),
+        (r"![a](\\e.test\x)", r"![a](hxxp://e.test\x)"),
+        ("![a][]\n[A]: ftp://e.test/x\n[b]: ftp://e.test/y", "![a][]\n[A]: fxp://e.test/x\n[b]: ftp://e.test/y"),
+        ("![a](httpx://e.test/x)", "![a](httpx://e.test/x)"),
+    ],
+)  # fmt: skip
+def test_an_image_is_told_by_its_label_and_its_address(text: str, harmless: str) -> None:
+    assert sanitise(text) == harmless
