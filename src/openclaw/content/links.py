@@ -32,16 +32,18 @@ _IMAGE_TAGS = [
     *("img", "image", "picture", "source", "input", "bgsound", "frame"),
     *("iframe", "embed", "object", "video", "audio", "track"),
 ]
+# A scheme, with the long s that some take for an s, or what stands for one.
+_SCHEME = (
+    r"(?<!\w)(?:[hH][tT]{2}[pP][sS\u017f]?|[fF][tT][pP]|[wW][sS\u017f]{1,2})(?=\s*:)"
+    r"|(?<=[\s\"'=,(])//(?=[\w\[])"
+)
+_IN_TAG = re.compile(_SCHEME)
 _IMAGE_TAG = re.compile(
     # The first two letters as sets: most other tags are passed over at once.
-    rf"<\s*+(?=[{either_case(name[0] for name in _IMAGE_TAGS)}]"
-    rf"[{either_case(name[1] for name in _IMAGE_TAGS)}])(?i:{alternation(_IMAGE_TAGS)})\b[^<>]*+",
-    re.ASCII,
-)
-# It begins with a set of characters, for which the regex engine looks quickly.
-_IN_TAG = re.compile(
-    r"[hHfFwW/](?:(?:(?<=\b[hH])[tT]{2}[pP][sS\u017f]?|(?<=\b[fF])[tT][pP]|(?<=\b[wW])[sS\u017f]{1,2})(?=\s*:)"
-    r"|(?<=[\s\"'=,(]/)/(?=[\w\[]))"
+    rf"<(?a:\s*+(?=[{either_case(name[0] for name in _IMAGE_TAGS)}]"
+    rf"[{either_case(name[1] for name in _IMAGE_TAGS)}])(?i:{alternation(_IMAGE_TAGS)})\b)"
+    # And a remote address in it: the first one at once, since most have no other.
+    rf"(?:[^<>hHfFwW/]++|(?!{_SCHEME})[^<>])*+(?P<remote>{_SCHEME})[^<>]*+"
 )
 
 # It matches without a query as well, so that no part of an address is read twice.
@@ -104,13 +106,21 @@ def find_links(text: str) -> Iterator[Edit]:
     if "](" in text or "![" in text:
         yield from _find_images(text)
     if "<" in text:
-        for tag in _IMAGE_TAG.finditer(text):
-            for url in _IN_TAG.finditer(text, *tag.span()):
-                yield *url.span(), _defanged(url[0])
+        yield from _find_in_tags(text)
     if "://" in text:
         yield from _find_carriers(text)
     if ":" in text:
         yield from find_scripts(text)
+
+
+def _find_in_tags(text: str) -> Iterator[Edit]:
+    for tag in _IMAGE_TAG.finditer(text):
+        start, end = tag.span("remote")
+        yield start, end, _defanged(text[start:end])
+        rest = text[end : tag.end()]
+        if rest[:3] != "://" or ":" in rest[3:] or "//" in rest[3:]:
+            for url in _IN_TAG.finditer(text, end, tag.end()):
+                yield *url.span(), _defanged(url[0])
 
 
 def _defanged(scheme: str) -> str:
