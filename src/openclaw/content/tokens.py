@@ -165,10 +165,17 @@ def _find_turns(text: str) -> Iterator[Edit]:
     if first is not None:
         yield first.start("who") - 1, first.end() - 1, f"[speaker {first['who']}]"
     for match in _TURN.finditer(text):
-        before = text[max(0, match.start() - _LOOKED_BACK) : match.start()]
-        gap = before[len(before.rstrip()) :]
-        if "\n" in gap or len(gap) == len(before):
+        if _is_after_blank_line(text, match.start()):
             yield match.start("who"), match.end(), f"[speaker {match['who']}]"
+
+
+def _is_after_blank_line(text: str, at: int) -> bool:
+    last = text[at - 1 : at]
+    if last == "\n" or (last and not last.isspace()):
+        return last == "\n"
+    before = text[max(0, at - _LOOKED_BACK) : at]
+    gap = before[len(before.rstrip()) :]
+    return "\n" in gap or len(gap) == len(before)
 
 
 def _edit(match: re.Match[str]) -> Edit:
