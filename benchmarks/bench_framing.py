@@ -1,15 +1,18 @@
 # ruff: noqa: RUF001 - other scripts are what some of these texts are made of
 """Framing and detection, against one plain regex substitution over the same text.
 
-usage: bench_framing.py [MEGABYTES] [--json]
+usage: bench_framing.py [MEGABYTES] [--only WORD] [--json]
 
-The times are processor time.
+The times are processor time. With --only, of the classes whose name has the word in it.
 """
 
+import argparse
+import random
 import re
-import sys
 import time
+from bisect import bisect_left
 from collections.abc import Callable
+from itertools import accumulate
 
 from harness import Comparison, Contender, compare, report
 
@@ -44,6 +47,46 @@ TEXTS = {
     "hostile: images": "![a](https://x.example/?data={x}) ",
     "hostile: image tags": '<td><a href="/a?x=1&amp;y=2" title="a&nbsp;b">x</a></td><img src="https://a.example/x.png">',
     "hostile: zero width": "a\u200bb\u200cc ",
+    "accents without a full stop": "naïve café façade über ",
+    "quotation marks and dashes": "“a” ‘b’ – … ",
+    "Greek": "Ελληνικά κείμενο με τόνους και χ, ν, ο. ",
+    "Arabic": "مرحبا بالعالم وتشكيل: مُحَمَّد ",
+    "Hindi": "हिन्दी में क्या लिखा है? ",
+    "Japanese": "日本語のテキスト、カタカナ。",
+    "Korean": "안녕하세요 세계 ",
+    "emoji alone": "😀😁😂",
+    "Cyrillic comments": "x = foo(bar) # комментарий\n",
+    "Cyrillic HTML": '<div class="x"><p>Привет, мир &amp; все</p></div>\n',
+    "escapes in JSON": '{"a":"\\u0430\\u0431 <b>"}',
+    "percent signs in addresses": "https://e.example/%D0%9F%D1%80?q=%20a ",
+    "XML": '<item id="1"><name>a</name></item>\n',
+    "diff": "-<|foo\n+|bar>\n",
+    "YAML": "key: value\n  list:\n  - a\n",
+    "badges": "[![b](https://e.example/b.svg)](https://e.example)",
+    "pictures": '<img src="https://a.example/x.png">',
+    "hostile: entities alone": "&#65;&#x42;&lt;",
+    "hostile: percent alone": "%41%42%43%20%6f",
+    "hostile: escapes alone": "\\u0041\\u4e2d",
+    "hostile: percent of percent": "%2525253C",
+    "hostile: images alone": "![a](https://x.example/a.png)",
+    "hostile: tokens in lookalikes": "<|іm_start|>",
+    "hostile: tokens, fullwidth": "＜｜im_start｜＞",
+    "hostile: markers in lookalikes": "é ЕXTERNAL_UNTRUSTED_CONTENT ж ",
+    "hostile: pipes": "<|a",
+    "hostile: labels without end": "![a\\]",
+    "hostile: turns": "\n\nHuman:",
+    "hostile: ends of sentences": "</s>",
+    "hostile: NUL": "\x00",
+    "hostile: combining marks alone": "\u0301",
+    "hostile: overrides": "\u202e",
+}  # fmt: skip
+# Characters at random from these ranges.
+AT_RANDOM = {
+    "random: ASCII": ("\x20\x7e",),
+    "random: Cyrillic and ASCII": ("\u0400\u045f", "\x20\x7e"),
+    "random: symbols": ("\u2000\u2bff", "\x20\x7e"),
+    "random: basic plane": ("\x20\ud7ff",),
+    "random: all scripts": ("\x20\x7e", "\u00a0\u024f", "\u0370\u1fff", "\u2000\ud7ff", "\U00010000\U0001ffff"),
 }  # fmt: skip
 
 
@@ -68,9 +111,19 @@ def measured(name: str, action: Callable[[], object], times: int = 1) -> Contend
     return Contender(name, lambda: cpu(action, times))
 
 
+def text_of(name: str, size: int) -> str:
+    """A text of this class, of at least so many bytes."""
+    if name in TEXTS:
+        return TEXTS[name] * (size // len(TEXTS[name].encode()) + 1)
+    rng = random.Random(name)
+    ranges = [range(ord(first), ord(last) + 1) for first, last in AT_RANDOM[name]]
+    chars = [chr(rng.choice(part)) for part in rng.choices(ranges, k=size)]
+    lengths = accumulate(len(char.encode()) for char in chars)
+    return "".join(chars[: bisect_left(list(lengths), size) + 1])
+
+
 def of_a_megabyte(name: str, size: int) -> Comparison:
-    unit = TEXTS[name]
-    text = unit * (size // len(unit.encode()) + 1)
+    text = text_of(name, size)
     return compare(
         f"{name}, {len(text.encode()) / MEGABYTE:.1f} MB",
         [
@@ -98,9 +151,15 @@ def of_a_call(name: str) -> Comparison:
 
 
 def main() -> None:
-    sizes = [argument for argument in sys.argv[1:] if not argument.startswith("-")]
-    size = int(float(sizes[0]) * MEGABYTE) if sizes else MEGABYTE
-    report([of_a_call(name) for name in SMALL] + [of_a_megabyte(name, size) for name in TEXTS])
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("megabytes", nargs="?", type=float, default=1.0)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--json", action="store_true")
+    asked = parser.parse_args()
+    size = int(asked.megabytes * MEGABYTE)
+    small = [of_a_call(name) for name in SMALL if asked.only in name]
+    large = [of_a_megabyte(name, size) for name in (*TEXTS, *AT_RANDOM) if asked.only in name]
+    report(small + large)
 
 
 if __name__ == "__main__":
