@@ -151,6 +151,17 @@ async def test_an_order_with_a_file_is_carried_to_where_it_runs(
         assert "nine hours" in str(model.requests[-1].body)
 
 
+async def test_a_secret_that_only_the_first_gateway_knows_does_not_leave_it(
+    place: _Place, model: ScriptedModel
+) -> None:
+    async with place.gateway(0) as (front, _), place.gateway(1):
+        front.redactor.register("tangerine-7431")
+        await front.get_reply(_message("Is tangerine-7431 right?"))
+        entries = await _entries(front)
+    assert model.requests[0].last_text == "Is [REDACTED] right?"
+    assert "tangerine-7431" not in repr(entries)
+
+
 async def test_the_same_key_at_two_gateways_is_one_turn(
     place: _Place, model: ScriptedModel
 ) -> None:
