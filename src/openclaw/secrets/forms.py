@@ -37,6 +37,9 @@ COMMON_WORDS: Final = frozenset((
     "0000", "1234", "8080", "admin", "change", "changeme", "debug", "default", "development",
     "error", "example", "false", "info", "localhost", "name", "none", "null", "password",
     "production", "root", "secret", "test", "token", "true", "undefined", "user", "warning",
+    # What people give to servers that want a key and look at none.
+    "anything", "api-key", "apikey", "dummy", "empty", "fake", "lm-studio", "local", "mock", "no-key",
+    "nokey", "not-needed", "ollama", "openai", "placeholder", "unused", "vllm",
 ))
 # fmt: on
 

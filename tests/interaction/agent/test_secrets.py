@@ -58,6 +58,17 @@ async def test_what_only_looks_like_a_secret_may_be_told_to_the_model() -> None:
     assert model.requests[0].last_text == f"log in with {LOOKS_LIKE_ONE}"
 
 
+@pytest.mark.parametrize("key", ["ollama", "dummy", "not-needed", "EMPTY"])
+async def test_a_stand_in_for_a_key_is_an_ordinary_word(key: str) -> None:
+    async with (
+        scripted_model([Step(text="fine")]) as model,
+        agent_kit(scripted_config(model.url)) as kit,
+    ):
+        kit.redactor.register(key)
+        await kit.say(f"what is {key.lower()}, with api_key={key}?")
+    assert model.requests[0].last_text == f"what is {key.lower()}, with api_key=[REDACTED]?"
+
+
 async def test_an_attachment_is_kept_without_known_secrets() -> None:
     text = InboundMedia(Media("text/plain", data=b"note", name="a.txt"), f"key {SECRET}")
     sound = InboundMedia(Media("image/png", data=b"\x89\xff" + SECRET.encode(), name="b.png"))
