@@ -76,7 +76,9 @@ _HIDDEN = re.compile(f"[{_HIDDEN_RANGES}]")
 
 # But for NUL.
 _CONTROLS = "\x01-\x08\x0b\x0e-\x1f\x7f-\x9f"
-_UNSEEN = re.compile(rf"((?:\x1b\[[0-9;:?]*+[A-Za-z]|[\0{_CONTROLS}]|[{_HIDDEN_RANGES}])++)")
+# It begins with a set of characters, for which the regex engine looks quickly.
+_ONE_UNSEEN = rf"[\0{_CONTROLS}{_HIDDEN_RANGES}](?:(?<=\x1b)\[[0-9;:?]*+[A-Za-z])?+"
+_UNSEEN = re.compile(f"({_ONE_UNSEEN}(?:{_ONE_UNSEEN})*+)")
 _UNSEEN_SET = CharSet(members(_CONTROLS + _HIDDEN_RANGES))
 
 
@@ -99,8 +101,8 @@ def _shape() -> _Shape:
 
 # The blocks beyond the basic plane that have letters and digits; emoji have none.
 _ASTRAL = re.compile(
-    "[\U00010280-\U0001057f\U00010a00-\U00011fff\U00016e00-\U00016fff\U0001ccd0-\U0001d7ff"
-    "\U0001df00-\U0001efff\U0001f100-\U0001f1ff\U0001fbf0-\U0001fbf9]+"
+    "([\U00010280-\U0001057f\U00010a00-\U00011fff\U00016e00-\U00016fff\U0001ccd0-\U0001d7ff"
+    "\U0001df00-\U0001efff\U0001f100-\U0001f1ff\U0001fbf0-\U0001fbf9]+)"
 )
 # Of UTF-8, where looking for one character is quickest: how these blocks begin, and some others.
 _ASTRAL_BYTES = re.compile(b"\xf0(?:[\x90-\x9e]|\x9f[\x84-\x87\xaf])")
@@ -110,7 +112,27 @@ def flatten_astral(text: str) -> str:
     """`text` with the lookalikes beyond the basic plane folded; of the same length."""
     if not _ASTRAL_BYTES.search(text.encode("utf-8", "surrogatepass")):
         return text
-    return _ASTRAL.sub(lambda match: shape(match[0]), text)
+    pieces = _ASTRAL.split(text)
+    pieces[1::2] = map(_SHAPES.__getitem__, pieces[1::2])
+    return "".join(pieces)
+
+
+class _Kept(dict[str, str]):
+    """What pieces of text become. Only short ones are kept: a long one is not met twice."""
+
+    def __init__(self, become: Callable[[str], str]) -> None:
+        super().__init__()
+        self._become = become
+
+    def __missing__(self, piece: str) -> str:
+        became = self._become(piece)
+        if len(piece) <= _LONGEST_KEPT and len(self) < _MOST_KEPT:
+            self[piece] = became
+        return became
+
+
+_LONGEST_KEPT, _MOST_KEPT = 32, 8192
+_SHAPES = _Kept(shape)
 
 
 class Layer:
@@ -243,26 +265,15 @@ def _decode(text: str) -> str:
     return "".join(pieces)
 
 
-class _Plain(dict[str, str]):
-    """What encoded pieces stand for. Only short ones are kept: a long one is not met twice."""
-
-    def __missing__(self, encoded: str) -> str:
-        plain = _decode_piece(encoded)
-        if len(encoded) <= _LONGEST_KEPT and len(self) < _MOST_KEPT:
-            self[encoded] = plain
-        return plain
-
-
-_LONGEST_KEPT, _MOST_KEPT = 32, 8192
-_PLAIN = _Plain()
-
-
 def _decode_piece(encoded: str) -> str:
     if encoded[0] == "%":
         return _percent(encoded)
     if encoded[0] == "&":
         return _entity("&" + encoded[1:].replace("amp;", "") if "amp;" in encoded else encoded)
     return _escape(encoded.lstrip("\\"))
+
+
+_PLAIN = _Kept(_decode_piece)
 
 
 _PERCENT_OF_PERCENT = re.compile("%(?:25)++")
