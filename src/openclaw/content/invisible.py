@@ -5,7 +5,7 @@ Joiners, marks and selectors that a script or an emoji needs stay where they are
 
 import re
 
-from openclaw.content.charsets import CharSet, members
+from openclaw.content.charsets import CharSet, members, parts
 
 _ESCAPES = re.compile(
     # CSI, then OSC/DCS/SOS/PM/APC up to their terminator, then two-character escapes.
@@ -58,18 +58,23 @@ _UNUSUAL_SET = CharSet(members(f"{_CONTROLS}{_EMBEDDINGS}\u00ad{_JOINERS}{_BASIC
 
 def strip_invisible(text: str) -> str:
     """`text` without what only a machine reads; ordinary text of any script comes back as it was."""
+    if text.isascii():
+        return _strip_controls(text) if any(map(_has_controls, parts(text))) else text
     text, raw = _encoded(text)
     beyond = _TAG_LEAD in raw or (_MUSIC_LEAD[:1] in raw and _MUSIC_LEAD in raw)
-    unusual = beyond or (not text.isascii() and _UNUSUAL_SET.may_be_in(text))
-    if len(raw.translate(None, _CONTROL_BYTES)) != len(raw) or (
-        unusual and (beyond or _CONTROL_SET.may_be_in(text))
-    ):
+    unusual = beyond or _UNUSUAL_SET.may_be_in(text)
+    if beyond or _has_controls(raw) or (unusual and _CONTROL_SET.may_be_in(text)):
         text = _strip_controls(text)
     if not unusual:
         return text
     if _EMBEDDING_SET.may_be_in(text) and not _RIGHT_TO_LEFT.search(text):
         text = _EMBEDDING_RUN.sub("", text)
     return _HIDDEN_RUN.sub("", text)
+
+
+def _has_controls(text: str | bytes) -> bool:
+    raw = text if isinstance(text, bytes) else text.encode()
+    return len(raw.translate(None, _CONTROL_BYTES)) != len(raw)
 
 
 def _encoded(text: str) -> tuple[str, bytes]:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from functools import cache
 
-from openclaw.content.charsets import Projection
+from openclaw.content.charsets import Projection, parts
 from openclaw.content.confusables import LOOKALIKES
 from openclaw.content.edits import Edit
 from openclaw.content.fold import (
@@ -116,10 +116,15 @@ _FOLDED_NAMES = tuple(
 
 def _ascii_may_have_name(text: str) -> bool:
     """A quick necessary condition: the letters in a row, with everything else thrown out."""
-    letters = text.lower().encode("ascii").translate(_SAME_LETTERS, _NOT_ALPHANUMERIC)
-    return any(name in letters for name in _FOLDED_NAMES) or (
-        b"untrustedcontent" in letters and "|" in text
-    )
+    names = (*_FOLDED_NAMES, b"untrustedcontent") if "|" in text else _FOLDED_NAMES
+    before = b""
+    for part in parts(text):
+        letters = part.lower().encode("ascii").translate(_SAME_LETTERS, _NOT_ALPHANUMERIC)
+        letters = before + letters
+        if any(name in letters for name in names):
+            return True
+        before = letters[-len(NAME) :]
+    return False
 
 
 def _may_have_name(text: str) -> bool:

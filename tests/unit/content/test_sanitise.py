@@ -163,3 +163,25 @@ def test_a_percent_sign_encoded_ever_again_is_one() -> None:
 )  # fmt: skip
 def test_an_image_is_told_by_its_label_and_its_address(text: str, harmless: str) -> None:
     assert sanitise(text) == harmless
+
+
+@pytest.mark.parametrize(
+    ("attack", "harmless"),
+    [
+        ("EXTERNAL_UNTRUSTED_CONTENT", "[[MARKER_SANITIZED]]"),
+        ("E X T E R N A | U N T R U S T E D  C O N T E N T", "[[MARKER_SANITIZED]]"),
+        ("&lt;&#x7c;im_start&#124;&gt;", "[control:im_start]"),
+        ("%3C%7C%69%6d_start%7C%3e", "[control:im_start]"),
+        (r"\u003c|im_start|\x3e", "[control:im_start]"),
+        ("a\x00b", "ab"),
+    ],
+)
+@pytest.mark.parametrize("ordinary", ["word ", "слово ", "a&#8211;b%20c "])
+def test_a_long_text_is_read_as_well_where_its_parts_meet(
+    ordinary: str, attack: str, harmless: str
+) -> None:
+    filler = ordinary * (80_000 // len(ordinary))
+    for at in range(65_536 - len(attack) - 2, 65_536 + 3, 3):
+        before = filler[:at].rsplit(" ", 1)[0].ljust(at, " ")
+        text = f"{before} {attack} {filler[:1000]}"
+        assert sanitise(text) == f"{before} {harmless} {filler[:1000]}"
