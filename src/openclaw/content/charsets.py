@@ -56,8 +56,8 @@ def _leads(chars: Iterable[str]) -> dict[bytes, re.Pattern[bytes]]:
     """By the first byte of their UTF-8, the first three, which 64 neighbours have in common."""
     thirds: defaultdict[bytes, defaultdict[bytes, set[bytes]]]
     thirds = defaultdict(lambda: defaultdict(set))
-    for char in chars:
-        raw = char.encode()
+    for block in {ord(char) >> 6 for char in chars}:
+        raw = chr(block << 6).encode()
         thirds[raw[:1]][raw[1:2]].add(raw[2:3])
     return {
         first: re.compile(

@@ -79,7 +79,11 @@ _CONTROLS = "\x01-\x08\x0b\x0e-\x1f\x7f-\x9f"
 # It begins with a set of characters, for which the regex engine looks quickly.
 _ONE_UNSEEN = rf"[\0{_CONTROLS}{_HIDDEN_RANGES}](?:(?<=\x1b)\[[0-9;:?]*+[A-Za-z])?+"
 _UNSEEN = re.compile(f"({_ONE_UNSEEN}(?:{_ONE_UNSEEN})*+)")
-_UNSEEN_SET = CharSet(members(_CONTROLS + _HIDDEN_RANGES))
+
+
+@cache
+def _unseen_set() -> CharSet:
+    return CharSet(members(_CONTROLS + _HIDDEN_RANGES))
 
 
 def is_hidden(char: str) -> bool:
@@ -225,7 +229,7 @@ def layers(text: str) -> Iterator[Layer]:
 
 
 def _without_unseen(layer: Layer) -> Iterator[Layer]:
-    if "\0" in layer.text or _UNSEEN_SET.may_be_in(layer.text):
+    if "\0" in layer.text or _unseen_set().may_be_in(layer.text):
         seen = _UNSEEN.sub("", layer.text)
         if len(seen) != len(layer.text):
             yield Layer(seen, layer, _UNSEEN, _nothing)
