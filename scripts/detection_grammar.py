@@ -46,7 +46,7 @@ class Writer:
         if self._rng.random() < 0.6:
             text = self._one("to people").format(a=errand, p=person)
         else:
-            agent = _bare(self._one("agents"))
+            agent = _bare(self._agent())
             text = self._one("about agents").format(
                 a=errand,
                 p=person,
@@ -62,13 +62,21 @@ class Writer:
     def _one(self, kind: str) -> str:
         return self._rng.choice(self._parts[kind])
 
+    def _agent(self) -> str:
+        if self._rng.random() < 0.6:
+            return self._one("agents")
+        before = self._one("before roles") + " " if self._rng.random() < 0.6 else ""
+        return f"{before}{self._one('roles')} {self._one('nouns')}"
+
     def _deed(self) -> str:
         kind = self._rng.random()
         if kind < 0.28:
             return self._one("sending").format(l=self._one("loot"), o=self._one("targets"))
         if kind < 0.45:
             return self._one("showing").format(l=self._one("loot"))
-        return self._one("deeds" if kind < 0.72 else "dictated")
+        return self._one("deeds" if kind < 0.72 else "dictated").replace(
+            "{o}", self._one("targets")
+        )
 
     def _order(self) -> str:
         deed = self._deed()
@@ -81,7 +89,7 @@ class Writer:
         return text.upper() if self._rng.random() < 0.06 else text
 
     def _addressed(self, deed: str) -> str:
-        kind, agent = self._rng.random(), self._one("agents")
+        kind, agent = self._rng.random(), self._agent()
         if kind < 0.5:
             return self._one("addressed").format(
                 w=agent,
@@ -90,6 +98,7 @@ class Writer:
                 d=self._one("doing"),
                 d2=self._one("they do"),
                 a=deed,
+                A=_capital(deed),
             )
         if kind < 0.78:
             return self._one("unaddressed").format(a=deed, A=_capital(deed), a2=deed)

@@ -34,17 +34,20 @@ from openclaw.content.views import folded
 detector = importlib.import_module("openclaw.content.detect")
 HOUSE = Path(__file__).parent.parent
 WEIGHTS = HOUSE / "src/openclaw/content/weights.py"
-PARTS = ("train", "heldout", "independent", "fresh", "styles", "second")
-SEED, GENERATED, IN_TONGUES = 5, 4000, 4000
+PARTS = ("train", "heldout", "independent", "fresh", "styles", "second", "third")
+SEED, GENERATED, IN_TONGUES = 5, 8000, 4000
 ROUNDS, STEPS, RATE, DECAY, LEAST = 3, 40, 0.1, 4.0, -1.0
 LEAST_TEXTS, EASY = 2, -5.0
 # How much a text counts. Ordinary texts made to look like attacks count little: they are rarer in
 # life than in the corpus.
 WRITTEN, NEW, LIKE_ATTACKS, ENVIRONMENT = 2.0, 6.0, 1.0, 3.0
-MADE, MADE_ORDINARY, TONGUES = 0.3, 0.05, 0.2
+MADE, MADE_ORDINARY, TONGUES = 0.15, 0.1, 0.2
 PACKAGES = ("openai", "anthropic", "mcp", "pydantic_ai", "google/genai", "httpx", "rich", "pydantic",
             "hypothesis", "starlette", "click", "pytest", "_pytest", "anyio", "PIL", "pypdf")  # fmt: skip
+# Those that speak of models, agents and tools, of which all is read.
+OF_MODELS = ("openai", "anthropic", "mcp", "pydantic_ai", "google/genai")
 _DOCSTRING = re.compile(r'"""(.{250,6000}?)"""', re.DOTALL)
+_REMARK = re.compile(r'"""([^"]{60,1000})"""')
 
 
 class Example(NamedTuple):
@@ -84,7 +87,7 @@ def corpus(parts: list[str]) -> list[Example]:
     """The texts to learn from that are written, or made of what is written."""
     found: list[Example] = []
     for part in parts:
-        weight = NEW if part == "second" else WRITTEN
+        weight = NEW if part in ("second", "third") else WRITTEN
         found += [Example(text, True, weight) for text in texts(CORPUS / part, "attacks")]
         weight = LIKE_ATTACKS if part == "styles" else weight
         found += [Example(text, False, weight) for text in texts(CORPUS / part, "benign")]
@@ -108,6 +111,10 @@ def environment() -> list[Example]:
         for path in sorted((place / package).rglob("*.py")):
             said = _DOCSTRING.findall(path.read_text(errors="replace"))
             found += [docstring[:2000] for docstring in said[:12]]
+    for package in OF_MODELS:
+        for path in sorted((place / package).rglob("*.py")):
+            said = "\n\n".join(_REMARK.findall(path.read_text(errors="replace"))[:200])
+            found += [said[at : at + 1500] for at in range(0, len(said), 1500)]
     return [Example(text, False, ENVIRONMENT) for text in found]
 
 
@@ -178,7 +185,7 @@ def digest() -> str:
     """Of everything that the weights depend on."""
     learning = (ROUNDS, STEPS, RATE, DECAY, LEAST, LEAST_TEXTS, EASY)
     counting = (WRITTEN, NEW, LIKE_ATTACKS, ENVIRONMENT, MADE, MADE_ORDINARY, TONGUES)
-    settings = (SEED, GENERATED, IN_TONGUES, learning, counting, PACKAGES, PARTS)
+    settings = (SEED, GENERATED, IN_TONGUES, learning, counting, PACKAGES, OF_MODELS, PARTS)
     found = hashlib.sha256(repr(settings).encode())
     names = ["address", "features", "lexicon", "foreign", "concepts", "views"]
     files = [HOUSE / f"src/openclaw/content/{name}.py" for name in names]
