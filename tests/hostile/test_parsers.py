@@ -65,11 +65,11 @@ def test_a_disagreement_between_parsers_is_noticed(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_comment_that_is_never_closed_is_refused_at_once() -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     with pytest.raises(InvalidConfig) as refused:
         parse("{} /* " + "a comment that goes on and on " * 2000)
     assert "not closed" in refused.value.problems[0].message
-    assert time.perf_counter() - started < 5
+    assert time.process_time() - started < 5
 
 
 def test_half_a_character_in_a_bare_key_is_refused() -> None:

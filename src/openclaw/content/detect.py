@@ -31,6 +31,7 @@ from openclaw.content.features import window
 from openclaw.content.foreign import foreign_signals
 from openclaw.content.learnt import logit
 from openclaw.content.signals import SIGNALS, Matcher, discussion
+from openclaw.content.telltale import telltales
 from openclaw.content.views import disguises, folded
 
 # Log-odds from which a text is suspicious, and what the patterns add for each 1.0 of their weight.
@@ -91,6 +92,8 @@ def detect(text: str) -> Detection:
     odds, names = best.odds, set(best.found)
     if best.learnt >= THRESHOLD or (odds >= THRESHOLD and not names):
         names.add(WORDING)
+    if odds < THRESHOLD and (told := telltales(plain, foreign=_foreign(read))):
+        odds, names = THRESHOLD, names | told
     if odds >= THRESHOLD and discussion(plain) >= 2:
         odds -= _DISCUSSED
     if not read.isascii() and _TAGS.search(read):
@@ -99,6 +102,10 @@ def detect(text: str) -> Detection:
         return _NOTHING
     score = max(0.0, 1 + (odds - THRESHOLD) / _POINT)
     return Detection(round(score, 2), tuple(sorted(names)), odds >= THRESHOLD)
+
+
+def _foreign(read: str) -> str:
+    return read.lower() if read.isascii() else unicodedata.normalize("NFKC", read).lower()
 
 
 def judge(sample: str, plain: str) -> Iterator[Judged]:

@@ -144,4 +144,4 @@ def _pairs(concepts: Iterable[str]) -> Iterator[str]:
 
 @lru_cache(maxsize=1 << 16)
 def _bucket(name: str) -> int:
-    return crc32(name.encode()) % BUCKETS
+    return crc32(name.encode(errors="surrogatepass")) % BUCKETS

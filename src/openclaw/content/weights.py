@@ -2,7 +2,7 @@
 
 BIAS = -1.4816748710716408
 SCALE = 0.019229691104433667
-DIGEST = "549793e00fb6022ab0572f9473c34beee31af0e0ff85fabdc4e78a39e4768953"
+DIGEST = "c25fbf24cea24df7c996206271e658f8c4ee9314598923529e3f493cddc368f3"
 """Of what they were learnt from."""
 PACKED = r"""
 c-n-$S+gZcavl~Dxt#4Twe~s-dH`Y*AcCSvCgX!1_#)Gf(Lbf>K{72QL0|?m-

@@ -48,9 +48,9 @@ def test_a_glob_matches_as_in_a_shell_but_for_case(pattern: str, name: str, matc
 
 
 def test_a_hostile_glob_costs_no_more_than_the_product_of_the_lengths() -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     assert not glob_matches("*a" * 60 + "b", "a" * 2000)
-    assert time.perf_counter() - started < 2
+    assert time.process_time() - started < 2
 
 
 @given(st.text(alphabet="ab*?[]!-", max_size=12), st.text(alphabet="ab", max_size=12))

@@ -135,9 +135,9 @@ async def test_a_server_that_never_answers_is_left(monkeypatch: pytest.MonkeyPat
     ],
 )
 def test_a_page_built_to_exhaust_the_converter_still_gives_its_words(html: str) -> None:
-    started = time.monotonic()
+    started = time.process_time()
     assert "words" in convert(html)
-    assert time.monotonic() - started < 10
+    assert time.process_time() - started < 10
 
 
 def test_a_page_beyond_the_bounds_gives_its_words() -> None:
