@@ -97,6 +97,7 @@ async def test_many_tools_with_large_schemas_hold_nobody_up(tmp_path: Path) -> N
         update={"args": ("-m", "openclaw.testing.fake_server", f"@{tmp_path / 'spec.json'}")}
     )
     async with besieged(tmp_path, bad=config) as house:
+        await until(lambda: state(house, "bad") is ServerState.READY, 120)
         (status,) = [s for s in house.manager.status() if s.snapshot.name == "bad"]
         assert 0 < status.tools < 150
         assert any("too large together" in why for why in status.left_out)
