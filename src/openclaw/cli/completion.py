@@ -1,6 +1,7 @@
 """Print a completion script for a shell: commands, options, and the names of agents and servers.
 
-Save it where your shell looks for such scripts, as the examples do, or source it.
+Save it where your shell looks for such scripts, as the examples do, or source it. In zsh, `fpath` must
+name the directory before `compinit` runs, and a script that is sourced comes after it.
 """
 
 import argparse

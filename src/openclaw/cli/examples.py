@@ -12,7 +12,7 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "chat": ("chat", "chat --session-key trip"),
     "completion": (
         "completion bash > ~/.local/share/bash-completion/completions/openclaw",
-        "completion zsh > ~/.openclaw.zsh   # and source it in ~/.zshrc",
+        "completion zsh > ~/.zfunc/_openclaw   # ~/.zfunc in fpath",
         "completion fish > ~/.config/fish/completions/openclaw.fish",
     ),
     "config": ("config validate", "config schema > openclaw.schema.json"),

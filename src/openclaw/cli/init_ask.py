@@ -69,8 +69,8 @@ class Asker:
                 self._env.say(f"  {error.message}")
 
     def yes(self, question: str) -> bool:
-        """Whether the person agrees; anything but a clear yes is a no."""
-        return self._read(f"{question} [y/N] ").casefold() in ("y", "yes")
+        """Whether the person agrees, having seen what to: Enter is a yes, as it is to what was suggested."""
+        return self._read(f"{question} [Y/n] ").casefold() in ("", "y", "yes")
 
     def _show(self, question: str, lines: Sequence[Line]) -> None:
         self._env.say(fitted(f"\n{question}", self._env.stdout))

@@ -36,6 +36,8 @@ class Plan:
     path: Path | None = None
     model: str | None = None
     servers: tuple[str, ...] = ()
+    origins: tuple[str, ...] = ()
+    """Of each server, which program had it."""
     clients: tuple[str, ...] = ()
     references: tuple[Reference, ...] = ()
     notes: tuple[str, ...] = ()
@@ -64,6 +66,10 @@ def make_plan(
         path=path,
         model=model.ref if model else None,
         servers=tuple(taken),
+        origins=tuple(
+            next((one.client for one in found.servers if one.server.name == name), "")
+            for name in taken
+        ),
         references=tuple(one for one in found.references if one.server in taken),
     )
     changes = [FileChange(path, _only_if(path, after))] if after != text else []

@@ -7,6 +7,7 @@ from openclaw.cli.init_found import shown_path
 from openclaw.cli.init_plan import Plan
 from openclaw.cli.other_clients import CLIENTS
 from openclaw.cli.wrapping import fitted
+from openclaw.mcp_client.bounds import printable
 
 
 def report(env: Environment, plan: Plan, written: list[Written]) -> None:
@@ -15,6 +16,10 @@ def report(env: Environment, plan: Plan, written: list[Written]) -> None:
     for one in written:
         kept = f" (the one before: {shown_path(one.backup, env.environ)})" if one.backup else ""
         env.say(f"Wrote {shown_path(one.path, env.environ)}{kept}")
+    if plan.model is not None:
+        env.say(f"The agent answers with {plan.model}.")
+    for name, origin in zip(plan.servers, plan.origins, strict=True):
+        env.say(printable(f"MCP server {name}, as {CLIENTS[origin].title} has it."))
     findings = [one for one in examine(env) if one.level != OK]
     env.say("\nChecked it; nothing is amiss." if not findings else "\nChecked it:")
     for finding in findings:

@@ -356,8 +356,8 @@ def test_on_a_terminal_the_questions_are_asked_and_the_answers_written(full: Hou
         terminal.type("clock\n")
         terminal.until("[none]:")
         terminal.type("2\n")
-        terminal.until("Write this? [y/N]")
-        terminal.type("y\n")
+        terminal.until("Write this? [Y/n]")
+        terminal.type("\n")
         terminal.until("Next:")
         assert terminal.ended() == 0
         assert b"verysecret" not in terminal.everything
