@@ -26,7 +26,7 @@ Written by `scripts/attack_tables.py`; do not edit.
 PARSERS = """
 ## On the parsers
 
-`scripts/fuzz_parsers.py` looks for an exception that a parser does not promise, and for a difference to a yardstick where there is one (`json`, `base64`): with an engine of our own, and with libFuzzer (`--engine atheris`, a minute or more for each).
+`scripts/fuzz_parsers.py` looks for an exception that a parser does not promise, and for a difference to a yardstick where there is one (`json`, `base64`): with an engine of our own, and with libFuzzer (`--engine atheris`, half a minute or more for each).
 
 | parser | tries | inputs kept | runs of atheris | findings |
 |---|---:|---:|---:|---:|
