@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
+from typing import NamedTuple
 
 from openclaw.cli.wrapping import folded
 
@@ -86,13 +87,23 @@ def named_path(text: str, home: Path | None = None) -> Path:
     return Path(bare)
 
 
-def mentioned_files(text: str, home: Path | None = None) -> Sequence[Path]:
-    """The files that a message names with @; a name that is no file is just a word."""
+class Mentions(NamedTuple):
+    """The files that a message names with @, and what looks like the path of one and is none."""
+
+    files: Sequence[Path]
+    missing: Sequence[str]
+
+
+def mentions(text: str, home: Path | None = None) -> Mentions:
+    """What a message names with @; a name without a slash that is no file is just a word."""
     found: list[Path] = []
+    missing: list[str] = []
     for match in _MENTION.finditer(text):
         named = match["quoted"] or match["plain"]
         candidates = [named] if match["quoted"] else [named, named.rstrip(".,;:!?)")]
         path = next((p for p in (named_path(c, home) for c in candidates) if p.is_file()), None)
-        if path is not None and path not in found:
+        if path is None:
+            missing += [named] if match["quoted"] or "/" in named else []
+        elif path not in found:
             found.append(path)
-    return found
+    return Mentions(found, missing)

@@ -17,7 +17,7 @@ from openclaw.cli.attachments import read_attachments
 from openclaw.cli.chat_commands import (
     Typed,
     help_text,
-    mentioned_files,
+    mentions,
     mistyped,
     named_path,
     parse_command,
@@ -151,7 +151,9 @@ class Talk:
     # Turns
 
     async def _turn(self, text: str) -> None:
-        files = mentioned_files(text, self._home)
+        files, missing = mentions(text, self._home)
+        for name in missing:
+            self._view.say(f"There is no file {visible(name)}: it is sent as a word.")
         mentioned = await read_attachments([], files, self._agent.transcriber)
         context = MessageContext(
             text=text,

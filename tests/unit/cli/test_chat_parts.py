@@ -18,7 +18,7 @@ from openclaw.cli.chat_ask import Questions, fields_of, value_of
 from openclaw.cli.chat_commands import (
     Typed,
     help_text,
-    mentioned_files,
+    mentions,
     mistyped,
     named_path,
     parse_command,
@@ -111,7 +111,8 @@ def test_files_named_with_an_at_sign_are_found_in_a_message(tmp_path: Path) -> N
         (tmp_path / name).touch()
     a, b, d = (tmp_path / name for name in ("a.txt", "b c.txt", "d.txt"))
     text = f'@{a} and @"{b}", then @{d}, @{a} again, me@{a}, @{tmp_path} and @nothing'
-    assert list(mentioned_files(text)) == [a, b, d]
+    assert mentions(text) == ([a, b, d], [str(tmp_path)])
+    assert mentions("@me and @/nope.txt") == ([], ["/nope.txt"])
 
 
 # Completion
