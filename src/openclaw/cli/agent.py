@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from openclaw.cli.environment import Environment
+from openclaw.cli.words import read_all
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.wire import EXIT_FAILED, EXIT_OK
 
@@ -69,7 +70,7 @@ def _message(args: argparse.Namespace, env: Environment) -> str:
         raise InvalidRequest(
             "say something", hint=f'{env.program} agent "What can you do?"; - reads stdin'
         )
-    return env.stdin.read() if said == "-" else said or ""
+    return read_all(env.stdin) if said == "-" else said or ""
 
 
 async def _turn(args: argparse.Namespace, env: Environment, message: str) -> "Reply":

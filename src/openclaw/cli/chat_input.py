@@ -11,6 +11,7 @@ import anyio
 import anyio.to_thread
 
 from openclaw.cli.chat_interrupts import HINT, Interrupts
+from openclaw.cli.words import decoded, read_line
 
 if TYPE_CHECKING:
     from prompt_toolkit import PromptSession
@@ -52,7 +53,7 @@ class LineInput:
 
     async def _line(self) -> str | None:
         if self._descriptor is None:
-            line = await anyio.to_thread.run_sync(self._stream.readline)
+            line = await anyio.to_thread.run_sync(read_line, self._stream)
             return line.rstrip("\r\n") if line else None
         while b"\n" not in self._buffer:
             # Not in a thread: one that waits for a line keeps the program from ending.
@@ -64,7 +65,7 @@ class LineInput:
         if not self._buffer:
             return None
         line, _, self._buffer = self._buffer.partition(b"\n")
-        return line.decode("utf-8", "replace").rstrip("\r")
+        return decoded(line).rstrip("\r")
 
 
 def _waitable(stream: TextIO) -> int | None:

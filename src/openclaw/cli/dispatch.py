@@ -5,11 +5,13 @@ import importlib
 import os
 import sys
 from argparse import Namespace
-from typing import Any
+from io import TextIOWrapper
+from typing import Any, TextIO
 
 from openclaw.cli.commands import COMMANDS, Command
-from openclaw.cli.parser import parse
-from openclaw.core.errors import InvalidConfig, OpenClawError
+from openclaw.cli.parser import WrongUsage, parse
+from openclaw.cli.words import undecodable
+from openclaw.core.errors import InvalidConfig, InvalidRequest, OpenClawError
 from openclaw.core.groups import cause_of
 from openclaw.core.wire import EXIT_FAILED, EXIT_OK, EXIT_USAGE, describe, exit_code
 
@@ -20,6 +22,11 @@ EXIT_BROKEN_PIPE = 141  # as a shell reports SIGPIPE
 
 def dispatch(program: str, arguments: list[str]) -> int:
     """Run the command that the arguments name."""
+    wrong = undecodable(arguments)
+    if wrong is not None:
+        sys.stderr.write(f"{program}: {wrong}\n")
+        _usage_as_json(wrong, arguments)
+        return EXIT_USAGE
     at = _command_index(arguments)
     if at is None:
         return _no_command(program, arguments)
@@ -95,9 +102,21 @@ def _run_command(program: str, command: Command, rest: list[str]) -> int:
     module: Any = importlib.import_module(command.module)
     try:
         args = parse(parser, rest)
+    except WrongUsage as wrong:
+        _usage_as_json(wrong.message, rest)
+        return EXIT_USAGE
     except SystemExit as finished:  # argparse has already printed help or what is wrong
         return finished.code if isinstance(finished.code, int) else EXIT_USAGE
     return guarded(program, module.run, args)
+
+
+def _usage_as_json(message: str, arguments: list[str]) -> None:
+    """Tell a program that asked for JSON what is wrong; a person has been told on stderr."""
+    if "--json" in arguments:
+        import json
+
+        error = {"type": InvalidRequest.__name__, "message": message}
+        sys.stdout.write(json.dumps({"error": error}, indent=2) + "\n")
 
 
 def guarded(program: str, action: Any, args: Namespace) -> int:
@@ -106,6 +125,7 @@ def guarded(program: str, action: Any, args: Namespace) -> int:
     from openclaw.cli.logs import configure
 
     env = Environment(program=program, config_option=args.config)
+    _write_whatever_it_is(env.stdout)
     configure(
         level="debug" if args.verbose else "warning",
         json=args.log_json,
@@ -124,6 +144,12 @@ def guarded(program: str, action: Any, args: Namespace) -> int:
         return ended
     else:
         return int(code)
+
+
+def _write_whatever_it_is(stream: TextIO) -> None:
+    """Have what the stream cannot hold, such as half a character, written out instead of refused."""
+    if isinstance(stream, TextIOWrapper) and stream.errors == "strict":
+        stream.reconfigure(errors="backslashreplace")
 
 
 def _ended(env: Any, error: BaseException, *, as_json: bool) -> int | None:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from openclaw.cli.environment import Environment
+from openclaw.cli.words import read_line
 from openclaw.cli.wrapping import fitted
 from openclaw.core.errors import InvalidRequest, NotFound
 
@@ -80,7 +81,7 @@ class Asker:
     def _read(self, prompt: str) -> str:
         self._env.stdout.write(prompt)
         self._env.stdout.flush()
-        line = self._env.stdin.readline()
+        line = read_line(self._env.stdin)
         if not line:  # Ctrl-D
             raise Left
         return line.strip()

@@ -39,10 +39,11 @@ def run(program: str, arguments: list[str]) -> int:
         return 0
     if arguments[:1] == ["mcp-server"]:
         # A client waits for the handshake: nothing else is imported before it is answered.
+        from openclaw.cli.words import undecodable
         from openclaw.mcp_server import front
 
         options = front.parse_options(program, arguments[1:])
-        if options is not None:
+        if options is not None and undecodable(arguments) is None:
             front.serve(options, lambda: _prepare_server(options))
     from openclaw.cli.dispatch import dispatch
 

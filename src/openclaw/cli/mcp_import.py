@@ -8,6 +8,7 @@ from pathlib import Path
 from openclaw.cli.environment import Environment
 from openclaw.cli.mcp_edit import target_place
 from openclaw.cli.other_clients import client_file, client_places, is_ourselves, read_client
+from openclaw.cli.words import read_line
 from openclaw.config.edit import set_value
 from openclaw.config.json5 import parse
 from openclaw.config.load import parse_config, read_text
@@ -142,7 +143,7 @@ def _agreed(args: argparse.Namespace, env: Environment, before: str, after: str)
         raise InvalidRequest("nobody can be asked here; say --yes to write or --dry-run to look")
     env.stdout.write("Write this? [y/N] ")
     env.stdout.flush()
-    return env.stdin.readline().strip().lower() in ("y", "yes")
+    return read_line(env.stdin).strip().lower() in ("y", "yes")
 
 
 def _show(env: Environment, before: str, after: str) -> None:

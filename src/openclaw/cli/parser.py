@@ -2,6 +2,7 @@
 
 import argparse
 import re
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
@@ -10,6 +11,14 @@ from openclaw.cli.examples import epilog
 from openclaw.core.wire import EXIT_USAGE
 
 _GIVEN = re.compile(r"invalid choice: '([^']*)'")
+
+
+class WrongUsage(SystemExit):
+    """Raised when the arguments are wrong, which a person has been told on stderr by then."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(EXIT_USAGE)
+        self.message = message
 
 
 class CommandParser(argparse.ArgumentParser):
@@ -55,14 +64,17 @@ class CommandParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Say what is wrong; where an action is, which ones there are."""
         if "ACTION" not in message:
-            super().error(message)
+            self.print_usage(sys.stderr)
+            self._print_message(f"{self.prog}: error: {message}\n", sys.stderr)
+            raise WrongUsage(message)
         given = _GIVEN.search(message)
         wrong = f"there is no action {given[1]!r}" if given else "say what to do"
         lines = [f"{self.prog}: {wrong}; there are:"]
         listed = summaries(self)
         width = max(map(len, listed), default=0)
         lines += [f"  {name:<{width}}  {summary}" for name, summary in listed.items()]
-        self.exit(EXIT_USAGE, "\n".join(lines) + "\n")
+        self._print_message("\n".join(lines) + "\n", sys.stderr)
+        raise WrongUsage(wrong)
 
 
 def summaries(parser: argparse.ArgumentParser) -> dict[str, str]:

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from openclaw.cli.environment import Environment
+from openclaw.cli.words import read_line
 from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.core.wire import EXIT_OK
 
@@ -185,7 +186,7 @@ def _agreed(args: argparse.Namespace, env: Environment, info: "SessionInfo") -> 
         f"Delete '{one_line(info.key)}'{title} with {info.messages} messages, for good? [y/N] "
     )
     env.stdout.flush()
-    return env.stdin.readline().strip().casefold() in ("y", "yes")
+    return read_line(env.stdin).strip().casefold() in ("y", "yes")
 
 
 async def _copy(args: argparse.Namespace, env: Environment, store: "SessionStore") -> None:

@@ -1,8 +1,9 @@
 """Who is told of every MCP tool call: the audit log, and telemetry where it is on."""
 
+import json
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from openclaw.core.content import Block, Media, text_of
 from openclaw.runtime.host import Host
@@ -31,8 +32,6 @@ async def telemetry_of(host: Host, secrets: SecretResolver) -> "AsyncGenerator[T
 @contextmanager
 def audited(host: Host) -> Generator["OnCall"]:
     """Whatever is to be told of every MCP tool call, for as long as the context lasts."""
-    import orjson
-
     from openclaw.agent.audit import AuditLog
 
     settings = host.config.audit
@@ -49,7 +48,7 @@ def audited(host: Host) -> Generator["OnCall"]:
     )
 
     def write(record: "CallRecord") -> None:
-        arguments = orjson.dumps(record.arguments, default=str)
+        arguments = _dumped(record.arguments)
         result = text_of(record.blocks)
         log.record(
             agent=record.agent,
@@ -59,7 +58,8 @@ def audited(host: Host) -> Generator["OnCall"]:
             duration_ms=record.duration_ms,
             outcome=record.outcome,
             argument_bytes=len(arguments),
-            result_bytes=len(result.encode()) + sum(map(_size, record.blocks)),
+            result_bytes=len(result.encode(errors="surrogatepass"))
+            + sum(map(_size, record.blocks)),
             arguments=arguments.decode() if settings.bodies else None,
             result=result if settings.bodies else None,
         )
@@ -80,6 +80,15 @@ def measured(on_call: "OnCall", telemetry: "Telemetry | None") -> "OnCall":
         telemetry.on_call(record)
 
     return told
+
+
+def _dumped(arguments: Any) -> bytes:
+    import orjson
+
+    try:
+        return orjson.dumps(arguments, default=str)
+    except TypeError:  # half a character, or a number beyond 64 bits
+        return json.dumps(arguments, default=str).encode()
 
 
 def _size(block: Block) -> int:

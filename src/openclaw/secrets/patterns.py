@@ -23,9 +23,22 @@ NOISE: Final = re.compile(
     r"|\x1b(?:\[[0-?]{0,64}[ -/]{0,8}[@-~]|\][^\x07\x1b]{0,256}(?:\x07|\x1b\\))?+)++"
 )
 PREFIX_LENGTH: Final = 4
+_HALF: Final = re.compile(r"[\ud800-\udfff]")
+_STAND_IN: Final = "\ufffd"  # as long as what it stands for, so that places stay the same
 _WINDOW: Final = 1024 * 1024  # bytes that are searched at once
 _MIN_JOINED: Final = 8
 _KEYS: Final = r"(?:pass|pwd|secret|token|key|cred|auth|pin|code)[\w-]{0,24}"
+
+
+def _automaton(forms: Iterable[str]) -> AhoCorasick:
+    return AhoCorasick([_HALF.sub(_STAND_IN, form) for form in forms])
+
+
+def _found(automaton: AhoCorasick, text: str) -> list[tuple[int, int, int]]:
+    try:
+        return automaton.find_matches_as_indexes(text, overlapping=True)
+    except UnicodeEncodeError:  # half a character, which nothing outside of Python can hold
+        return automaton.find_matches_as_indexes(_HALF.sub(_STAND_IN, text), overlapping=True)
 
 
 def joined(text: str) -> str:
@@ -51,14 +64,14 @@ class Patterns:
             literals.append(anchor)
             self._shapes.append(shape)
         self._first_anchor = self._certain + len(alone)
-        self._automaton = AhoCorasick([*self._anywhere, *alone, *literals])
+        self._automaton = _automaton([*self._anywhere, *alone, *literals])
         self._keyed = _keyed(keyed)
 
     def spans(self, text: str, *, shapes: bool) -> list[Span]:
         """Where something stands that must not be seen, in no order, perhaps overlapping."""
         spans: list[Span] = []
         covered = 0
-        for index, start, end in self._automaton.find_matches_as_indexes(text, overlapping=True):
+        for index, start, end in _found(self._automaton, text):
             if index < self._certain:
                 spans.append((start, end))
             elif index < self._first_anchor:
@@ -78,7 +91,7 @@ class Patterns:
         automaton = self._joined_automaton
         if automaton is None:
             return []
-        found = automaton.find_matches_as_indexes(joined(text), overlapping=True)
+        found = _found(automaton, joined(text))
         if not found:
             return []
         positions = Positions(text)
@@ -91,18 +104,18 @@ class Patterns:
 
     @cached_property
     def _joined_automaton(self) -> AhoCorasick | None:
-        return AhoCorasick(self._joined_forms) if self._joined_forms else None
+        return _automaton(self._joined_forms) if self._joined_forms else None
 
     @cached_property
     def _prefixes(self) -> AhoCorasick | None:
         heads = {form[:PREFIX_LENGTH] for form in self._joined_forms}
-        return AhoCorasick(sorted(heads)) if heads else None
+        return _automaton(sorted(heads)) if heads else None
 
     def starts(self, text: str) -> list[int]:
         """Where the first characters of some longer form stand in joined text."""
         if self._prefixes is None:
             return []
-        return [hit[1] for hit in self._prefixes.find_matches_as_indexes(text, overlapping=True)]
+        return [hit[1] for hit in _found(self._prefixes, text)]
 
     def is_prefix(self, text: str) -> bool:
         """Whether some longer form begins with all of `text` and goes on after it."""

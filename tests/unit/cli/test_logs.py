@@ -313,3 +313,11 @@ def test_the_end_of_a_program_that_fails_shows_no_secret() -> None:
     assert done.returncode == 1
     assert "uncaught ValueError" in done.stderr
     assert "fish-and-chips" not in done.stderr
+
+
+@pytest.mark.parametrize("make", [human, machine])
+def test_half_a_character_costs_no_record(make: Any, redactor: Redactor) -> None:
+    stream = make(redactor)
+    logging.getLogger("openclaw").warning("there is no file %s", "caf\udce9")
+    stream.getvalue().encode()
+    assert r"there is no file caf\udce9" in stream.getvalue()

@@ -268,3 +268,10 @@ def test_ten_megabytes_are_searched_in_next_to_no_time() -> None:
     started = time.process_time()
     assert not redactor.holds(data)
     assert time.process_time() - started < 0.25
+
+
+def test_half_a_character_neither_stops_the_search_nor_hides_a_secret() -> None:
+    redactor = redactor_for("swordfish-1", "half\udce9sword-2")
+    assert redactor.redact("caf\udce9 swordfish-1") == "caf\udce9 [REDACTED]"
+    assert redactor.redact("caf\udce9 sword\nfish-1") == "caf\udce9 [REDACTED]"
+    assert redactor.redact("it is half\udce9sword-2!") == "it is [REDACTED]!"

@@ -1,0 +1,77 @@
+"""Words from outside: what is on the command line or on stdin has to be text."""
+
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_PATHS = ("--config", "--file", "--image")
+
+
+def is_text(word: str) -> bool:
+    """Whether it could be decoded: Python keeps bytes that are not UTF-8 as halves of characters."""
+    try:
+        word.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def undecodable(arguments: "Sequence[str]") -> str | None:
+    """What to say of the first argument that is not text; None where all are."""
+    before = ""
+    for word in arguments:
+        if not is_text(word):
+            where = f" (after {before})" if before.startswith("-") else ""
+            advice = "; give the file another name" if _names_a_file(before, word) else ""
+            return f"the argument '{_shown(word)}'{where} is not UTF-8 text{advice}"
+        before = word
+    return None
+
+
+def _names_a_file(before: str, word: str) -> bool:
+    return before in _PATHS or word.partition("=")[0] in _PATHS
+
+
+def _shown(word: str) -> str:
+    """The word with the bytes that are not text written out."""
+    raw = word.encode("utf-8", "surrogateescape")
+    shown = raw.decode("utf-8", "backslashreplace")
+    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in shown)
+
+
+def read_all(stream: TextIO) -> str:
+    """Everything on stdin; raises `InvalidRequest` where that is not text."""
+    try:
+        return checked(stream.read())
+    except UnicodeDecodeError:
+        raise _not_text() from None
+
+
+def read_line(stream: TextIO) -> str:
+    """The next line of stdin, empty at its end; raises `InvalidRequest` where it is not text."""
+    try:
+        return checked(stream.readline())
+    except UnicodeDecodeError:
+        raise _not_text() from None
+
+
+def decoded(line: bytes) -> str:
+    """A line of stdin; raises `InvalidRequest` where it is not text."""
+    try:
+        return line.decode()
+    except UnicodeDecodeError:
+        raise _not_text() from None
+
+
+def checked(text: str) -> str:
+    """The text itself; raises `InvalidRequest` where it could not be decoded."""
+    if not is_text(text):
+        raise _not_text()
+    return text
+
+
+def _not_text() -> Exception:
+    from openclaw.core.errors import InvalidRequest
+
+    return InvalidRequest("is not UTF-8 text", field="stdin")

@@ -1,0 +1,79 @@
+"""Bytes that are not UTF-8, on the command line and on stdin, are refused in words."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from openclaw.cli.words import undecodable
+
+ODD = b"caf\xe9"
+
+
+def openclaw(*arguments: bytes, given: bytes = b"") -> tuple[int, str, str]:
+    command = [os.fsencode(sys.executable), b"-m", b"openclaw", *arguments]
+    done = subprocess.run(command, input=given, capture_output=True, check=False)
+    said = done.stderr.decode()
+    assert "Traceback" not in said
+    assert "could not be written" not in said
+    return done.returncode, done.stdout.decode(), said
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        b"agent --local -m",
+        b"chat --session-key",
+        b"mcp call time/now zone",
+        b"mcp-server --agent",
+        b"sessions show",
+    ],
+)
+def test_an_argument_that_is_not_text_is_named(home: Path, arguments: bytes) -> None:
+    code, out, said = openclaw(*arguments.split(), ODD)
+    assert (code, out) == (2, "")
+    assert said.count("is not UTF-8 text") == 1
+    assert r"caf\xe9" in said
+
+
+@pytest.mark.parametrize("option", [b"--file", b"--image", b"--config"])
+def test_a_file_of_such_a_name_is_refused_with_advice(home: Path, option: bytes) -> None:
+    path = os.fsencode(home) + b"/" + ODD
+    Path(os.fsdecode(path)).write_text("{}")
+    code, _, said = openclaw(b"agent", b"--local", b"hello", option, path)
+    assert code == 2
+    assert f"(after {option.decode()}) is not UTF-8 text; give the file another name" in said
+
+
+def test_a_program_that_asked_for_json_is_told_in_json(home: Path) -> None:
+    code, out, _ = openclaw(b"agent", b"--json", ODD)
+    assert code == 2
+    assert "is not UTF-8 text" in json.loads(out)["error"]["message"]
+
+
+@pytest.mark.parametrize("command", [b"agent --local -", b"chat --local"])
+def test_stdin_that_is_not_text_is_refused(home: Path, command: bytes) -> None:
+    code, _, said = openclaw(*command.split(), given=ODD + b"\n")
+    assert (code, said.count("stdin: is not UTF-8 text")) == (2, 1)
+
+
+def test_a_file_on_stdin_that_is_not_text_is_refused(home: Path) -> None:
+    path = home / "latin1.txt"
+    path.write_bytes(ODD + b"\n")
+    with path.open("rb") as file:
+        done = subprocess.run(
+            [sys.executable, "-m", "openclaw", "chat", "--local"],
+            stdin=file,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert (done.returncode, done.stderr.count("stdin: is not UTF-8 text")) == (2, 1)
+    assert "Traceback" not in done.stderr
+
+
+def test_text_of_any_script_is_an_argument() -> None:
+    assert undecodable(["agent", "-m", "café 漢字 🦀"]) is None
