@@ -27,7 +27,8 @@ def say(text: str) -> Declaration:
 async def test_what_waits_to_be_accepted_is_listed_and_accepted_one_by_one(
     house: House, opened: Open
 ) -> None:
-    servers = {"idle": server_entry({}, lazy=True)}
+    # It never says what it has, so that what was observed before stands.
+    servers = {"idle": {"command": "sleep", "args": ["600"], "lazy": True}}
     # Two agents share the server: it is listed once.
     house.configure("http://127.0.0.1:9", servers, agents={"list": [{"id": "a"}, {"id": "b"}]})
     loaded = load_config(None, house.environ())
