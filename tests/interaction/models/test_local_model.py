@@ -126,13 +126,14 @@ async def test_a_tool_call_and_a_rendered_result_can_be_streamed(model: LocalMod
 
 async def test_an_image_is_answered_honestly(model: LocalModel) -> None:
     picture = BinaryImage(b"\x89PNG", media_type="image/png")
-    messages = asked(["What is in this picture?", picture])
-    async with model.request_stream(messages, None, ModelRequestParameters()) as stream:
-        async for _ in stream:
-            pass
-        said = stream.get().parts[0]
-    assert isinstance(said, TextPart)
-    assert "cannot see" in said.content
+    for shown in (picture, "[image cat.png: not shown]"):
+        messages = asked(["What is this?", shown])
+        async with model.request_stream(messages, None, ModelRequestParameters()) as stream:
+            async for _ in stream:
+                pass
+            said = stream.get().parts[0]
+        assert isinstance(said, TextPart)
+        assert "cannot see" in said.content
 
 
 async def test_cancelling_stops_the_writing_before_the_next_token(
@@ -177,9 +178,18 @@ async def test_a_prompt_that_does_not_fit_is_refused(runner: Runner) -> None:
         await runner.generate(say("word " * 4000)).text()
 
 
-async def test_a_message_that_is_too_long_is_cut_and_answered(model: LocalModel) -> None:
-    answer = await model.request(asked("漢字" * 4000), {"max_tokens": 5}, ModelRequestParameters())
+async def test_a_message_that_is_too_long_is_cut_and_the_answer_says_so(model: LocalModel) -> None:
+    long = asked("漢字" * 4000)
+    answer = await model.request(long, {"max_tokens": 5}, ModelRequestParameters())
     assert answer.usage.input_tokens > 500
+    async with model.request_stream(long, {"max_tokens": 5}, ModelRequestParameters()) as stream:
+        async for _ in stream:
+            pass
+    for response in (answer, stream.get()):
+        said = response.parts[0]
+        assert isinstance(said, TextPart)
+        assert said.content.startswith("[The message is too long for the embedded model: of its")
+        assert "8,000 characters, only the first" in said.content
 
 
 async def test_a_schema_holds_the_answer_to_its_shape(runner: Runner) -> None:

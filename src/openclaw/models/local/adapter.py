@@ -125,6 +125,12 @@ def answer_prompt(turn: Turn, max_tokens: int) -> Prompt:
     return Prompt(messages, max_tokens)
 
 
+def _write(turn: Turn, max_tokens: int) -> Write:
+    total, attached = len(turn.message), len(turn.attached)
+    prompt = answer_prompt(turn, max_tokens)
+    return Write(prompt, total, min(total, _MAX_MESSAGE), min(attached, _MAX_RESULT), attached)
+
+
 def _shown(outcome: Outcome) -> str:
     said = "failed and said" if outcome.failed else "gave"
     return f"\n\nThe tool {outcome.tool} {said}:\n{outcome.text[:_MAX_RESULT]}"
@@ -138,13 +144,13 @@ class AdapterPlanner:
 
     async def plan(self, turn: Turn, tools: Sequence[RoutableTool], max_tokens: int) -> Plan:
         """What comes next. After `MAX_STEPS` calls, or one that repeats another, it is an answer."""
-        if turn.has_unseen and not turn.message:
-            return Say(CANNOT_SEE)
-        if tools and len(turn.calls) < MAX_STEPS:
+        if turn.message and tools and len(turn.calls) < MAX_STEPS:
             call = await self._choose(turn, tools)
             if call is not None and not _repeats(call, turn):
                 return CallTools((call,))
-        return Write(answer_prompt(turn, max_tokens))
+        if turn.has_unseen and not turn.outcomes:
+            return Say(CANNOT_SEE)
+        return _write(turn, max_tokens)
 
     async def _choose(self, turn: Turn, tools: Sequence[RoutableTool]) -> Call | None:
         near = await anyio.to_thread.run_sync(_shortlist, turn.message, tools)

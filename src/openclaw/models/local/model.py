@@ -68,11 +68,8 @@ class LocalModel(Model[None]):
         return "local"
 
     async def _ask(self, prompt: Prompt) -> str:
-        return await (await self._generate(prompt)).text()
-
-    async def _generate(self, prompt: Prompt) -> Generation:
         runner = await self._source.runner()
-        return runner.generate(fitted(prompt, runner.context))
+        return await runner.generate(fitted(prompt, runner.context)).text()
 
     async def _plan(
         self,
@@ -84,7 +81,8 @@ class LocalModel(Model[None]):
         limit = (settings or {}).get("max_tokens") or self._max_tokens
         return await self._planner.plan(read_turn(messages), tools, limit)
 
-    async def _start(self, plan: Write) -> Generation:
+    async def _start(self, plan: Write) -> tuple[Generation, str]:
+        """What the model writes, and what is to be said before it."""
         if not self._told:
             self._told = True
             weights = self._source.weights
@@ -95,7 +93,9 @@ class LocalModel(Model[None]):
                 weights.name,
                 weights.good_for,
             )
-        return await self._generate(plan.prompt)
+        runner = await self._source.runner()
+        sent = fitted(plan.prompt, runner.context)
+        return runner.generate(sent), plan.heading(sent)
 
     async def request(
         self,
@@ -114,9 +114,10 @@ class LocalModel(Model[None]):
             case Say(text):
                 parts = [TextPart(text)]
             case Write():
-                generation = await self._start(plan)
+                generation, heading = await self._start(plan)
                 text = await generation.text()
-                parts = [TextPart(tidy(text, cut_short=generation.cut_short) or "…")]
+                said = tidy(text, cut_short=generation.cut_short) or "…"
+                parts = [TextPart(f"{heading}{said}")]
                 usage = _usage(generation)
         return ModelResponse(
             parts=parts,
@@ -137,11 +138,13 @@ class LocalModel(Model[None]):
         """Answer piece by piece."""
         settings, parameters = self.prepare_request(model_settings, model_request_parameters)
         plan = await self._plan(messages, settings, parameters)
-        generation = await self._start(plan) if isinstance(plan, Write) else None
+        writing = isinstance(plan, Write)
+        generation, heading = await self._start(plan) if writing else (None, "")
         streamed = LocalStream(
             model_request_parameters=parameters,
             plan=plan,
             generation=generation,
+            heading=heading,
             name=self.model_name,
         )
         try:
@@ -166,6 +169,7 @@ class LocalStream(StreamedResponse):
 
     plan: Plan
     generation: Generation | None
+    heading: str
     name: str
     started: datetime = field(default_factory=lambda: datetime.now(UTC))
 
@@ -193,6 +197,8 @@ class LocalStream(StreamedResponse):
             yield self.plan.text
             return
         assert self.generation is not None
+        if self.heading:
+            yield self.heading
         empty = True
         async for piece in self.generation.pieces():
             fresh = piece.lstrip() if empty else piece

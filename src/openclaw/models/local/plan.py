@@ -7,19 +7,20 @@ from typing import Protocol
 
 import anyio.to_thread
 
-from openclaw.models.local.ask import read_ask
+from openclaw.models.local.needs import Need, goes_on, need_of
 from openclaw.models.local.render import render_result
-from openclaw.models.local.router import MAX_MESSAGE, Call, Router, is_bare_name
+from openclaw.models.local.router import MAX_MESSAGE, Call, Router
 from openclaw.models.local.runner import Prompt
 from openclaw.models.local.spans import Kind, find_spans
-from openclaw.models.local.talk import CANNOT_SEE, talk_prompt
+from openclaw.models.local.talk import CANNOT_SEE, read_in_part, talk_prompt
+from openclaw.models.local.talk import MAX_MESSAGE as MAX_TALK
 from openclaw.models.local.tooldoc import RoutableTool
 from openclaw.models.local.turn import Turn, label_of
 
 TOOL_SEARCH = "tool_search"
-NO_TOOL = (
-    "I could not tell which of my tools would do that, or I have none for it. The embedded model "
-    "understands plainly worded requests, one at a time; a larger model understands more."
+_ADVICE = (
+    "The embedded model understands plainly worded requests, one at a time; a larger model "
+    "understands more."
 )
 _MAX_ATTACHED = 1500
 _WORTH_SEARCHING = frozenset({Kind.PATH, Kind.URL, Kind.TIME, Kind.QUOTED, Kind.EMAIL})
@@ -41,9 +42,26 @@ class Say:
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """Let the model write the answer."""
+    """Let the model write the answer.
+
+    Of the person's `total` characters, `planned` stand in the last message of the prompt, after
+    `before` characters, which are of an attached text that has `attached` of them.
+    """
 
     prompt: Prompt
+    total: int = 0
+    planned: int = 0
+    before: int = 0
+    attached: int = 0
+
+    def heading(self, sent: Prompt) -> str:
+        """What is said before the answer, where the prompt as it was sent has not all of it."""
+        room = len(sent.messages[-1]["content"])
+        notes = (
+            read_in_part(min(self.before, room), self.attached, "attached text"),
+            read_in_part(max(0, min(self.planned, room - self.before)), self.total),
+        )
+        return "".join(f"{note}\n\n" for note in notes if note)
 
 
 Plan = CallTools | Say | Write
@@ -89,28 +107,51 @@ class RouterPlanner:
                 render_result(o.text, label_of(by_name.get(o.tool), o.tool), failed=o.failed)
                 for o in real
             ]
-            return Say("\n\n".join(parts))
+            return _say("\n\n".join(parts), turn)
         calls = self._router_for(tools).route(turn.message, turn.previous)
         if calls:
             return CallTools(calls)
         if not searched and _may_search(turn, tools):
             return CallTools((Call(TOOL_SEARCH, {"query": turn.message[:200]}),))
         if turn.has_unseen:
-            return Say(CANNOT_SEE)
-        if _needs_a_tool(turn):
-            return Say(NO_TOOL)
-        message = turn.message
-        if turn.attached:
-            message = f"{turn.attached[:_MAX_ATTACHED]}\n\n{message}".strip()
-        return Write(talk_prompt(message, turn.history, max_tokens))
+            return _say(CANNOT_SEE, turn)
+        need = _need(turn)
+        if need is not None:
+            return _say(no_tool(need), turn)
+        return _write(turn, max_tokens)
 
 
-def _needs_a_tool(turn: Turn) -> bool:
-    """A model that cannot look would make something up about a file or a page."""
+def _say(text: str, turn: Turn) -> Say:
+    """Rules read the beginning of a message; where it has more, that is said."""
+    cut = read_in_part(MAX_MESSAGE, len(turn.message))
+    return Say(f"{text}\n\n{cut}".strip())
+
+
+def _write(turn: Turn, max_tokens: int) -> Write:
+    attached = turn.attached[:_MAX_ATTACHED]
+    asked = f"{attached}\n\n{turn.message}" if attached else turn.message
+    total = len(turn.message)
+    planned = min(total, MAX_TALK - len(attached))
+    prompt = talk_prompt(asked.strip(), turn.history, max_tokens)
+    return Write(prompt, total, planned, len(attached), len(turn.attached))
+
+
+def no_tool(need: Need) -> str:
+    """What is said instead of an invention."""
+    if need is Need.MEDIA:
+        return CANNOT_SEE
+    return f"I cannot {need} by myself, and no tool that I have here fits this request. {_ADVICE}"
+
+
+def _need(turn: Turn) -> Need | None:
+    """What a model that cannot look would make up; a follow-up needs what was needed before it."""
     message = turn.message[:MAX_MESSAGE]
-    ask = read_ask(message)
-    kinds = {span.kind for span in find_spans(message) if not is_bare_name(span)}
-    return ask.wants_something and not ask.explains and bool(kinds & {Kind.PATH, Kind.URL})
+    need = need_of(message)
+    if need is not None or not goes_on(message):
+        return need
+    if turn.previous is not None:
+        return need_of(turn.previous.message[:MAX_MESSAGE])
+    return need_of(turn.history[-1][0][:MAX_MESSAGE]) if turn.history else None
 
 
 def _may_search(turn: Turn, tools: Sequence[RoutableTool]) -> bool:

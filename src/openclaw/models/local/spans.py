@@ -41,7 +41,7 @@ class Span:
         return str(self.value)
 
 
-_TRAILING = ".,;:!?)"
+_TRAILING = ".,;:!?)*"
 _NUMBER_WORDS = {
     word: number
     for number, word in enumerate(
@@ -83,6 +83,17 @@ _CLOCK = re.compile(
 _NAMED_TIME = re.compile(r"\b(noon|midday|midnight)\b", re.IGNORECASE)
 _IANA = re.compile(r"\b[A-Z][A-Za-z]+(?:/[A-Za-z0-9_+-]+)+")
 _GLOB = re.compile(r"(?<!\S)(?:[\w./-]*\*[\w./*{},-]*)")
+# Stress as Markdown writes it, and stars that stand alone. Between single stars may stand a glob,
+# where the message speaks of files.
+_STRESSED = re.compile(
+    r"(?<![\w*/.])(\*{2,3})(?=[^\s*/])[^*\n]*(?<=[^\s/])\1(?![\w*/]|\.\w)"
+    r"|(?<![\w*/.])(\*)(?=[^\s*/])[^*\n./]*(?<=[^\s/])\2(?![\w*/]|\.\w)"
+    r"|(?<!\S)\*+(?!\S)"
+)
+_SPEAKS_OF_FILES = re.compile(
+    r"\b(?:files?|folders?|director(?:y|ies)|match\w*|globs?|patterns?|named|called|ls|find|search)\b",
+    re.IGNORECASE,
+)
 _PATH = re.compile(
     r"(?<![\w/])(?:~|\.{1,2})?/[\w.@+/~-]*"
     r"|[A-Za-z]:\\[^\s\"?*<>|]+"
@@ -139,11 +150,16 @@ class _Reader:
                 self.take(kind, match.start(), match.start() + max(width, 1), taken)
 
 
+def _is_bold(value: str) -> bool:
+    found = _STRESSED.fullmatch(value)
+    return found is not None and found[1] is not None
+
+
 def _quoted(reader: _Reader) -> None:
     for match in list(_QUOTES.finditer(reader.rest)):
         value = next(group for group in match.groups() if group is not None)
         kind = Kind.QUOTED
-        if _LOOKS_LIKE_GLOB.fullmatch(value):
+        if _LOOKS_LIKE_GLOB.fullmatch(value) and not _is_bold(value):
             kind = Kind.GLOB
         elif _URL.fullmatch(value):
             kind = Kind.URL
@@ -220,11 +236,24 @@ def _is_said_as_place(message: str, start: int, text: str) -> bool:
     return bool(before) and before[-1] in _PLACE_CUES
 
 
+def _unstressed(reader: _Reader) -> None:
+    """Hide the stars that are no glob; what stands between them stays to be read."""
+    globs = _SPEAKS_OF_FILES.search(reader.message) is not None
+
+    def bare(match: re.Match[str]) -> str:
+        if globs and match[1] is None:
+            return match.group()
+        return match.group().replace("*", " ")
+
+    reader.rest = _STRESSED.sub(bare, reader.rest)
+
+
 def find_spans(message: str) -> tuple[Span, ...]:
     """Every typed stretch of the message, in order, none overlapping another."""
     reader = _Reader(message)
     reader.each(Kind.URL, _URL, _trimmed)
     _quoted(reader)
+    _unstressed(reader)
     reader.each(Kind.EMAIL, _EMAIL, lambda match: match.group())
     reader.each(Kind.URL, _HOST, lambda match: f"https://{match.group()}")
     reader.each(Kind.DATE, _DATE, lambda match: match.group())

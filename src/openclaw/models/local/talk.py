@@ -7,7 +7,7 @@ from dataclasses import replace
 from openclaw.models.local.runner import ChatMessage, Prompt
 
 MAX_REPLY_TOKENS = 200
-_MAX_MESSAGE = 3000
+MAX_MESSAGE = 3000
 _MAX_REMEMBERED = 300
 _REMEMBERED_TURNS = 2
 _TEMPLATE_TOKENS, _TURN_TOKENS = 32, 8
@@ -34,6 +34,16 @@ CANNOT_SEE = (
 )
 
 
+def read_in_part(read: int, total: int, what: str = "message") -> str:
+    """What is said where not all of a text was read; nothing where all of it was."""
+    if read >= total:
+        return ""
+    return (
+        f"[The {what} is too long for the embedded model: of its {total:,} characters, only the "
+        f"first {read:,} were read.]"
+    )
+
+
 def _turn(role: str, content: str) -> ChatMessage:
     return {"role": role, "content": content}
 
@@ -47,7 +57,7 @@ def talk_prompt(message: str, history: Sequence[tuple[str, str]], max_tokens: in
     messages = [_turn("system", _SYSTEM)]
     for said, answered in (*_EXAMPLES, *remembered):
         messages += [_turn("user", said), _turn("assistant", answered)]
-    messages.append(_turn("user", message[:_MAX_MESSAGE]))
+    messages.append(_turn("user", message[:MAX_MESSAGE]))
     return Prompt(messages, min(max_tokens, MAX_REPLY_TOKENS), sampling=_DRY)
 
 

@@ -1,5 +1,6 @@
 """What a conversation in the library's messages means to the embedded model."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,7 +21,8 @@ from openclaw.models.local.render import without_frames
 from openclaw.models.local.router import Previous
 from openclaw.models.local.tooldoc import RoutableTool
 
-UNSEEN = "; its content is not shown here]"
+# What the agent puts in the place of an attachment that the model does not get.
+_UNSEEN = re.compile(r"\[[^\n]*: not shown(?:: [^\n]*)?\]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +67,9 @@ def _prompt(part: UserPromptPart) -> tuple[str, str, bool]:
     if isinstance(part.content, str):
         return part.content, "", False
     texts = [piece for piece in part.content if isinstance(piece, str)]
-    unseen = len(texts) < len(part.content) or any(UNSEEN in text for text in texts)
+    unseen = len(texts) < len(part.content) or any(map(_UNSEEN.fullmatch, texts))
     said = texts[0] if texts and not texts[0].startswith("[") else ""
-    attached = [text for text in texts if text is not said and UNSEEN not in text]
+    attached = [text for text in texts if text is not said and not _UNSEEN.fullmatch(text)]
     return said, "\n".join(attached), unseen
 
 

@@ -150,3 +150,17 @@ def test_a_reduced_schema_keeps_the_shape_and_nothing_else() -> None:
         },
         "required": ["a"],
     }
+
+
+async def test_a_question_about_an_image_is_answered_with_that_it_is_unseen() -> None:
+    plan = await AdapterPlanner(Model()).plan(Turn("What is this?", has_unseen=True), [], 9)
+    assert plan == Say(CANNOT_SEE)
+
+
+async def test_an_answer_tells_how_much_of_a_long_message_was_read() -> None:
+    turn = Turn("word " * 4000, attached="page " * 1000, outcomes=(Outcome("a", "b", False),))
+    plan = await AdapterPlanner(Model()).plan(turn, [], 9)
+    assert isinstance(plan, Write)
+    heading = plan.heading(plan.prompt)
+    assert "of its 20,000 characters, only the first 8,000 were read" in heading
+    assert "of its 5,000 characters, only the first 4,000 were read" in heading

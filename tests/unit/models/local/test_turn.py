@@ -13,7 +13,7 @@ from pydantic_ai.tools import ToolDefinition
 
 from openclaw.content import frame
 from openclaw.models.local.router import Previous
-from openclaw.models.local.turn import UNSEEN, Outcome, Turn, label_of, read_turn, routable
+from openclaw.models.local.turn import Outcome, Turn, label_of, read_turn, routable
 
 
 def asked(text: str) -> ModelRequest:
@@ -67,8 +67,12 @@ def test_framed_words_in_a_message_are_not_the_persons() -> None:
 def test_what_cannot_be_seen_is_noted() -> None:
     shown = UserPromptPart(["look", BinaryImage(b"x", media_type="image/png")])
     assert read_turn([ModelRequest(parts=[shown])]).has_unseen
-    named = UserPromptPart(["look", f"[image cat.png{UNSEEN}"])
-    assert read_turn([ModelRequest(parts=[named])]).has_unseen
+    for placeholder in ("[image cat.png: not shown]", "[cat.png: not shown: it is broken]"):
+        named = UserPromptPart(["look", placeholder])
+        turn = read_turn([ModelRequest(parts=[named])])
+        assert (turn.message, turn.attached, turn.has_unseen) == ("look", "", True)
+    quoted = UserPromptPart(["look", "[a.txt]\nwords: not shown]"])
+    assert not read_turn([ModelRequest(parts=[quoted])]).has_unseen
 
 
 def test_the_text_of_an_attachment_is_kept_apart_from_the_message() -> None:
