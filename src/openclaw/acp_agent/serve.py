@@ -13,6 +13,7 @@ from acp import AgentSideConnection
 
 from openclaw.acp_agent.agent import OpenClawAgent
 from openclaw.acp_agent.host import HostLink, OpenHost
+from openclaw.acp_agent.wire import LineTransport
 from openclaw.core.errors import InvalidRequest
 
 _LINE_BYTES = 64 * 1024 * 1024
@@ -51,7 +52,10 @@ async def serve(
             agent = OpenClawAgent(link, tasks, program=program, agent_id=agent_id)
             # Closing and resuming a session are still marked as unstable in the SDK.
             connection = AgentSideConnection(
-                cast(Any, agent), writer, reader, listening=False, use_unstable_protocol=True
+                cast(Any, agent),
+                LineTransport(reader, writer),
+                listening=False,
+                use_unstable_protocol=True,
             )
             try:
                 await connection.listen()

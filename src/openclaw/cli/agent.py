@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from openclaw.core.content import Media
 
 DEFAULT_SESSION = "main"
+_KEY_LENGTH = 512  # as stores and orders over MCP have it
 
 
 def register(parser: argparse.ArgumentParser) -> None:
@@ -30,6 +31,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-m", "--message", metavar="TEXT", help="the same, as an option")
     parser.add_argument(
         "--session-key",
+        type=session_key,
         metavar="KEY",
         default=DEFAULT_SESSION,
         help=f"the conversation it belongs to (default: {DEFAULT_SESSION})",
@@ -45,6 +47,15 @@ def register(parser: argparse.ArgumentParser) -> None:
         "--local", action="store_true", help="run the agent here, also where a gateway runs"
     )
     parser.add_argument("--json", action="store_true", help="print JSON and nothing else")
+
+
+def session_key(text: str) -> str:
+    """The key of a conversation, as an option gives it."""
+    if not 0 < len(text) <= _KEY_LENGTH:
+        raise argparse.ArgumentTypeError(
+            f"must have 1 to {_KEY_LENGTH} characters, has {len(text)}"
+        )
+    return text
 
 
 def run(args: argparse.Namespace, env: Environment) -> int:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TextIO, cast
 
 import anyio
 
-from openclaw.cli.agent import DEFAULT_SESSION
+from openclaw.cli.agent import DEFAULT_SESSION, session_key
 from openclaw.cli.environment import Environment
 from openclaw.core.wire import EXIT_OK
 
@@ -24,6 +24,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument(
         "--session-key",
+        type=session_key,
         metavar="KEY",
         default=DEFAULT_SESSION,
         help=f"the conversation to go on with (default: {DEFAULT_SESSION})",

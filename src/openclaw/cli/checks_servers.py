@@ -109,7 +109,8 @@ def _sandboxes(env: Environment, servers: Servers) -> Iterator[Finding]:
         return
     means = find_means(env.environ.get("PATH", ""))
     if means.best is not None:
-        yield Finding("sandbox", OK, f"{len(confined)} servers are confined by {means.best}")
+        are = "server is" if len(confined) == 1 else "servers are"
+        yield Finding("sandbox", OK, f"{len(confined)} {are} confined by {means.best}")
         return
     for name, mode in sorted(confined.items()):
         yield Finding(

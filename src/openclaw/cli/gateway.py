@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from openclaw.gateway.house import House
     from openclaw.gateway.lock import GatewayInfo
 
+_LAST_PORT = 65_535
 _STOP_MARGIN = 20.0  # seconds beyond the turns' grace until a stop counts as failed
 _SILENT_SECONDS = 1.5  # a stop that takes longer says why
 _END_SECONDS = 10.0  # from letting go of everything to the end of the process
@@ -35,7 +36,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     """Declare the actions and their options."""
     actions = parser.add_subparsers(metavar="ACTION", required=True)
     run_ = _action(actions, "run", _run, "run the gateway until it is told to stop")
-    run_.add_argument("--port", type=int, metavar="N", help="listen there instead; 0 takes any")
+    run_.add_argument("--port", type=_port, metavar="N", help="listen there instead; 0 takes any")
     for name, action, summary in (
         ("status", _status, "say whether a gateway runs, and where"),
         ("stop", _stop, "let running turns finish, then stop the gateway"),
@@ -51,6 +52,12 @@ def register(parser: argparse.ArgumentParser) -> None:
     install.add_argument(
         "--kind", choices=("systemd", "launchd"), help="which (default: this system's)"
     )
+
+
+def _port(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= 5 and int(text) <= _LAST_PORT):
+        raise argparse.ArgumentTypeError(f"give a number from 0 to {_LAST_PORT}, not {text!r}")
+    return int(text)
 
 
 def _action(actions: Any, name: str, action: Action, summary: str) -> argparse.ArgumentParser:

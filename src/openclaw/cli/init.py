@@ -239,14 +239,16 @@ def _clients(args: argparse.Namespace, found: Found, asker: Asker | None) -> tup
     if args.register is not None:
         here = tuple(found.clients)
         wanted = here if args.register.casefold() == ALL else None
-        return wanted or tuple(
-            by_option(args.register, list(CLIENTS), "program", lambda: _there_are(CLIENTS))
-        )
+        return wanted or tuple(by_option(args.register, list(CLIENTS), "program", _known_clients))
     if asker is None or not found.clients:
         return ()
     lines = [Line(name, f"{CLIENTS[name].title}  ({path})") for name, path in found.clients.items()]
     question = "Which programs may give OpenClaw orders? They get the tool order_openclaw."
     return tuple(asker.several(question, lines, suggested=NONE))
+
+
+def _known_clients() -> str:
+    return f"known are: {', '.join(CLIENTS)}"
 
 
 def _there_are(names: Any) -> str:
@@ -280,7 +282,7 @@ def _report(args: argparse.Namespace, env: Environment, plan: Plan, written: lis
 
 
 def _unregister(args: argparse.Namespace, env: Environment, asker: Asker | None) -> int:
-    names = by_option(args.unregister, list(CLIENTS), "program", lambda: _there_are(CLIENTS))
+    names = by_option(args.unregister, list(CLIENTS), "program", _known_clients)
     changes: list[FileChange] = []
     for name in names:
         path = client_file(name, env.environ)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from openclaw.cli.environment import Environment
 from openclaw.cli.words import read_line
 from openclaw.cli.wrapping import fitted
-from openclaw.core.errors import InvalidRequest, NotFound
+from openclaw.core.errors import InvalidRequest
 
 ALL, NONE = "all", "none"
 
@@ -101,15 +101,15 @@ def chosen_names(said: str, lines: Sequence[Line], what: str) -> list[str]:
         elif word in names:
             name = word
         else:
-            raise InvalidRequest(f"there is no {what} {word!r} here")
+            raise InvalidRequest(f"there is no {what} {word!r}")
         if name not in chosen:
             chosen.append(name)
     return chosen
 
 
 def by_option(said: str, names: Sequence[str], what: str, hint: Callable[[], str]) -> list[str]:
-    """The names that an option gives; raises `NotFound` for one that is not there."""
+    """The names that an option gives; raises `InvalidRequest` for one that there is not."""
     try:
         return chosen_names(said, [Line(name, name) for name in names], what)
     except InvalidRequest as error:
-        raise NotFound(error.message, hint=hint()) from None
+        raise InvalidRequest(error.message, hint=hint()) from None

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from openclaw.sessions.store import SessionStore
 
 _LIMIT = 50
+_MOST = 1_000_000
 
 Action = Callable[[argparse.Namespace, Environment, "SessionStore"], Awaitable[None]]
 
@@ -81,8 +82,10 @@ def _action(actions: Any, name: str, action: Action, summary: str) -> argparse.A
 
 
 def _positive(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"give a whole number from 1 up, not {text!r}")
+    # Compared by its length first: Python refuses to read a number of thousands of digits.
+    few = text.isascii() and text.isdigit() and len(text) <= len(str(_MOST))
+    if not few or not 1 <= int(text) <= _MOST:
+        raise argparse.ArgumentTypeError(f"give a whole number from 1 to {_MOST}, not {text!r}")
     return int(text)
 
 

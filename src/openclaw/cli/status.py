@@ -15,7 +15,7 @@ from openclaw.cli.environment import Environment
 from openclaw.config.paths import config_path
 from openclaw.core.clock import SystemClock
 from openclaw.core.errors import InvalidConfig, OpenClawError
-from openclaw.core.wire import EXIT_FAILED, EXIT_OK, describe
+from openclaw.core.wire import EXIT_FAILED, EXIT_OK, EXIT_USAGE, describe
 from openclaw.version import __version__
 
 if TYPE_CHECKING:
@@ -51,6 +51,8 @@ def run(args: argparse.Namespace, env: Environment) -> int:
         from openclaw.cli.status_view import print_status
 
         print_status(env, facts)
+    if not facts["config"]["valid"]:
+        return EXIT_USAGE
     return EXIT_OK if healthy(facts) else EXIT_FAILED
 
 

@@ -42,7 +42,7 @@ def listen(addresses: Sequence[tuple[str, int]]) -> list[socket.socket]:
                     continue
                 raise OperatorFacing(
                     f"cannot listen on {host} port {port}: {error.strerror or error}",
-                    hint="set gateway.port to one that is free",
+                    hint="set gateway.port, or give --port, with a port that is free; --port 0 takes any",
                 ) from error
         stack.pop_all()
     return sockets

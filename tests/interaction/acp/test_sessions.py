@@ -306,3 +306,21 @@ async def test_no_attachment_is_left_when_the_client_goes(house: Any, connect: A
             await agent.prompt(session_id=session.session_id, prompt=[text_block("Look.")])
             assert list((house.state / "tmp").iterdir())
         await until(lambda: not list((house.state / "tmp").iterdir()))
+
+
+async def test_a_line_that_is_no_message_is_answered_and_costs_nothing_else(house: Any) -> None:
+    process = await anyio.open_process([OPENCLAW, "acp"], env=house.environ)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert process.stderr is not None
+    async with process:
+        lines = Lines(process.stdout)
+        await process.stdin.send(b"not json\n\n[1]\n")
+        await process.stdin.send(_request(1, "initialize", {"protocolVersion": 1}))
+        assert (await lines.answer(1))["result"]["protocolVersion"] == 1
+        await process.stdin.aclose()
+        said = b"".join([piece async for piece in process.stderr])
+    refused = [(one["id"], one["error"]["code"]) for one in lines.messages if "error" in one]
+    assert refused == [(None, -32700), (None, -32600)]
+    assert len(said.splitlines()) == 2
+    assert b"a line is not JSON" in said

@@ -20,7 +20,7 @@ from openclaw.cli.parser import CommandParser, parse
 from openclaw.config import json5
 from openclaw.config.load import load_config
 from openclaw.core.clock import SystemClock
-from openclaw.core.errors import InvalidConfig, InvalidRequest, NotFound, OperatorFacing
+from openclaw.core.errors import InvalidConfig, InvalidRequest, OperatorFacing
 from openclaw.testing.terminal import on_terminal
 
 GITHUB = {"command": sys.executable, "args": ["-V"], "env": {"GITHUB_TOKEN": "ghp_verysecret1"}}
@@ -184,9 +184,9 @@ def test_an_invalid_file_is_not_touched_unless_it_is_to_be_replaced(full: House)
     ("words", "error"),
     [
         ([], InvalidRequest),
-        (["--yes", "--import", "nope"], NotFound),
-        (["--yes", "--register", "emacs"], NotFound),
-        (["--yes", "--unregister", "emacs"], NotFound),
+        (["--yes", "--import", "nope"], InvalidRequest),
+        (["--yes", "--register", "emacs"], InvalidRequest),
+        (["--yes", "--unregister", "emacs"], InvalidRequest),
         (["--yes", "--model", "nobody/x"], InvalidRequest),
         (["--yes", "--model", "just-a-word"], InvalidRequest),
     ],
@@ -351,7 +351,7 @@ def test_on_a_terminal_the_questions_are_asked_and_the_answers_written(full: Hou
         terminal.type("2\n")
         terminal.until("[all]:")
         terminal.type("nonsense\n")
-        terminal.until("there is no number 'nonsense' here")
+        terminal.until("there is no number 'nonsense'")
         terminal.until("[all]:")
         terminal.type("clock\n")
         terminal.until("[none]:")

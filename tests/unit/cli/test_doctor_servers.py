@@ -88,7 +88,7 @@ def test_what_confines_the_others_is_named(desk: Desk) -> None:
     found = desk.findings(a={"command": "sh", "sandbox": "strict"})
     [finding] = [one for one in found if one[0] == "sandbox"]
     assert finding[1] == OK
-    assert "1 servers are confined by" in finding[2]
+    assert "1 server is confined by" in finding[2]
 
 
 def test_a_sandbox_that_cannot_be_had_is_an_error_where_it_is_strict(

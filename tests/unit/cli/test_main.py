@@ -1,3 +1,4 @@
+import json
 import subprocess
 import sys
 
@@ -88,3 +89,35 @@ def test_a_missing_or_wrong_action_is_answered_with_those_that_there_are(
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err.startswith(says)
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("gateway run --port 99999", "give a number from 0 to 65535, not '99999'"),
+        ("gateway run --port=-1", "give a number from 0 to 65535, not '-1'"),
+        ("sessions list --limit 99999999999999999999", "from 1 to 1000000"),
+        (f"sessions search x --limit {'9' * 5000}", "from 1 to 1000000"),
+        ("sessions show x --limit 0", "from 1 to 1000000"),
+        ("agent hello --session-key=", "must have 1 to 512 characters, has 0"),
+        (f"chat --session-key {'x' * 513}", "must have 1 to 512 characters, has 513"),
+    ],
+)
+def test_a_value_that_an_option_cannot_have_is_wrong_usage(
+    command: str, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("openclaw", command.split()) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert words in captured.err
+
+
+def test_wrong_usage_is_told_in_json_to_whoever_asked_for_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run("openclaw", ["agent", "--frob", "--json"]) == 2
+    captured = capsys.readouterr()
+    assert json.loads(captured.out) == {
+        "error": {"type": "InvalidRequest", "message": "unrecognized arguments: --frob"}
+    }
+    assert "unrecognized arguments: --frob" in captured.err

@@ -199,7 +199,7 @@ def test_on_a_terminal_deleting_is_asked_about(stored: Path, answer: str, *, lef
 def test_a_limit_that_is_no_number_is_said_in_words(limit: str, capsys: Captured) -> None:
     assert sessions(f"--limit={limit}") == 2
     err = capsys.readouterr().err
-    assert "give a whole number from 1 up" in err
+    assert "give a whole number from 1 to 1000000" in err
     assert "_positive" not in err
 
 

@@ -59,7 +59,7 @@ def test_what_would_run_is_listed_once_for_all_agents_that_share_it(tmp_path: Pa
 
 def test_an_invalid_configuration_is_said_to_be_with_its_problems(tmp_path: Path) -> None:
     env = environment(tmp_path, '{"agents": 3}')
-    assert status.run(options(), env) == 1
+    assert status.run(options(), env) == 2
     assert "invalid" in said(env)
     assert "agents: must be an object" in said(env)
 
