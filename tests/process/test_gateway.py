@@ -96,6 +96,19 @@ async def test_the_life_of_a_gateway_as_its_commands_tell_it(house: House) -> No
     assert (house.state / "logs" / "gateway.log").stat().st_mode & 0o777 == 0o600
 
 
+async def test_a_configuration_that_has_become_wrong_is_warned_about(house: House) -> None:
+    async with scripted_model(default=Step(text="Hello.")) as model:
+        house.configure(model.url, {})
+        async with house.process():
+            await house.running()
+            (house.state / "openclaw.json").write_text('{"gatewey": {}}')
+            answer = await command(house, "agent", "-m", "Hi")
+            await command(house, "gateway", "stop")
+    assert (answer.returncode, answer.stdout) == (0, "Hello.\n")
+    assert answer.stderr.count("warning: 1 problem in ") == 1
+    assert "the gateway still answers with what it read before" in answer.stderr
+
+
 async def test_a_stop_lets_a_turn_finish_and_cancels_one_that_does_not(house: House) -> None:
     rules = [Step(when="quick", text="Done.", delay=0.3), Step(when="never", hang=True)]
     async with scripted_model(rules=rules) as model:

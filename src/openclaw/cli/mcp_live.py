@@ -88,7 +88,7 @@ async def _call_tool(
         source = live.manager.tools(live.agent.id)
         name = _full_name(source.specs(), args.tool)
         if name is None:
-            _warn_of(env, _unready(live.manager))
+            _require_ready(env, live.manager)
             there = [f"{s.origin.server}/{s.origin.tool}" for s in source.specs()]
             raise not_there(f"there is no tool '{args.tool}'", args.tool, there)
         # Whoever typed the command is the person whom the policy would ask.
@@ -233,6 +233,7 @@ async def _prompt(args: argparse.Namespace, env: Environment) -> int:
 async def _list_prompts(args: argparse.Namespace, env: Environment) -> int:
     async with _live(env, args.agent) as live:
         prompts = live.manager.prompts(live.agent.id)
+        _warn_of(env, _unready(live.manager))
     if args.json:
         rows = [
             {
@@ -247,6 +248,8 @@ async def _list_prompts(args: argparse.Namespace, env: Environment) -> int:
             for one in prompts
         ]
         env.say_json({"prompts": rows})
+    elif not prompts:
+        env.say("No MCP server has a prompt.")
     else:
         for one in prompts:
             takes = " ".join(
@@ -334,6 +337,14 @@ async def _live(
 def _unready(manager: "McpManager") -> list["ServerStatus"]:
     good = ("ready", "disconnected")
     return [one for one in manager.status() if one.snapshot.state.value not in good]
+
+
+def _require_ready(env: Environment, manager: "McpManager") -> None:
+    """Raise for the first server that does not answer, having said why all of them do not."""
+    broken = _unready(manager)
+    _warn_of(env, broken)
+    for one in broken:
+        raise ServerUnavailable(one.snapshot.name, "its tools cannot be called now")
 
 
 def _warn_of(env: Environment, broken: Iterable["ServerStatus"]) -> None:

@@ -10,7 +10,7 @@ import anyio
 
 from openclaw.cli.environment import Environment
 from openclaw.config.paths import config_path
-from openclaw.core.errors import NotFound, OpenClawError
+from openclaw.core.errors import InvalidConfig, NotFound, OpenClawError
 from openclaw.core.events import Emit, discard
 from openclaw.gateway.client import GatewayClient, GatewayGone
 from openclaw.gateway.lock import GatewayInfo, running_gateway
@@ -72,8 +72,18 @@ class SharedAgent:
             raise NotFound(f"there is no agent '{wanted}'", hint=f"there are: {known}")
         try:
             return self._configured(wanted)
-        except OpenClawError:  # the file is wrong just now: the gateway keeps what it had
+        except OpenClawError as error:  # the gateway keeps what it had
+            self._warn_of(error)
             return _settings(self._facts[wanted])
+
+    def _warn_of(self, error: OpenClawError) -> None:
+        env = self._env
+        if isinstance(error, InvalidConfig) and error.message not in env.warned:
+            env.warned.add(error.message)
+            env.warn(
+                f"{env.program}: warning: {error.message}; the gateway still answers with what it read"
+                f" before ('{env.program} config validate' lists what is wrong)"
+            )
 
     def _configured(self, agent_id: str) -> OrderSettings:
         from openclaw.config.load import load_config

@@ -20,7 +20,7 @@ from openclaw.agent.context import (
     Reply,
 )
 from openclaw.core.content import Media
-from openclaw.core.errors import NotFound, OpenClawError, OperatorFacing
+from openclaw.core.errors import InvalidRequest, NotFound, OpenClawError, OperatorFacing
 from openclaw.core.events import Emit
 from openclaw.core.tools import Elicit
 from openclaw.gateway.codec import (
@@ -85,7 +85,7 @@ class GatewayClient:
         import httpx2
 
         assert self._http is not None
-        content = None if body is None else orjson.dumps(body)
+        content = None if body is None else _dumped(body)
         try:
             answer = await self._http.request(
                 method, path, content=content, headers=self._headers()
@@ -156,7 +156,7 @@ class GatewayClient:
         reached = False
         try:
             async with self._http.stream(
-                "POST", path, content=orjson.dumps(body), headers=self._headers()
+                "POST", path, content=_dumped(body), headers=self._headers()
             ) as answer:
                 reached = True
                 if answer.status_code != 200:
@@ -308,6 +308,13 @@ def _parsed(block: bytes) -> tuple[str, Any] | None:
         elif line.startswith(b"data: "):
             data = line[6:]
     return (name, orjson.loads(data)) if data else None
+
+
+def _dumped(body: Json) -> bytes:
+    try:
+        return orjson.dumps(body)
+    except TypeError as error:  # bytes that a terminal sent and that are no text
+        raise InvalidRequest(f"this cannot be sent to the gateway: {error}") from error
 
 
 def _checked(status: int, content: bytes) -> Json:

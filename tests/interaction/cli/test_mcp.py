@@ -277,6 +277,20 @@ def test_a_server_that_does_not_start_is_said_and_fails_the_command(shell: Shell
     assert [one["name"] for one in shell.json("tools")["unavailable"]] == ["bad"]
 
 
+def test_a_call_of_a_server_that_does_not_start_says_so(shell: Shell) -> None:
+    shell.add_fake("bad", {"faults": {"exitAtStart": 3}})
+    with pytest.raises(ServerUnavailable, match="'bad'"):
+        shell.run("call", "bad/echo")
+    assert "exited with code 3" in shell.err.getvalue()
+
+
+def test_that_there_are_no_prompts_is_said(shell: Shell) -> None:
+    shell.add_fake("plain", {"tools": []})
+    assert shell.run("prompt") == 0
+    assert shell.out.getvalue() == "No MCP server has a prompt.\n"
+    assert shell.json("prompt") == {"prompts": []}
+
+
 @pytest.mark.parametrize("tool", ["mcp_fake_echo", "fake/echo"])
 def test_a_tool_is_called_by_either_name(shell: Shell, tool: str) -> None:
     shell.add_fake()
