@@ -1,9 +1,9 @@
 """Words from outside: what is on the command line or on stdin has to be text."""
 
-from typing import TYPE_CHECKING, TextIO
-
+TYPE_CHECKING = False  # typing takes long to load, and a client of `mcp-server` waits
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import TextIO
 
 _PATHS = ("--config", "--file", "--image")
 
@@ -40,7 +40,7 @@ def _shown(word: str) -> str:
     return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in shown)
 
 
-def read_all(stream: TextIO) -> str:
+def read_all(stream: "TextIO") -> str:
     """Everything on stdin; raises `InvalidRequest` where that is not text."""
     try:
         return checked(stream.read())
@@ -48,7 +48,7 @@ def read_all(stream: TextIO) -> str:
         raise _not_text() from None
 
 
-def read_line(stream: TextIO) -> str:
+def read_line(stream: "TextIO") -> str:
     """The next line of stdin, empty at its end; raises `InvalidRequest` where it is not text."""
     try:
         return checked(stream.readline())

@@ -13,6 +13,7 @@ from tests.interaction.cli import test_chat
 from tests.interaction.gateway.conftest import Open
 
 from openclaw.agent.context import MessageContext, PermissionRequest
+from openclaw.core.errors import InvalidRequest
 from openclaw.core.events import TextDelta
 from openclaw.core.tools import JsonObject
 from openclaw.gateway.client import GatewayClient
@@ -222,3 +223,9 @@ async def test_a_secret_that_only_the_gateway_knows_does_not_leave_it(house: Hou
     assert reply.text == "The key is [REDACTED], is it not?"
     assert "".join(said) == reply.text
     assert os.environ.get("ACME_KEY") != key
+
+
+async def test_what_is_no_text_is_refused_before_it_is_sent(tmp_path: Path) -> None:
+    async with GatewayClient("http://127.0.0.1:9", tmp_path) as client:
+        with pytest.raises(InvalidRequest, match="cannot be sent to the gateway"):
+            await client.request("POST", "/api/messages", {"text": "caf\udce9"})
