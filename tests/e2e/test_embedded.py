@@ -1,5 +1,6 @@
 """The embedded default with real MCP servers: nothing but this program and their packages."""
 
+import base64
 import json
 import os
 import shutil
@@ -178,9 +179,10 @@ async def test_small_talk_is_answered_by_the_model_and_calls_nothing(runtime: Ru
     assert "Paris" in answer
 
 
-def run_agent(environ: Mapping[str, str], config: Path, text: str) -> Any:
+def run_agent(environ: Mapping[str, str], config: Path, text: str, *more: str) -> Any:
+    agent = [sys.executable, "-m", "openclaw", "agent", "--config", str(config)]
     done = subprocess.run(
-        [sys.executable, "-m", "openclaw", "agent", "--config", str(config), "-m", text, "--json"],
+        [*agent, "-m", text, "--json", *more],
         env=dict(environ),
         capture_output=True,
         text=True,
@@ -199,3 +201,33 @@ def test_the_command_says_what_time_it_is_with_no_account_and_no_weights(
     said = run_agent(environment(tmp_path), config, "Say what time it is in Tokyo")
     assert "Asia/Tokyo" in json.dumps(said)
     assert "Source: MCP: time/get_current_time" in json.dumps(said)
+
+
+# A picture of one red dot.
+_PICTURE = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nGP4z8AAAAMBAQDJ/pLvAAAAAElFTkSuQmCC"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ("What is in this image?", "cannot see images"),
+        ("Read the file notes.txt", "cannot see or change files by myself"),
+        ("List the files in the workspace", "cannot see or change files by myself"),
+        ('Write "hello" to the file notes.txt', "cannot see or change files by myself"),
+        ("What time is it in Tokyo?", "The MCP server 'time' is not available (it failed)"),
+    ],
+)
+def test_the_command_makes_nothing_up_where_it_has_no_tool(
+    tmp_path: Path, workspace: Path, text: str, part: str
+) -> None:
+    servers = {"time": {"command": "/no/such/program"}}
+    defaults = {"workspace": str(workspace), "mcp": {"servers": servers}}
+    tools = {"deny": ["read", "list", "search", "attach"], "ask": ["write"]}
+    config, picture = tmp_path / "openclaw.json", tmp_path / "red.png"
+    config.write_text(json.dumps({"agents": {"defaults": defaults}, "tools": tools}))
+    picture.write_bytes(_PICTURE)
+    more = ["--image", str(picture)] if "image" in text else []
+    said = run_agent(environment(tmp_path), config, text, *more)
+    assert part in json.dumps(said)

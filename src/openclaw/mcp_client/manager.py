@@ -20,6 +20,7 @@ from openclaw.mcp_client.offers import (
     instructions_block,
     prompt_infos,
     status_of,
+    unavailable_block,
     usable_tools,
 )
 from openclaw.mcp_client.pinning import CrossingWatch
@@ -173,6 +174,13 @@ class McpManager:
             instructions_block(
                 (name, place.unit, place.config) for name, place in places if place.unit is not None
             )
+        )
+
+    def unavailable(self, agent: str, session: str | None = None) -> str:
+        """Which of the agent's servers cannot be used now, for its system prompt."""
+        places = sorted(self._places.of(agent, session).items())
+        return unavailable_block(
+            (name, place.unit) for name, place in places if place.unit is not None
         )
 
     def prompts(self, agent: str, session: str | None = None) -> tuple[PromptInfo, ...]:

@@ -119,6 +119,7 @@ class Edition:
             blocks = (
                 manager.instructions(agent.id, session),
                 manager.resource_context(agent.id, session),
+                manager.unavailable(agent.id, session),
             )
             return "\n\n".join(block for block in blocks if block)
 

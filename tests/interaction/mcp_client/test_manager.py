@@ -55,6 +55,17 @@ async def test_one_server_that_cannot_start_does_not_touch_another(tmp_path: Pat
         assert not (await house.call("mcp_good_echo")).is_error
 
 
+async def test_the_model_is_told_which_servers_are_not_available_but_not_in_their_words(
+    tmp_path: Path,
+) -> None:
+    missing = fake_config().model_copy(update={"command": "/no/such/program"})
+    servers = {"good": fake_config(), "missing": missing}
+    async with open_house(tmp_path, servers, environ=ENVIRON) as house:
+        assert house.manager.unavailable("main") == (
+            "The MCP server 'missing' is not available (it failed), so its tools are missing."
+        )
+
+
 @pytest.mark.requirement("NFR-1.3")
 async def test_agents_with_the_same_server_share_one_process(tmp_path: Path) -> None:
     config = fake_config(PID)

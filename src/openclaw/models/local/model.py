@@ -79,7 +79,8 @@ class LocalModel(Model[None]):
     ) -> Plan:
         tools = [routable(definition) for definition in parameters.declared_function_tools]
         limit = (settings or {}).get("max_tokens") or self._max_tokens
-        return await self._planner.plan(read_turn(messages), tools, limit)
+        told = [part.content for part in parameters.instruction_parts or ()]
+        return await self._planner.plan(read_turn(messages, told), tools, limit)
 
     async def _start(self, plan: Write) -> tuple[Generation, str]:
         """What the model writes, and what is to be said before it."""

@@ -117,7 +117,7 @@ class RouterPlanner:
             return _say(CANNOT_SEE, turn)
         need = _need(turn)
         if need is not None:
-            return _say(no_tool(need), turn)
+            return _say(no_tool(need, turn.unavailable), turn)
         return _write(turn, max_tokens)
 
 
@@ -136,11 +136,15 @@ def _write(turn: Turn, max_tokens: int) -> Write:
     return Write(prompt, total, planned, len(attached), len(turn.attached))
 
 
-def no_tool(need: Need) -> str:
-    """What is said instead of an invention."""
+def no_tool(need: Need, unavailable: Sequence[str] = ()) -> str:
+    """What is said instead of an invention, and which servers might have had a tool for it."""
     if need is Need.MEDIA:
         return CANNOT_SEE
-    return f"I cannot {need} by myself, and no tool that I have here fits this request. {_ADVICE}"
+    missing = "".join(f"{line}. " for line in unavailable)
+    return (
+        f"I cannot {need} by myself, and no tool that I have here fits this request. {missing}"
+        f"{_ADVICE}"
+    )
 
 
 def _need(turn: Turn) -> Need | None:

@@ -24,6 +24,8 @@ from openclaw.models.local.tooldoc import RoutableTool
 # What the agent puts in the place of an attachment that the model does not get.
 _UNSEEN = re.compile(r"\[[^\n]*: not shown(?:: [^\n]*)?\]")
 
+_UNAVAILABLE = re.compile(r"^The MCP server '[^'\n]+' is not available \([^)\n]*\)", re.MULTILINE)
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
@@ -45,6 +47,7 @@ class Turn:
     outcomes: tuple[Outcome, ...] = ()
     history: tuple[tuple[str, str], ...] = ()
     previous: Previous | None = None
+    unavailable: tuple[str, ...] = ()
 
     @property
     def ends_with_results(self) -> bool:
@@ -98,7 +101,13 @@ def _take_response(message: ModelResponse, turn: _Open) -> None:
             turn.answer = f"{turn.answer}\n{part.content}".strip()
 
 
-def read_turn(messages: Sequence[ModelMessage]) -> Turn:
+def _unavailable(instructions: Sequence[str]) -> tuple[str, ...]:
+    """What the agent says of servers that cannot be used; what a server says of itself is framed."""
+    found = (_UNAVAILABLE.findall(without_frames(text)) for text in instructions)
+    return tuple(line for lines in found for line in lines)
+
+
+def read_turn(messages: Sequence[ModelMessage], instructions: Sequence[str] = ()) -> Turn:
     """The turn at the end of the conversation, with what came before it."""
     turns: list[_Open] = []
     for message in messages:
@@ -118,6 +127,7 @@ def read_turn(messages: Sequence[ModelMessage]) -> Turn:
         outcomes=tuple(now.outcomes),
         history=tuple((t.message, t.answer) for t in before if t.answer and not t.calls),
         previous=Previous(last_call.message, last_call.calls[-1].tool_name) if last_call else None,
+        unavailable=_unavailable(instructions),
     )
 
 

@@ -155,3 +155,10 @@ async def test_nothing_is_said_of_a_message_that_was_read_whole() -> None:
     plan = await RouterPlanner().plan(Turn("Hello!", attached="words"), [], 100)
     assert isinstance(plan, Write)
     assert plan.heading(plan.prompt) == ""
+
+
+async def test_servers_that_are_not_available_are_named() -> None:
+    line = "The MCP server 'time' is not available (it failed)"
+    plan = await RouterPlanner().plan(Turn("What time is it?", unavailable=(line,)), [], 100)
+    assert isinstance(plan, Say)
+    assert f"{line}. " in plan.text
