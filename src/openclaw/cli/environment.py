@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
+from openclaw.cli.words import is_text
 from openclaw.core.errors import InvalidConfig, Problem
 from openclaw.secrets.redactor import Redactor
 
@@ -61,7 +62,9 @@ class Environment:
         """Write a JSON document, the only thing on stdout then."""
         import json
 
-        self.say(json.dumps(value, indent=2, ensure_ascii=False))
+        text = json.dumps(value, indent=2, ensure_ascii=False)
+        # Half a character, as of a file's name that is not UTF-8, is not JSON unless it is escaped.
+        self.say(text if is_text(text) else json.dumps(value, indent=2))
 
     def warn(self, text: str) -> None:
         """Write a line on stderr."""

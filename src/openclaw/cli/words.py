@@ -22,7 +22,8 @@ def undecodable(arguments: "Sequence[str]") -> str | None:
     before = ""
     for word in arguments:
         if not is_text(word):
-            where = f" (after {before})" if before.startswith("-") else ""
+            own = word.startswith("-") or not before.startswith("-")
+            where = "" if own else f" (after {before})"
             advice = "; give the file another name" if _names_a_file(before, word) else ""
             return f"the argument '{_shown(word)}'{where} is not UTF-8 text{advice}"
         before = word

@@ -75,5 +75,18 @@ def test_a_file_on_stdin_that_is_not_text_is_refused(home: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
+def test_an_option_is_named_with_its_own_value() -> None:
+    said = undecodable(["agent", "--json", "--file=caf\udce9"])
+    assert said == (r"the argument '--file=caf\xe9' is not UTF-8 text; give the file another name")
+
+
+def test_the_name_of_a_file_that_is_not_text_is_still_json(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENCLAW_CONFIG_PATH", str(home / "caf\udce9"))
+    code, out, _ = openclaw(b"config", b"path", b"--json")
+    assert (code, Path(json.loads(out)["path"]).name) == (0, "caf\udce9")
+
+
 def test_text_of_any_script_is_an_argument() -> None:
     assert undecodable(["agent", "-m", "café 漢字 🦀"]) is None
