@@ -4,7 +4,7 @@ import asyncio
 import os
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,16 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         measuring = Coverage.current()
         if measuring is not None:
             measuring.save()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Write out half characters in what a test printed: a report with one cannot leave its worker."""
+    report = yield
+    report.sections = [
+        (name, said.encode(errors="backslashreplace").decode()) for name, said in report.sections
+    ]
+    return report
 
 
 @pytest.fixture(scope="session")
