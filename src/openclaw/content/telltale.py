@@ -10,9 +10,7 @@ import re
 from functools import cache
 
 _OLD = r"(?:previous|prior|above|earlier|preceding|foregoing|initial|original|existing|system)"
-_TOLD = (
-    r"(?:i?[iu]?u?nstructions?|prompts?|directions?|directives?|rules|guidelines?|commands?|orders)"
-)
+_TOLD = r"(?:instructions?|prompts?|directions?|directives?|rules|guidelines?|commands?|orders)"
 _ASKED = (
     r"\b(?:forward|transfer|send|e-?mail|delete|approve|run|execute|transmit|call|suppress|ignore|create|disable|grant|begin|use"
     r"|upload|post|reply|respond|update|remove|install|merge|print|reveal|output|continue|proceed)\b"
@@ -21,10 +19,10 @@ _OFFICE = r"(?:system|admin(?:istrator)?|developer|assistant|operator|orchestrat
 _PAPER = r"(?:message|notice|override|internal|annotation|instructions?|directives?|alert|command|mandate)"
 
 _PHRASES: tuple[tuple[str, str, str], ...] = (
-    # a name for the log; letters that must be there, which are cheap to look for; the phrase
+    # a name for the log; letters that must be there, if any, which are cheap to look for; the phrase
     (
         "override-plain",
-        "nstruction",
+        "",
         (rf"(?:^|[\n.!?:;>\"'(*#/\]|`-])[ \t]*(?:please |now |and |so |stop[,!.]? )?(?:ignore|disregard|forget|override|discard)\s+"
         rf"(?:(?:all|any|every|each|of|the|your|my|those|these|and)\s+)*(?:{_OLD}|your)\s+(?:(?:and|or|\w+)\s+){{0,2}}{_TOLD}\b"),
     ),
