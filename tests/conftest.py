@@ -75,15 +75,14 @@ def bare_postgres_url(postgres: Server) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def whole_programs_run_unmeasured(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Where whole programs are tried, they run as they do for users: nobody counts their lines.
+def programs_run_unmeasured(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Programs that tests start run as they do for users: nobody counts their lines.
 
-    Counting takes a program a second to start with, and the other tests count enough.
+    Counting takes a program a second to start with, and what runs in the tests' own process is
+    enough; but for the command line, which is hardly run in any other way.
     """
     with pytest.MonkeyPatch.context() as patch:
-        if request.path.is_relative_to(_TESTS / "e2e") or request.path.is_relative_to(
-            _TESTS / "process"
-        ):
+        if not request.path.is_relative_to(_TESTS / "interaction" / "cli"):
             patch.delenv("COVERAGE_PROCESS_CONFIG", raising=False)
         yield
 
