@@ -43,7 +43,7 @@ _IMAGE_TAG = re.compile(
     rf"<(?a:\s*+(?=[{either_case(name[0] for name in _IMAGE_TAGS)}]"
     rf"[{either_case(name[1] for name in _IMAGE_TAGS)}])(?i:{alternation(_IMAGE_TAGS)})\b)"
     # And a remote address in it: the first one at once, since most have no other.
-    rf"(?:[^<>hHfFwW/]++|(?!{_SCHEME})[^<>])*+(?P<remote>{_SCHEME})[^<>]*+"
+    rf"(?:[^<>hHfFwW/]++|hxxps?://|(?!{_SCHEME})[^<>])*+(?P<remote>{_SCHEME})[^<>]*+"
 )
 
 # It matches without a query as well, so that no part of an address is read twice.
@@ -88,15 +88,22 @@ _SCRIPT = re.compile(
 _RASTER = re.compile(r"image/(?:png|jpe?g|gif|webp|avif|bmp)[;,]", re.IGNORECASE)
 
 
-# As it is usually written: replaced without a detour, since a page may be full of badges.
+# As they are usually written: replaced without a detour, since a page may be full of pictures.
 _USUAL_IMAGE = re.compile(r"(!\[[^\[\]\\]*+\]\()http(?=s?:)")
+_USUAL_TAG = re.compile(r"(<img [^<>hHfFwW/]*+(?<=[\"'=]))http(?=s?:)")
 
 
 def replace_usual(text: str) -> str:
     """`text` with the images defanged that have their address beside them, in the usual form."""
-    if "](http" not in text or "![" not in text:
-        return text
-    pieces = _USUAL_IMAGE.split(text)
+    if "](http" in text and "![" in text:
+        text = _defang_after(_USUAL_IMAGE, text)
+    if "<img " in text and "http" in text:
+        text = _defang_after(_USUAL_TAG, text)
+    return text
+
+
+def _defang_after(before: re.Pattern[str], text: str) -> str:
+    pieces = before.split(text)
     pieces[1::2] = [label + "hxxp" for label in pieces[1::2]]
     return "".join(pieces)
 

@@ -122,6 +122,7 @@ _BEFORE_INST = re.compile(r"\s*\[\s*(?:control:)?/?\s*inst|\s*<<\s*sys", re.IGNO
 
 # As they are usually written. They are replaced without a detour, since a text may be full of them.
 _USUAL_PIPED = re.compile(rf"<\|({alternation(_PIPED.split())}|[a-z]+(?:_[a-z]+)+)\|>")
+_USUAL_TURN = re.compile(r"(?<=\n\n)(Human|Assistant):(?![^\S\n]*+\n[ \t])")
 
 
 def replace_usual(text: str) -> str:
@@ -130,9 +131,15 @@ def replace_usual(text: str) -> str:
         pieces = _USUAL_PIPED.split(text)
         pieces[1::2] = [f"[control:{name}]" for name in pieces[1::2]]
         text = "".join(pieces)
-    if "INST]" not in text:
-        return text
-    return text.replace("[INST]", "[control:inst]").replace("[/INST]", "[control:/inst]")
+    if "INST]" in text:
+        text = text.replace("[INST]", "[control:inst]").replace("[/INST]", "[control:/inst]")
+    if "</s>" in text and "<s>" not in text and "<S>" not in text:
+        text = text.replace("</s>", "[control:/s]")
+    if "\n\nHuman:" in text or "\n\nAssistant:" in text:
+        pieces = _USUAL_TURN.split(text)
+        pieces[1::2] = [f"[speaker {who}]" for who in pieces[1::2]]
+        text = "".join(pieces)
+    return text
 
 
 def find_tokens(text: str) -> Iterator[Edit]:
