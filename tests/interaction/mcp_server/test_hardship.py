@@ -5,18 +5,17 @@ import json
 import os
 import signal
 import sqlite3
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, closing
+from contextlib import AbstractAsyncContextManager, closing
 from pathlib import Path
 from typing import Any
 
 import anyio
-import anyio.abc
 import psutil
 import pytest
-from anyio.streams.buffered import BufferedByteReceiveStream
 from tests.interaction.mcp_server.conftest import BIN, Connect, Setup
 
+from openclaw.testing import line_wire
+from openclaw.testing.line_wire import Wire
 from openclaw.testing.scripted_model import Step, scripted_model
 
 pytestmark = pytest.mark.subprocess
@@ -46,35 +45,8 @@ def image(size: int) -> dict[str, str]:
     return {"data": data.decode(), "mimeType": "image/png"}
 
 
-class Wire:
-    """A client that only moves lines."""
-
-    def __init__(self, process: anyio.abc.Process) -> None:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        self.process = process
-        self.stdin = process.stdin
-        self._lines = BufferedByteReceiveStream(process.stdout)
-
-    async def send(self, *messages: dict[str, Any]) -> None:
-        await self.stdin.send(b"".join(json.dumps(one).encode() + b"\n" for one in messages))
-
-    async def answer(self) -> dict[str, Any]:
-        """The next line, which must be a message: nothing else may be on the wire."""
-        return json.loads(await self._lines.receive_until(b"\n", 100 * MB))
-
-
-@asynccontextmanager
-async def wired(setup: Setup, **environ: str) -> AsyncGenerator[Wire]:
-    command = [str(BIN / "openclaw"), "mcp-server"]
-    process = await anyio.open_process(command, env=setup.environ | environ, stderr=None)
-    async with process:
-        try:
-            with anyio.fail_after(60):
-                yield Wire(process)
-        finally:
-            if process.returncode is None:
-                process.kill()
+def wired(setup: Setup, **environ: str) -> AbstractAsyncContextManager[Wire]:
+    return line_wire.wired([str(BIN / "openclaw"), "mcp-server"], setup.environ | environ)
 
 
 def words(answer: dict[str, Any]) -> str:

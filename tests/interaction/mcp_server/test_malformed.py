@@ -1,17 +1,16 @@
 """Whatever is no message is answered, costs nothing but itself, and holds up no order."""
 
-import json
 import sys
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import anyio
-import anyio.abc
 import pytest
-from anyio.streams.buffered import BufferedByteReceiveStream
 from tests.interaction.mcp_server.conftest import BIN, Setup
 
+from openclaw.testing import line_wire
+from openclaw.testing.line_wire import Wire
 from openclaw.testing.scripted_model import Step, scripted_model
 
 pytestmark = pytest.mark.subprocess
@@ -46,36 +45,8 @@ def order(number: Any, message: str = "go") -> dict[str, Any]:
     return ask(number, "tools/call", name="order_openclaw", arguments={"message": message})
 
 
-class Wire:
-    """A client that sends whatever it likes."""
-
-    def __init__(self, process: anyio.abc.Process) -> None:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        self.process = process
-        self.stdin = process.stdin
-        self._lines = BufferedByteReceiveStream(process.stdout)
-
-    async def send(self, *lines: Any) -> None:
-        encoded = [one if isinstance(one, bytes) else json.dumps(one).encode() for one in lines]
-        await self.stdin.send(b"".join(line + b"\n" for line in encoded))
-
-    async def answer(self) -> Any:
-        return json.loads(await self._lines.receive_until(b"\n", 100 * MB))
-
-    async def answers(self, count: int) -> list[Any]:
-        return [await self.answer() for _ in range(count)]
-
-
-@asynccontextmanager
-async def wired(setup: Setup, way: str) -> AsyncGenerator[Wire]:
-    async with await anyio.open_process(WAYS[way], env=setup.environ, stderr=None) as process:
-        try:
-            with anyio.fail_after(60):
-                yield Wire(process)
-        finally:
-            if process.returncode is None:
-                process.kill()
+def wired(setup: Setup, way: str) -> AbstractAsyncContextManager[Wire]:
+    return line_wire.wired(WAYS[way], setup.environ)
 
 
 def code_of(answer: Any) -> tuple[Any, int]:
