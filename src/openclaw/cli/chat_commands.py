@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import NamedTuple
 
+from openclaw.cli.logs import visible
 from openclaw.cli.wrapping import folded
 
 HELP = {
@@ -27,6 +28,7 @@ KEYS = (
     "sends that file with it; Ctrl-C stops the answer."
 )
 
+_TOOL_CHARS = 90
 _LIKE_A_COMMAND = re.compile(r"/[A-Za-z-]+")
 # At the beginning of a word, so that an address such as me@example.com is none.
 _MENTION = re.compile(r'(?<!\S)@(?:"(?P<quoted>[^"\n]+)"|(?P<plain>\S+))')
@@ -73,6 +75,15 @@ def help_text(columns: int = 80) -> str:
         folded(f"  {name:<{width}}  {what}", columns, width + 4) for name, what in HELP.items()
     ]
     return "\n".join([*lines, "", folded(KEYS, columns, 0)])
+
+
+def tool_text(name: str, description: str, columns: int) -> str:
+    """A tool and the beginning of what it does, in so many columns."""
+    first = visible(description.strip().partition("\n")[0])
+    if len(first) > _TOOL_CHARS:
+        whole, _, _ = first[: _TOOL_CHARS + 1].rpartition(" ")
+        first = f"{whole.rstrip() or first[:_TOOL_CHARS]}…"
+    return folded(f"  {name}: {first}".rstrip(), columns, 4)
 
 
 def named_path(text: str, home: Path | None = None) -> Path:

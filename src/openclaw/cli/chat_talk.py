@@ -21,6 +21,7 @@ from openclaw.cli.chat_commands import (
     mistyped,
     named_path,
     parse_command,
+    tool_text,
 )
 from openclaw.cli.chat_interrupts import Interrupts
 from openclaw.cli.logs import visible
@@ -36,8 +37,6 @@ if TYPE_CHECKING:
     from openclaw.cli.chat_view import View
 
 logger = logging.getLogger(__name__)
-
-_TOOL_CHARS = 90
 
 
 class Talk:
@@ -125,10 +124,9 @@ class Talk:
 
     async def _tools(self, _: str) -> None:
         tools = await self._agent.tools(self.session)
+        columns = shutil.get_terminal_size().columns
         for tool in tools:
-            first = visible(tool.description.strip().partition("\n")[0])
-            short = first if len(first) <= _TOOL_CHARS else f"{first[:_TOOL_CHARS]}…"
-            self._view.say(f"  {tool.name}: {short}")
+            self._view.say(tool_text(tool.name, tool.description, columns))
         self._view.say(f"{len(tools)} tools.")
 
     async def _image(self, rest: str) -> None:

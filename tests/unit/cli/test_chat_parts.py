@@ -22,6 +22,7 @@ from openclaw.cli.chat_commands import (
     mistyped,
     named_path,
     parse_command,
+    tool_text,
 )
 from openclaw.cli.chat_complete import ChatCompleter
 from openclaw.cli.chat_input import LineInput
@@ -88,6 +89,20 @@ def test_the_help_breaks_no_word(columns: int) -> None:
     text = help_text(columns)
     assert max(map(len, text.splitlines())) <= columns
     assert text.split() == help_text(500).split()
+
+
+@pytest.mark.parametrize("columns", [40, 80, 100])
+def test_a_listed_tool_breaks_no_word_and_stays_within_the_terminal(columns: int) -> None:
+    words = "Get the current time in one of the timezones that the system knows by their IANA names"
+    text = tool_text("mcp__time__get_current_time", f"{words}\nand more", columns)
+    assert max(map(len, text.splitlines())) <= columns
+    assert text.split() == ["mcp__time__get_current_time:", *words.split()]
+
+
+def test_what_a_tool_does_is_cut_between_words() -> None:
+    assert tool_text("t", "word " * 40, 500) == f"  t: {' '.join(['word'] * 18)}…"
+    assert tool_text("t", "x" * 200, 500) == f"  t: {'x' * 90}…"
+    assert tool_text("t", "", 80) == "  t:"
 
 
 @pytest.mark.parametrize(
