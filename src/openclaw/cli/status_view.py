@@ -3,10 +3,12 @@
 import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from io import StringIO
 from typing import Any
 
+from rich.cells import cell_len, chop_cells
 from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
@@ -62,12 +64,37 @@ def rendered(facts: Facts, redact: Callable[[str], str], width: int) -> list[Tex
     """The status, line by line; no line is wider than `width`."""
     lines: list[Text] = []
     entries = list(_lines(facts))
-    margin = max(len(name) for name, _ in entries) + 2
+    beside = max(len(name) for name, _ in entries) + 2
+    margin = beside if beside * 3 < width else 2
     for name, value in entries:
-        lines += _entry(name, redact(value), margin if margin * 3 < width else 2, width)
+        said = value.within(width - margin, redact) if isinstance(value, _Place) else redact(value)
+        lines += _entry(name, said, margin, width)
     if facts["servers"]:
         lines += [Text(), *server_lines(facts["servers"], width, redact)]
     return lines
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A file and how it is. Its path is no use in pieces: it loses its beginning instead."""
+
+    path: str
+    state: str
+
+    def within(self, room: int, redact: Callable[[str], str]) -> str:
+        """Both beside each other where there is room, else below each other."""
+        path, state = visible(redact(self.path)), redact(self.state)
+        both = f"{path} {state}"
+        if cell_len(both.partition("\n")[0]) <= room:
+            return both
+        return f"{_its_end(path, room)}\n{state}"
+
+
+def _its_end(path: str, room: int) -> str:
+    if cell_len(path) <= room:
+        return path
+    backwards = chop_cells(path[::-1], max(1, room - 1))
+    return f"…{backwards[0][::-1]}"
 
 
 def _entry(name: str, value: str, margin: int, width: int) -> list[Text]:
@@ -82,16 +109,9 @@ def _entry(name: str, value: str, margin: int, width: int) -> list[Text]:
     return [first, *found[1:]]
 
 
-def _lines(facts: Facts) -> Iterable[tuple[str, str]]:
+def _lines(facts: Facts) -> Iterable[tuple[str, str | _Place]]:
     yield "version", facts["version"]
-    config = facts["config"]
-    state = "valid" if config["exists"] else "missing: everything is at its default"
-    if not config["valid"]:
-        state = "\n".join(["invalid", *(f"  {problem}" for problem in config["problems"])])
-    yield (
-        "config",
-        f"{config['path']} ({state})" if config["valid"] else f"{config['path']} {state}",
-    )
+    yield "config", _Place(facts["config"]["path"], _config_state(facts["config"]))
     for entry in facts["models"]:
         yield f"model of {entry['agent']}" if entry["agent"] else "model", _model(entry)
     yield "gateway", _gateway(facts["gateway"])
@@ -101,6 +121,12 @@ def _lines(facts: Facts) -> Iterable[tuple[str, str]]:
         yield "sessions", _sessions(facts["sessions"])
     if not facts["servers"]:
         yield "MCP servers", "none"
+
+
+def _config_state(config: Facts) -> str:
+    if not config["valid"]:
+        return "\n".join(["invalid", *(f"  {problem}" for problem in config["problems"])])
+    return "(valid)" if config["exists"] else "(missing: everything is at its default)"
 
 
 def _model(entry: Facts) -> str:

@@ -173,6 +173,31 @@ def test_a_narrow_terminal_has_a_few_lines_for_each_server(tmp_path: Path) -> No
     ]
 
 
+DEEP = "/home/somebody with a long name/project/configurations/of/agents/and/more/openclaw.json"
+
+
+@pytest.mark.parametrize(
+    ("columns", "shown"),
+    [
+        (120, [f"config      {DEEP} (valid)"]),
+        (102, [f"config      {DEEP}", "            (valid)"]),
+        (80, ["config      …a long name/project/configurations/of/agents/and/more/openclaw.json"]),
+        (30, ["config", "  …ents/and/more/openclaw.json", "  (valid)"]),
+    ],
+)
+def test_the_path_of_the_configuration_is_never_broken(
+    tmp_path: Path, columns: int, shown: list[str]
+) -> None:
+    env = environment(tmp_path, SHARED)
+    env = Environment(environ={**env.environ, "COLUMNS": str(columns)}, stdout=io.StringIO())
+    facts = status.gather(env, probe=False)
+    facts["config"]["path"] = DEEP
+    print_status(env, facts)
+    lines = said(env).splitlines()
+    [at] = [number for number, line in enumerate(lines) if line.startswith("config")]
+    assert lines[at : at + len(shown)] == shown
+
+
 @pytest.mark.parametrize(
     ("milliseconds", "shown"),
     [
