@@ -1,11 +1,9 @@
 """How stored conversations look on a terminal. What they contain cannot steer it."""
 
 import json
-import re
 import shutil
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from io import StringIO
 from typing import Any
@@ -16,6 +14,7 @@ from rich.text import Text
 
 from openclaw.cli.colours import console
 from openclaw.cli.environment import Environment
+from openclaw.sessions.framed import unframed
 from openclaw.sessions.model import Entry, EntryKind, Hit, SessionInfo, Turn, header_json
 
 _ENTRY_CHARS = 4000
@@ -37,14 +36,6 @@ _SPEAKERS = {
 }
 _ESCAPED_CATEGORIES = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
 _ARGUMENT_CHARS = 200
-# As `content.frame` writes it; the body cannot contain a marker with the same id.
-_FRAME = re.compile(
-    r"(?:^This is [^\n]*\n)?"
-    r'^<<<EXTERNAL_UNTRUSTED_CONTENT id="(?P<id>[A-Za-z0-9_-]+)">>>\n'
-    r"Source: (?P<source>[^\n]*)\nFrom: (?P<sender>[^\n]*)\n---\n(?P<body>.*?)\n?"
-    r'^<<<END_EXTERNAL_UNTRUSTED_CONTENT id="(?P=id)">>>',
-    re.MULTILINE | re.DOTALL,
-)
 _KEPT = "\u200d\ufe0f"  # they join emoji
 
 
@@ -222,28 +213,6 @@ def _call(entry: Entry, name: str, limit: int | None) -> str:
     text = json.dumps(given, ensure_ascii=False, default=str)
     short = text if limit is None or len(text) <= limit else f"{text[:limit]}…"
     return f"{name} {short}"
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """Some words, and whose they are where they were framed as somebody else's."""
-
-    text: str
-    sender: str = ""
-
-
-def unframed(text: str) -> list[Piece]:
-    """The words without the marks that are there for the model; `sender` says whose they were."""
-    pieces: list[Piece] = []
-    position = 0
-    for match in _FRAME.finditer(text):
-        pieces.append(Piece(text[position : match.start()].strip("\n")))
-        source = "" if match["source"] == "MCP Server" else f"{match['source']} "
-        sender = f"MCP server {match['sender']}" if not source else f"{source}{match['sender']}"
-        pieces.append(Piece(match["body"], sender))
-        position = match.end()
-    pieces.append(Piece(text[position:].strip("\n") if pieces else text))
-    return [piece for piece in pieces if piece.text or piece.sender]
 
 
 def _cell(env: Environment, text: str) -> Text:

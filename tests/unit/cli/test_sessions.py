@@ -10,10 +10,11 @@ import pytest
 from rich.cells import cell_len
 
 from openclaw.cli.main import run
-from openclaw.cli.sessions_view import escape, one_line, unframed
+from openclaw.cli.sessions_view import escape, one_line
 from openclaw.content import frame
 from openclaw.core.clock import SystemClock
 from openclaw.sessions.file.store import open_file_store
+from openclaw.sessions.framed import unframed
 from openclaw.sessions.model import EntryKind, NewEntry, Outcome, Usage
 from openclaw.testing.terminal import on_terminal
 
@@ -142,6 +143,29 @@ def test_a_search_shows_where_the_words_are(stored: Path, capsys: Captured) -> N
     assert (hit["session"]["agent"], hit["seq"], hit["kind"]) == ("research", 2, "user_message")
     assert sessions("search", "unheard") == 0
     assert capsys.readouterr().out == "Nothing found.\n"
+
+
+async def say_framed(path: Path) -> None:
+    async with (
+        open_file_store(path, SystemClock()) as store,
+        store.acquire_lane(await store.open_session("main", "clock")) as lane,
+    ):
+        turn = await lane.begin_turn(turn="one")
+        await lane.append(turn, [NewEntry(EntryKind.TOOL_CALL, {}, call_id="1")])
+        said = frame("It is noon\nsharp", sender="time")
+        await lane.append(turn, [NewEntry(EntryKind.TOOL_RESULT, {}, said, call_id="1")])
+
+
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_a_search_shows_what_was_said_and_not_its_frame(
+    home: Path, capsys: Captured, options: tuple[str, ...]
+) -> None:
+    anyio.run(say_framed, home / ".openclaw" / "sessions.db")
+    assert sessions("search", "noon", *options) == 0
+    out = capsys.readouterr().out
+    assert "It is noon sharp" in out
+    assert "EXTERNAL" not in out
+    assert "This is " not in out
 
 
 def test_a_conversation_is_deleted_for_good(stored: Path, capsys: Captured) -> None:

@@ -6,7 +6,6 @@ from openclaw.sessions.postgres.words import (
     as_query,
     as_vector,
     containing,
-    snippet,
     without_spaces,
     words_of,
 )
@@ -44,15 +43,6 @@ def test_scripts_that_do_not_part_words_are_known() -> None:
     assert without_spaces("東京")
     assert without_spaces("สวัสดี")
     assert not without_spaces("Grüße, мир, שלום")
-
-
-def test_a_snippet_shows_the_words_that_were_found() -> None:
-    text = "a" * 100 + " needle " + "b" * 300
-    cut = snippet(text, "NEEDLE b")
-    assert " needle " in cut
-    assert cut.startswith("…")
-    assert cut.endswith("…")
-    assert snippet("short", "nothing of it") == "short"
 
 
 def test_a_pattern_takes_its_characters_literally() -> None:

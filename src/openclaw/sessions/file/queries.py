@@ -15,6 +15,7 @@ from openclaw.sessions.model import (
     Turn,
     TurnState,
 )
+from openclaw.sessions.snippets import snippet
 
 _INFO = (
     "id, agent, key, title, created_ms, updated_ms, messages, seq, input_tokens, output_tokens,"
@@ -173,13 +174,12 @@ def search(connection: sqlite3.Connection, text: str, agent: str | None, limit: 
     if any(_written_without_spaces(char) for char in text):
         return _search_parts(connection, words, agent, limit)
     rows = connection.execute(
-        f"SELECT {_INFO_OF_S}, e.seq, e.kind, e.at_ms,"  # noqa: S608 - constant names
-        " snippet(words, 0, '', '', '…', 24)"
+        f"SELECT {_INFO_OF_S}, e.seq, e.kind, e.at_ms, e.text"  # noqa: S608 - constant names
         " FROM words JOIN entries e ON e.row = words.rowid JOIN sessions s ON s.row = e.session"
         " WHERE words MATCH ?1 AND (?2 IS NULL OR s.agent = ?2) ORDER BY rank LIMIT ?3",
         (" ".join(_quoted(word) for word in words), agent, limit),
-    ).fetchall()
-    return [_hit(row) for row in rows]
+    )
+    return [_hit(row, text) for row in rows]
 
 
 def _search_parts(
@@ -188,18 +188,18 @@ def _search_parts(
     """For scripts without spaces between words, which the index cannot cut: the newest first."""
     conditions = " AND ".join("e.text LIKE ? ESCAPE '\\'" for _ in words)
     rows = connection.execute(
-        f"SELECT {_INFO_OF_S}, e.seq, e.kind, e.at_ms,"  # noqa: S608 - constant names
-        " substr(e.text, max(1, instr(e.text, ?) - 40), 120)"
+        f"SELECT {_INFO_OF_S}, e.seq, e.kind, e.at_ms, e.text"  # noqa: S608 - constant names
         " FROM entries e JOIN sessions s ON s.row = e.session"
         f" WHERE {conditions} AND (? IS NULL OR s.agent = ?) ORDER BY e.row DESC LIMIT ?",
-        (words[0], *map(_contains, words), agent, agent, limit),
-    ).fetchall()
-    return [_hit(row) for row in rows]
+        (*map(_contains, words), agent, agent, limit),
+    )
+    return [_hit(row, " ".join(words)) for row in rows]
 
 
-def _hit(row: tuple[Any, ...]) -> Hit:
-    seq, kind, at_ms, snippet = row[_INFO_WIDTH:]
-    return Hit(SessionInfo._make(row[:_INFO_WIDTH]), seq, EntryKind(kind), at_ms, snippet)
+def _hit(row: tuple[Any, ...], wanted: str) -> Hit:
+    seq, kind, at_ms, text = row[_INFO_WIDTH:]
+    info = SessionInfo._make(row[:_INFO_WIDTH])
+    return Hit(info, seq, EntryKind(kind), at_ms, snippet(text, wanted))
 
 
 def _entries(

@@ -16,7 +16,8 @@ from openclaw.sessions.model import (
     Turn,
     TurnState,
 )
-from openclaw.sessions.postgres.words import as_query, containing, snippet, without_spaces
+from openclaw.sessions.postgres.words import as_query, containing, without_spaces
+from openclaw.sessions.snippets import snippet
 
 if TYPE_CHECKING:
     from openclaw.sessions.postgres.pool import Connection

@@ -1,7 +1,8 @@
 """Which words a text is found by, decided here so that every database server finds the same."""
 
 import re
-import unicodedata
+
+from openclaw.sessions.snippets import bare
 
 _WORD = re.compile(r"\w+")
 
@@ -9,15 +10,12 @@ _LONGEST_WORD_BYTES = 255
 _MOST_BYTES = 256 * 1024
 """What is indexed of one text at most: PostgreSQL refuses a megabyte of them."""
 
-_SNIPPET_BEFORE = 40
-_SNIPPET_CHARS = 160
-
 
 def words_of(text: str) -> list[str]:
     """The words of `text`, each once, without case and accents, in the order of the text."""
     found: list[str] = []
     size = 0
-    for word in dict.fromkeys(_WORD.findall(_bare(text))):
+    for word in dict.fromkeys(_WORD.findall(bare(text))):
         length = len(word.encode())
         size += length
         if size > _MOST_BYTES:
@@ -25,13 +23,6 @@ def words_of(text: str) -> list[str]:
         if length <= _LONGEST_WORD_BYTES:
             found.append(word)
     return found
-
-
-def _bare(text: str) -> str:
-    if text.isascii():
-        return text.lower()
-    plain = unicodedata.normalize("NFKD", text.casefold())
-    return "".join(char for char in plain if not unicodedata.combining(char))
 
 
 def as_vector(text: str) -> str | None:
@@ -50,16 +41,6 @@ def without_spaces(text: str) -> bool:
         "\u0e00" <= char <= "\u0eff" or "\u1780" <= char <= "\u17ff" or char >= "\u2e80"
         for char in text
     )
-
-
-def snippet(text: str, wanted: str) -> str:
-    """The part of `text` around the first of the words that were looked for."""
-    folded = text.casefold()
-    found = (folded.find(word) for word in wanted.casefold().split())
-    at = min((place for place in found if place >= 0), default=0)
-    start = max(0, at - _SNIPPET_BEFORE)
-    end = start + _SNIPPET_CHARS
-    return f"{'…' if start else ''}{text[start:end]}{'…' if end < len(text) else ''}"
 
 
 def containing(text: str) -> str:
