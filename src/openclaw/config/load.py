@@ -16,9 +16,10 @@ from openclaw.config.interpolate import Interpolation
 from openclaw.config.json5 import MAX_CHARACTERS, Document, parse
 from openclaw.config.keypath import KeyPath, format_path
 from openclaw.config.paths import config_path
+from openclaw.config.plaintext import plain_credentials
 from openclaw.config.rules import findings, two_ways
 from openclaw.config.schema import Config
-from openclaw.config.sensitive import credential_values, plaintext_credentials
+from openclaw.config.sensitive import credential_values
 from openclaw.core.errors import InvalidConfig, Problem
 from openclaw.secrets.refs import has_reference
 
@@ -120,7 +121,7 @@ def parse_config(text: str, environ: Mapping[str, str], *, source: Path) -> Load
     config = check.validated(tree)
     if check.problems:
         raise InvalidConfig(check.sorted(), source=str(source))
-    plaintext = plaintext_credentials(document.root.plain())
+    plaintext = list(dict.fromkeys(path for path, _ in plain_credentials(_written(document))))
     return LoadedConfig(
         config,
         source,
@@ -136,11 +137,17 @@ def parse_config(text: str, environ: Mapping[str, str], *, source: Path) -> Load
     )
 
 
+def _written(document: Document) -> Mapping[str, Any]:
+    tree = document.root.plain()
+    return cast("Mapping[str, Any]", tree) if isinstance(tree, dict) else {}
+
+
 def _credentials(tree: Any) -> set[str]:
     whole = {text for _, text in credential_values(tree) if not has_reference(text)}
     # A server may answer with the token alone.
     bare = {text.partition(" ")[2].strip() for text in whole if _WITH_SCHEME.match(text)}
-    return whole | bare
+    by_their_looks = {text for _, text in plain_credentials(tree) if not has_reference(text)}
+    return whole | bare | by_their_looks
 
 
 def _plaintext_servers(plaintext: list[KeyPath]) -> list[str]:

@@ -25,11 +25,6 @@ def is_reference(text: str) -> bool:
     return has_reference(text) or "${" in text
 
 
-def plaintext_credentials(value: Any) -> list[KeyPath]:
-    """Where credentials stand in the file as they are, neither `secret://` nor `${VAR}`."""
-    return [path for path, text in credential_values(value) if not is_reference(text)]
-
-
 def credential_values(value: Any, path: KeyPath = ()) -> Iterator[tuple[KeyPath, str]]:
     """Every credential in a configuration, with its key path."""
     if isinstance(value, Mapping):

@@ -4,25 +4,15 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
-from functools import cache
-from typing import TYPE_CHECKING, Any, cast
-from urllib.parse import urlsplit
+from typing import Any
 
 from openclaw.config.keypath import KeyPath, format_path
-from openclaw.config.sensitive import credential_values, is_reference
+from openclaw.config.plaintext import plain_credentials
 from openclaw.mcp_client.importing import Entry, ImportedServer, variable_name
-from openclaw.secrets.lookslike import looks_random, names_no_secret
-
-if TYPE_CHECKING:
-    from openclaw.secrets.patterns import Patterns
 
 _PLACES = ("env", "headers", "args", "url")
-_SCHEME = re.compile(r"(?:Bearer|Basic|Token|ApiKey)\s+(\S+)", re.IGNORECASE)
 _NAME_BEFORE = re.compile(r"(?:^|[?&;#\s='\"-])([A-Za-z_][\w-]*)(?:=|:\s+(?:\w+\s+)?)$")
 _FLAG = re.compile(r"-{1,2}([A-Za-z][\w-]*)")
-_OPTION = re.compile(r"-{0,2}([A-Za-z_][\w.-]*)(?:=|: *)([^/].*)", re.DOTALL)
-# What is no credential whatever its name says.
-_PLACEHOLDER = re.compile(r"\s*|true|false|yes|no|none|null|\d{1,3}|<[^>]*>|.{1,2}", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,79 +79,8 @@ def plain_values(servers: Iterable[ImportedServer]) -> tuple[str, ...]:
 
 
 def credentials(entry: Entry) -> Iterator[tuple[KeyPath, str]]:
-    """Where credentials stand in plain text, and what they are, without `Bearer` and the like.
-
-    They are known by the name that they have, or by how they look whatever it is.
-    """
-    places = {key: entry[key] for key in _PLACES if key in entry}
-    found: dict[KeyPath, list[str]] = {}
-    for path, text in credential_values(places):
-        if is_reference(text):
-            continue
-        scheme = _SCHEME.fullmatch(text)
-        value = scheme[1] if scheme else text
-        if not _PLACEHOLDER.fullmatch(value):
-            found.setdefault(path, []).append(value)
-    for path, text in _texts(places, ()):
-        known = found.setdefault(path, [])
-        for value in _by_their_looks(path, text):
-            if not any(value in other or other in value for other in known):
-                known.append(value)
-    yield from ((path, value) for path, values in found.items() for value in values)
-
-
-def _texts(value: object, path: KeyPath) -> Iterator[tuple[KeyPath, str]]:
-    if isinstance(value, str):
-        yield path, value
-    elif isinstance(value, dict):
-        for key, child in cast("dict[str, object]", value).items():
-            yield from _texts(child, (*path, key))
-    elif isinstance(value, list):
-        for index, child in enumerate(cast("list[object]", value)):
-            yield from _texts(child, (*path, index))
-
-
-def _by_their_looks(path: KeyPath, text: str) -> Iterator[str]:
-    """Keys of known makers, what stands after `Bearer`, private keys, and words made by chance."""
-    from openclaw.secrets.shapes import PEM_BEGIN
-
-    if PEM_BEGIN.search(text):
-        yield text
-        return
-    scheme = _SCHEME.fullmatch(text)
-    if scheme and path[0] == "headers":
-        yield scheme[1]
-    pieces = [text[start:end] for start, end in _shapes().spans(text, shapes=True)]
-    if not names_no_secret(str(path[-1])):
-        pieces += filter(looks_random, _words(text))
-    yield from (one for one in pieces if not (is_reference(one) or _PLACEHOLDER.fullmatch(one)))
-
-
-def _words(text: str) -> Iterator[str]:
-    """What may be a key by itself: all of it, the value of an option, a part of an address."""
-    given = _OPTION.fullmatch(text)
-    if given is not None:
-        if names_no_secret(given[1]):
-            return
-        text = given[2]
-    yield text
-    if "://" in text:
-        try:
-            parts = urlsplit(text)
-        except ValueError:
-            return
-        yield from parts.path.split("/")
-        pairs = (
-            pair.partition("=") for pair in re.split("[&;]", f"{parts.query}&{parts.fragment}")
-        )
-        yield from (value or name for name, _, value in pairs if not names_no_secret(name))
-
-
-@cache
-def _shapes() -> "Patterns":
-    from openclaw.secrets.patterns import Patterns
-
-    return Patterns((), (), ())
+    """Where credentials stand in plain text, and what they are, without `Bearer` and the like."""
+    return plain_credentials({key: entry[key] for key in _PLACES if key in entry})
 
 
 def _wanted(server: str, entry: Entry, path: KeyPath, value: str) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ _CREDENTIAL: Final = re.compile(
 )
 # Names that contain such a word and hold nothing secret.
 _HARMLESS: Final = re.compile(
-    r"\bpublic\b|\bkey ?(?:id|name|file|path|prefix)\b|\bmax tokens?\b|\btokens? (?:limit|count|budget)\b"
+    r"\bpublic\b|\bkey ?(?:id|name|file|path|prefix|header)\b|\bmax tokens?\b|\btokens? (?:limit|count|budget|per)\b"
     r"|\btoken (?:url|uri|endpoint|type)\b|\bauth (?:url|uri|type|method|mode|provider)\b"
     r"|\b(?:secret|token|password|credentials?) (?:file|path|dir|name)\b"
     # Vault's secret id is half of a login, and so not among these.
@@ -35,7 +35,10 @@ _UUID: Final = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}
 _HUMP: Final = re.compile(r"[A-Z][a-z]{2,}")  # of aNameInCamelCase
 _RESTLESS: Final = 0.3  # changes of kind for each letter or digit: half of what chance gives
 _IDENTIFIES: Final = re.compile(
-    r"\b(?:ids?|hash|sha|sha1|sha256|commit|digest|checksum|version|revision|image|model|path|file)$"
+    r"\b(?:ids?|uuid|guid|hash|sha|sha1|sha256|commit|digest|checksum|version|revision|image|model"
+    r"|path|file|dir|directory|project|tenant|account|org|organi[sz]ation|workspace|subscription"
+    r"|database|cluster|instance|deployment|region|team|branch|tag|repo|repository|sheet|spreadsheet"
+    r"|document|folder|channel|board|page|site)$"
 )
 
 

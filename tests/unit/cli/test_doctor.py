@@ -97,6 +97,26 @@ def test_each_problem_is_named_with_what_to_do(
     assert all("hint" in f for f in found if f["level"] != "ok")
 
 
+def test_a_credential_under_any_name_is_reported_and_never_shown(
+    state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    values = {
+        "env": "sk-proj-Ab3dEf6hIj9kLm2nOp5q",
+        "arg": "q7Zr2LkX9vTb4NwPd8Yh1MsJ",
+        "url": "pass-word",
+    }
+    servers = {
+        "one": {"command": "sh", "env": {"FOO": values["env"]}, "args": ["-s", values["arg"]]},
+        "two": {"url": f"https://me:{values['url']}@h.example/mcp"},
+    }
+    configure(state, {"agents": {"defaults": {"mcp": {"servers": servers}}}})
+    run("openclaw", ["doctor"])
+    said = capsys.readouterr()
+    for place in ("one.env.FOO", "one.args[1]", "two.url"):
+        assert f"agents.defaults.mcp.servers.{place} is a credential in plain text" in said.out
+    assert not [value for value in values.values() if value in said.out + said.err]
+
+
 def test_an_invalid_configuration_is_reported_problem_by_problem(
     state: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -35,7 +35,8 @@ def test_plain_credentials_become_references() -> None:
 
 
 def test_references_and_variables_stay_as_they_are() -> None:
-    entry = {"env": {"A_TOKEN": "secret://env/A", "B_TOKEN": "${B}"}}
+    headers = {"Authorization": "Bearer secret://env/C"}
+    entry = {"env": {"A_TOKEN": "secret://env/A", "B_TOKEN": "${B}"}, "headers": headers}
     (protected,), references = protect([ImportedServer("s", entry)])
     assert (protected.entry, references) == (entry, ())
 
@@ -241,5 +242,6 @@ def test_what_is_none_is_left_as_it_is(value: str) -> None:
 
 def test_what_identifies_something_may_look_like_a_key() -> None:
     env = {"FOLDER_ID": MADE, "COMMIT": HEX}
-    entry = {"command": "x", "env": env, "args": [f"--file-id={MADE}"]}
+    args = [f"--file-id={MADE}", "--project", HEX]
+    entry = {"command": "x", "env": env, "args": args}
     assert protected(entry) == (entry, [])
