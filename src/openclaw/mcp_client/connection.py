@@ -31,6 +31,7 @@ from openclaw.mcp_client.state import (
     Life,
     LoginNeeded,
     Lost,
+    NotBegun,
     Restarted,
     RetryDue,
     Rules,
@@ -285,7 +286,7 @@ class ServerConnection:
                 event = LoginNeeded(worded(cause))
             case SecretUnavailable():
                 # Its keeper may be out of reach for a while.
-                event = Lost(describe(cause))
+                event = NotBegun(describe(cause))
             case OperatorFacing():
                 event = Broken(describe(cause))
             case Interrupted():

@@ -51,6 +51,13 @@ class Lost:
 
 
 @dataclass(frozen=True, slots=True)
+class NotBegun:
+    """What its start needs could not be had, so nothing was started; trying again may help."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Broken:
     """It cannot work as it is configured; trying again does not help."""
 
@@ -79,7 +86,9 @@ class Stopped:
     """Nobody wants the server any more."""
 
 
-Event = Started | Connected | Lost | Broken | LoginNeeded | RetryDue | Restarted | Stopped
+Event = (
+    Started | Connected | Lost | NotBegun | Broken | LoginNeeded | RetryDue | Restarted | Stopped
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +104,13 @@ class Life:
     """A server's life so far. Times are seconds of one monotonic clock.
 
     `retry_at` is set in ERROR and nowhere else; `ready_since` in READY and nowhere else.
-    `restarts` counts the attempts since the count last began afresh.
+    `restarts` counts the attempts since the count last began afresh; `waits` those in a row that did
+    not come so far that anything was started.
     """
 
     state: ServerState = ServerState.DISCONNECTED
     restarts: int = 0
+    waits: int = 0
     ready_since: float | None = None
     retry_at: float | None = None
     last_error: str | None = None
@@ -136,14 +147,20 @@ def advance(life: Life, event: Event, now: float, rules: Rules) -> Life:
             return _connecting(life) if life.state is ServerState.ERROR else life
         case Connected():
             return _ready(life, now) if life.state is ServerState.CONNECTING else life
-        case Lost() | Broken() | LoginNeeded():
+        case Lost() | NotBegun() | Broken() | LoginNeeded():
             return _ended(life, event, now, rules)
 
 
-def _ended(life: Life, event: Lost | Broken | LoginNeeded, now: float, rules: Rules) -> Life:
+def _ended(
+    life: Life, event: Lost | NotBegun | Broken | LoginNeeded, now: float, rules: Rules
+) -> Life:
     if next_command(life) is not Command.OPEN:
         return life
     match event:
+        case NotBegun(reason) if life.state is ServerState.CONNECTING:
+            return _waiting(life, reason, now, rules)
+        case NotBegun(reason):
+            return _lost(life, reason, now, rules)
         case Lost(reason):
             return _lost(life, reason, now, rules)
         case Broken(reason):
@@ -162,12 +179,25 @@ def _lost(life: Life, reason: str, now: float, rules: Rules) -> Life:
     return Life(ServerState.ERROR, restarts=restarts + 1, retry_at=now + delay, last_error=reason)
 
 
+def _waiting(life: Life, reason: str, now: float, rules: Rules) -> Life:
+    """Nothing ran, so this is no restart; the waits are as long, and as many, as for one."""
+    if not rules.restart_on_crash or life.waits >= rules.max_restarts:
+        return _resting(life, ServerState.FAILED, reason)
+    return replace(
+        life,
+        state=ServerState.ERROR,
+        waits=life.waits + 1,
+        retry_at=now + restart_delay(life.waits),
+        last_error=reason,
+    )
+
+
 def _connecting(life: Life) -> Life:
     return replace(life, state=ServerState.CONNECTING, retry_at=None)
 
 
 def _ready(life: Life, now: float) -> Life:
-    return replace(life, state=ServerState.READY, ready_since=now)
+    return replace(life, state=ServerState.READY, waits=0, ready_since=now)
 
 
 def _resting(life: Life, state: ServerState, reason: str | None) -> Life:

@@ -102,6 +102,7 @@ async def test_a_secret_that_cannot_be_had_now_is_tried_again(bench: Bench):
     async with bench.run(connection, ready=False) as server:
         await until(lambda: server.snapshot.state is ServerState.ERROR)
         assert server.snapshot.last_error == "secret://vault/x: the vault is sealed"
+        assert (server.snapshot.restarts, server.snapshot.next_retry_in is None) == (0, False)
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from openclaw.mcp_client.state import (
     Life,
     LoginNeeded,
     Lost,
+    NotBegun,
     Restarted,
     RetryDue,
     Rules,
@@ -29,6 +30,7 @@ EVENTS = st.sampled_from(
         Started(),
         Connected(),
         Lost("gone"),
+        NotBegun("a secret is missing"),
         Broken("no such command"),
         LoginNeeded("401"),
         RetryDue(),
@@ -83,6 +85,32 @@ def test_a_stable_minute_starts_the_count_afresh():
     assert (life.restarts, life.retry_at) == (1, now + 60)
 
 
+def test_what_could_not_be_started_counts_as_no_restart():
+    life, waits = advance(born(enabled=True), Started(), 0.0, RULES), list[float | None]()
+    while life.state is not ServerState.FAILED:
+        life = advance(life, NotBegun("a secret is missing"), 0.0, RULES)
+        assert (life.restarts, life.last_error) == (0, "a secret is missing")
+        waits.append(life.retry_at)
+        life = advance(life, RetryDue(), 0.0, RULES)
+    assert waits == [1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0, None]
+
+
+def test_a_server_that_ran_and_then_could_not_be_started_keeps_its_count():
+    life, now = crash_and_return(ready(), 1.0)
+    life = advance(advance(life, Lost("gone"), now, RULES), RetryDue(), now, RULES)
+    life = advance(life, NotBegun("a secret is missing"), now, RULES)
+    assert (life.restarts, life.waits) == (2, 1)
+    life = advance(advance(life, RetryDue(), now, RULES), Connected(), now, RULES)
+    assert (life.restarts, life.waits) == (2, 0)
+    assert advance(life, NotBegun("a secret is missing"), now, RULES).restarts == 3
+
+
+def test_what_could_not_be_started_is_not_tried_again_where_no_restart_is_wanted():
+    life = advance(born(enabled=True), Started(), 0.0, RULES)
+    life = advance(life, NotBegun("x"), 0.0, Rules(restart_on_crash=False))
+    assert (life.state, life.last_error) == (ServerState.FAILED, "x")
+
+
 def test_no_restart_where_none_is_wanted():
     life = advance(ready(), Lost("gone"), 20.0, Rules(restart_on_crash=False))
     assert (life.state, life.last_error) == (ServerState.FAILED, "gone")
@@ -126,6 +154,7 @@ def test_whatever_happens_the_life_makes_sense(
         assert (life.retry_at is not None) == (life.state is ServerState.ERROR)
         assert (life.ready_since is not None) == (life.state is ServerState.READY)
         assert 0 <= life.restarts <= max(rules.max_restarts, 0)
+        assert 0 <= life.waits <= max(rules.max_restarts, 0)
         if life.retry_at is not None and before.retry_at is None:
             assert 0 <= life.retry_at - now <= 30
         if before.state is ServerState.CLOSED:
