@@ -5,8 +5,17 @@ import logging
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
-from acp import audio_block, image_block, resource_link_block, text_block, tool_content
+from acp import (
+    audio_block,
+    embedded_text_resource,
+    image_block,
+    resource_block,
+    resource_link_block,
+    text_block,
+    tool_content,
+)
 from acp.schema import (
     AudioContentBlock,
     ContentToolCallContent,
@@ -19,6 +28,8 @@ from acp.schema import (
 from openclaw.core.content import Block, Media, Text
 from openclaw.core.tools import ToolResult
 from openclaw.media.kinds import MAX_OUTBOUND_BYTES
+from openclaw.media.signature import HEAD_BYTES, looks_like_text
+from openclaw.media.texts import decode_text
 
 logger = logging.getLogger(__name__)
 
@@ -62,7 +73,20 @@ def _media_block(media: Media) -> ContentBlock:
         return make(encoded, media.mime_type)
     if media.path is not None:
         return resource_link_block(name, media.path.absolute().as_uri(), mime_type=media.mime_type)
+    words = _words(media)
+    if words is not None:
+        uri = f"attachment://{quote(name)}"
+        return resource_block(embedded_text_resource(uri, words, mime_type=media.mime_type))
     return text_block(f"[{media.mime_type} {name}, {len(media.data or b'')} bytes]")
+
+
+def _words(media: Media) -> str | None:
+    """What a text says that is nowhere in a file: a copy without secrets, for instance."""
+    data = media.data or b""
+    named = media.kind == "text" or media.mime_type in ("application/json", "application/xml")
+    if not named or not looks_like_text(data[:HEAD_BYTES]) or len(data) > MAX_OUTBOUND_BYTES:
+        return None
+    return decode_text(data)
 
 
 def _data(media: Media) -> bytes | None:

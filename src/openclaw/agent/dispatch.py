@@ -10,6 +10,7 @@ import anyio
 
 from openclaw.agent.arguments import read_arguments
 from openclaw.agent.context import Ask, OnToolResult, PermissionRequest
+from openclaw.agent.handing import without_secrets
 from openclaw.agent.limits import Budget
 from openclaw.agent.privacy import Redacts, clean_json, clean_result
 from openclaw.agent.toolbox import Tool, Toolbox
@@ -145,7 +146,7 @@ class Dispatcher:
         except Exception as error:
             logger.exception("a tool raised", extra={"tool": name})
             result = failed(f"The tool {name} failed: {type(error).__name__}: {error}")
-        result = clean_result(result, self.redactor)
+        result = clean_result(await without_secrets(result, self.redactor), self.redactor)
         elapsed = (self.clock.monotonic() - started) * 1000
         self.emit(ToolFinished(call_id, name, result, elapsed))
         return result

@@ -84,4 +84,5 @@ def _clean_block(block: Block, redactor: Redacts) -> Block:
         case Media():
             if block.data is not None and redactor.holds(block.data):
                 return Text(f"[{block.kind} ({block.mime_type}) that is {WITHHELD}]")
-            return block
+            name = redact(block.name) if block.name else block.name
+            return block if name == block.name else replace(block, name=name)

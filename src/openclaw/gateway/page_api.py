@@ -15,6 +15,7 @@ from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.gateway.reading import Json, json_body
 from openclaw.gateway.state import Gateway
 from openclaw.media.kinds import MAX_OUTBOUND_BYTES, in_mb
+from openclaw.media.outgoing import WITHHELD, cleaned
 
 if TYPE_CHECKING:
     from openclaw.mcp_client.pin_store import PinStore
@@ -111,6 +112,9 @@ async def show_file(gateway: Gateway, request: Request) -> Response:
     assert isinstance(directories, list)
     roots = [*(Path(str(one)) for one in directories), gateway.paths.results]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType] - the runtime's own list
     data = await anyio.to_thread.run_sync(_read, Path(wanted), roots)
+    data = await anyio.to_thread.run_sync(cleaned, data, gateway.house.redactor)
+    if data is None:
+        raise InvalidRequest(f"is withheld: {WITHHELD}", field="path")
     return Response(data, headers=_FILE_HEADERS, media_type="application/octet-stream")
 
 

@@ -17,6 +17,7 @@ from openclaw.config.osflags import CLOEXEC, NONBLOCK
 from openclaw.core.content import Media
 from openclaw.core.errors import OpenClawError
 from openclaw.media import kinds
+from openclaw.media.outgoing import CLEANED, WITHHELD, Searches, cleaned
 from openclaw.media.signature import HEAD_BYTES, looks_like_text, sniff
 from openclaw.media.texts import decode_text
 
@@ -33,11 +34,12 @@ class Fetch(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class OutboundRules:
-    """Where files may come from, who fetches URLs, and how sound is sent."""
+    """Where files may come from, who fetches URLs, how sound is sent, and which secrets are known."""
 
     directories: tuple[Path, ...]
     fetch: Fetch | None
     audio: str  # auto, audio or resource
+    secrets: Searches | None = None  # without it, whoever gives something has looked it through
 
 
 class LeftOut(OpenClawError):
@@ -47,18 +49,21 @@ class LeftOut(OpenClawError):
 async def render(
     items: Sequence[Media], rules: OutboundRules, protocol_version: str
 ) -> tuple[list[types.ContentBlock], list[str]]:
-    """The blocks in order, and a line for each thing that was left out."""
+    """The blocks in order, and a line for each thing that was left out, whole or in part."""
     blocks: list[types.ContentBlock] = []
     left_out: list[str] = []
     room = kinds.MAX_RESPONSE_BYTES
     for number, item in enumerate(items, 1):
         try:
-            data, mime_type = await _load(item, rules, room)
+            loaded, mime_type = await _load(item, rules, room)
+            data = await _clean(loaded, item, rules.secrets)
         except LeftOut as error:
             left_out.append(
                 f"[{_name(item, number, item.mime_type)} was left out: {error.message}]"
             )
             continue
+        if data != loaded:
+            left_out.append(f"[{_name(item, number, mime_type)}: {CLEANED}]")
         room -= len(data)
         block = _block(
             item, number, data, mime_type, _audio_as_block(rules.audio, protocol_version)
@@ -83,6 +88,16 @@ async def _load(item: Media, rules: OutboundRules, room: int) -> tuple[bytes, st
         data, declared = await _fetch(item, rules, limit)
     _check_size(len(data), limit)
     return data, _true_type(declared, data)
+
+
+async def _clean(data: bytes, item: Media, secrets: Searches | None) -> bytes:
+    """A file may have changed since it was handed over; what was given as bytes has not."""
+    if secrets is None or item.data is not None:
+        return data
+    clean = await anyio.to_thread.run_sync(cleaned, data, secrets)
+    if clean is None:
+        raise LeftOut(WITHHELD)
+    return clean
 
 
 async def _fetch(item: Media, rules: OutboundRules, limit: int) -> tuple[bytes, str]:

@@ -29,7 +29,10 @@ def order_settings(host: Host, agent: EffectiveAgent, secrets: SecretResolver) -
         all_tool_text=settings.tool_results == "all",
         temp_root=host.paths.temp,
         outbound=OutboundRules(
-            directories=(host.workspace(agent),), fetch=fetch_guarded, audio=settings.audio
+            directories=(host.workspace(agent),),
+            fetch=fetch_guarded,
+            audio=settings.audio,
+            secrets=host.redactor,
         ),
         transcriber=transcriber_of(host, secrets),
     )

@@ -7,7 +7,8 @@ held back: the last word with the space before it, and whatever else could be th
 
 from typing import TYPE_CHECKING, Final
 
-from openclaw.secrets.patterns import Patterns, Positions, Span, joined, merged
+from openclaw.secrets.noise import Positions, joined
+from openclaw.secrets.patterns import Patterns, Span, merged
 from openclaw.secrets.secret import REDACTED
 
 if TYPE_CHECKING:

@@ -2,31 +2,25 @@
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import Final
 
 from ahocorasick_rs import AhoCorasick, BytesAhoCorasick, MatchKind
 
+from openclaw.secrets.noise import PIECE, Joined, joined
 from openclaw.secrets.secret import REDACTED
 from openclaw.secrets.shapes import Shape, anchors
 
 Span = tuple[int, int]
+Hit = tuple[int, int, int]  # which, from where, to where
 
-# What may stand between the pieces of a secret without changing what a reader sees: whitespace,
-# control and invisible characters, colours; and backslashes, of which every further layer of JSON
-# or repr adds some, with the letters that stand for whitespace then.
-NOISE: Final = re.compile(
-    r"(?:[\s\x00-\x1a\x1c-\x1f\x7f-\xa0\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e"
-    r"\u200b-\u200f\u2028-\u202f\u205f-\u206f\u3000\u3164\ufe00-\ufe0f\ufeff\uffa0]++"
-    r"|\\++[nrt]?+"
-    r"|\x1b(?:\[[0-?]{0,64}[ -/]{0,8}[@-~]|\][^\x07\x1b]{0,256}(?:\x07|\x1b\\))?+)++"
-)
 PREFIX_LENGTH: Final = 4
 _HALF: Final = re.compile(r"[\ud800-\udfff]")
 _STAND_IN: Final = "\ufffd"  # as long as what it stands for, so that places stay the same
 _WINDOW: Final = 1024 * 1024  # bytes that are searched at once
 _MIN_JOINED: Final = 8
+_LONGEST_KEYED: Final = 256  # characters of a key with its value
 _KEYS: Final = r"(?:pass|pwd|secret|token|key|cred|auth|pin|code)[\w-]{0,24}"
 
 
@@ -34,16 +28,26 @@ def _automaton(forms: Iterable[str]) -> AhoCorasick:
     return AhoCorasick([_HALF.sub(_STAND_IN, form) for form in forms])
 
 
-def _found(automaton: AhoCorasick, text: str) -> list[tuple[int, int, int]]:
+def _found(automaton: AhoCorasick, text: str, longest: int) -> list[Hit]:
+    """Every occurrence of forms that have `longest` characters at the most.
+
+    A long text is searched piece by piece, so that other threads get their turn in between.
+    """
+    if len(text) <= PIECE:
+        return _found_at_once(automaton, text)
+    return [
+        (index, at + start, at + end)
+        for at in range(0, len(text), PIECE)
+        for index, start, end in _found_at_once(automaton, text[at : at + PIECE + longest - 1])
+        if start < PIECE
+    ]
+
+
+def _found_at_once(automaton: AhoCorasick, text: str) -> list[Hit]:
     try:
         return automaton.find_matches_as_indexes(text, overlapping=True)
     except UnicodeEncodeError:  # half a character, which nothing outside of Python can hold
         return automaton.find_matches_as_indexes(_HALF.sub(_STAND_IN, text), overlapping=True)
-
-
-def joined(text: str) -> str:
-    """The text without anything that may stand between the pieces of a secret."""
-    return NOISE.sub("", text)
 
 
 class Patterns:
@@ -64,14 +68,16 @@ class Patterns:
             literals.append(anchor)
             self._shapes.append(shape)
         self._first_anchor = self._certain + len(alone)
-        self._automaton = _automaton([*self._anywhere, *alone, *literals])
+        sought = [*self._anywhere, *alone, *literals]
+        self._automaton = _automaton(sought)
+        self._longest = max(map(len, sought))
         self._keyed = _keyed(keyed)
 
     def spans(self, text: str, *, shapes: bool) -> list[Span]:
         """Where something stands that must not be seen, in no order, perhaps overlapping."""
         spans: list[Span] = []
         covered = 0
-        for index, start, end in _found(self._automaton, text):
+        for index, start, end in _found(self._automaton, text, self._longest):
             if index < self._certain:
                 spans.append((start, end))
             elif index < self._first_anchor:
@@ -83,7 +89,7 @@ class Patterns:
                     spans.append(span)
                     covered = span[1]
         if self._keyed is not None:
-            spans.extend(match.span(1) for match in self._keyed.finditer(text))
+            spans.extend(_values_of_keys(self._keyed, text))
         return spans
 
     def broken_spans(self, text: str) -> list[Span]:
@@ -91,11 +97,11 @@ class Patterns:
         automaton = self._joined_automaton
         if automaton is None:
             return []
-        found = _found(automaton, joined(text))
-        if not found:
-            return []
-        positions = Positions(text)
-        return [positions.span(start, end) for _, start, end in found]
+        spans: list[Span] = []
+        for part in Joined(text, overlap=self.longest_joined - 1):
+            found = _found(automaton, part.text, self.longest_joined)
+            spans += [part.span(start, end) for _, start, end in found if end > part.seen]
+        return spans
 
     @cached_property
     def _joined_forms(self) -> list[str]:
@@ -115,7 +121,7 @@ class Patterns:
         """Where the first characters of some longer form stand in joined text."""
         if self._prefixes is None:
             return []
-        return [hit[1] for hit in _found(self._prefixes, text)]
+        return [hit[1] for hit in _found(self._prefixes, text, PREFIX_LENGTH)]
 
     def is_prefix(self, text: str) -> bool:
         """Whether some longer form begins with all of `text` and goes on after it."""
@@ -210,29 +216,16 @@ def replace_spans(text: str, spans: Iterable[Span]) -> str:
     return "".join(pieces)
 
 
-class Positions:
-    """Where the characters of joined text stand in the text that it was made from."""
-
-    def __init__(self, text: str) -> None:
-        self._places: list[int] = []  # where in the joined text something was taken out
-        self._totals: list[int] = []  # and how much by then
-        removed = 0
-        for match in NOISE.finditer(text):
-            self._places.append(match.start() - removed)
-            removed += match.end() - match.start()
-            self._totals.append(removed)
-
-    def span(self, start: int, end: int) -> Span:
-        """The span of the original from the first to the last of these characters."""
-        return self._original(start), self._original(end - 1) + 1
-
-    def _original(self, position: int) -> int:
-        index = bisect_right(self._places, position) - 1
-        return position + (self._totals[index] if index >= 0 else 0)
-
-
 def _has_neighbours(text: str, start: int, end: int) -> bool:
     return (start > 0 and text[start - 1].isalnum()) or (end < len(text) and text[end].isalnum())
+
+
+def _values_of_keys(keyed: re.Pattern[str], text: str) -> Iterator[Span]:
+    """Piece by piece, for the same reason as in `_found`."""
+    for at in range(0, len(text), PIECE):
+        for match in keyed.finditer(text, at, at + PIECE + _LONGEST_KEYED):
+            if match.start() < at + PIECE:
+                yield match.span(1)
 
 
 def _keyed(values: Iterable[str]) -> re.Pattern[str] | None:

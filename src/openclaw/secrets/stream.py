@@ -17,14 +17,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from openclaw.secrets.patterns import (
-    PREFIX_LENGTH,
-    Patterns,
-    Positions,
-    Span,
-    joined,
-    replace_spans,
-)
+from openclaw.secrets.noise import Positions, joined
+from openclaw.secrets.patterns import PREFIX_LENGTH, Patterns, Span, replace_spans
 from openclaw.secrets.shapes import PEM_BEGIN, PEM_END
 
 if TYPE_CHECKING:

@@ -3,11 +3,12 @@
 import json
 import logging
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from openclaw.agent.context import InboundMedia
+from openclaw.agent.context import InboundMedia, Reply
 from openclaw.core.content import Media, ResourceLink, Text
 from openclaw.core.events import BlockReply, ToolFinished, ToolStarted
 from openclaw.core.tools import CallContext, JsonObject, ToolResult
@@ -151,3 +152,79 @@ async def test_every_part_of_a_tools_result_is_without_secrets() -> None:
     assert SECRET not in told + repr(finished)
     assert "audio (audio/wav) that is withheld, since a secret stands in it" in told
     assert finished.result.details == {"diff": [{"new": "[REDACTED]"}]}
+
+
+def handing(*media: Media) -> FakeTools:
+    async def give(arguments: JsonObject, context: CallContext) -> ToolResult:
+        return ToolResult(blocks=(Text("It goes to the user."),), outputs=media)
+
+    tools = FakeTools()
+    tools.add("give", give)
+    return tools
+
+
+async def handed(tools: FakeTools) -> tuple[Reply, ToolResult, str]:
+    """What the person gets, what front ends are told, and what the model and the store get."""
+    async with (
+        scripted_model([Step(calls=(("give", {}),)), Step(text="ok")]) as model,
+        agent_kit(scripted_config(model.url), tools=tools) as kit,
+    ):
+        kit.redactor.register(SECRET)
+        reply = await kit.say("go")
+        told = await stored(kit) + json.dumps(model.requests[1].body)
+    (finished,) = [event for event in kit.events if isinstance(event, ToolFinished)]
+    return reply, finished.result, told
+
+
+@pytest.mark.parametrize("form", [SECRET, ENCODED])
+async def test_a_text_that_is_handed_over_goes_as_a_copy_without_secrets(
+    tmp_path: Path, form: str
+) -> None:
+    file = tmp_path / "settings.yaml"
+    file.write_text(f"key: {form}\nmode: fast\n")
+    reply, result, told = await handed(handing(Media("text/plain", path=file)))
+    copy = Media("text/plain", data=b"key: [REDACTED]\nmode: fast\n", name="settings.yaml")
+    note = (
+        "['settings.yaml' goes as a copy: secrets in it were replaced by [REDACTED]; "
+        "the file itself is unchanged]"
+    )
+    assert reply.media == (copy,)
+    assert result.outputs == (copy, Text(note, addressed=True))
+    assert note in told
+    assert form not in told + repr(result)
+    assert file.read_text() == f"key: {form}\nmode: fast\n"
+
+
+async def test_any_other_file_with_a_secret_is_not_handed_over(tmp_path: Path) -> None:
+    file = tmp_path / "report.pdf"
+    file.write_bytes(b"%PDF-1.7\n" + SECRET.encode())
+    other = tmp_path / "dot.png"
+    other.write_bytes(b"\x89PNG\r\n\x1a\n\0")
+    sent = Media("image/png", path=other)
+    reply, result, told = await handed(handing(Media("application/pdf", path=file)))
+    assert (reply.media, result.is_error) == ((), True)
+    assert "'report.pdf' is withheld: a secret stands in it" in told
+    assert "make the file anew without the secret" in told
+    assert "It goes to the user." not in told
+    assert SECRET not in told + repr(result)
+    reply, result, _ = await handed(handing(Media("application/pdf", path=file), sent))
+    assert (reply.media, result.is_error) == ((sent,), False)
+    assert [one.text for one in result.outputs if isinstance(one, Text) and one.addressed]
+
+
+async def test_a_file_without_secrets_is_handed_over_where_it_is(tmp_path: Path) -> None:
+    file = tmp_path / "a.md"
+    file.write_text(f"# how to use {LOOKS_LIKE_ONE}")
+    media = (
+        Media("text/markdown", path=file),
+        Media("text/markdown", path=tmp_path / "gone.md"),
+        Media("text/plain", data=b"words", name="b.txt"),
+    )
+    reply, result, _ = await handed(handing(*media))
+    assert reply.media == result.outputs == media
+
+
+async def test_the_name_of_what_is_handed_over_is_without_secrets() -> None:
+    given = Media("image/png", data=b"\x89PNG", name=f"{SECRET}.png")
+    reply, _, _ = await handed(handing(given))
+    assert [media.name for media in reply.media] == ["[REDACTED].png"]

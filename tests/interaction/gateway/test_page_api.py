@@ -101,6 +101,19 @@ async def test_a_file_of_the_workspace_is_handed_over_as_bytes_that_run_nothing(
     assert "sandbox" in answer.headers["content-security-policy"]
 
 
+async def test_no_secret_is_handed_over_with_a_file(house: House, opened: Open) -> None:
+    house.configure("http://127.0.0.1:9")
+    text, image = house.state / "workspace" / "a.txt", house.state / "workspace" / "b.png"
+    text.write_text("key acme-key-0123456789")
+    image.write_bytes(b"\x89PNG\r\n\x1a\n\0acme-key-0123456789")
+    async with opened() as client:
+        answer = await client.get("/api/files", params={"path": str(text)})
+        assert answer.text == "key [REDACTED]"
+        answer = await client.get("/api/files", params={"path": str(image)})
+        assert answer.status_code == 400
+        assert "withheld: a secret stands in it" in answer.text
+
+
 async def test_no_other_file_is_handed_over(house: House, opened: Open, tmp_path: Path) -> None:
     house.configure("http://127.0.0.1:9")
     workspace = house.state / "workspace"

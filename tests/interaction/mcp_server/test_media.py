@@ -1,12 +1,19 @@
 """Media both ways, over real pipes."""
 
 import base64
+import json
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
-from mcp_types import CallToolResult, EmbeddedResource, ImageContent, TextContent
+from mcp_types import (
+    CallToolResult,
+    EmbeddedResource,
+    ImageContent,
+    TextContent,
+    TextResourceContents,
+)
 from reportlab.pdfgen.canvas import Canvas
 from tests.interaction.mcp_server.conftest import Connect, Setup
 
@@ -166,6 +173,30 @@ async def test_what_the_agent_attaches_comes_back_as_media(setup: Setup, connect
     assert isinstance(document, EmbeddedResource)
     assert document.resource.mime_type == "text/markdown"
     assert str(document.resource.uri) == "attachment://notes.md"
+
+
+async def test_what_the_agent_attaches_leaves_without_secrets(
+    setup: Setup, connect: Connect
+) -> None:
+    key = "acme-key-0123456789"
+    calls = (("attach", {"path": "notes.json"}), ("attach", {"path": "dot.png"}))
+    async with scripted_model([Step(calls=calls), Step(text="Here they are.")]) as model:
+        setup.configure(model.url, {})
+        notes, image = setup.workspace / "notes.json", setup.workspace / "dot.png"
+        notes.write_text(json.dumps({"plain": key, "encoded": encoded(key.encode())}))
+        image.write_bytes(PNG + key.encode())
+        async with connect() as client:
+            result = await client.call_tool("order_openclaw", {"message": "Send me both."})
+    text, document = result.content
+    assert isinstance(text, TextContent)
+    assert "['notes.json' goes as a copy: secrets in it were replaced" in text.text
+    assert "['dot.png' is withheld: a secret stands in it" in text.text
+    assert isinstance(document, EmbeddedResource)
+    assert isinstance(document.resource, TextResourceContents)
+    assert json.loads(document.resource.text) == {"plain": "[REDACTED]", "encoded": "[REDACTED]"}
+    assert key in notes.read_text()
+    assert key not in result.model_dump_json()
+    assert encoded(key.encode()) not in result.model_dump_json()
 
 
 @pytest.mark.requirement("M-16")

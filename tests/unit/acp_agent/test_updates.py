@@ -174,6 +174,7 @@ def test_media_are_sent_along_or_pointed_to(tmp_path: Path) -> None:
             Media("audio/wav", data=b"wav"),
             Media("image/png", url="https://example.test/c.png"),
             Media("application/zip", data=b"1234", name="z.zip"),
+            Media("text/plain", data=b"a copy", name="my notes.txt"),
         )
     )
     blocks = [one.content for one in sent]
@@ -184,10 +185,13 @@ def test_media_are_sent_along_or_pointed_to(tmp_path: Path) -> None:
         "audio",
         "resource_link",
         "text",
+        "resource",
     ]
     assert (blocks[0].data, blocks[0].mime_type) == ("cG5n", "image/png")
     assert (blocks[2].name, blocks[2].uri) == ("Paper", paper.as_uri())
     assert blocks[5].text == "[application/zip z.zip, 4 bytes]"
+    copy = blocks[6].resource
+    assert (copy.uri, copy.text) == ("attachment://my%20notes.txt", "a copy")
 
 
 def test_a_link_of_a_tool_stays_a_link() -> None:

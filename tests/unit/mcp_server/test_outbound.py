@@ -1,5 +1,6 @@
 import base64
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from openclaw.core.content import Media
 from openclaw.core.errors import ToolFailure
 from openclaw.mcp_server.outbound import OutboundRules, render
 from openclaw.media.kinds import MIB
+from openclaw.secrets.redactor import Redactor
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(16)
 WAV = b"RIFF\x24\0\0\0WAVEfmt "
@@ -138,3 +140,23 @@ async def test_a_url_is_fetched_by_whoever_may_and_else_left_out() -> None:
     assert asked == ["https://good.example/", "https://bad.example/"]
     _, refused = await render(items[:1], rules(), NEW)
     assert refused == ["[attachment-1.png was left out: its URL may not be fetched]"]
+
+
+async def test_a_file_that_got_a_secret_after_it_was_handed_over_leaves_without_it(
+    tmp_path: Path,
+) -> None:
+    secrets = Redactor()
+    secrets.register("sesame-7f3a9c21d4e8")
+    text, image = tmp_path / "a.txt", tmp_path / "b.png"
+    text.write_text("key sesame-7f3a9c21d4e8")
+    image.write_bytes(PNG + b"sesame-7f3a9c21d4e8")
+    items = [Media("text/plain", path=text), Media("image/png", path=image)]
+    knowing = replace(rules(tmp_path), secrets=secrets)
+    [block], [cleaned, withheld] = await render(items, knowing, NEW)
+    assert isinstance(block, EmbeddedResource)
+    assert isinstance(block.resource, TextResourceContents)
+    assert block.resource.text == "key [REDACTED]"
+    assert cleaned == (
+        "[a.txt: secrets in it were replaced by [REDACTED]; the file itself is unchanged]"
+    )
+    assert withheld.startswith("[b.png was left out: a secret stands in it")
