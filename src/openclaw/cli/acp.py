@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 def register(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
+    parser.set_defaults(goes_on=True)
     parser.add_argument("--agent", metavar="ID", help="the agent that answers at first")
     parser.add_argument(
         "--local", action="store_true", help="run the agent here, also where a gateway runs"

@@ -124,7 +124,9 @@ def guarded(program: str, action: Any, args: Namespace) -> int:
     from openclaw.cli.environment import Environment
     from openclaw.cli.logs import configure
 
-    env = Environment(program=program, config_option=args.config)
+    env = Environment(
+        program=program, config_option=args.config, goes_on=getattr(args, "goes_on", False)
+    )
     _write_whatever_it_is(env.stdout)
     configure(
         level="debug" if args.verbose else "warning",

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
@@ -18,7 +18,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Environment:
-    """The outside world as a command may see it."""
+    """The outside world as a command may see it.
+
+    `goes_on` is whether the command runs until somebody ends it. Such a one reminds of credentials in the
+    configuration when it starts; those that are run many times a day do not.
+    """
 
     program: str = "openclaw"
     environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
@@ -27,10 +31,11 @@ class Environment:
     stderr: TextIO = field(default_factory=lambda: sys.stderr)
     config_option: Path | None = None
     redactor: Redactor = field(default_factory=Redactor)
+    goes_on: bool = False
     warned: set[str] = field(default_factory=set[str])
 
     def load_config(self) -> "LoadedConfig":
-        """Read the configuration that this invocation means; each warning is told once.
+        """Read the configuration that this invocation means; each warning for it is told once.
 
         A file that was named and is not there is an error.
         """
@@ -41,11 +46,15 @@ class Environment:
             raise InvalidConfig([Problem("", "there is no such file")], source=str(loaded.path))
         for value in loaded.credentials:
             self.redactor.register(value)
-        for warning in loaded.warnings:
+        silent = frozenset[str]() if self.goes_on else loaded.reminders
+        self._tell(warning for warning in loaded.warnings if warning not in silent)
+        return loaded
+
+    def _tell(self, warnings: Iterable[str]) -> None:
+        for warning in warnings:
             if warning not in self.warned:
                 self.warned.add(warning)
                 self.warn(f"{self.program}: warning: {warning}")
-        return loaded
 
     @property
     def paths(self) -> "StatePaths":

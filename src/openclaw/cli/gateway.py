@@ -36,6 +36,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     """Declare the actions and their options."""
     actions = parser.add_subparsers(metavar="ACTION", required=True)
     run_ = _action(actions, "run", _run, "run the gateway until it is told to stop")
+    run_.set_defaults(goes_on=True)
     run_.add_argument("--port", type=_port, metavar="N", help="listen there instead; 0 takes any")
     for name, action, summary in (
         ("status", _status, "say whether a gateway runs, and where"),

@@ -48,7 +48,7 @@ def prepare(options: front.Options) -> Any:
     from openclaw.mcp_server import takeover
 
     config = Path(options.config) if options.config else None
-    env = Environment(program=options.program, config_option=config)
+    env = Environment(program=options.program, config_option=config, goes_on=True)
     configure(
         level="debug" if options.verbose else "warning",
         json=options.log_json,

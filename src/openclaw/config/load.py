@@ -4,7 +4,7 @@ import re
 import stat
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -33,6 +33,8 @@ _WITH_SCHEME = re.compile(r"(?:bearer|basic|token|apikey) +\S", re.IGNORECASE)
 class LoadedConfig:
     """A configuration that holds, and what is worth saying about it.
 
+    `reminders` are those of the `warnings` that name credentials in the file: nothing is wrong with them
+    that a command could not do its work for.
     `credentials` are the values that must never be shown, for the redactor: those that stand in the
     file, and those of variables whose names say so or that a reference names. `plaintext` are the key paths of the former.
     """
@@ -43,6 +45,7 @@ class LoadedConfig:
     warnings: tuple[str, ...] = ()
     credentials: frozenset[str] = field(default=frozenset(), repr=False)
     plaintext: tuple[str, ...] = ()
+    reminders: frozenset[str] = frozenset()
 
 
 def load_config(path: Path | None, environ: Mapping[str, str]) -> LoadedConfig:
@@ -61,14 +64,7 @@ def load_config(path: Path | None, environ: Mapping[str, str]) -> LoadedConfig:
         f"{source} contains credentials and other users of this machine can read it; "
         f"run: chmod 600 {source}"
     )
-    return LoadedConfig(
-        loaded.config,
-        source,
-        exists=True,
-        warnings=(warning, *loaded.warnings),
-        credentials=loaded.credentials,
-        plaintext=loaded.plaintext,
-    )
+    return replace(loaded, warnings=(warning, *loaded.warnings))
 
 
 def read_text(path: Path) -> str | None:
@@ -122,18 +118,19 @@ def parse_config(text: str, environ: Mapping[str, str], *, source: Path) -> Load
     if check.problems:
         raise InvalidConfig(check.sorted(), source=str(source))
     plaintext = list(dict.fromkeys(path for path, _ in plain_credentials(_written(document))))
+    reminders = [*_plaintext_servers(plaintext), *_plaintext_store(plaintext)]
     return LoadedConfig(
         config,
         source,
         exists=True,
         warnings=(
             *_not_used(document, foreign),
-            *_plaintext_servers(plaintext),
-            *_plaintext_store(plaintext),
+            *reminders,
             *(f"{message}; remove the other" for message in two_ways(config)),
         ),
         credentials=frozenset((interpolation.credentials | _credentials(tree)) - {""}),
         plaintext=tuple(format_path(path) for path in plaintext),
+        reminders=frozenset(reminders),
     )
 
 
