@@ -11,6 +11,9 @@ from openclaw.cli.parser import actions, summaries
 from openclaw.cli.tree import all_parsers, subparsers
 
 FILES, AGENTS, SERVERS, NOTHING = "@files", "@agents", "@servers", "@nothing"
+SESSIONS = "@sessions"
+_TAKING_A_WORD = "--agent --args --config"  # of the options of `mcp call`
+CALLED = "@called"  # a server, and after it one of its tools
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,8 @@ def _values(action: argparse.Action) -> tuple[str, ...]:
         return tuple(map(str, action.choices))
     if "--agent" in action.option_strings:
         return (AGENTS,)
+    if "--session-key" in action.option_strings:
+        return (SESSIONS,)
     if action.type is Path or action.metavar in ("FILE", "PATH", "DIR"):
         return (FILES,)
     return (NOTHING,)
@@ -75,7 +80,11 @@ def _words(words: str, parser: argparse.ArgumentParser) -> tuple[str, ...]:
         if action.option_strings:
             continue
         of_servers = words.startswith("mcp ") and words != "mcp add"
-        if of_servers and action.metavar in ("SERVER", "NAME", "TOOL"):
+        if words == "mcp call":
+            found.append(CALLED)
+        elif words.startswith("sessions ") and action.metavar == "KEY":
+            found.append(SESSIONS)
+        elif of_servers and action.metavar in ("SERVER", "NAME", "TOOL"):
             found.append(SERVERS)
         else:
             found += [value for value in _values(action) if value != NOTHING]
@@ -86,10 +95,13 @@ def bash(program: str, tree: Mapping[str, Node]) -> str:
     """For bash: a function that finds the command in what was typed and offers what may follow."""
     name = f"_{program}_complete"
     return f"""# bash completion for {program}; made by: {program} completion bash
-{name}_names() {{ {program} completion --names "$1" 2>/dev/null; }}
+{name}_names() {{
+  # A name with a colon is several words here, and would be put together wrongly.
+  {program} completion --names "$@" 2>/dev/null | grep -v :
+}}
 {name}() {{
   local current=${{COMP_WORDS[COMP_CWORD]}} before=${{COMP_WORDS[COMP_CWORD-1]}}
-  local place='' word skip='' offers='' index
+  local place='' word skip='' offers='' index stood given=()
   for ((index = 1; index < COMP_CWORD; index++)); do
     word=${{COMP_WORDS[index]}}
     if [[ -n $skip ]]; then skip=''; continue; fi
@@ -98,9 +110,11 @@ def bash(program: str, tree: Mapping[str, Node]) -> str:
 {_bash_skips(tree)}
     esac
     [[ $word == -* ]] && continue
+    stood=$place
     case "$place/$word" in
 {_bash_steps(tree)}
     esac
+    if [[ $place == "$stood" ]]; then given+=("$word"); else given=(); fi
   done
   case "$place/$before" in
 {_bash_values(tree)}
@@ -111,8 +125,14 @@ def bash(program: str, tree: Mapping[str, Node]) -> str:
   [[ $offers == *@files* ]] && COMPREPLY+=($(compgen -f -- "$current"))
   [[ $offers == *@agents* ]] && offers+=" $({name}_names agents)"
   [[ $offers == *@servers* ]] && offers+=" $({name}_names servers)"
-  offers=${{offers//@files/}}; offers=${{offers//@agents/}}
-  offers=${{offers//@servers/}}; offers=${{offers//@nothing/}}
+  [[ $offers == *@sessions* ]] && offers+=" $({name}_names sessions)"
+  if [[ $offers == *@called* ]]; then
+    case ${{#given[@]}} in
+      0) offers+=" $({name}_names servers)" ;;
+      1) offers+=" $({name}_names tools --of="${{given[*]}}")" ;;
+    esac
+  fi
+  for word in files agents servers sessions called nothing; do offers=${{offers//@$word/}}; done
   COMPREPLY+=($(compgen -W "$offers" -- "$current"))
 }}
 complete -o filenames -F {name} {program}
@@ -186,6 +206,7 @@ def fish(program: str, tree: Mapping[str, Node]) -> str:
         "  end",
         '  test "$place" = "$argv"',
         "end",
+        *_fish_called(program),
         f"complete -c {program} -f",
     ]
     for path, node in tree.items():
@@ -197,6 +218,32 @@ def fish(program: str, tree: Mapping[str, Node]) -> str:
         lines += [f"complete -c {program} {when} {_fish_offer(program, w)}" for w in node.words]
         lines += [f"complete -c {program} {when} {_fish_option(program, o)}" for o in node.options]
     return "\n".join(lines) + "\n"
+
+
+def _fish_called(program: str) -> list[str]:
+    """A function that offers a server, and after it that server's tools."""
+    names = f"{program} completion --names"
+    return [
+        f"function __{program}_called",
+        "  set -l given",
+        "  set -l before",
+        "  set -l called no",
+        "  for word in (commandline -opc)",
+        '    if test "$called" = no',
+        '      test "$word" = call; and set called yes',
+        '    else if not string match -q -- "-*" $word',
+        f"      contains -- $before {_TAKING_A_WORD}; or set -a given $word",
+        "    end",
+        "    set before $word",
+        "  end",
+        "  switch (count $given)",
+        "    case 0",
+        f"      {names} servers 2>/dev/null",
+        "    case 1",
+        f"      {names} tools --of=$given[1] 2>/dev/null",
+        "  end",
+        "end",
+    ]
 
 
 def _fish_option(program: str, option: Option) -> str:
@@ -212,7 +259,9 @@ def _fish_option(program: str, option: Option) -> str:
 def _fish_offer(program: str, *values: str) -> str:
     if values == (FILES,):
         return "-F"
-    if values in ((AGENTS,), (SERVERS,)):
+    if values == (CALLED,):
+        return f"-a '(__{program}_called)'"
+    if values in ((AGENTS,), (SERVERS,), (SESSIONS,)):
         return f"-a '({program} completion --names {values[0][1:]} 2>/dev/null)'"
     words = " ".join(value for value in values if value != NOTHING)
     return f"-a {shlex.quote(words)}" if words else ""
