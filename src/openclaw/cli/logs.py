@@ -1,8 +1,8 @@
 """Setting up logs: to stderr and, for a daemon, to a file; redacted after formatting.
 
-A record stays one record: line breaks and control characters that came with a message are
-escaped, so that nobody whose words we log can forge a line or drive the terminal. Lines of a
-traceback are indented.
+A record stays one record: control characters that came with a message are escaped, and what follows
+a line break of it is indented, so that nobody whose words we log can forge a record or drive the
+terminal. Lines of a traceback are indented too.
 """
 
 import json as jsonlib
@@ -24,6 +24,7 @@ from openclaw.secrets.redactor import Redactor
 FILE_BYTES: Final = 10 * 1024 * 1024
 FILES_KEPT: Final = 3
 MAX_RECORD: Final = 64 * 1024
+_MAX_BREAKS: Final = 200  # of one message; those beyond are escaped
 
 _PLAIN_ATTRIBUTES: Final = frozenset(
     (*vars(logging.makeLogRecord({})), "message", "asctime", "taskName")
@@ -77,7 +78,7 @@ def _time_of(record: logging.LogRecord) -> datetime:
 
 
 class HumanFormatter(logging.Formatter):
-    """One line for a person: time, level, logger, message, extras; a traceback indented below.
+    """For a person: time, level, logger, message, extras; further lines and a traceback indented.
 
     With `plain`, for whoever only wants an answer, the level and the message.
     """
@@ -89,17 +90,17 @@ class HumanFormatter(logging.Formatter):
         self._plain = plain
 
     def format(self, record: logging.LogRecord) -> str:
-        """The redacted line, and the lines of the traceback."""
+        """The redacted record; whatever is below its first line is indented."""
         told = {} if self._plain else extra_of(record)
         extra = "".join(f" {key}={_shown(value)}" for key, value in told.items())
         head = f"{_time_of(record):%H:%M:%S.%f}"[:-3]
-        body = _once_more(self._redact, message_of(record) + extra)
-        trace = self._redact(_traceback_of(record))
-        lines = [visible(line) for line in trace.splitlines()]
-        below = "".join(f"\n    {line}" for line in lines)
+        first, *more = _lines_of(message_of(record) + extra, self._redact)
+        trace = self._redact(_traceback_of(record)).splitlines()
+        more += _visibly(trace, self._redact)
+        below = "".join(f"\n    {line}".rstrip(" ") for line in more)
         level = self._level(record)
         start = level if self._plain else f"{head} {level} {visible(record.name)}"
-        return f"{start}: {body}{self._redact(below)}"
+        return f"{start}: {first}{below}"
 
     def _level(self, record: logging.LogRecord) -> str:
         name = record.levelname.lower() if self._plain else f"{record.levelname:<7}"
@@ -165,11 +166,16 @@ def _shown(value: Any) -> str:
         return f"<{type(value).__name__}>"
 
 
-def _once_more(redact: Redact, text: str) -> str:
-    """Redacted, made visible, and redacted again if that changed what it looks like."""
-    redacted = redact(text)[:MAX_RECORD]
-    shown = visible(redacted)
-    return shown if shown == redacted else redact(shown)
+def _lines_of(text: str, redact: Redact) -> list[str]:
+    """The lines of a message, redacted as a whole."""
+    whole = redact(text)[:MAX_RECORD].replace("\r\n", "\n")
+    return _visibly(whole.split("\n", _MAX_BREAKS), redact)
+
+
+def _visibly(lines: list[str], redact: Redact) -> list[str]:
+    """Each line made visible, and redacted again if that changed what it looks like."""
+    shown = [visible(line) for line in lines]
+    return [one if one == line else redact(one) for one, line in zip(shown, lines, strict=True)]
 
 
 class LogStream(logging.StreamHandler[TextIO]):

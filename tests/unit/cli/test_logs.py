@@ -110,8 +110,38 @@ def test_nobody_can_forge_a_record_or_drive_the_terminal(make: Any, redactor: Re
     logger.info(evil, extra={"server": evil})
     logging.getLogger("openclaw.\nforged").info("x")
     shown = stream.getvalue()
-    assert len(shown.splitlines()) == 2
+    assert len([line for line in shown.splitlines() if not line.startswith("    ")]) == 2
     assert not [c for c in shown if not c.isprintable() and c != "\n"]
+
+
+def test_a_record_for_a_machine_is_one_line(redactor: Redactor) -> None:
+    stream = machine(redactor)
+    logger.info("one\ntwo", extra={"server": "three\nfour"})
+    assert len(stream.getvalue().splitlines()) == 1
+
+
+@pytest.mark.parametrize("plain", [True, False])
+def test_further_lines_of_a_message_are_indented(redactor: Redactor, plain: bool) -> None:
+    stream = io.StringIO()
+    configure("warning", False, redactor, stream, plain=plain)
+    logger.warning("two problems:\r\n- a\tb\n\n- c%s", "\n20:41:27.123 ERROR   openclaw: forged")
+    head, *below = stream.getvalue().splitlines()
+    assert head.endswith("two problems:")
+    assert below == ["    - a\\tb", "", "    - c", "    20:41:27.123 ERROR   openclaw: forged"]
+
+
+def test_a_secret_of_several_lines_is_replaced_whole() -> None:
+    redactor = Redactor()
+    redactor.register("first-line-of-it\nsecond-line-of-it")
+    stream = human(redactor)
+    logger.info("it is first-line-of-it\nsecond-line-of-it, really")
+    assert stream.getvalue().endswith("openclaw.test: it is [REDACTED], really\n")
+
+
+def test_line_breaks_without_end_make_no_endless_record(redactor: Redactor) -> None:
+    stream = human(redactor)
+    logger.info("\n" * 10_000)
+    assert len(stream.getvalue().splitlines()) < 300
 
 
 def test_a_traceback_is_indented_below_its_record(redactor: Redactor) -> None:
