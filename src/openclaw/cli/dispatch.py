@@ -1,5 +1,6 @@
 """From arguments to a command, and from an error to words and an exit code."""
 
+import codecs
 import difflib
 import importlib
 import os
@@ -16,6 +17,7 @@ from openclaw.core.groups import cause_of
 from openclaw.core.wire import EXIT_FAILED, EXIT_OK, EXIT_USAGE, describe, exit_code
 
 _OPTIONS = ("-v", "--verbose", "--log-json", "--config")
+_ESCAPED = "openclaw.escaped"
 EXIT_INTERRUPTED = 130  # as a shell reports SIGINT
 EXIT_BROKEN_PIPE = 141  # as a shell reports SIGPIPE
 
@@ -149,9 +151,25 @@ def guarded(program: str, action: Any, args: Namespace) -> int:
 
 
 def _write_whatever_it_is(stream: TextIO) -> None:
-    """Have what the stream cannot hold, such as half a character, written out instead of refused."""
-    if isinstance(stream, TextIOWrapper) and stream.errors == "strict":
-        stream.reconfigure(errors="backslashreplace")
+    """Have what the stream cannot hold, such as half a character, written out instead of refused.
+
+    It is written as JSON has it, which a person can read too: `--json` stays JSON in any locale.
+    """
+    if not isinstance(stream, TextIOWrapper):
+        return
+    # In the C locale Python lets bytes through that are no text, but refuses every other letter.
+    narrow = stream.errors == "surrogateescape" and codecs.lookup(stream.encoding).name != "utf-8"
+    if stream.errors == "strict" or narrow:
+        codecs.register_error(_ESCAPED, _escaped)
+        stream.reconfigure(errors=_ESCAPED)
+
+
+def _escaped(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    refused = error.object[error.start : error.end]
+    units = refused.encode("utf-16-be", "surrogatepass").hex()
+    return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4)), error.end
 
 
 def _ended(env: Any, error: BaseException, *, as_json: bool) -> int | None:

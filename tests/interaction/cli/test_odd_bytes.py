@@ -6,9 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import anyio
 import pytest
 
 from openclaw.cli.words import undecodable
+from openclaw.core.clock import SystemClock
+from openclaw.sessions.file.store import open_file_store
 
 ODD = b"caf\xe9"
 
@@ -90,3 +93,41 @@ def test_the_name_of_a_file_that_is_not_text_is_still_json(
 
 def test_text_of_any_script_is_an_argument() -> None:
     assert undecodable(["agent", "-m", "café 漢字 🦀"]) is None
+
+
+LETTERS = "Zoë 日本 😀"
+
+
+@pytest.mark.parametrize(
+    "locale",
+    [
+        {"LC_ALL": "C", "PYTHONUTF8": "0"},
+        {"PYTHONIOENCODING": "ascii"},
+        {"PYTHONIOENCODING": "latin-1"},
+        {"PYTHONIOENCODING": "utf-8"},
+    ],
+)
+@pytest.mark.parametrize("command", ["config show", "sessions list --json", "sessions export trip"])
+def test_json_is_json_in_any_locale(home: Path, locale: dict[str, str], command: str) -> None:
+    state = home / ".openclaw"
+    state.mkdir(mode=0o700)
+    (state / "openclaw.json").write_text(
+        json.dumps({"agents": {"list": [{"id": "main", "name": LETTERS}]}})
+    )
+    anyio.run(_titled, state / "sessions.db")
+    environ = {**os.environ, "PYTHONUTF8": "0", **locale}
+    done = subprocess.run(
+        [sys.executable, "-m", "openclaw", *command.split()],
+        capture_output=True,
+        check=False,
+        env=environ,
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    text = done.stdout.decode(locale.get("PYTHONIOENCODING", "ascii"))
+    documents = text.splitlines() if "export" in command else [text]
+    assert LETTERS in json.dumps([json.loads(one) for one in documents], ensure_ascii=False)
+
+
+async def _titled(path: Path) -> None:
+    async with open_file_store(path, SystemClock()) as store:
+        await store.set_title(await store.open_session("main", "trip"), LETTERS)
