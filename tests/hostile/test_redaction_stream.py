@@ -222,3 +222,20 @@ def test_random_noise_never_breaks_it() -> None:
         text = "".join(chance.choices([*values, "a", "b", "\n", " ", "\\", "x"], k=20))
         lines = shown(redactor, pieces(chance.randint(1, 9), text))
         assert "".join(lines).isprintable() or lines
+
+
+def test_a_line_that_is_held_back_while_a_secret_becomes_known_is_without_it() -> None:
+    redactor = Redactor()
+    redactor.register(SECRET)
+    stream = StreamRedactor(redactor)
+    assert stream.feed(f"the key is lighthouse-4417 {SECRET[:5]}\n") == []
+    redactor.register("lighthouse-4417")
+    assert stream.flush() == ["the key is [REDACTED] [REDACTED]"]
+
+
+def test_a_line_that_is_unfinished_while_a_secret_becomes_known_is_without_it() -> None:
+    redactor = Redactor()
+    stream = StreamRedactor(redactor)
+    assert stream.feed("the key is lighthouse-") == []
+    redactor.register("lighthouse-4417")
+    assert stream.feed("4417\n") + stream.flush() == ["the key is [REDACTED]"]

@@ -9,8 +9,8 @@ from typing import Any
 from acp.schema import AcpMcpServer, HttpMcpServer, McpServerStdio, SseMcpServer
 from pydantic import ValidationError
 
+from openclaw.config.plaintext import server_credentials
 from openclaw.config.schema import McpServerConfig
-from openclaw.secrets.lookslike import plaintext_credentials
 from openclaw.secrets.refs import has_reference
 
 logger = logging.getLogger(__name__)
@@ -35,8 +35,7 @@ def session_servers(given: Iterable[ClientServer], cwd: Path) -> SessionServers:
         if config is None:
             continue
         servers[_free_name(server.name, servers)] = config
-        values = {**config.env, **config.headers}
-        credentials += plaintext_credentials({key: str(value) for key, value in values.items()})
+        credentials += server_credentials(config)
     return SessionServers(servers, tuple(credentials))
 
 

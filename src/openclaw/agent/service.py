@@ -139,7 +139,6 @@ class AgentService:
             raise NotFound(f"there is no agent '{context.agent_id}'", hint=f"there are: {known}")
         if storable(context.text) != context.text:
             raise InvalidRequest("has characters that no model can be sent", field="message")
-        context = clean_message(context, self._redactor)
         emit = on_event or discard
         watch = _Watch(
             both(emit, self._observe()) if self._observe else emit,
@@ -158,6 +157,8 @@ class AgentService:
     async def _turn(
         self, lane: Lane, agent: EffectiveAgent, context: MessageContext, watch: _Watch
     ) -> Reply:
+        # Not before it is this turn's: while it waits, more secrets may become known.
+        context = clean_message(context, self._redactor)
         message = UserItem(context.text, tuple(map(_attachment, context.media)))
         opening = user_entry(message, context.origin, context.workspace)
         wanted = context.idempotency_key

@@ -12,9 +12,10 @@ from urllib.parse import urlsplit
 
 from openclaw.config.keypath import KeyPath
 from openclaw.config.sensitive import credential_values, is_reference
-from openclaw.secrets.lookslike import looks_random, names_no_secret
+from openclaw.secrets.lookslike import looks_random, names_no_secret, plaintext_credentials
 
 if TYPE_CHECKING:
+    from openclaw.config.schema import McpServerConfig
     from openclaw.secrets.patterns import Patterns
 
 # The keys under which a value is judged by its looks as well; elsewhere stand prompts and names.
@@ -46,6 +47,14 @@ def plain_credentials(tree: Mapping[str, Any]) -> Iterator[tuple[KeyPath, str]]:
             if not any(value in other or other in value for other in known):
                 known.append(value)
     yield from ((path, value) for path, values in found.items() for value in values)
+
+
+def server_credentials(config: "McpServerConfig") -> list[str]:
+    """The credentials of a server that stands in no file of ours, for the redactor."""
+    places = config.model_dump(mode="json", include={"env", "headers", "args", "url"})
+    named = {key: str(value) for key, value in {**config.env, **config.headers}.items()}
+    found = [*plaintext_credentials(named), *(value for _, value in plain_credentials(places))]
+    return list(dict.fromkeys(found))
 
 
 def _is_harmless(value: str) -> bool:

@@ -5,7 +5,6 @@ nor its configured token is enough: it takes the token that only this account ca
 """
 
 import secrets
-from collections.abc import Mapping
 from typing import Any, cast
 
 import orjson
@@ -13,6 +12,7 @@ from pydantic import ValidationError
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from openclaw.config.plaintext import server_credentials
 from openclaw.config.schema import McpServerConfig
 from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.gateway.guard import Refused, is_owner
@@ -20,7 +20,6 @@ from openclaw.gateway.reading import Json, json_body, text_field
 from openclaw.gateway.state import Gateway
 from openclaw.gateway.stream import EventStream, Put, frame
 from openclaw.gateway.views import prompt_rows
-from openclaw.secrets.lookslike import plaintext_credentials
 from openclaw.secrets.refs import has_reference
 
 _ID_BYTES = 16
@@ -40,7 +39,7 @@ async def open_scope(gateway: Gateway, request: Request) -> Any:
     agent = house.agent(text_field(body, "agent")).id
     servers = _servers(body.get("servers") or {})
     for config in servers.values():
-        for value in _credentials(config):
+        for value in server_credentials(config):
             house.redactor.register(value)
     scope = secrets.token_hex(_ID_BYTES)
 
@@ -89,8 +88,3 @@ def _servers(given: Any) -> dict[str, McpServerConfig]:
             problem = error.errors(include_input=False)[0]["msg"]
             raise InvalidRequest(problem, field=f"servers.{name}") from None
     return servers
-
-
-def _credentials(config: McpServerConfig) -> list[str]:
-    values: Mapping[str, Any] = {**config.env, **config.headers}
-    return list(plaintext_credentials({name: str(value) for name, value in values.items()}))

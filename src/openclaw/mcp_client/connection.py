@@ -106,7 +106,8 @@ class ServerConnection:
             server_name=None if info is None else self._shown(info.name),
             server_version=None if info is None else self._shown(info.version),
             restarts=life.restarts,
-            last_error=life.last_error,
+            # Once more: what it says may have become a secret since.
+            last_error=None if life.last_error is None else self._deps.redact(life.last_error),
             next_retry_in=self._retry_in(),
             stderr=self._stderr.tail(),
             capabilities=_capabilities(link),

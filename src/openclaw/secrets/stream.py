@@ -81,6 +81,7 @@ _VIEWS: Final[tuple[Callable[[str], Span], ...]] = (_whole, _message, _first_wor
 class _Line:
     number: int
     text: str
+    patterns: Patterns  # that it was read with
     spans: list[Span] = field(default_factory=list[Span])
 
 
@@ -217,7 +218,7 @@ class StreamRedactor:
     def _take_line(self, text: str) -> list[str]:
         patterns = self._redactor.patterns()
         self._count += 1
-        line = _Line(self._count, text, patterns.spans(text, shapes=True))
+        line = _Line(self._count, text, patterns, patterns.spans(text, shapes=True))
         if self._in_private_key(text):
             line.spans.append((0, len(text)))
         for view in self._views:
@@ -234,6 +235,10 @@ class StreamRedactor:
 
     def _release(self, count: int) -> list[str]:
         lines = [self._held.popleft() for _ in range(count)]
+        patterns = self._redactor.patterns()
+        for line in lines:
+            if line.patterns is not patterns:  # a secret became known while it was held back
+                line.spans += patterns.spans(line.text, shapes=True)
         return [replace_spans(line.text, line.spans) for line in lines]
 
     def _in_private_key(self, text: str) -> bool:

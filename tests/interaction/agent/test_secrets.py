@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from openclaw.agent.context import InboundMedia, Reply
@@ -48,6 +49,33 @@ async def test_what_a_person_writes_is_kept_and_sent_without_known_secrets(
     assert form not in asked
     assert model.requests[0].last_text == "my key is [REDACTED], why is it refused?"
     assert told.count("my key is [REDACTED]") == 3  # its data, its text and the title
+
+
+async def test_a_message_that_waits_while_a_secret_becomes_known_is_kept_without_it() -> None:
+    started, go = anyio.Event(), anyio.Event()
+
+    async def wait(arguments: JsonObject, context: CallContext) -> ToolResult:
+        started.set()
+        await go.wait()
+        return ToolResult((Text("done"),))
+
+    tools = FakeTools()
+    tools.add("wait", wait)
+    steps = [Step(calls=(("wait", {}),)), Step(text="one"), Step(text="two")]
+    async with (
+        scripted_model(steps) as model,
+        agent_kit(scripted_config(model.url), tools=tools) as kit,
+    ):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(kit.say, "go")
+            await started.wait()
+            tasks.start_soon(kit.say, f"the key is {SECRET}")
+            await anyio.wait_all_tasks_blocked()
+            kit.redactor.register(SECRET)
+            go.set()
+        told = await stored(kit) + json.dumps([request.body for request in model.requests])
+    assert "the key is [REDACTED]" in told
+    assert SECRET not in told
 
 
 async def test_what_only_looks_like_a_secret_may_be_told_to_the_model() -> None:

@@ -56,8 +56,14 @@ def test_credentials_are_known_so_that_no_log_shows_them() -> None:
         ],
     )
     local = stdio(env=[EnvVariable(name="API_KEY", value="key-98765432")])
-    found = session_servers([remote, local], CWD).credentials
-    assert found == ("Bearer abcdef123456", "key-98765432")
+    odd = stdio("odd", args=["-y", "it", "q7Zr2LkX9vTb4NwPd8Yh1MsJ"])
+    found = session_servers([remote, local, odd], CWD).credentials
+    assert found == (
+        "Bearer abcdef123456",
+        "abcdef123456",
+        "key-98765432",
+        "q7Zr2LkX9vTb4NwPd8Yh1MsJ",
+    )
 
 
 @pytest.mark.parametrize(
