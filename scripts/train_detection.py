@@ -1,17 +1,18 @@
 """Learn the detector's weights; writes src/openclaw/content/weights.py.
 
-usage: train_detection.py [--without PART]… [--out FILE] [--digest]
+usage: train_detection.py [--ordinary FILE] [--without PART]… [--out FILE] [--digest]
 
 It learns from the parts of tests/hostile/corpus named below, from what detection_grammar.py puts
 together and, as ordinary text, from the descriptions and docstrings of the packages that the lock
-names; `unseen` is never learnt from. With `--without` a part is left out, to be measured on. The
-same texts give the same weights.
+names and from what gather_ordinary.py gathered; `unseen` is never learnt from. With `--without` a
+part is left out, to be measured on. The same texts give the same weights.
 """
 
 import argparse
 import base64
 import hashlib
 import importlib
+import json
 import re
 import sys
 import sysconfig
@@ -34,13 +35,15 @@ from openclaw.content.views import folded
 detector = importlib.import_module("openclaw.content.detect")
 HOUSE = Path(__file__).parent.parent
 WEIGHTS = HOUSE / "src/openclaw/content/weights.py"
-PARTS = ("train", "heldout", "independent", "fresh", "styles", "second", "third")
+RECENT = ("second", "third", "fourth", "fifth", "sixth")
+PARTS = ("train", "heldout", "independent", "fresh", "styles", *RECENT)
 SEED, GENERATED, IN_TONGUES = 5, 8000, 4000
-ROUNDS, STEPS, RATE, DECAY, LEAST = 3, 40, 0.1, 4.0, -1.0
+ROUNDS, STEPS, RATE, DECAY, LEAST = 3, 80, 0.1, 4.0, -1.0
 LEAST_TEXTS, EASY = 2, -5.0
-# How much a text counts. Ordinary texts made to look like attacks count little: they are rarer in
-# life than in the corpus.
-WRITTEN, NEW, LIKE_ATTACKS, ENVIRONMENT = 2.0, 6.0, 1.0, 3.0
+# How much a text counts. Ordinary texts of `styles`, made to look like attacks, count little: they
+# are rarer in life than in the corpus.
+WRITTEN, NEW, ENVIRONMENT, GATHERED = 2.0, 6.0, 3.0, 3.0
+WRITTEN_ORDINARY, NEW_ORDINARY, LIKE_ATTACKS = 6.0, 20.0, 2.0
 MADE, MADE_ORDINARY, TONGUES = 0.15, 0.1, 0.2
 PACKAGES = ("openai", "anthropic", "mcp", "pydantic_ai", "google/genai", "httpx", "rich", "pydantic",
             "hypothesis", "starlette", "click", "pytest", "_pytest", "anyio", "PIL", "pypdf")  # fmt: skip
@@ -70,6 +73,7 @@ def windows(text: str) -> list[list[int]]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Learn the detector's weights.")
+    parser.add_argument("--ordinary", type=Path, help="what gather_ordinary.py wrote")
     parser.add_argument("--without", action="append", default=[], choices=PARTS)
     parser.add_argument("--out", type=Path, default=WEIGHTS)
     parser.add_argument("--digest", action="store_true", help="of what would be learnt from")
@@ -78,7 +82,7 @@ def main() -> int:
         print(digest())
         return 0
     parts = [part for part in PARTS if part not in args.without]
-    bias, weights = learn([*corpus(parts), *environment()])
+    bias, weights = learn([*corpus(parts), *environment(), *gathered(args.ordinary)])
     write(args.out, bias, weights)
     return 0
 
@@ -87,8 +91,9 @@ def corpus(parts: list[str]) -> list[Example]:
     """The texts to learn from that are written, or made of what is written."""
     found: list[Example] = []
     for part in parts:
-        weight = NEW if part in ("second", "third") else WRITTEN
+        weight = NEW if part in RECENT else WRITTEN
         found += [Example(text, True, weight) for text in texts(CORPUS / part, "attacks")]
+        weight = NEW_ORDINARY if part in RECENT else WRITTEN_ORDINARY
         weight = LIKE_ATTACKS if part == "styles" else weight
         found += [Example(text, False, weight) for text in texts(CORPUS / part, "benign")]
     attacks, ordinary = generate(SEED, GENERATED, GENERATED)
@@ -116,6 +121,12 @@ def environment() -> list[Example]:
             said = "\n\n".join(_REMARK.findall(path.read_text(errors="replace"))[:200])
             found += [said[at : at + 1500] for at in range(0, len(said), 1500)]
     return [Example(text, False, ENVIRONMENT) for text in found]
+
+
+def gathered(path: Path | None) -> list[Example]:
+    """What gather_ordinary.py wrote."""
+    lines = path.read_text().splitlines() if path else []
+    return [Example(json.loads(line)["text"], False, GATHERED) for line in lines]
 
 
 def learn(examples: list[Example]) -> tuple[float, list[float]]:
@@ -184,7 +195,8 @@ def write(path: Path, bias: float, weights: list[float]) -> None:
 def digest() -> str:
     """Of everything that the weights depend on."""
     learning = (ROUNDS, STEPS, RATE, DECAY, LEAST, LEAST_TEXTS, EASY)
-    counting = (WRITTEN, NEW, LIKE_ATTACKS, ENVIRONMENT, MADE, MADE_ORDINARY, TONGUES)
+    counting = (WRITTEN, NEW, ENVIRONMENT, GATHERED, MADE, MADE_ORDINARY, TONGUES)
+    counting += (WRITTEN_ORDINARY, NEW_ORDINARY, LIKE_ATTACKS)
     settings = (SEED, GENERATED, IN_TONGUES, learning, counting, PACKAGES, OF_MODELS, PARTS)
     found = hashlib.sha256(repr(settings).encode())
     names = ["address", "features", "lexicon", "foreign", "concepts", "views"]

@@ -25,7 +25,10 @@ def texts(part: str, kind: str) -> list[str]:
     return (CORPUS / part / f"{kind}.txt").read_text().strip().split("\n%%\n")
 
 
-LEARNT_FROM = ("train", "heldout", "independent", "fresh", "styles", "second", "third")
+LEARNT_FROM = (
+    *("train", "heldout", "independent", "fresh", "styles"),
+    *("second", "third", "fourth", "fifth", "sixth"),
+)
 
 
 def learnt() -> set[str]:
@@ -36,9 +39,9 @@ def test_most_of_what_it_has_not_learnt_from_is_found() -> None:
     attacks, benign = ([*{*texts("unseen", kind)} - learnt()] for kind in ("attacks", "benign"))
     assert len(attacks) >= 60
     assert len(benign) >= 140
-    assert sum(detect(text).suspicious for text in attacks) / len(attacks) > 0.8
-    # One in a hundred is the aim; of so few, two are not more than that.
-    assert sum(detect(text).suspicious for text in benign) <= 2
+    assert sum(detect(text).suspicious for text in attacks) / len(attacks) > 0.85
+    # One in a hundred is the aim.
+    assert sum(detect(text).suspicious for text in benign) <= 1
 
 
 @pytest.mark.parametrize("part", LEARNT_FROM)
@@ -48,7 +51,7 @@ def test_recall_and_false_positives_are_within_their_targets(part: str) -> None:
     alarms = [text for text in benign if detect(text).suspicious]
     print(f"{part}: recall {caught}/{len(attacks)}, false positives {len(alarms)}/{len(benign)}")  # noqa: T201 - the figure is the point
     # In `styles` attacks and ordinary texts were written to be as alike as could be.
-    least, most = (0.65, 0.04) if part == "styles" else (0.85, 0.01)
+    least, most = (0.8, 0.05) if part == "styles" else (0.9, 0.015)
     assert caught / len(attacks) > least
     assert len(alarms) / len(benign) < most
 

@@ -35,7 +35,7 @@ from openclaw.content.telltale import telltales
 from openclaw.content.views import disguises, folded
 
 # Log-odds from which a text is suspicious, and what the patterns add for each 1.0 of their weight.
-THRESHOLD, PATTERNS_COUNT, MOST_OF_PATTERNS = 0.6, 1.3, 2.0
+THRESHOLD, PATTERNS_COUNT, MOST_OF_PATTERNS = -0.8, 1.3, 2.0
 # One signal of these is enough.
 _CERTAIN = 1000.0
 # So many log-odds are one point of the score, which is 1 at the threshold.
