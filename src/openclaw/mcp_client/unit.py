@@ -12,6 +12,7 @@ import anyio
 import anyio.to_thread
 
 from openclaw.content import detect
+from openclaw.content.prepare import prepare
 from openclaw.core.events import Emit, SuspiciousContent
 from openclaw.mcp_client.asking import Asking, decline
 from openclaw.mcp_client.catalog import PreparedTools, Suspicion, prepare_tools
@@ -173,6 +174,7 @@ class ServerUnit:
     async def _take(self, listing: Listing) -> None:
         """Check what was listed; in a thread, since a hostile listing takes a while."""
         self.listing = listing
+        await anyio.to_thread.run_sync(prepare)  # before the first result is framed, on the loop
         self.prepared = await anyio.to_thread.run_sync(
             prepare_tools, self.name, listing.tools, self._redact
         )
