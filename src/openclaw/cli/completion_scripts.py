@@ -12,7 +12,6 @@ from openclaw.cli.tree import all_parsers, subparsers
 
 FILES, AGENTS, SERVERS, NOTHING = "@files", "@agents", "@servers", "@nothing"
 SESSIONS = "@sessions"
-_TAKING_A_WORD = "--agent --args --config"  # of the options of `mcp call`
 CALLED = "@called"  # a server, and after it one of its tools
 
 
@@ -206,7 +205,7 @@ def fish(program: str, tree: Mapping[str, Node]) -> str:
         "  end",
         '  test "$place" = "$argv"',
         "end",
-        *_fish_called(program),
+        *_fish_called(program, tree["mcp call"]),
         f"complete -c {program} -f",
     ]
     for path, node in tree.items():
@@ -220,9 +219,10 @@ def fish(program: str, tree: Mapping[str, Node]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _fish_called(program: str) -> list[str]:
+def _fish_called(program: str, call: Node) -> list[str]:
     """A function that offers a server, and after it that server's tools."""
     names = f"{program} completion --names"
+    taking_a_word = " ".join(f for one in call.options if one.values is not None for f in one.flags)
     return [
         f"function __{program}_called",
         "  set -l given",
@@ -232,7 +232,7 @@ def _fish_called(program: str) -> list[str]:
         '    if test "$called" = no',
         '      test "$word" = call; and set called yes',
         '    else if not string match -q -- "-*" $word',
-        f"      contains -- $before {_TAKING_A_WORD}; or set -a given $word",
+        f"      contains -- $before {taking_a_word}; or set -a given $word",
         "    end",
         "    set before $word",
         "  end",
