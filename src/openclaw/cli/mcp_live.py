@@ -139,7 +139,8 @@ def _arguments(args: argparse.Namespace) -> dict[str, Any]:
     for word in args.arguments:
         key, equals, value = word.partition("=")
         if not equals or not key:
-            raise InvalidRequest(f"an argument is written key=value, not {word!r}")
+            hint = "JSON for all of them goes after --args"
+            raise InvalidRequest(f"an argument is written key=value, not {word!r}", hint=hint)
         arguments[key] = _value(value)
     return arguments
 
