@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from openclaw.content.prepare import prepare
 from openclaw.core.content import text_of
 from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.core.events import SuspiciousContent
@@ -41,6 +42,12 @@ async def test_starting_returns_at_once_and_servers_start_side_by_side(tmp_path:
         await house.manager.settle("main")
         assert len(house.names()) == 8
         assert time.monotonic() - began < 6  # one after the other they would take over 8 s
+
+
+async def test_framing_is_got_ready_before_the_first_result_comes(tmp_path: Path) -> None:
+    prepare.cache_clear()
+    async with open_house(tmp_path, {"s": fake_config()}, environ=ENVIRON):
+        assert prepare.cache_info().currsize == 1
 
 
 @pytest.mark.requirement("E-1")
