@@ -21,13 +21,13 @@ import anyio
 import asyncpg
 import httpx2
 import psutil
+from tests.support import cluster_life
+from tests.support.gateway_kit import House
+from tests.support.postgres_server import OwnServer
 
 from openclaw.sessions.postgres.address import parsed
 from openclaw.sessions.postgres.queue import TurnQueue
 from openclaw.sessions.postgres.store import open_postgres_store
-from openclaw.testing import cluster_life
-from openclaw.testing.gateway_house import House
-from openclaw.testing.postgres_server import OwnServer
 from openclaw.testing.scripted_model import scripted_model
 
 _DURABLE = {

@@ -6,9 +6,9 @@ from typing import Any
 
 from harness import Contender, compare, report
 
-from openclaw.config.mcp_schema import McpServerConfig
-from openclaw.mcp_client.process import Program, popen
-from openclaw.mcp_client.sandbox import Means, Sandbox, find_means
+from openclaw.config.agent_schema import McpServerConfig
+from openclaw.mcp_client.sandbox.confinement import Means, Sandbox, find_means
+from openclaw.mcp_client.transport.child_process import Program, popen
 
 ENVIRON = {"PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/")}
 LIMITS = {"memoryMb": 1000, "openFiles": 100, "cpuSeconds": 10}

@@ -17,14 +17,14 @@ import anyio
 import httpx2
 import orjson
 import psutil
+from tests.support import gateway_life
+from tests.support.gateway_kit import House
 
-from openclaw.agent.context import MessageContext
+from openclaw.agent.port import MessageContext
 from openclaw.config.load import load_config
 from openclaw.runtime import open_runtime
 from openclaw.secrets.redactor import Redactor
-from openclaw.testing import gateway_life
 from openclaw.testing.fake_server import server_entry
-from openclaw.testing.gateway_house import House
 from openclaw.testing.scripted_model import Step, scripted_model
 
 SLOW = server_entry({"faults": {"startDelay": 30}})

@@ -20,7 +20,7 @@ from harness import Contender, Unable, compare, human
 from peers.contenders import ENGINE, OPENCLAW, SDK, Peer, Worker
 
 from openclaw.core.clock import SystemClock
-from openclaw.sessions.file.store import FileStore, open_file_store
+from openclaw.sessions.sqlite.store import FileStore, open_file_store
 
 SIZES = (1_000, 10_000, 100_000, 1_000_000, 10_000_000)
 TOOLS = (10, 100, 1_000, 5_000)

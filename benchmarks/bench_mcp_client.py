@@ -20,10 +20,10 @@ import psutil
 from harness import Comparison, Contender, compare, report
 from mcp import Client, StdioServerParameters
 
-from openclaw.config.mcp_schema import McpServerConfig
-from openclaw.mcp_client.connection import ConnectionDeps, ServerConnection
-from openclaw.mcp_client.keeper import Keeper
-from openclaw.secrets.secret import Secret
+from openclaw.config.agent_schema import McpServerConfig
+from openclaw.mcp_client.lifecycle.connection import ConnectionDeps, ServerConnection
+from openclaw.mcp_client.transport.orphans import OrphanReaper
+from openclaw.secrets.refs import Secret
 
 SERVER = Path(__file__).with_name("echo_server.py")
 CALLS, IN_FLIGHT, BATCH = 200, 64, 1000
@@ -36,7 +36,7 @@ async def resolve(values: Mapping[str, str]) -> dict[str, Secret]:
     return {name: Secret(value) for name, value in values.items()}
 
 
-def connection(name: str, keeper: Keeper, *arguments: str) -> ServerConnection:
+def connection(name: str, keeper: OrphanReaper, *arguments: str) -> ServerConnection:
     config = McpServerConfig(command=sys.executable, args=("-S", str(SERVER), *arguments))
     deps = ConnectionDeps(resolve_secrets=resolve, environ=dict(os.environ), keeper=keeper)
     return ServerConnection(name, config, deps)
@@ -44,7 +44,7 @@ def connection(name: str, keeper: Keeper, *arguments: str) -> ServerConnection:
 
 @asynccontextmanager
 async def ours() -> AsyncGenerator[Call]:
-    keeper = Keeper()
+    keeper = OrphanReaper()
     server = connection("bench", keeper)
     async with anyio.create_task_group() as group:
         await group.start(server.run)
@@ -114,7 +114,7 @@ def plain_big_result() -> float:
 
 async def fifty_servers() -> float:
     """Seconds until fifty servers are ready that each take one second to start."""
-    keeper = Keeper()
+    keeper = OrphanReaper()
     took = 0.0
     servers = [connection(f"s{number}", keeper, "1.0") for number in range(50)]
     started = time.perf_counter()
@@ -132,7 +132,7 @@ async def fifty_servers() -> float:
 
 async def after_a_kill() -> float:
     """Seconds from the notice of a killed server to the answer of the next call."""
-    keeper = Keeper()
+    keeper = OrphanReaper()
     took = 0.0
     server = connection("killed", keeper)
     async with anyio.create_task_group() as group:

@@ -9,8 +9,7 @@ from collections.abc import Callable
 
 from harness import Contender, compare, report
 
-from openclaw.secrets.forms import forms_of
-from openclaw.secrets.redactor import Redactor
+from openclaw.secrets.redactor import Redactor, forms_of
 
 SECRETS = 500
 LINES = 200
@@ -25,7 +24,7 @@ def material() -> tuple[list[str], list[str]]:
     for number in range(LINES):
         tail = json.dumps(chance.choice(secrets)) if number % 20 == 0 else "12 tools, 3 resources"
         lines.append(
-            f"20:41:27.{number:03} INFO    openclaw.mcp_client.connection: server docs is ready "
+            f"20:41:27.{number:03} INFO    openclaw.mcp_client.lifecycle.connection: server docs is ready "
             f"after {chance.random():.2f} s at https://docs.example/mcp with {tail}"
         )
     return secrets, lines

@@ -25,14 +25,14 @@ from typing import Any
 import anyio
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 from harness import Comparison, Contender, compare, report
+from tests.support.postgres_server import make_store, own_server
+from tests.support.session_stress import StressPlan, run_stress
 
 from openclaw.core.clock import SystemClock
-from openclaw.sessions.file.store import FileStore, open_file_store
 from openclaw.sessions.model import EntryKind, NewEntry, Outcome, SessionRef
 from openclaw.sessions.postgres.address import parsed
 from openclaw.sessions.postgres.store import PostgresStore, open_postgres_store
-from openclaw.testing.postgres_server import make_store, own_server
-from openclaw.testing.session_stress import StressPlan, run_stress
+from openclaw.sessions.sqlite.store import FileStore, open_file_store
 
 APPENDS = 20
 WORDS = "the quick brown fox jumps over the lazy dog and asks for the weather in Oslo " * 4

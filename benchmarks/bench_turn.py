@@ -21,17 +21,17 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
-from openclaw.agent.context import MessageContext
+from openclaw.agent.port import MessageContext
 from openclaw.agent.service import AgentService
 from openclaw.config.merge import EffectiveAgent, effective_agents
 from openclaw.config.schema import Config
 from openclaw.core.clock import SystemClock
 from openclaw.models.build import Built
-from openclaw.models.candidates import Candidate, Choice
+from openclaw.models.choose import Candidate, Choice
 from openclaw.models.stack import ModelStack
 from openclaw.policy import Policy, Rules
 from openclaw.secrets.redactor import Redactor
-from openclaw.sessions.file.store import open_file_store
+from openclaw.sessions.sqlite.store import open_file_store
 from openclaw.sessions.store import SessionStore
 from openclaw.testing.agent_kit import FakeTools
 from openclaw.testing.memory_store import MemoryStore

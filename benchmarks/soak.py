@@ -9,9 +9,9 @@ import tempfile
 from pathlib import Path
 
 import anyio
+from tests.support import gateway_life, soak
+from tests.support.gateway_kit import House
 
-from openclaw.testing import gateway_life, soak
-from openclaw.testing.gateway_house import House
 from openclaw.testing.scripted_model import scripted_model
 
 

@@ -2,7 +2,7 @@
 
 usage: fuzz_parsers.py [--seconds N] [--seed N] [--only TARGET]… [--engine own|atheris]
 
-The engine of our own mutates and splices the seeds of openclaw.testing.parser_targets and keeps
+The engine of our own mutates and splices the seeds of tests.support.parser_targets and keeps
 what reaches new lines of the target. With --engine atheris (pip install atheris) libFuzzer does,
 for one target at a time.
 """
@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-from openclaw.testing.parser_targets import SEEDS, TARGETS
+from tests.support.parser_targets import SEEDS, TARGETS
 
 _MOST_KEPT = 2000
 _LONGEST = 4096
@@ -139,7 +139,7 @@ def _atheris(name: str, seconds: float) -> int:
     for module in [module for module in sys.modules if module.startswith("openclaw")]:
         del sys.modules[module]
     with fuzz.instrument_imports(include=["openclaw"]):
-        target = importlib.import_module("openclaw.testing.parser_targets").TARGETS[name]
+        target = importlib.import_module("tests.support.parser_targets").TARGETS[name]
     fuzz.Setup([sys.argv[0], f"-max_total_time={int(seconds)}", "-max_len=4096"], target)
     fuzz.Fuzz()
     return 0

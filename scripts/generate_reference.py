@@ -14,13 +14,13 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, get_args
 
+from openclaw.agent.event_codec import _NAMES, _camel
 from openclaw.cli.dispatch import _help
-from openclaw.cli.tree import all_parsers
-from openclaw.config.foreign import foreign_names
-from openclaw.config.json_schema import json_schema
+from openclaw.cli.parser import all_parsers
+from openclaw.config.show import json_schema
+from openclaw.config.unsupported_keys import foreign_names
 from openclaw.core.events import Event
-from openclaw.gateway.codec import _NAMES, _camel
-from openclaw.gateway.openapi import document
+from openclaw.gateway.api.openapi import document
 
 ROOT = Path(__file__).parents[1]
 TARGET = ROOT / "docs" / "reference"

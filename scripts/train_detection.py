@@ -1,4 +1,4 @@
-"""Learn the detector's weights; writes src/openclaw/content/weights.py.
+"""Learn the detector's weights; writes src/openclaw/content/detection/weights.py.
 
 usage: train_detection.py [--ordinary FILE] [--without PART]… [--out FILE] [--digest]
 
@@ -27,14 +27,13 @@ sys.path.insert(0, str(Path(__file__).parent))
 from detection_grammar import generate, interpret
 from measure_detection import CORPUS, texts
 
-from openclaw.content.concepts import regions
-from openclaw.content.features import BUCKETS
-from openclaw.content.learnt import share
-from openclaw.content.views import folded
+from openclaw.content.detection.concepts import regions
+from openclaw.content.detection.detect import folded, share
+from openclaw.content.detection.features import BUCKETS
 
-detector = importlib.import_module("openclaw.content.detect")
+detector = importlib.import_module("openclaw.content.detection.detect")
 HOUSE = Path(__file__).parent.parent
-WEIGHTS = HOUSE / "src/openclaw/content/weights.py"
+WEIGHTS = HOUSE / "src/openclaw/content/detection/weights.py"
 RECENT = ("second", "third", "fourth", "fifth", "sixth")
 PARTS = ("train", "heldout", "independent", "fresh", "styles", *RECENT)
 SEED, GENERATED, IN_TONGUES = 5, 8000, 4000

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from openclaw.testing.postgres_server import Server, make_store, shared_server
+from tests.support.postgres_server import Server, make_store, shared_server
 
 _TESTS = Path(__file__).parent
 _LOOPBACK = ("127.", "::1", "localhost")

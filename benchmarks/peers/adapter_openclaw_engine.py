@@ -8,17 +8,17 @@ from typing import Any
 
 import anyio
 
-from openclaw.config.mcp_schema import McpServerConfig
-from openclaw.mcp_client.connection import ConnectionDeps, ServerConnection
-from openclaw.mcp_client.keeper import Keeper
-from openclaw.secrets.secret import Secret
+from openclaw.config.agent_schema import McpServerConfig
+from openclaw.mcp_client.lifecycle.connection import ConnectionDeps, ServerConnection
+from openclaw.mcp_client.transport.orphans import OrphanReaper
+from openclaw.secrets.refs import Secret
 
 logging.disable(logging.WARNING)
 
 
 @asynccontextmanager
 async def connect(servers: dict[str, list[str]]) -> AsyncGenerator[dict[str, Any]]:
-    keeper = Keeper()
+    keeper = OrphanReaper()
     deps = ConnectionDeps(resolve_secrets=_resolve, environ=dict(os.environ), keeper=keeper)
     connections = {
         name: ServerConnection(name, McpServerConfig(command=command, args=tuple(args)), deps)

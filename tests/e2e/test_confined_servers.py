@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 from tests.e2e.conftest import NodePackages
+from tests.support.mcp_server_kit import open_gateway_runtime
 
 from openclaw.config.schema import McpServerConfig
 from openclaw.core.content import text_of
-from openclaw.mcp_client.sandbox import Means, Sandbox, find_means
-from openclaw.testing.mcp_house import open_house
+from openclaw.mcp_client.sandbox.confinement import Means, Sandbox, find_means
 
 pytestmark = [
     pytest.mark.subprocess,
@@ -32,7 +32,7 @@ def house(root: Path, means: Means, **entry: Any) -> Any:
     environ = {"PATH": os.environ["PATH"], "HOME": os.environ["HOME"]}
     server = McpServerConfig.model_validate({"timeout": 60_000, **entry})
     confine = Sandbox(environ, means=means).confine
-    return open_house(root / "state", {"s": server}, environ=environ, confine=confine)
+    return open_gateway_runtime(root / "state", {"s": server}, environ=environ, confine=confine)
 
 
 @pytest.mark.parametrize("means", MEANS)

@@ -19,9 +19,9 @@ import anyio.abc
 import pytest
 from anyio.streams.buffered import BufferedByteReceiveStream
 from tests.e2e.conftest import NodePackages
+from tests.support.conformance_client import Play, play
 
-from openclaw.mcp_client import era
-from openclaw.testing.conformance_client import Play, play
+from openclaw.mcp_client.session import negotiation
 
 pytestmark = pytest.mark.subprocess
 
@@ -108,7 +108,7 @@ async def test_the_suite_says_of_every_scenario_what_we_say(
     tmp_path: Path, node_packages: NodePackages, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # A machine that runs all tests at once may take longer to answer.
-    monkeypatch.setattr(era, "STALL", 20.0)
+    monkeypatch.setattr(negotiation, "STALL", 20.0)
     said: dict[str, Any] = json.loads(
         Path(__file__).with_name("conformance_client.json").read_text()
     )

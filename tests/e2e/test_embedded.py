@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from openclaw.agent.context import MessageContext
+from openclaw.agent.port import MessageContext
 from openclaw.config.load import load_config
 from openclaw.core.events import Event, ToolStarted
 from openclaw.runtime import Runtime, open_runtime

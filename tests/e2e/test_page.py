@@ -16,18 +16,18 @@ import pytest
 from anyio import create_task_group, create_tcp_listener
 from anyio.abc import SocketAttribute
 from playwright.async_api import Browser, Page, Request, async_playwright, expect
+from tests.support.gateway_kit import House
 
 from openclaw.agent.transcript import UserItem, user_entry
 from openclaw.config.load import load_config
 from openclaw.config.merge import effective_agents
 from openclaw.core.clock import SystemClock
-from openclaw.mcp_client.pin_store import PinStore, pin_key
-from openclaw.mcp_client.pins import Declaration
+from openclaw.mcp_client.catalog.pin_store import PinStore, pin_key
+from openclaw.mcp_client.catalog.pins import Declaration
 from openclaw.sessions.model import Outcome
-from openclaw.sessions.opening import open_store
+from openclaw.sessions.open import open_store
 from openclaw.testing.fake_server import server_entry
 from openclaw.testing.fake_tools import silent_wav
-from openclaw.testing.gateway_house import House
 from openclaw.testing.scripted_model import ScriptedModel, Step, scripted_model
 
 CHROMIUM = next(

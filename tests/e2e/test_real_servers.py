@@ -14,12 +14,12 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 import pytest
+from tests.support.mcp_server_kit import McpHouse, open_gateway_runtime
 
 from openclaw.config.schema import McpServerConfig
 from openclaw.core.content import Media, ResourceLink, Text, text_of
-from openclaw.mcp_client.manager import AgentServers
-from openclaw.mcp_client.prompts import parse_prompt_call
-from openclaw.testing.mcp_house import McpHouse, open_house
+from openclaw.mcp_client.bridge.prompts import parse_prompt_call
+from openclaw.mcp_client.lifecycle.manager import AgentServers
 
 pytestmark = pytest.mark.subprocess
 
@@ -42,7 +42,9 @@ async def house_of(root: Path, server: McpServerConfig) -> AsyncGenerator[McpHou
     """A house with that server, `s`, whose root is `root`."""
     agent = AgentServers("main", {"s": server}, roots=(root,))
     agents = {"main": agent}
-    async with open_house(root / "state", environ=ENVIRON, agents=agents, settle=False) as house:
+    async with open_gateway_runtime(
+        root / "state", environ=ENVIRON, agents=agents, settle=False
+    ) as house:
         await house.manager.settle("main", timeout=60)
         yield house
 

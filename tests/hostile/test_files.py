@@ -15,14 +15,14 @@ import pytest
 from pydantic_ai import BinaryImage
 from pydantic_ai.messages import ModelRequest, UserPromptPart
 
-from openclaw.agent.convert import messages_from
+from openclaw.agent.messages import messages_from
 from openclaw.agent.transcript import Attachment, UserItem
 from openclaw.core.content import Media, Text, text_of
 from openclaw.core.errors import InvalidRequest
-from openclaw.mcp_client.results import Rendering, render_resource, render_result
+from openclaw.mcp_client.bridge.results import Rendering, render_resource, render_result
 from openclaw.media.documents import pdf_text
-from openclaw.media.signature import mismatch, sniff
-from openclaw.media.store import OrderFiles
+from openclaw.media.files import OrderFiles
+from openclaw.media.kinds import mismatch, sniff
 
 HOW = Rendering("files", "get")
 MIB = 1024 * 1024
@@ -122,7 +122,7 @@ async def test_a_pdf_that_was_cut_off_is_read_or_noted(tmp_path: Path, share: fl
 async def test_a_reader_is_told_nothing_of_our_environment(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from openclaw.media.confined import Bounds, output_of
+    from openclaw.media.documents import Bounds, output_of
 
     monkeypatch.setenv("API_KEY", "sesame")
     show = ["-n1", "-r1", "import os; print(dict(os.environ), 'PRINTED')"]

@@ -11,15 +11,15 @@ from typing import Any
 
 import anyio
 import pytest
+from tests.support.fake_http_server import FakeHttpServer, Request
+from tests.support.mcp_server_kit import fake_tool
 
 from openclaw.cli.logs import configure
 from openclaw.config.load import parse_config
 from openclaw.config.merge import effective_agents
-from openclaw.mcp_client.manager import McpManager
+from openclaw.mcp_client.lifecycle.manager import McpManager
 from openclaw.runtime import open_servers
 from openclaw.secrets.redactor import Redactor
-from openclaw.testing.fake_http_server import FakeHttpServer, Request
-from openclaw.testing.mcp_house import fake_tool
 
 SECRET = "tangerine-7431-harbour-ZX"  # not a real one
 ENCODED = "dGFuZ2VyaW5lLTc0MzEtaGFyYm91ci1aWA=="

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from openclaw.content import detect, weights
+from openclaw.content import detect
+from openclaw.content.detection import weights
 
 CORPUS = Path(__file__).parent / "corpus"
 

@@ -8,17 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.mcp_server_kit import McpHouse, fake_config, fake_tool, open_gateway_runtime
 
-from openclaw.agent.context import MessageContext
+from openclaw.agent.port import MessageContext
 from openclaw.config.load import parse_config
 from openclaw.core.content import Text
 from openclaw.core.events import Event
-from openclaw.mcp_client.pin_store import PinStore
+from openclaw.mcp_client.catalog.pin_store import PinStore
 from openclaw.runtime import open_runtime
 from openclaw.secrets.redactor import Redactor
 from openclaw.testing.agent_kit import scripted_config
 from openclaw.testing.fake_tools import one_pixel_png
-from openclaw.testing.mcp_house import McpHouse, fake_config, fake_tool, open_house
 from openclaw.testing.scripted_model import Step, scripted_model
 
 SECRET = "sesame-7f3a9c21d4e8"  # not a real one
@@ -97,7 +97,7 @@ async def test_a_secret_that_a_server_echoes_reaches_nobody(
     caplog.set_level(logging.DEBUG, "openclaw")
     environ = {**os.environ, "HOST_KEY": SECRET}
     pins = PinStore(tmp_path / "pins.json")
-    async with open_house(tmp_path, {"s": server}, environ=environ, pins=pins) as house:
+    async with open_gateway_runtime(tmp_path, {"s": server}, environ=environ, pins=pins) as house:
         told = everything_seen(house)
         for tool in ("text", "encoded", "error", "structured", "link", "resource", *BINARY):
             result = await house.call(f"mcp_s_{tool}")
@@ -112,7 +112,7 @@ async def test_a_secret_that_a_server_echoes_reaches_nobody(
     assert SECRET not in told
     assert ENCODED not in told
     assert SECRET not in caplog.text
-    async with open_house(tmp_path, {"s": server}, environ=environ, pins=pins) as house:
+    async with open_gateway_runtime(tmp_path, {"s": server}, environ=environ, pins=pins) as house:
         assert SECRET not in everything_seen(house)
         assert house.manager.status()[0].pin == "pinned"
     for path in tmp_path.rglob("*"):
@@ -136,7 +136,7 @@ async def test_a_secret_that_a_server_logs_in_pieces_is_not_in_our_log(
     spec = {"tools": [fake_tool("log", raw="\n".join(lines))]}
     server = fake_config(spec, env={"API_KEY": "secret://env/HOST_KEY"})
     environ = {**os.environ, "HOST_KEY": SECRET}
-    async with open_house(tmp_path, {"s": server}, environ=environ) as house:
+    async with open_gateway_runtime(tmp_path, {"s": server}, environ=environ) as house:
         await house.call("mcp_s_log")
     records = [r for r in caplog.records if " says: " in r.getMessage()]
     said = [r.getMessage().partition(" says: ")[2] for r in records]

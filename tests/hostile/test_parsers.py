@@ -6,10 +6,10 @@ import time
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.parser_targets import SEEDS, TARGETS, Disagreement, read_line_as_client
 
 from openclaw.config.json5 import parse
 from openclaw.core.errors import InvalidConfig
-from openclaw.testing.parser_targets import SEEDS, TARGETS, Disagreement, read_line_as_client
 
 PIECES = [
     *(b"{ } [ ] < > , : \" ' \\ \\u0041 \\ud800 // /* */ null true 1e999 0x .5 NaN = ? # & %25 &#65;".split()),
@@ -59,7 +59,7 @@ def test_a_disagreement_between_parsers_is_noticed(monkeypatch: pytest.MonkeyPat
     def never_right(line: bytes) -> dict[str, int]:
         return {"id": 2}
 
-    monkeypatch.setattr("openclaw.testing.parser_targets.decode", never_right)
+    monkeypatch.setattr("tests.support.parser_targets.decode", never_right)
     with pytest.raises(Disagreement):
         read_line_as_client(b'{"id": 1}')
 

@@ -5,9 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from openclaw.net.addresses import is_loopback, why_blocked
-from openclaw.net.errors import FetchRefused
-from openclaw.net.hosts import parse_target
+from openclaw.net.transport import FetchRefused, is_loopback, parse_target, why_blocked
 
 V4 = [
     "0.0.0.0",

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import psutil
 import pytest
+from tests.support.mcp_server_kit import fake_tool
+from tests.support.terminal import on_terminal
 
 from openclaw.testing.fake_server import server_entry
-from openclaw.testing.mcp_house import fake_tool
-from openclaw.testing.terminal import on_terminal
 
 STUBBORN = (
     "import os, signal, sys, time\n"

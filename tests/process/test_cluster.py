@@ -10,10 +10,10 @@ import asyncpg
 import httpx2
 import orjson
 import pytest
+from tests.support import cluster_life
+from tests.support.cluster_life import Cluster, Life, verdict
+from tests.support.postgres_server import own_server
 
-from openclaw.testing import cluster_life
-from openclaw.testing.cluster_life import Cluster, Life, verdict
-from openclaw.testing.postgres_server import own_server
 from openclaw.testing.scripted_model import ScriptedModel, scripted_model
 
 _PATIENCE = 60.0  # a bound for a busy machine, not a wait

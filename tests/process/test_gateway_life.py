@@ -3,8 +3,9 @@
 import random
 from pathlib import Path
 
-from openclaw.testing import gateway_life
-from openclaw.testing.gateway_house import House
+from tests.support import gateway_life
+from tests.support.gateway_kit import House
+
 from openclaw.testing.scripted_model import scripted_model
 
 STORE_CONNECTIONS = 5  # one that writes and four that read

@@ -6,12 +6,12 @@ from typing import Any
 
 import anyio.to_thread
 import pytest
+from tests.support.postgres_server import Server
 
 from openclaw.sessions.model import EntryKind, NewEntry, Outcome, TurnState
 from openclaw.sessions.postgres.address import parsed
 from openclaw.sessions.postgres.store import open_postgres_store
 from openclaw.sessions.store import SessionStore
-from openclaw.testing.postgres_server import Server
 
 pytestmark = pytest.mark.subprocess
 

@@ -10,11 +10,11 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 import pytest
+from tests.support.lane_holder import holder, take
 
 from openclaw.core.clock import SystemClock
-from openclaw.sessions.file.store import open_file_store
 from openclaw.sessions.model import EntryKind, NewEntry, Outcome, TurnState
-from openclaw.testing.lane_holder import holder, take
+from openclaw.sessions.sqlite.store import open_file_store
 
 pytestmark = pytest.mark.subprocess
 
@@ -132,7 +132,7 @@ async def test_many_processes_may_create_the_store_at_once(database: Path) -> No
     script = (
         "import sys, anyio\nfrom pathlib import Path\n"
         "from openclaw.core.clock import SystemClock\n"
-        "from openclaw.sessions.file.store import open_file_store\n"
+        "from openclaw.sessions.sqlite.store import open_file_store\n"
         "async def main():\n"
         "    async with open_file_store(Path(sys.argv[1]), SystemClock()) as store:\n"
         "        await store.open_session('main', 'one')\n"

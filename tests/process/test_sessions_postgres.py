@@ -10,15 +10,15 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 import pytest
+from tests.support.lane_holder import holder, take
+from tests.support.postgres_server import OwnServer, make_store, own_server
 
 from openclaw.core.clock import SystemClock
-from openclaw.sessions.errors import StoreError
-from openclaw.sessions.file.store import open_file_store
 from openclaw.sessions.model import EntryKind, NewEntry, Outcome, TurnState
 from openclaw.sessions.postgres.address import parsed
 from openclaw.sessions.postgres.store import PostgresStore, open_postgres_store
-from openclaw.testing.lane_holder import holder, take
-from openclaw.testing.postgres_server import OwnServer, make_store, own_server
+from openclaw.sessions.sqlite.store import open_file_store
+from openclaw.sessions.store import StoreError
 
 pytestmark = pytest.mark.subprocess
 

@@ -3,9 +3,8 @@
 from pathlib import Path
 
 import pytest
-
-from openclaw.testing.postgres_server import make_store, own_server
-from openclaw.testing.session_stress import StressPlan, run_stress
+from tests.support.postgres_server import make_store, own_server
+from tests.support.session_stress import StressPlan, run_stress
 
 pytestmark = pytest.mark.subprocess
 

@@ -8,9 +8,8 @@ import pytest
 import yaml
 
 from openclaw.config.load import parse_config
-from openclaw.gateway.guard import OPEN_PATHS
-from openclaw.secrets.refs import find
-from openclaw.secrets.secret import Secret
+from openclaw.gateway.auth import OPEN_PATHS
+from openclaw.secrets.refs import Secret, find
 from openclaw.sessions.postgres.address import parsed, resolved
 
 DEPLOY = Path(__file__).parents[2] / "deploy"

@@ -10,8 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
-from openclaw.testing.pages import Page, matches, read_page
+from tests.support.pages import Page, matches, read_page
 
 ROOT = Path(__file__).parents[2]
 PATHS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]

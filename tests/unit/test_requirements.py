@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
-from openclaw.testing.pages import read_page
+from tests.support.pages import read_page
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "requirements.md"

@@ -1,14 +1,15 @@
 """The methods of the protocol."""
 
+import functools
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
 import anyio
 import anyio.abc
-from acp import PROTOCOL_VERSION
+from acp import PROTOCOL_VERSION, RequestError
 from acp.helpers import update_available_commands, update_current_mode
 from acp.schema import (
     AgentCapabilities,
@@ -28,9 +29,12 @@ from acp.schema import (
     SessionCapabilities,
     SessionCloseCapabilities,
     SessionConfigOptionSelect,
+    SessionConfigSelectOption,
     SessionInfo,
     SessionInfoUpdate,
     SessionListCapabilities,
+    SessionMode,
+    SessionModeState,
     SessionResumeCapabilities,
     SetSessionConfigOptionResponse,
     SetSessionModeResponse,
@@ -38,26 +42,108 @@ from acp.schema import (
     Usage,
 )
 
-from openclaw.acp_agent import choices
-from openclaw.acp_agent.blocks import ContentBlock
-from openclaw.acp_agent.failures import as_protocol_errors, no_such_session
-from openclaw.acp_agent.forms import FormKinds, Forms, forms_of
-from openclaw.acp_agent.history import SESSION_PREFIX, Listed, find, list_page
+from openclaw.acp_agent.blocks import ContentBlock, FormKinds, Forms, forms_of
 from openclaw.acp_agent.host import AgentHost, HostLink
-from openclaw.acp_agent.replay import replay
-from openclaw.acp_agent.servers import ClientServer, session_servers
-from openclaw.acp_agent.session import Session, take_turn
-from openclaw.agent.context import Reply
-from openclaw.core.errors import InvalidRequest, NotFound, OpenClawError
+from openclaw.acp_agent.session import (
+    SESSION_PREFIX,
+    ClientServer,
+    Listed,
+    Session,
+    find,
+    list_page,
+    session_servers,
+    take_turn,
+)
+from openclaw.acp_agent.updates import replay
+from openclaw.agent.port import Reply
+from openclaw.config.merge import EffectiveAgent
+from openclaw.config.schema import Config
+from openclaw.core.errors import (
+    JSONRPC_INTERNAL,
+    InvalidRequest,
+    NotFound,
+    OpenClawError,
+    describe,
+    jsonrpc_code,
+)
 from openclaw.core.ids import random_id
 from openclaw.version import __version__
 
 if TYPE_CHECKING:
     from acp.interfaces import Client
 
-    from openclaw.mcp_client.prompts import PromptInfo
+    from openclaw.mcp_client.bridge.prompts import PromptInfo
+
+MODEL_OPTION = "model"
+
+
+def modes(agents: Mapping[str, EffectiveAgent], current: str) -> SessionModeState | None:
+    """The agents as modes; nothing where there is only one."""
+    if len(agents) < 2:
+        return None
+    return SessionModeState(
+        current_mode_id=current,
+        available_modes=[SessionMode(id=one.id, name=one.name) for one in agents.values()],
+    )
+
+
+def model_names(config: Config, own: tuple[str, ...]) -> tuple[str, ...]:
+    """The agent's own models first, then all others that the configuration names."""
+    listed = (
+        f"{provider}/{model.id}"
+        for provider, settings in config.models.providers.items()
+        for model in settings.models
+    )
+    return tuple(dict.fromkeys((*own, *listed)))
+
+
+def model_option(names: tuple[str, ...], current: str | None) -> list[SessionConfigOptionSelect]:
+    """The models as a setting of the session; nothing where none is known."""
+    if not names:
+        return []
+    chosen = current if current in names else names[0]
+    return [
+        SessionConfigOptionSelect(
+            id=MODEL_OPTION,
+            name="Model",
+            category="model",
+            type="select",
+            current_value=chosen,
+            options=[SessionConfigSelectOption(value=name, name=name) for name in names],
+        )
+    ]
+
 
 logger = logging.getLogger(__name__)
+
+_NOT_FOUND = -32002  # the protocol's own code for a resource that does not exist
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def no_such_session(session_id: str) -> RequestError:
+    """The answer to a session that is not there."""
+    return RequestError(_NOT_FOUND, f"there is no session '{session_id}'")
+
+
+def as_protocol_errors(method: Callable[P, Awaitable[R]]) -> Callable[P, Awaitable[R]]:
+    """A method whose failures reach the client in words, without a traceback."""
+
+    @functools.wraps(method)
+    async def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return await method(*args, **kwargs)
+        except RequestError:
+            raise
+        except OpenClawError as error:
+            raise RequestError(jsonrpc_code(error), describe(error)) from error
+        except Exception as error:
+            logger.exception("a request failed")
+            told = f"unexpected {type(error).__name__}; see the agent's log"
+            raise RequestError(JSONRPC_INTERNAL, told) from error
+
+    return guarded
 
 
 class OpenClawAgent:
@@ -138,7 +224,7 @@ class OpenClawAgent:
         )
         return NewSessionResponse(
             session_id=session.id,
-            modes=choices.modes(host.agents, session.agent_id),
+            modes=modes(host.agents, session.agent_id),
             config_options=await self._options(session, host),
         )
 
@@ -157,7 +243,7 @@ class OpenClawAgent:
         for update in replay(entries):
             await self._client.session_update(session.id, update)
         return LoadSessionResponse(
-            modes=choices.modes(host.agents, session.agent_id),
+            modes=modes(host.agents, session.agent_id),
             config_options=await self._options(session, host),
         )
 
@@ -174,7 +260,7 @@ class OpenClawAgent:
         host = await self._link.get()
         session, _ = await self._reopen(session_id, cwd, mcp_servers or (), host)
         return ResumeSessionResponse(
-            modes=choices.modes(host.agents, session.agent_id),
+            modes=modes(host.agents, session.agent_id),
             config_options=await self._options(session, host),
         )
 
@@ -216,7 +302,7 @@ class OpenClawAgent:
         """Choose the model."""
         session = self._session(session_id)
         host = await self._link.get()
-        if config_id != choices.MODEL_OPTION:
+        if config_id != MODEL_OPTION:
             raise NotFound(f"there is no setting '{config_id}'")
         names = await _models(session, host)
         if value not in names:
@@ -283,7 +369,7 @@ class OpenClawAgent:
         return session, found.entries if found is not None else ()
 
     async def _options(self, session: Session, host: AgentHost) -> list[Any]:
-        options: list[SessionConfigOptionSelect] = choices.model_option(
+        options: list[SessionConfigOptionSelect] = model_option(
             await _models(session, host), session.model
         )
         return options
@@ -324,7 +410,7 @@ async def _models(session: Session, host: AgentHost) -> tuple[str, ...]:
     except OpenClawError as error:
         logger.info("the agent's models are not known: %s", error)
         own = ()
-    return choices.model_names(host.host.config, own)
+    return model_names(host.host.config, own)
 
 
 def _command(prompt: "PromptInfo") -> AvailableCommand:

@@ -3,11 +3,13 @@
 import base64
 import logging
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from acp import (
+    RequestError,
     audio_block,
     embedded_text_resource,
     image_block,
@@ -18,18 +20,27 @@ from acp import (
 )
 from acp.schema import (
     AudioContentBlock,
+    ClientCapabilities,
     ContentToolCallContent,
+    ElicitationFormSessionMode,
+    ElicitationSchema,
+    ElicitationUrlSessionMode,
     EmbeddedResourceContentBlock,
     ImageContentBlock,
     ResourceContentBlock,
     TextContentBlock,
 )
+from pydantic import ValidationError
 
+from openclaw.content import sanitise_label
 from openclaw.core.content import Block, Media, Text
-from openclaw.core.tools import ToolResult
-from openclaw.media.kinds import MAX_OUTBOUND_BYTES
-from openclaw.media.signature import HEAD_BYTES, looks_like_text
-from openclaw.media.texts import decode_text
+from openclaw.core.ids import random_id
+from openclaw.core.tools import JsonObject, ToolResult
+from openclaw.media.intake import decode_text
+from openclaw.media.kinds import HEAD_BYTES, MAX_OUTBOUND_BYTES, looks_like_text
+
+if TYPE_CHECKING:
+    from acp.interfaces import Client
 
 logger = logging.getLogger(__name__)
 
@@ -101,3 +112,66 @@ def _read(path: Path) -> bytes | None:
     except OSError:
         logger.info("media is gone", extra={"path": str(path)})
         return None
+
+
+_DECLINED: JsonObject = {"action": "decline"}
+_MESSAGE_CHARS = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class FormKinds:
+    """Which questions a client can put to the person."""
+
+    form: bool
+    url: bool
+
+
+def forms_of(client: ClientCapabilities | None) -> FormKinds | None:
+    """What the client says that it can ask; None where it is nothing."""
+    offered = client.elicitation if client is not None else None
+    if offered is None or (offered.form is None and offered.url is None):
+        return None
+    return FormKinds(offered.form is not None, offered.url is not None)
+
+
+class Forms:
+    """Asks by way of one client."""
+
+    def __init__(self, client: "Client", kinds: FormKinds) -> None:
+        self._client = client
+        self._kinds = kinds
+
+    async def ask(self, session: str, server: str, params: JsonObject) -> JsonObject:
+        """The person's answer, as MCP spells it; whatever cannot be asked is declined."""
+        words = sanitise_label(str(params.get("message") or ""), _MESSAGE_CHARS)
+        try:
+            mode = self._mode(session, params)
+            if mode is None:
+                return _DECLINED
+            answer = await self._client.create_elicitation(
+                f"MCP server '{server}' asks: {words}", mode
+            )
+        except (RequestError, ConnectionError, ValidationError) as error:
+            logger.warning("the client did not put a question of '%s': %s", server, error)
+            return _DECLINED
+        return answer.model_dump(
+            by_alias=True, mode="json", exclude_none=True, include={"action", "content"}
+        )
+
+    def _mode(
+        self, session: str, params: JsonObject
+    ) -> ElicitationFormSessionMode | ElicitationUrlSessionMode | None:
+        if params.get("mode") == "url":
+            if not self._kinds.url:
+                return None
+            return ElicitationUrlSessionMode.model_validate(
+                {
+                    "sessionId": session,
+                    "elicitationId": params.get("elicitationId") or random_id(),
+                    "url": params.get("url"),
+                }
+            )
+        if not self._kinds.form:
+            return None
+        schema = ElicitationSchema.model_validate(params.get("requestedSchema") or {})
+        return ElicitationFormSessionMode(session_id=session, requested_schema=schema)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 import anyio
 from anyio.abc import TaskStatus
 
-from openclaw.agent.context import Ask, MessageContext, Reply
+from openclaw.agent.port import Ask, MessageContext, Reply
 from openclaw.config.merge import EffectiveAgent
 from openclaw.config.paths import StatePaths
 from openclaw.config.schema import Config, McpServerConfig
@@ -20,7 +20,7 @@ from openclaw.secrets.redactor import Redactor
 from openclaw.sessions.store import SessionStore
 
 if TYPE_CHECKING:
-    from openclaw.mcp_client.prompts import PromptInfo
+    from openclaw.mcp_client.bridge.prompts import PromptInfo
 
 logger = logging.getLogger(__name__)
 

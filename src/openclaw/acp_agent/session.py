@@ -2,31 +2,165 @@
 
 import logging
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING
+from itertools import chain
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
 
 import anyio
+import anyio.to_thread
 from acp import RequestError
-from acp.schema import AllowedOutcome, PermissionOption, ToolCallUpdate
+from acp.schema import (
+    AcpMcpServer,
+    AllowedOutcome,
+    AudioContentBlock,
+    EmbeddedResourceContentBlock,
+    HttpMcpServer,
+    ImageContentBlock,
+    McpServerStdio,
+    PermissionOption,
+    ResourceContentBlock,
+    SseMcpServer,
+    TextContentBlock,
+    TextResourceContents,
+    ToolCallUpdate,
+)
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from pydantic import ValidationError
 
-from openclaw.acp_agent.blocks import ContentBlock
-from openclaw.acp_agent.forms import Forms
+from openclaw.acp_agent.blocks import ContentBlock, Forms
 from openclaw.acp_agent.host import AgentHost
-from openclaw.acp_agent.prompt import receive
 from openclaw.acp_agent.updates import Translator, Update, kind_of, locations
-from openclaw.agent.context import MessageContext, PermissionRequest, Reply
+from openclaw.agent.port import InboundMedia, MessageContext, PermissionRequest, Reply
 from openclaw.config.schema import McpServerConfig
-from openclaw.core.errors import Cancelled, OpenClawError
+from openclaw.config.sensitive import server_credentials
+from openclaw.core.content import Media
+from openclaw.core.errors import Cancelled, InvalidRequest, OpenClawError
 from openclaw.core.events import Event
 from openclaw.core.tools import JsonObject
-from openclaw.media.store import OrderFiles, order_files
+from openclaw.media import kinds
+from openclaw.media.files import OrderFiles, order_files
+from openclaw.media.intake import Reader, actual_type, decode
+from openclaw.media.kinds import HEAD_BYTES, mismatch
+from openclaw.media.transcription import Transcriber
+from openclaw.secrets.refs import has_reference
+from openclaw.sessions.model import Entry, SessionInfo, SessionRef
+from openclaw.sessions.store import SessionStore
 
 if TYPE_CHECKING:
     from acp.interfaces import Client
+
+_NAME_LENGTH = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """A prompt as the agent takes it."""
+
+    text: str
+    media: tuple[InboundMedia, ...]
+
+
+async def receive(
+    blocks: Sequence[ContentBlock], files: OrderFiles, transcriber: Transcriber
+) -> Received:
+    """Read a prompt; InvalidRequest names the block that cannot be taken."""
+    reader = _Reader(files, Reader(transcriber))
+    for index, block in enumerate(blocks):
+        await reader.take(block, f"prompt[{index}]")
+    text = "".join(reader.words)
+    if not text.strip() and not reader.media:
+        raise InvalidRequest("is empty", field="prompt")
+    return Received(text, tuple(reader.media))
+
+
+@dataclass(slots=True)
+class _Reader:
+    files: OrderFiles
+    reader: Reader
+    words: list[str] = field(default_factory=list[str])
+    media: list[InboundMedia] = field(default_factory=list[InboundMedia])
+    mentioned: bool = False  # whether the last words are a mention
+
+    async def take(self, block: ContentBlock, where: str) -> None:
+        match block:
+            case TextContentBlock():
+                self._say(block.text, mention=False)
+            case ResourceContentBlock():
+                self._mention(block.name or _name_of(block.uri), block.uri)
+            case EmbeddedResourceContentBlock():
+                await self._resource(block, where)
+            case ImageContentBlock():
+                name = _name_of(block.uri or "")
+                await self._binary(block.data, block.mime_type, kinds.IMAGE_TYPES, name, where)
+            case AudioContentBlock():
+                await self._binary(block.data, block.mime_type, kinds.AUDIO_TYPES, "", where)
+
+    def _say(self, text: str, *, mention: bool) -> None:
+        """Put words behind those that are there; an editor's mentions stand inside a sentence."""
+        if not text:
+            return
+        before = self.words[-1] if self.words else " "
+        if not before[-1].isspace() and not text[0].isspace():
+            inline = mention or self.mentioned
+            self.words.append("" if inline and text[0] in ".,;:!?)" else " " if inline else "\n")
+        self.words.append(text)
+        self.mentioned = mention
+
+    def _mention(self, name: str, uri: str) -> None:
+        self._say(f"[@{name}]({uri})", mention=True)
+
+    async def _resource(self, block: EmbeddedResourceContentBlock, where: str) -> None:
+        resource = block.resource
+        name = _name_of(resource.uri)
+        self._mention(name, resource.uri)
+        if isinstance(resource, TextResourceContents):
+            # The MIME type of source code is anything; what matters is that it is text.
+            data = resource.text.encode("utf-8", "replace")
+            await self._keep([data], "text/plain", name)
+        else:
+            await self._binary(resource.blob, resource.mime_type, None, name, where)
+
+    async def _binary(
+        self,
+        data: str,
+        declared: str | None,
+        allowed: Sequence[str] | None,
+        name: str,
+        where: str,
+    ) -> None:
+        mime_type = kinds.normalise(declared or "application/octet-stream")
+        if allowed is not None and mime_type not in allowed:
+            raise InvalidRequest(
+                f"{declared!r} is not taken; taken are {', '.join(allowed)}",
+                field=f"{where}.mimeType",
+            )
+        pieces = decode(data, field=f"{where}.data", limit=kinds.MAX_INBOUND_BYTES)
+        first = next(pieces)
+        if allowed is not None:
+            found = mismatch(mime_type, first[:HEAD_BYTES])
+            if found is not None:
+                raise InvalidRequest(f"is declared as {mime_type}, but is {found}", field=where)
+        else:
+            mime_type = actual_type(first[:HEAD_BYTES], mime_type, otherwise=mime_type)
+        await self._keep(chain((first,), pieces), mime_type, name)
+
+    async def _keep(self, pieces: "chain[bytes] | list[bytes]", mime_type: str, name: str) -> None:
+        # Decoding megabytes and writing them would hold up every other session.
+        path = await anyio.to_thread.run_sync(self.files.save, pieces, mime_type)
+        media = Media(mime_type, path=path, name=name or f"attachment{path.suffix}")
+        reading = await self.reader.read(path, mime_type)
+        self.media.append(InboundMedia(media, reading.text, reading.note))
+
+
+def _name_of(uri: str) -> str:
+    """The last part of an address, as a name to show. Never used as a path."""
+    last = PurePosixPath(unquote(urlsplit(uri).path)).name if uri else ""
+    return "".join(char for char in last if char.isprintable())[:_NAME_LENGTH] or uri[:_NAME_LENGTH]
+
 
 logger = logging.getLogger(__name__)
 
@@ -218,3 +352,142 @@ def _queue() -> tuple[
 ]:
     # Unbounded: an event must never wait, and a turn's events are bounded by its limits.
     return anyio.create_memory_object_stream[Update | anyio.Event](math.inf)
+
+
+ClientServer = HttpMcpServer | SseMcpServer | AcpMcpServer | McpServerStdio
+
+
+@dataclass(frozen=True, slots=True)
+class SessionServers:
+    """What a client wants: servers by name, and values in them that nobody should see in a log."""
+
+    servers: Mapping[str, McpServerConfig]
+    credentials: tuple[str, ...]
+
+
+def session_servers(given: Iterable[ClientServer], cwd: Path) -> SessionServers:
+    """The servers that can be used. One that cannot costs itself, never the session."""
+    servers: dict[str, McpServerConfig] = {}
+    credentials: list[str] = []
+    for server in given:
+        config = _config(server, cwd)
+        if config is None:
+            continue
+        servers[_free_name(server.name, servers)] = config
+        credentials += server_credentials(config)
+    return SessionServers(servers, tuple(credentials))
+
+
+def _config(server: ClientServer, cwd: Path) -> McpServerConfig | None:
+    fields = _fields(server, cwd)
+    if fields is None:
+        logger.warning("MCP server '%s' is left out: its transport is not known", server.name)
+        return None
+    if any(has_reference(text) for text in _texts(fields)):
+        # A project's file must not be able to have our secrets sent to a server of its choice.
+        logger.warning(
+            "MCP server '%s' is left out: a client may not use secret references", server.name
+        )
+        return None
+    try:
+        return McpServerConfig.model_validate(fields)
+    except ValidationError as error:
+        problem = error.errors(include_input=False)[0]
+        logger.warning("MCP server '%s' is left out: %s", server.name, problem["msg"])
+        return None
+
+
+def _fields(server: ClientServer, cwd: Path) -> dict[str, Any] | None:
+    if isinstance(server, McpServerStdio):
+        return {
+            "transport": "stdio",
+            "command": server.command,
+            "args": tuple(server.args),
+            "env": {one.name: one.value for one in server.env},
+            "cwd": str(cwd),
+        }
+    if isinstance(server, HttpMcpServer | SseMcpServer):
+        return {
+            "transport": server.type,
+            "url": server.url,
+            "headers": {one.name: one.value for one in server.headers},
+        }
+    return None
+
+
+def _texts(fields: Mapping[str, Any]) -> Iterable[str]:
+    for value in fields.values():
+        if isinstance(value, str):
+            yield value
+        else:
+            # Only tuples of arguments and mappings of headers or variables are left.
+            yield from value.values() if isinstance(value, dict) else value
+
+
+def _free_name(name: str, taken: Mapping[str, Any]) -> str:
+    wanted = name.strip() or "server"
+    return next(
+        free
+        for free in (wanted, *(f"{wanted}-{number}" for number in range(2, len(taken) + 3)))
+        if free not in taken
+    )
+
+
+SESSION_PREFIX = "acp-"
+
+_FIRST_ENTRIES = 4  # the first message is among them
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A conversation: the agent that answered last, and everything that was said."""
+
+    agent: str
+    entries: Sequence[Entry]
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A conversation in a list."""
+
+    key: str
+    cwd: str
+    title: str | None
+    updated_ms: int
+
+
+async def find(store: SessionStore, key: str) -> Found | None:
+    """The conversation with this key; each agent has kept its own part of it."""
+    parts = [part for part in await store.find_sessions(key) if part.key == key]
+    if not parts:
+        return None
+    entries: list[Entry] = []
+    for part in parts:
+        entries += await store.history(_ref(part), since_compaction=False)
+    latest = max(parts, key=lambda part: part.updated_ms)
+    return Found(latest.agent, sorted(entries, key=lambda entry: entry.at_ms))
+
+
+async def list_page(
+    store: SessionStore, cwd: str | None, cursor: str | None
+) -> tuple[list[Listed], str | None]:
+    """Conversations that began in a directory, or in `cwd` alone, and where the list goes on."""
+    page = await store.list_sessions(cursor=cursor, search=SESSION_PREFIX)
+    found: dict[str, Listed] = {}
+    for info in page.sessions:
+        if not info.key.startswith(SESSION_PREFIX) or info.key in found:
+            continue
+        began_in = await _directory(store, info)
+        if began_in is not None and cwd in (None, began_in):
+            found[info.key] = Listed(info.key, began_in, info.title, info.updated_ms)
+    return list(found.values()), page.cursor
+
+
+async def _directory(store: SessionStore, info: SessionInfo) -> str | None:
+    """Where the person's first message was given."""
+    first = await store.entries(_ref(info), limit=_FIRST_ENTRIES)
+    return next((str(entry.data["cwd"]) for entry in first if "cwd" in entry.data), None)
+
+
+def _ref(info: SessionInfo) -> SessionRef:
+    return SessionRef(info.id, info.agent, info.key)

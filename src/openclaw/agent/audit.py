@@ -6,15 +6,52 @@ import os
 import sys
 import threading
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from openclaw.config.filelock import lock as take_lock
-from openclaw.config.osflags import CLOEXEC, NOFOLLOW
-from openclaw.core.audit import ToolCallRecord
+from openclaw.config.files import lock as take_lock
+from openclaw.config.paths import CLOEXEC, NOFOLLOW
 from openclaw.core.clock import Clock
 from openclaw.secrets.redactor import Redactor
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallRecord:
+    """Who called what, for how long, how it ended and how much was said; bodies only if wanted.
+
+    `outcome` is ok, error, denied, timeout or cancelled. Sizes are in bytes.
+    """
+
+    time_ms: int
+    agent: str
+    session: str
+    server: str
+    tool: str
+    duration_ms: float
+    outcome: str
+    argument_bytes: int
+    result_bytes: int
+    arguments: str | None = None
+    result: str | None = None
+
+    def fields(self) -> dict[str, Any]:
+        """The record as it is written, without the bodies that were not wanted."""
+        written: dict[str, Any] = {
+            "timeMs": self.time_ms,
+            "agent": self.agent,
+            "session": self.session,
+            "server": self.server,
+            "tool": self.tool,
+            "durationMs": round(self.duration_ms, 3),
+            "outcome": self.outcome,
+            "argumentBytes": self.argument_bytes,
+            "resultBytes": self.result_bytes,
+        }
+        bodies = {"arguments": self.arguments, "result": self.result}
+        return written | {name: body for name, body in bodies.items() if body is not None}
+
 
 MAX_BYTES: Final = 10 * 1024 * 1024
 FILES_KEPT: Final = 5

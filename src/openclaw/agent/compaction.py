@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from openclaw.agent.tokens import IMAGE_TOKENS, MESSAGE_TOKENS, cut_to, estimate
+from openclaw.agent.budget import IMAGE_TOKENS, MESSAGE_TOKENS, cut_to, estimate
 from openclaw.agent.transcript import (
     AssistantItem,
     Attachment,

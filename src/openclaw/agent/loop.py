@@ -12,12 +12,12 @@ from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.usage import RequestUsage
 
 from openclaw.agent import compaction
-from openclaw.agent.context import OnBlockReply
-from openclaw.agent.convert import MAX_IMAGE_BYTES, answer_from, definitions, messages_from
+from openclaw.agent.budget import Budget
 from openclaw.agent.dispatch import Dispatcher
-from openclaw.agent.limits import Budget
-from openclaw.agent.privacy import clean_answer
+from openclaw.agent.messages import MAX_IMAGE_BYTES, answer_from, definitions, messages_from
+from openclaw.agent.port import OnBlockReply
 from openclaw.agent.prompt import Preamble
+from openclaw.agent.redaction import clean_answer
 from openclaw.agent.transcript import (
     AssistantItem,
     Attachment,
@@ -39,8 +39,7 @@ from openclaw.core.events import (
 )
 from openclaw.core.tools import ToolSpec
 from openclaw.models.build import Built
-from openclaw.models.failures import ContextOverflow
-from openclaw.models.stack import Answered, ModelStack, Watcher
+from openclaw.models.stack import Answered, ContextOverflow, ModelStack, Watcher
 from openclaw.sessions.model import EntryKind, NewEntry
 from openclaw.sessions.store import Lane
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from openclaw.agent.tokens import cut_to, estimate
+from openclaw.agent.budget import cut_to, estimate
 from openclaw.config.merge import EffectiveAgent
 
 SYSTEM_PROMPT = """\

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 import anyio
 import anyio.to_thread
 
-from openclaw.agent.context import (
+from openclaw.agent.budget import Budget, LimitReached
+from openclaw.agent.dispatch import Dispatcher
+from openclaw.agent.port import (
     Ask,
     Claim,
     InboundMedia,
@@ -19,11 +21,9 @@ from openclaw.agent.context import (
     OnToolResult,
     Reply,
 )
-from openclaw.agent.dispatch import Dispatcher
-from openclaw.agent.limits import Budget, LimitReached
-from openclaw.agent.privacy import Redacts, clean_message
 from openclaw.agent.prompt import assemble, read_context_files
-from openclaw.agent.toolbox import Toolbox
+from openclaw.agent.redaction import Redacts, clean_message
+from openclaw.agent.toolpath.toolbox import Toolbox
 from openclaw.agent.transcript import (
     CANCELLED_CALL,
     UNKNOWN_OUTCOME,
@@ -40,14 +40,12 @@ from openclaw.agent.transcript import (
     user_entry,
 )
 from openclaw.config.merge import EffectiveAgent
-from openclaw.content.wrap import frame
+from openclaw.content.frame import frame
 from openclaw.core.clock import Clock, SystemClock
-from openclaw.core.errors import InvalidRequest, NotFound, OpenClawError
+from openclaw.core.errors import InvalidRequest, NotFound, OpenClawError, describe
 from openclaw.core.events import Emit, Notice, TurnFinished, TurnStarted, both, discard
 from openclaw.core.tools import Elicit, ToolSource
-from openclaw.core.wire import describe
 from openclaw.policy import Policy, decide
-from openclaw.sessions.errors import LaneLost, StoreError
 from openclaw.sessions.model import (
     Entry,
     EntryKind,
@@ -58,7 +56,7 @@ from openclaw.sessions.model import (
     Usage,
     storable,
 )
-from openclaw.sessions.store import Lane, SessionStore
+from openclaw.sessions.store import Lane, LaneLost, SessionStore, StoreError
 
 if TYPE_CHECKING:
     from openclaw.agent.loop import Loop

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Span, TracerProvider
 
     from openclaw.config.schema import TelemetryConfig
-    from openclaw.mcp_client.toolsource import CallRecord
+    from openclaw.mcp_client.bridge.tool_source import CallRecord
 
 logger = logging.getLogger(__name__)
 

@@ -14,8 +14,8 @@ import anyio
 import anyio.abc
 
 from openclaw.acp_agent.host import AgentHost, HostLink, OpenHost
-from openclaw.agent.context import Ask, MessageContext, Reply
-from openclaw.cli.chat_agent import prompt_of
+from openclaw.agent.port import Ask, MessageContext, Reply
+from openclaw.cli.chat.agent import prompt_of
 from openclaw.cli.environment import Environment
 from openclaw.cli.open_agent import usable_gateway
 from openclaw.config.merge import EffectiveAgent, default_agent_id, effective_agents
@@ -24,8 +24,8 @@ from openclaw.core.errors import NotFound, OpenClawError
 from openclaw.core.events import Emit
 from openclaw.core.tools import Elicit
 from openclaw.gateway.client import GatewayClient, GatewayGone
-from openclaw.mcp_client.environment import child_environment
-from openclaw.mcp_client.prompts import PromptInfo
+from openclaw.mcp_client.bridge.prompts import PromptInfo
+from openclaw.mcp_client.transport.child_process import child_environment
 from openclaw.runtime.host import Host, open_secrets
 from openclaw.runtime.orders import transcriber_of
 from openclaw.secrets.refs import has_reference
@@ -44,7 +44,7 @@ _SETTLE_SECONDS = 30.0  # the gateway itself waits less long for servers that st
 @asynccontextmanager
 async def open_shared(env: Environment, open_here: OpenHost) -> AsyncGenerator[AgentHost]:
     """The agent of the gateway that runs; `open_here` opens one in this process, should it go."""
-    from openclaw.sessions.opening import open_store
+    from openclaw.sessions.open import open_store
 
     loaded = env.load_config()
     secrets = open_secrets(loaded.config, env.environ, env.redactor)

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import anyio.to_thread
 
-from openclaw.agent.context import InboundMedia
+from openclaw.agent.port import InboundMedia
 from openclaw.core.content import Media
 from openclaw.core.errors import InvalidRequest
 from openclaw.media import kinds
-from openclaw.media.reading import TEXT_BUDGET, Reader, actual_type
-from openclaw.media.signature import HEAD_BYTES
+from openclaw.media.intake import TEXT_BUDGET, Reader, actual_type
+from openclaw.media.kinds import HEAD_BYTES
 from openclaw.media.transcription import Transcriber
 
 

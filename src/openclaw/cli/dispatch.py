@@ -9,12 +9,19 @@ from argparse import Namespace
 from io import TextIOWrapper
 from typing import Any, TextIO
 
-from openclaw.cli.commands import COMMANDS, Command
-from openclaw.cli.parser import WrongUsage, parse
-from openclaw.cli.words import undecodable
-from openclaw.core.errors import InvalidConfig, InvalidRequest, OpenClawError
-from openclaw.core.groups import cause_of
-from openclaw.core.wire import EXIT_FAILED, EXIT_OK, EXIT_USAGE, describe, exit_code
+from openclaw.cli.argv_text import undecodable
+from openclaw.cli.parser import COMMANDS, Command, WrongUsage, parse
+from openclaw.core.errors import (
+    EXIT_FAILED,
+    EXIT_OK,
+    EXIT_USAGE,
+    InvalidConfig,
+    InvalidRequest,
+    OpenClawError,
+    cause_of,
+    describe,
+    exit_code,
+)
 
 _OPTIONS = ("-v", "--verbose", "--log-json", "--config")
 _ESCAPED = "openclaw.escaped"
@@ -98,7 +105,7 @@ def _unknown_command(program: str, name: str) -> int:
 
 
 def _run_command(program: str, command: Command, rest: list[str]) -> int:
-    from openclaw.cli.tree import command_parser
+    from openclaw.cli.parser import command_parser
 
     parser = command_parser(program, command)
     module: Any = importlib.import_module(command.module)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from openclaw.cli.words import is_text
+from openclaw.cli.argv_text import is_text
 from openclaw.core.errors import InvalidConfig, Problem
 from openclaw.secrets.redactor import Redactor
 

@@ -7,18 +7,24 @@ terminal. Lines of a traceback are indented too.
 
 import json as jsonlib
 import logging
+import logging.handlers
+import os
 import re
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from io import TextIOWrapper
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, TextIO
 
-from openclaw.cli.colours import wants_colour
+from openclaw.cli.environment import Environment
+from openclaw.cli.render.terminal import wants_colour
+from openclaw.config.paths import CLOEXEC, private_directory
+from openclaw.core.errors import OpenClawError
 from openclaw.secrets.redactor import Redactor
 
 FILE_BYTES: Final = 10 * 1024 * 1024
@@ -261,8 +267,6 @@ def configure(
     )
     logs.add(handler)
     if file is not None:
-        from openclaw.cli.logfile import open_log_file
-
         to_file = open_log_file(file, max_bytes=file_bytes, keep=files_kept)
         to_file.setFormatter(JsonFormatter(redactor.redact))
         logs.add(to_file)
@@ -297,3 +301,79 @@ def _unraisable(args: "sys.UnraisableHookArgs") -> None:
     if error is not None:
         info = (args.exc_type, error, args.exc_traceback)
         logger.error("%s: %s", args.err_msg or "ignored", type(error).__name__, exc_info=info)
+
+
+class PrivateRotatingFile(logging.handlers.RotatingFileHandler):
+    """A rotating log file with mode 0600."""
+
+    def _open(self) -> TextIOWrapper:
+        descriptor = os.open(
+            self.baseFilename, os.O_WRONLY | os.O_APPEND | os.O_CREAT | CLOEXEC, 0o600
+        )
+        if sys.platform != "win32":
+            os.fchmod(descriptor, 0o600)  # it may be there already, from before
+        return os.fdopen(descriptor, "a", encoding="utf-8", errors="backslashreplace")
+
+    def doRollover(self) -> None:
+        """Begin anew; where no earlier file is to be kept, what is there goes."""
+        super().doRollover()
+        if self.backupCount == 0 and self.stream is not None:
+            self.stream.truncate(0)
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        """A full disk must not stop the work; what the record says is on stderr as well."""
+
+
+def open_log_file(path: Path, *, max_bytes: int, keep: int) -> logging.Handler:
+    """A handler for the file at `path`, whose directory is made if it is not there."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return PrivateRotatingFile(path, maxBytes=max_bytes, backupCount=keep, encoding="utf-8")
+
+
+SERVERS_LOG: Final = "servers.log"
+SHOWN_LINES: Final = 5
+"""Last words of a server that failed, for a person to see."""
+
+_CLIENT: Final = "openclaw.mcp_client"
+_STDERR: Final = "openclaw.mcp_client.transport.child_process"
+_FILE_BYTES: Final = 2 * 1024 * 1024
+_FILES_KEPT: Final = 1
+
+
+@contextmanager
+def servers_logged(env: Environment, *, reported: bool = False) -> Generator[None]:
+    """While this lasts, servers' ordinary words go to a file; with `--verbose` to stderr as well.
+
+    `reported` is for commands that say themselves how each server does: what the client has to say
+    about it goes to the file too.
+    """
+    logger = logging.getLogger(_CLIENT if reported else _STDERR)
+    handler = _opened(env)
+    verbose = logger.isEnabledFor(logging.DEBUG)
+    before = logger.propagate
+    if handler is not None:
+        logger.addHandler(handler)
+    logger.propagate = before and verbose
+    try:
+        yield
+    finally:
+        logger.propagate = before
+        if handler is not None:
+            logger.removeHandler(handler)
+            handler.close()
+
+
+def _opened(env: Environment) -> logging.Handler | None:
+
+    try:
+        path = private_directory(env.paths.logs) / SERVERS_LOG
+        handler = open_log_file(path, max_bytes=_FILE_BYTES, keep=_FILES_KEPT)
+    except (OpenClawError, OSError):  # a state directory that cannot be written is told elsewhere
+        return None
+    handler.setFormatter(JsonFormatter(env.redactor.redact))
+    return handler
+
+
+def last_words(lines: tuple[str, ...]) -> list[str]:
+    """The end of what a server said, as lines to put under what is wrong with it."""
+    return [f"    | {line}" for line in lines[-SHOWN_LINES:]]

@@ -6,7 +6,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, NoReturn
 
-    from openclaw.mcp_server.front import Options
+    from openclaw.mcp_server.bootstrap import Options
 
 
 _INTERRUPTED = 130  # as a shell reports SIGINT
@@ -39,18 +39,18 @@ def run(program: str, arguments: list[str]) -> int:
         return 0
     if arguments[:1] == ["mcp-server"]:
         # A client waits for the handshake: nothing else is imported before it is answered.
-        from openclaw.cli.words import undecodable
-        from openclaw.mcp_server import front
+        from openclaw.cli.argv_text import undecodable
+        from openclaw.mcp_server import bootstrap
 
-        options = front.parse_options(program, arguments[1:])
+        options = bootstrap.parse_options(program, arguments[1:])
         if options is not None and undecodable(arguments) is None:
-            front.serve(options, lambda: _prepare_server(options))
+            bootstrap.serve(options, lambda: _prepare_server(options))
     from openclaw.cli.dispatch import dispatch
 
     return dispatch(program, arguments)
 
 
 def _prepare_server(options: "Options") -> "Any":
-    from openclaw.cli.mcp_server import prepare
+    from openclaw.cli.commands.mcp_server import prepare
 
     return prepare(options)

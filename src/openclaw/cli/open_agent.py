@@ -17,7 +17,7 @@ from openclaw.gateway.lock import GatewayInfo, running_gateway
 from openclaw.mcp_server.agent_link import AgentLink, OrderSettings, OrderTaker
 
 if TYPE_CHECKING:
-    from openclaw.agent.context import Hearing, MessageContext, Reply
+    from openclaw.agent.port import MessageContext, Reply, TurnListener
 
 logger = logging.getLogger(__name__)
 
@@ -95,13 +95,15 @@ class SharedAgent:
             env.redactor.register(value)
         return order_settings_elsewhere(loaded, env.environ, env.redactor, agent_id)
 
-    async def get_reply(self, context: "MessageContext", **hearing: "Unpack[Hearing]") -> "Reply":
+    async def get_reply(
+        self, context: "MessageContext", **listener: "Unpack[TurnListener]"
+    ) -> "Reply":
         """Answer one message. An order that a gateway may have begun is never given again."""
         info = usable_gateway(self._env)
         if info is not None:
             try:
                 async with GatewayClient(info.url, self._env.paths.root) as client:
-                    reply = await client.get_reply(context, **hearing)
+                    reply = await client.get_reply(context, **listener)
                 self._facts |= client.settings
             except GatewayGone as gone:
                 if gone.sent:
@@ -110,7 +112,7 @@ class SharedAgent:
             else:
                 return reply
         self._here = await self._local.get()
-        return await self._here.get_reply(context, **hearing)
+        return await self._here.get_reply(context, **listener)
 
 
 def _settings(facts: Mapping[str, Any]) -> OrderSettings:

@@ -1,14 +1,95 @@
 """The argument parser that every command and subcommand shares."""
 
 import argparse
+import importlib
+import inspect
 import re
 import sys
-from collections.abc import Sequence
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn, cast
 
-from openclaw.cli.examples import epilog
-from openclaw.core.wire import EXIT_USAGE
+from openclaw.core.errors import EXIT_USAGE, NotFound
+from openclaw.mcp_client.bounds import printable
+
+EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
+    "acp": ("acp", "acp --agent research"),
+    "agent": (
+        'agent "What is in my workspace?"',
+        'agent --image photo.png "What is this?"',
+        "agent --session-key trip --json - < question.txt",
+    ),
+    "chat": ("chat", "chat --session-key trip"),
+    "completion": (
+        "completion bash > ~/.local/share/bash-completion/completions/openclaw",
+        "completion zsh > ~/.zfunc/_openclaw   # ~/.zfunc in fpath",
+        "completion fish > ~/.config/fish/completions/openclaw.fish",
+    ),
+    "config": ("config validate", "config schema > openclaw.schema.json"),
+    "config path": ("config path",),
+    "config show": ("config show",),
+    "config validate": ("config validate", "config validate --config other.json --json"),
+    "config schema": ("config schema > openclaw.schema.json",),
+    "doctor": ("doctor", "doctor --fix"),
+    "gateway": ("gateway run", "gateway status --json"),
+    "gateway run": ("gateway run", "gateway run --port 9000"),
+    "gateway install": ("gateway install",),
+    "gateway reload": ("gateway reload",),
+    "gateway status": ("gateway status",),
+    "gateway stop": ("gateway stop",),
+    "init": (
+        "init",
+        "init --yes --register claude-code,cursor",
+        "init --yes --model anthropic/claude-sonnet-5-5 --import none",
+        "init --dry-run",
+        "init --unregister all",
+    ),
+    "man": ("man | man -l -",),
+    "mcp": ("mcp add time -- uvx mcp-server-time", "mcp probe", "mcp import"),
+    "mcp list": ("mcp list",),
+    "mcp add": (
+        "mcp add time -- uvx mcp-server-time",
+        "mcp add docs --url https://a.example --header 'X-Key: secret://env/K'",
+    ),
+    "mcp remove": ("mcp remove time",),
+    "mcp import": ("mcp import --dry-run", "mcp import cursor github"),
+    "mcp tools": ("mcp tools", "mcp tools time --json"),
+    "mcp call": ("mcp call time get_current_time timezone=Asia/Tokyo",),
+    "mcp probe": ("mcp probe", "mcp probe time"),
+    "mcp restart": ("mcp restart time",),
+    "mcp prompt": ("mcp prompt", "mcp prompt docs:summarise page=intro"),
+    "mcp pins": ("mcp pins", "mcp pins show time", "mcp pins accept time"),
+    "mcp login": ("mcp login docs",),
+    "mcp logout": ("mcp logout docs",),
+    "mcp-server": ("mcp-server", "mcp-server --agent research"),
+    "models": ("models status", "models pull"),
+    "models list": ("models list",),
+    "models status": ("models status",),
+    "models pull": ("models pull", "models pull qwen2.5-0.5b-instruct"),
+    "secrets": ("secrets check",),
+    "secrets check": ("secrets check", "secrets check secret://env/DOCS_TOKEN"),
+    "sessions": ("sessions", "sessions show main", 'sessions search "train tickets"'),
+    "sessions list": ("sessions list --search trip",),
+    "sessions show": ("sessions show main", "sessions show main --raw --limit 5"),
+    "sessions export": ("sessions export main > main.jsonl",),
+    "sessions delete": ("sessions delete main", "sessions delete main --yes"),
+    "sessions copy": ("sessions copy file postgresql://db.example/openclaw",),
+    "sessions search": ('sessions search "train tickets"',),
+    "status": ("status", "status --probe"),
+}
+
+
+def epilog(prog: str) -> str | None:
+    """The examples for a parser that is called so, as the end of its help."""
+    program, _, command = prog.partition(" ")
+    lines = EXAMPLES.get(command, ())
+    if not lines:
+        return None
+    return "\n".join(["examples:", *(f"  {program} {line}" for line in lines)])
+
 
 _GIVEN = re.compile(r"invalid choice: '([^']*)'")
 
@@ -102,3 +183,107 @@ COMMON_DEFAULTS: dict[str, Any] = {"config": None, "verbose": False, "log_json":
 def parse(parser: CommandParser, arguments: list[str]) -> argparse.Namespace:
     """Parse, with the common options at their defaults where they were not given."""
     return parser.parse_args(arguments, argparse.Namespace(**COMMON_DEFAULTS))
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command's name, what it does in a line, and the module that has its `register` and `run`."""
+
+    name: str
+    summary: str
+    module: str
+
+
+COMMANDS = (
+    Command("acp", "serve the agent to an editor over ACP on stdio", "openclaw.cli.commands.acp"),
+    Command(
+        "agent", "give the agent one message and print its answer", "openclaw.cli.commands.agent"
+    ),
+    Command("chat", "talk with the agent in the terminal", "openclaw.cli.commands.chat"),
+    Command(
+        "completion", "print a completion script for a shell", "openclaw.cli.commands.completion"
+    ),
+    Command("config", "show, check and explain the configuration", "openclaw.cli.commands.config"),
+    Command("doctor", "look for problems and say how to mend them", "openclaw.cli.commands.doctor"),
+    Command(
+        "gateway", "run the agent as a daemon with an HTTP API", "openclaw.cli.commands.gateway"
+    ),
+    Command("init", "set up: a model, MCP servers, other programs", "openclaw.cli.commands.init"),
+    Command("man", "print the manual page", "openclaw.cli.commands.man"),
+    Command("mcp", "manage the MCP servers that the agent uses", "openclaw.cli.commands.mcp"),
+    Command(
+        "mcp-server",
+        "serve the agent to an MCP client over stdio",
+        "openclaw.cli.commands.mcp_server",
+    ),
+    Command(
+        "models",
+        "list models, see which is used, fetch local weights",
+        "openclaw.cli.commands.models",
+    ),
+    Command(
+        "secrets", "check that every secret reference resolves", "openclaw.cli.commands.secrets"
+    ),
+    Command(
+        "sessions", "list, read and delete stored conversations", "openclaw.cli.commands.sessions"
+    ),
+    Command(
+        "status",
+        "what is configured, what runs, each server's state",
+        "openclaw.cli.commands.status",
+    ),
+)
+
+_WIDTH = 78
+
+
+def command_parser(program: str, command: Command) -> CommandParser:
+    """The parser of one command, with its subcommands; imports the command's module."""
+    module: Any = importlib.import_module(command.module)
+    parser = CommandParser(prog=f"{program} {command.name}", description=_wrapped(module.__doc__))
+    module.register(parser)
+    return parser
+
+
+def all_parsers(program: str) -> Iterator[tuple[str, CommandParser]]:
+    """Every command and subcommand by its words, such as `mcp add`."""
+    for command in COMMANDS:
+        yield from _walk(command.name, command_parser(program, command))
+
+
+def _walk(words: str, parser: CommandParser) -> Iterator[tuple[str, CommandParser]]:
+    yield words, parser
+    for name, inner in subparsers(parser).items():
+        yield from _walk(f"{words} {name}", inner)
+
+
+def subparsers(parser: argparse.ArgumentParser) -> Mapping[str, CommandParser]:
+    """The parser's own subcommands."""
+    action = subcommands(parser)
+    return {} if action is None else cast("Mapping[str, CommandParser]", action.choices)
+
+
+def _wrapped(text: str | None) -> str:
+    """The paragraphs of a docstring, filled for a terminal of 80 columns."""
+    paragraphs = inspect.cleandoc(text or "").split("\n\n")
+    return "\n\n".join(textwrap.fill(paragraph, _WIDTH) for paragraph in paragraphs)
+
+
+_MOST_NAMED = 20
+_LONGEST = 200  # a server may call its tools anything
+_NEAR = 0.8  # a letter or two; names of one server's tools are often alike
+
+
+def not_there(words: str, name: str, known: Iterable[str]) -> NotFound:
+    """The error for `name`, which is none of the `known` ones."""
+    names = list(known)
+    near = get_close_matches(name, names, 1, _NEAR)
+    if near:
+        return NotFound(words, hint=f"did you mean '{printable(near[0], _LONGEST)}'?")
+    there = ", ".join(printable(one, _LONGEST) for one in names[:_MOST_NAMED])
+    return NotFound(words, hint=f"there are: {there}" if there else None)
+
+
+def no_server(name: str, known: Iterable[str]) -> NotFound:
+    """The error for a server of a name that nobody configured."""
+    return not_there(f"no MCP server '{name}' is configured", name, known)

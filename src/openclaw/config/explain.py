@@ -8,10 +8,10 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
-from openclaw.config.foreign import foreign_names
+from openclaw.config.consistency import suggest
 from openclaw.config.keypath import KeyPath
-from openclaw.config.rules import suggest
 from openclaw.config.schema import Config
+from openclaw.config.unsupported_keys import foreign_names
 
 # What people call a key elsewhere, where our own name for it is not close in spelling.
 _ELSEWHERE = {

@@ -43,7 +43,7 @@ _LINE_END = re.compile(r"\r\n|\n|\r")
 
 
 @dataclass(slots=True)
-class Member:
+class ClusterNode:
     """A key of an object and its value."""
 
     key: str
@@ -60,7 +60,7 @@ class Node:
     start: int
     end: int = 0
     scalar: str | int | float | bool | None = None
-    members: dict[str, Member] = field(default_factory=dict[str, Member])
+    members: dict[str, ClusterNode] = field(default_factory=dict[str, ClusterNode])
     items: "list[Node]" = field(default_factory=list["Node"])
 
     def plain(self) -> Any:
@@ -346,7 +346,7 @@ class _Parser:
             if first:
                 where = self._where(first.key_start)
                 self._report(f"this key is given twice; the first is at {where}", key_start)
-            node.members[key] = Member(key, key_start, key_end, value)
+            node.members[key] = ClusterNode(key, key_start, key_end, value)
             self._path.pop()
             self._separator(start, "object", "}")
         self.at += 1

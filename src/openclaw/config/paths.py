@@ -183,3 +183,9 @@ class StatePaths:
         private_directory(self.root)
         private_directory(self.cache)
         return self
+
+
+CLOEXEC: int = getattr(os, "O_CLOEXEC", 0)
+DIRECTORY: int = getattr(os, "O_DIRECTORY", 0)
+NOFOLLOW: int = getattr(os, "O_NOFOLLOW", 0)
+NONBLOCK: int = getattr(os, "O_NONBLOCK", 0)

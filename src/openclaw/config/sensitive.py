@@ -2,12 +2,22 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, cast
+from functools import cache
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
 from openclaw.config.keypath import KeyPath
-from openclaw.secrets.lookslike import looks_like_credential
+from openclaw.secrets.credentials import (
+    looks_like_credential,
+    looks_random,
+    names_no_secret,
+    plaintext_credentials,
+)
 from openclaw.secrets.refs import has_reference
+
+if TYPE_CHECKING:
+    from openclaw.config.schema import McpServerConfig
+    from openclaw.secrets.patterns import Patterns
 
 # What `auth` may say besides a credential.
 _AUTH_WORDS = frozenset(["oauth", "none", "token", "password", "api-key", "aws-sdk"])
@@ -99,3 +109,115 @@ def credentials_in_address(text: str) -> list[str]:
         if looks_like_credential(key) or key.lower() in _QUERY:
             found.append(value)
     return [value for value in found if value]
+
+
+# What `doctor` reports, what a configuration is warned about and what `mcp import` takes out is all
+# judged here.
+
+# The keys under which a value is judged by its looks as well; elsewhere stand prompts and names.
+_PLACES = frozenset(["env", "headers", "args", "url", "baseUrl"])
+_WITH_SCHEME = re.compile(r"(?:Bearer|Basic|Token|ApiKey)\s+(\S+)", re.IGNORECASE)
+_OPTION = re.compile(r"-{0,2}([A-Za-z_][\w.-]*)(?:=|: *)([^/].*)", re.DOTALL)
+_FLAG_NAME = re.compile(r"-{1,2}([A-Za-z][\w-]*)")
+# What is no credential whatever its name says.
+_PLACEHOLDER = re.compile(
+    r"\s*|true|false|yes|no|none|null|on|off|\d{1,3}|<[^>]*>|.{1,2}"
+    r"|oauth2?|basic|bearer|token|password|api-?key|enabled|disabled|required|optional|auto|default",
+    re.IGNORECASE,
+)
+_PATH = re.compile(r"(?:~|\.{1,2})?/[\w.@ -]+(?:/[\w.@ -]+)*/?|[A-Za-z]:[\\/][\w.@ \\/-]+")
+_DEEP_OR_NAMED = re.compile(r".[^\\/]*[\\/][^\\/]|.*\.[A-Za-z]\w{0,9}$", re.DOTALL)
+
+
+def plain_credentials(tree: Mapping[str, Any]) -> Iterator[tuple[KeyPath, str]]:
+    """Where credentials stand in plain text, and what they are, without `Bearer` and the like."""
+    found: dict[KeyPath, list[str]] = {}
+    for path, text in credential_values(tree):
+        scheme = _WITH_SCHEME.fullmatch(text)
+        value = scheme[1] if scheme else text
+        if not (is_reference(text) or _is_harmless(value)):
+            found.setdefault(path, []).append(value)
+    for path, text, name in _texts(tree, (), ""):
+        known = found.setdefault(path, [])
+        for value in _by_their_looks(path, text, name):
+            if not any(value in other or other in value for other in known):
+                known.append(value)
+    yield from ((path, value) for path, values in found.items() for value in values)
+
+
+def server_credentials(config: "McpServerConfig") -> list[str]:
+    """The credentials of a server that stands in no file of ours, for the redactor."""
+    places = config.model_dump(mode="json", include={"env", "headers", "args", "url"})
+    named = {key: str(value) for key, value in {**config.env, **config.headers}.items()}
+    found = [*plaintext_credentials(named), *(value for _, value in plain_credentials(places))]
+    return list(dict.fromkeys(found))
+
+
+def _is_harmless(value: str) -> bool:
+    return _PLACEHOLDER.fullmatch(value) is not None or _is_path(value)
+
+
+def _is_path(value: str) -> bool:
+    """Whether this says where a file is. A key in base64 may begin with a slash as well."""
+    if _PATH.fullmatch(value) is None or _DEEP_OR_NAMED.match(value) is None:
+        return False
+    return not looks_random(value.lstrip("~./"))
+
+
+def _texts(value: object, path: KeyPath, name: str) -> Iterator[tuple[KeyPath, str, str]]:
+    """The texts that are judged by their looks, each with the name that it has."""
+    if isinstance(value, str):
+        if not _PLACES.isdisjoint(path):
+            yield path, value, name
+    elif isinstance(value, Mapping):
+        for key, child in cast("Mapping[str, object]", value).items():
+            yield from _texts(child, (*path, key), key)
+    elif isinstance(value, list | tuple):
+        before = name
+        for index, child in enumerate(cast("Sequence[object]", value)):
+            yield from _texts(child, (*path, index), before)
+            flag = _FLAG_NAME.fullmatch(child) if isinstance(child, str) else None
+            before = flag[1] if flag else name
+
+
+def _by_their_looks(path: KeyPath, text: str, name: str) -> Iterator[str]:
+    """Keys of known makers, what stands after `Bearer`, private keys, and words made by chance."""
+    from openclaw.secrets.patterns import PEM_BEGIN
+
+    if PEM_BEGIN.search(text):
+        yield text
+        return
+    pieces = [text[start:end] for start, end in _shapes().spans(text, shapes=True)]
+    scheme = _WITH_SCHEME.fullmatch(text)
+    if scheme and "headers" in path:
+        pieces.insert(0, scheme[1])
+    if not names_no_secret(name):
+        pieces += filter(looks_random, _words(text))
+    yield from (one for one in pieces if not (is_reference(one) or _is_harmless(one)))
+
+
+def _words(text: str) -> Iterator[str]:
+    """What may be a key by itself: all of it, the value of an option, a part of an address."""
+    given = _OPTION.fullmatch(text)
+    if given is not None:
+        if names_no_secret(given[1]):
+            return
+        text = given[2]
+    yield text
+    if "://" in text:
+        try:
+            parts = urlsplit(text)
+        except ValueError:
+            return
+        yield from parts.path.split("/")
+        pairs = (
+            pair.partition("=") for pair in re.split("[&;]", f"{parts.query}&{parts.fragment}")
+        )
+        yield from (value or name for name, _, value in pairs if not names_no_secret(name))
+
+
+@cache
+def _shapes() -> "Patterns":
+    from openclaw.secrets.patterns import Patterns
+
+    return Patterns((), (), ())

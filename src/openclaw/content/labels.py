@@ -5,7 +5,7 @@ import unicodedata
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar, cast
 
-from openclaw.content.fold import FILLERS
+from openclaw.content.folding import FILLERS
 from openclaw.content.sanitise import holds_orders, sanitise
 
 DESCRIPTION_LIMIT = 4096

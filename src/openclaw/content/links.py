@@ -11,8 +11,7 @@ import re
 from collections.abc import Container, Iterator
 from functools import cache, lru_cache
 
-from openclaw.content.edits import Edit
-from openclaw.content.wordlist import alternation, either_case
+from openclaw.content.characters import Edit, alternation, either_case
 
 # In brackets an escape is one as well: a label that never ends then stops at the next that does not
 # end either, and the whole stays linear.
@@ -93,7 +92,7 @@ _USUAL_IMAGE = re.compile(r"(!\[[^\[\]\\]*+\]\()http(?=s?:)")
 _USUAL_TAG = re.compile(r"(<img [^<>hHfFwW/]*+(?<=[\"'=]))http(?=s?:)")
 
 
-def replace_usual(text: str) -> str:
+def replace_usual_images(text: str) -> str:
     """`text` with the images defanged that have their address beside them, in the usual form."""
     if "](http" in text and "![" in text:
         text = _defang_after(_USUAL_IMAGE, text)

@@ -17,8 +17,9 @@ OpenClawError
 └── DeveloperFacing    a defect of ours
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 
 class OpenClawError(Exception):
@@ -134,3 +135,67 @@ class MissingExtra(OperatorFacing):
 
 class DeveloperFacing(OpenClawError):
     """Raised when an invariant of ours does not hold."""
+
+
+def leaves(error: BaseException) -> Iterator[BaseException]:
+    """The errors in a group, at any depth; an error that is no group is its own only leaf."""
+    if isinstance(error, BaseExceptionGroup):
+        for inner in cast("BaseExceptionGroup[BaseException]", error).exceptions:
+            yield from leaves(inner)
+    else:
+        yield error
+
+
+def cause_of(error: BaseException) -> BaseException:
+    """The error that a group stands for.
+
+    A task group wraps whatever leaves it, also a single error that was raised on purpose. An error
+    that was not, however many of ours stand beside it, is a defect, and the group stays whole.
+    """
+    found = list(leaves(error))
+    stops = [leaf for leaf in found if isinstance(leaf, KeyboardInterrupt | SystemExit)]
+    if stops:
+        return stops[0]
+    foreseen = all(isinstance(leaf, OpenClawError) for leaf in found)
+    return found[0] if foreseen or len(found) == 1 else error
+
+
+EXIT_OK = 0
+EXIT_FAILED = 1
+EXIT_USAGE = 2
+
+JSONRPC_INVALID_PARAMS = -32602
+JSONRPC_INTERNAL = -32603
+
+_HTTP_STATUS: tuple[tuple[type[OpenClawError], int], ...] = (
+    (InvalidRequest, 400),
+    (NotFound, 404),
+    (Busy, 429),
+    (Cancelled, 499),
+    (UserFacing, 400),
+    (OperatorFacing, 503),
+)
+
+
+def exit_code(error: BaseException) -> int:
+    """The process exit code that stands for this error."""
+    return EXIT_USAGE if isinstance(error, InvalidConfig | InvalidRequest) else EXIT_FAILED
+
+
+def http_status(error: BaseException) -> int:
+    """The HTTP status that stands for this error; anything we did not foresee is 500."""
+    return next((status for kind, status in _HTTP_STATUS if isinstance(error, kind)), 500)
+
+
+def jsonrpc_code(error: BaseException) -> int:
+    """The JSON-RPC error code that stands for this error."""
+    return JSONRPC_INVALID_PARAMS if isinstance(error, UserFacing) else JSONRPC_INTERNAL
+
+
+def describe(error: BaseException) -> str:
+    """What a person is told: the message and the hint of our errors, never a traceback."""
+    if isinstance(error, InvalidConfig):
+        return "\n".join([error.message + ":", *(f"  {problem}" for problem in error.problems)])
+    if isinstance(error, OpenClawError):
+        return f"{error.message} ({error.hint})" if error.hint else error.message
+    return f"unexpected {type(error).__name__}: {error}"

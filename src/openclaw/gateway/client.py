@@ -11,19 +11,7 @@ import anyio.abc
 import anyio.to_thread
 import orjson
 
-from openclaw.agent.context import (
-    Ask,
-    InboundMedia,
-    MessageContext,
-    OnBlockReply,
-    OnToolResult,
-    Reply,
-)
-from openclaw.core.content import Media
-from openclaw.core.errors import InvalidRequest, NotFound, OpenClawError, OperatorFacing
-from openclaw.core.events import Emit
-from openclaw.core.tools import Elicit
-from openclaw.gateway.codec import (
+from openclaw.agent.event_codec import (
     blocks_from,
     error_from,
     event_from,
@@ -31,9 +19,14 @@ from openclaw.gateway.codec import (
     reply_from,
     result_from,
 )
+from openclaw.agent.port import Ask, InboundMedia, MessageContext, OnBlockReply, OnToolResult, Reply
+from openclaw.core.content import Media
+from openclaw.core.errors import InvalidRequest, NotFound, OpenClawError, OperatorFacing
+from openclaw.core.events import Emit
+from openclaw.core.tools import Elicit
+from openclaw.gateway.auth import read_local_token
 from openclaw.gateway.questions import elicitation_from, permission_from
-from openclaw.gateway.tokens import read_local_token
-from openclaw.media.store import OrderFiles, order_files
+from openclaw.media.files import OrderFiles, order_files
 
 if TYPE_CHECKING:
     import httpx2

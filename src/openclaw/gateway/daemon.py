@@ -1,33 +1,218 @@
 """The process: locked, listening, ready, watched, and down again within a bound."""
 
+import contextlib
+import ipaddress
 import logging
 import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
+import anyio.to_thread
 from anyio.abc import TaskGroup, TaskStatus
 
 from openclaw.config.load import LoadedConfig
 from openclaw.config.paths import StatePaths
-from openclaw.config.schema import GatewayConfig
+from openclaw.config.schema import Config, GatewayConfig
 from openclaw.core.clock import Clock
-from openclaw.core.errors import OpenClawError, OperatorFacing
-from openclaw.core.events import Emit
-from openclaw.gateway.addresses import bind_addresses, listen, shown_url
+from openclaw.core.errors import InvalidConfig, OpenClawError, OperatorFacing, Problem, describe
+from openclaw.core.events import Emit, Notice
+from openclaw.gateway.auth import Tokens, local_token
 from openclaw.gateway.house import House
 from openclaw.gateway.lock import GatewayInfo, GatewayLock
-from openclaw.gateway.notify import Notifier
-from openclaw.gateway.reload import Reloader
-from openclaw.gateway.state import Gateway
-from openclaw.gateway.tokens import Tokens, local_token
-from openclaw.secrets.secret import Secret
+from openclaw.gateway.service_files import Notifier
+from openclaw.gateway.state import Gateway, ReloadReport
+from openclaw.secrets.refs import Secret
 from openclaw.version import __version__
+
+_BACKLOG = 2048
+_NAMES = {"loopback": ("127.0.0.1", "::1"), "lan": ("0.0.0.0", "::")}  # noqa: S104 - asked for by name
+
+
+def bind_addresses(bind: str, port: int, *, has_token: bool) -> list[tuple[str, int]]:
+    """The addresses that the configuration means; raises where that would let strangers in."""
+    hosts = _NAMES.get(bind, (bind,))
+    for host in hosts:
+        try:
+            address = ipaddress.ip_address(host)
+        except ValueError:
+            raise OperatorFacing(
+                f"gateway.bind is {bind!r}; it has to be loopback, lan or an IP address"
+            ) from None
+        if not address.is_loopback and not has_token:
+            raise OperatorFacing(
+                f"gateway.bind is {bind!r}, and without a token only loopback is bound",
+                hint='set gateway.auth.token, best to a "secret://" reference',
+            )
+    return [(host, port) for host in hosts]
+
+
+def listen(addresses: Sequence[tuple[str, int]]) -> list[socket.socket]:
+    """Sockets that listen; of two families, the second may be missing on this machine."""
+    sockets: list[socket.socket] = []
+    with contextlib.ExitStack() as stack:
+        for host, port in addresses:
+            wanted = sockets[0].getsockname()[1] if sockets else port
+            try:
+                sockets.append(stack.enter_context(_listener(host, wanted)))
+            except OSError as error:
+                if sockets and ":" in host:
+                    continue
+                raise OperatorFacing(
+                    f"cannot listen on {host} port {port}: {error.strerror or error}",
+                    hint="set gateway.port, or give --port, with a port that is free; --port 0 takes any",
+                ) from error
+        stack.pop_all()
+    return sockets
+
+
+def _listener(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # With the protocol named, asyncio sends small answers at once: without it, each waits 40 ms.
+    one = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        one.bind((host, port))
+        one.listen(_BACKLOG)
+        one.setblocking(False)
+    except BaseException:
+        one.close()
+        raise
+    return one
+
+
+def shown_url(sockets: Sequence[socket.socket]) -> str:
+    """Where this machine's own programs reach it."""
+    host, port = sockets[0].getsockname()[:2]
+    if host in ("0.0.0.0", "::"):  # noqa: S104 - compared, not bound
+        host = "127.0.0.1"
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+# The file is looked at once a second. Watching it through the kernel would save a `stat` a second
+# and cost a dependency, and would miss what editors, links and network file systems do: they replace
+# the file, or the directory above it.
+
+logger = logging.getLogger(__name__)
+
+LOOK_SECONDS = 1.0
+
+_ONCE = ("sessions.store", "logging", "audit")
+_ONCE_OF_GATEWAY = (
+    "port",
+    "bind",
+    "auth",
+    "limits",
+    "cluster",
+    "allowed_hosts",
+    "allowed_origins",
+    "dashboard",
+)
+
+Stamp = tuple[int, int, int] | None
+
+
+def stamp(path: Path) -> Stamp:
+    """What changes when the file does; None where there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return (found.st_mtime_ns, found.st_size, found.st_ino)
+
+
+class Reloader:
+    """Reads the configuration again when the file changes, or when asked."""
+
+    def __init__(
+        self, gateway: Gateway, load: Callable[[], LoadedConfig], loaded: LoadedConfig
+    ) -> None:
+        self._gateway = gateway
+        self._load = load
+        self._current = loaded
+        self._lock = anyio.Lock()
+        self._seen = stamp(loaded.path)
+
+    async def reload(self) -> ReloadReport:
+        """Apply what the file says now; raises what is wrong with it, having changed nothing."""
+        async with self._lock:
+            self._seen = stamp(self._current.path)
+            try:
+                return await self._reload()
+            except OpenClawError as error:
+                self._gateway.metrics.reload("invalid")
+                self._tell_of(error)
+                raise
+
+    async def _reload(self) -> ReloadReport:
+        loaded = await anyio.to_thread.run_sync(self._load)
+        if self._current.exists and not loaded.exists:
+            # The defaults would take away every rule that somebody has written.
+            problem = Problem("", "is not there any more; put it back, or restart without it")
+            raise InvalidConfig([problem], source=str(loaded.path))
+        self._gateway.last_reload_error = None
+        if loaded.config == self._current.config:
+            self._gateway.metrics.reload("same")
+            return ReloadReport(changed=False)
+        waiting = waiting_changes(self._current.config, loaded.config)
+        await self._gateway.house.apply(loaded)
+        self._current = loaded
+        self._gateway.metrics.reload("applied")
+        if waiting:
+            logger.warning("a restart is needed for the change of %s", ", ".join(waiting))
+        self._gateway.hub.emit(Notice("info", "the configuration was reloaded"))
+        logger.info("the configuration was reloaded")
+        return ReloadReport(changed=True, waiting=waiting)
+
+    def _tell_of(self, error: OpenClawError) -> None:
+        told = self._gateway.redact(describe(error))
+        self._gateway.last_reload_error = told
+        self._gateway.hub.emit(Notice("error", f"the configuration was not reloaded: {told}"))
+        logger.error("the configuration was not reloaded, the old one stays: %s", told)
+
+    async def watch(self) -> None:
+        """Reload whenever the file has changed and then been left alone for a moment."""
+        while True:
+            await anyio.sleep(LOOK_SECONDS)
+            settings = self._current.config.gateway.reload
+            now = stamp(self._current.path)
+            if now == self._seen or settings.mode == "off":
+                continue
+            await anyio.sleep(settings.debounce_ms / 1000)
+            if stamp(self._current.path) != now:
+                continue  # still being written
+            try:
+                await self.reload()
+            except OpenClawError:
+                continue  # told already
+            except Exception:
+                logger.exception("the configuration was not reloaded")
+
+
+def waiting_changes(before: Config, after: Config) -> tuple[str, ...]:
+    """The key paths that changed and that only a restart can apply."""
+    found = [name for name in _ONCE if _at(before, name) != _at(after, name)]
+    found += [
+        f"gateway.{name}"
+        for name in _ONCE_OF_GATEWAY
+        if getattr(before.gateway, name) != getattr(after.gateway, name)
+    ]
+    return tuple(found)
+
+
+def _at(config: Config, path: str) -> object:
+    value: object = config
+    for name in path.split("."):
+        value = getattr(value, name)
+    return value
+
 
 logger = logging.getLogger(__name__)
 
@@ -48,7 +233,7 @@ class Daemon:
     paths: StatePaths
     clock: Clock
     redact: Callable[[str], str]
-    open_house: OpenHouse
+    open_gateway_runtime: OpenHouse
     resolve: Callable[[str], Awaitable[Secret]]
     notifier: Notifier
     log_file: Path | None = None
@@ -95,7 +280,7 @@ async def _run(
     daemon: Daemon, lock: GatewayLock, gateway: Gateway, group: TaskGroup, stop: anyio.Event
 ) -> None:
     await group.start(_signals, stop, gateway, name="signals")
-    async with daemon.open_house(gateway.hub.emit) as house:
+    async with daemon.open_gateway_runtime(gateway.hub.emit) as house:
         gateway.opened = house
         if house.member is not None:
             house.member.url = gateway.url

@@ -3,13 +3,13 @@
 from collections.abc import AsyncGenerator, Mapping
 from typing import TYPE_CHECKING, Any, Protocol, Unpack
 
-from openclaw.agent.context import Hearing, MessageContext, Reply
+from openclaw.agent.port import MessageContext, Reply, TurnListener
 from openclaw.config.load import LoadedConfig
 from openclaw.config.merge import EffectiveAgent
 from openclaw.media.transcription import Transcriber
 
 if TYPE_CHECKING:
-    from openclaw.mcp_client.manager import McpManager
+    from openclaw.mcp_client.lifecycle.manager import McpManager
     from openclaw.secrets.redactor import Redactor
     from openclaw.sessions.store import SessionStore
 
@@ -90,7 +90,7 @@ class House(Protocol):
         """What a front end in another process has to know to take orders for this agent."""
         ...
 
-    async def get_reply(self, context: MessageContext, **hearing: Unpack[Hearing]) -> Reply:
+    async def get_reply(self, context: MessageContext, **listener: Unpack[TurnListener]) -> Reply:
         """Answer one message."""
         ...
 

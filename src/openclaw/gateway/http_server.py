@@ -4,16 +4,121 @@ import asyncio
 import contextlib
 import logging
 import socket
-from collections.abc import Generator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from typing import Any, cast
 
 import uvicorn
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import BaseRoute, Route
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from openclaw.gateway.app import build_app
-from openclaw.gateway.guard import Guard, Names
+from openclaw.gateway.api import routes, scopes, views
+from openclaw.gateway.api.openapi import openapi
+from openclaw.gateway.api.routes import turn_events
+from openclaw.gateway.auth import Guard, Names, Refused, Tokens, refusal_body
+from openclaw.gateway.openai import chat, responses
+from openclaw.gateway.openai.requests import error_response
+from openclaw.gateway.page import routes as page
+from openclaw.gateway.page.routes import page_routes
 from openclaw.gateway.state import Gateway
-from openclaw.gateway.tokens import Tokens
+
+Handler = Callable[[Gateway, Request], Awaitable[Any]]
+
+
+def build_app(gateway: Gateway) -> Starlette:
+    """The application, without the guard."""
+
+    def on(path: str, handler: Handler, *methods: str) -> Route:
+        async def endpoint(request: Request) -> Any:
+            try:
+                return await handler(gateway, request)
+            except Refused as refused:
+                return _refused(request, refused)
+            except Exception as error:  # noqa: BLE001 - every failure is an answer
+                return _failed(request, error)
+
+        return Route(path, endpoint, methods=list(methods) or ["GET"], name=handler.__name__)
+
+    table: list[BaseRoute] = [
+        on("/health", health),
+        on("/ready", ready),
+        on("/metrics", metrics),
+        on("/v1/models", chat.list_models),
+        on("/v1/chat/completions", chat.chat_completions, "POST"),
+        on("/v1/responses", responses.responses, "POST"),
+        on("/api/openapi.json", openapi),
+        on("/api/status", views.status),
+        on("/api/agents", views.agents),
+        on("/api/sessions", views.sessions),
+        on("/api/sessions/{key:path}/cancel", routes.cancel_session, "POST"),
+        on("/api/sessions/{key:path}", views.session),
+        on("/api/sessions/{key:path}", views.delete_session, "DELETE"),
+        on("/api/servers", views.servers),
+        on("/api/servers/{name}/restart", views.restart_server, "POST"),
+        on("/api/tools", views.tools),
+        on("/api/prompts", views.prompts),
+        on("/api/models", scopes.models),
+        on("/api/scopes", scopes.open_scope, "POST"),
+        on("/api/messages", routes.post_message, "POST"),
+        on("/api/turns", routes.list_turns),
+        on("/api/turns/{turn}/cancel", routes.cancel_turn, "POST"),
+        on("/api/turns/{turn}/events", turn_events),
+        on("/api/questions/{id}", routes.answer_question, "POST"),
+        on("/api/events", routes.events),
+        on("/api/logs", routes.logs),
+        on("/api/reload", routes.reload, "POST"),
+        on("/api/pins", page.pins),
+        on("/api/servers/{name}/pins", page.accept_pins, "POST"),
+        on("/api/files", page.show_file),
+    ]
+    if gateway.settings.dashboard:
+        table += page_routes()
+    handlers: dict[Any, Any] = {HTTPException: _http_failed}
+    return Starlette(routes=table, exception_handlers=handlers)
+
+
+def _refused(request: Request, refused: Refused) -> Response:
+    headers = {name.decode(): value.decode() for name, value in refused.headers}
+    body = refusal_body(refused, request.url.path)
+    return Response(body, refused.status, headers, media_type="application/json")
+
+
+def _failed(request: Request, error: Exception) -> Response:
+    openai = request.url.path.startswith("/v1/")
+    return error_response(error) if openai else routes.failed(error)
+
+
+async def _http_failed(request: Request, error: HTTPException) -> Response:
+    body = {"message": error.detail, "type": "invalid_request_error", "param": None, "code": None}
+    return JSONResponse({"error": body}, error.status_code, error.headers)
+
+
+async def health(gateway: Gateway, request: Request) -> Response:
+    """Whether the process lives."""
+    return JSONResponse({"status": "ok"})
+
+
+async def ready(gateway: Gateway, request: Request) -> Response:
+    """Whether it takes orders."""
+    if gateway.opened is None or gateway.stopping:
+        state = "stopping" if gateway.stopping else "starting"
+        return JSONResponse({"status": state}, 503)
+    member = gateway.opened.member
+    if member is not None and not member.reachable:
+        return JSONResponse({"status": "database unreachable"}, 503)
+    return JSONResponse({"status": "ready"})
+
+
+async def metrics(gateway: Gateway, request: Request) -> Response:
+    """Figures for Prometheus."""
+    member = gateway.opened.member if gateway.opened is not None else None
+    figures = member.figures() if member is not None else ()
+    text = gateway.metrics.render(views.gauges(gateway), figures)
+    return PlainTextResponse(text, media_type="text/plain; version=0.0.4")
+
 
 logger = logging.getLogger(__name__)
 

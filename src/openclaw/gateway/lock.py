@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from openclaw.config.filelock import try_lock
+from openclaw.config.files import try_lock
 from openclaw.config.paths import private_file
 from openclaw.core.errors import OperatorFacing
 from openclaw.sessions.liveness import is_gone, own_mark

@@ -15,7 +15,7 @@ from typing import Any
 import anyio
 import orjson
 
-from openclaw.agent.context import PermissionRequest
+from openclaw.agent.port import PermissionRequest
 from openclaw.core.errors import NotFound
 from openclaw.core.tools import JsonObject
 

@@ -1,25 +1,184 @@
 """The gateway while it runs: what its routes share."""
 
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections import deque
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import anyio
 from anyio.abc import TaskGroup
 
-from openclaw.agent.context import MessageContext, OnBlockReply, OnToolResult, Reply
+from openclaw.agent.port import MessageContext, OnBlockReply, OnToolResult, Reply
 from openclaw.config.paths import StatePaths
 from openclaw.config.schema import GatewayConfig
 from openclaw.core.clock import Clock
-from openclaw.core.errors import Cancelled, OperatorFacing
+from openclaw.core.errors import Busy, Cancelled, NotFound, OperatorFacing
 from openclaw.core.events import Emit, Event, Notice, TurnFinished, TurnStarted
-from openclaw.gateway.feeds import Feed, Feeds
+from openclaw.gateway.feeds import Feed, Feeds, RedactedTurn
 from openclaw.gateway.house import House
-from openclaw.gateway.hub import Hub
 from openclaw.gateway.metrics import Metrics
 from openclaw.gateway.questions import Asker, Questions
-from openclaw.gateway.redacting import RedactedTurn
-from openclaw.gateway.turns import Running, Turns
+
+_KEPT = 1000  # events that a listener may lag behind before it loses the oldest
+
+
+class Listener:
+    """Events in the order in which they came; a slow one loses the oldest, not the newest."""
+
+    def __init__(self) -> None:
+        self._events: deque[Event] = deque(maxlen=_KEPT)
+        self._news = anyio.Event()
+        self._closed = False
+
+    def put(self, event: Event) -> None:
+        """Take one; never blocks."""
+        self._events.append(event)
+        self._news.set()
+
+    def close(self) -> None:
+        """Nothing comes after this."""
+        self._closed = True
+        self._news.set()
+
+    async def take(self) -> list[Event]:
+        """Everything that came since the last time; nothing once the hub is closed."""
+        while not self._events and not self._closed:
+            self._news = anyio.Event()
+            await self._news.wait()
+        taken = list(self._events)
+        self._events.clear()
+        return taken
+
+
+class Hub:
+    """Passes every event on to every listener."""
+
+    def __init__(self) -> None:
+        self._listeners: set[Listener] = set()
+
+    @property
+    def heard(self) -> bool:
+        """Whether anybody listens."""
+        return bool(self._listeners)
+
+    def emit(self, event: Event) -> None:
+        """Tell everybody."""
+        for listener in self._listeners:
+            listener.put(event)
+
+    def close(self) -> None:
+        """Let every listener go."""
+        for listener in self._listeners:
+            listener.close()
+
+    @contextmanager
+    def listen(self) -> Generator[Listener]:
+        """Hear everything while this lasts."""
+        listener = Listener()
+        self._listeners.add(listener)
+        try:
+            yield listener
+        finally:
+            self._listeners.discard(listener)
+
+
+_RETRY_AFTER = 5.0
+_BY_REQUEST = "the turn was cancelled"
+_BY_SHUTDOWN = "the gateway is stopping, and the turn's time to finish was up"
+
+
+@dataclass(slots=True)
+class Running:
+    """A turn on its way; `why` is set once it was told to stop."""
+
+    id: str
+    agent: str
+    session: str
+    origin: str
+    started: int
+    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    why: str | None = None
+
+    def stop(self, why: str) -> None:
+        """End it; its session records that it was cancelled."""
+        self.why = self.why or why
+        self.scope.cancel()
+
+
+class Turns:
+    """Every turn that a client of the gateway waits for."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._running: dict[str, Running] = {}
+        self._closing = False
+        self._idle = anyio.Event()
+
+    @property
+    def running(self) -> tuple[Running, ...]:
+        """Those that run now, the oldest first."""
+        return tuple(self._running.values())
+
+    @asynccontextmanager
+    async def run(self, id: str, agent: str, session: str, origin: str) -> AsyncGenerator[Running]:
+        """Run one inside; raises `Cancelled` where it was told to stop."""
+        if self._closing:
+            raise OperatorFacing("the gateway is stopping")
+        if id in self._running:
+            raise Busy(f"turn {id} is running already", retry_after=_RETRY_AFTER)
+        turn = Running(id, agent, session, origin, self._clock.now_ms())
+        self._running[id] = turn
+        try:
+            with turn.scope:
+                yield turn
+        finally:
+            del self._running[id]
+            if not self._running:
+                self._idle.set()
+        if turn.scope.cancelled_caught:
+            raise Cancelled(turn.why or _BY_REQUEST)
+
+    def has(self, id: str) -> bool:
+        """Whether a client of this gateway waits for that turn."""
+        return id in self._running
+
+    def cancel(self, id: str) -> None:
+        """Stop one; raises `NotFound`."""
+        turn = self._running.get(id)
+        if turn is None:
+            raise NotFound(f"no turn '{id}' is running")
+        turn.stop(_BY_REQUEST)
+
+    def cancel_session(self, session: str, agent: str | None) -> int:
+        """Stop what runs in a session, and what waits for it; returns how many."""
+        found = [
+            turn
+            for turn in self.running
+            if turn.session == session and (agent is None or turn.agent == agent)
+        ]
+        for turn in found:
+            turn.stop(_BY_REQUEST)
+        return len(found)
+
+    async def close(self, grace: float, closing: float) -> None:
+        """Take no more; let those that run finish within `grace`, then stop them within `closing`."""
+        self._closing = True
+        with anyio.move_on_after(grace):
+            await self._until_idle()
+        self.stop_all()
+        with anyio.move_on_after(closing):
+            await self._until_idle()
+
+    def stop_all(self) -> None:
+        """Stop everything that runs, because the gateway stops."""
+        for turn in self.running:
+            turn.stop(_BY_SHUTDOWN)
+
+    async def _until_idle(self) -> None:
+        while self._running:
+            self._idle = anyio.Event()
+            await self._idle.wait()
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import Protocol, Unpack, cast
 import anyio
 from anyio.abc import TaskStatus
 
-from openclaw.agent.context import Hearing, MessageContext, Reply
+from openclaw.agent.port import MessageContext, Reply, TurnListener
 from openclaw.core.errors import OpenClawError
 from openclaw.mcp_server.outbound import OutboundRules
 from openclaw.media.transcription import Transcriber
@@ -36,7 +36,7 @@ class OrderTaker(Protocol):
         """How this agent takes orders, the default one where none is named. NotFound if unknown."""
         ...
 
-    async def get_reply(self, context: MessageContext, **hearing: Unpack[Hearing]) -> Reply:
+    async def get_reply(self, context: MessageContext, **listener: Unpack[TurnListener]) -> Reply:
         """Answer one message."""
         ...
 

@@ -1,29 +1,101 @@
 """One order: arguments in, one aggregated answer out."""
 
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import anyio
 import mcp_types as types
 
-from openclaw.agent.context import Ask, MessageContext
+from openclaw.agent.port import Ask, MessageContext
 from openclaw.core.clock import Clock
 from openclaw.core.content import Text
-from openclaw.core.errors import OpenClawError
-from openclaw.core.events import Emit
+from openclaw.core.errors import OpenClawError, describe
+from openclaw.core.events import (
+    Emit,
+    Event,
+    Notice,
+    ToolFinished,
+    ToolProgress,
+    ToolStarted,
+    TurnStarted,
+)
 from openclaw.core.ids import order_session_key
 from openclaw.core.tools import Elicit
-from openclaw.core.wire import describe
 from openclaw.mcp_server.agent_link import AgentLink, OrderTaker
-from openclaw.mcp_server.aggregate import Collector
-from openclaw.mcp_server.arguments import read_order
-from openclaw.mcp_server.inbound import receive
-from openclaw.mcp_server.outbound import OutboundRules, render
-from openclaw.mcp_server.progress import ProgressReporter, Report
-from openclaw.media.store import order_files
+from openclaw.mcp_server.inbound import read_order, receive
+from openclaw.mcp_server.outbound import Collector, OutboundRules, render
+from openclaw.media.files import order_files
+
+SILENCE_SECONDS = 10.0  # clients commonly give up after 30 to 60 s without a sign of life
+_QUEUED = 256
+
+
+class Report(Protocol):
+    """Sends one progress notification."""
+
+    def __call__(
+        self, progress: float, total: float | None = None, message: str | None = None
+    ) -> Awaitable[None]:
+        """Send it."""
+        ...
+
+
+def describe_event(event: Event) -> str | None:
+    """What a person waiting for the answer wants to know of this event, if anything."""
+    match event:
+        case TurnStarted():
+            return "working"
+        case ToolStarted(name=name):
+            return f"calling {name}"
+        case ToolProgress(name=name, message=message):
+            return f"{name}: {message}"
+        case ToolFinished(name=name, result=result):
+            return f"{name} failed" if result.is_error else f"{name} finished"
+        case Notice(message=message):
+            return message
+        case _:
+            return None
+
+
+class ProgressReporter:
+    """Passes events on as progress, and breaks a silence that lasts too long."""
+
+    def __init__(self, report: Report, clock: Clock, silence: float = SILENCE_SECONDS) -> None:
+        self._report = report
+        self._clock = clock
+        self._silence = silence
+        self._send, self._receive = anyio.create_memory_object_stream[str](_QUEUED)
+        self._doing = "waiting for the session"
+        self._steps = 0
+
+    def on_event(self, event: Event) -> None:
+        """Queue what this event means; never blocks, and drops what a slow client cannot take."""
+        message = describe_event(event)
+        if message is None:
+            return
+        self._doing = message
+        try:
+            self._send.send_nowait(message)
+        except anyio.WouldBlock:
+            return
+
+    async def run(self) -> None:
+        """Send until cancelled."""
+        started = self._clock.monotonic()
+        async with self._send, self._receive:
+            while True:
+                message: str | None = None
+                with anyio.move_on_after(self._silence):
+                    message = await self._receive.receive()
+                if message is None:
+                    seconds = round(self._clock.monotonic() - started)
+                    message = f"still working ({self._doing}, {seconds} s)"
+                self._steps += 1  # the protocol wants a number that grows
+                await self._report(float(self._steps), None, message)
+
 
 logger = logging.getLogger(__name__)
 

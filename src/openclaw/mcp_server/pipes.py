@@ -6,10 +6,13 @@ Lines are assembled in linear time, and reading pauses while the server is behin
 
 import asyncio
 import contextlib
+import json
+import logging
 import os
 import stat
 import sys
 from collections import deque
+from collections.abc import Callable
 from functools import partial
 from itertools import chain
 from types import TracebackType
@@ -18,14 +21,155 @@ from typing import Any, Self, cast
 import anyio
 import anyio.to_thread
 import mcp_types as types
-from mcp.shared.message import SessionMessage
+from mcp.shared.message import ServerMessageMetadata, SessionMessage
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, LATEST_HANDSHAKE_VERSION
 from pydantic_core import to_json
 
 from openclaw.core.ids import random_id
-from openclaw.mcp_server.assembly import LONGEST_LINE, Assembler, TooLong
-from openclaw.mcp_server.conversation import Conversation
-from openclaw.mcp_server.judging import PARSE_IN_THREAD, Judged, judge, judge_too_long
-from openclaw.mcp_server.traffic import log_received, log_sent
+from openclaw.mcp_server.line_parsing import (
+    LONGEST_LINE,
+    PARSE_IN_THREAD,
+    Assembler,
+    Judged,
+    TooLong,
+    judge,
+    judge_too_long,
+)
+
+traffic_logger = logging.getLogger("openclaw.mcp_server.pipes")
+
+_MEDIA_KEYS = ("data", "blob")
+_LONGEST_TEXT = 2_000
+_LONGEST_LINE = 20_000
+
+
+def log_received(item: SessionMessage) -> None:
+    """Log a message of the client's."""
+    if traffic_logger.isEnabledFor(logging.DEBUG):
+        traffic_logger.debug("received %s", _shown(item))
+
+
+def log_sent(item: SessionMessage) -> None:
+    """Log a message to the client."""
+    if traffic_logger.isEnabledFor(logging.DEBUG):
+        traffic_logger.debug("sent %s", _shown(item))
+
+
+def _shown(item: SessionMessage) -> str:
+    body = item.message.model_dump(by_alias=True, exclude_unset=True)
+    return json.dumps(abridge(body), ensure_ascii=False)[:_LONGEST_LINE]
+
+
+def abridge(value: Any, key: str = "") -> Any:
+    """The value with media as sizes and long texts cut."""
+    if isinstance(value, dict):
+        inside = cast("dict[str, Any]", value)
+        return {name: abridge(inner, name) for name, inner in inside.items()}
+    if isinstance(value, list):
+        return [abridge(inner) for inner in cast("list[Any]", value)]
+    if isinstance(value, str):
+        if key in _MEDIA_KEYS and len(value) > 64:
+            return f"<{len(value) * 3 // 4} bytes as base64>"
+        if len(value) > _LONGEST_TEXT:
+            return f"{value[:_LONGEST_TEXT]}… <{len(value)} characters>"
+    return value
+
+
+logger = logging.getLogger(__name__)
+
+_WITH_BATCHES = "2025-03-26"
+"""The one revision in which several messages may come as one line."""
+
+Answer = types.JSONRPCResponse | types.JSONRPCError
+
+
+class _Batch:
+    """The answers to a batch, until the last one is there."""
+
+    def __init__(self, faults: list[types.JSONRPCError]) -> None:
+        self.waiting: list[types.RequestId] = []
+        self.answers: list[SessionMessage] = [SessionMessage(fault) for fault in faults]
+
+
+class Conversation:
+    """The state of one connection that its reader and its writer share.
+
+    `tell` is set by the writer: it puts messages onto the wire as one line, without waiting.
+    """
+
+    def __init__(self, keep_back: Callable[[SessionMessage], bool]) -> None:
+        self._keep_back = keep_back
+        self._revision = ""
+        self._batches: list[_Batch] = []
+        self.tell: Callable[[list[SessionMessage], bool], None] = _nobody
+
+    @property
+    def takes_batches(self) -> bool:
+        """Whether the revision that was agreed on has them."""
+        return self._revision == _WITH_BATCHES
+
+    def noticed(self, item: SessionMessage) -> None:
+        """A message goes to the SDK."""
+        message = item.message
+        if isinstance(message, types.JSONRPCRequest) and message.method == "initialize":
+            asked = (message.params or {}).get("protocolVersion")
+            known = asked in HANDSHAKE_PROTOCOL_VERSIONS
+            self._revision = str(asked) if known else LATEST_HANDSHAKE_VERSION
+
+    def taken(self, judged: Judged) -> list[SessionMessage]:
+        """A line's messages for the SDK; its faults are told."""
+        for fault in judged.faults:
+            logger.debug("refused: %s", fault.error.message)
+        if judged.batch:
+            return self._take_batch(judged)
+        if judged.faults:
+            self.tell([SessionMessage(fault) for fault in judged.faults], False)
+        return [SessionMessage(message) for message in judged.messages]
+
+    def keep_back(self, item: SessionMessage) -> bool:
+        """Whether this does not go onto the wire, or not yet."""
+        if self._keep_back(item):
+            return True
+        message = item.message
+        if not self._batches or not isinstance(message, Answer):
+            return False
+        batch = next((one for one in self._batches if message.id in one.waiting), None)
+        if batch is None:
+            return False
+        batch.answers.append(item)
+        self._settle(batch, message.id)
+        return True
+
+    def _take_batch(self, judged: Judged) -> list[SessionMessage]:
+        batch = _Batch(judged.faults)
+        items: list[SessionMessage] = []
+        for message in judged.messages:
+            metadata = None
+            if isinstance(message, types.JSONRPCRequest):
+                batch.waiting.append(message.id)
+                unanswered = partial(self._unanswered, batch, message.id)
+                metadata = ServerMessageMetadata(on_request_unanswered=unanswered)
+            items.append(SessionMessage(message, metadata))
+        self._batches.append(batch)
+        self._settle(batch, None)
+        return items
+
+    async def _unanswered(self, batch: _Batch, request_id: types.RequestId) -> None:
+        """The client cancelled this one: its batch does not wait for it."""
+        self._settle(batch, request_id)
+
+    def _settle(self, batch: _Batch, request_id: types.RequestId | None) -> None:
+        if request_id in batch.waiting:
+            batch.waiting.remove(request_id)
+        if not batch.waiting and batch in self._batches:
+            self._batches.remove(batch)
+            if batch.answers:
+                self.tell(batch.answers, True)
+
+
+def _nobody(messages: list[SessionMessage], batch: bool) -> None:
+    """Nobody listens before there is a writer."""
+
 
 _CHUNK = 1 << 18
 _QUEUED_LINES = 64  # reading pauses above this many unread messages

@@ -17,8 +17,7 @@ from openclaw.core.clock import SystemClock
 from openclaw.mcp_server.agent_link import AgentLink
 from openclaw.mcp_server.handshake import VERSION_KEY
 from openclaw.mcp_server.orders import OrderDesk
-from openclaw.mcp_server.server import make_server
-from openclaw.mcp_server.tool import TOOLS
+from openclaw.mcp_server.server import TOOLS, make_server
 from openclaw.version import __version__
 
 _CLIENT = {"name": "recorder", "version": "0"}

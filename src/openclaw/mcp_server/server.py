@@ -1,21 +1,173 @@
 """The MCP server on the SDK's low-level one: exactly one tool."""
 
-from collections.abc import AsyncGenerator
+import json
+from collections.abc import AsyncGenerator, Awaitable
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Protocol
 
 import anyio
 import mcp_types as types
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel.server import Server
+from mcp.shared.exceptions import MCPError
 from mcp_types import methods
 
+from openclaw.agent.port import Ask, PermissionRequest
+from openclaw.content import sanitise_label
 from openclaw.core.clock import SystemClock
+from openclaw.core.tools import Elicit, JsonObject
 from openclaw.mcp_server.agent_link import AgentLink, OpenAgent
 from openclaw.mcp_server.orders import Caller, OrderDesk, refusal
-from openclaw.mcp_server.relay import can_ask, permission, relay
-from openclaw.mcp_server.tool import TOOLS
 from openclaw.version import __version__
+
+_ASKING_BY_RESULT = "2026-07-28"
+"""From this revision on a server asks by its result and is called again: an order cannot wait so."""
+
+_DECLINED: JsonObject = {"action": "decline"}
+
+_LABEL_CHARS, _ARGUMENTS_CHARS = 200, 1000
+
+_AGREEMENT: JsonObject = {
+    "type": "object",
+    "properties": {"allow": {"type": "boolean", "title": "Allow this call", "default": False}},
+    "required": ["allow"],
+}
+
+
+class AskedClient(Protocol):
+    """A client's session, as far as it can be asked."""
+
+    def check_client_capability(self, capability: types.ClientCapabilities) -> bool:
+        """Whether the client offered this."""
+        ...
+
+    def elicit_form(
+        self, message: str, requested_schema: dict[str, Any], related_request_id: Any = None
+    ) -> Awaitable[types.ElicitResult]:
+        """Have the person fill in a form."""
+        ...
+
+    def elicit_url(
+        self, message: str, url: str, elicitation_id: str, related_request_id: Any = None
+    ) -> Awaitable[types.ElicitResult]:
+        """Have the person visit an address."""
+        ...
+
+
+def can_ask(client: AskedClient, protocol_version: str) -> bool:
+    """Whether the client puts questions to a person in the midst of an order."""
+    wanted = types.ClientCapabilities(elicitation=types.ElicitationCapability())
+    return protocol_version < _ASKING_BY_RESULT and client.check_client_capability(wanted)
+
+
+def permission(client: AskedClient) -> Ask:
+    """Asks the person at the client whether a tool may be used; all but a clear yes is a no."""
+
+    async def ask(request: PermissionRequest) -> bool:
+        given = json.dumps(dict(request.arguments), ensure_ascii=False, default=str)
+        message = (
+            f"The agent wants to use {sanitise_label(request.label or request.name, _LABEL_CHARS)}"
+            f" with {sanitise_label(given, _ARGUMENTS_CHARS)}"
+        )
+        try:
+            answer = await client.elicit_form(message, dict(_AGREEMENT))
+        except MCPError:
+            return False
+        return answer.action == "accept" and (answer.content or {}).get("allow") is True
+
+    return ask
+
+
+def relay(client: AskedClient) -> Elicit:
+    """Hands the questions of MCP servers to the person at the client."""
+
+    async def elicit(server: str, params: JsonObject) -> JsonObject:
+        message = f"MCP server '{server}' asks: {params.get('message') or ''}"
+        try:
+            answer = await _asked(client, message, params)
+        except MCPError:
+            return _DECLINED  # a client that cannot answer this kind of question says so
+        return answer.model_dump(by_alias=True, mode="json", exclude_none=True)
+
+    return elicit
+
+
+def _asked(client: AskedClient, message: str, params: JsonObject) -> Awaitable[types.ElicitResult]:
+    if params.get("mode") == "url":
+        return client.elicit_url(
+            message, str(params.get("url")), str(params.get("elicitationId") or "")
+        )
+    schema: dict[str, Any] = params.get("requestedSchema") or {"type": "object", "properties": {}}
+    return client.elicit_form(message, schema)
+
+
+TYPE_CHECKING = False
+
+ORDER_OPENCLAW: "dict[str, Any]" = {
+    "name": "order_openclaw",
+    "description": "Send a message to OpenClaw and receive a response. The message will be processed as if typed by a user. Supports sending images, files (PDF, text, markdown, CSV, JSON), audio, video, and archives (ZIP, TAR.GZ) via base64 encoding.",
+    "inputSchema": {
+        "type": "object",
+        "properties": {
+            "message": {"type": "string", "description": "The message to send to OpenClaw"},
+            "sessionKey": {
+                "type": "string",
+                "description": "Optional session key for conversation continuity",
+            },
+            "images": {
+                "type": "array",
+                "description": "Optional base64-encoded images (max 10, 15MB each)",
+                "items": {
+                    "type": "object",
+                    "properties": {
+                        "data": {"type": "string", "description": "Base64-encoded image data"},
+                        "mimeType": {
+                            "type": "string",
+                            "description": "MIME type (e.g., 'image/png')",
+                        },
+                        "filename": {"type": "string", "description": "Optional filename"},
+                    },
+                    "required": ["data", "mimeType"],
+                },
+            },
+            "files": {
+                "type": "array",
+                "description": "Optional base64-encoded files (max 5, 15MB each)",
+                "items": {
+                    "type": "object",
+                    "properties": {
+                        "data": {"type": "string", "description": "Base64-encoded file data"},
+                        "mimeType": {
+                            "type": "string",
+                            "description": "MIME type (e.g., 'application/pdf')",
+                        },
+                        "filename": {"type": "string", "description": "Optional filename"},
+                    },
+                    "required": ["data", "mimeType"],
+                },
+            },
+        },
+        "required": ["message"],
+    },
+}
+
+ORDER_CLAWDBOT: "dict[str, Any]" = {
+    "name": "order_clawdbot",
+    "description": "Send a message to Clawdbot and receive a response. The message will be processed as if typed by a user.",
+    "inputSchema": {
+        "type": "object",
+        "properties": {
+            "message": {"type": "string", "description": "The message to send to Clawdbot"},
+            "sessionKey": {
+                "type": "string",
+                "description": "Optional session key for conversation continuity",
+            },
+        },
+        "required": ["message"],
+    },
+}
+
+TOOLS = {"openclaw": ORDER_OPENCLAW, "clawdbot": ORDER_CLAWDBOT}
 
 Context = ServerRequestContext[dict[str, Any], Any]
 

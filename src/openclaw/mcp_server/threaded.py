@@ -6,9 +6,8 @@ import queue
 import threading
 from typing import Any
 
-from openclaw.mcp_server.conversation import Conversation
-from openclaw.mcp_server.pieces import Pieces
-from openclaw.mcp_server.pipes import PipeReader, PipeWriter, as_bytes
+from openclaw.mcp_server.chunk_reader import Pieces
+from openclaw.mcp_server.pipes import Conversation, PipeReader, PipeWriter, as_bytes
 
 
 class ThreadedReader(PipeReader):

@@ -84,3 +84,113 @@ def normalise(mime_type: str) -> str:
 def in_mb(size: int) -> str:
     """A size as the limits are written."""
     return f"{size / MIB:.1f} MB"
+
+
+HEAD_BYTES = 4096  # as much as any signature below needs
+
+_PREFIXES: tuple[tuple[bytes, str], ...] = (
+    (b"\x89PNG\r\n\x1a\n", "image/png"),
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"GIF87a", "image/gif"),
+    (b"GIF89a", "image/gif"),
+    (b"%PDF-", "application/pdf"),
+    (b"PK\x03\x04", "application/zip"),
+    (b"PK\x05\x06", "application/zip"),
+    (b"\x1f\x8b", "application/gzip"),
+    (b"OggS", "audio/ogg"),
+    (b"fLaC", "audio/flac"),
+    (b"ID3", "audio/mpeg"),
+    (b"\x1aE\xdf\xa3", "video/webm"),
+    (b"ADIF", "audio/aac"),
+    (b"\x7fELF", "application/x-executable"),
+    (b"MZ", "application/x-msdownload"),
+    (b"BM", "image/bmp"),
+    (b"II*\x00", "image/tiff"),
+    (b"MM\x00*", "image/tiff"),
+    (b"7z\xbc\xaf\x27\x1c", "application/x-7z-compressed"),
+    (b"Rar!\x1a\x07", "application/vnd.rar"),
+    (b"BZh", "application/x-bzip2"),
+    (b"\xfd7zXZ\x00", "application/x-xz"),
+    (b"\x28\xb5\x2f\xfd", "application/zstd"),
+)
+_RIFF = {b"WAVE": "audio/wav", b"WEBP": "image/webp", b"AVI ": "video/x-msvideo"}
+_AUDIO_BRANDS = (b"M4A ", b"M4B ", b"M4P ", b"F4A ")
+_IMAGE_BRANDS = (b"heic", b"heix", b"mif1", b"avif", b"avis")
+_TAR_MAGIC_AT = 257
+_PDF_SEARCH = 1024  # readers accept a header within the first 1024 bytes
+
+# Types that one signature stands for besides its own: containers that say nothing of their content.
+_ALSO = {
+    "application/gzip": ("application/x-compressed-tar",),
+    "audio/ogg": ("audio/opus",),
+    "video/mp4": ("audio/mp4",),
+    "video/quicktime": ("video/mp4", "audio/mp4"),
+}
+
+
+def sniff(head: bytes) -> str | None:
+    """The MIME type that the content's signature stands for; None where it has none."""
+    for prefix, mime_type in _PREFIXES:
+        if head.startswith(prefix):
+            return mime_type
+    if head[:4] == b"RIFF" and head[8:12] in _RIFF:
+        return _RIFF[head[8:12]]
+    if head[4:8] == b"ftyp":
+        return _by_brand(head[8:12])
+    if head[_TAR_MAGIC_AT : _TAR_MAGIC_AT + 5] == b"ustar":
+        return "application/x-tar"
+    return _by_frame_sync(head) or _late_pdf(head)
+
+
+def _by_brand(brand: bytes) -> str:
+    if brand in _AUDIO_BRANDS:
+        return "audio/mp4"
+    if brand in _IMAGE_BRANDS:
+        return "image/heif"
+    return "video/quicktime" if brand == b"qt  " else "video/mp4"
+
+
+def _by_frame_sync(head: bytes) -> str | None:
+    if len(head) < 2 or head[0] != 0xFF:
+        return None
+    if head[1] & 0xF6 == 0xF0:  # ADTS: layer bits are zero
+        return "audio/aac"
+    if head[1] & 0xE0 == 0xE0 and head[1] & 0x06:
+        return "audio/mpeg"
+    return None
+
+
+def _late_pdf(head: bytes) -> str | None:
+    return "application/pdf" if b"%PDF-" in head[:_PDF_SEARCH] else None
+
+
+def looks_like_text(head: bytes) -> bool:
+    """Whether these bytes can be words: a BOM, or no control bytes that text never has."""
+    if head.startswith((b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")):
+        return True
+    controls = sum(byte < 32 and byte not in b"\t\n\r\f\x1b\b" for byte in head)
+    return b"\0" not in head and controls * 50 <= len(head)
+
+
+def mismatch(declared: str, head: bytes) -> str | None:
+    """What the content is instead of what was declared; None where both agree."""
+    found = sniff(head)
+    if declared in TEXT_TYPES:
+        return _text_mismatch(found, head)
+    if found is None:
+        return "text" if head and looks_like_text(head) else "nothing that is recognised"
+    if found == declared or declared in _ALSO.get(found, ()):
+        return None
+    return found
+
+
+def _text_mismatch(found: str | None, head: bytes) -> str | None:
+    if looks_like_text(head):
+        # "BM" or "MZ" may begin a sentence; only what text cannot contain decides.
+        return found if found == "application/pdf" and head.startswith(b"%PDF-") else None
+    return found or "binary data"
+
+
+def is_image(mime_type: str) -> bool:
+    """Whether a model that sees can be shown this."""
+    return mime_type in IMAGE_TYPES

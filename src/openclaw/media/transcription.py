@@ -1,13 +1,24 @@
 """Speech to text, by whatever is there that can do it."""
 
+import json
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from openclaw.core.errors import OpenClawError
-from openclaw.core.wire import describe
+import anyio
+import anyio.to_thread
+
+from openclaw.config.schema import ProviderConfig, TranscriptionConfig
+from openclaw.core.errors import OpenClawError, describe
+from openclaw.media.documents import Bounds, output_of
+from openclaw.secrets.refs import Secret
+
+if TYPE_CHECKING:
+    import httpx2
 
 logger = logging.getLogger(__name__)
 
@@ -98,3 +109,301 @@ class FirstAvailable:
         return Transcript(
             transcript.text or None, f"{note}; {transcript.note}" if transcript.note else note
         )
+
+
+OPENAI_URL = "https://api.openai.com/v1"
+OPENAI_MODEL = "gpt-4o-mini-transcribe"
+DEEPGRAM_URL = "https://api.deepgram.com"
+DEEPGRAM_MODEL = "nova-3"
+_ANSWER_BYTES = 4 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class CloudSettings:
+    """What both providers need; what is None is the provider's default."""
+
+    key: Secret
+    base_url: str | None
+    model: str | None
+    language: str | None
+    seconds: float
+
+
+class OpenAiProvider:
+    """`POST /v1/audio/transcriptions`."""
+
+    name = "OpenAI"
+
+    def __init__(self, settings: CloudSettings) -> None:
+        self._settings = settings
+
+    async def transcribe(self, path: Path, mime_type: str) -> Transcript:
+        """The words of this file."""
+        settings = self._settings
+        url = f"{(settings.base_url or OPENAI_URL).rstrip('/')}/audio/transcriptions"
+        fields = {"model": settings.model or OPENAI_MODEL, "response_format": "json"}
+        if settings.language:
+            fields["language"] = settings.language
+        recording = await anyio.to_thread.run_sync(path.read_bytes)
+        headers = {"Authorization": f"Bearer {settings.key.reveal()}"}
+        async with _client(settings.seconds) as client:
+            answer = await _post(
+                client,
+                url,
+                headers=headers,
+                data=fields,
+                files={"file": (path.name, recording, mime_type)},
+            )
+        return Transcript(_text_at(answer, "text").strip())
+
+
+class DeepgramProvider:
+    """`POST /v1/listen`."""
+
+    name = "Deepgram"
+
+    def __init__(self, settings: CloudSettings) -> None:
+        self._settings = settings
+
+    async def transcribe(self, path: Path, mime_type: str) -> Transcript:
+        """The words of this file."""
+        settings = self._settings
+        url = f"{(settings.base_url or DEEPGRAM_URL).rstrip('/')}/v1/listen"
+        spoken = (
+            {"language": settings.language} if settings.language else {"detect_language": "true"}
+        )
+        query = {"model": settings.model or DEEPGRAM_MODEL, "smart_format": "true", **spoken}
+        recording = await anyio.to_thread.run_sync(path.read_bytes)
+        headers = {"Authorization": f"Token {settings.key.reveal()}", "Content-Type": mime_type}
+        async with _client(settings.seconds) as client:
+            answer = await _post(client, url, headers=headers, params=query, content=recording)
+        words = _text_at(answer, "results", "channels", 0, "alternatives", 0, "transcript")
+        return Transcript(words.strip())
+
+
+@asynccontextmanager
+async def _client(seconds: float) -> "AsyncGenerator[httpx2.AsyncClient]":
+    """A client whose every failure is a `TranscriptionFailed`; the time limit covers it all."""
+    import httpx2  # loaded only where a recording is sent
+
+    try:
+        with anyio.fail_after(seconds):
+            async with httpx2.AsyncClient(timeout=seconds) as client:
+                yield client
+    except (TimeoutError, httpx2.TimeoutException):
+        raise TranscriptionFailed(f"no answer within {seconds:g} s") from None
+    except httpx2.HTTPError as error:
+        raise TranscriptionFailed(f"{type(error).__name__}: {error}") from None
+
+
+async def _post(
+    client: "httpx2.AsyncClient", url: str, *, headers: Mapping[str, str], **body: Any
+) -> Any:
+    async with client.stream("POST", url, headers=dict(headers), **body) as response:
+        pieces = bytearray()
+        async for piece in response.aiter_bytes():
+            pieces += piece
+            if len(pieces) > _ANSWER_BYTES:
+                raise TranscriptionFailed("its answer is too long")
+    try:
+        import orjson
+
+        answer = orjson.loads(bytes(pieces))
+    except ValueError:
+        answer = None
+    if response.status_code != 200:
+        raise TranscriptionFailed(f"HTTP {response.status_code}{_reason_in(answer)}")
+    if answer is None:
+        raise TranscriptionFailed("its answer is not JSON")
+    return answer
+
+
+def _reason_in(answer: Any) -> str:
+    """What the provider says is wrong, in either's shape."""
+    for place in (("error", "message"), ("err_msg",)):
+        try:
+            return f": {_text_at(answer, *place)[:200]}"
+        except TranscriptionFailed:
+            continue
+    return ""
+
+
+def _text_at(answer: Any, *place: str | int) -> str:
+    for step in place:
+        try:
+            answer = answer[step]
+        except (LookupError, TypeError):
+            raise TranscriptionFailed("its answer has no transcript") from None
+    if not isinstance(answer, str):
+        raise TranscriptionFailed("its answer has no transcript")
+    return answer
+
+
+# Nothing is ever downloaded: weights are used where they already lie.
+
+_WEIGHTS = "model.bin"
+_MEMORY = {
+    "moonshine": 3 << 30,
+    "whisper": 12 << 30,
+}  # of address space; engines map much, touch little
+_CORES = 8  # a time limit on the CPU's clock must leave room for all threads
+_PREFERRED = ("small", "base", "medium", "large-v3-turbo", "large-v3", "tiny")
+_ENGLISH = ("en", "english")
+
+
+@dataclass(frozen=True, slots=True)
+class LocalProvider:
+    """An engine with its weights."""
+
+    engine: str
+    weights: Path
+    language: str | None
+    seconds: float
+
+    @property
+    def name(self) -> str:
+        """As a person knows it."""
+        return "Whisper" if self.engine == "whisper" else "Moonshine (English)"
+
+    async def transcribe(self, path: Path, mime_type: str) -> Transcript:
+        """The words, as many as the time allows."""
+        arguments = [self.engine, str(self.weights), str(path), self.language or ""]
+        bounds = Bounds(_MEMORY[self.engine], cpu_seconds=int(self.seconds) * _CORES)
+        printed = bytearray()
+        with anyio.move_on_after(self.seconds):
+            async with output_of("openclaw.media.speech_worker", arguments, bounds) as output:
+                async for piece in output:
+                    printed += piece
+        return _transcript([json.loads(line) for line in printed.split(b"\n")[:-1]], self.seconds)
+
+
+def _transcript(lines: Sequence[dict[str, Any]], seconds: float) -> Transcript:
+    heard = [line for line in lines if "error" not in line]
+    text = " ".join(line["text"] for line in heard if line["text"])
+    until, whole = (heard[-1]["until"], heard[-1]["of"]) if heard else (0.0, 0.0)
+    if heard and until >= whole:
+        return Transcript(text)
+    reason = next((line["error"] for line in lines if "error" in line), None)
+    if text:
+        why = reason or f"that is as far as it came within {seconds:g} s"
+        return Transcript(text, f"only the first {until:.0f} of {whole:.0f} s ({why})")
+    raise TranscriptionFailed(reason or f"it broke down or took longer than {seconds:g} s")
+
+
+def find_whisper(
+    model: str | None, language: str | None, seconds: float, environ: Mapping[str, str]
+) -> LocalProvider | None:
+    """Whisper, where the package and weights are there: those named, or any in the usual cache."""
+    if find_spec("faster_whisper") is None:
+        return None
+    weights = whisper_weights(model, environ)
+    return None if weights is None else LocalProvider("whisper", weights, language, seconds)
+
+
+def whisper_weights(model: str | None, environ: Mapping[str, str]) -> Path | None:
+    """The directory of the weights: `model` is that directory, or a name as in the cache."""
+    if model and (Path(model).expanduser() / _WEIGHTS).is_file():
+        return Path(model).expanduser()
+    cached = {name: path for path in _cached(environ) for name in _names_of(path)}
+    if model:
+        return cached.get(model.lower())
+    found = next((cached[name] for name in _PREFERRED if name in cached), None)
+    return found or next(iter(cached.values()), None)
+
+
+def _cached(environ: Mapping[str, str]) -> list[Path]:
+    """Every snapshot of a Whisper for CTranslate2 in the cache of the Hugging Face hub."""
+    home = environ.get("HF_HOME") or f"{environ.get('HOME', '~')}/.cache/huggingface"
+    hub = Path(environ.get("HF_HUB_CACHE") or f"{home}/hub").expanduser()
+    return sorted(path.parent for path in hub.glob(f"models--*whisper*/snapshots/*/{_WEIGHTS}"))
+
+
+def _names_of(snapshot: Path) -> tuple[str, str]:
+    """The repository's name, and the short one: `Systran/faster-whisper-small` and `small`."""
+    repository = snapshot.parents[1].name.removeprefix("models--").replace("--", "/").lower()
+    return repository, repository.rpartition("whisper-")[2]
+
+
+def find_moonshine(language: str | None, seconds: float) -> LocalProvider | None:
+    """The small recogniser, where it is installed and English is spoken."""
+    if language is not None and language.lower().partition("-")[0] not in _ENGLISH:
+        return None
+    # Found, not imported: the package that carries the weights has an engine that older CPUs lack.
+    carrier = find_spec("moonshine_cpp")
+    if carrier is None or carrier.origin is None or find_spec("moonshine_voice") is None:
+        return None
+    weights = Path(carrier.origin).parent / "models" / "base-en"
+    return LocalProvider("moonshine", weights, language, seconds) if weights.is_dir() else None
+
+
+ResolveText = Callable[[str], Awaitable[Secret]]
+
+_NEEDED = {
+    "local": "neither Whisper with weights in its cache nor the extra `speech` is installed",
+    "openai": "OPENAI_API_KEY or media.transcription.apiKey is not set",
+    "deepgram": "DEEPGRAM_API_KEY or media.transcription.apiKey is not set",
+}
+
+
+class Speech:
+    """Finds each provider where it is there."""
+
+    def __init__(
+        self,
+        settings: TranscriptionConfig,
+        openai: ProviderConfig | None,
+        environ: Mapping[str, str],
+        resolve: ResolveText,
+    ) -> None:
+        self._settings = settings
+        self._openai = openai
+        self._environ = environ
+        self._resolve = resolve
+        self._seconds = settings.timeout_ms / 1000
+
+    def transcriber(self) -> Transcriber:
+        """The one that is asked for; `auto` is the first that is there."""
+        wanted = self._settings.provider
+        finders = {
+            "local": (self._whisper, self._moonshine),
+            "openai": (self._openai_provider,),
+            "deepgram": (self._deepgram,),
+        }
+        if wanted == "off":
+            return NoTranscriber()
+        if wanted == "auto":
+            return FirstAvailable([find for group in finders.values() for find in group])
+        return FirstAvailable(finders[wanted], f"not transcribed: {_NEEDED[wanted]}")
+
+    async def _whisper(self) -> Provider | None:
+        settings = self._settings
+        return find_whisper(settings.model, settings.language, self._seconds, self._environ)
+
+    async def _moonshine(self) -> Provider | None:
+        return find_moonshine(self._settings.language, self._seconds)
+
+    async def _openai_provider(self) -> Provider | None:
+        own, shared = self._settings, self._openai
+        key = own.api_key or (shared and shared.api_key) or self._variable("OPENAI_API_KEY")
+        if not key:
+            return None
+        return OpenAiProvider(await self._cloud(key, own.base_url or (shared and shared.base_url)))
+
+    async def _deepgram(self) -> Provider | None:
+        own = self._settings
+        # With `auto`, key and address are OpenAI's, which comes first.
+        mine = own.provider == "deepgram"
+        key = (own.api_key if mine else None) or self._variable("DEEPGRAM_API_KEY")
+        if not key:
+            return None
+        return DeepgramProvider(await self._cloud(key, own.base_url if mine else None))
+
+    async def _cloud(self, key: str, base_url: str | None) -> CloudSettings:
+        own = self._settings
+        # With `auto`, the model's name is Whisper's.
+        model = None if own.provider == "auto" else own.model
+        return CloudSettings(await self._resolve(key), base_url, model, own.language, self._seconds)
+
+    def _variable(self, name: str) -> str | None:
+        # A reference, so that the value is known to the redactor before anyone else has it.
+        return f"secret://env/{name}" if self._environ.get(name) else None

@@ -1,16 +1,15 @@
 """The models of every agent, built once and shared between turns."""
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import asynccontextmanager
+from importlib import import_module
 
 import anyio
 
 from openclaw.config.agent_schema import ModelChoice, ProviderConfig
 from openclaw.core.clock import Clock
 from openclaw.models.build import Built, LocalBuilder, ModelBuilder, Resolver
-from openclaw.models.candidates import Candidate, Choice
-from openclaw.models.choose import Probe, choose
-from openclaw.models.probe import ollama_models
+from openclaw.models.choose import Candidate, Choice, Probe, choose, ollama_models
 from openclaw.models.stack import ModelStack
 
 _Key = tuple[tuple[str, ...], float | None]
@@ -87,3 +86,20 @@ async def open_models(
     finally:
         with anyio.CancelScope(shield=True):
             await factory.aclose()
+
+
+_LIBRARIES = {
+    "openai-completions": ("openai", "pydantic_ai.models.openai", "pydantic_ai.providers.openai"),
+    "openai-responses": ("openai", "pydantic_ai.models.openai", "pydantic_ai.providers.openai"),
+    "anthropic-messages": (
+        "anthropic",
+        "pydantic_ai.models.anthropic",
+        "pydantic_ai.providers.anthropic",
+    ),
+}
+
+
+def preload(apis: Iterable[str]) -> None:
+    """Import what speaks these interfaces; for a thread of its own, so that nobody waits for it."""
+    for name in ("pydantic_ai", *(name for api in apis for name in _LIBRARIES.get(api, ()))):
+        import_module(name)

@@ -4,18 +4,275 @@ The name is resolved once, every answer is judged, and the connection goes to on
 answers. TLS and the Host header keep the name, so nothing is left for a second lookup to change.
 """
 
+import re
 import ssl
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
+from typing import Any, Literal, cast
+from urllib.parse import urlsplit
 
 import anyio
 import httpcore2
 import httpx2
 
-from openclaw.net.addresses import is_loopback, why_blocked
-from openclaw.net.errors import FetchRefused
-from openclaw.net.hosts import parse_target
+from openclaw.core.errors import ToolFailure
+
+# That property lets metadata services and several embeddings of IPv4 through.
+
+_BLOCKED_V4 = tuple(
+    (IPv4Network(network), why)
+    for network, why in (
+        ("0.0.0.0/8", "this network"),
+        ("10.0.0.0/8", "private"),
+        ("100.64.0.0/10", "carrier-grade NAT"),
+        ("127.0.0.0/8", "loopback"),
+        ("169.254.0.0/16", "link-local"),
+        ("172.16.0.0/12", "private"),
+        ("192.0.0.0/24", "reserved"),
+        ("192.0.2.0/24", "documentation"),
+        ("192.31.196.0/24", "reserved"),
+        ("192.52.193.0/24", "reserved"),
+        ("192.88.99.0/24", "6to4 relay"),
+        ("192.168.0.0/16", "private"),
+        ("192.175.48.0/24", "reserved"),
+        ("198.18.0.0/15", "benchmarking"),
+        ("198.51.100.0/24", "documentation"),
+        ("203.0.113.0/24", "documentation"),
+        ("224.0.0.0/4", "multicast"),
+        ("240.0.0.0/4", "reserved"),
+        ("168.63.129.16/32", "metadata"),
+    )
+)
+
+_GLOBAL_V6 = IPv6Network("2000::/3")
+_BLOCKED_V6 = tuple(
+    (IPv6Network(network), why)
+    for network, why in (
+        ("2001::/32", "Teredo"),
+        ("2001::/23", "reserved"),
+        ("2001:db8::/32", "documentation"),
+        ("2002::/16", "6to4"),
+        ("2620:4f:8000::/48", "reserved"),
+        ("3ffe::/16", "reserved"),
+        ("3fff::/20", "documentation"),
+    )
+)
+_SPECIAL_V6 = tuple(
+    (IPv6Network(network), why)
+    for network, why in (
+        ("::/128", "unspecified"),
+        ("::1/128", "loopback"),
+        ("::ffff:0:0:0/96", "IPv4-translated"),
+        ("::/96", "IPv4-compatible"),
+        ("64:ff9b:1::/48", "local NAT64"),
+        ("100::/64", "discard"),
+        ("5f00::/16", "segment routing"),
+        ("fc00::/7", "private"),
+        ("fe80::/10", "link-local"),
+        ("fec0::/10", "site-local"),
+        ("ff00::/8", "multicast"),
+    )
+)
+_MAPPED = IPv6Network("::ffff:0:0/96")
+_NAT64 = IPv6Network("64:ff9b::/96")
+# The interface identifiers by which ISATAP carries an IPv4 address.
+_ISATAP = frozenset({0x00005EFE, 0x02005EFE, 0x01005EFE, 0x03005EFE})
+
+
+def why_blocked(address: str) -> str | None:
+    """Why this address is not to be reached, or None where it is anybody's."""
+    if "%" in address:
+        return "has a zone"
+    try:
+        parsed = ip_address(address)
+    except ValueError:
+        return "not an address"
+    return _why_v4(parsed) if isinstance(parsed, IPv4Address) else _why_v6(parsed)
+
+
+def is_loopback(address: str) -> bool:
+    """Whether this address is this machine itself, plainly written."""
+    try:
+        parsed = ip_address(address)
+    except ValueError:
+        return False
+    return parsed == IPv6Address("::1") or parsed in IPv4Network("127.0.0.0/8")
+
+
+def _why_v4(address: IPv4Address) -> str | None:
+    return next((why for network, why in _BLOCKED_V4 if address in network), None)
+
+
+def _why_v6(address: IPv6Address) -> str | None:
+    embedded = IPv4Address(int(address) & 0xFFFFFFFF)
+    # A mapped address is the IPv4 address; behind NAT64 every name may resolve to one of these.
+    if address in _MAPPED or address in _NAT64:
+        why = _why_v4(embedded)
+        return f"{why}, embedded in IPv6" if why else None
+    special = next((why for network, why in _SPECIAL_V6 if address in network), None)
+    if special is not None:
+        return special
+    if address not in _GLOBAL_V6:
+        return "reserved"
+    blocked = next((why for network, why in _BLOCKED_V6 if address in network), None)
+    if blocked is None and (int(address) >> 32) & 0xFFFFFFFF in _ISATAP:
+        return _isatap(embedded)
+    return blocked
+
+
+def _isatap(embedded: IPv4Address) -> str | None:
+    why = _why_v4(embedded)
+    return f"{why}, embedded in ISATAP" if why else None
+
+
+# ToolFailure
+# └── FetchError
+# ├── FetchRefused     the address may not be reached
+# ├── FetchTooLarge    the answer is larger than was asked for
+# ├── FetchTimedOut    the whole took too long
+# └── FetchFailed      the network or the other side failed
+
+
+class FetchError(ToolFailure):
+    """Raised when a URL could not be fetched."""
+
+
+class FetchRefused(FetchError):
+    """Raised when a URL, or where it leads, is not to be reached."""
+
+    def __init__(self, what: str, reason: str) -> None:
+        super().__init__(f"refused to fetch {what}: {reason}")
+        self.reason = reason
+
+
+class FetchTooLarge(FetchError):
+    """Raised when an answer has more bytes than the limit, packed or unpacked."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"the answer is larger than {limit} bytes")
+        self.limit = limit
+
+
+class FetchTimedOut(FetchError):
+    """Raised when connecting, redirects and reading together took too long."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"no complete answer within {seconds:g} s")
+        self.seconds = seconds
+
+
+class FetchFailed(FetchError):
+    """Raised when the network or the other side failed."""
+
+
+_ODD = re.compile(
+    r"[\x00-\x20\x7f-\xa0\\\u1680\u2000-\u200f\u2028-\u202f\u205f-\u206f\u3000\ufeff]"
+)
+_LABEL = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)", re.ASCII)
+# As browsers read it: a last label that is a number makes the whole an IPv4 address.
+_NUMERIC = re.compile(r"[0-9]+|0[xX][0-9A-Fa-f]*", re.ASCII)
+_LONGEST_URL = 8192
+_LONGEST_HOST = 253
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A URL whose host cannot be misread."""
+
+    url: str
+    scheme: Literal["http", "https"]
+    host: str
+    """ASCII, lower case, without brackets."""
+    port: int
+
+    @property
+    def origin(self) -> tuple[str, str, int]:
+        """What two URLs have in common where credentials may follow from one to the other."""
+        return self.scheme, self.host, self.port
+
+
+def parse_target(url: str) -> Target:
+    """Read a URL strictly; raises `FetchRefused` for whatever two parsers could read differently."""
+    shown = _shown(url)
+    if len(url) > _LONGEST_URL:
+        raise FetchRefused(shown, "the URL is too long")
+    if _ODD.search(url):
+        raise FetchRefused(shown, "the URL has spaces, control characters or backslashes")
+    scheme, separator, rest = url.partition("://")
+    scheme = scheme.lower()
+    if not separator or scheme not in _DEFAULT_PORTS:
+        raise FetchRefused(shown, "only http and https are fetched")
+    authority = re.split(r"[/?#]", rest, maxsplit=1)[0]
+    if re.search(r"[%\u3002\uff0e\uff61]", authority):
+        raise FetchRefused(shown, "the host is encoded")
+    if "@" in authority:
+        raise FetchRefused(shown, "the URL has a user name")
+    host, port = _host_and_port(authority, shown)
+    name = checked_host(host, shown)
+    if (urlsplit(url).hostname or "").lower() != host.strip("[]").lower():
+        raise FetchRefused(shown, "the host is ambiguous")
+    literal = f"[{name}]" if ":" in name else name
+    suffix = rest[len(authority) :].partition("#")[0]
+    default = _DEFAULT_PORTS[scheme]
+    where = literal if port in (None, default) else f"{literal}:{port}"
+    plain: Literal["http", "https"] = "https" if scheme == "https" else "http"
+    return Target(f"{scheme}://{where}{suffix or '/'}", plain, name, port or default)
+
+
+def _shown(url: str) -> str:
+    """The URL as a message may show it: printable, short, and without the query."""
+    plain = "".join(c if c.isprintable() else "?" for c in url.partition("?")[0])
+    return repr(plain if len(plain) <= 200 else plain[:200] + "…")
+
+
+def _host_and_port(authority: str, shown: str) -> tuple[str, int | None]:
+    match = re.fullmatch(r"(\[[^\[\]]*\]|[^:\[\]]*)(?::([0-9]{0,5}))?", authority, re.ASCII)
+    if match is None:
+        raise FetchRefused(shown, "the host is malformed")
+    port = int(match[2]) if match[2] else None
+    if port is not None and not 0 < port < 65536:
+        raise FetchRefused(shown, "the port is out of range")
+    return match[1], port
+
+
+def checked_host(host: str, shown: str) -> str:
+    """The host as ASCII in lower case; raises where it is anything but a plain name or address."""
+    if host.startswith("["):
+        return _ipv6(host[1:-1], shown)
+    name = host.lower() if host.isascii() else _ascii_name(host, shown)
+    labels = name.split(".")
+    if len(name) > _LONGEST_HOST or not all(_LABEL.fullmatch(label) for label in labels):
+        raise FetchRefused(shown, "the host is not a plain name")
+    if _NUMERIC.fullmatch(labels[-1]):
+        return _ipv4(name, shown)
+    return name
+
+
+def _ipv6(literal: str, shown: str) -> str:
+    try:
+        return str(IPv6Address(literal))
+    except ValueError:
+        raise FetchRefused(shown, "the host is not an address") from None
+
+
+def _ipv4(name: str, shown: str) -> str:
+    try:
+        return str(IPv4Address(name))  # refuses octal, hexadecimal, decimal and short forms
+    except ValueError:
+        raise FetchRefused(shown, "the host is an oddly written address") from None
+
+
+def _ascii_name(host: str, shown: str) -> str:
+    import idna
+
+    try:
+        # IDNA 2008 as it stands refuses fullwidth and other compatibility characters.
+        return idna.encode(host.lower()).decode("ascii")
+    except idna.IDNAError:
+        raise FetchRefused(shown, "the host is not a valid international name") from None
+
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 """From a host name and a port to the addresses of it."""

@@ -1,7 +1,14 @@
 """Which tools an agent may use: rules, and the decision over them. Pure."""
 
-from openclaw.policy.decide import Decision, Outcome, decide, server_wholly_denied
-from openclaw.policy.rules import Policy, Rules, glob_matches
+from openclaw.policy.decide import (
+    Decision,
+    Outcome,
+    Policy,
+    Rules,
+    decide,
+    glob_matches,
+    server_wholly_denied,
+)
 
 __all__ = [
     "Decision",

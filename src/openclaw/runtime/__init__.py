@@ -4,15 +4,14 @@ Importing it is cheap: the SDK and the agent, which take a second, are imported 
 """
 
 from openclaw.runtime.host import Host, open_secrets, policy_of
-from openclaw.runtime.house import open_house
-from openclaw.runtime.living import Runtime, open_runtime
 from openclaw.runtime.orders import order_settings_elsewhere
+from openclaw.runtime.runtime import Runtime, open_gateway_runtime, open_runtime
 from openclaw.runtime.servers import open_servers
 
 __all__ = [
     "Host",
     "Runtime",
-    "open_house",
+    "open_gateway_runtime",
     "open_runtime",
     "open_secrets",
     "open_servers",

@@ -10,7 +10,7 @@ from openclaw.config.merge import EffectiveAgent
 from openclaw.config.paths import StatePaths, expand, private_directory
 from openclaw.config.schema import Config
 from openclaw.core.clock import Clock
-from openclaw.models.candidates import KNOWN_PROVIDERS
+from openclaw.models.choose import KNOWN_PROVIDERS
 from openclaw.policy import Policy, Rules
 from openclaw.secrets.backends import open_backends
 from openclaw.secrets.redactor import Redactor

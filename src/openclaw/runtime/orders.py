@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def order_settings(host: Host, agent: EffectiveAgent, secrets: SecretResolver) -> "OrderSettings":
     """How orders from MCP clients are taken for this agent, wherever it runs."""
     from openclaw.mcp_server.agent_link import OrderSettings
-    from openclaw.mcp_server.fetching import fetch_guarded
+    from openclaw.mcp_server.inbound import fetch_guarded
     from openclaw.mcp_server.outbound import OutboundRules
 
     settings = host.config.mcp_server
@@ -40,7 +40,7 @@ def order_settings(host: Host, agent: EffectiveAgent, secrets: SecretResolver) -
 
 def transcriber_of(host: Host, secrets: SecretResolver) -> "Transcriber":
     """Turns recordings into words, as the configuration says."""
-    from openclaw.media.speech import Speech
+    from openclaw.media.transcription import Speech
 
     openai = host.config.models.providers.get("openai")
     settings = host.config.media.transcription

@@ -1,7 +1,8 @@
 """The MCP servers of the agents, running."""
 
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+import json
+from collections.abc import AsyncGenerator, Generator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -9,18 +10,102 @@ from openclaw.config.load import LoadedConfig
 from openclaw.config.merge import EffectiveAgent
 from openclaw.config.paths import StatePaths
 from openclaw.core.clock import SystemClock
+from openclaw.core.content import Block, Media, text_of
 from openclaw.core.errors import ServerUnavailable
 from openclaw.core.events import Emit, discard
 from openclaw.policy import decide, server_wholly_denied
-from openclaw.runtime.calls import audited, measured
 from openclaw.runtime.host import Host, hide_known, open_secrets, policy_of
 from openclaw.secrets.redactor import Redactor
-from openclaw.secrets.stream import StreamRedactor
+from openclaw.secrets.resolver import SecretResolver
+from openclaw.secrets.streaming import StreamRedactor
 
 if TYPE_CHECKING:
-    from openclaw.mcp_client.incoming import AskHost
-    from openclaw.mcp_client.manager import AgentServers, McpManager
-    from openclaw.mcp_client.opening import ResolveSecrets
+    from openclaw.agent.telemetry import Telemetry
+    from openclaw.mcp_client.bridge.tool_source import CallRecord, OnCall
+    from openclaw.mcp_client.lifecycle.manager import AgentServers, McpManager
+    from openclaw.mcp_client.session.connect import ResolveSecrets
+    from openclaw.mcp_client.session.notifications import AskHost
+
+
+@asynccontextmanager
+async def telemetry_of(host: Host, secrets: SecretResolver) -> "AsyncGenerator[Telemetry | None]":
+    """Traces and metrics, where the configuration asks for them."""
+    settings = host.config.telemetry
+    if not settings.enabled:
+        yield None
+        return
+    from openclaw.agent.telemetry import open_telemetry
+
+    named = {name: str(value) for name, value in settings.headers.items()}
+    headers = {name: one.reveal() for name, one in (await secrets.resolve_map(named)).items()}
+    async with open_telemetry(settings, headers, host.clock) as telemetry:
+        yield telemetry
+
+
+@contextmanager
+def audited(host: Host) -> Generator["OnCall"]:
+    """Whatever is to be told of every MCP tool call, for as long as the context lasts."""
+    from openclaw.agent.audit import AuditLog
+
+    settings = host.config.audit
+    if not settings.enabled:
+        yield lambda record: None
+        return
+    log = AuditLog(
+        host.paths.audit_log,
+        host.redactor,
+        host.clock,
+        bodies=settings.bodies,
+        max_bytes=settings.max_bytes,
+        keep=settings.keep,
+    )
+
+    def write(record: "CallRecord") -> None:
+        arguments = _dumped(record.arguments)
+        result = text_of(record.blocks)
+        log.record(
+            agent=record.agent,
+            session=record.session,
+            server=record.server,
+            tool=record.tool,
+            duration_ms=record.duration_ms,
+            outcome=record.outcome,
+            argument_bytes=len(arguments),
+            result_bytes=len(result.encode(errors="surrogatepass"))
+            + sum(map(_size, record.blocks)),
+            arguments=arguments.decode() if settings.bodies else None,
+            result=result if settings.bodies else None,
+        )
+
+    try:
+        yield write
+    finally:
+        log.close()
+
+
+def measured(on_call: "OnCall", telemetry: "Telemetry | None") -> "OnCall":
+    """Both are told, where there are both."""
+    if telemetry is None:
+        return on_call
+
+    def told(record: "CallRecord") -> None:
+        on_call(record)
+        telemetry.on_call(record)
+
+    return told
+
+
+def _dumped(arguments: Any) -> bytes:
+    import orjson
+
+    try:
+        return orjson.dumps(arguments, default=str)
+    except TypeError:  # half a character, or a number beyond 64 bits
+        return json.dumps(arguments, default=str).encode()
+
+
+def _size(block: Block) -> int:
+    return len(block.data) if isinstance(block, Media) and block.data is not None else 0
 
 
 @asynccontextmanager
@@ -57,17 +142,17 @@ async def running_servers(
     on_sampling: "AskHost | None" = None,
 ) -> "AsyncGenerator[McpManager]":
     """The servers started; at the end all of them are gone."""
-    from openclaw.mcp_client.asking import decline
-    from openclaw.mcp_client.connection import ConnectionDeps
-    from openclaw.mcp_client.keeper import Keeper
-    from openclaw.mcp_client.manager import ManagerDeps, McpManager
-    from openclaw.mcp_client.pin_store import PinStore
-    from openclaw.mcp_client.process import HURRIED, Grace
-    from openclaw.mcp_client.sandbox import Sandbox
-    from openclaw.mcp_client.token_store import authentication
+    from openclaw.mcp_client.auth.token_store import authentication
+    from openclaw.mcp_client.catalog.pin_store import PinStore
+    from openclaw.mcp_client.lifecycle.connection import ConnectionDeps
+    from openclaw.mcp_client.lifecycle.manager import ManagerDeps, McpManager
+    from openclaw.mcp_client.sandbox.confinement import Sandbox
+    from openclaw.mcp_client.session.elicitation import decline
+    from openclaw.mcp_client.transport.child_process import HURRIED, Grace
+    from openclaw.mcp_client.transport.orphans import OrphanReaper
 
     async with AsyncExitStack() as stack:
-        keeper = Keeper()
+        keeper = OrphanReaper()
         stack.push_async_callback(keeper.aclose)
         connection = ConnectionDeps(
             resolve_secrets=resolve,
@@ -97,7 +182,7 @@ async def running_servers(
 
 def servers_of(host: Host, agent: EffectiveAgent) -> "AgentServers":
     """What the manager has to know of this agent."""
-    from openclaw.mcp_client.manager import AgentServers
+    from openclaw.mcp_client.lifecycle.manager import AgentServers
 
     policy = policy_of(agent)
     return AgentServers(

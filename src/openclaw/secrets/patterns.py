@@ -2,15 +2,242 @@
 
 import re
 from bisect import bisect_right
+from collections import deque
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
 from ahocorasick_rs import AhoCorasick, BytesAhoCorasick, MatchKind
 
-from openclaw.secrets.noise import PIECE, Joined, joined
-from openclaw.secrets.secret import REDACTED
-from openclaw.secrets.shapes import Shape, anchors
+from openclaw.secrets.refs import REDACTED
+
+# Each shape is tried only where one of its `anchors`, a literal, was found, and only there. That
+# is what keeps a pass linear: the anchors are found together with everything else, and every
+# expression is bounded or cannot be retried inside what it already covered.
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Where it may begin, and the expression whose group `v` (or all of it) is the credential."""
+
+    anchors: tuple[str, ...]
+    pattern: re.Pattern[str]
+
+    def span(self, text: str, start: int) -> tuple[int, int] | None:
+        """The credential that begins with the anchor at `start`, if there is one."""
+        match = self.pattern.match(text, start)
+        if match is None:
+            return None
+        return match.span("v") if "v" in self.pattern.groupindex else match.span()
+
+
+def _prefixed(body: str, *anchors: str, digit: bool = False) -> Shape:
+    """A vendor's prefix with its body; `digit` where the prefix alone also begins plain words."""
+    some_digit = r"(?=[A-Za-z0-9_-]{0,80}?[0-9])" if digit else ""
+    heads = "|".join(re.escape(anchor) for anchor in anchors)
+    return Shape(anchors, re.compile(rf"(?<![A-Za-z0-9])(?:{heads}){some_digit}{body}"))
+
+
+def _named(pattern: str, *names: str) -> Shape:
+    """A key or header, in the usual three spellings."""
+    spellings = {spelt for n in names for spelt in (n, n.lower(), n.upper(), n.title())}
+    return Shape(tuple(sorted(spellings)), re.compile(pattern, re.IGNORECASE))
+
+
+# Between a key and its value: `key: `, `"key": "`, `\"key\": \"`, `key=`, `(b'key', b'`.
+_GAP: Final = r"(?:\\{0,2}[\"'])?\s{0,4}[:=,]\s{0,4}+(?:b?\\{0,2}[\"'])?+"
+_NOT_A_REFERENCE: Final = r"(?!<?secret://|\[REDACTED)"
+_LINE_BREAK: Final = r"(?:\s|\\+[nr])"
+
+SHAPES: Final[tuple[Shape, ...]] = (
+    _prefixed(r"[A-Za-z0-9_-]{16,}+", "sk-", digit=True),
+    _prefixed(r"[A-Za-z0-9]{30,}+", "ghp_", "gho_", "ghu_", "ghs_", "ghr_"),
+    _prefixed(r"[A-Za-z0-9_]{22,}+", "github_pat_"),
+    _prefixed(r"[A-Za-z0-9_-]{16,}+", "glpat-", "gldt-", "glrt-", "glptt-"),
+    _prefixed(r"[A-Za-z0-9-]{10,}+", "xoxa-", "xoxb-", "xoxe-", "xoxe.", "xoxp-", "xoxr-", "xoxs-", "xapp-"),
+    _prefixed(r"[A-Z0-9]{16}(?![A-Za-z0-9])", "AKIA", "ASIA"),
+    _prefixed(r"[A-Za-z0-9_-]{35}", "AIza"),
+    _prefixed(r"[A-Za-z0-9._-]{20,}+", "ya29."),
+    _prefixed(r"[A-Za-z0-9]{30,}+", "hf_", "npm_", "r8_"),
+    _prefixed(r"[A-Za-z0-9_-]{40,}+", "pypi-", "gsk_", "nvapi-", "pplx-", "xai-", "lin_api_", "ntn_"),
+    _prefixed(r"[A-Za-z0-9_-]{16,}+\.[A-Za-z0-9_-]{16,}+", "SG."),
+    _prefixed(r"[A-Za-z0-9]{16,}+", "sk_live_", "sk_test_", "rk_live_", "rk_test_"),
+    _prefixed(r"[A-Za-z0-9+/=_-]{24,}+", "whsec_", "dckr_pat_", "ops_"),
+    _prefixed(r"[A-Za-z0-9_-]{20,}+", "hvs.", "hvb.", "hvr."),
+    _prefixed(r"[a-f0-9]{32,}+", "dop_v1_", "doo_v1_", "shpat_", "shpss_", "shpca_", "rubygems_"),
+    _prefixed(r"[A-Z0-9]{50,}+", "AGE-SECRET-KEY-1"),
+    _prefixed(r"[A-Za-z0-9/+_-]{20,}+", "https://hooks.slack.com/services/"),
+    _prefixed(r"[0-9]{5,25}/[A-Za-z0-9_-]{20,}+", "https://discord.com/api/webhooks/"),
+    Shape((":AA",), re.compile(r"(?<=[0-9]{8}):(?P<v>AA[A-Za-z0-9_-]{32,}+)")),
+    Shape(("eyJ",), re.compile(
+        r"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]{4,}+(?:\.[A-Za-z0-9_-]*+){0,3}")),
+    Shape(("://",), re.compile(
+        r"://(?:[^\s/?#@:\"'<>]{0,128}:(?P<v>(?!\[REDACTED)[^\s/@\"'<>]{1,256})@)")),
+    Shape(("://",), re.compile(r"://(?P<v>[A-Za-z0-9_-]{20,256})@")),
+    _named(rf"authorization{_GAP}(?:(?:bearer|basic|token|bot|apikey|negotiate)\s{{1,4}}+)?+"
+           rf"(?P<v>{_NOT_A_REFERENCE}(?:(?:digest|aws4)[^\r\n]{{1,2000}}|[^\s\"',;\\)]{{3,}}+))",
+           "authorization"),
+    _named(rf"(?:bearer|basic)\s{{1,4}}(?P<v>{_NOT_A_REFERENCE}"
+           r"(?=[A-Za-z0-9._~+/=-]{0,200}?[0-9._~+/=]|[A-Za-z]{24})[A-Za-z0-9._~+/=-]{12,}+)",
+           "bearer", "basic"),
+    _named(rf"cookie{_GAP}(?P<v>[^\s=;\"',]{{1,128}}=[^\r\n\"']{{1,4096}})", "cookie"),
+    _named(rf"(?:x-api-key|x-auth-token|x-goog-api-key|api[_-]?key|access[_-]token|refresh[_-]token"
+           rf"|id[_-]token|auth[_-]token|client[_-]secret|secret[_-]access[_-]key|secret[_-]key"
+           rf"|private[_-]key|password|passwd|passphrase|accountkey|sharedaccesskey"
+           rf"|x-amz-signature|x-amz-security-token|x-goog-signature){_GAP}"
+           rf"(?P<v>{_NOT_A_REFERENCE}(?!-----|\$\{{|null\b|none\b|true\b|false\b)[^\s\"'&,;<>\\)}}\]]{{6,}}+)",
+           "x-api-key", "x-auth-token", "x-goog-api-key", "api_key", "api-key", "apikey", "apiKey",
+           "access_token", "access-token", "refresh_token", "refresh-token", "id_token", "auth_token",
+           "auth-token", "client_secret", "client-secret", "secret_access_key", "secret_key",
+           "secret-key", "private_key", "password", "passwd", "passphrase", "AccountKey",
+           "SharedAccessKey", "X-Amz-Signature", "X-Amz-Security-Token", "X-Goog-Signature"),
+    Shape(("-----BEGIN ",), re.compile(
+        r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
+        rf"(?P<v>(?:{_LINE_BREAK}{{1,8}}[A-Za-z-]{{1,30}}: ?[^\r\n\\]{{0,200}}){{0,8}}+"
+        rf"(?:{_LINE_BREAK}{{0,8}}[A-Za-z0-9+/=]{{16,}}+)*+"
+        rf"(?:{_LINE_BREAK}{{1,8}}=?[A-Za-z0-9+/=]{{1,76}}(?={_LINE_BREAK}{{0,8}}-----END))?)")),
+)  # fmt: skip
+
+PEM_BEGIN: Final = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
+PEM_END: Final = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
+
+
+def anchors() -> Iterator[tuple[str, Shape]]:
+    """Every anchor with the shape that may begin there."""
+    for shape in SHAPES:
+        for anchor in shape.anchors:
+            yield anchor, shape
+
+
+# What may stand between the pieces of a secret without changing what a reader sees: whitespace,
+# control and invisible characters, colours; and backslashes, of which every further layer of JSON
+# or repr adds some, with the letters that stand for whitespace then.
+NOISE: Final = re.compile(
+    r"(?:[\s\x00-\x1a\x1c-\x1f\x7f-\xa0\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e"
+    r"\u200b-\u200f\u2028-\u202f\u205f-\u206f\u3000\u3164\ufe00-\ufe0f\ufeff\uffa0]++"
+    r"|\\++[nrt]?+"
+    r"|\x1b(?:\[[0-?]{0,64}[ -/]{0,8}[@-~]|\][^\x07\x1b]{0,256}(?:\x07|\x1b\\))?+)++"
+)
+
+PIECE: Final = 128 * 1024
+"""Characters that are looked at without a break. Nobody else in the process gets a turn meanwhile."""
+
+# Noise ends before such a character or with it, unless a backslash or an escape comes before.
+_SOLID: Final = re.compile(r"(?<!\\)[^\W_]")
+_LONGEST_ESCAPE: Final = 300
+
+
+def joined(text: str) -> str:
+    """The text without anything that may stand between the pieces of a secret."""
+    return NOISE.sub("", text)
+
+
+class Positions:
+    """Where the characters of joined text stand in the text that it was made from."""
+
+    def __init__(self, text: str) -> None:
+        self._places: list[int] = []  # where in the joined text something was taken out
+        self._totals: list[int] = []  # and how much by then
+        removed = 0
+        for match in NOISE.finditer(text):
+            self._places.append(match.start() - removed)
+            removed += match.end() - match.start()
+            self._totals.append(removed)
+
+    def span(self, start: int, end: int) -> tuple[int, int]:
+        """The span of the original from the first to the last of these characters."""
+        return self._original(start), self._original(end - 1) + 1
+
+    def _original(self, position: int) -> int:
+        index = bisect_right(self._places, position) - 1
+        return position + (self._totals[index] if index >= 0 else 0)
+
+
+class _Piece:
+    """A piece of a text, and how much of it is left without noise."""
+
+    def __init__(self, at: int, text: str, length: int) -> None:
+        self._at, self._text = at, text
+        self.length = length
+
+    @cached_property
+    def _positions(self) -> Positions:
+        return Positions(self._text)
+
+    def place(self, position: int) -> int:
+        """Where in the whole text this character of the joined piece stands."""
+        return self._at + self._positions.span(position, position + 1)[0]
+
+
+class JoinedPart:
+    """A stretch of joined text; what ends within its first `seen` characters was there before."""
+
+    def __init__(self, text: str, seen: int, pieces: "tuple[_Piece, ...]") -> None:
+        self.text, self.seen = text, seen
+        self._pieces = pieces
+        self._before = sum(piece.length for piece in pieces) - len(text)
+
+    def span(self, start: int, end: int) -> tuple[int, int]:
+        """Where in the original text this stands."""
+        return self._place(start), self._place(end - 1) + 1
+
+    def _place(self, position: int) -> int:
+        position += self._before
+        for piece in self._pieces:
+            if position < piece.length:
+                return piece.place(position)
+            position -= piece.length
+        raise IndexError(position)
+
+
+class Joined:
+    """A text without noise, in parts that overlap by `overlap` characters.
+
+    It takes time in proportion to the text, and other threads get their turn after each part.
+    """
+
+    def __init__(self, text: str, *, overlap: int) -> None:
+        self._text, self._overlap = text, overlap
+
+    def __iter__(self) -> Iterator[JoinedPart]:
+        pieces: deque[_Piece] = deque()
+        tail = ""
+        for start, end in _cuts(self._text):
+            piece = self._text[start:end]
+            text = joined(piece)
+            if not text:
+                continue
+            pieces.append(_Piece(start, piece, len(text)))
+            whole = tail + text
+            yield JoinedPart(whole, len(tail), tuple(pieces))
+            tail = whole[max(0, len(whole) - self._overlap) :]
+            left = sum(one.length for one in pieces)
+            while left - pieces[0].length >= len(tail) and len(pieces) > 1:
+                left -= pieces.popleft().length
+
+
+def _cuts(text: str) -> Iterator[tuple[int, int]]:
+    """Pieces of about `PIECE` characters, none of which begins or ends inside of noise."""
+    start = 0
+    while len(text) - start > PIECE:
+        end = _solid_place(text, start + PIECE)
+        yield start, end
+        start = end
+    if start < len(text):
+        yield start, len(text)
+
+
+def _solid_place(text: str, start: int) -> int:
+    """The first place from `start` on that is certain to be outside of noise; else the end."""
+    while (solid := _SOLID.search(text, start)) is not None:
+        end = solid.end()
+        escape = text.rfind("\x1b", max(0, end - _LONGEST_ESCAPE), end)
+        if escape < 0:
+            return end
+        start = max(end, escape + _LONGEST_ESCAPE)
+    return len(text)
+
 
 Span = tuple[int, int]
 Hit = tuple[int, int, int]  # which, from where, to where

@@ -1,10 +1,227 @@
 """Keeping every known secret out of everything that leaves the process."""
 
+import base64
+import html
+import json
+import shlex
 import threading
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final, cast
+from urllib.parse import quote, quote_plus, urlsplit
 
-from openclaw.secrets.forms import forms_of, in_bytes
+from openclaw.secrets.credentials import looks_like_credential
 from openclaw.secrets.patterns import BytePatterns, Patterns, replace_spans
-from openclaw.secrets.stream import StreamRedactor
+from openclaw.secrets.streaming import StreamRedactor
+
+# Short values need a rule, because a value of a few characters turns up by chance:
+#
+# - 8 characters or more: every form, wherever it stands;
+# - 4 to 7 characters: the same, except that plain letters or plain digits are recognised only where
+# they stand alone, with no letter or digit beside them;
+# - 1 to 3 characters, and words such as `true`: only as the value of a key that looks like a
+# credential's (`password=abc`, `"token": "abc"`).
+
+MIN_LENGTH: Final = 4
+_MIN_ANYWHERE: Final = 8
+_MIN_LINE: Final = 8
+_MIN_IN_BYTES: Final = 6
+_MIN_ENCODED: Final = 5
+# A longer form is cut into blocks, so that what has to be held back in a stream stays short and
+# a value that someone truncated is still recognised but for its last piece.
+_LONGEST_FORM: Final = 192
+_BLOCK: Final = 128
+_ALL_FORMS_UP_TO: Final = 16 * 1024
+_REGISTERED_UP_TO: Final = 256 * 1024
+_BASE64_HEAD: Final = (0, 2, 3)  # characters that also depend on the 0, 1 or 2 bytes before
+# fmt: off
+COMMON_WORDS: Final = frozenset((
+    "0000", "1234", "8080", "admin", "change", "changeme", "debug", "default", "development",
+    "error", "example", "false", "info", "localhost", "name", "none", "null", "password",
+    "production", "root", "secret", "test", "token", "true", "undefined", "user", "warning",
+    # What people give to servers that want a key and look at none.
+    "anything", "api-key", "apikey", "dummy", "empty", "fake", "lm-studio", "local", "mock", "no-key",
+    "nokey", "not-needed", "ollama", "openai", "placeholder", "unused", "vllm",
+))
+# fmt: on
+
+
+@dataclass(frozen=True, slots=True)
+class Forms:
+    """What to look for: anywhere, standing alone, or as the value of a credential-like key."""
+
+    anywhere: frozenset[str]
+    standalone: frozenset[str] = frozenset()
+    keyed: frozenset[str] = frozenset()
+
+
+def forms_of(value: str) -> Forms:
+    """Every form of `value` that gives it away."""
+    value = value[:_REGISTERED_UP_TO]
+    stripped = value.strip()
+    if not stripped:
+        return Forms(frozenset())
+    if len(stripped) < MIN_LENGTH or stripped.lower() in COMMON_WORDS:
+        return Forms(frozenset(), keyed=frozenset({stripped}))
+    if len(stripped) < _MIN_ANYWHERE and (stripped.isalpha() or stripped.isdecimal()):
+        encoded = frozenset(f for f in _encoded(stripped.encode()) if len(f) > _MIN_ENCODED)
+        return Forms(encoded, standalone=frozenset({stripped}))
+    found: set[str] = set()
+    for part in {value, stripped, *_parts(stripped)}:
+        forms = _all_forms(part) if len(part) <= _ALL_FORMS_UP_TO else _plain(part)
+        for form in forms:
+            found.update(_blocks(form))
+    for line in _secret_lines(stripped):
+        found.update(_plain(line))
+    return Forms(frozenset(form for form in found if len(form) >= MIN_LENGTH))
+
+
+def in_bytes(value: str) -> Iterator[bytes]:
+    """How the value, its parts and its lines stand in a file that is not text.
+
+    Only what cannot be there by chance: a file of many megabytes holds most short words.
+    """
+    stripped = value[:_REGISTERED_UP_TO].strip()
+    if stripped.lower() in COMMON_WORDS:
+        return
+    for part in {stripped, *_parts(stripped), *_secret_lines(stripped)}:
+        plain_word = part.isalpha() or part.isdecimal()
+        if len(part) < (_MIN_ANYWHERE if plain_word else _MIN_IN_BYTES):
+            continue
+        for block in _blocks(part):
+            yield block.encode("utf-8", "surrogatepass")
+            # Without the last byte it is the same in both byte orders.
+            yield block.encode("utf-16-le", "surrogatepass")[:-1]
+
+
+def _all_forms(value: str) -> Iterator[str]:
+    data = value.encode("utf-8", "surrogatepass")
+    yield from _plain(value)
+    yield from _url(value)
+    yield from (form for form in _encoded(data) if len(form) >= _MIN_ENCODED)
+
+
+def _plain(value: str) -> Iterator[str]:
+    """As it is, and as JSON, Python, HTML and a shell would write it."""
+    yield value
+    for ascii_only in (True, False):
+        escaped = json.dumps(value, ensure_ascii=ascii_only)[1:-1]
+        yield escaped
+        yield escaped.replace("/", "\\/")
+        yield _html_safe_json(escaped, "<>&")
+        yield _html_safe_json(escaped, "<>&'")
+        yield json.dumps(escaped, ensure_ascii=ascii_only)[1:-1]
+    yield repr(value)[1:-1]
+    yield ascii(value)[1:-1]
+    yield repr(value.encode("utf-8", "surrogatepass"))[2:-1]
+    yield html.escape(value)
+    yield html.escape(value, quote=False)
+    yield shlex.quote(value).strip("'")
+
+
+def _html_safe_json(escaped: str, unsafe: str) -> str:
+    # How Go and others write JSON.
+    for character in unsafe:
+        escaped = escaped.replace(character, f"\\u{ord(character):04x}")
+    return escaped
+
+
+def _url(value: str) -> Iterator[str]:
+    data = value.encode("utf-8", "surrogatepass")
+    # As Python, encodeURIComponent, encodeURI and forms do it.
+    for safe in ("", "/", "!~*'()", ";/?:@&=+$,#!~*'()"):
+        yield from _both_cases(quote(data, safe=safe))
+    yield from _both_cases(quote_plus(data))
+    yield from _both_cases("".join(f"%{byte:02X}" for byte in data))
+    yield quote(quote(data, safe=""), safe="")
+
+
+def _both_cases(encoded: str) -> Iterator[str]:
+    """The same with hexadecimal digits in lower case."""
+    yield encoded
+    if "%" in encoded:
+        head, *rest = encoded.split("%")
+        yield head + "".join(f"%{piece[:2].lower()}{piece[2:]}" for piece in rest)
+
+
+def _encoded(data: bytes) -> Iterator[str]:
+    for separator in ("", ":", " ", "-"):
+        digits = data.hex(separator) if separator else data.hex()
+        yield digits
+        yield digits.upper()
+    yield "".join(f"\\x{byte:02x}" for byte in data)
+    yield base64.b32encode(data).decode().rstrip("=")
+    for offset, head in enumerate(_BASE64_HEAD):
+        text = base64.b64encode(bytes(offset) + data).decode()
+        ended = text.rstrip("=")[head:]  # where the data ends here
+        within = text[head : (offset + len(data)) * 8 // 6]  # where more follows
+        for form in {text[head:], ended, within}:
+            yield form
+            yield form.replace("+", "-").replace("/", "_")
+
+
+def _blocks(form: str) -> Iterator[str]:
+    if len(form) <= _LONGEST_FORM:
+        yield form
+        return
+    starts = list(range(0, len(form), _BLOCK))
+    if len(form) - starts[-1] < _MIN_ANYWHERE:
+        starts.pop()
+    for start, end in zip(starts, [*starts[1:], len(form)], strict=True):
+        block = form[start:end]
+        if len(set(block)) > 3:  # a run of one character is in no way this secret's own
+            yield block
+
+
+def _secret_lines(value: str) -> Iterator[str]:
+    """The lines of a multi-line value that are secret by themselves."""
+    lines = value.splitlines()
+    if len(lines) < 2 or _as_table(value) is not None:
+        return
+    for line in lines:
+        line = line.strip()
+        if len(line) >= _MIN_LINE and not line.startswith("-----"):
+            yield line
+
+
+def _parts(value: str) -> Iterator[str]:
+    """Secrets inside a secret: credential-like fields of JSON, the password of a URL."""
+    table = _as_table(value)
+    if table is not None:
+        for part in _credential_leaves(table):
+            yield part
+            yield from _secret_lines(part)
+        return
+    if "://" in value and "\n" not in value:
+        try:
+            password = urlsplit(value).password
+        except ValueError:
+            return
+        if password and len(password) >= _MIN_ANYWHERE:
+            yield password
+
+
+def _as_table(value: str) -> dict[str, Any] | None:
+    if not value.startswith("{"):
+        return None
+    try:
+        document = json.loads(value)
+    except (ValueError, RecursionError):
+        return None
+    return cast("dict[str, Any]", document)
+
+
+def _credential_leaves(node: Any, key: str = "") -> Iterator[str]:
+    children: Iterable[tuple[str, Any]] = ()
+    if isinstance(node, dict):
+        children = cast("dict[str, Any]", node).items()
+    elif isinstance(node, list):
+        children = ((key, item) for item in cast("list[Any]", node))
+    elif isinstance(node, str) and len(node) >= _MIN_ANYWHERE and looks_like_credential(key):
+        yield node
+    for name, child in children:
+        yield from _credential_leaves(child, name)
+
 
 __all__ = ["Redactor", "StreamRedactor"]
 
@@ -75,3 +292,15 @@ class Redactor:
             if self._patterns is None:
                 self._patterns = Patterns(self._anywhere, self._standalone, self._keyed)
             return self._patterns
+
+
+def redacted_tree(value: object, redact: Callable[[str], str]) -> object:
+    """A JSON value with `redact` applied to each of its texts, names included."""
+    if isinstance(value, str):
+        return redact(value)
+    if isinstance(value, list | tuple):
+        return [redacted_tree(one, redact) for one in cast("list[object]", value)]
+    if isinstance(value, dict):
+        items = cast("dict[object, object]", value).items()
+        return {redact(str(name)): redacted_tree(one, redact) for name, one in items}
+    return value

@@ -5,12 +5,10 @@ from typing import Final, Protocol
 
 import anyio
 
-from openclaw.core.errors import MissingExtra, OpenClawError, SecretUnavailable
-from openclaw.core.wire import describe
-from openclaw.secrets.lookslike import plaintext_credentials
+from openclaw.core.errors import MissingExtra, OpenClawError, SecretUnavailable, describe
+from openclaw.secrets.credentials import plaintext_credentials
 from openclaw.secrets.redactor import Redactor
-from openclaw.secrets.refs import SCHEMES, SecretRef, find
-from openclaw.secrets.secret import Secret
+from openclaw.secrets.refs import SCHEMES, Secret, SecretRef, find
 
 DEFAULT_TIMEOUT: Final = 10.0
 

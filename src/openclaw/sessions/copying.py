@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from openclaw.core.errors import Busy, NotFound, UserFacing
-from openclaw.sessions.model import Entry, Page, SessionInfo, SessionRef, TurnState
+from openclaw.sessions.model import Entry, Page, SessionInfo, SessionRef, TurnState, header_json
+from openclaw.sessions.store import SessionStore
 
 _PAGE = 200
 """Sessions that are listed at once."""
@@ -186,3 +187,17 @@ def _require_whole(wanted: Dossier, there: Dossier) -> None:
         raise CopyConflict(f"{there.stored} of {wanted.info.entries} entries are in the target")
     if there.info != wanted.info or len(there.turns) != len(wanted.turns):
         raise CopyConflict("the target counts this session otherwise")
+
+
+_EXPORT_PAGE = 500
+"""Entries that are read at once."""
+
+
+async def exported(store: SessionStore, session: SessionRef) -> AsyncIterator[dict[str, object]]:
+    """What the session is, then every entry."""
+    yield {"type": "session", **header_json(await store.show(session))}
+    last = 0
+    while page := await store.entries(session, after=last, limit=_EXPORT_PAGE):
+        for entry in page:
+            yield {"type": "entry", **entry.to_json()}
+        last = page[-1].seq

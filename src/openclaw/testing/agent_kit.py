@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from openclaw.agent.context import MessageContext, Reply
+from openclaw.agent.port import MessageContext, Reply
 from openclaw.agent.service import AgentService
 from openclaw.config.merge import EffectiveAgent, effective_agents
 from openclaw.config.schema import Config

@@ -11,8 +11,6 @@ import anyio.lowlevel
 from openclaw.core.clock import Clock, SystemClock
 from openclaw.core.errors import Busy, DeveloperFacing, InvalidRequest, NotFound
 from openclaw.core.ids import random_id
-from openclaw.sessions.codec import decode, encode
-from openclaw.sessions.errors import LaneLost
 from openclaw.sessions.model import (
     CALLER_KINDS,
     MESSAGE_KINDS,
@@ -29,9 +27,11 @@ from openclaw.sessions.model import (
     Usage,
     checked_key,
     checked_title,
+    decode,
+    encode,
     searchable,
 )
-from openclaw.sessions.store import DEFAULT_LIMIT
+from openclaw.sessions.store import DEFAULT_LIMIT, LaneLost
 
 _RETRY_SECONDS = 1.0
 

@@ -27,9 +27,9 @@ from acp.schema import (
     McpServerStdio,
     SseMcpServer,
 )
+from tests.support.fake_http_server import FakeHttpServer
+from tests.support.mcp_server_kit import fake_tool
 
-from openclaw.testing.fake_http_server import FakeHttpServer
-from openclaw.testing.mcp_house import fake_tool
 from openclaw.testing.scripted_model import Step, scripted_model
 
 pytestmark = pytest.mark.subprocess

@@ -12,8 +12,8 @@ import anyio
 import pytest
 from acp import RequestError, text_block
 from acp.schema import EnvVariable, McpServerStdio
+from tests.support.mcp_server_kit import fake_tool, until
 
-from openclaw.testing.mcp_house import fake_tool, until
 from openclaw.testing.scripted_model import Step, scripted_model
 
 pytestmark = pytest.mark.subprocess

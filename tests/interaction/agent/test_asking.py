@@ -1,6 +1,6 @@
 """Calls that the policy leaves to a person."""
 
-from openclaw.agent.context import MessageContext, PermissionRequest
+from openclaw.agent.port import MessageContext, PermissionRequest
 from openclaw.core.events import Event, ToolFinished, ToolStarted
 from openclaw.core.tools import CallContext, JsonObject, ToolResult, failed
 from openclaw.policy import Rules

@@ -14,10 +14,10 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from openclaw.agent.context import Reply, Usage
-from openclaw.cli.agent import as_json
+from openclaw.agent.port import Reply, Usage
 from openclaw.cli.attachments import read_attachments
-from openclaw.cli.turn_view import TurnView, describe_event, print_markdown
+from openclaw.cli.commands.agent import as_json
+from openclaw.cli.render.turn import TurnView, describe_event, print_markdown
 from openclaw.core.content import Media
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.events import (
@@ -236,7 +236,7 @@ def test_a_terminal_gets_markdown_rendered_and_made_harmless() -> None:
 async def test_a_spinner_shows_after_a_second_and_lines_go_above_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("openclaw.cli.turn_view.SPINNER_AFTER_SECONDS", 0)
+    monkeypatch.setattr("openclaw.cli.render.turn.SPINNER_AFTER_SECONDS", 0)
     terminal = Terminal()
     view = TurnView(terminal, lambda text: text)
     async with view.working():

@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from openclaw.core.clock import SystemClock
-from openclaw.sessions.file.store import open_file_store
+from openclaw.sessions.sqlite.store import open_file_store
 from openclaw.testing.agent_kit import FakeTools, agent_kit, scripted_config
 from openclaw.testing.scripted_model import Step, scripted_model
 
@@ -20,7 +20,7 @@ from pathlib import Path
 import anyio
 
 from openclaw.core.clock import SystemClock
-from openclaw.sessions.file.store import open_file_store
+from openclaw.sessions.sqlite.store import open_file_store
 from openclaw.testing.agent_kit import FakeTools, agent_kit, scripted_config
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import anyio
 import pytest
 
-from openclaw.agent.context import InboundMedia, MessageContext
+from openclaw.agent.port import InboundMedia, MessageContext
 from openclaw.core.content import Block, Media, Text
 from openclaw.core.errors import ModelUnavailable
 from openclaw.core.events import (

@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import pytest
 
-from openclaw.agent.context import InboundMedia, Reply
+from openclaw.agent.port import InboundMedia, Reply
 from openclaw.core.content import Media, ResourceLink, Text
 from openclaw.core.events import BlockReply, ToolFinished, ToolStarted
 from openclaw.core.tools import CallContext, JsonObject, ToolResult

@@ -7,15 +7,15 @@ from typing import Any
 import anyio
 import pytest
 
-from openclaw.agent.context import InboundMedia, MessageContext
 from openclaw.agent.dispatch import MOST_AT_ONCE
+from openclaw.agent.port import InboundMedia, MessageContext
 from openclaw.core.clock import SystemClock
 from openclaw.core.content import Media, Text
 from openclaw.core.errors import InvalidRequest, ModelUnavailable, NotFound
 from openclaw.core.events import Event, TextDelta, ToolProgress, TurnFinished
 from openclaw.core.tools import CallContext, JsonObject, ToolResult
 from openclaw.models.build import Built
-from openclaw.models.candidates import Candidate, Choice
+from openclaw.models.choose import Candidate, Choice
 from openclaw.models.stack import ModelStack
 from openclaw.sessions.model import EntryKind, NewEntry, SessionRef
 from openclaw.sessions.store import SessionStore

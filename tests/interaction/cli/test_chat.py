@@ -12,12 +12,12 @@ from typing import Any
 import anyio
 import anyio.to_thread
 import pytest
+from tests.support.mcp_server_kit import fake_tool
+from tests.support.terminal import Terminal, on_terminal
 
 from openclaw.testing.fake_server import server_entry
 from openclaw.testing.fake_tools import one_pixel_png
-from openclaw.testing.mcp_house import fake_tool
 from openclaw.testing.scripted_model import ScriptedModel, Step, scripted_model
-from openclaw.testing.terminal import Terminal, on_terminal
 
 PNG = base64.b64decode(one_pixel_png())
 GREETING = {

@@ -12,16 +12,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.terminal import on_terminal
 
-from openclaw.cli import init
+from openclaw.cli.commands import init
 from openclaw.cli.environment import Environment
-from openclaw.cli.file_changes import FileChange, write_all
 from openclaw.cli.parser import CommandParser, parse
+from openclaw.cli.setup.file_changes import FileChange, write_all
 from openclaw.config import json5
 from openclaw.config.load import load_config
 from openclaw.core.clock import SystemClock
 from openclaw.core.errors import InvalidConfig, InvalidRequest, OperatorFacing
-from openclaw.testing.terminal import on_terminal
 
 GITHUB = {"command": sys.executable, "args": ["-V"], "env": {"GITHUB_TOKEN": "ghp_verysecret1"}}
 REMOTE = {"type": "http", "url": "https://h.example/mcp?api_key=k3yk3yk3y"}

@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.mcp_server_kit import fake_tool
 
-from openclaw.cli import mcp
+from openclaw.cli.commands import mcp
 from openclaw.cli.environment import Environment
-from openclaw.cli.parser import CommandParser, parse
-from openclaw.cli.tree import subparsers
+from openclaw.cli.parser import CommandParser, parse, subparsers
 from openclaw.core.errors import InvalidConfig, InvalidRequest, NotFound, ServerUnavailable
 from openclaw.testing.fake_server import command
-from openclaw.testing.mcp_house import fake_tool
 
 PNG = (
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5E"
@@ -159,7 +158,7 @@ def test_a_name_with_a_slip_in_it_gets_the_nearest(shell: Shell, words: list[str
 
 
 def test_import_names_every_program_that_it_reads() -> None:
-    from openclaw.mcp_client.importing import SOURCES
+    from openclaw.cli.setup.import_servers import SOURCES
 
     parser = CommandParser(prog="openclaw mcp")
     mcp.register(parser)

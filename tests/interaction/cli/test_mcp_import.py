@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from openclaw.cli import mcp
+from openclaw.cli.commands import mcp
 from openclaw.cli.environment import Environment
 from openclaw.cli.parser import CommandParser, parse
 from openclaw.core.errors import NotFound

@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.fake_oauth import FakeAuthority, browse, protected
+from tests.support.mcp_server_kit import fake_tool
 
-from openclaw.cli import mcp
+from openclaw.cli.commands import mcp
 from openclaw.cli.environment import Environment
 from openclaw.cli.parser import CommandParser, parse
 from openclaw.core.errors import InvalidRequest, NotFound
-from openclaw.mcp_client import login
-from openclaw.testing.fake_oauth import FakeAuthority, browse, protected
+from openclaw.mcp_client.auth import login
 from openclaw.testing.fake_server import command
-from openclaw.testing.mcp_house import fake_tool
 
 ECHO = {**fake_tool("echo"), "description": "Says it again."}
 

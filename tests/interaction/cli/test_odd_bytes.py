@@ -9,9 +9,9 @@ from pathlib import Path
 import anyio
 import pytest
 
-from openclaw.cli.words import undecodable
+from openclaw.cli.argv_text import undecodable
 from openclaw.core.clock import SystemClock
-from openclaw.sessions.file.store import open_file_store
+from openclaw.sessions.sqlite.store import open_file_store
 
 ODD = b"caf\xe9"
 

@@ -7,8 +7,7 @@ from typing import Any
 
 import httpx2
 import pytest
-
-from openclaw.testing.gateway_house import House
+from tests.support.gateway_kit import House
 
 
 @pytest.fixture

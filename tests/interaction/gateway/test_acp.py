@@ -17,11 +17,11 @@ from acp import text_block
 from acp.schema import McpServerStdio
 from tests.interaction.acp import conftest as acp_conftest
 from tests.interaction.acp import test_prompts, test_sessions
+from tests.support import gateway_kit
+from tests.support.mcp_server_kit import fake_tool, until
 
 from openclaw.gateway.lock import GatewayInfo, running_gateway
-from openclaw.testing import gateway_house
 from openclaw.testing.fake_server import server_entry
-from openclaw.testing.mcp_house import fake_tool, until
 from openclaw.testing.scripted_model import Step, scripted_model
 
 pytestmark = pytest.mark.subprocess
@@ -53,8 +53,8 @@ class Shared(acp_conftest.House):
     )
 
     @property
-    def gateway(self) -> gateway_house.House:
-        return gateway_house.House(self.state)
+    def gateway(self) -> gateway_kit.House:
+        return gateway_kit.House(self.state)
 
     @property
     def client(self) -> httpx2.AsyncClient:

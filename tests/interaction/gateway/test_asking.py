@@ -11,15 +11,15 @@ import httpx2
 import pytest
 from tests.interaction.cli import test_chat
 from tests.interaction.gateway.conftest import Open
+from tests.support.gateway_kit import House
+from tests.support.mcp_server_kit import fake_tool
 
-from openclaw.agent.context import MessageContext, PermissionRequest
+from openclaw.agent.port import MessageContext, PermissionRequest
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.events import TextDelta
 from openclaw.core.tools import JsonObject
 from openclaw.gateway.client import GatewayClient
 from openclaw.testing.fake_server import server_entry
-from openclaw.testing.gateway_house import House
-from openclaw.testing.mcp_house import fake_tool
 from openclaw.testing.scripted_model import ScriptedModel, Step, scripted_model
 
 # What these say of a person at a terminal holds with a gateway behind it as well.

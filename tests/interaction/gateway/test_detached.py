@@ -8,8 +8,8 @@ import anyio
 import httpx2
 import orjson
 from tests.interaction.gateway.conftest import Open, chat
+from tests.support.gateway_kit import House
 
-from openclaw.testing.gateway_house import House
 from openclaw.testing.scripted_model import ScriptedModel, Step, scripted_model
 
 SLOWLY = Step(text="one two three four five six seven eight nine ten", delay=0.1)

@@ -14,9 +14,9 @@ from tests.interaction.mcp_server import (
     test_sessions_and_turns,
 )
 from tests.interaction.mcp_server.conftest import Connect, Setup
+from tests.support.gateway_kit import House
 
 from openclaw.gateway.client import GatewayClient
-from openclaw.testing.gateway_house import House
 
 # What these say of `openclaw mcp-server` holds with a gateway behind it as well.
 test_an_order = test_order.test_an_order_is_answered_with_what_a_real_server_said

@@ -11,10 +11,10 @@ import anyio
 import httpx2
 import pytest
 from tests.interaction.gateway.conftest import Open, chat
+from tests.support.gateway_kit import House
 
 from openclaw.core.errors import OperatorFacing
-from openclaw.gateway.guard import MOST_LISTENERS, MOST_WATCHERS
-from openclaw.testing.gateway_house import House
+from openclaw.gateway.auth import MOST_LISTENERS, MOST_WATCHERS
 from openclaw.testing.scripted_model import Step, scripted_model
 
 PICTURE = base64.b64encode(

@@ -7,10 +7,10 @@ import anyio
 import httpx2
 import pytest
 from tests.interaction.gateway.conftest import Open
+from tests.support.gateway_kit import House
 
-from openclaw.gateway.app import build_app
+from openclaw.gateway.http_server import build_app
 from openclaw.testing.fake_server import server_entry
-from openclaw.testing.gateway_house import House
 from openclaw.testing.scripted_model import ScriptedModel, Step, scripted_model
 
 ECHO = server_entry({"tools": [{"name": "echo", "inputSchema": {"type": "object"}}]})

@@ -7,15 +7,15 @@ from typing import Any
 import anyio
 import pytest
 from tests.interaction.gateway.conftest import Open
+from tests.support.gateway_kit import House
+from tests.support.mcp_server_kit import fake_tool
 
 from openclaw.config.load import load_config
 from openclaw.config.merge import effective_agents
-from openclaw.mcp_client.pin_store import PinStore, pin_key
-from openclaw.mcp_client.pins import Declaration
+from openclaw.mcp_client.catalog.pin_store import PinStore, pin_key
+from openclaw.mcp_client.catalog.pins import Declaration
 from openclaw.media.kinds import MAX_OUTBOUND_BYTES
 from openclaw.testing.fake_server import server_entry
-from openclaw.testing.gateway_house import House
-from openclaw.testing.mcp_house import fake_tool
 
 pytestmark = pytest.mark.anyio
 

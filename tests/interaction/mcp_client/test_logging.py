@@ -8,9 +8,9 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.support.mcp_server_kit import fake_config, fake_tool, open_gateway_runtime, until
 
 from openclaw.config.schema import McpServerConfig
-from openclaw.testing.mcp_house import fake_config, fake_tool, open_house, until
 
 ENVIRON = {"PATH": os.environ["PATH"]}
 BRIDGE_LIMIT_MS = 50.0
@@ -26,7 +26,7 @@ async def test_starting_restarting_and_stopping_are_logged_at_info(
 ) -> None:
     caplog.set_level(logging.INFO, "openclaw.mcp_client")
     spec = {"tools": [fake_tool("echo"), fake_tool("die", crash=1)]}
-    async with open_house(tmp_path, {"s": fake_config(spec)}, environ=ENVIRON) as house:
+    async with open_gateway_runtime(tmp_path, {"s": fake_config(spec)}, environ=ENVIRON) as house:
         await house.call("mcp_s_die")
         await until(lambda: _said(caplog, logging.INFO).count("MCP server 's' is ready") == 2)
     told = [line for line in _said(caplog, logging.INFO) if line.startswith("MCP server 's' is")]
@@ -45,7 +45,7 @@ async def test_a_server_that_is_given_up_is_logged_as_an_error(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     servers = {"s": fake_config({"faults": {"exitAtStart": 3}}, restartOnCrash=False)}
-    async with open_house(tmp_path, servers, environ=ENVIRON):
+    async with open_gateway_runtime(tmp_path, servers, environ=ENVIRON):
         await until(lambda: any("is failed" in line for line in _said(caplog, logging.ERROR)))
     assert "MCP server 's' is failed" in "\n".join(_said(caplog, logging.ERROR))
 
@@ -56,7 +56,7 @@ async def test_a_failure_is_told_once_with_the_servers_last_words(
     caplog.set_level(logging.INFO, "openclaw.mcp_client")
     entry = {"command": "sh", "args": ["-c", "echo no key is set >&2; exit 3"]}
     servers = {"s": McpServerConfig.model_validate(entry)}
-    async with open_house(tmp_path, servers, environ=ENVIRON):
+    async with open_gateway_runtime(tmp_path, servers, environ=ENVIRON):
         await until(lambda: any("is error" in line for line in _said(caplog, logging.INFO)))
     (told,) = [line for line in _said(caplog, logging.WARNING) if "is error" in line]
     assert "exited with code 3 (its last words: no key is set)" in told
@@ -68,7 +68,7 @@ async def test_a_call_is_logged_at_debug_with_its_time(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG, "openclaw.mcp_client")
-    async with open_house(tmp_path, {"s": fake_config()}, environ=ENVIRON) as house:
+    async with open_gateway_runtime(tmp_path, {"s": fake_config()}, environ=ENVIRON) as house:
         await house.call("mcp_s_echo", secret="not in the log")
     calls = [line for line in _said(caplog, logging.DEBUG) if line.startswith("MCP call")]
     assert len(calls) == 1
@@ -81,14 +81,14 @@ async def test_a_servers_stderr_is_logged_as_a_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     spec = {"tools": [fake_tool("echo")], "faults": {"stderrFlood": 1}}
-    async with open_house(tmp_path, {"s": fake_config(spec)}, environ=ENVIRON):
+    async with open_gateway_runtime(tmp_path, {"s": fake_config(spec)}, environ=ENVIRON):
         await until(lambda: "stderr line 0" in caplog.text)
     assert "MCP server 's' stderr: stderr line 0" in _said(caplog, logging.WARNING)
 
 
 @pytest.mark.requirement("NFR-1.2")
 async def test_the_bridge_adds_far_less_than_50_ms_to_a_call(tmp_path: Path) -> None:
-    async with open_house(tmp_path, {"s": fake_config()}, environ=ENVIRON) as house:
+    async with open_gateway_runtime(tmp_path, {"s": fake_config()}, environ=ENVIRON) as house:
         await house.call("mcp_s_echo", n=0)
         took: list[float] = []
         for n in range(30):

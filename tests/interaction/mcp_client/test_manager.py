@@ -6,17 +6,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.mcp_server_kit import (
+    McpHouse,
+    fake_config,
+    fake_tool,
+    open_gateway_runtime,
+    until,
+)
 
-from openclaw.content.prepare import prepare
+from openclaw.content.sanitise import prepare
 from openclaw.core.content import text_of
 from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.core.events import SuspiciousContent
 from openclaw.core.tools import CallContext
-from openclaw.mcp_client.manager import AgentServers, McpManager
-from openclaw.mcp_client.prompts import parse_prompt_call
-from openclaw.mcp_client.state import ServerState
+from openclaw.mcp_client.bridge.prompts import parse_prompt_call
+from openclaw.mcp_client.lifecycle.manager import AgentServers, McpManager
+from openclaw.mcp_client.lifecycle.state import ServerState
 from openclaw.policy import Policy, Rules, server_wholly_denied
-from openclaw.testing.mcp_house import McpHouse, fake_config, fake_tool, open_house, until
 
 ENVIRON = {"PATH": os.environ["PATH"]}
 PID = {"tools": [fake_tool("pid", pid=True)]}
@@ -36,7 +42,9 @@ async def pid(house: McpHouse, agent: str = "main", session: str = "s", server: 
 async def test_starting_returns_at_once_and_servers_start_side_by_side(tmp_path: Path) -> None:
     slow = {**PID, "faults": {"startDelay": 1}}
     servers = {f"s{n}": fake_config(slow) for n in range(8)}
-    async with open_house(tmp_path, environ=ENVIRON, settle=False, servers=servers) as house:
+    async with open_gateway_runtime(
+        tmp_path, environ=ENVIRON, settle=False, servers=servers
+    ) as house:
         assert house.start_seconds < 0.05
         began = time.monotonic()
         await house.manager.settle("main")
@@ -46,7 +54,7 @@ async def test_starting_returns_at_once_and_servers_start_side_by_side(tmp_path:
 
 async def test_framing_is_got_ready_before_the_first_result_comes(tmp_path: Path) -> None:
     prepare.cache_clear()
-    async with open_house(tmp_path, {"s": fake_config()}, environ=ENVIRON):
+    async with open_gateway_runtime(tmp_path, {"s": fake_config()}, environ=ENVIRON):
         assert prepare.cache_info().currsize == 1
 
 
@@ -57,7 +65,7 @@ async def test_one_server_that_cannot_start_does_not_touch_another(tmp_path: Pat
         "bad": fake_config({"faults": {"exitAtStart": 1}}),
         "missing": fake_config().model_copy(update={"command": "/no/such/program"}),
     }
-    async with open_house(tmp_path, servers, environ=ENVIRON) as house:
+    async with open_gateway_runtime(tmp_path, servers, environ=ENVIRON) as house:
         assert house.names() == ["mcp_good_echo"]
         assert not (await house.call("mcp_good_echo")).is_error
 
@@ -67,7 +75,7 @@ async def test_the_model_is_told_which_servers_are_not_available_but_not_in_thei
 ) -> None:
     missing = fake_config().model_copy(update={"command": "/no/such/program"})
     servers = {"good": fake_config(), "missing": missing}
-    async with open_house(tmp_path, servers, environ=ENVIRON) as house:
+    async with open_gateway_runtime(tmp_path, servers, environ=ENVIRON) as house:
         assert house.manager.unavailable("main") == (
             "The MCP server 'missing' is not available (it failed), so its tools are missing."
         )
@@ -77,7 +85,7 @@ async def test_the_model_is_told_which_servers_are_not_available_but_not_in_thei
 async def test_agents_with_the_same_server_share_one_process(tmp_path: Path) -> None:
     config = fake_config(PID)
     agents = {name: AgentServers(name, {"s": config}) for name in ("a", "b")}
-    async with open_house(tmp_path, environ=ENVIRON, agents=agents) as house:
+    async with open_gateway_runtime(tmp_path, environ=ENVIRON, agents=agents) as house:
         assert await pid(house, "a") == await pid(house, "b")
         (status,) = house.manager.status()
         assert status.agents == ("a", "b")
@@ -88,7 +96,7 @@ async def test_agents_that_only_name_its_tools_differently_share_a_server(tmp_pa
         "a": AgentServers("a", {"s": fake_config(PID)}),
         "b": AgentServers("b", {"s": fake_config(PID, toolPrefix="t")}),
     }
-    async with open_house(tmp_path, environ=ENVIRON, agents=agents) as house:
+    async with open_gateway_runtime(tmp_path, environ=ENVIRON, agents=agents) as house:
         assert await pid(house, "a") == await pid(house, "b", server="t")
 
 
@@ -98,7 +106,7 @@ async def test_servers_that_differ_run_apart(tmp_path: Path, other: dict[str, An
         "a": AgentServers("a", {"s": fake_config(PID)}),
         "b": AgentServers("b", {"s": fake_config(PID, **other)}),
     }
-    async with open_house(tmp_path, environ=ENVIRON, agents=agents) as house:
+    async with open_gateway_runtime(tmp_path, environ=ENVIRON, agents=agents) as house:
         assert await pid(house, "a") != await pid(house, "b")
 
 
@@ -108,7 +116,7 @@ async def test_servers_that_are_told_of_the_same_roots_are_shared(tmp_path: Path
         name: AgentServers(name, {"s": fake_config(PID, **told)}, roots=(tmp_path / name,))
         for name in ("a", "b")
     }
-    async with open_house(tmp_path, environ=ENVIRON, agents=agents) as house:
+    async with open_gateway_runtime(tmp_path, environ=ENVIRON, agents=agents) as house:
         assert await pid(house, "a") == await pid(house, "b")
 
 
@@ -117,7 +125,7 @@ async def test_agents_with_other_roots_do_not_share(tmp_path: Path) -> None:
         name: AgentServers(name, {"s": fake_config(PID)}, roots=(tmp_path / name,))
         for name in ("a", "b")
     }
-    async with open_house(tmp_path, environ=ENVIRON, agents=agents) as house:
+    async with open_gateway_runtime(tmp_path, environ=ENVIRON, agents=agents) as house:
         assert await pid(house, "a") != await pid(house, "b")
 
 
@@ -130,7 +138,7 @@ async def test_a_server_whose_every_tool_is_denied_is_not_started(tmp_path: Path
         {"s": fake_config({"faults": {"pidFile": str(log)}}), "t": fake_config()},
         wholly_denied=lambda prefix: server_wholly_denied(policy, prefix),
     )
-    async with open_house(tmp_path, environ=ENVIRON, agents={"main": agent}) as house:
+    async with open_gateway_runtime(tmp_path, environ=ENVIRON, agents={"main": agent}) as house:
         assert [status.snapshot.name for status in house.manager.status()] == ["t"]
     assert not log.exists()
 
@@ -141,11 +149,11 @@ async def test_a_lazy_server_shows_its_tools_without_running_once_it_has_run(
 ) -> None:
     log = tmp_path / "pids"
     config = fake_config({**PID, "faults": {"pidFile": str(log)}}, lazy=True)
-    async with open_house(tmp_path, {"s": config}, environ=ENVIRON) as house:
+    async with open_gateway_runtime(tmp_path, {"s": config}, environ=ENVIRON) as house:
         assert house.names() == ["mcp_s_pid"]
         await until(lambda: any((tmp_path / "cache" / "catalog").glob("*.json")))
     assert len(log.read_text().split()) == 1
-    async with open_house(tmp_path, {"s": config}, environ=ENVIRON) as house:
+    async with open_gateway_runtime(tmp_path, {"s": config}, environ=ENVIRON) as house:
         assert house.names() == ["mcp_s_pid"]
         assert state_of(house.manager, "s") is ServerState.DISCONNECTED
         assert len(log.read_text().split()) == 1
@@ -156,18 +164,18 @@ async def test_a_lazy_server_shows_its_tools_without_running_once_it_has_run(
 async def test_a_lazy_server_that_cannot_start_is_a_result(tmp_path: Path) -> None:
     plan = {"file": str(tmp_path / "starts"), "times": 0}
     config = fake_config({**PID, "faults": {"startsBeforeWorking": plan}}, lazy=True)
-    async with open_house(tmp_path, {"s": config}, environ=ENVIRON) as house:
+    async with open_gateway_runtime(tmp_path, {"s": config}, environ=ENVIRON) as house:
         await until(lambda: any((tmp_path / "cache" / "catalog").glob("*.json")))
     gone = config.model_copy(update={"cwd": None})
     (tmp_path / "starts").write_text("-100")
-    async with open_house(tmp_path, {"s": gone}, environ=ENVIRON) as house:
+    async with open_gateway_runtime(tmp_path, {"s": gone}, environ=ENVIRON) as house:
         result = await house.call("mcp_s_pid")
         assert result.is_error
 
 
 async def test_a_changed_tool_list_is_honoured_without_a_restart(tmp_path: Path) -> None:
     spec = {"tools": [fake_tool("grow", changeTools=[fake_tool("new", pid=True)])]}
-    async with open_house(tmp_path, {"s": fake_config(spec)}, environ=ENVIRON) as house:
+    async with open_gateway_runtime(tmp_path, {"s": fake_config(spec)}, environ=ENVIRON) as house:
         before = house.manager.status()[0].snapshot.pid
         await house.call("mcp_s_grow")
         await until(lambda: house.names() == ["mcp_s_new"])
@@ -175,7 +183,7 @@ async def test_a_changed_tool_list_is_honoured_without_a_restart(tmp_path: Path)
 
 
 async def test_a_server_added_for_a_session_is_seen_there_alone(tmp_path: Path) -> None:
-    async with open_house(tmp_path, {"s": fake_config()}, environ=ENVIRON) as house:
+    async with open_gateway_runtime(tmp_path, {"s": fake_config()}, environ=ENVIRON) as house:
         house.manager.add("mine", fake_config(PID), session="one")
         await house.manager.settle("main", "one")
         assert house.names(session="one") == ["mcp_mine_pid", "mcp_s_echo"]
@@ -186,7 +194,7 @@ async def test_a_server_added_for_a_session_is_seen_there_alone(tmp_path: Path) 
 
 
 async def test_two_sessions_that_bring_the_same_server_share_it(tmp_path: Path) -> None:
-    async with open_house(tmp_path, environ=ENVIRON) as house:
+    async with open_gateway_runtime(tmp_path, environ=ENVIRON) as house:
         for session in ("one", "two"):
             house.manager.add("s", fake_config(PID), session=session, agent="main")
             await house.manager.settle("main", session)
@@ -202,7 +210,7 @@ async def test_two_sessions_that_bring_the_same_server_share_it(tmp_path: Path) 
 async def test_a_server_added_for_all_is_seen_everywhere_and_can_be_replaced(
     tmp_path: Path,
 ) -> None:
-    async with open_house(tmp_path, environ=ENVIRON) as house:
+    async with open_gateway_runtime(tmp_path, environ=ENVIRON) as house:
         house.manager.add("s", fake_config())
         await house.manager.settle("main")
         assert house.names(session="any") == ["mcp_s_echo"]
@@ -220,7 +228,7 @@ async def test_a_new_configuration_restarts_only_what_changed(tmp_path: Path) ->
         "main": AgentServers("main", {"same": same, "changed": before, "gone": before}),
         "old": AgentServers("old", {"same": same}),
     }
-    async with open_house(tmp_path, environ=ENVIRON, agents=agents) as house:
+    async with open_gateway_runtime(tmp_path, environ=ENVIRON, agents=agents) as house:
         pids = {s.snapshot.name: s.snapshot.pid for s in house.manager.status()}
         servers = {"same": same, "changed": after, "new": fake_config()}
         house.manager.apply({"main": AgentServers("main", servers)})
@@ -235,7 +243,7 @@ async def test_a_new_configuration_restarts_only_what_changed(tmp_path: Path) ->
 
 async def test_a_new_policy_is_obeyed_without_a_restart(tmp_path: Path) -> None:
     config = fake_config(PID)
-    async with open_house(tmp_path, {"s": config}, environ=ENVIRON) as house:
+    async with open_gateway_runtime(tmp_path, {"s": config}, environ=ENVIRON) as house:
         before = await pid(house)
         denied = AgentServers("main", {"s": config}, wholly_denied=lambda prefix: prefix == "s")
         house.manager.apply({"main": denied})
@@ -246,7 +254,7 @@ async def test_a_new_policy_is_obeyed_without_a_restart(tmp_path: Path) -> None:
 
 
 async def test_a_server_can_be_restarted_by_name(tmp_path: Path) -> None:
-    async with open_house(tmp_path, {"s": fake_config(PID)}, environ=ENVIRON) as house:
+    async with open_gateway_runtime(tmp_path, {"s": fake_config(PID)}, environ=ENVIRON) as house:
         before = await pid(house)
         house.manager.restart("s")
         await until(lambda: house.manager.status()[0].snapshot.pid not in (None, before))
@@ -258,14 +266,14 @@ async def test_a_server_can_be_restarted_by_name(tmp_path: Path) -> None:
 @pytest.mark.requirement("FR-6.1")
 async def test_a_server_that_is_given_up_is_not_offered(tmp_path: Path) -> None:
     config = fake_config({"tools": [fake_tool("die", crash=1)]}, maxRestarts=0)
-    async with open_house(tmp_path, {"s": config}, environ=ENVIRON) as house:
+    async with open_gateway_runtime(tmp_path, {"s": config}, environ=ENVIRON) as house:
         await house.call("mcp_s_die")
         await until(lambda: state_of(house.manager, "s") is ServerState.FAILED)
         assert house.names() == []
 
 
 async def test_an_unknown_agent_is_not_found(tmp_path: Path) -> None:
-    async with open_house(tmp_path, environ=ENVIRON) as house:
+    async with open_gateway_runtime(tmp_path, environ=ENVIRON) as house:
         with pytest.raises(NotFound):
             house.manager.tools("nobody")
 
@@ -277,7 +285,7 @@ async def test_status_counts_what_each_server_offers_and_what_was_left_out(tmp_p
         "resources": [{"uri": "a://1", "name": "one", "text": "x"}],
         "prompts": [{"name": "p"}],
     }
-    async with open_house(tmp_path, {"s": fake_config(spec)}, environ=ENVIRON) as house:
+    async with open_gateway_runtime(tmp_path, {"s": fake_config(spec)}, environ=ENVIRON) as house:
         (status,) = house.manager.status()
         assert (status.tools, status.resources, status.prompts) == (1, 1, 1)
         assert any("bad" in why for why in status.left_out)
@@ -291,7 +299,7 @@ async def test_resources_are_in_the_context_and_the_rest_can_be_read(tmp_path: P
         ],
     }
     config = fake_config(spec, resourceFilter=["a://"])
-    async with open_house(tmp_path, {"s": config}, environ=ENVIRON) as house:
+    async with open_gateway_runtime(tmp_path, {"s": config}, environ=ENVIRON) as house:
         context = house.manager.resource_context("main")
         assert context.startswith("## MCP Resources (external, untrusted)")
         assert "shown" in context
@@ -307,7 +315,7 @@ async def test_resources_are_in_the_context_and_the_rest_can_be_read(tmp_path: P
 async def test_a_server_without_more_to_read_gets_no_reading_tool(tmp_path: Path) -> None:
     spec = {"resources": [{"uri": "a://in", "name": "in", "text": "shown"}]}
     servers = {"on": fake_config(spec), "off": fake_config(spec, resources=False)}
-    async with open_house(tmp_path, servers, environ=ENVIRON) as house:
+    async with open_gateway_runtime(tmp_path, servers, environ=ENVIRON) as house:
         assert house.names() == []
         assert house.manager.resource_context("main").count("### MCP Resource:") == 1
 
@@ -318,7 +326,7 @@ async def test_an_updated_resource_is_read_again(tmp_path: Path) -> None:
         "tools": [fake_tool("write", updateResource=new)],
         "resources": [{"uri": "a://1", "name": "one", "text": "before"}],
     }
-    async with open_house(tmp_path, {"s": fake_config(spec)}, environ=ENVIRON) as house:
+    async with open_gateway_runtime(tmp_path, {"s": fake_config(spec)}, environ=ENVIRON) as house:
         assert "before" in house.manager.resource_context("main")
         await house.call("mcp_s_write")
         await until(lambda: "after" in house.manager.resource_context("main"))
@@ -334,7 +342,7 @@ async def test_resources_are_read_again_from_time_to_time(tmp_path: Path) -> Non
         "resources": [{"uri": "a://1", "name": "one", "text": "before"}],
     }
     config = fake_config(spec, resourceRefreshMs=300)
-    async with open_house(tmp_path, {"s": config}, environ=ENVIRON) as house:
+    async with open_gateway_runtime(tmp_path, {"s": config}, environ=ENVIRON) as house:
         await house.call("mcp_s_write")
         await until(lambda: "after" in house.manager.resource_context("main"))
 
@@ -346,7 +354,7 @@ async def test_a_resource_that_cannot_be_read_is_left_out(tmp_path: Path) -> Non
         "faults": {"hang": ["resources/read"]},
     }
     config = fake_config(spec, toolTimeout=200)
-    async with open_house(tmp_path, {"s": config}, environ=ENVIRON) as house:
+    async with open_gateway_runtime(tmp_path, {"s": config}, environ=ENVIRON) as house:
         await until(lambda: "mcp_s_read_resource" in house.names())
         context = house.manager.resource_context("main")
         assert "to be read with mcp_s_read_resource" in context
@@ -361,7 +369,7 @@ async def test_what_servers_say_of_themselves_is_framed(tmp_path: Path) -> None:
         "c": fake_config({"instructions": order}, onSuspicious="block"),
         "d": fake_config({}),
     }
-    async with open_house(tmp_path, servers, environ=ENVIRON) as house:
+    async with open_gateway_runtime(tmp_path, servers, environ=ENVIRON) as house:
         block = house.manager.instructions("main")
         assert block.startswith("## MCP servers about themselves (external, untrusted)")
         assert "### MCP Server: a\n<<<EXTERNAL_UNTRUSTED_CONTENT" in block
@@ -372,7 +380,7 @@ async def test_what_servers_say_of_themselves_is_framed(tmp_path: Path) -> None:
 
 
 async def test_servers_that_say_nothing_leave_no_block(tmp_path: Path) -> None:
-    async with open_house(tmp_path, {"s": fake_config()}, environ=ENVIRON) as house:
+    async with open_gateway_runtime(tmp_path, {"s": fake_config()}, environ=ENVIRON) as house:
         assert house.manager.instructions("main") == ""
 
 
@@ -385,7 +393,7 @@ async def test_prompts_are_listed_and_used(tmp_path: Path) -> None:
         "messages": [{"role": "user", "content": words}],
     }
     servers = {"s": fake_config({"prompts": [prompt]}), "off": fake_config({}, prompts=False)}
-    async with open_house(tmp_path, servers, environ=ENVIRON) as house:
+    async with open_gateway_runtime(tmp_path, servers, environ=ENVIRON) as house:
         (info,) = house.manager.prompts("main")
         assert (info.command, info.description) == ("/s:greet", "A greeting.")
         call = parse_prompt_call('/s:greet who="Ann Lee"')
@@ -408,7 +416,9 @@ async def test_prompts_are_listed_and_used(tmp_path: Path) -> None:
 
 @pytest.mark.requirement("US-2.1")
 async def test_a_source_asked_for_early_sees_what_comes_later(tmp_path: Path) -> None:
-    async with open_house(tmp_path, {"s": fake_config()}, environ=ENVIRON, settle=False) as house:
+    async with open_gateway_runtime(
+        tmp_path, {"s": fake_config()}, environ=ENVIRON, settle=False
+    ) as house:
         source = house.manager.tools("main")
         assert list(source.specs()) == []
         await house.manager.settle("main")

@@ -12,18 +12,18 @@ import anyio
 import httpx2
 import pytest
 from mcp.client.auth import OAuthFlowError
+from tests.support.fake_oauth import FakeAuthority, ProtectedServer, browse, protected
+from tests.support.mcp_server_kit import McpHouse, fake_tool, open_gateway_runtime, until
 
-from openclaw.config.mcp_schema import McpServerConfig
+from openclaw.config.agent_schema import McpServerConfig
 from openclaw.core.errors import OperatorFacing
-from openclaw.mcp_client import login as logging_in
-from openclaw.mcp_client.login import LoginFailed, log_in, open_browser
-from openclaw.mcp_client.oauth import Logins, check_address
-from openclaw.mcp_client.state import ServerState
-from openclaw.mcp_client.token_store import FileVault, is_logged_in
+from openclaw.mcp_client.auth import login as logging_in
+from openclaw.mcp_client.auth.login import LoginFailed, log_in, open_browser
+from openclaw.mcp_client.auth.oauth import Logins, check_address
+from openclaw.mcp_client.auth.token_store import FileVault, is_logged_in
+from openclaw.mcp_client.lifecycle.state import ServerState
 from openclaw.secrets.redactor import Redactor
-from openclaw.secrets.secret import Secret
-from openclaw.testing.fake_oauth import FakeAuthority, ProtectedServer, browse, protected
-from openclaw.testing.mcp_house import McpHouse, fake_tool, open_house, until
+from openclaw.secrets.refs import Secret
 
 SPEC = {"tools": [fake_tool("echo")]}
 
@@ -59,7 +59,7 @@ class Desk:
     @asynccontextmanager
     async def house(self, **auth: Any) -> AsyncGenerator[McpHouse]:
         servers = {"docs": self.config(**auth)}
-        async with open_house(
+        async with open_gateway_runtime(
             self.root, servers, environ=dict(os.environ), auth=self.logins.auth
         ) as house:
             yield house

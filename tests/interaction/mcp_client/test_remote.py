@@ -7,12 +7,12 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 import pytest
+from tests.support.fake_http_server import FakeHttpServer
+from tests.support.mcp_server_kit import McpHouse, fake_tool, open_gateway_runtime, until
 
 from openclaw.config.schema import McpServerConfig
 from openclaw.core.content import text_of
-from openclaw.mcp_client.state import ServerState
-from openclaw.testing.fake_http_server import FakeHttpServer
-from openclaw.testing.mcp_house import McpHouse, fake_tool, open_house, until
+from openclaw.mcp_client.lifecycle.state import ServerState
 
 ENVIRON = {"PATH": os.environ["PATH"], "TOKEN": "open-sesame-1234"}
 SPEC: dict[str, Any] = {
@@ -37,7 +37,7 @@ def state(house: McpHouse) -> ServerState:
 async def test_a_tool_is_called_over_streamable_http(tmp_path: Path, discover: str) -> None:
     async with FakeHttpServer({**SPEC, "discover": discover}).running() as server:
         config = remote(server.url, transport="http")
-        async with open_house(tmp_path, {"s": config}, environ=ENVIRON) as house:
+        async with open_gateway_runtime(tmp_path, {"s": config}, environ=ENVIRON) as house:
             assert house.names() == ["mcp_s_drop", "mcp_s_echo", "mcp_s_work"]
             assert '{"x": 1}' in await house.said("mcp_s_echo", x=1)
             assert "done" in await house.said("mcp_s_work")
@@ -47,7 +47,7 @@ async def test_a_tool_is_called_over_streamable_http(tmp_path: Path, discover: s
 async def test_a_tool_is_called_over_sse(tmp_path: Path) -> None:
     async with FakeHttpServer(SPEC).running() as server:
         config = remote(server.sse_url, transport="sse")
-        async with open_house(tmp_path, {"s": config}, environ=ENVIRON) as house:
+        async with open_gateway_runtime(tmp_path, {"s": config}, environ=ENVIRON) as house:
             assert '{"x": 1}' in await house.said("mcp_s_echo", x=1)
 
 
@@ -56,7 +56,7 @@ async def test_headers_carry_resolved_secrets_that_never_come_back(tmp_path: Pat
     headers = {"Authorization": "Bearer open-sesame-1234"}
     async with FakeHttpServer(SPEC, headers=headers).running() as server:
         config = remote(server.url, headers={"Authorization": "Bearer secret://env/TOKEN"})
-        async with open_house(tmp_path, {"s": config}, environ=ENVIRON) as house:
+        async with open_gateway_runtime(tmp_path, {"s": config}, environ=ENVIRON) as house:
             said = await house.said("mcp_s_echo", x="open-sesame-1234")
             assert "open-sesame-1234" not in said
         sent = {request.headers.get("authorization") for request in server.requests}
@@ -66,7 +66,7 @@ async def test_headers_carry_resolved_secrets_that_never_come_back(tmp_path: Pat
 async def test_an_address_carries_resolved_secrets(tmp_path: Path) -> None:
     async with FakeHttpServer(SPEC).running() as server:
         config = remote(f"{server.url}?key=<secret://env/TOKEN>")
-        async with open_house(tmp_path, {"s": config}, environ=ENVIRON) as house:
+        async with open_gateway_runtime(tmp_path, {"s": config}, environ=ENVIRON) as house:
             assert '{"x": 1}' in await house.said("mcp_s_echo", x=1)
         asked = {request.path.partition("?")[2] for request in server.requests}
         assert asked == {"key=open-sesame-1234"}
@@ -75,7 +75,7 @@ async def test_an_address_carries_resolved_secrets(tmp_path: Path) -> None:
 async def test_a_wrong_header_is_a_state_and_not_an_endless_retry(tmp_path: Path) -> None:
     async with FakeHttpServer(SPEC, headers={"X-Key": "right"}).running() as server:
         config = remote(server.url, transport="http", headers={"X-Key": "wrong"})
-        async with open_house(tmp_path, {"s": config}, environ=ENVIRON) as house:
+        async with open_gateway_runtime(tmp_path, {"s": config}, environ=ENVIRON) as house:
             assert house.names() == []
             await until(lambda: state(house) is not ServerState.CONNECTING)
             assert state(house) in (ServerState.NEEDS_LOGIN, ServerState.FAILED, ServerState.ERROR)
@@ -84,7 +84,7 @@ async def test_a_wrong_header_is_a_state_and_not_an_endless_retry(tmp_path: Path
 async def test_a_call_whose_connection_is_cut_is_told(tmp_path: Path) -> None:
     async with FakeHttpServer(SPEC).running() as server:
         config = remote(server.url, transport="http", toolTimeout=4000)
-        async with open_house(tmp_path, {"s": config}, environ=ENVIRON) as house:
+        async with open_gateway_runtime(tmp_path, {"s": config}, environ=ENVIRON) as house:
             result = await house.call("mcp_s_drop")
             assert result.is_error
             assert "MCP tool error (s/drop)" in text_of(result.blocks)
@@ -95,7 +95,7 @@ async def test_a_call_whose_connection_is_cut_is_told(tmp_path: Path) -> None:
 async def test_a_lost_connection_comes_back(tmp_path: Path, transport: str) -> None:
     async with FakeHttpServer(SPEC).running() as server:
         url = server.url if transport == "http" else server.sse_url
-        async with open_house(
+        async with open_gateway_runtime(
             tmp_path, {"s": remote(url, transport=transport)}, environ=ENVIRON
         ) as house:
             server.drop_connections()
@@ -109,7 +109,7 @@ async def test_a_lost_connection_comes_back(tmp_path: Path, transport: str) -> N
 async def test_without_a_transport_sse_is_tried_where_http_is_refused(tmp_path: Path) -> None:
     async with (
         FakeHttpServer(SPEC, only_sse=True).running() as server,
-        open_house(tmp_path, {"s": remote(server.sse_url)}, environ=ENVIRON) as house,
+        open_gateway_runtime(tmp_path, {"s": remote(server.sse_url)}, environ=ENVIRON) as house,
     ):
         assert "mcp_s_echo" in house.names()
         assert house.manager.status()[0].snapshot.transport == "sse"
@@ -119,7 +119,7 @@ async def test_a_server_that_is_away_is_tried_again(tmp_path: Path) -> None:
     async with FakeHttpServer(SPEC).running() as server:
         server.available = False
         config = remote(server.url, transport="http")
-        async with open_house(tmp_path, {"s": config}, environ=ENVIRON) as house:
+        async with open_gateway_runtime(tmp_path, {"s": config}, environ=ENVIRON) as house:
             assert house.names() == []
             server.available = True
             await until(lambda: "mcp_s_echo" in house.names())

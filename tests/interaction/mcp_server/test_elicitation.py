@@ -6,9 +6,9 @@ import mcp_types as types
 import pytest
 from mcp.client.session import ClientRequestContext
 from tests.interaction.mcp_server.conftest import Connect, Setup
+from tests.support.mcp_server_kit import fake_tool
 
 from openclaw.testing.fake_server import server_entry
-from openclaw.testing.mcp_house import fake_tool
 from openclaw.testing.scripted_model import Step, scripted_model
 
 pytestmark = pytest.mark.subprocess

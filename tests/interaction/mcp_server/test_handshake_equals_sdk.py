@@ -200,7 +200,7 @@ FAULTS: Mapping[str, Sequence[tuple[Any, int]]] = {
 
 BY_THREADS = """
 import sys
-from openclaw.cli.mcp_server import prepare
+from openclaw.cli.commands.mcp_server import prepare
 from openclaw.mcp_server import front
 
 options = front.Options()

@@ -13,9 +13,9 @@ import anyio
 import psutil
 import pytest
 from tests.interaction.mcp_server.conftest import BIN, Connect, Setup
+from tests.support import line_wire
+from tests.support.line_wire import Wire
 
-from openclaw.testing import line_wire
-from openclaw.testing.line_wire import Wire
 from openclaw.testing.scripted_model import Step, scripted_model
 
 pytestmark = pytest.mark.subprocess

@@ -8,9 +8,9 @@ from typing import Any
 import anyio
 import pytest
 from tests.interaction.mcp_server.conftest import BIN, Setup
+from tests.support import line_wire
+from tests.support.line_wire import Wire
 
-from openclaw.testing import line_wire
-from openclaw.testing.line_wire import Wire
 from openclaw.testing.scripted_model import Step, scripted_model
 
 pytestmark = pytest.mark.subprocess
@@ -19,7 +19,7 @@ MB = 1 << 20
 READY = {"jsonrpc": "2.0", "method": "notifications/initialized"}
 BY_THREADS = """
 import sys
-from openclaw.cli.mcp_server import prepare
+from openclaw.cli.commands.mcp_server import prepare
 from openclaw.mcp_server import front
 
 options = front.Options()
@@ -196,8 +196,9 @@ async def test_a_client_that_reads_no_answers_to_its_rubbish_does_not_keep_the_s
 
 
 async def test_a_malformed_answer_to_our_question_lets_the_order_go_on(setup: Setup) -> None:
+    from tests.support.mcp_server_kit import fake_tool
+
     from openclaw.testing.fake_server import server_entry
-    from openclaw.testing.mcp_house import fake_tool
 
     asking = server_entry({"tools": [fake_tool("ask", elicit={"message": "Which?"})]})
     steps = [Step(calls=(("mcp_asker_ask", {}),)), Step(text="Went on.")]

@@ -15,13 +15,13 @@ from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.tools import ToolDefinition
 
 from openclaw.core.errors import ModelUnavailable
-from openclaw.models.candidates import Candidate
-from openclaw.models.local.adapter import argument_prompt, choice_prompt
-from openclaw.models.local.model import LocalModel
-from openclaw.models.local.open import LocalModels, build_local_model
-from openclaw.models.local.runner import Prompt, PromptTooLong, Runner, UnusableSchema
-from openclaw.models.local.tooldoc import RoutableTool
-from openclaw.models.local.turn import Turn
+from openclaw.embedded.conversation import Turn
+from openclaw.embedded.model import LocalModel
+from openclaw.embedded.open import LocalModels, build_local_model
+from openclaw.embedded.planner import argument_prompt, choice_prompt
+from openclaw.embedded.runner import Prompt, PromptTooLong, Runner, UnusableSchema
+from openclaw.embedded.tool_doc import RoutableTool
+from openclaw.models.choose import Candidate
 
 CLOCK_SCHEMA = {
     "type": "object",

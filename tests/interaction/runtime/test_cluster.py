@@ -7,22 +7,22 @@ from typing import Any
 
 import anyio
 import pytest
+from tests.support.gateway_kit import House
+from tests.support.postgres_server import make_store, own_server
 
-from openclaw.agent.context import InboundMedia, MessageContext, PermissionRequest, Reply
+from openclaw.agent.port import InboundMedia, MessageContext, PermissionRequest, Reply
+from openclaw.cluster.node import ClusterNode
 from openclaw.config.load import load_config
 from openclaw.config.schema import McpServerConfig
 from openclaw.core.content import Media, text_of
 from openclaw.core.errors import Busy, Cancelled, InvalidRequest, NotFound, UserFacing
 from openclaw.core.events import Event, Notice, TextDelta, ToolFinished, TurnFinished, TurnStarted
-from openclaw.runtime import Runtime, open_house
-from openclaw.runtime.cluster.member import Member
+from openclaw.runtime import Runtime, open_gateway_runtime
 from openclaw.secrets.redactor import Redactor
 from openclaw.sessions.model import Entry, EntryKind
 from openclaw.sessions.postgres.store import PostgresStore
 from openclaw.testing.fake_server import server_entry
 from openclaw.testing.fake_tools import one_pixel_png
-from openclaw.testing.gateway_house import House
-from openclaw.testing.postgres_server import make_store, own_server
 from openclaw.testing.scripted_model import ScriptedModel, Step, scripted_model
 
 _SHOW = {"content": [{"type": "image", "mimeType": "image/png", "data": one_pixel_png()}]}
@@ -63,7 +63,7 @@ class _Place:
     @asynccontextmanager
     async def gateway(
         self, workers: int, **settings: Any
-    ) -> AsyncGenerator[tuple[Runtime, Member]]:
+    ) -> AsyncGenerator[tuple[Runtime, ClusterNode]]:
         self._count += 1
         state = self._directory / f"state-{self._count}"
         state.mkdir(mode=0o700)
@@ -76,7 +76,7 @@ class _Place:
         )
         environ = house.environ()
         loaded = load_config(None, environ)
-        async with open_house(loaded, environ, Redactor()) as runtime:
+        async with open_gateway_runtime(loaded, environ, Redactor()) as runtime:
             assert runtime.member is not None
             yield runtime, runtime.member
 
@@ -96,7 +96,7 @@ async def _until(condition: Callable[[], Awaitable[bool]]) -> None:
             await anyio.sleep(0.01)
 
 
-async def _given(member: Member) -> bool:
+async def _given(member: ClusterNode) -> bool:
     return bool(await member.queue.find("k"))
 
 

@@ -5,8 +5,7 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
-
-from openclaw.testing.connection_bench import Bench
+from tests.support.connection_bench import Bench
 
 
 @pytest.fixture

@@ -10,9 +10,10 @@ from typing import Any
 
 import anyio
 import pytest
+from tests.support.connection_bench import Bench, LoopWatch, until
 
 from openclaw.core.errors import ServerUnavailable
-from openclaw.mcp_client.failures import (
+from openclaw.mcp_client.errors import (
     CallFailed,
     Interrupted,
     InvalidResult,
@@ -21,8 +22,7 @@ from openclaw.mcp_client.failures import (
     TooLarge,
     Unavailable,
 )
-from openclaw.mcp_client.state import ServerState
-from openclaw.testing.connection_bench import Bench, LoopWatch, until
+from openclaw.mcp_client.lifecycle.state import ServerState
 from openclaw.testing.fake_server import command
 
 pytestmark = pytest.mark.subprocess

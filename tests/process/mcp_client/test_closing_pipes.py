@@ -8,12 +8,12 @@ from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 
 import pytest
+from tests.support.connection_bench import until
 
-from openclaw.mcp_client.keeper import Keeper
-from openclaw.mcp_client.lines import Oversize
-from openclaw.mcp_client.pipes import Pipe
-from openclaw.mcp_client.process import Child, Grace, Program, spawn
-from openclaw.testing.connection_bench import until
+from openclaw.mcp_client.transport.child_process import Child, Grace, Program, spawn
+from openclaw.mcp_client.transport.orphans import OrphanReaper
+from openclaw.stdio.lines import Oversize
+from openclaw.stdio.pipes import Pipe
 
 pytestmark = pytest.mark.subprocess
 
@@ -42,7 +42,7 @@ class Started:
 
 @pytest.fixture
 async def started() -> AsyncGenerator[Started]:
-    keeper = Keeper()
+    keeper = OrphanReaper()
     program = Program(sys.executable, ["-S", "-c", "import time; time.sleep(60)"], {})
     child = await spawn(program, keeper, Grace(0.1, 1, 1))
     pipe = child.pipe(limit=1000, on_lines=print, on_end=nobody, stderr=Deaf())

@@ -10,13 +10,12 @@ from typing import Any
 
 import anyio
 import pytest
+from tests.support.connection_bench import Bench, is_running, until
 
-from openclaw.mcp_client import keeper_main, process
-from openclaw.mcp_client.failures import Interrupted, InvalidResult, TooLarge
-from openclaw.mcp_client.keeper import Keeper
-from openclaw.mcp_client.state import ServerState
-from openclaw.mcp_client.sweep import MARKER
-from openclaw.testing.connection_bench import Bench, is_running, until
+from openclaw.mcp_client.errors import Interrupted, InvalidResult, TooLarge
+from openclaw.mcp_client.lifecycle.state import ServerState
+from openclaw.mcp_client.transport import child_process, orphan_reaper
+from openclaw.mcp_client.transport.orphans import MARKER, OrphanReaper
 
 pytestmark = pytest.mark.subprocess
 
@@ -105,7 +104,7 @@ async def test_what_the_system_lacks_now_is_tried_again(
 
     with monkeypatch.context() as patched:
         await bench.keeper.start()
-        patched.setattr(process.subprocess, "Popen", scarce)
+        patched.setattr(child_process.subprocess, "Popen", scarce)
         connection = bench.connection({"tools": []})
         async with bench.run(connection, ready=False) as server:
             await until(lambda: server.snapshot.state is ServerState.ERROR)
@@ -128,7 +127,7 @@ async def test_a_keeper_that_died_is_replaced_and_knows_the_old_groups(bench: Be
 
 
 async def test_a_closed_keeper_ends_what_it_still_knows():
-    keeper = Keeper()
+    keeper = OrphanReaper()
     await keeper.start()
     orphan = subprocess.Popen(SLEEP, start_new_session=True)
     keeper.watch(orphan.pid)
@@ -140,7 +139,7 @@ async def test_without_an_interpreter_there_is_no_keeper_and_no_failure(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
     monkeypatch.setattr(sys, "executable", "/no/such/python")
-    keeper = Keeper()
+    keeper = OrphanReaper()
     await keeper.start()
     keeper.watch(1)
     await keeper.aclose()
@@ -156,7 +155,7 @@ def test_the_keeper_follows_its_orders(monkeypatch: pytest.MonkeyPatch):
         os.dup2(source, 0)
         os.close(source)
         try:
-            return keeper_main.watch()
+            return orphan_reaper.watch()
         finally:
             os.dup2(saved, 0)
             os.close(saved)
@@ -166,7 +165,7 @@ def test_the_keeper_follows_its_orders(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_the_keeper_ends_groups_and_marked_processes(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(keeper_main, "GRACE", 0.2)
+    monkeypatch.setattr(orphan_reaper, "GRACE", 0.2)
     stubborn = [
         sys.executable,
         "-S",
@@ -178,7 +177,7 @@ def test_the_keeper_ends_groups_and_marked_processes(monkeypatch: pytest.MonkeyP
     grouped.stdout.readline()
     marked = subprocess.Popen(SLEEP, env={MARKER: "host-42.x"})
     other = subprocess.Popen(SLEEP, env={MARKER: "host-43.x"})
-    keeper_main.end({grouped.pid, 2**22 - 1}, f"{MARKER}=host-42".encode())
+    orphan_reaper.end({grouped.pid, 2**22 - 1}, f"{MARKER}=host-42".encode())
     assert (grouped.wait(5), marked.wait(5)) == (-signal.SIGKILL, -signal.SIGKILL)
     assert is_running(other.pid)
     other.kill()

@@ -8,12 +8,12 @@ from typing import Any
 
 import anyio
 import pytest
+from tests.support.connection_bench import Bench, LoopWatch, until
 
 from openclaw.mcp_client import bounds
-from openclaw.mcp_client.connection import ServerConnection
-from openclaw.mcp_client.failures import TimedOut, TooLarge
-from openclaw.mcp_client.state import ServerState
-from openclaw.testing.connection_bench import Bench, LoopWatch, until
+from openclaw.mcp_client.errors import TimedOut, TooLarge
+from openclaw.mcp_client.lifecycle.connection import ServerConnection
+from openclaw.mcp_client.lifecycle.state import ServerState
 
 pytestmark = pytest.mark.subprocess
 

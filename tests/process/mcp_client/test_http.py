@@ -6,8 +6,10 @@ from typing import Any
 
 import anyio
 import pytest
+from tests.support.connection_bench import Bench, until
+from tests.support.fake_http_server import FakeHttpServer
 
-from openclaw.mcp_client.failures import (
+from openclaw.mcp_client.errors import (
     CallFailed,
     Interrupted,
     InvalidResult,
@@ -15,9 +17,7 @@ from openclaw.mcp_client.failures import (
     TimedOut,
     Unavailable,
 )
-from openclaw.mcp_client.state import ServerState
-from openclaw.testing.connection_bench import Bench, until
-from openclaw.testing.fake_http_server import FakeHttpServer
+from openclaw.mcp_client.lifecycle.state import ServerState
 
 OBJECT = {"type": "object"}
 ECHO = {"name": "echo", "inputSchema": OBJECT}

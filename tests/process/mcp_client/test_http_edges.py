@@ -9,10 +9,10 @@ import anyio
 import anyio.abc
 import pytest
 from anyio.streams.buffered import BufferedByteReceiveStream
+from tests.support.connection_bench import Bench, until
 
-from openclaw.mcp_client.failures import InvalidResult, RemoteError
-from openclaw.mcp_client.state import ServerState
-from openclaw.testing.connection_bench import Bench, until
+from openclaw.mcp_client.errors import InvalidResult, RemoteError
+from openclaw.mcp_client.lifecycle.state import ServerState
 
 Handler = Callable[[str, dict[str, Any], anyio.abc.SocketStream], Awaitable[None]]
 GREETING: dict[str, Any] = {

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import anyio
 import pytest
+from tests.support.connection_bench import Bench, is_running, until
 
-from openclaw.mcp_client.connection import ServerConnection
-from openclaw.mcp_client.process import HURRIED, Grace
-from openclaw.mcp_client.state import ServerState
-from openclaw.testing.connection_bench import Bench, is_running, until
+from openclaw.mcp_client.lifecycle.connection import ServerConnection
+from openclaw.mcp_client.lifecycle.state import ServerState
+from openclaw.mcp_client.transport.child_process import HURRIED, Grace
 
 pytestmark = pytest.mark.subprocess
 
@@ -30,7 +30,7 @@ HOST = """
 import sys, os, json
 from pathlib import Path
 import anyio
-from openclaw.testing.connection_bench import Bench
+from tests.support.connection_bench import Bench
 async def main():
     bench = Bench(Path(sys.argv[1]) / "cache", dict(os.environ))
     spec = {"tools": [{"name": "spawn", "does": {"spawn": 2}}], "faults": {"ignoreEof": True}}

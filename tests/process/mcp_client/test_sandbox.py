@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.connection_bench import Bench, until
 
 import openclaw
-from openclaw.config.mcp_schema import McpServerConfig
-from openclaw.mcp_client.process import Program, SpawnFailed, popen
-from openclaw.mcp_client.sandbox import Means, Sandbox, find_means
-from openclaw.mcp_client.state import ServerState
-from openclaw.testing.connection_bench import Bench, until
+from openclaw.config.agent_schema import McpServerConfig
+from openclaw.mcp_client.lifecycle.state import ServerState
+from openclaw.mcp_client.sandbox.confinement import Means, Sandbox, find_means
+from openclaw.mcp_client.transport.child_process import Program, SpawnFailed, popen
 
 pytestmark = [
     pytest.mark.subprocess,

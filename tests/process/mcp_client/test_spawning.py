@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.connection_bench import Bench, until
 
 from openclaw.core.errors import SecretUnavailable
-from openclaw.mcp_client.process import describe_exit
-from openclaw.mcp_client.state import ServerState
-from openclaw.testing.connection_bench import Bench, until
+from openclaw.mcp_client.lifecycle.state import ServerState
+from openclaw.mcp_client.transport.child_process import describe_exit
 
 pytestmark = pytest.mark.subprocess
 

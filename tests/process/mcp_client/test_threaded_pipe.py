@@ -7,10 +7,10 @@ from collections.abc import Generator
 from dataclasses import dataclass, field
 
 import pytest
+from tests.support.connection_bench import until
 
-from openclaw.mcp_client.lines import Oversize
-from openclaw.mcp_client.threaded import ThreadedPipe
-from openclaw.testing.connection_bench import until
+from openclaw.mcp_client.transport.windows import ThreadedPipe
+from openclaw.stdio.lines import Oversize
 
 pytestmark = pytest.mark.subprocess
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import anyio
 import pytest
+from tests.support.connection_bench import Bench, until
+from tests.support.fake_http_server import FakeHttpServer
 
-from openclaw.mcp_client.failures import TimedOut
-from openclaw.testing.connection_bench import Bench, until
-from openclaw.testing.fake_http_server import FakeHttpServer
+from openclaw.mcp_client.errors import TimedOut
 
 pytestmark = pytest.mark.subprocess
 
@@ -241,7 +241,7 @@ async def test_a_server_that_dies_of_the_question_is_not_asked_again(bench: Benc
 async def test_a_remembered_old_server_that_became_new_is_greeted_anew(bench: Bench):
     spec = {"tools": [{"name": "echo"}], "revisions": ["2026-07-28"], "discover": "answer"}
     connection = bench.connection(spec)
-    from openclaw.mcp_client.era import Era, EraMemory, identity
+    from openclaw.mcp_client.session.negotiation import Era, EraMemory, identity
 
     memory = EraMemory(bench.directory, identity(connection.config))
     memory.remember(Era.LEGACY)

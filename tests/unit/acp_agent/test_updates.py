@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from openclaw.acp_agent.updates import Translator, Update, kind_of
-from openclaw.agent.context import PermissionRequest, Reply
+from openclaw.agent.port import PermissionRequest, Reply
 from openclaw.core.content import Media, ResourceLink, Text
 from openclaw.core.events import (
     BlockReply,

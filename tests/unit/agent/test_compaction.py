@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openclaw.agent import compaction
-from openclaw.agent.tokens import IMAGE_TOKENS, ToolSizes, cut_to, estimate
+from openclaw.agent.budget import IMAGE_TOKENS, ToolSizes, cut_to, estimate
 from openclaw.agent.transcript import (
     AssistantItem,
     Attachment,

@@ -5,13 +5,12 @@ from typing import Any
 
 import pytest
 
-from openclaw.agent.limits import Budget, LimitReached
+from openclaw.agent.budget import Budget, LimitReached, estimate
 from openclaw.agent.prompt import SYSTEM_PROMPT, assemble, cut_framed, read_context_files
-from openclaw.agent.tokens import estimate
 from openclaw.config.agent_schema import TurnLimits
 from openclaw.config.merge import EffectiveAgent, effective_agents
 from openclaw.config.schema import Config
-from openclaw.content.wrap import frame
+from openclaw.content.frame import frame
 
 LARGE = 200_000
 

@@ -12,10 +12,11 @@ import pytest
 from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 from rich.console import Console
+from tests.support.mcp_server_kit import until
 
-from openclaw.agent.context import PermissionRequest
-from openclaw.cli.chat_ask import Questions, fields_of, value_of
-from openclaw.cli.chat_commands import (
+from openclaw.agent.port import PermissionRequest
+from openclaw.cli.chat.commands import (
+    ChatCompleter,
     Typed,
     help_text,
     mentions,
@@ -24,10 +25,10 @@ from openclaw.cli.chat_commands import (
     parse_command,
     tool_text,
 )
-from openclaw.cli.chat_complete import ChatCompleter
-from openclaw.cli.chat_input import LineInput
-from openclaw.cli.chat_logs import LinesAbove
-from openclaw.cli.chat_view import (
+from openclaw.cli.chat.input import LineInput
+from openclaw.cli.chat.questions import Questions, fields_of, value_of
+from openclaw.cli.chat.view import (
+    LinesAbove,
     PlainView,
     TerminalView,
     finished_blocks,
@@ -37,8 +38,7 @@ from openclaw.cli.chat_view import (
 from openclaw.core.content import Text
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.events import BlockReply, TextDelta, ToolStarted
-from openclaw.mcp_client.prompts import PromptArgument, PromptInfo
-from openclaw.testing.mcp_house import until
+from openclaw.mcp_client.bridge.prompts import PromptArgument, PromptInfo
 
 # Commands
 

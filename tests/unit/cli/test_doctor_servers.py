@@ -7,13 +7,12 @@ from typing import Any
 
 import pytest
 
-from openclaw.cli.checks import ERROR, OK, WARNING
-from openclaw.cli.checks_servers import examine_trust
 from openclaw.cli.environment import Environment
+from openclaw.cli.setup.checks import ERROR, OK, WARNING, examine_trust
 from openclaw.config.schema import McpServerConfig
-from openclaw.mcp_client.pin_store import PinStore, pin_key
-from openclaw.mcp_client.pins import Declaration
-from openclaw.mcp_client.token_store import FileVault, login_key
+from openclaw.mcp_client.auth.token_store import FileVault, login_key
+from openclaw.mcp_client.catalog.pin_store import PinStore, pin_key
+from openclaw.mcp_client.catalog.pins import Declaration
 
 
 class Desk:
@@ -94,7 +93,7 @@ def test_what_confines_the_others_is_named(desk: Desk) -> None:
 def test_a_sandbox_that_cannot_be_had_is_an_error_where_it_is_strict(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from openclaw.mcp_client import sandbox
+    from openclaw.mcp_client.sandbox import confinement as sandbox
 
     def nothing(path: str) -> sandbox.Means:
         return sandbox.Means(None, "bubblewrap (bwrap) is not installed", 0)

@@ -9,20 +9,18 @@ from pathlib import Path
 
 import anyio
 import pytest
+from tests.support.terminal import on_terminal
 
-from openclaw.cli.commands import COMMANDS
-from openclaw.cli.completion import SHELLS
-from openclaw.cli.examples import EXAMPLES
+from openclaw.cli.commands.completion import SHELLS
+from openclaw.cli.commands.man import man_page
 from openclaw.cli.main import run
-from openclaw.cli.man_page import man_page
-from openclaw.cli.tree import all_parsers, command_parser
-from openclaw.config.mcp_schema import McpServerConfig
+from openclaw.cli.parser import COMMANDS, EXAMPLES, all_parsers, command_parser
+from openclaw.config.agent_schema import McpServerConfig
 from openclaw.config.paths import StatePaths
 from openclaw.core.clock import SystemClock
-from openclaw.mcp_client.pin_store import PinStore, pin_key
-from openclaw.mcp_client.pins import INSTRUCTIONS, Declaration
-from openclaw.sessions.file.store import open_file_store
-from openclaw.testing.terminal import on_terminal
+from openclaw.mcp_client.catalog.pin_store import PinStore, pin_key
+from openclaw.mcp_client.catalog.pins import INSTRUCTIONS, Declaration
+from openclaw.sessions.sqlite.store import open_file_store
 
 ROOT = Path(__file__).parents[3]
 PARSERS = dict(all_parsers("openclaw"))

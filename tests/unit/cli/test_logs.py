@@ -16,7 +16,7 @@ import pytest
 from openclaw.cli import logs
 from openclaw.cli.logs import LogStream, configure
 from openclaw.secrets.redactor import Redactor
-from openclaw.secrets.secret import Secret
+from openclaw.secrets.refs import Secret
 
 SECRET = 'sword"fish-and-chips'
 

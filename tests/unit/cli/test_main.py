@@ -29,7 +29,7 @@ def test_the_version_loads_neither_pydantic_nor_the_sdk_nor_argparse() -> None:
 
 
 def test_help_lists_every_command_within_80_columns(capsys: pytest.CaptureFixture[str]) -> None:
-    from openclaw.cli.commands import COMMANDS
+    from openclaw.cli.parser import COMMANDS
 
     assert run("openclaw", ["--help"]) == 0
     out = capsys.readouterr().out
@@ -59,7 +59,7 @@ def test_a_mistyped_command_is_answered_with_the_nearest_one(
 def test_every_command_explains_itself_within_80_columns(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from openclaw.cli.commands import COMMANDS
+    from openclaw.cli.parser import COMMANDS
 
     monkeypatch.setenv("COLUMNS", "80")
     for command in COMMANDS:

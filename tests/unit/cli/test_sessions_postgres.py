@@ -7,15 +7,15 @@ from pathlib import Path
 
 import anyio
 import pytest
+from tests.support.terminal import on_terminal
 
 from openclaw.cli.main import run
 from openclaw.core.clock import SystemClock
-from openclaw.sessions.file.store import open_file_store
 from openclaw.sessions.model import EntryKind, NewEntry, Outcome
 from openclaw.sessions.postgres.address import parsed
 from openclaw.sessions.postgres.store import open_postgres_store
+from openclaw.sessions.sqlite.store import open_file_store
 from openclaw.sessions.store import SessionStore
-from openclaw.testing.terminal import on_terminal
 
 Captured = pytest.CaptureFixture[str]
 

@@ -13,8 +13,11 @@ from openclaw.core.errors import (
     SecretUnavailable,
     ServerUnavailable,
     ToolFailure,
+    describe,
+    exit_code,
+    http_status,
+    jsonrpc_code,
 )
-from openclaw.core.wire import describe, exit_code, http_status, jsonrpc_code
 
 
 @pytest.mark.parametrize(

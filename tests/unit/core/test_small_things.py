@@ -3,8 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from openclaw.core.backoff import jittered, restart_delay
-from openclaw.core.clock import SystemClock
+from openclaw.core.clock import SystemClock, jittered, restart_delay
 from openclaw.core.content import Media, ResourceLink, Text, text_of
 from openclaw.core.ids import order_session_key, random_id
 from openclaw.core.tools import failed

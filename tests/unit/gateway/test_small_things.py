@@ -7,20 +7,17 @@ from pathlib import Path
 import anyio
 import pytest
 
-from openclaw.agent.context import Reply
+from openclaw.agent.port import Reply
 from openclaw.config.schema import Config, GatewayConfig
 from openclaw.core.content import Media, Text
 from openclaw.core.errors import Busy, Cancelled, NotFound, OperatorFacing
 from openclaw.core.events import BlockReply, Notice, TextDelta
-from openclaw.gateway.addresses import bind_addresses, listen, shown_url
-from openclaw.gateway.guard import Names, RateLimit
-from openclaw.gateway.hub import Hub
+from openclaw.gateway.auth import Names, RateLimit
+from openclaw.gateway.daemon import bind_addresses, listen, shown_url, stamp, waiting_changes
 from openclaw.gateway.metrics import Metrics
-from openclaw.gateway.notify import Notifier
-from openclaw.gateway.reload import stamp, waiting_changes
-from openclaw.gateway.turns import Turns
-from openclaw.gateway.units import unit_for
-from openclaw.gateway.written import Written
+from openclaw.gateway.openai.order import Written
+from openclaw.gateway.service_files import Notifier, unit_for
+from openclaw.gateway.state import Hub, Turns
 
 
 class HeldClock:

@@ -6,16 +6,31 @@ from typing import Any
 
 import pytest
 
-from openclaw.config.mcp_schema import McpServerConfig
-from openclaw.mcp_client import bounds, listing
+from openclaw.config.agent_schema import McpServerConfig
+from openclaw.mcp_client import bounds
 from openclaw.mcp_client.bounds import RateLimit, printable
-from openclaw.mcp_client.era import Era, EraMemory, identity
-from openclaw.mcp_client.failures import CallFailed, RemoteError, TimedOut, Unavailable
-from openclaw.mcp_client.jsonrpc import CLOSED, TIMEOUT, as_mcp_error, encode, failure
-from openclaw.mcp_client.snapshot import Listing
-from openclaw.mcp_client.stamp import Stamp
-from openclaw.mcp_client.stderr import EachLine, StderrTail
-from openclaw.mcp_client.trouble import ConnectionFailed, NeedsLogin, first_cause, worded
+from openclaw.mcp_client.errors import (
+    CallFailed,
+    ConnectionFailed,
+    NeedsLogin,
+    RemoteError,
+    TimedOut,
+    Unavailable,
+    first_cause,
+    worded,
+)
+from openclaw.mcp_client.session import listing
+from openclaw.mcp_client.session.jsonrpc import (
+    CLOSED,
+    TIMEOUT,
+    Listing,
+    as_mcp_error,
+    encode,
+    failure,
+)
+from openclaw.mcp_client.session.negotiation import Era, EraMemory, identity
+from openclaw.mcp_client.session.server_session import RequestMetadata
+from openclaw.mcp_client.transport.child_process import EachLine, StderrTail
 
 
 class StillClock:
@@ -258,7 +273,7 @@ def test_tools_whose_headers_are_not_possible_are_left_out_where_headers_are_sen
 
     bad = {"type": "object", "properties": {"x": {"type": "string", "x-mcp-header": "a b"}}}
     tools = (Tool(name="good", input_schema={"type": "object"}), Tool(name="bad", input_schema=bad))
-    stamp = Stamp("2026-07-28", Era.MODERN, {}, http=http)
+    stamp = RequestMetadata("2026-07-28", Era.MODERN, {}, http=http)
     kept = listing.without(Listing(tools=tools, dropped=("prompts: one",)), stamp.refuses)
     assert [tool.name for tool in kept.tools] == (["good"] if http else ["good", "bad"])
     assert kept.dropped[0] == "prompts: one"

@@ -4,11 +4,10 @@ from pathlib import Path
 import pytest
 
 from openclaw.core.errors import InvalidRequest
-from openclaw.mcp_server.arguments import Attachment, Order
-from openclaw.mcp_server.inbound import display_name, receive
+from openclaw.mcp_server.inbound import Attachment, Order, display_name, receive
+from openclaw.media.files import OrderFiles
+from openclaw.media.intake import TEXT_BUDGET
 from openclaw.media.kinds import MIB
-from openclaw.media.reading import TEXT_BUDGET
-from openclaw.media.store import OrderFiles
 from openclaw.media.transcription import NoTranscriber
 
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\1\0\0\0\1" + bytes(16)

@@ -13,9 +13,8 @@ import mcp_types as types
 import pytest
 from mcp.shared.message import SessionMessage
 
-from openclaw.mcp_server.conversation import Conversation
-from openclaw.mcp_server.pieces import Pieces
-from openclaw.mcp_server.pipes import PipeReader, PipeWriter
+from openclaw.mcp_server.chunk_reader import Pieces
+from openclaw.mcp_server.pipes import Conversation, PipeReader, PipeWriter
 from openclaw.mcp_server.threaded import ThreadedReader, ThreadedWriter
 
 LIMIT = 100_000

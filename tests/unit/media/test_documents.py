@@ -6,7 +6,7 @@ import pytest
 from reportlab.pdfgen.canvas import Canvas
 
 from openclaw.media.documents import pdf_text
-from openclaw.media.texts import decode_text, read_text
+from openclaw.media.intake import decode_text, read_text
 
 
 def make_pdf(path: Path, pages: list[str]) -> Path:

@@ -12,7 +12,7 @@ from pydantic_ai.models.test import TestModel
 from openclaw.core.clock import SystemClock
 from openclaw.core.errors import MissingExtra, ModelUnavailable, SecretUnavailable
 from openclaw.models.build import Built, ModelBuilder
-from openclaw.models.candidates import FALLBACK_CONTEXT_WINDOW, Candidate, Choice
+from openclaw.models.choose import FALLBACK_CONTEXT_WINDOW, Candidate, Choice
 from openclaw.models.factory import open_models
 from openclaw.models.stack import ModelStack, Watcher
 from openclaw.secrets.redactor import Redactor

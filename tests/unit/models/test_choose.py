@@ -8,9 +8,14 @@ import pytest
 from openclaw.config.agent_schema import ModelChoice
 from openclaw.config.schema import Config
 from openclaw.core.errors import ModelUnavailable
-from openclaw.models.candidates import KNOWN_PROVIDERS, OLLAMA_CONTEXT_WINDOW
-from openclaw.models.choose import choose, resolve
-from openclaw.models.probe import ollama_models, ollama_url
+from openclaw.models.choose import (
+    KNOWN_PROVIDERS,
+    OLLAMA_CONTEXT_WINDOW,
+    choose,
+    ollama_models,
+    ollama_url,
+    resolve,
+)
 from openclaw.testing.scripted_model import scripted_model
 
 

@@ -13,8 +13,13 @@ import pytest
 import trustme
 
 from openclaw.net.client import GuardedClient
-from openclaw.net.errors import FetchFailed, FetchRefused, FetchTimedOut, FetchTooLarge
-from openclaw.net.transport import Exemptions
+from openclaw.net.transport import (
+    Exemptions,
+    FetchFailed,
+    FetchRefused,
+    FetchTimedOut,
+    FetchTooLarge,
+)
 
 Handle = Callable[[BaseHTTPRequestHandler], None]
 pytestmark = pytest.mark.anyio

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from openclaw.secrets.forms import COMMON_WORDS
-from openclaw.secrets.redactor import Redactor
+from openclaw.secrets.redactor import COMMON_WORDS, Redactor
 
 
 def redactor_for(*values: str) -> Redactor:

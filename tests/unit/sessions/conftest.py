@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from tests.support.postgres_server import Server
 
 from openclaw.core.clock import SystemClock
-from openclaw.sessions.file.store import FileStore, open_file_store
 from openclaw.sessions.model import SessionRef
 from openclaw.sessions.postgres.address import parsed
 from openclaw.sessions.postgres.store import open_postgres_store
+from openclaw.sessions.sqlite.store import FileStore, open_file_store
 from openclaw.sessions.store import SessionStore
 from openclaw.testing.memory_store import MemoryStore
-from openclaw.testing.postgres_server import Server
 
 _FORGET = "DELETE FROM openclaw.tickets WHERE id = (SELECT min(id) FROM openclaw.tickets)"
 

@@ -7,8 +7,7 @@ import anyio
 import pytest
 
 from openclaw.core.errors import Busy, DeveloperFacing, InvalidRequest, NotFound
-from openclaw.sessions.errors import LaneLost
-from openclaw.sessions.export import exported
+from openclaw.sessions.copying import exported
 from openclaw.sessions.model import (
     MAX_ENTRY_BYTES,
     Entry,
@@ -19,7 +18,7 @@ from openclaw.sessions.model import (
     TurnState,
     Usage,
 )
-from openclaw.sessions.store import SessionStore
+from openclaw.sessions.store import LaneLost, SessionStore
 
 K = EntryKind
 

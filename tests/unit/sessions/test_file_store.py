@@ -12,18 +12,11 @@ import pytest
 from blockbuster import BlockBuster
 
 from openclaw.core.clock import SystemClock
-from openclaw.sessions.errors import (
-    LaneLost,
-    StoreCorrupt,
-    StoreFull,
-    StoreTooNew,
-    StoreUnavailable,
-)
-from openclaw.sessions.file import schema, writer
-from openclaw.sessions.file.failures import explain
-from openclaw.sessions.file.store import FileStore, open_file_store
-from openclaw.sessions.file.writer import Writer
 from openclaw.sessions.model import EntryKind, NewEntry, Outcome
+from openclaw.sessions.sqlite import connections
+from openclaw.sessions.sqlite.connections import Writer, explain
+from openclaw.sessions.sqlite.store import FileStore, open_file_store
+from openclaw.sessions.store import LaneLost, StoreCorrupt, StoreFull, StoreTooNew, StoreUnavailable
 
 
 def edit(database: Path, statement: str) -> None:
@@ -71,14 +64,14 @@ async def test_the_database_is_in_wal_mode_and_says_whose_it_is(
 ) -> None:
     connection = sqlite3.connect(database)
     assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
-    assert connection.execute("PRAGMA application_id").fetchone() == (schema.APPLICATION_ID,)
-    assert connection.execute("PRAGMA user_version").fetchone() == (len(schema.MIGRATIONS),)
+    assert connection.execute("PRAGMA application_id").fetchone() == (connections.APPLICATION_ID,)
+    assert connection.execute("PRAGMA user_version").fetchone() == (len(connections.MIGRATIONS),)
     connection.close()
 
 
 async def test_a_newer_schema_is_refused_with_words(database: Path) -> None:
     await open_and_close(database)
-    edit(database, f"PRAGMA user_version = {len(schema.MIGRATIONS) + 1}")
+    edit(database, f"PRAGMA user_version = {len(connections.MIGRATIONS) + 1}")
     with pytest.raises(StoreTooNew, match="newer version"):
         await open_and_close(database)
 
@@ -88,8 +81,11 @@ async def test_an_older_schema_is_brought_up_to_date_and_keeps_its_sessions(
 ) -> None:
     async with open_file_store(database, SystemClock()) as store:
         session = await store.open_session("main", "k")
-    newer = (*schema.MIGRATIONS, "ALTER TABLE sessions ADD COLUMN colour TEXT; CREATE TABLE t (x)")
-    monkeypatch.setattr(schema, "MIGRATIONS", newer)
+    newer = (
+        *connections.MIGRATIONS,
+        "ALTER TABLE sessions ADD COLUMN colour TEXT; CREATE TABLE t (x)",
+    )
+    monkeypatch.setattr(connections, "MIGRATIONS", newer)
     async with open_file_store(database, SystemClock()) as store:
         assert await store.open_session("main", "k") == session
     connection = sqlite3.connect(database)
@@ -101,9 +97,9 @@ async def test_a_migration_that_fails_changes_nothing(
     database: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await open_and_close(database)
-    broken = (*schema.MIGRATIONS, "CREATE TABLE half (x); CREATE TABLE nonsense (")
+    broken = (*connections.MIGRATIONS, "CREATE TABLE half (x); CREATE TABLE nonsense (")
     with monkeypatch.context() as patch:
-        patch.setattr(schema, "MIGRATIONS", broken)
+        patch.setattr(connections, "MIGRATIONS", broken)
         with pytest.raises(StoreUnavailable):
             await open_and_close(database)
     connection = sqlite3.connect(database)
@@ -165,10 +161,10 @@ async def test_a_store_without_space_refuses_a_write_and_goes_on_when_there_is_s
     opened: list[sqlite3.Connection] = []
 
     def watched(path: Path) -> sqlite3.Connection:
-        opened.append(schema.open_writer(path))
+        opened.append(connections.open_writer(path))
         return opened[-1]
 
-    monkeypatch.setattr(writer, "open_writer", watched)
+    monkeypatch.setattr(connections, "open_writer", watched)
     async with open_file_store(database, SystemClock()) as store:
         session = await store.open_session("main", "k")
         async with store.acquire_lane(session) as lane:
@@ -205,7 +201,7 @@ async def test_a_write_waits_for_another_process_without_stopping_the_event_loop
 async def test_a_database_that_stays_locked_is_an_error_and_no_hang(
     database: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(schema.begin, "__defaults__", (0.05,))
+    monkeypatch.setattr(connections.begin, "__defaults__", (0.05,))
     async with open_file_store(database, SystemClock()) as store:
         blocker = sqlite3.connect(database, isolation_level=None)
         blocker.execute("BEGIN IMMEDIATE")
@@ -407,7 +403,7 @@ async def test_a_lane_that_cannot_be_handed_in_lets_others_of_its_process_go_on(
 def test_a_file_system_that_cannot_share_is_refused(tmp_path: Path) -> None:
     connection = sqlite3.connect(":memory:")  # which has no log to share either
     with pytest.raises(StoreUnavailable, match="cannot share a database"):
-        schema._enter_wal(connection, tmp_path)
+        connections._enter_wal(connection, tmp_path)
     connection.close()
 
 
@@ -431,7 +427,7 @@ async def test_a_failure_that_is_not_the_databases_reaches_whoever_waits(
             raise MemoryError
 
         with monkeypatch.context() as patch:
-            patch.setattr(writer, "begin", broken)
+            patch.setattr(connections, "begin", broken)
             with pytest.raises(StoreUnavailable, match="MemoryError"), anyio.fail_after(5):
                 await store.open_session("main", "k")
         await store.open_session("main", "k")

@@ -3,7 +3,7 @@
 import pytest
 
 from openclaw.core.errors import InvalidRequest
-from openclaw.secrets.secret import Secret
+from openclaw.secrets.refs import Secret
 from openclaw.sessions.postgres.address import is_address, parsed, resolved
 
 

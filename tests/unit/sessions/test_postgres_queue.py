@@ -8,15 +8,13 @@ import asyncpg
 import pytest
 
 from openclaw.core.errors import Busy, InvalidRequest, MissingExtra, NotFound, OperatorFacing
-from openclaw.sessions.errors import LaneLost
 from openclaw.sessions.model import EntryKind, NewEntry, Outcome, SessionRef, TurnState
-from openclaw.sessions.postgres import pgmq
+from openclaw.sessions.postgres import migrations
 from openclaw.sessions.postgres.address import parsed
-from openclaw.sessions.postgres.event_log import EventLog, Stretch
-from openclaw.sessions.postgres.gateways import Gateways
+from openclaw.sessions.postgres.gateways import EventLog, Gateways, Stretch, Wire
 from openclaw.sessions.postgres.queue import Given, Order, TurnQueue
 from openclaw.sessions.postgres.store import PostgresStore, open_postgres_store
-from openclaw.sessions.postgres.wire import Wire
+from openclaw.sessions.store import LaneLost
 
 
 @pytest.fixture
@@ -342,18 +340,18 @@ async def test_a_lost_turn_is_resumed_by_whoever_is_entitled_next(
 def test_the_script_that_installs_the_queue_is_the_pinned_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert "pgmq.read_grouped_head" in pgmq.install_script()
-    monkeypatch.setattr(pgmq, "SHA256", "0")
+    assert "pgmq.read_grouped_head" in migrations.install_script()
+    monkeypatch.setattr(migrations, "SHA256", "0")
     with pytest.raises(OperatorFacing, match="not the version"):
-        pgmq.install_script()
-    monkeypatch.setattr(pgmq, "_FILE", "pgmq/sql/nothing.sql")
+        migrations.install_script()
+    monkeypatch.setattr(migrations, "_PGMQ_SQL", "pgmq/sql/nothing.sql")
     with pytest.raises(MissingExtra):
-        pgmq.install_script()
+        migrations.install_script()
 
 
 async def test_the_queue_uses_a_pgmq_that_is_there_already(bare_postgres_url: str) -> None:
     connection = await asyncpg.connect(bare_postgres_url)
-    await connection.execute(pgmq.install_script())
+    await connection.execute(migrations.install_script())
     await connection.close()
     async with open_postgres_store(parsed(bare_postgres_url)) as store:
         session = await store.open_session("main", "s")

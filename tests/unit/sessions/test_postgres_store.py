@@ -15,10 +15,17 @@ import anyio
 import asyncpg
 import pytest
 import trustme
+from tests.support.postgres_server import Server
 
 from openclaw.core.errors import InvalidRequest, MissingExtra
-from openclaw.sessions.codec import encoded
-from openclaw.sessions.errors import (
+from openclaw.sessions.model import EntryKind, NewEntry, Outcome, Usage, encoded
+from openclaw.sessions.postgres import migrations, pool, transcript
+from openclaw.sessions.postgres.address import parsed
+from openclaw.sessions.postgres.migrations import Migration, known, migrate
+from openclaw.sessions.postgres.pool import explain, is_lost, open_database
+from openclaw.sessions.postgres.store import PostgresStore, open_postgres_store
+from openclaw.sessions.postgres.transcript import Position, Write
+from openclaw.sessions.store import (
     LaneLost,
     StoreError,
     StoreFull,
@@ -27,15 +34,6 @@ from openclaw.sessions.errors import (
     StoreTooNew,
     StoreUnavailable,
 )
-from openclaw.sessions.model import EntryKind, NewEntry, Outcome, Usage
-from openclaw.sessions.postgres import migrations, pool, transcript
-from openclaw.sessions.postgres.address import parsed
-from openclaw.sessions.postgres.failures import explain, is_lost
-from openclaw.sessions.postgres.migrations import Migration, known, migrate
-from openclaw.sessions.postgres.pool import open_database
-from openclaw.sessions.postgres.store import PostgresStore, open_postgres_store
-from openclaw.sessions.postgres.transcript import Position, Write
-from openclaw.testing.postgres_server import Server
 
 K = EntryKind
 
@@ -397,7 +395,7 @@ def test_without_its_driver_the_error_says_how_to_install_it(
 
 
 def test_the_driver_is_loaded_only_where_a_server_is_used() -> None:
-    code = "import sys, openclaw.sessions.opening, openclaw.cli.sessions; sys.exit('asyncpg' in sys.modules)"
+    code = "import sys, openclaw.sessions.open, openclaw.cli.commands.sessions; sys.exit('asyncpg' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from openclaw.sessions.postgres.words import (
+from openclaw.sessions.postgres.queries import (
     as_query,
     as_vector,
     containing,

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from openclaw.core.content import Text
-from openclaw.core.errors import OpenClawError, ToolFailure
+from openclaw.core.errors import OpenClawError, ToolFailure, describe
 from openclaw.core.tools import CallContext, JsonObject, ToolResult, ToolSpec, failed
-from openclaw.core.wire import describe
 
 logger = logging.getLogger(__name__)
 

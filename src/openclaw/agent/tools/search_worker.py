@@ -4,26 +4,85 @@ It is apart from the program so that a pattern which never ends can be ended fro
 """
 
 import contextlib
+import fnmatch
 import io
 import json
 import os
 import re
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from openclaw.agent.tools.folding import folded
-from openclaw.agent.tools.globs import PathGlob
 from openclaw.agent.tools.workspace import Workspace
-from openclaw.config.osflags import CLOEXEC, DIRECTORY, NOFOLLOW, NONBLOCK
+from openclaw.config.paths import CLOEXEC, DIRECTORY, NOFOLLOW, NONBLOCK
 from openclaw.core.errors import OpenClawError, ToolFailure
+
+MAX_LINE_CHARS = 4000
+
+
+def folded(lines: Iterable[str]) -> Iterator[str]:
+    """Every line, or its pieces where it is long; each ends as a line does."""
+    for line in lines:
+        for at in range(0, len(line), MAX_LINE_CHARS):
+            piece = line[at : at + MAX_LINE_CHARS]
+            yield piece if piece.endswith(("\n", "\r")) else piece + "\n"
+
+
+_MOST_CHARS = 500
+
+
+class PathGlob:
+    """A glob over whole paths; one without a slash matches names in every directory.
+
+    Matching takes time in proportion to the path and the glob, whatever they are: names are
+    matched by patterns that do not backtrack (as `fnmatch` makes them), directories by a set of
+    states.
+    """
+
+    def __init__(self, glob: str) -> None:
+        if len(glob) > _MOST_CHARS:
+            raise ToolFailure(f"A glob has at most {_MOST_CHARS} characters.")
+        parts = [part for part in glob.split("/") if part not in ("", ".")]
+        anchored = parts if "/" in glob else ["**", *parts]
+        # None stands for `**`.
+        self._parts = [
+            None if part == "**" else re.compile(fnmatch.translate(part)) for part in anchored
+        ]
+
+    def matches(self, path: str) -> bool:
+        """True where the whole path fits."""
+        states = self._past_any_depth({0})
+        for name in path.split("/"):
+            states = self._past_any_depth(self._after(name, states))
+        return len(self._parts) in states
+
+    def _after(self, name: str, states: set[int]) -> set[int]:
+        reached: set[int] = set()
+        for state in states:
+            if state == len(self._parts):
+                continue
+            part = self._parts[state]
+            if part is None:
+                reached.add(state)
+            elif part.match(name):
+                reached.add(state + 1)
+        return reached
+
+    def _past_any_depth(self, states: set[int]) -> set[int]:
+        """`**` stands for no directory as well."""
+        reached = set(states)
+        for state in range(len(self._parts)):
+            if state in reached and self._parts[state] is None:
+                reached.add(state + 1)
+        return reached
+
 
 MAX_FILE_BYTES = 4 * 1024 * 1024
 MAX_FILES = 50_000
 MAX_FOLDED_BYTES = 64 * 1024 * 1024
-MAX_LINE_CHARS = 300
+MAX_HIT_CHARS = 300
 MEMORY_BYTES = 1024 * 1024 * 1024
 _SKIPPED = frozenset({".git", ".hg", ".svn", "node_modules", "__pycache__", ".venv"})
 _DIRECTORY = os.O_RDONLY | DIRECTORY | NOFOLLOW | CLOEXEC
@@ -67,8 +126,8 @@ def _search_folded(workspace: Workspace, path: str, pattern: re.Pattern[str], mo
             continue
         if len(found) == most:
             return _rendered(found, "there are more; narrow the search")
-        start = max(0, match.start() - MAX_LINE_CHARS // 3)
-        shown = line[start : start + MAX_LINE_CHARS].rstrip("\r\n")
+        start = max(0, match.start() - MAX_HIT_CHARS // 3)
+        shown = line[start : start + MAX_HIT_CHARS].rstrip("\r\n")
         found.append(f"{number}: {'[…]' if start else ''}{shown}")
     return _rendered(found, None)
 
@@ -91,7 +150,7 @@ def _matches(pattern: re.Pattern[str], path: str, content: bytes, most: int) -> 
             if most <= 0:
                 return
             most -= 1
-            shown = line if len(line) <= MAX_LINE_CHARS else line[:MAX_LINE_CHARS] + "[…]"
+            shown = line if len(line) <= MAX_HIT_CHARS else line[:MAX_HIT_CHARS] + "[…]"
             yield f"{path}:{number}: {shown}"
 
 

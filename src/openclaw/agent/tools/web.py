@@ -1,18 +1,155 @@
 """`web_fetch`: a page of the web, as Markdown, framed as the stranger's words that it is."""
 
+import codecs
+import re
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import Protocol
+from html.parser import HTMLParser
+from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit
 
 import anyio
+import anyio.to_thread
 
 from openclaw.agent.tools.base import Arguments, FunctionTool, schema
-from openclaw.agent.tools.markdown import as_markdown
 from openclaw.content import frame
 from openclaw.core.content import Text
-from openclaw.core.errors import OpenClawError, ToolFailure
+from openclaw.core.errors import OpenClawError, ToolFailure, describe
 from openclaw.core.tools import CallContext, ToolResult, ToolSpec
-from openclaw.core.wire import describe
+
+if TYPE_CHECKING:
+    from openclaw.net.client import GuardedClient
+
+
+# The converter holds the interpreter's lock while it recurses, so a page that is deeper or larger
+# than a sensible one is first cut down to its words.
+
+MAX_HTML_CHARS = 1_000_000
+MAX_DEPTH = 200
+_DROPPED = ("script", "style", "noscript", "template", "svg", "iframe", "head")
+_BLOCKS = frozenset(
+    [
+        "address",
+        "article",
+        "aside",
+        "blockquote",
+        "br",
+        "dd",
+        "div",
+        "dl",
+        "dt",
+        "figure",
+        "footer",
+        "form",
+        "h1",
+        "h2",
+        "h3",
+        "h4",
+        "h5",
+        "h6",
+        "header",
+        "hr",
+        "li",
+        "main",
+        "nav",
+        "ol",
+        "p",
+        "pre",
+        "section",
+        "table",
+        "td",
+        "th",
+        "tr",
+        "ul",
+    ]
+)
+_VOID = frozenset(
+    [
+        "area",
+        "base",
+        "br",
+        "col",
+        "embed",
+        "hr",
+        "img",
+        "input",
+        "link",
+        "meta",
+        "source",
+        "track",
+        "wbr",
+    ]
+)
+_BLANK_LINES = re.compile(r"\n[ \t]*(?:\n[ \t]*)+\n")
+
+
+async def as_markdown(html: str) -> str:
+    """The page's content as Markdown, made in a thread."""
+    return await anyio.to_thread.run_sync(convert, html, abandon_on_cancel=True)
+
+
+def convert(html: str) -> str:
+    """The page's content as Markdown, or as plain words where its structure is out of bounds."""
+    words = _Words()
+    words.feed(html[:MAX_HTML_CHARS])
+    words.close()
+    title = f"# {words.title}\n\n" if words.title else ""
+    if words.deepest > MAX_DEPTH or len(html) > MAX_HTML_CHARS:
+        return title + _tidy(words.text)
+    from markdownify import markdownify
+
+    try:
+        body: str = markdownify(html, heading_style="ATX", strip=["img"], bullets="-")
+    except RecursionError:
+        body = words.text
+    return title + _tidy(body)
+
+
+def _tidy(text: str) -> str:
+    return _BLANK_LINES.sub("\n\n", text).strip()
+
+
+class _Words(HTMLParser):
+    """The words, the title, and how deep the elements nest."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.title = ""
+        self.deepest = 0
+        self._depth = 0
+        self._dropped = 0
+        self._in_title = False
+        self._pieces: list[str] = []
+
+    @property
+    def text(self) -> str:
+        """All words outside scripts and the like."""
+        return "".join(self._pieces)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag in _VOID:
+            self._pieces.append("\n" if tag in _BLOCKS else "")
+            return
+        self._depth += 1
+        self.deepest = max(self.deepest, self._depth)
+        self._in_title = tag == "title" and not self.title
+        self._dropped += tag in _DROPPED
+        if tag in _BLOCKS:
+            self._pieces.append("\n")
+
+    def handle_endtag(self, tag: str) -> None:
+        self._depth = max(0, self._depth - 1)
+        self._in_title = False
+        if tag in _DROPPED:
+            self._dropped = max(0, self._dropped - 1)
+
+    def handle_data(self, data: str) -> None:
+        if self._in_title:
+            self.title = " ".join(data.split())[:300]
+        elif not self._dropped:
+            self._pieces.append(data)
+
 
 MAX_BYTES = 5 * 1024 * 1024
 MAX_CHARS = 48_000
@@ -119,3 +256,67 @@ def _result(page: Page, text: str, offset: int) -> ToolResult:
         is_error=page.status >= 400,
         details={"untrusted": True, "source": "web_fetch", "host": host, "status": page.status},
     )
+
+
+OpenClient = Callable[[], AbstractAsyncContextManager["GuardedClient"]]
+
+_ACCEPT = "text/html,application/xhtml+xml,text/*;q=0.9,application/json;q=0.9,*/*;q=0.1"
+_CHARSET = re.compile(rb"""charset\s*=\s*["']?([A-Za-z0-9_.:-]{1,40})""", re.IGNORECASE)
+_HEAD_BYTES = 2048
+_BOMS = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+
+
+def open_guarded() -> AbstractAsyncContextManager["GuardedClient"]:
+    """A client for one page. It is loaded only when a page is fetched."""
+    from openclaw.net.client import GuardedClient
+
+    return GuardedClient()
+
+
+class GuardedFetcher:
+    """A `Fetcher` on the guarded client."""
+
+    def __init__(self, open_client: OpenClient = open_guarded) -> None:
+        self._open_client = open_client
+
+    async def fetch(self, url: str, *, max_bytes: int) -> Page:
+        """The page, or its first `max_bytes`."""
+        body = bytearray()
+        async with (
+            self._open_client() as client,
+            client.stream(url, headers={"Accept": _ACCEPT}) as answer,
+        ):
+            async for piece in answer.chunks():
+                body += piece
+                if len(body) > max_bytes:
+                    break
+        declared = answer.headers.get("content-type", "")
+        return Page(
+            answer.url,
+            answer.status,
+            declared.partition(";")[0].strip().lower(),
+            decoded(bytes(body[:max_bytes]), declared),
+            truncated=len(body) > max_bytes,
+        )
+
+
+def decoded(body: bytes, content_type: str) -> str:
+    """The body's text, by its mark, by what the server says, or by what the page says itself."""
+    named = next((name for mark, name in _BOMS if body.startswith(mark)), None)
+    for place in (content_type.encode("ascii", "ignore"), body[:_HEAD_BYTES]):
+        found = _CHARSET.search(place)
+        named = named or (_known(found[1].decode("ascii")) if found else None)
+    return body.decode(named or "utf-8", "replace")
+
+
+def _known(charset: str) -> str | None:
+    """The codec of this name, where it is one for text."""
+    try:
+        "".encode(charset)
+    except (LookupError, ValueError):
+        return None
+    return charset

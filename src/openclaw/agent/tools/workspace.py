@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
-from openclaw.config.osflags import CLOEXEC, DIRECTORY, NOFOLLOW, NONBLOCK
+from openclaw.config.paths import CLOEXEC, DIRECTORY, NOFOLLOW, NONBLOCK
 from openclaw.core.errors import ToolFailure
 from openclaw.core.ids import random_id
 

@@ -23,7 +23,7 @@ def open_backends(
 ) -> dict[str, Backend]:
     """A backend for each scheme, from the `secrets` section in plain form and the environment.
 
-    Opening one connects to nothing and imports no library: that happens when it is first read.
+    ConnectParams one connects to nothing and imports no library: that happens when it is first read.
     """
 
     def section(name: str) -> Options:

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final, cast
 
 from openclaw.core.errors import MissingExtra
-from openclaw.secrets.backends.blocking import BlockingCalls
-from openclaw.secrets.backends.jsonfields import field_of
+from openclaw.secrets.backends.support import BlockingCalls, field_of
 from openclaw.secrets.refs import SecretRef
 from openclaw.secrets.resolver import BackendFailure
 

@@ -5,8 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from openclaw.core.errors import MissingExtra
-from openclaw.secrets.backends.blocking import BlockingCalls
-from openclaw.secrets.backends.http import ask, failure
+from openclaw.secrets.backends.support import BlockingCalls, ask, failure
 from openclaw.secrets.refs import SecretRef
 from openclaw.secrets.resolver import BackendFailure
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import anyio.to_thread
 
-from openclaw.secrets.backends.jsonfields import field_of
+from openclaw.secrets.backends.support import field_of
 from openclaw.secrets.refs import SecretRef
 from openclaw.secrets.resolver import BackendFailure
 

@@ -15,12 +15,34 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from openclaw.core.errors import MissingExtra
-from openclaw.secrets.backends.blocking import BlockingCalls
-from openclaw.secrets.backends.command import find_program, run_program
-from openclaw.secrets.backends.crc32c import crc32c
-from openclaw.secrets.backends.http import ask, failure
+from openclaw.secrets.backends.exec import find_program, run_program
+from openclaw.secrets.backends.support import BlockingCalls, ask, failure
 from openclaw.secrets.refs import SecretRef
 from openclaw.secrets.resolver import BackendFailure
+
+_POLYNOMIAL: Final = 0x82F63B78
+
+
+def _table() -> tuple[int, ...]:
+    rows: list[int] = []
+    for byte in range(256):
+        value = byte
+        for _ in range(8):
+            value = (value >> 1) ^ (_POLYNOMIAL if value & 1 else 0)
+        rows.append(value)
+    return tuple(rows)
+
+
+_TABLE: Final = _table()
+
+
+def crc32c(data: bytes) -> int:
+    """The checksum of these bytes."""
+    value = 0xFFFFFFFF
+    for byte in data:
+        value = _TABLE[(value ^ byte) & 0xFF] ^ (value >> 8)
+    return value ^ 0xFFFFFFFF
+
 
 _ENDPOINT: Final = "https://secretmanager.googleapis.com"
 _TOKEN_URI: Final = "https://oauth2.googleapis.com/token"  # noqa: S105 - an address

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from openclaw.core.errors import MissingExtra
-from openclaw.secrets.backends.blocking import BlockingCalls
+from openclaw.secrets.backends.support import BlockingCalls
 from openclaw.secrets.refs import SecretRef
 from openclaw.secrets.resolver import BackendFailure
 

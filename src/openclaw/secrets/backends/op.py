@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from openclaw.secrets.backends.command import find_program, run_program
+from openclaw.secrets.backends.exec import find_program, run_program
 from openclaw.secrets.refs import SecretRef
 from openclaw.secrets.resolver import BackendFailure
 

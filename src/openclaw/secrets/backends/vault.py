@@ -16,8 +16,7 @@ from urllib.parse import quote
 import anyio
 import anyio.to_thread
 
-from openclaw.secrets.backends.http import Answer, ask, failure
-from openclaw.secrets.backends.lookup import Lookup
+from openclaw.secrets.backends.support import Answer, Lookup, ask, failure
 from openclaw.secrets.refs import SecretRef
 from openclaw.secrets.resolver import BackendFailure
 

@@ -6,8 +6,7 @@ from typing import Literal
 from urllib.parse import SplitResult, parse_qs, quote, unquote, urlsplit
 
 from openclaw.core.errors import InvalidRequest
-from openclaw.secrets.refs import find, has_reference
-from openclaw.secrets.secret import Secret
+from openclaw.secrets.refs import Secret, find, has_reference
 
 SCHEMES = ("postgresql", "postgres")
 

@@ -24,9 +24,8 @@ import anyio
 from openclaw.core.clock import Clock
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.ids import random_id
-from openclaw.sessions.codec import Encoded, encoded, encoded_from_caller
-from openclaw.sessions.errors import LaneLost, StoreError, StoreUnavailable
 from openclaw.sessions.model import (
+    Encoded,
     EntryKind,
     NewEntry,
     Outcome,
@@ -34,11 +33,14 @@ from openclaw.sessions.model import (
     Turn,
     Usage,
     checked_key,
+    encoded,
+    encoded_from_caller,
 )
 from openclaw.sessions.postgres import tickets, transcript
 from openclaw.sessions.postgres.pool import Database
-from openclaw.sessions.postgres.presence import Presence
+from openclaw.sessions.postgres.tickets import Presence
 from openclaw.sessions.postgres.transcript import Behind, Position, Write
+from openclaw.sessions.store import LaneLost, StoreError, StoreUnavailable
 
 if TYPE_CHECKING:
     from openclaw.sessions.postgres.pool import Connection

@@ -9,18 +9,51 @@ before goes on working beside one that has migrated. One that cannot says `-- br
 line: a program that does not know it then refuses the database.
 """
 
+import hashlib
 import re
 from dataclasses import dataclass
 from importlib import resources
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from openclaw.sessions.errors import StoreMissing, StoreTooNew, StoreUnavailable
-from openclaw.sessions.postgres.failures import translated
-from openclaw.sessions.postgres.pgmq import install_script
-from openclaw.sessions.postgres.pool import SCHEMA, Database
+from openclaw.core.errors import MissingExtra, OperatorFacing
+from openclaw.sessions.postgres.pool import SCHEMA, Database, translated
+from openclaw.sessions.store import StoreMissing, StoreTooNew, StoreUnavailable
 
 if TYPE_CHECKING:
     import asyncpg
+
+
+# It comes with the package `pgmq`, which is pinned: the digest is that of PGMQ 1.13.0. Nothing else of
+# that package is used, and it is never imported.
+
+SHA256 = "bf7e66c75ed771df0c5f7cb2b9f0123ca77992daacd56e3911d1894a3efa99de"
+
+_PGMQ_SQL = "pgmq/sql/pgmq.sql"
+_GUARDED = """
+DO $openclaw$ BEGIN
+  IF to_regtype('pgmq.message_record') IS NULL THEN
+    EXECUTE $openclaw_pgmq${script}$openclaw_pgmq$;
+  END IF;
+END $openclaw$;
+"""
+
+
+def install_script() -> str:
+    """The statement that installs PGMQ where the database does not have it yet."""
+    try:
+        path = Path(str(distribution("pgmq").locate_file(_PGMQ_SQL)))
+        script = path.read_bytes()
+    except (PackageNotFoundError, OSError) as error:
+        raise MissingExtra("a session store on PostgreSQL", "postgres") from error
+    if hashlib.sha256(script).hexdigest() != SHA256:
+        raise OperatorFacing(
+            "the installed package 'pgmq' is not the version that this program was made for",
+            hint='install it anew with: pip install "openclaw-runtime[postgres]"',
+        )
+    return _GUARDED.format(script=script.decode())
+
 
 _FILE = re.compile(r"(?P<number>\d{3})_(?P<name>\w+)\.sql")
 _LOCK = 0x4F43_4C57

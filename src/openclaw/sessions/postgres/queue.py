@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from openclaw.core.errors import Busy, NotFound
-from openclaw.sessions.errors import LaneLost
 from openclaw.sessions.model import SessionRef
 from openclaw.sessions.postgres.pool import Database
+from openclaw.sessions.store import LaneLost
 
 if TYPE_CHECKING:
     from openclaw.sessions.postgres.pool import Connection

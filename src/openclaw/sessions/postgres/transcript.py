@@ -14,10 +14,17 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from openclaw.core.errors import DeveloperFacing, InvalidRequest
-from openclaw.sessions.codec import Encoded
-from openclaw.sessions.errors import LaneLost, StoreUnavailable
-from openclaw.sessions.model import MESSAGE_KINDS, EntryKind, Outcome, TurnState, Usage, storable
-from openclaw.sessions.postgres.words import as_vector
+from openclaw.sessions.model import (
+    MESSAGE_KINDS,
+    Encoded,
+    EntryKind,
+    Outcome,
+    TurnState,
+    Usage,
+    storable,
+)
+from openclaw.sessions.postgres.queries import as_vector
+from openclaw.sessions.store import LaneLost, StoreUnavailable
 
 if TYPE_CHECKING:
     from openclaw.sessions.postgres.pool import Connection

@@ -8,10 +8,10 @@ from typing import Any
 import anyio
 import pytest
 
-from openclaw.agent.tools import listing, writing
+from openclaw.agent.tools import files, find
 from openclaw.agent.tools.base import NativeTools
-from openclaw.agent.tools.globs import PathGlob
-from openclaw.agent.tools.reading import MAX_CHARS, MAX_LINE_CHARS, MAX_LINES, mime_type
+from openclaw.agent.tools.files import MAX_CHARS, MAX_LINE_CHARS, MAX_LINES, mime_type
+from openclaw.agent.tools.search_worker import PathGlob
 from openclaw.agent.tools.workspace import Workspace
 from openclaw.core.content import Media, Text
 from openclaw.core.errors import ToolFailure
@@ -178,7 +178,7 @@ async def test_a_write_that_cannot_be_is_refused_with_words(
     assert "directory" in await refused("write", path=".", content="")
     assert "not a directory" in await refused("write", path="f/x", content="")
     assert "surrogate" in await refused("write", path="x", content="\ud800")
-    monkeypatch.setattr(writing, "MAX_BYTES", 3)
+    monkeypatch.setattr(files, "MAX_BYTES", 3)
     assert "the most" in await refused("write", path="x", content="four")
 
 
@@ -199,7 +199,7 @@ async def test_an_edit_that_is_not_plain_is_refused_and_changes_nothing(
     assert "true or false" in await refused("edit", path="f", old_text="a", new_text="b", all="y")
     assert (workspace / "f").read_text() == "a a"
     assert "2 places" in await ok("edit", path="f", old_text="a", new_text="b", all=True)
-    monkeypatch.setattr(writing, "MAX_BYTES", 2)
+    monkeypatch.setattr(files, "MAX_BYTES", 2)
     assert "too large" in await refused("edit", path="f", old_text="b", new_text="c")
 
 
@@ -242,7 +242,7 @@ async def test_a_listing_shows_kinds_sizes_and_depth(
 async def test_a_listing_is_bounded(
     workspace: Path, ok: Words, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(listing, "MAX_ENTRIES", 3)
+    monkeypatch.setattr(find, "MAX_ENTRIES", 3)
     for number in range(2):
         (workspace / f"d{number}").mkdir()
         (workspace / f"d{number}" / "f").touch()
@@ -269,7 +269,7 @@ async def test_a_search_shows_path_line_and_text(workspace: Path, ok: Words) -> 
 async def test_a_search_is_bounded(
     workspace: Path, ok: Words, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(listing, "MAX_MATCHES", 2)
+    monkeypatch.setattr(find, "MAX_MATCHES", 2)
     (workspace / "f").write_text("x" * 1000 + "\nx\nx\n")
     words = await ok("search", pattern="x")
     assert words.endswith("f:2: x\n[there are more; narrow the search]")
@@ -284,7 +284,7 @@ async def test_a_bad_pattern_is_explained(workspace: Path, refused: Words) -> No
 async def test_a_pattern_that_never_ends_is_ended(
     workspace: Path, refused: Words, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(listing, "SEARCH_SECONDS", 1.0)
+    monkeypatch.setattr(find, "SEARCH_SECONDS", 1.0)
     (workspace / "f").write_text("a" * 5000 + "!")
     with anyio.fail_after(10):
         assert "was ended" in await refused("search", pattern="(a+)+$")
@@ -293,7 +293,7 @@ async def test_a_pattern_that_never_ends_is_ended(
 async def test_a_search_worker_that_dies_is_told(
     workspace: Path, refused: Words, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(listing.sys, "executable", "/bin/false")
+    monkeypatch.setattr(find.sys, "executable", "/bin/false")
     assert "without an answer" in await refused("search", pattern="x")
 
 
@@ -330,7 +330,7 @@ async def test_a_defect_in_a_tool_becomes_its_result(
     def broken(*given: object) -> ToolResult:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(listing, "_list", broken)
+    monkeypatch.setattr(find, "_list", broken)
     assert "defect" in await refused("list")
 
 
@@ -340,7 +340,7 @@ async def test_what_the_system_refuses_becomes_a_result(
     def full(*given: object) -> ToolResult:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(listing, "_list", full)
+    monkeypatch.setattr(find, "_list", full)
     assert await refused("list") == "The system refused: No space left on device."
 
 

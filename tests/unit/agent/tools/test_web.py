@@ -7,8 +7,7 @@ import pytest
 
 from openclaw.agent.tools import web
 from openclaw.agent.tools.base import NativeTools
-from openclaw.agent.tools.markdown import MAX_HTML_CHARS, convert
-from openclaw.agent.tools.web import MAX_CHARS, Page, web_tool
+from openclaw.agent.tools.web import MAX_CHARS, MAX_HTML_CHARS, Page, convert, web_tool
 from openclaw.core.content import Text, text_of
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.tools import CallContext, ToolResult

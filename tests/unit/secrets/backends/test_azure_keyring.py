@@ -5,12 +5,12 @@ import keyring
 import pytest
 from keyring.backend import KeyringBackend as Library
 from keyring.errors import KeyringError, KeyringLocked, NoKeyringError
+from tests.support.fake_http import FakeHttp, Reply, Request
 
 from openclaw.core.errors import SecretUnavailable
 from openclaw.secrets.backends.azure import AzureBackend
 from openclaw.secrets.redactor import Redactor
 from openclaw.secrets.resolver import SecretResolver
-from openclaw.testing.fake_http import FakeHttp, Reply, Request
 
 Opener = Callable[..., SecretResolver]
 

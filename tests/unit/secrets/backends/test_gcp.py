@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
+from tests.support.fake_gcp import FakeGcp
 
 from openclaw.core.errors import SecretUnavailable
-from openclaw.secrets.backends.crc32c import crc32c
+from openclaw.secrets.backends.gcp import crc32c
 from openclaw.secrets.resolver import SecretResolver
-from openclaw.testing.fake_gcp import FakeGcp
 
 Opener = Callable[..., SecretResolver]
 Maker = Callable[[str, str], Path]

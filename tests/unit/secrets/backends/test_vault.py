@@ -6,11 +6,11 @@ from typing import Any
 import anyio
 import pytest
 import trustme
+from tests.support.fake_vault import FakeVault
 
 from openclaw.core.errors import SecretUnavailable
 from openclaw.secrets.redactor import Redactor
 from openclaw.secrets.resolver import SecretResolver
-from openclaw.testing.fake_vault import FakeVault
 
 Opener = Callable[..., SecretResolver]
 

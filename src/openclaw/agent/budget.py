@@ -1,0 +1,128 @@
+"""Bounds on one turn, and the words for the one that ended it."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from openclaw.agent.port import Usage
+from openclaw.config.agent_schema import TurnLimits
+from openclaw.core.tools import ToolSpec
+
+
+class LimitReached(Exception):
+    """Raised when a bound on the turn is reached; the message is for the person."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+@dataclass(slots=True)
+class Budget:
+    """What a turn has used of what it may use."""
+
+    limits: TurnLimits
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    requests: int = 0
+    tool_calls: int = 0
+    _over: str | None = field(default=None)
+
+    def before_request(self) -> None:
+        """Raise where another request to the model would be one too many."""
+        if self._over is not None:
+            raise LimitReached(self._over)
+        if self.requests >= self.limits.max_steps:
+            raise LimitReached(
+                f"I stopped: this turn reached its limit of {self.limits.max_steps} steps. "
+                "Say “go on” to continue (limits.maxSteps)."
+            )
+        used = self.input_tokens + self.output_tokens
+        if used >= self.limits.max_tokens:
+            raise LimitReached(
+                f"I stopped: this turn used {used} tokens, and its limit is "
+                f"{self.limits.max_tokens} (limits.maxTokens)."
+            )
+
+    def take_call(self) -> bool:
+        """Count a tool call; False where it is one too many, and the turn ends after this step."""
+        if self.tool_calls >= self.limits.max_tool_calls:
+            self._over = (
+                f"I stopped: this turn reached its limit of {self.limits.max_tool_calls} tool "
+                "calls. Say “go on” to continue (limits.maxToolCalls)."
+            )
+            return False
+        self.tool_calls += 1
+        return True
+
+    @property
+    def seconds(self) -> float:
+        """The most time that the turn may take."""
+        return self.limits.timeout_ms / 1000
+
+    def out_of_time(self) -> str:
+        """What is said when the time is up."""
+        return (
+            f"I stopped: this turn reached its time limit of {self.seconds:g} s (limits.timeoutMs)."
+        )
+
+    @property
+    def usage(self) -> Usage:
+        """What was used so far."""
+        return Usage(self.input_tokens, self.output_tokens, self.requests, self.tool_calls)
+
+
+IMAGE_TOKENS = 1_200
+MESSAGE_TOKENS = 6
+"""What the frame around a message costs, whatever it says."""
+
+_ASCII_CHARS_PER_TOKEN = 3.6
+_OTHER_TOKENS_PER_CHAR = 0.9
+
+
+def estimate(text: str) -> int:
+    """Tokens of `text`, rather a little too many than too few."""
+    if text.isascii():
+        return int(len(text) / _ASCII_CHARS_PER_TOKEN) + 1
+    plain = len(text.encode("ascii", "ignore"))
+    other = len(text) - plain
+    return int(plain / _ASCII_CHARS_PER_TOKEN + other * _OTHER_TOKENS_PER_CHAR) + 1
+
+
+def estimate_tool(spec: ToolSpec) -> int:
+    """Tokens of a tool's definition."""
+    schema = json.dumps(spec.input_schema, default=str)
+    return estimate(schema) + estimate(spec.description) + estimate(spec.name) + MESSAGE_TOKENS
+
+
+class ToolSizes:
+    """Tokens of definitions, each reckoned once: the same tools come again at every step."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[ToolSpec, int]] = {}
+
+    def of(self, spec: ToolSpec) -> int:
+        """Tokens of one definition."""
+        # The spec is kept beside its size, so that its id cannot come to mean another.
+        known = self._known.get(id(spec))
+        if known is None:
+            known = self._known[id(spec)] = (spec, estimate_tool(spec))
+        return known[1]
+
+    def total(self, specs: Iterable[ToolSpec]) -> int:
+        """Tokens of these definitions together."""
+        return sum(map(self.of, specs))
+
+
+def cut_to(text: str, tokens: int) -> str:
+    """`text` itself, or its beginning and end with a note between, within about `tokens`."""
+    need = estimate(text)
+    if need <= tokens:
+        return text
+    keep = max(0, int(len(text) * tokens / need) - 60)
+    head, tail = keep * 2 // 3, keep // 3
+    left_out = len(text) - head - tail
+    end = text[-tail:] if tail else ""
+    return f"{text[:head]}\n[… {left_out} characters left out …]\n{end}"

@@ -1,0 +1,241 @@
+"""Events, results and replies as JSON, there and back, for front ends in other processes."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any, get_args
+
+import pybase64
+
+from openclaw.agent.port import InboundMedia, MessageContext, Reply, Usage
+from openclaw.core import errors
+from openclaw.core.content import Block, Media, ResourceLink, Text
+from openclaw.core.events import BlockReply, Event, SuspiciousContent, ToolFinished
+from openclaw.core.tools import ToolResult
+
+Json = dict[str, Any]
+
+_EVENTS: tuple[type[Any], ...] = get_args(Event)
+
+
+def _snake(name: str) -> str:
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)
+
+
+_BY_NAME = {_snake(kind.__name__): kind for kind in _EVENTS}
+_NAMES = {kind: name for name, kind in _BY_NAME.items()}
+_FIELDS = {kind: [(f.name, _camel(f.name)) for f in fields(kind)] for kind in _EVENTS}
+
+_ERRORS: dict[str, type[errors.OpenClawError]] = {
+    kind.__name__: kind
+    for kind in (
+        errors.NotFound,
+        errors.Cancelled,
+        errors.ModelUnavailable,
+        errors.UserFacing,
+        errors.OperatorFacing,
+    )
+}
+
+
+def event_name(event: Event) -> str:
+    """The event's name on the wire: `text_delta` for a `TextDelta`."""
+    return _NAMES[type(event)]
+
+
+def event_json(event: Event) -> Json:
+    """What the event says."""
+    body: Json = {}
+    for name, key in _FIELDS[type(event)]:
+        body[key] = _encoded(getattr(event, name))
+    return body
+
+
+def _encoded(value: Any) -> Any:
+    if isinstance(value, ToolResult):
+        return result_json(value)
+    if isinstance(value, Text | Media | ResourceLink):
+        return block_json(value)
+    if isinstance(value, tuple):
+        return [_encoded(one) for one in value]  # pyright: ignore[reportUnknownVariableType] - any of ours
+    return value
+
+
+def event_from(name: str, body: Mapping[str, Any]) -> Event | None:
+    """The event back; None where it is none that we know."""
+    kind = _BY_NAME.get(name)
+    if kind is None:
+        return None
+    given = {name: body[key] for name, key in _FIELDS[kind]}
+    if kind is BlockReply:
+        given["blocks"] = blocks_from(given["blocks"])
+    elif kind is ToolFinished:
+        given["result"] = result_from(given["result"])
+    elif kind is SuspiciousContent:
+        given["signals"] = tuple(given["signals"])
+    return kind(**given)
+
+
+def block_json(block: Block) -> Json:
+    """One block; media as base64, a path or an address, as it is held."""
+    match block:
+        case Text():
+            return {"type": "text", "text": block.text, "addressed": block.addressed}
+        case Media():
+            return {"type": "media", **media_json(block)}
+        case ResourceLink():
+            return {
+                "type": "resource_link",
+                "uri": block.uri,
+                "name": block.name,
+                "mimeType": block.mime_type,
+                "description": block.description,
+            }
+
+
+def blocks_from(items: Sequence[Mapping[str, Any]]) -> tuple[Block, ...]:
+    """The blocks back."""
+    return tuple(_block_from(item) for item in items)
+
+
+def _block_from(item: Mapping[str, Any]) -> Block:
+    match item["type"]:
+        case "text":
+            return Text(item["text"], bool(item["addressed"]))
+        case "media":
+            return media_from(item)
+        case _:
+            return ResourceLink(item["uri"], item["name"], item["mimeType"], item["description"])
+
+
+def media_json(media: Media) -> Json:
+    """A thing, wherever it is."""
+    body: Json = {"mimeType": media.mime_type, "name": media.name}
+    if media.data is not None:
+        body["data"] = pybase64.b64encode_as_string(media.data)
+    elif media.path is not None:
+        body["path"] = str(media.path)
+    else:
+        body["url"] = media.url
+    return body
+
+
+def media_from(item: Mapping[str, Any]) -> Media:
+    """The thing back."""
+    data, path = item.get("data"), item.get("path")
+    return Media(
+        item["mimeType"],
+        data=pybase64.b64decode(data, validate=True) if data is not None else None,
+        path=Path(path) if path is not None else None,
+        url=item.get("url"),
+        name=item.get("name"),
+    )
+
+
+def result_json(result: ToolResult) -> Json:
+    """What a tool gave."""
+    return {
+        "blocks": [block_json(block) for block in result.blocks],
+        "outputs": [block_json(block) for block in result.outputs],
+        "isError": result.is_error,
+        "details": result.details,
+    }
+
+
+def result_from(body: Mapping[str, Any]) -> ToolResult:
+    """What a tool gave, back."""
+    return ToolResult(
+        blocks=blocks_from(body["blocks"]),
+        outputs=blocks_from(body["outputs"]),
+        is_error=body["isError"],
+        details=body["details"],
+    )
+
+
+def reply_json(reply: Reply) -> Json:
+    """The answer."""
+    return {
+        "text": reply.text,
+        "outcome": reply.outcome,
+        "sessionId": reply.session_id,
+        "turnId": reply.turn_id,
+        "media": [media_json(one) for one in reply.media],
+        "usage": {_camel(name): value for name, value in asdict(reply.usage).items()},
+    }
+
+
+def reply_from(body: Mapping[str, Any]) -> Reply:
+    """The answer back."""
+    usage = body["usage"]
+    return Reply(
+        text=body["text"],
+        session_id=body["sessionId"],
+        turn_id=body["turnId"],
+        media=tuple(media_from(one) for one in body["media"]),
+        usage=Usage(**{f.name: usage[_camel(f.name)] for f in fields(Usage)}),
+        outcome=body["outcome"],
+    )
+
+
+def message_json(context: MessageContext) -> Json:
+    """A message as `POST /api/messages` takes it."""
+    return {
+        "text": context.text,
+        "sessionKey": context.session_key,
+        "agent": context.agent_id,
+        "origin": context.origin,
+        "idempotencyKey": context.idempotency_key,
+        "promptCalls": context.prompt_calls,
+        "workspace": str(context.workspace) if context.workspace is not None else None,
+        "model": context.model,
+        "scope": context.scope,
+        "media": [
+            {**media_json(one.media), "text": one.text, "note": one.note} for one in context.media
+        ],
+    }
+
+
+def inbound_from(item: Mapping[str, Any]) -> InboundMedia:
+    """An attachment that a front end of ours has already read."""
+    return InboundMedia(media_from(item), item.get("text"), item.get("note"))
+
+
+def error_json(error: BaseException) -> Json:
+    """An error for our own front ends and the dashboard; what we did not foresee says no more."""
+    if not isinstance(error, errors.OpenClawError):
+        return {"type": "Unexpected", "message": f"unexpected {type(error).__name__}; see the log"}
+    body: Json = {"type": type(error).__name__, "message": error.message}
+    if error.hint:
+        body["hint"] = error.hint
+    if isinstance(error, errors.InvalidRequest):
+        body["field"] = error.field
+    if isinstance(error, errors.Busy):
+        body["retryAfter"] = error.retry_after
+    if isinstance(error, errors.InvalidConfig):
+        body["source"] = error.source
+        body["problems"] = [
+            {"path": p.path, "message": p.message, "line": p.line, "column": p.column}
+            for p in error.problems
+        ]
+    return body
+
+
+def error_from(body: Mapping[str, Any]) -> errors.OpenClawError:
+    """The error back, as the same kind where its kind matters to who catches it."""
+    message, hint, kind = str(body.get("message")), body.get("hint"), body.get("type")
+    if kind == "InvalidRequest":
+        found = errors.InvalidRequest(message, hint=hint)
+        found.field = body.get("field")
+        return found
+    if kind == "InvalidConfig":
+        problems = [errors.Problem(**problem) for problem in body.get("problems", ())]
+        return errors.InvalidConfig(problems, source=body.get("source"))
+    if kind == "Busy":
+        return errors.Busy(message, retry_after=float(body.get("retryAfter") or 1))
+    return _ERRORS.get(str(kind), errors.OperatorFacing)(message, hint=hint)

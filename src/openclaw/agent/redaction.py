@@ -1,0 +1,159 @@
+"""Secrets in what a turn is given, says and leaves behind.
+
+What a person writes loses the values that are known, in every form of them, before anything is made
+of it: neither the transcript nor the model gets them. It does not lose what merely looks like a
+credential, since a person may well mean to tell one. What a model writes loses both, wherever it is
+shown or kept; a call itself is made with the arguments as they were given.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from typing import Protocol, cast
+
+import anyio.to_thread
+
+from openclaw.agent.port import InboundMedia, MessageContext
+from openclaw.agent.transcript import AssistantItem
+from openclaw.core.content import Block, Media, ResourceLink, Text
+from openclaw.core.tools import JsonObject, ToolResult
+from openclaw.media.files import CLEANED, WITHHELD, Searches, cleaned, read_regular
+from openclaw.media.kinds import HEAD_BYTES, MAX_OUTBOUND_BYTES, looks_like_text
+from openclaw.secrets.redactor import redacted_tree
+from openclaw.sessions.model import storable
+
+Redact = Callable[[str], str]
+
+WITHHELD_NOTE = "withheld, since a secret stands in it"
+_NOTHING_TO_SHOW = "application/octet-stream"
+
+
+class Redacts(Protocol):
+    """What takes secrets out."""
+
+    def redact(self, text: str, /, *, shapes: bool = True) -> str:
+        """`text` without any secret that is known and, with `shapes`, what looks like one."""
+        ...
+
+    def holds(self, data: bytes, /) -> bool:
+        """Whether a secret that is known stands in what is no text."""
+        ...
+
+
+def clean_message(context: MessageContext, redactor: Redacts) -> MessageContext:
+    """A person's message without the secrets that are known."""
+    text = redactor.redact(context.text, shapes=False)
+    media = tuple(_clean_inbound(one, redactor) for one in context.media)
+    return replace(context, text=text, media=media)
+
+
+def _clean_inbound(one: InboundMedia, redactor: Redacts) -> InboundMedia:
+    text = None if one.text is None else redactor.redact(one.text, shapes=False)
+    data = one.media.data
+    if data is None or not redactor.holds(data):
+        return replace(one, text=text)
+    note = f"{one.note}; {WITHHELD_NOTE}" if one.note else WITHHELD_NOTE
+    return InboundMedia(Media(_NOTHING_TO_SHOW, data=b"", name=one.media.name), text, note)
+
+
+def clean_answer(answer: AssistantItem, redact: Redact) -> AssistantItem:
+    """What a model said and called, as it is kept."""
+    calls = tuple(replace(call, arguments=redact(call.arguments)) for call in answer.calls)
+    return replace(answer, text=redact(answer.text), calls=calls)
+
+
+def clean_json(value: JsonObject, redact: Redact) -> JsonObject:
+    """Arguments or details, as they are kept and shown."""
+    return cast("JsonObject", redacted_tree(dict(value), redact))
+
+
+def clean_result(result: ToolResult, redactor: Redacts) -> ToolResult:
+    """What a tool gave, as the model and everybody else gets it."""
+    return replace(
+        result,
+        blocks=tuple(_clean_block(block, redactor) for block in result.blocks),
+        outputs=tuple(_clean_block(block, redactor) for block in result.outputs),
+        details=clean_json(result.details, redactor.redact) if result.details else result.details,
+    )
+
+
+def _clean_block(block: Block, redactor: Redacts) -> Block:
+    redact = redactor.redact
+    match block:
+        case Text():
+            text = redact(storable(block.text))
+            return block if text == block.text else replace(block, text=text)
+        case ResourceLink():
+            about = redact(block.description) if block.description else block.description
+            return replace(block, uri=redact(block.uri), name=redact(block.name), description=about)
+        case Media():
+            if block.data is not None and redactor.holds(block.data):
+                return Text(f"[{block.kind} ({block.mime_type}) that is {WITHHELD_NOTE}]")
+            name = redact(block.name) if block.name else block.name
+            return block if name == block.name else replace(block, name=name)
+
+
+async def without_secrets(result: ToolResult, secrets: Searches) -> ToolResult:
+    """The result with its files as they may leave; the model and the person are told what was done.
+
+    A text in which a secret stands goes as a copy without it, and the file stays as it is. Any other
+    file with a secret in it does not go.
+    """
+    if not any(_needs_a_look(block) for block in (*result.blocks, *result.outputs)):
+        return result
+    return await anyio.to_thread.run_sync(_looked_through, result, secrets)
+
+
+def _needs_a_look(block: Block) -> bool:
+    if not isinstance(block, Media):
+        return False
+    return block.path is not None or looks_like_text((block.data or b"\0")[:HEAD_BYTES])
+
+
+def _looked_through(result: ToolResult, secrets: Searches) -> ToolResult:
+    desk = _Desk(secrets)
+    blocks, outputs = tuple(desk.passed(result.blocks)), tuple(desk.passed(result.outputs))
+    if not desk.notes:
+        return result
+    notes = tuple(f"[{note}]" for note in desk.notes.values())
+    told = tuple(Text(note) for note in notes)
+    aloud = tuple(Text(note, addressed=True) for note in notes)
+    if result.outputs and not outputs:
+        # What the tool says of handing it over is not so.
+        return replace(result, blocks=told, outputs=aloud, is_error=True)
+    return replace(result, blocks=(*blocks, *told), outputs=(*outputs, *aloud))
+
+
+@dataclass(slots=True)
+class _Desk:
+    """Looks through media, each once, and notes what it did."""
+
+    secrets: Searches
+    notes: dict[Media, str] = field(default_factory=dict[Media, str])
+    _seen: dict[Media, Media | None] = field(default_factory=dict[Media, Media | None])
+
+    def passed(self, blocks: Iterable[Block]) -> Iterable[Block]:
+        for block in blocks:
+            if not isinstance(block, Media) or not _needs_a_look(block):
+                yield block
+                continue
+            if block not in self._seen:
+                self._seen[block] = self._looked_at(block)
+            seen = self._seen[block]
+            if seen is not None:
+                yield seen
+
+    def _looked_at(self, media: Media) -> Media | None:
+        data = media.data
+        if media.path is not None:
+            data = read_regular(media.path, MAX_OUTBOUND_BYTES)
+        if data is None:  # nobody sends it, and whoever tries says why
+            return media
+        name = media.name or (media.path.name if media.path else media.mime_type)
+        clean = cleaned(data, self.secrets)
+        if clean is None:
+            self.notes[media] = f"'{name}' is withheld: {WITHHELD}"
+            return None
+        if clean == data:
+            return media
+        self.notes[media] = f"'{name}' goes as a copy: {CLEANED}"
+        return Media(media.mime_type, data=clean, name=name)

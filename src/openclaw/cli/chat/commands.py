@@ -1,0 +1,181 @@
+"""What a person may type in a chat besides messages. Pure, except for looking whether a file is there."""
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion, PathCompleter
+from prompt_toolkit.document import Document
+
+from openclaw.cli.logs import visible
+from openclaw.cli.render.terminal import folded
+
+if TYPE_CHECKING:
+    from openclaw.mcp_client.bridge.prompts import PromptInfo
+
+HELP = {
+    "/help": "this list",
+    "/new": "begin a new conversation",
+    "/session [KEY]": "go on with that conversation, or say which one this is",
+    "/model": "say which model answers",
+    "/tools": "list the tools that the agent has",
+    "/image PATH": "send an image with the next message",
+    "/file PATH": "send a file with the next message",
+    "/SERVER:PROMPT KEY=VALUE …": "use a prompt of an MCP server",
+    "/quit": "leave (also Ctrl-D, or Ctrl-C twice)",
+}
+COMMANDS = tuple(name.split()[0] for name in HELP if ":" not in name)
+TAKES_PATH = ("/image", "/file")
+KEYS = (
+    "Alt-Enter or a backslash before Enter begins a new line; Tab completes; @PATH in a message "
+    "sends that file with it; Ctrl-C stops the answer."
+)
+
+_TOOL_CHARS = 90
+_LIKE_A_COMMAND = re.compile(r"/[A-Za-z-]+")
+# At the beginning of a word, so that an address such as me@example.com is none.
+_MENTION = re.compile(r'(?<!\S)@(?:"(?P<quoted>[^"\n]+)"|(?P<plain>\S+))')
+
+
+@dataclass(frozen=True, slots=True)
+class Typed:
+    """A command and what follows it."""
+
+    name: str
+    rest: str
+
+
+def parse_command(text: str) -> Typed | None:
+    """The command that this is; None where it is a message.
+
+    Only words that are ours are commands: a message may begin with any other path.
+    """
+    name, _, rest = text.strip().partition(" ")
+    return Typed(name, rest.strip()) if name in COMMANDS else None
+
+
+def mistyped(text: str) -> str | None:
+    """What to say where this was meant as a command and is none; None where it is a message.
+
+    A path such as /etc/hosts is none, and with a blank before it nothing is.
+    """
+    name, _, rest = text.rstrip().partition(" ")
+    if not _LIKE_A_COMMAND.fullmatch(name):
+        return None
+    near = get_close_matches(name, COMMANDS, 1)
+    if not near and (rest or Path(name).exists()):
+        return None
+    meant = f"did you mean {near[0]}? " if near else ""
+    return (
+        f"There is no command {name}: {meant}/help lists them; with a blank before it, it is sent."
+    )
+
+
+def help_text(columns: int = 80) -> str:
+    """What there is, in so many columns."""
+    width = max(map(len, HELP))
+    lines = [
+        folded(f"  {name:<{width}}  {what}", columns, width + 4) for name, what in HELP.items()
+    ]
+    return "\n".join([*lines, "", folded(KEYS, columns, 0)])
+
+
+def tool_text(name: str, description: str, columns: int) -> str:
+    """A tool and the beginning of what it does, in so many columns."""
+    first = visible(description.strip().partition("\n")[0])
+    if len(first) > _TOOL_CHARS:
+        whole, _, _ = first[: _TOOL_CHARS + 1].rpartition(" ")
+        first = f"{whole.rstrip() or first[:_TOOL_CHARS]}…"
+    return folded(f"  {name}: {first}".rstrip(), columns, 4)
+
+
+def named_path(text: str, home: Path | None = None) -> Path:
+    """The path that somebody typed, perhaps in quotation marks, perhaps dragged into the terminal."""
+    bare = text.strip()
+    if len(bare) > 1 and bare[0] == bare[-1] and bare[0] in "\"'":
+        bare = bare[1:-1]
+    else:
+        bare = bare.replace("\\ ", " ")
+    if home is not None and (bare == "~" or bare.startswith("~/")):
+        return home / bare[2:]
+    return Path(bare)
+
+
+class Mentions(NamedTuple):
+    """The files that a message names with @, and what looks like the path of one and is none."""
+
+    files: Sequence[Path]
+    missing: Sequence[str]
+
+
+def mentions(text: str, home: Path | None = None) -> Mentions:
+    """What a message names with @; a name without a slash that is no file is just a word."""
+    found: list[Path] = []
+    missing: list[str] = []
+    for match in _MENTION.finditer(text):
+        named = match["quoted"] or match["plain"]
+        candidates = [named] if match["quoted"] else [named, named.rstrip(".,;:!?)")]
+        path = next((p for p in (named_path(c, home) for c in candidates) if p.is_file()), None)
+        if path is None:
+            missing += [named] if match["quoted"] or "/" in named else []
+        elif path not in found:
+            found.append(path)
+    return Mentions(found, missing)
+
+
+Prompts = Callable[[], "Sequence[PromptInfo]"]
+
+_MENTION_AT_CURSOR = re.compile(r"(?<!\S)@(\S*)\Z")
+_GIVEN = re.compile(r"(?<!\S)([^\s=]+)=")
+
+
+class ChatCompleter(Completer):
+    """Completes what stands before the cursor. `prompts` are asked for each time: servers change."""
+
+    def __init__(self, prompts: Prompts, home: Path | None = None) -> None:
+        self._prompts = prompts
+        self._paths = PathCompleter(expanduser=home is not None)
+
+    def get_completions(
+        self, document: Document, complete_event: CompleteEvent
+    ) -> Iterable[Completion]:
+        """What the text before the cursor may go on with."""
+        text = document.text_before_cursor
+        mention = _MENTION_AT_CURSOR.search(text)
+        if mention is not None:
+            yield from self._path(mention[1], complete_event)
+        elif text.startswith("/") and "\n" not in text:
+            head, space, rest = text.partition(" ")
+            if not space:
+                yield from self._names(head)
+            elif head in TAKES_PATH:
+                yield from self._path(rest.lstrip(), complete_event)
+            else:
+                yield from self._arguments(head, rest)
+
+    def _names(self, head: str) -> Iterable[Completion]:
+        told = {name.split()[0]: what for name, what in HELP.items()}
+        for name in COMMANDS:
+            if name.startswith(head):
+                yield Completion(name, -len(head), display_meta=told[name])
+        for prompt in self._prompts():
+            if prompt.command.startswith(head):
+                yield Completion(prompt.command, -len(head), display_meta=prompt.description)
+
+    def _arguments(self, head: str, rest: str) -> Iterable[Completion]:
+        prompt = next((one for one in self._prompts() if one.command == head), None)
+        if prompt is None:
+            return
+        given = set(_GIVEN.findall(rest))
+        word = "" if rest[-1:].isspace() else rest.split(" ")[-1]
+        for argument in prompt.arguments:
+            if argument.name not in given and argument.name.startswith(word):
+                note = f"{argument.description} (needed)" if argument.required else ""
+                meta = note.strip() or argument.description
+                yield Completion(f"{argument.name}=", -len(word), display_meta=meta)
+
+    def _path(self, begun: str, event: CompleteEvent) -> Iterable[Completion]:
+        yield from self._paths.get_completions(Document(begun, len(begun)), event)

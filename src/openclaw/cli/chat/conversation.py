@@ -1,0 +1,197 @@
+"""A conversation: one message after the other, each a turn that can be stopped."""
+
+import logging
+import shutil
+import signal
+import sys
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import anyio
+
+from openclaw.agent.port import InboundMedia, MessageContext
+from openclaw.cli.attachments import read_attachments
+from openclaw.cli.chat.commands import (
+    Typed,
+    help_text,
+    mentions,
+    mistyped,
+    named_path,
+    parse_command,
+    tool_text,
+)
+from openclaw.cli.chat.input import Interrupts
+from openclaw.cli.commands.agent import place_of
+from openclaw.cli.logs import visible
+from openclaw.core.errors import EXIT_FAILED, EXIT_OK, OpenClawError, cause_of, describe
+from openclaw.core.ids import random_id
+
+if TYPE_CHECKING:
+    from openclaw.agent.port import Reply
+    from openclaw.cli.chat.agent import ChatAgent
+    from openclaw.cli.chat.input import Input
+    from openclaw.cli.chat.view import View
+
+logger = logging.getLogger(__name__)
+
+
+class Talk:
+    """What a person says to the agent, and what comes back. `session` is the conversation's key."""
+
+    def __init__(
+        self,
+        agent: "ChatAgent",
+        view: "View",
+        session: str,
+        environ: Mapping[str, str],
+        interrupts: Interrupts,
+    ) -> None:
+        self.session = session
+        self.exit_code = EXIT_OK
+        self._agent, self._view, self._interrupts = agent, view, interrupts
+        self._home = Path(environ["HOME"]) if environ.get("HOME") else None
+        self._pending: list[InboundMedia] = []
+        self._over = False
+
+    async def run(self, typed: "Input") -> None:
+        """Go on until the input ends or the person leaves."""
+        while not self._over:
+            await self._agent.refresh()
+            text = await typed.read()
+            if text is None:
+                return
+            try:
+                await self._take(text)
+            except Exception as error:
+                # Whatever one message leads to, the next may be typed.
+                cause = cause_of(error)
+                if not isinstance(cause, OpenClawError):
+                    logger.exception("a turn failed")
+                self.exit_code = EXIT_FAILED
+                self._view.say(f"error: {describe(cause)}")
+
+    async def _take(self, text: str) -> None:
+        command = parse_command(text)
+        if command is not None:
+            await self._obey(command)
+        elif (wrong := mistyped(text)) is not None:
+            self._view.say(wrong)
+        elif text.strip():
+            await self._turn(text)
+
+    # Commands
+
+    async def _obey(self, command: Typed) -> None:
+        does = {
+            "/help": self._help,
+            "/new": self._new,
+            "/session": self._session,
+            "/model": self._model,
+            "/tools": self._tools,
+            "/image": self._image,
+            "/file": self._file,
+            "/quit": self._quit,
+        }
+        await does[command.name](command.rest)
+
+    async def _help(self, _: str) -> None:
+        self._view.say(help_text(shutil.get_terminal_size().columns))
+        prompts = self._agent.prompts(self.session)
+        if prompts:
+            self._view.say("\nPrompts:")
+        for prompt in prompts:
+            needs = " ".join(f"{argument.name}=…" for argument in prompt.arguments)
+            self._view.say(visible(f"  {prompt.command} {needs}".rstrip()))
+
+    async def _new(self, _: str) -> None:
+        self.session = f"chat-{random_id()}"
+        self._view.say(f"A new conversation: '{self.session}'.")
+
+    async def _session(self, key: str) -> None:
+        if key:
+            self.session = key
+        self._view.say(f"This is conversation '{visible(self.session)}'.")
+
+    async def _model(self, _: str) -> None:
+        models = await self._agent.models()
+        self._view.say(
+            ", then ".join(models) if models else "The model is chosen by what there is."
+        )
+
+    async def _tools(self, _: str) -> None:
+        tools = await self._agent.tools(self.session)
+        columns = shutil.get_terminal_size().columns
+        for tool in tools:
+            self._view.say(tool_text(tool.name, tool.description, columns))
+        self._view.say(f"{len(tools)} tools.")
+
+    async def _image(self, rest: str) -> None:
+        await self._attach(images=[named_path(rest, self._home)])
+
+    async def _file(self, rest: str) -> None:
+        await self._attach(files=[named_path(rest, self._home)])
+
+    async def _attach(
+        self, images: list[Path] | None = None, files: list[Path] | None = None
+    ) -> None:
+        for one in await read_attachments(images or [], files or [], self._agent.transcriber):
+            self._pending.append(one)
+            name = visible(one.media.name or "")
+            self._view.say(f"{name} ({one.media.mime_type}) goes with the next message.")
+
+    async def _quit(self, _: str) -> None:
+        self._over = True
+
+    # Turns
+
+    async def _turn(self, text: str) -> None:
+        files, missing = mentions(text, self._home)
+        for name in missing:
+            self._view.say(f"There is no file {visible(name)}: it is sent as a word.")
+        mentioned = await read_attachments([], files, self._agent.transcriber)
+        context = MessageContext(
+            text=text,
+            session_key=self.session,
+            agent_id=self._agent.id,
+            media=(*self._pending, *mentioned),
+            origin="cli",
+            prompt_calls=True,
+        )
+        reply: Reply | None = None
+        self._interrupts.forget()
+        async with _stopped_by_interrupt(self._interrupts) as scope, self._view.turn():
+            with scope:
+                reply = await self._agent.get_reply(context, self._view.show)
+                self._view.finish(reply.text)
+        self._pending.clear()  # where the message was refused, they go with the next one
+        if reply is None:
+            self._view.say("(stopped)")
+            return
+        for media in reply.media:
+            self._view.say(visible(f"[{media.mime_type}] {place_of(media)}"))
+
+
+@asynccontextmanager
+async def _stopped_by_interrupt(interrupts: Interrupts) -> AsyncGenerator[anyio.CancelScope]:
+    """A scope that Ctrl-C cancels, instead of the program; a second one does not wait for it."""
+    scope = anyio.CancelScope()
+    if sys.platform == "win32":  # its event loop has no signal handlers; Ctrl-C ends the program
+        yield scope
+        return
+    async with anyio.create_task_group() as tasks:
+        with anyio.open_signal_receiver(signal.SIGINT) as signals:
+
+            async def watch() -> None:
+                async for _ in signals:
+                    if scope.cancel_called:
+                        interrupts.leave()
+                    interrupts.again()
+                    scope.cancel()
+
+            tasks.start_soon(watch, name="interrupts")
+            try:
+                yield scope
+            finally:
+                tasks.cancel_scope.cancel()

@@ -1,0 +1,238 @@
+"""Where the words of a chat come from: a person at a terminal, or lines of a file or pipe."""
+
+import os
+import stat
+import sys
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, TextIO
+
+import anyio
+import anyio.to_thread
+
+from openclaw.cli.argv_text import decoded, read_line
+from openclaw.core.clock import Clock
+
+if TYPE_CHECKING:
+    from prompt_toolkit import PromptSession
+    from prompt_toolkit.completion import Completer
+    from prompt_toolkit.history import History
+    from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+
+    from openclaw.cli.logs import Redact
+
+MOMENT = 2.0
+"""Seconds in which a second press belongs to the first."""
+
+HINT = "(Ctrl-C again leaves, and so does Ctrl-D)"
+
+
+class Interrupts:
+    """Counts the presses. `leave` ends the program at once, for whoever does not want to wait."""
+
+    def __init__(self, clock: Clock, leave: Callable[[], None]) -> None:
+        self._clock = clock
+        self._last: float | None = None
+        self.leave = leave
+
+    @property
+    def lately(self) -> bool:
+        """Whether it was pressed within the last moment."""
+        return self._last is not None and self._clock.monotonic() - self._last <= MOMENT
+
+    def again(self) -> bool:
+        """Count a press; whether it is the second within a moment."""
+        second = self.lately
+        self._last = self._clock.monotonic()
+        return second
+
+    def forget(self) -> None:
+        """Something else was done meanwhile: the next press is a first one."""
+        self._last = None
+
+
+_PIECE = 65_536
+_HISTORY_BYTES = 1_000_000
+
+
+class Input(Protocol):
+    """Gives one message after the other."""
+
+    async def read(self) -> str | None:
+        """The next message; None when there will be none."""
+        ...
+
+
+class LineInput:
+    """Messages line by line; a backslash at the end of a line joins the next one to it."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._descriptor = _waitable(stream)
+        self._buffer = b""
+        self._parts: list[str] = []
+
+    async def read(self) -> str | None:
+        """The next message, without its line break."""
+        while (line := await self._line()) is not None:
+            self._parts.append(line.removesuffix("\\"))
+            if not line.endswith("\\"):
+                break
+        parts, self._parts = self._parts, []
+        return "\n".join(parts) if parts else None
+
+    async def _line(self) -> str | None:
+        if self._descriptor is None:
+            line = await anyio.to_thread.run_sync(read_line, self._stream)
+            return line.rstrip("\r\n") if line else None
+        while b"\n" not in self._buffer:
+            # Not in a thread: one that waits for a line keeps the program from ending.
+            await anyio.wait_readable(self._descriptor)
+            piece = os.read(self._descriptor, _PIECE)
+            if not piece:
+                break
+            self._buffer += piece
+        if not self._buffer:
+            return None
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        return decoded(line).rstrip("\r")
+
+
+def _waitable(stream: TextIO) -> int | None:
+    """The descriptor of a pipe, socket or terminal; None where reading never has to wait."""
+    try:
+        descriptor = stream.fileno()
+    except (OSError, ValueError):
+        return None
+    if sys.platform == "win32" or stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return None
+    return descriptor if _can_be_waited_for(descriptor) else None
+
+
+def _can_be_waited_for(descriptor: int) -> bool:
+    mode = os.fstat(descriptor).st_mode
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(descriptor)
+
+
+class TerminalInput:
+    """A person's lines, with history, completion and several lines to a message."""
+
+    def __init__(
+        self, session: "PromptSession[str]", interrupts: Interrupts, say: Callable[[str], None]
+    ) -> None:
+        self._session, self._interrupts, self._say = session, interrupts, say
+
+    async def read(self) -> str | None:
+        """The next message.
+
+        Ctrl-C drops what was typed, and twice within a moment ends it all, as Ctrl-D does on an
+        empty line.
+        """
+        if self._interrupts.lately:
+            self._say(HINT)
+        while True:
+            try:
+                return await self._session.prompt_async()
+            except KeyboardInterrupt:
+                if self._interrupts.again():
+                    return None
+                self._say(HINT)
+            except EOFError:
+                return None
+
+
+def open_terminal_input(
+    stdin: TextIO,
+    stdout: TextIO,
+    *,
+    completer: "Completer",
+    history: Path,
+    redact: "Redact",
+    environ: Mapping[str, str],
+    interrupts: Interrupts,
+    say: Callable[[str], None],
+) -> TerminalInput:
+    """The terminal as a place to type messages."""
+    from prompt_toolkit import PromptSession
+    from prompt_toolkit.input.defaults import create_input
+    from prompt_toolkit.output import ColorDepth
+    from prompt_toolkit.output.defaults import create_output
+
+    from openclaw.cli.render.terminal import wants_colour
+
+    session: PromptSession[str] = PromptSession(
+        "> ",
+        multiline=True,
+        prompt_continuation="… ",
+        key_bindings=_keys(),
+        completer=completer,
+        complete_while_typing=False,
+        history=_history(history, redact),
+        color_depth=None if wants_colour(stdout, environ) else ColorDepth.DEPTH_1_BIT,
+        input=create_input(stdin),
+        output=create_output(stdout),
+    )
+    return TerminalInput(session, interrupts, say)
+
+
+def ask_line(stdin: TextIO, stdout: TextIO) -> Callable[[str], Awaitable[str]]:
+    """Asks a person for one line, which is not remembered."""
+
+    async def ask(question: str) -> str:
+        from prompt_toolkit import PromptSession
+        from prompt_toolkit.input.defaults import create_input
+        from prompt_toolkit.output.defaults import create_output
+
+        session: PromptSession[str] = PromptSession(
+            input=create_input(stdin), output=create_output(stdout)
+        )
+        # Ctrl-C comes as a key here; a handler of its own would end the turn's.
+        return await session.prompt_async(question, handle_sigint=False)
+
+    return ask
+
+
+def _keys() -> "KeyBindings":
+    from prompt_toolkit.key_binding import KeyBindings
+
+    keys = KeyBindings()
+
+    @keys.add("enter")
+    def send(event: "KeyPressEvent") -> None:
+        buffer = event.current_buffer
+        if buffer.document.char_before_cursor == "\\" and buffer.document.is_cursor_at_the_end:
+            buffer.delete_before_cursor()
+            buffer.insert_text("\n")
+        else:
+            buffer.validate_and_handle()
+
+    @keys.add("escape", "enter")
+    def new_line(event: "KeyPressEvent") -> None:
+        event.current_buffer.insert_text("\n")
+
+    _ = send, new_line
+    return keys
+
+
+def _history(path: Path, redact: "Redact") -> "History":
+    """What was typed before, in a private file and without secrets."""
+    from prompt_toolkit.history import FileHistory
+
+    from openclaw.config.paths import private_file
+
+    class RedactedHistory(FileHistory):
+        def store_string(self, string: str) -> None:
+            super().store_string(redact(string))
+
+    private_file(path)
+    _shorten(path)
+    return RedactedHistory(path)
+
+
+def _shorten(path: Path) -> None:
+    """Keep the newer half of a file that has become long."""
+    if path.stat().st_size <= _HISTORY_BYTES:
+        return
+    text = path.read_bytes()
+    start = text.find(b"\n# ", len(text) - _HISTORY_BYTES // 2)
+    path.write_bytes(text[start:] if start >= 0 else b"")

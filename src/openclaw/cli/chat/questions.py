@@ -1,0 +1,253 @@
+"""Questions of MCP servers, put to the person at the terminal.
+
+A server's words are shown as its words: made printable, cut, and under its name.
+"""
+
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+import anyio
+
+from openclaw.content import sanitise_label
+from openclaw.core.errors import InvalidRequest
+from openclaw.core.tools import JsonObject
+
+if TYPE_CHECKING:
+    from openclaw.agent.port import PermissionRequest
+
+_MESSAGE_CHARS = 1000
+_LABEL_CHARS = 200
+_MOST_FIELDS = 20
+
+DECLINE = "decline"
+CANCEL = "cancel"
+
+Ask = Callable[[str], Awaitable[str]]
+"""Asks for one line; KeyboardInterrupt or EOFError where the person wants out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One of the answers that may be given."""
+
+    value: str
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One thing that a server wants to know. `kind` is string, number, integer, boolean or list."""
+
+    name: str
+    title: str
+    kind: str = "string"
+    description: str = ""
+    required: bool = False
+    default: Any = None
+    options: tuple[Option, ...] = ()
+    bounds: Mapping[str, Any] | None = None
+
+
+def fields_of(schema: object) -> tuple[Field, ...]:
+    """What a requested schema asks for. Only the flat shapes that the protocol allows are known."""
+    found = _object(schema)
+    required = _list(found.get("required"))
+    properties = list(_object(found.get("properties")).items())[:_MOST_FIELDS]
+    return tuple(_field(name, _object(value), name in required) for name, value in properties)
+
+
+def _field(name: str, schema: Mapping[str, Any], required: bool) -> Field:
+    declared = schema.get("type")
+    many = declared == "array"
+    kind = "list" if many else declared if isinstance(declared, str) else "string"
+    return Field(
+        name=name,
+        title=_words(schema.get("title") or name, _LABEL_CHARS),
+        kind=kind,
+        description=_words(schema.get("description") or "", _LABEL_CHARS),
+        required=required,
+        default=schema.get("default"),
+        options=_options(_object(schema.get("items")) if many else schema),
+        bounds=schema,
+    )
+
+
+def _options(schema: Mapping[str, Any]) -> tuple[Option, ...]:
+    titled = _list(schema.get("oneOf")) or _list(schema.get("anyOf"))
+    if titled:
+        pairs = [(one.get("const"), one.get("title")) for one in map(_object, titled)]
+    else:
+        values = _list(schema.get("enum"))
+        names = _list(schema.get("enumNames"))
+        pairs = list(zip(values, names if len(names) == len(values) else values, strict=True))
+    return tuple(
+        Option(value, _words(title or value, _LABEL_CHARS))
+        for value, title in pairs
+        if isinstance(value, str)
+    )
+
+
+def value_of(field: Field, text: str) -> Any:
+    """What the person's line means for this field; raises `InvalidRequest` with what is expected."""
+    said = text.strip()
+    if field.kind == "list":
+        return [_chosen(field, part) for part in said.split(",") if part.strip()]
+    if field.options:
+        return _chosen(field, said)
+    match field.kind:
+        case "boolean":
+            return _yes_or_no(said)
+        case "integer" | "number":
+            return _number(field, said)
+        case _:
+            return _text(field, text)
+
+
+def _chosen(field: Field, said: str) -> str:
+    said = said.strip()
+    if said.isascii() and said.isdigit() and 1 <= int(said) <= len(field.options):
+        return field.options[int(said) - 1].value
+    for option in field.options:
+        if said.casefold() in (option.value.casefold(), option.title.casefold()):
+            return option.value
+    raise InvalidRequest(f"choose 1 to {len(field.options)}")
+
+
+def _yes_or_no(said: str) -> bool:
+    answers = {"y": True, "yes": True, "true": True, "n": False, "no": False, "false": False}
+    if said.casefold() not in answers:
+        raise InvalidRequest("answer y or n")
+    return answers[said.casefold()]
+
+
+def _number(field: Field, said: str) -> int | float:
+    whole = field.kind == "integer"
+    try:
+        value = int(said) if whole else float(said)
+    except ValueError:
+        raise InvalidRequest(f"give {'a whole number' if whole else 'a number'}") from None
+    bounds = field.bounds or {}
+    low, high = bounds.get("minimum"), bounds.get("maximum")
+    if isinstance(low, int | float) and value < low:
+        raise InvalidRequest(f"give at least {low}")
+    if isinstance(high, int | float) and value > high:
+        raise InvalidRequest(f"give at most {high}")
+    return value
+
+
+def _text(field: Field, text: str) -> str:
+    bounds = field.bounds or {}
+    shortest, longest = bounds.get("minLength"), bounds.get("maxLength")
+    if isinstance(shortest, int) and len(text) < shortest:
+        raise InvalidRequest(f"give at least {shortest} characters")
+    if isinstance(longest, int) and len(text) > longest:
+        raise InvalidRequest(f"give at most {longest} characters")
+    return text
+
+
+class Questions:
+    """Asks the person what servers want to know, one question at a time."""
+
+    def __init__(
+        self,
+        ask: Ask,
+        say: Callable[[str], None],
+        paused: Callable[[], AbstractContextManager[None]],
+    ) -> None:
+        self._ask, self._say, self._paused = ask, say, paused
+        self._lock = anyio.Lock()
+
+    async def elicit(self, server: str, params: JsonObject) -> JsonObject:
+        """The person's answer, as the protocol wants it."""
+        async with self._lock:
+            with self._paused():
+                try:
+                    return await self._asked(server, params)
+                except (KeyboardInterrupt, EOFError):
+                    self._say("(not answered)")
+                    return {"action": CANCEL}
+                except anyio.get_cancelled_exc_class():
+                    self._say("(not asked any more)")
+                    raise
+
+    async def permit(self, request: "PermissionRequest") -> bool:
+        """Whether the person agrees to a tool call; anything but a clear yes is a no."""
+        async with self._lock:
+            given = json.dumps(dict(request.arguments), ensure_ascii=False, default=str)
+            with self._paused():
+                self._say(f"The agent wants to use {_words(request.label, _LABEL_CHARS)}")
+                self._say(f"  {_words(given, _MESSAGE_CHARS)}")
+                try:
+                    return await self._agreed("Allow it?")
+                except (KeyboardInterrupt, EOFError):
+                    return False
+
+    async def _asked(self, server: str, params: JsonObject) -> JsonObject:
+        message = _words(params.get("message") or "", _MESSAGE_CHARS)
+        self._say(f"MCP server '{server}' asks: {message}")
+        if params.get("mode") == "url":
+            return await self._asked_to_visit(str(params.get("url") or ""))
+        fields = fields_of(params.get("requestedSchema"))
+        if not await self._agreed("Answer it?" if fields else "Agree?"):
+            return {"action": DECLINE}
+        content: dict[str, Any] = {}
+        for field in fields:
+            value = await self._answer(field)
+            if value is not None:
+                content[field.name] = value
+        return {"action": "accept", "content": content}
+
+    async def _asked_to_visit(self, url: str) -> JsonObject:
+        self._say(f"It wants you to open {_words(url, 2000)}")
+        if not await self._agreed("Have you done so?"):
+            return {"action": DECLINE}
+        return {"action": "accept"}
+
+    async def _agreed(self, question: str) -> bool:
+        return (await self._ask(f"{question} [y/N] ")).strip().casefold() in ("y", "yes")
+
+    async def _answer(self, field: Field) -> Any:
+        if field.description:
+            self._say(f"  {field.description}")
+        for number, option in enumerate(field.options, 1):
+            self._say(f"  {number}. {option.title}")
+        while True:
+            said = await self._ask(f"  {field.title}{_hint(field)}: ")
+            if not said.strip():
+                if field.default is not None or not field.required:
+                    return field.default
+                self._say("  it is needed; Ctrl-C gives no answer at all")
+                continue
+            try:
+                return value_of(field, said)
+            except InvalidRequest as error:
+                self._say(f"  {error.message}")
+
+
+def _hint(field: Field) -> str:
+    kinds = {
+        "boolean": "y/n",
+        "integer": "number",
+        "number": "number",
+        "list": "several, by commas",
+    }
+    parts = [kinds.get(field.kind, ""), "" if field.required else "optional"]
+    if field.default is not None:
+        parts.append(f"default {_words(str(field.default), _LABEL_CHARS)}")
+    told = ", ".join(part for part in parts if part)
+    return f" ({told})" if told else ""
+
+
+def _words(text: object, limit: int) -> str:
+    return sanitise_label(str(text), limit)
+
+
+def _object(value: object) -> Mapping[str, Any]:
+    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
+
+
+def _list(value: object) -> Sequence[Any]:
+    return cast("Sequence[Any]", value) if isinstance(value, list | tuple) else ()

@@ -1,0 +1,301 @@
+"""A conversation at a terminal: the answer as it is written, tools as they run, a spinner."""
+
+import io
+import threading
+import time
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager
+from typing import TYPE_CHECKING, Protocol, TextIO
+
+import anyio
+from prompt_toolkit.application import get_app_or_none
+
+from openclaw.cli.logs import Redact, visible
+from openclaw.cli.render.activity import THINKING, Doing
+from openclaw.cli.render.terminal import rendered
+from openclaw.cli.render.turn import SPINNER_AFTER_SECONDS, event_lines
+from openclaw.core.events import BlockReply, Event, TextDelta
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+    from rich.live import Live
+    from rich.spinner import Spinner
+
+_TICK_SECONDS = 0.1
+_FENCES = ("```", "~~~")
+
+
+class View(Protocol):
+    """Where a conversation is shown."""
+
+    def show(self, event: Event) -> None:
+        """Something happened in the turn. It must not block."""
+        ...
+
+    def finish(self, text: str) -> None:
+        """The turn is over, and this is its answer."""
+        ...
+
+    def say(self, line: str) -> None:
+        """Words of the program itself, which may be several lines."""
+        ...
+
+    @asynccontextmanager
+    def turn(self) -> AsyncGenerator[None]:
+        """While this lasts, a turn runs."""
+        ...
+
+
+def finished_blocks(text: str) -> int:
+    """How much of a Markdown text cannot change any more, whatever is written after it.
+
+    That is everything up to the last blank line outside of a code fence.
+    """
+    fence = ""
+    position = done = 0
+    for line in text.splitlines(keepends=True):
+        position += len(line)
+        start = line.strip()
+        if not fence and start.startswith(_FENCES):
+            fence = start[:3]
+        elif fence and start.startswith(fence):
+            fence = ""
+        elif not fence and not start and line.endswith("\n"):
+            done = position
+    return done
+
+
+def without_last_word(text: str) -> str:
+    """The text up to its last space: what follows may be the beginning of something secret."""
+    end = len(text)
+    while end and not text[end - 1].isspace():
+        end -= 1
+    return text[:end]
+
+
+def harmless(text: str) -> str:
+    """The text with everything written out that could drive a terminal, except for line breaks."""
+    return "\n".join(visible(line.replace("\t", "    ")) for line in text.split("\n"))
+
+
+class PlainView:
+    """For a program or a file that reads: the words as they are, line by line."""
+
+    def __init__(self, out: TextIO, notes: TextIO, redact: Redact) -> None:
+        self._out, self._notes, self._redact = out, notes, redact
+        self._waiting = ""
+        self._streamed = False
+
+    def show(self, event: Event) -> None:
+        """Write whole lines of the answer; tool calls go where notes go."""
+        if isinstance(event, TextDelta):
+            self._streamed = True
+            self._waiting += event.text
+            lines, _, self._waiting = self._waiting.rpartition("\n")
+            if lines:
+                self._write(f"{lines}\n")
+        elif isinstance(event, BlockReply):
+            self._flush()
+        elif told := event_lines(event):
+            self._flush()
+            for line in told:
+                self._notes.write(f"{visible(self._redact(line))}\n")
+            self._notes.flush()
+
+    def finish(self, text: str) -> None:
+        """Write what is left of the answer."""
+        if not self._streamed:
+            self._waiting = text or "(No response)"
+        self._flush()
+
+    def say(self, line: str) -> None:
+        """Write it where notes go: the answers alone are what is read."""
+        self._notes.write(f"{self._redact(line)}\n")
+        self._notes.flush()
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncGenerator[None]:
+        """Begin afresh; whatever was written of an answer is there at the end."""
+        self._streamed = False
+        try:
+            yield
+        finally:
+            self._flush()
+
+    def _flush(self) -> None:
+        if self._waiting:
+            self._write(f"{self._waiting}\n")
+            self._waiting = ""
+
+    def _write(self, text: str) -> None:
+        self._out.write(self._redact(text))
+        self._out.flush()
+
+
+class TerminalView:
+    """For a person: finished paragraphs rendered for good, the one being written below them."""
+
+    def __init__(self, console: "Console", redact: Redact) -> None:
+        self._console = console
+        self._redact = redact
+        self._live: Live | None = None
+        self._paused = False
+        self._tail = ""
+        self._streamed = False
+        self._spinner: Spinner | None = None
+        self.doing = Doing()
+        self._last_change = 0.0
+
+    def show(self, event: Event) -> None:
+        """Show an event as it happens."""
+        self.doing.note(event)
+        if isinstance(event, TextDelta):
+            self._streamed = True
+            self._tail += event.text
+            self._settle(finished_blocks(self._tail))
+        elif isinstance(event, BlockReply):
+            self._settle(len(self._tail))
+            self._streamed = False
+        elif told := event_lines(event):
+            self._settle(len(self._tail))
+            for line in told:
+                self.say(visible(line))
+        self._changed()
+
+    def finish(self, text: str) -> None:
+        """Render what is left of the answer."""
+        if not self._streamed:
+            self._tail = text or "(No response)"
+        self._settle(len(self._tail))
+
+    def say(self, line: str) -> None:
+        """Print it above what is being written."""
+        self._console.print(self._redact(line), markup=False, highlight=False, soft_wrap=True)
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncGenerator[None]:
+        """Keep the moving part of the screen up to date."""
+        self._streamed, self._tail = False, ""
+        self._changed()
+        async with anyio.create_task_group() as tasks:
+            with self._moving_part():
+                tasks.start_soon(self._tick, name="chat view")
+                try:
+                    yield
+                finally:
+                    self._settle(len(self._tail))
+                    tasks.cancel_scope.cancel()
+
+    @contextmanager
+    def paused(self) -> Generator[None]:
+        """While this lasts, nothing moves: the person is being asked something."""
+        if self._live is not None:
+            self._paused = True
+            self._live.stop()
+        try:
+            yield
+        finally:
+            if self._live is not None:
+                self._live.start()
+                self._paused = False
+                self._changed()
+
+    @contextmanager
+    def _moving_part(self) -> Generator[None]:
+        from rich.live import Live
+        from rich.spinner import Spinner
+
+        self._spinner = Spinner("dots", text=THINKING)
+        with Live(
+            console=self._console,
+            auto_refresh=False,
+            transient=True,
+            redirect_stdout=False,
+            redirect_stderr=False,
+            get_renderable=self._moving,
+        ) as self._live:
+            try:
+                yield
+            finally:
+                self._tail = ""
+                self._last_change = time.monotonic()  # the last frame has no spinner in it
+        self._live = None
+
+    async def _tick(self) -> None:
+        while True:
+            await anyio.sleep(_TICK_SECONDS)
+            if self._live is not None and not self._paused:
+                self._live.refresh()
+
+    def _changed(self) -> None:
+        self._last_change = time.monotonic()
+
+    def _settle(self, length: int) -> None:
+        """Print the beginning of what is being written for good."""
+        done, self._tail = self._tail[:length], self._tail[length:]
+        if done.strip():
+            self._console.print(rendered(harmless(self._redact(done))))
+
+    def _moving(self) -> "RenderableType":
+        from rich.console import Group
+
+        parts: list[RenderableType] = []
+        shown = without_last_word(self._tail)
+        if shown.strip():
+            parts.append(self._last_lines(harmless(self._redact(shown))))
+        if time.monotonic() - self._last_change >= SPINNER_AFTER_SECONDS:
+            parts.append(self._waiting())
+        return Group(*parts)
+
+    def _waiting(self) -> "RenderableType":
+        words = visible(self._redact(self.doing.words))
+        if self._spinner is None:
+            return words
+        self._spinner.update(text=words)
+        return self._spinner
+
+    def _last_lines(self, text: str) -> "RenderableType":
+        """As much of it as the screen has room for, from its end."""
+        from rich.segment import Segment, Segments
+
+        lines = self._console.render_lines(rendered(text), pad=False)
+        room = max(self._console.size.height - 4, 1)
+        segments: list[Segment] = []
+        for line in lines[-room:]:
+            segments += [*line, Segment.line()]
+        return Segments(segments[:-1])
+
+
+class LinesAbove(io.TextIOBase):
+    """A stream whose lines appear above the prompt or the answer, whichever is on the screen.
+
+    Lines of other threads, and those that come while nothing is on the screen, are written directly.
+    """
+
+    def __init__(self, say: Callable[[str], None], stream: TextIO) -> None:
+        super().__init__()
+        self._say, self._stream = say, stream
+        self._home = threading.get_ident()
+        self._unfinished = ""
+
+    def isatty(self) -> bool:
+        """As the stream behind it."""
+        return self._stream.isatty()
+
+    def write(self, text: str, /) -> int:
+        """Write whole lines; a line that is not finished waits for its end."""
+        lines, newline, self._unfinished = (self._unfinished + text).rpartition("\n")
+        if newline:
+            self._print(lines)
+        return len(text)
+
+    def _print(self, lines: str) -> None:
+        app = get_app_or_none()
+        if threading.get_ident() != self._home:
+            self._stream.write(f"{lines}\n")
+        elif app is not None and app.is_running:
+            app.renderer.erase()
+            self._say(lines)
+            app.invalidate()
+        else:
+            self._say(lines)

@@ -1,0 +1,164 @@
+"""Give the agent one message and print its answer.
+
+The answer goes to stdout, as Markdown rendered on a terminal and as plain text elsewhere; tool calls
+are shown on stderr as they run.
+"""
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from openclaw.cli.argv_text import read_all
+from openclaw.cli.environment import Environment
+from openclaw.core.errors import EXIT_FAILED, EXIT_OK, InvalidRequest
+
+if TYPE_CHECKING:
+    from openclaw.agent.port import Reply
+    from openclaw.cli.chat.questions import Questions
+    from openclaw.cli.render.turn import TurnView
+    from openclaw.core.content import Media
+
+DEFAULT_SESSION = "main"
+_KEY_LENGTH = 512  # as stores and orders over MCP have it
+
+
+def register(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument(
+        "words", nargs="*", metavar="TEXT", help="the message; '-' reads it from stdin"
+    )
+    parser.add_argument("-m", "--message", metavar="TEXT", help="the same, as an option")
+    parser.add_argument(
+        "--session-key",
+        type=session_key,
+        metavar="KEY",
+        default=DEFAULT_SESSION,
+        help=f"the conversation it belongs to (default: {DEFAULT_SESSION})",
+    )
+    parser.add_argument("--agent", metavar="ID", help="the agent that answers")
+    parser.add_argument(
+        "--image", action="append", default=[], type=Path, metavar="FILE", help="attach an image"
+    )
+    parser.add_argument(
+        "--file", action="append", default=[], type=Path, metavar="FILE", help="attach a file"
+    )
+    parser.add_argument(
+        "--local", action="store_true", help="run the agent here, also where a gateway runs"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON and nothing else")
+
+
+def session_key(text: str) -> str:
+    """The key of a conversation, as an option gives it."""
+    if not 0 < len(text) <= _KEY_LENGTH:
+        raise argparse.ArgumentTypeError(
+            f"must have 1 to {_KEY_LENGTH} characters, has {len(text)}"
+        )
+    return text
+
+
+def run(args: argparse.Namespace, env: Environment) -> int:
+    """Run one turn."""
+    from openclaw.cli.interrupts import run_interruptible
+
+    message = _message(args, env)
+    if not message.strip() and not args.image and not args.file:
+        raise InvalidRequest("is empty", field="--message")
+    reply = run_interruptible(env, _turn, args, env, message)
+    if args.json:
+        env.say_json(as_json(reply, args.session_key))
+    else:
+        _print(reply, env)
+    return EXIT_OK if reply.outcome in ("ok", "duplicate") else EXIT_FAILED
+
+
+def _message(args: argparse.Namespace, env: Environment) -> str:
+    if args.words and args.message is not None:
+        raise InvalidRequest("give the message once: as words or with -m")
+    said = " ".join(args.words) if args.words else args.message
+    if said is None and not args.image and not args.file:
+        raise InvalidRequest(
+            "say something", hint=f'{env.program} agent "What can you do?"; - reads stdin'
+        )
+    return read_all(env.stdin) if said == "-" else said or ""
+
+
+async def _turn(args: argparse.Namespace, env: Environment, message: str) -> "Reply":
+    from openclaw.agent.port import MessageContext
+    from openclaw.cli.attachments import read_attachments
+    from openclaw.cli.logs import servers_logged
+    from openclaw.cli.open_agent import open_agent
+    from openclaw.cli.render.turn import TurnView
+
+    view = TurnView(env.stderr, env.redactor.redact, env.environ)
+    questions = _questions(args, env, view)
+    with servers_logged(env):
+        async with (
+            open_agent(env, local=args.local, emit=view.note) as agent,
+            view.working(quiet=args.json),
+        ):
+            settings = agent.order_settings(args.agent)
+            context = MessageContext(
+                text=message,
+                session_key=args.session_key,
+                agent_id=settings.agent_id,
+                media=await read_attachments(args.image, args.file, settings.transcriber),
+                origin="cli",
+                prompt_calls=True,
+            )
+            return await agent.get_reply(
+                context,
+                on_event=None if args.json else view.show,
+                ask=questions.permit if questions is not None else None,
+                elicit=questions.elicit if questions is not None else None,
+            )
+
+
+def _questions(args: argparse.Namespace, env: Environment, view: "TurnView") -> "Questions | None":
+    """Puts questions to the person, where one sits at a terminal."""
+    from openclaw.cli.chat.input import ask_line
+    from openclaw.cli.chat.questions import Questions
+
+    if (
+        args.json
+        or "-" in (args.message, *args.words)
+        or not (env.stdin.isatty() and env.stderr.isatty())
+    ):
+        return None
+    return Questions(ask_line(env.stdin, env.stderr), view.say, view.paused)
+
+
+def _print(reply: "Reply", env: Environment) -> None:
+    from openclaw.cli.render.turn import print_markdown
+
+    text = env.redactor.redact(reply.text) or "(No response)"
+    print_markdown(env.stdout, text, env.environ)
+    for media in reply.media:
+        env.say(f"[{media.mime_type}] {place_of(media)}")
+
+
+def place_of(media: "Media") -> str:
+    """Where a person finds it."""
+    if media.path is not None:
+        return str(media.path)
+    if media.url is not None:
+        return media.url
+    return f"{media.name or 'unnamed'}, {len(media.data or b'')} bytes"
+
+
+def as_json(reply: "Reply", session_key: str) -> dict[str, Any]:
+    """The answer as facts."""
+    return {
+        "text": reply.text,
+        "outcome": reply.outcome,
+        "sessionKey": session_key,
+        "sessionId": reply.session_id,
+        "turnId": reply.turn_id,
+        "usage": {
+            "inputTokens": reply.usage.input_tokens,
+            "outputTokens": reply.usage.output_tokens,
+            "requests": reply.usage.requests,
+            "toolCalls": reply.usage.tool_calls,
+        },
+        "media": [{"mimeType": one.mime_type, "where": place_of(one)} for one in reply.media],
+    }

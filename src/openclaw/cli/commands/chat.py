@@ -1,0 +1,123 @@
+"""Talk with the agent: answers as they are written, tools as they run.
+
+Type a message and press Enter; /help lists what else may be typed. Ctrl-C stops an answer, Ctrl-D
+leaves, and so does Ctrl-C twice. Where the input is not a terminal, every line of it is a message.
+"""
+
+import argparse
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TextIO, cast
+
+import anyio
+
+from openclaw.cli.commands.agent import DEFAULT_SESSION, session_key
+from openclaw.cli.environment import Environment
+from openclaw.core.errors import EXIT_OK
+
+if TYPE_CHECKING:
+    from openclaw.cli.chat.input import Interrupts
+    from openclaw.cli.chat.view import TerminalView
+
+
+def register(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.set_defaults(goes_on=True)
+    parser.add_argument(
+        "--session-key",
+        type=session_key,
+        metavar="KEY",
+        default=DEFAULT_SESSION,
+        help=f"the conversation to go on with (default: {DEFAULT_SESSION})",
+    )
+    parser.add_argument("--agent", metavar="ID", help="the agent to talk with")
+    parser.add_argument(
+        "--local", action="store_true", help="run the agent here, also where a gateway runs"
+    )
+
+
+def run(args: argparse.Namespace, env: Environment) -> int:
+    """Talk until there is nothing more to say."""
+    interactive = env.stdin.isatty() and env.stdout.isatty()
+    return anyio.run(_at_terminal if interactive else _by_lines, args, env)
+
+
+async def _by_lines(args: argparse.Namespace, env: Environment) -> int:
+    from openclaw.cli.chat.agent import open_chat_agent
+    from openclaw.cli.chat.conversation import Talk
+    from openclaw.cli.chat.input import LineInput
+    from openclaw.cli.chat.view import PlainView
+
+    view = PlainView(env.stdout, env.stderr, env.redactor.redact)
+    async with open_chat_agent(env, args.agent, local=args.local) as agent:
+        talk = Talk(agent, view, args.session_key, env.environ, _interrupts(env))
+        await talk.run(LineInput(env.stdin))
+    # For a script that feeds us, an answer that failed is a failure.
+    return talk.exit_code
+
+
+async def _at_terminal(args: argparse.Namespace, env: Environment) -> int:
+
+    from openclaw.cli.chat.agent import open_chat_agent
+    from openclaw.cli.chat.commands import ChatCompleter
+    from openclaw.cli.chat.conversation import Talk
+    from openclaw.cli.chat.input import ask_line, open_terminal_input
+    from openclaw.cli.chat.questions import Questions
+    from openclaw.cli.chat.view import TerminalView
+    from openclaw.cli.render.terminal import console
+
+    view = TerminalView(console(env.stdout, env.environ), env.redactor.redact)
+    questions = Questions(ask_line(env.stdin, env.stdout), view.say, view.paused)
+    with _logs_above(args, env, view):
+        async with open_chat_agent(
+            env, args.agent, local=args.local, questions=questions, emit=view.doing.note
+        ) as agent:
+            interrupts = _interrupts(env)
+            talk = Talk(agent, view, args.session_key, env.environ, interrupts)
+            completer = ChatCompleter(lambda: agent.prompts(talk.session))
+            typed = open_terminal_input(
+                env.stdin,
+                env.stdout,
+                completer=completer,
+                history=env.paths.chat_history,
+                redact=env.redactor.redact,
+                environ=env.environ,
+                interrupts=interrupts,
+                say=view.say,
+            )
+            view.say(f"{agent.id}, conversation '{talk.session}'. /help lists the commands.")
+            await talk.run(typed)
+    return EXIT_OK
+
+
+def _interrupts(env: Environment) -> "Interrupts":
+    from openclaw.cli.chat.input import Interrupts
+    from openclaw.cli.interrupts import leave
+    from openclaw.core.clock import SystemClock
+
+    return Interrupts(SystemClock(), lambda: leave(env))
+
+
+@contextmanager
+def _logs_above(
+    args: argparse.Namespace, env: Environment, view: "TerminalView"
+) -> Generator[None]:
+    """Log lines go above what moves on the screen, not through it."""
+    from openclaw.cli.chat.view import LinesAbove
+    from openclaw.cli.logs import configure
+
+    def set_up(stream: TextIO) -> None:
+        configure(
+            level="debug" if args.verbose else "warning",
+            json=args.log_json,
+            redactor=env.redactor,
+            stream=stream,
+            environ=env.environ,
+            plain=not args.verbose,
+        )
+
+    set_up(cast("TextIO", LinesAbove(view.say, env.stderr)))  # as much of one as a log needs
+    try:
+        yield
+    finally:
+        set_up(env.stderr)

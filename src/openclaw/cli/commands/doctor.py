@@ -1,0 +1,77 @@
+"""Look for problems with the set-up, and say how to mend each.
+
+The exit code is 1 when something is wrong that keeps OpenClaw from working or makes
+it unsafe; warnings alone leave it at 0.
+"""
+
+import argparse
+import dataclasses
+from typing import Any
+
+from openclaw.cli.environment import Environment
+from openclaw.cli.setup.checks import ERROR, OK, WARNING, Finding, examine
+from openclaw.core.errors import EXIT_FAILED, EXIT_OK
+
+_MARKS = {OK: "ok     ", WARNING: "warning", ERROR: "error  "}
+
+
+def register(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument("--json", action="store_true", help="print JSON and nothing else")
+    parser.add_argument("--fix", action="store_true", help="mend what can be mended safely")
+
+
+def run(args: argparse.Namespace, env: Environment) -> int:
+    """Examine, mend where asked to, and report."""
+    findings = list(examine(env))
+    fixable = sum(finding.fix is not None for finding in findings)
+    if args.fix:
+        findings = [_mended(finding) for finding in findings]
+    if args.json:
+        env.say_json({"findings": [_as_json(finding) for finding in findings]})
+    else:
+        _print(env, findings)
+        if args.fix:
+            env.say(f"Mended {fixable}." if fixable else _nothing_mended(findings))
+    return EXIT_FAILED if any(finding.level == ERROR for finding in findings) else EXIT_OK
+
+
+def _mended(finding: Finding) -> Finding:
+    if finding.fix is None:
+        return finding
+    finding.fix()
+    return dataclasses.replace(
+        finding, level=OK, message=f"mended: {finding.message}", hint=None, fix=None
+    )
+
+
+def _nothing_mended(findings: list[Finding]) -> str:
+    if all(finding.level == OK for finding in findings):
+        return "There is nothing to mend."
+    return "There is nothing that --fix can mend; the hints above say what you can do."
+
+
+def _as_json(finding: Finding) -> dict[str, Any]:
+    body: dict[str, Any] = {
+        "check": finding.check,
+        "level": finding.level,
+        "message": finding.message,
+        "fixable": finding.fix is not None,
+    }
+    return body | ({"hint": finding.hint} if finding.hint else {})
+
+
+def _print(env: Environment, findings: list[Finding]) -> None:
+    for finding in findings:
+        env.say(f"{_MARKS[finding.level]}  {finding.check}: {finding.message}")
+        if finding.hint:
+            env.say(f"         -> {finding.hint}")
+    errors = sum(finding.level == ERROR for finding in findings)
+    warnings = sum(finding.level == WARNING for finding in findings)
+    fixable = sum(finding.fix is not None for finding in findings)
+    more = f"; `{env.program} doctor --fix` mends {fixable} of them" if fixable else ""
+    env.say(f"\n{_count(errors, 'error')}, {_count(warnings, 'warning')}{more}")
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -1,0 +1,244 @@
+"""Run the agent as a daemon, and speak to the one that runs.
+
+The daemon keeps MCP servers running for every front end, serves an HTTP API on loopback and applies
+changes of the configuration without a restart.
+"""
+
+import argparse
+import gc
+import os
+import signal
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from openclaw.cli.environment import Environment
+from openclaw.core.errors import EXIT_FAILED, EXIT_OK, NotFound, OperatorFacing
+
+if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+
+    from openclaw.config.load import LoadedConfig
+    from openclaw.core.events import Emit
+    from openclaw.gateway.house import House
+    from openclaw.gateway.lock import GatewayInfo
+
+_LAST_PORT = 65_535
+_STOP_MARGIN = 20.0  # seconds beyond the turns' grace until a stop counts as failed
+_SILENT_SECONDS = 1.5  # a stop that takes longer says why
+_END_SECONDS = 10.0  # from letting go of everything to the end of the process
+_LEVELS = {"silent": "critical", "fatal": "critical", "warn": "warning", "trace": "debug"}
+
+Action = Callable[[argparse.Namespace, Environment], int]
+
+
+def register(parser: argparse.ArgumentParser) -> None:
+    """Declare the actions and their options."""
+    actions = parser.add_subparsers(metavar="ACTION", required=True)
+    run_ = _action(actions, "run", _run, "run the gateway until it is told to stop")
+    run_.set_defaults(goes_on=True)
+    run_.add_argument("--port", type=_port, metavar="N", help="listen there instead; 0 takes any")
+    for name, action, summary in (
+        ("status", _status, "say whether a gateway runs, and where"),
+        ("stop", _stop, "let running turns finish, then stop the gateway"),
+        ("reload", _reload, "have the gateway read its configuration again"),
+    ):
+        _action(actions, name, action, summary).add_argument(
+            "--json", action="store_true", help="print JSON and nothing else"
+        )
+    install = _action(actions, "install", _install, "the files that start it with the machine")
+    install.add_argument(
+        "--print", action="store_true", dest="print_only", help="print instead of writing"
+    )
+    install.add_argument(
+        "--kind", choices=("systemd", "launchd"), help="which (default: this system's)"
+    )
+
+
+def _port(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= 5 and int(text) <= _LAST_PORT):
+        raise argparse.ArgumentTypeError(f"give a number from 0 to {_LAST_PORT}, not {text!r}")
+    return int(text)
+
+
+def _action(actions: Any, name: str, action: Action, summary: str) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = actions.add_parser(name, help=summary, description=summary)
+    parser.set_defaults(action=action)
+    return parser
+
+
+def run(args: argparse.Namespace, env: Environment) -> int:
+    """Do what was asked."""
+    return args.action(args, env)
+
+
+def _run(args: argparse.Namespace, env: Environment) -> int:
+    import anyio
+
+    from openclaw.gateway.lock import gateway_lock
+
+    gc.disable()  # what is loaded until it is ready stays: to look through it takes a tenth of the start
+    loaded = env.load_config()
+    env.paths.prepare()
+    with gateway_lock(env.paths.gateway_lock) as lock:
+        anyio.run(_serve, args, env, loaded, lock)
+    return EXIT_OK
+
+
+async def _serve(args: argparse.Namespace, env: Environment, loaded: Any, lock: Any) -> None:
+    from openclaw.config.load import load_config
+    from openclaw.core.clock import SystemClock
+    from openclaw.gateway.daemon import Daemon, serve
+    from openclaw.gateway.service_files import Notifier
+    from openclaw.runtime import open_gateway_runtime, open_secrets
+
+    log_file = _log(args, env, loaded)
+
+    def load() -> "LoadedConfig":
+        return _with_port(load_config(env.config_option, env.environ), args.port)
+
+    def opened(emit: "Emit") -> "AbstractAsyncContextManager[House]":
+        return open_gateway_runtime(loaded, env.environ, env.redactor, emit=emit)
+
+    loaded = _with_port(loaded, args.port)
+    daemon = Daemon(
+        loaded=loaded,
+        load=load,
+        paths=env.paths,
+        clock=SystemClock(),
+        redact=env.redactor.redact,
+        open_gateway_runtime=opened,
+        resolve=open_secrets(loaded.config, env.environ, env.redactor).resolve_text,
+        notifier=Notifier(env.environ),
+        log_file=log_file,
+        on_ready=_collect_from_here,
+    )
+    await serve(daemon, lock)
+
+
+def _collect_from_here() -> None:
+    gc.freeze()
+    gc.enable()
+
+
+def _with_port(loaded: "LoadedConfig", port: int | None) -> "LoadedConfig":
+    from dataclasses import replace
+
+    if port is None:
+        return loaded
+    gateway = loaded.config.gateway.model_copy(update={"port": port})
+    return replace(loaded, config=loaded.config.model_copy(update={"gateway": gateway}))
+
+
+def _log(args: argparse.Namespace, env: Environment, loaded: "LoadedConfig") -> Any:
+    from openclaw.cli.logs import configure
+    from openclaw.config.paths import expand
+
+    settings = loaded.config.logging
+    path = expand(settings.file, env.environ) if settings.file else env.paths.gateway_log
+    level = "debug" if args.verbose else _LEVELS.get(settings.level, settings.level)
+    configure(
+        level=level,
+        json=args.log_json or settings.json_,
+        redactor=env.redactor,
+        stream=env.stderr,
+        file=path,
+        file_bytes=settings.max_file_bytes,
+        files_kept=settings.keep,
+        environ=env.environ,
+    )
+    return path
+
+
+def _running(env: Environment) -> "GatewayInfo":
+    from openclaw.gateway.lock import running_gateway
+
+    info = running_gateway(env.paths.gateway_lock)
+    if info is None:
+        raise NotFound("no gateway is running", hint="'openclaw gateway run' starts one")
+    return info
+
+
+def _status(args: argparse.Namespace, env: Environment) -> int:
+    from openclaw.gateway.lock import running_gateway
+
+    info = running_gateway(env.paths.gateway_lock)
+    if args.json:
+        facts = {"running": info is not None}
+        if info is not None:
+            facts |= {"pid": info.pid, "url": info.url, "startedAt": info.started}
+            facts |= {"version": info.version, "config": info.config}
+        env.say_json(facts)
+    elif info is None:
+        env.say("No gateway is running.")
+    else:
+        env.say(f"A gateway is running: pid {info.pid}, {info.url or 'starting'}")
+    return EXIT_OK if info is not None else EXIT_FAILED
+
+
+def _stop(args: argparse.Namespace, env: Environment) -> int:
+    import time
+
+    from openclaw.gateway.lock import running_gateway, wait_for, wait_until_gone
+    from openclaw.sessions.liveness import is_gone, mark_of
+
+    info = _running(env)
+    grace = env.load_config().config.gateway.shutdown_grace_ms / 1000
+    if info.pid <= 0:
+        raise OperatorFacing("the gateway is just starting; try again")
+    process, began = mark_of(info.pid), time.monotonic()
+    os.kill(info.pid, signal.SIGTERM)
+    if not wait_until_gone(env.paths.gateway_lock, info.pid, _SILENT_SECONDS):
+        env.warn(f"Running turns may finish; that takes {grace:.0f} s at the most.")
+    if not wait_until_gone(env.paths.gateway_lock, info.pid, grace + _STOP_MARGIN):
+        raise OperatorFacing(f"the gateway (pid {info.pid}) did not stop")
+    # It has let go of everything; the process itself ends a moment later.
+    if not wait_for(lambda: is_gone(process), _END_SECONDS):
+        raise OperatorFacing(
+            f"the gateway has stopped, but its process (pid {info.pid}) has not ended",
+            hint=f"'kill -9 {info.pid}' ends it; its state is safe",
+        )
+    successor = running_gateway(env.paths.gateway_lock)
+    facts = {"stopped": info.pid, "seconds": round(time.monotonic() - began, 1)}
+    if successor is not None:
+        facts["startedSince"] = successor.pid
+    if args.json:
+        env.say_json(facts)
+        return EXIT_OK
+    env.say(f"Stopped the gateway (pid {info.pid}).")
+    if successor is not None:
+        env.say(f"Another one has been started since (pid {successor.pid}).")
+    return EXIT_OK
+
+
+def _reload(args: argparse.Namespace, env: Environment) -> int:
+    import anyio
+
+    from openclaw.gateway.client import GatewayClient
+
+    info = _running(env)
+
+    async def ask() -> dict[str, Any]:
+        async with GatewayClient(info.url, env.paths.root) as client:
+            return await client.request("POST", "/api/reload", {})
+
+    report = anyio.run(ask)
+    if args.json:
+        env.say_json(report)
+    else:
+        env.say("Applied." if report["changed"] else "Nothing has changed.")
+        if report["waiting"]:
+            env.say(f"Only after a restart: {', '.join(report['waiting'])}")
+    return EXIT_OK
+
+
+def _install(args: argparse.Namespace, env: Environment) -> int:
+    from openclaw.gateway.service_files import unit_for
+
+    unit = unit_for(args.kind, env.environ, env.config_option)
+    if args.print_only:
+        env.say(unit.text)
+        return EXIT_OK
+    unit.path.parent.mkdir(parents=True, exist_ok=True)
+    unit.path.write_text(unit.text)
+    env.say(f"Wrote {unit.path}\nStart it with: {unit.start}")
+    return EXIT_OK

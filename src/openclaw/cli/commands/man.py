@@ -1,0 +1,129 @@
+"""Print the manual page, for man(1)."""
+
+import argparse
+import re
+
+from openclaw.cli.environment import Environment
+from openclaw.cli.parser import COMMANDS, EXAMPLES, actions, all_parsers
+from openclaw.core.errors import EXIT_OK
+from openclaw.version import __version__
+
+
+def register(parser: argparse.ArgumentParser) -> None:
+    """There are no options of its own."""
+
+
+def run(args: argparse.Namespace, env: Environment) -> int:
+    """Print it."""
+
+    env.stdout.write(man_page(env.program))
+    return EXIT_OK
+
+
+_NOT_ASCII = re.compile(r"[^\x00-\x7f]")
+_INTRODUCTION = (
+    "A personal agent that plugs into any MCP server and that any MCP client can delegate to."
+)
+_FILES = (
+    ("~/.openclaw/openclaw.json", "The configuration: JSON5, with comments."),
+    ("~/.openclaw", "State: conversations, the audit log, weights, pins; private to its owner."),
+)
+_VARIABLES = (
+    ("OPENCLAW_CONFIG_PATH", "Another configuration file."),
+    ("OPENCLAW_STATE_DIR", "Another state directory."),
+    ("NO_COLOR, FORCE_COLOR, CLICOLOR", "Take colour away, or ask for it."),
+    (
+        "ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY, OPENROUTER_API_KEY",
+        "Where no model is configured, the first of these that is set chooses it.",
+    ),
+)
+_EXIT = (
+    ("0", "Fine."),
+    ("1", "The operation failed."),
+    ("2", "Wrong usage or configuration."),
+    ("130", "Interrupted."),
+)
+
+
+def man_page(program: str = "openclaw") -> str:
+    """The page as roff."""
+    lines = [
+        f'.TH "{program.upper()}" "1" "" "{program} {__version__}" "User Commands"',
+        ".SH NAME",
+        f"{program} \\- a personal agent with MCP in both directions",
+        ".SH SYNOPSIS",
+        f".B {program}",
+        ".I COMMAND",
+        "[options]",
+        ".SH DESCRIPTION",
+        _text(_INTRODUCTION),
+        ".SH COMMANDS",
+    ]
+    for command in COMMANDS:
+        lines += [".TP", f".B {_text(command.name)}", _text(command.summary)]
+    lines += _section("COMMON OPTIONS", _common(program))
+    for words, parser in all_parsers(program):
+        lines += _command(program, words, parser)
+    lines += _section("FILES", _FILES)
+    lines += _section("ENVIRONMENT", _VARIABLES)
+    lines += _section("EXIT STATUS", _EXIT)
+    return "\n".join(line for line in lines if line) + "\n"
+
+
+def _section(title: str, entries: "tuple[tuple[str, str], ...]") -> list[str]:
+    lines = [f".SH {title}"]
+    for name, meaning in entries:
+        lines += [".TP", f".B {_text(name)}", _text(meaning)]
+    return lines
+
+
+def _common(program: str) -> tuple[tuple[str, str], ...]:
+    _, parser = next(iter(all_parsers(program)))
+    common = {"--config", "--verbose", "--log-json", "--help"}
+    return tuple(
+        (_invocation(one), one.help or "")
+        for one in actions(parser)
+        if common & set(one.option_strings)
+    )
+
+
+def _command(program: str, words: str, parser: argparse.ArgumentParser) -> list[str]:
+    usage = re.sub(r"\s+", " ", parser.format_usage().removeprefix("usage: "))
+    lines = [f'.SH "{program.upper()} {words.upper()}"', f".B {_text(usage.strip())}", ".PP"]
+    lines += [_paragraphs(parser.description or "")]
+    common = {"--config", "--verbose", "--log-json", "--help"}
+    for one in actions(parser):
+        if one.help and one.help is not argparse.SUPPRESS and not common & set(one.option_strings):
+            lines += [
+                ".TP",
+                f".B {_text(_invocation(one))}",
+                _text(one.help % vars_of(one, parser)),
+            ]
+    examples = EXAMPLES.get(words, ())
+    lines += [".PP", "Examples:", ".nf"] if examples else []
+    lines += [f".RS 4\n{_text(f'{program} {line}')}\n.RE" for line in examples]
+    return [*lines, ".fi"] if examples else lines
+
+
+def vars_of(action: argparse.Action, parser: argparse.ArgumentParser) -> dict[str, object]:
+    """What argparse puts into the words of a help text."""
+    return {**vars(action), "prog": parser.prog}
+
+
+def _invocation(action: argparse.Action) -> str:
+    if not action.option_strings:
+        return str(action.metavar or action.dest)
+    value = "" if action.nargs == 0 else f" {action.metavar or action.dest.upper()}"
+    return ", ".join(f"{flag}{value}" for flag in action.option_strings)
+
+
+def _paragraphs(text: str) -> str:
+    return "\n.PP\n".join(_text(" ".join(part.split())) for part in text.split("\n\n"))
+
+
+def _text(text: str) -> str:
+    """Escaped: a backslash, a hyphen that is typed, what is not ASCII, a dot at a line's beginning."""
+    escaped = text.replace("\\", "\\e").replace("-", "\\-")
+    escaped = _NOT_ASCII.sub(lambda match: f"\\[u{ord(match[0]):04X}]", escaped)
+    lines = [rf"\&{line}" if line[:1] in (".", "'") else line for line in escaped.split("\n")]
+    return "\n".join(lines)

@@ -1,0 +1,203 @@
+"""Manage the MCP servers that the agent uses: see them, add and remove them, try them out."""
+
+import argparse
+import importlib
+from collections.abc import Sequence
+from typing import Any
+
+from openclaw.cli.environment import Environment
+from openclaw.cli.parser import CommandParser
+
+_SOURCES = (
+    "claude-code",
+    "claude-desktop",
+    "cursor",
+    "vscode",
+    "codex",
+    "gemini",
+    "windsurf",
+    "zed",
+)
+"""The same as `other_clients.CLIENTS`, which takes long to import."""
+
+
+class _Parser(CommandParser):
+    """What stands behind `--` is a program with its arguments, and not ours to read."""
+
+    def parse_known_args(
+        self, args: Sequence[str] | None = None, namespace: Any = None
+    ) -> tuple[Any, list[str]]:
+        words = list(args or ())
+        at = words.index("--") if "--" in words else len(words)
+        found, rest = super().parse_known_args(words[:at], namespace)
+        found.program = words[at + 1 :]
+        return found, rest
+
+
+def register(parser: argparse.ArgumentParser) -> None:
+    """Declare the subcommands and their options."""
+    actions = parser.add_subparsers(metavar="ACTION", required=True, parser_class=_Parser)
+    _declare_editing(actions)
+    _declare_importing(actions)
+    _declare_trying(actions)
+    _declare_trust(actions)
+
+
+def _action(actions: Any, name: str, summary: str, action_of: str) -> argparse.ArgumentParser:
+    action: argparse.ArgumentParser = actions.add_parser(name, help=summary, description=summary)
+    action.set_defaults(action=action_of)
+    action.add_argument("--json", action="store_true", help="print JSON and nothing else")
+    return action
+
+
+def _declare_editing(actions: Any) -> None:
+    listing = _action(
+        actions,
+        "list",
+        "show the configured servers",
+        "openclaw.cli.commands.mcp_config:list_servers",
+    )
+    listing.add_argument("--agent", metavar="ID", help="only the servers of this agent")
+
+    add = _action(
+        actions,
+        "add",
+        "add a server to the configuration",
+        "openclaw.cli.commands.mcp_config:add_server",
+    )
+    add.usage = (
+        "openclaw mcp add NAME [options] -- COMMAND [ARGS…]\n"
+        "       openclaw mcp add NAME [options] --url URL"
+    )
+    add.add_argument("name", metavar="NAME")
+    add.add_argument("--url", metavar="URL", help="the address of a remote server")
+    add.add_argument("--transport", choices=("stdio", "http", "streamable-http", "sse"))
+    add.add_argument(
+        "--env",
+        action="append",
+        default=[],
+        metavar="K=V",
+        help="an environment variable for the server; V may be a secret:// reference",
+    )
+    add.add_argument(
+        "--inherit-env",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a variable of our own environment to hand on, such as SSL_CERT_FILE",
+    )
+    add.add_argument(
+        "--header",
+        action="append",
+        default=[],
+        metavar="'K: V'",
+        help="an HTTP header; V may contain a secret:// reference",
+    )
+    add.add_argument("--cwd", metavar="DIR", help="the server's working directory")
+    add.add_argument("--tool-prefix", metavar="P", help="stands for NAME in the tools' names")
+    add.add_argument("--lazy", action="store_true", help="start it when it is first used")
+    add.add_argument("--agent", metavar="ID", help="for this agent alone")
+    add.add_argument("--force", action="store_true", help="replace a server of that name")
+
+    remove = _action(
+        actions,
+        "remove",
+        "take a server out of the configuration",
+        "openclaw.cli.commands.mcp_config:remove_server",
+    )
+    remove.add_argument("name", metavar="NAME")
+    remove.add_argument("--agent", metavar="ID", help="from this agent alone")
+
+
+def _declare_importing(actions: Any) -> None:
+    summary = "take over the servers of Claude Code, Claude Desktop, Cursor and other programs"
+    take = _action(actions, "import", summary, "openclaw.cli.commands.mcp_config:take_over")
+    take.add_argument(
+        "source",
+        nargs="?",
+        metavar="FROM",
+        help=f"{', '.join(_SOURCES)}, or the path of such a file; "
+        "all of those that are here where none is named",
+    )
+    take.add_argument("names", nargs="*", metavar="NAME", help="only these servers")
+    take.add_argument("--dry-run", action="store_true", help="show what would be written")
+    take.add_argument("--yes", action="store_true", help="write without asking")
+    take.add_argument("--force", action="store_true", help="replace servers of the same names")
+    take.add_argument(
+        "--keep-secrets",
+        action="store_true",
+        help="leave credentials in plain text instead of making them secret:// references",
+    )
+
+
+def _declare_trying(actions: Any) -> None:
+    tools = _action(
+        actions,
+        "tools",
+        "start the servers and list their tools",
+        "openclaw.cli.commands.mcp_live:list_tools",
+    )
+    tools.add_argument("servers", nargs="*", metavar="SERVER", help="only these")
+    tools.add_argument("--agent", metavar="ID")
+
+    call = _action(actions, "call", "call one tool", "openclaw.cli.commands.mcp_live:call_tool")
+    call.add_argument("tool", metavar="TOOL", help="its full name, SERVER/TOOL, or SERVER TOOL")
+    call.add_argument("arguments", nargs="*", metavar="key=value", help="a value may be JSON")
+    call.add_argument("--args", metavar="JSON", help="all arguments as one JSON object")
+    call.add_argument("--agent", metavar="ID")
+
+    probe = _action(
+        actions,
+        "probe",
+        "start each server once and report how it does",
+        "openclaw.cli.commands.mcp_live:probe",
+    )
+    probe.add_argument("servers", nargs="*", metavar="SERVER", help="only these")
+    probe.add_argument("--agent", metavar="ID")
+
+    restart = _action(
+        actions,
+        "restart",
+        "restart a server of the running gateway",
+        "openclaw.cli.commands.mcp_live:restart",
+    )
+    restart.add_argument("name", metavar="NAME")
+
+    prompt = _action(
+        actions,
+        "prompt",
+        "list the servers' prompts, or get one",
+        "openclaw.cli.commands.mcp_live:prompt",
+    )
+    prompt.add_argument("prompt", nargs="?", metavar="SERVER:PROMPT")
+    prompt.add_argument("arguments", nargs="*", metavar="key=value")
+    prompt.add_argument("--agent", metavar="ID")
+
+
+def _declare_trust(actions: Any) -> None:
+    summary = "show what servers declare of themselves that differs from what was accepted"
+    pins = _action(actions, "pins", summary, "openclaw.cli.commands.mcp_trust:run")
+    pins.add_argument(
+        "what", nargs="?", default="list", choices=("list", "show", "accept", "forget")
+    )
+    pins.add_argument("name", nargs="?", metavar="NAME", help="a server")
+    pins.add_argument("tools", nargs="*", metavar="TOOL", help="only these tools of it")
+
+    login = _action(
+        actions, "login", "log in to a remote server", "openclaw.cli.commands.mcp_trust:log_in"
+    )
+    login.add_argument("name", metavar="NAME")
+    login.add_argument(
+        "--no-browser", action="store_true", help="only print the address, and open nothing"
+    )
+    logout = _action(
+        actions, "logout", "forget the login to a server", "openclaw.cli.commands.mcp_trust:log_out"
+    )
+    logout.add_argument("name", metavar="NAME")
+
+
+def run(args: argparse.Namespace, env: Environment) -> int:
+    """Do the action that was asked for."""
+    module, _, function = str(args.action).partition(":")
+    action: Any = getattr(importlib.import_module(module), function)
+    return int(action(args, env))

@@ -1,0 +1,372 @@
+"""`openclaw mcp list`, `add` and `remove`: the servers as the configuration has them."""
+
+import argparse
+import difflib
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from openclaw.cli.argv_text import read_line
+from openclaw.cli.environment import Environment
+from openclaw.cli.parser import no_server
+from openclaw.cli.setup.import_servers import (
+    SOURCES,
+    ImportedServer,
+    Reference,
+    guess_source,
+    plain_values,
+    protect,
+)
+from openclaw.cli.setup.other_clients import client_file, client_places, is_ourselves, read_client
+from openclaw.config.edit import delete_value, set_value
+from openclaw.config.files import edit_config
+from openclaw.config.json5 import Document, parse
+from openclaw.config.keypath import KeyPath, format_path
+from openclaw.config.load import parse_config, read_text
+from openclaw.config.merge import agent_servers
+from openclaw.config.paths import config_path
+from openclaw.config.schema import AgentEntry
+from openclaw.core.errors import EXIT_FAILED, EXIT_OK, InvalidConfig, InvalidRequest, NotFound
+from openclaw.mcp_client.bounds import printable
+
+if TYPE_CHECKING:
+    from openclaw.config.schema import Config, McpServerConfig
+
+DEFAULTS: KeyPath = ("agents", "defaults", "mcp", "servers")
+TOP: KeyPath = ("mcp", "servers")
+
+
+def list_servers(args: argparse.Namespace, env: Environment) -> int:
+    """Show the configured servers, for each agent those that it has."""
+    config = env.load_config().config
+    rows = [
+        {"agent": agent, "name": name, **_described(server)}
+        for agent, servers in _by_agent(config, args.agent).items()
+        for name, server in sorted(servers.items())
+    ]
+    if args.json:
+        env.say_json({"servers": rows})
+    elif not rows:
+        env.say("No MCP servers are configured. Add one with: openclaw mcp add NAME -- COMMAND")
+    else:
+        _print(env, rows)
+    return EXIT_OK
+
+
+def _by_agent(config: "Config", agent: str | None) -> "Mapping[str, Mapping[str, McpServerConfig]]":
+    entries = config.agents.list or (AgentEntry(id="main"),)
+    found = {entry.id: agent_servers(config, entry) for entry in entries}
+    if agent is None:
+        return found
+    if agent not in found:
+        raise NotFound(f"there is no agent '{agent}'")
+    return {agent: found[agent]}
+
+
+def _described(server: "McpServerConfig") -> dict[str, Any]:
+    started = " ".join([server.command or "", *server.args])
+    target = started if server.kind == "stdio" else server.url
+    return {
+        "transport": server.kind,
+        "target": target,
+        "enabled": server.enabled,
+        "lazy": server.lazy,
+        "toolPrefix": server.tool_prefix,
+    }
+
+
+def _print(env: Environment, rows: list[dict[str, Any]]) -> None:
+    several = len({row["agent"] for row in rows}) > 1
+    width = max(len(row["name"]) for row in rows)
+    for row in rows:
+        agent = f"{row['agent']}: " if several else ""
+        marks = [word for word, on in (("off", not row["enabled"]), ("lazy", row["lazy"])) if on]
+        note = f"  ({', '.join(marks)})" if marks else ""
+        env.say(f"{agent}{row['name']:<{width}}  {row['transport']:<5}  {row['target']}{note}")
+
+
+def add_server(args: argparse.Namespace, env: Environment) -> int:
+    """Add a server to the configuration file."""
+    entry = _entry(args)
+    path = _change(env, lambda text: _added(text, args.agent, args.name, entry, args.force))
+    _say(env, args, f"Added MCP server '{args.name}' to {path}.", {"added": args.name})
+    return EXIT_OK
+
+
+def remove_server(args: argparse.Namespace, env: Environment) -> int:
+    """Take a server out of the configuration file, comments and all the rest left alone."""
+
+    def without(text: str) -> str:
+        document = parse(text)
+        found = [
+            (*place, args.name)
+            for place in _places(document, args.agent)
+            if document.find((*place, args.name)) is not None
+        ]
+        if not found:
+            names = [
+                key for place in _places(document, args.agent) for key in _keys(document, place)
+            ]
+            raise no_server(args.name, names)
+        for place in found:
+            text = delete_value(text, place)
+        return text
+
+    path = _change(env, without)
+    _say(env, args, f"Removed MCP server '{args.name}' from {path}.", {"removed": args.name})
+    return EXIT_OK
+
+
+def _keys(document: Document, place: KeyPath) -> list[str]:
+    found = document.find(place)
+    written = found.plain() if found is not None else None
+    return list(written) if isinstance(written, dict) else []  # pyright: ignore[reportUnknownArgumentType] - its keys are texts
+
+
+def _say(env: Environment, args: argparse.Namespace, words: str, fact: dict[str, Any]) -> None:
+    if args.json:
+        env.say_json(fact)
+    else:
+        env.say(words)
+
+
+def _change(env: Environment, change: Callable[[str], str]) -> str:
+    from openclaw.config.paths import config_path
+
+    path = env.config_option or config_path(env.environ)
+    for warning in edit_config(path, env.environ, change).warnings:
+        env.warn(warning)
+    return str(path)
+
+
+def _entry(args: argparse.Namespace) -> dict[str, Any]:
+    if bool(args.url) == bool(args.program):
+        raise InvalidRequest("give either --url URL or, behind --, the server's COMMAND")
+    entry: dict[str, Any] = {}
+    if args.program:
+        entry |= {"command": args.program[0]}
+        entry |= {"args": args.program[1:]} if args.program[1:] else {}
+    else:
+        entry["url"] = args.url
+    if args.transport:
+        entry["transport"] = args.transport
+    if args.env:
+        entry["env"] = dict(_pair(word, "=", "--env") for word in args.env)
+    if args.inherit_env:
+        entry["inheritEnv"] = args.inherit_env
+    if args.header:
+        entry["headers"] = dict(_pair(word, ":", "--header") for word in args.header)
+    given = {"cwd": args.cwd, "toolPrefix": args.tool_prefix, "lazy": args.lazy or None}
+    return entry | {key: value for key, value in given.items() if value is not None}
+
+
+def _pair(word: str, separator: str, option: str) -> tuple[str, str]:
+    key, found, value = word.partition(separator)
+    if not found or not key.strip():
+        raise InvalidRequest(f"{option} is written K{separator}V, not {word!r}")
+    return key.strip(), value.strip() if separator == ":" else value
+
+
+def _added(text: str, agent: str | None, name: str, entry: dict[str, Any], force: bool) -> str:
+    place = (*target_place(text, agent), name)
+    if parse(text).find(place) is not None and not force:
+        raise InvalidRequest(f"there is an MCP server '{name}'; --force replaces it")
+    return set_value(text, place, entry)
+
+
+def target_place(text: str, agent: str | None = None) -> KeyPath:
+    """Where a new server is written: beside those that are there, else under the defaults."""
+    document = parse(text)
+    if agent is not None:
+        return _agent_place(document, agent)
+    known = (place for place in (DEFAULTS, TOP) if document.find(place) is not None)
+    return next(known, DEFAULTS)
+
+
+def _places(document: Document, agent: str | None) -> list[KeyPath]:
+    return [DEFAULTS, TOP] if agent is None else [_agent_place(document, agent)]
+
+
+def _agent_place(document: Document, agent: str) -> KeyPath:
+    agents = document.find(("agents", "list"))
+    for index, _ in enumerate(agents.items if agents is not None else ()):
+        place: KeyPath = ("agents", "list", index)
+        named = document.find((*place, "id"))
+        if named is not None and named.plain() == agent:
+            return (*place, "mcp", "servers")
+    where = format_path(("agents", "list"))
+    raise NotFound(f"there is no agent '{agent}' in {where}")
+
+
+def take_over(args: argparse.Namespace, env: Environment) -> int:
+    """Read, protect, show, ask, write. What is broken costs itself alone, and the exit code says so."""
+    problems: list[str] = []
+    found = _chosen(_read(args, env, problems), args.names, problems)
+    for value in plain_values(found):
+        env.redactor.register(value)
+    references: tuple[Reference, ...] = ()
+    if not args.keep_secrets:
+        found, references = protect(found, env.environ)
+    path = env.config_option or config_path(env.environ)
+    before = read_text(path) or ""
+    found = _valid(env, path, before, found, problems, force=args.force)
+    references = tuple(one for one in references if one.server in {two.name for two in found})
+    after = _written(before, found, force=args.force)
+    written = bool(found) and not args.dry_run and _agreed(args, env, before, after)
+    if written:
+        edit_config(path, env.environ, lambda text: _written(text, found, force=args.force))
+    _report(args, env, found, references, problems, path=path, written=written)
+    return EXIT_FAILED if problems else EXIT_OK
+
+
+def _read(
+    args: argparse.Namespace, env: Environment, problems: list[str]
+) -> tuple[ImportedServer, ...]:
+    if args.source is not None:
+        return _without_ourselves(env, _read_from(args.source, env))
+    found: dict[str, ImportedServer] = {}
+    here = [source for source in SOURCES if client_file(source, env.environ) is not None]
+    if not here:
+        raise NotFound(f"none of {', '.join(SOURCES)} has a configuration file here")
+    for source in here:
+        try:
+            servers = _read_from(source, env)
+        except InvalidRequest as error:
+            problems.append(error.message)
+            continue
+        for server in servers:
+            found.setdefault(server.name, server)
+    return _without_ourselves(env, tuple(found.values()))
+
+
+def _valid(
+    env: Environment,
+    path: Path,
+    text: str,
+    servers: Iterable[ImportedServer],
+    problems: list[str],
+    *,
+    force: bool,
+) -> tuple[ImportedServer, ...]:
+    """The servers with which the configuration still holds; what is wrong with others is told."""
+    parse_config(text or "{}", env.environ, source=path)
+    kept: list[ImportedServer] = []
+    for server in servers:
+        tried = _written(text, [server], force=force)
+        try:
+            parse_config(tried, env.environ, source=path)
+        except InvalidConfig as error:
+            reason = "; ".join(f"{problem.path}: {problem.message}" for problem in error.problems)
+            notes = "".join(f"; {note}" for note in server.notes)
+            problems.append(f"MCP server '{server.name}' is left out: {reason}{notes}")
+        else:
+            kept.append(server)
+            text = tried
+    return tuple(kept)
+
+
+def _without_ourselves(
+    env: Environment, servers: tuple[ImportedServer, ...]
+) -> tuple[ImportedServer, ...]:
+    others = tuple(server for server in servers if not is_ourselves(server.entry))
+    if len(others) < len(servers):
+        env.warn("left out: an entry that starts openclaw mcp-server, this program itself")
+    return others
+
+
+def _read_from(source: str, env: Environment) -> tuple[ImportedServer, ...]:
+    path: Path | None = Path(source)
+    if source in SOURCES:
+        path = client_file(source, env.environ)
+        if path is None:
+            places = ", ".join(map(str, client_places(source, env.environ)))
+            raise NotFound(f"{source} has no configuration file here (looked for {places})")
+    elif path.is_file():
+        source = guess_source(path.name)
+    else:
+        raise NotFound(f"'{source}' is neither a file nor one of {', '.join(SOURCES)}")
+    return read_client(source, path)
+
+
+def _chosen(
+    found: tuple[ImportedServer, ...], names: Iterable[str], problems: list[str]
+) -> tuple[ImportedServer, ...]:
+    wanted = set(names)
+    missing = wanted - {server.name for server in found}
+    unread = "".join(f"; {problem}" for problem in problems)
+    if missing:
+        raise NotFound(f"there is no MCP server {', '.join(sorted(missing))} in that file{unread}")
+    if not found:
+        raise NotFound(f"there are no MCP servers in that file{unread}")
+    return tuple(server for server in found if not wanted or server.name in wanted)
+
+
+def _written(text: str, servers: Iterable[ImportedServer], *, force: bool) -> str:
+    for server in servers:
+        place = (*target_place(text), server.name)
+        if parse(text).find(place) is not None and not force:
+            raise InvalidRequest(f"there is an MCP server '{server.name}'; --force replaces it")
+        text = set_value(text, place, server.entry)
+    return text
+
+
+def _agreed(args: argparse.Namespace, env: Environment, before: str, after: str) -> bool:
+    if args.yes:
+        return True
+    if args.json:
+        raise InvalidRequest("with --json, say --yes to write or --dry-run to look")
+    _show(env, before, after)
+    if not env.stdin.isatty():
+        raise InvalidRequest("nobody can be asked here; say --yes to write or --dry-run to look")
+    env.stdout.write("Write this? [y/N] ")
+    env.stdout.flush()
+    return read_line(env.stdin).strip().lower() in ("y", "yes")
+
+
+def _show(env: Environment, before: str, after: str) -> None:
+    lines = difflib.unified_diff(
+        before.splitlines(), after.splitlines(), "as it is", "as it would be", lineterm="", n=2
+    )
+    for line in lines:
+        env.say(line)
+
+
+def _report(
+    args: argparse.Namespace,
+    env: Environment,
+    found: tuple[ImportedServer, ...],
+    references: tuple[Reference, ...],
+    problems: list[str],
+    *,
+    path: Path,
+    written: bool,
+) -> None:
+    if args.json:
+        env.say_json(
+            {
+                "servers": {server.name: server.entry for server in found},
+                "notes": [{"server": s.name, "note": n} for s in found for n in s.notes],
+                "secrets": [
+                    {"variable": r.variable, "server": r.server, "key": r.key} for r in references
+                ],
+                "problems": [printable(env.redactor.redact(problem)) for problem in problems],
+                "path": str(path),
+                "written": written,
+            }
+        )
+        return
+    for problem in problems:
+        env.warn(printable(env.redactor.redact(problem)))
+    if args.dry_run:
+        before = read_text(path) or ""
+        _show(env, before, _written(before, found, force=args.force))
+    for server in found:
+        for note in server.notes:
+            env.warn(f"{server.name}: {note}")
+    for reference in references:
+        env.warn(
+            f"{reference.server}: the credential in {reference.key} is now read from the environment "
+            f"variable {reference.variable}; set it, or use another secret:// reference"
+        )
+    names = ", ".join(server.name for server in found)
+    env.say(f"Imported {names} into {path}." if written else "Nothing was written.")

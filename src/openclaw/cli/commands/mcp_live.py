@@ -1,0 +1,394 @@
+"""`openclaw mcp tools`, `call`, `probe`, `prompt` and `restart`: the servers as they run."""
+
+import argparse
+import json
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import anyio
+
+from openclaw.cli.environment import Environment
+from openclaw.cli.interrupts import run_interruptible
+from openclaw.cli.logs import last_words, servers_logged
+from openclaw.cli.parser import no_server, not_there
+from openclaw.cli.render.activity import named, waiting
+from openclaw.config.merge import EffectiveAgent, default_agent_id, effective_agents
+from openclaw.content.characters import strip_invisible
+from openclaw.core.clock import SystemClock
+from openclaw.core.content import Block, Media, ResourceLink, Text
+from openclaw.core.errors import EXIT_FAILED, EXIT_OK, InvalidRequest, NotFound, ServerUnavailable
+from openclaw.core.tools import CallContext
+from openclaw.mcp_client.bounds import printable
+
+if TYPE_CHECKING:
+    from openclaw.config.schema import McpServerConfig
+    from openclaw.mcp_client.lifecycle.manager import McpManager
+    from openclaw.mcp_client.lifecycle.server_status import ServerStatus
+
+_AGENT = "cli"
+_MARGIN = 5.0  # seconds beyond a server's own time to connect
+
+
+@dataclass(frozen=True, slots=True)
+class _Live:
+    manager: "McpManager"
+    agent: EffectiveAgent
+    seconds: float
+
+
+def list_tools(args: argparse.Namespace, env: Environment) -> int:
+    """Start the servers and list their tools."""
+    return run_interruptible(env, _list_tools, args, env)
+
+
+async def _list_tools(args: argparse.Namespace, env: Environment) -> int:
+    async with _live(env, args.agent, only=args.servers) as live:
+        specs = live.manager.tools(live.agent.id).specs()
+        broken = _unready(live.manager)
+        if args.json:
+            tools = [
+                {
+                    "name": spec.name,
+                    "server": spec.origin.server,
+                    "tool": spec.origin.tool,
+                    "description": spec.description,
+                    "inputSchema": spec.input_schema,
+                    "readOnly": spec.read_only,
+                    "destructive": spec.destructive,
+                }
+                for spec in specs
+            ]
+            env.say_json({"tools": tools, "unavailable": [_status(s) for s in broken]})
+        else:
+            for spec in specs:
+                first = spec.description.partition("\n")[0]
+                env.say(f"{spec.name}\n    {first[:200]}")
+            _warn_of(env, broken)
+        return EXIT_FAILED if broken else EXIT_OK
+
+
+def call_tool(args: argparse.Namespace, env: Environment) -> int:
+    """Call one tool and print what it gave, unframed, since a person reads it."""
+    words = args.arguments
+    if words and "=" not in words[0] and "/" not in args.tool:
+        # SERVER TOOL, as people write it, besides SERVER/TOOL and the full name.
+        args.tool, args.arguments = f"{args.tool}/{words[0]}", words[1:]
+    return run_interruptible(env, _call_tool, args, env, _arguments(args))
+
+
+async def _call_tool(
+    args: argparse.Namespace, env: Environment, arguments: Mapping[str, Any]
+) -> int:
+    agent = _agent(env, args.agent)
+    async with _live(env, args.agent, only=_servers_of(agent, args.tool)) as live:
+        source = live.manager.tools(live.agent.id)
+        name = _full_name(source.specs(), args.tool)
+        if name is None:
+            _require_ready(env, live.manager)
+            there = [f"{s.origin.server}/{s.origin.tool}" for s in source.specs()]
+            raise not_there(f"there is no tool '{args.tool}'", args.tool, there)
+        # Whoever typed the command is the person whom the policy would ask.
+        context = CallContext(agent=live.agent.id, session=_AGENT, call_id=_AGENT, approved=True)
+        result = await source.call(name, arguments, context)
+    shown = result.outputs or result.blocks
+    if args.json:
+        content = [_as_json(block) for block in shown]
+        env.say_json({"isError": result.is_error, "content": content, "details": result.details})
+    else:
+        for block in shown:
+            env.say(_as_text(block))
+    return EXIT_FAILED if result.is_error else EXIT_OK
+
+
+def _servers_of(agent: EffectiveAgent, tool: str) -> list[str]:
+    """The servers that may have this tool, so that no other is started."""
+    from openclaw.mcp_client.catalog.tools import safe_name
+
+    server = tool.partition("/")[0]
+    if server != tool:
+        return [server]
+    return [
+        name
+        for name, config in agent.servers.items()
+        if tool.casefold().startswith(f"mcp_{safe_name(config.tool_prefix or name)}_".casefold())
+    ]
+
+
+def _full_name(specs: Iterable[Any], wanted: str) -> str | None:
+    server, _, tool = wanted.partition("/")
+    for spec in specs:
+        if spec.name == wanted or (spec.origin.server, spec.origin.tool) == (server, tool):
+            return str(spec.name)
+    return None
+
+
+def _arguments(args: argparse.Namespace) -> dict[str, Any]:
+    arguments: dict[str, Any] = {}
+    if args.args:
+        try:
+            given: Any = json.loads(args.args)
+        except ValueError as error:
+            raise InvalidRequest(f"--args is not JSON: {error}") from error
+        if not isinstance(given, dict):
+            raise InvalidRequest("--args is not a JSON object")
+        arguments.update(given)  # pyright: ignore[reportUnknownArgumentType] - any JSON
+    for word in args.arguments:
+        key, equals, value = word.partition("=")
+        if not equals or not key:
+            hint = "JSON for all of them goes after --args"
+            raise InvalidRequest(f"an argument is written key=value, not {word!r}", hint=hint)
+        arguments[key] = _value(value)
+    return arguments
+
+
+def _value(text: str) -> Any:
+    """JSON where it is JSON other than a string, else the text itself."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def probe(args: argparse.Namespace, env: Environment) -> int:
+    """Start each server once and report time, revision, counts and errors."""
+    return run_interruptible(env, _probe, args, env)
+
+
+async def _probe(args: argparse.Namespace, env: Environment) -> int:
+    clock = SystemClock()
+    times: dict[str, float] = {}
+    eager = {"lazy": False, "restart_on_crash": False}
+    async with _live(env, args.agent, only=args.servers, change=eager, settle=False) as live:
+        began = clock.monotonic()
+
+        async def watch(name: str) -> None:
+            await live.manager.settle(live.agent.id, servers=[name], timeout=live.seconds)
+            times[name] = (clock.monotonic() - began) * 1000
+
+        def left() -> str:
+            names = [name for name in live.agent.servers if name not in times]
+            return f"{len(times)} of {len(live.agent.servers)} answered; starting {named(names)}"
+
+        async with (
+            waiting(env, left, quiet=args.json),
+            anyio.create_task_group() as group,
+        ):
+            for name in live.agent.servers:
+                group.start_soon(watch, name, name=f"probe {name}")
+        statuses = live.manager.status()
+        rows = [
+            {**_status(one), "ms": round(times.get(one.snapshot.name, 0.0), 1)} for one in statuses
+        ]
+        said = {one.snapshot.name: one.snapshot.stderr for one in statuses}
+    if args.json:
+        env.say_json({"servers": rows})
+    else:
+        for row in rows:
+            env.say(_probe_line(row))
+            for line in last_words(said[str(row["name"])]) if row["state"] != "ready" else ():
+                env.say(line)
+    return EXIT_OK if all(row["state"] == "ready" for row in rows) else EXIT_FAILED
+
+
+def _probe_line(row: Mapping[str, Any]) -> str:
+    if row["state"] != "ready":
+        return f"{row['name']}: {row['state'].replace('_', ' ')}: {row['error'] or 'no answer'}"
+    offers = f"{row['tools']} tools, {row['resources']} resources, {row['prompts']} prompts"
+    software = " ".join(word for word in (row["serverName"], row["serverVersion"]) if word)
+    line = f"{row['name']}: ready in {row['ms']:.0f} ms, {row['protocol']}, {offers} ({software})"
+    notes = [*row["leftOut"], *row["crossings"]]
+    if row["pin"] not in (None, "pinned"):
+        notes.append(f"{row['pin']}; see: openclaw mcp pins show {row['name']}")
+    return "\n".join([line, *(f"    {note}" for note in notes)])
+
+
+def prompt(args: argparse.Namespace, env: Environment) -> int:
+    """List the prompts, or get one."""
+    return run_interruptible(env, _prompt, args, env)
+
+
+async def _prompt(args: argparse.Namespace, env: Environment) -> int:
+    from openclaw.mcp_client.bridge.prompts import PromptCall, parse_arguments
+
+    if args.prompt is None:
+        return await _list_prompts(args, env)
+    server, colon, name = str(args.prompt).removeprefix("/").partition(":")
+    if not colon:
+        raise InvalidRequest(f"a prompt is written SERVER:PROMPT, not {args.prompt!r}")
+    call = PromptCall(server, name, parse_arguments(args.arguments))
+    async with _live(env, args.agent, only=[server]) as live:
+        messages = await live.manager.get_prompt(live.agent.id, call)
+    if args.json:
+        rows = [{"role": m.role, "content": [_as_json(b) for b in m.blocks]} for m in messages]
+        env.say_json({"messages": rows})
+    else:
+        for message in messages:
+            env.say("\n".join([f"[{message.role}]", *(_as_text(b) for b in message.blocks)]))
+    return EXIT_OK
+
+
+async def _list_prompts(args: argparse.Namespace, env: Environment) -> int:
+    async with _live(env, args.agent) as live:
+        prompts = live.manager.prompts(live.agent.id)
+        _warn_of(env, _unready(live.manager))
+    if args.json:
+        rows = [
+            {
+                "server": one.server,
+                "prompt": one.name,
+                "description": one.description,
+                "arguments": [
+                    {"name": a.name, "description": a.description, "required": a.required}
+                    for a in one.arguments
+                ],
+            }
+            for one in prompts
+        ]
+        env.say_json({"prompts": rows})
+    elif not prompts:
+        env.say("No MCP server has a prompt.")
+    else:
+        for one in prompts:
+            takes = " ".join(
+                f"{a.name}=…" if a.required else f"[{a.name}=…]" for a in one.arguments
+            )
+            env.say(printable(f"{one.command} {takes}".rstrip()))
+            env.say(f"    {one.description[:200]}")
+    return EXIT_OK
+
+
+def restart(args: argparse.Namespace, env: Environment) -> int:
+    """Servers run inside a gateway; without one there is nothing to restart."""
+    from openclaw.gateway.lock import running_gateway
+
+    info = running_gateway(env.paths.gateway_lock)
+    agents = effective_agents(env.load_config().config).values()
+    known = sorted({name for agent in agents for name in agent.servers})
+    if info is None or not info.url:
+        if args.name not in known:
+            raise no_server(args.name, known)
+        raise ServerUnavailable(
+            args.name,
+            "no gateway is running, and servers run only while a gateway or an agent does; "
+            "'openclaw mcp probe' starts each of them once",
+        )
+    try:
+        anyio.run(_restart, args.name, info.url, env)
+    except NotFound as error:
+        raise not_there(error.message, args.name, known) from None
+    env.say(f"Restarting '{args.name}'.")
+    return EXIT_OK
+
+
+async def _restart(name: str, url: str, env: Environment) -> None:
+    from urllib.parse import quote
+
+    from openclaw.gateway.client import GatewayClient
+
+    async with GatewayClient(url, env.paths.root) as client:
+        await client.request("POST", f"/api/servers/{quote(name, safe='')}/restart", {})
+
+
+def _agent(env: Environment, wanted: str | None) -> EffectiveAgent:
+    config = env.load_config().config
+    agents = effective_agents(config)
+    name = wanted or default_agent_id(config)
+    if name not in agents:
+        raise NotFound(f"there is no agent '{name}'", hint=f"there are: {', '.join(agents)}")
+    return agents[name]
+
+
+@asynccontextmanager
+async def _live(
+    env: Environment,
+    agent_id: str | None,
+    only: Sequence[str] = (),
+    *,
+    change: Mapping[str, Any] | None = None,
+    settle: bool = True,
+) -> AsyncGenerator[_Live]:
+    """The agent's servers, running; `only` these, where some are named."""
+    from dataclasses import replace
+
+    from openclaw.runtime import open_servers
+
+    agent = _agent(env, agent_id)
+    for name in sorted(set(only) - set(agent.servers)):
+        raise no_server(name, agent.servers)
+    servers: dict[str, McpServerConfig] = {
+        name: config.model_copy(update=dict(change or {}))
+        for name, config in agent.servers.items()
+        if not only or name in only
+    }
+    seconds = max((one.timeout / 1000 for one in servers.values()), default=0.0) + _MARGIN
+    chosen = replace(agent, servers=servers)
+    agents = {agent.id: chosen}
+    with servers_logged(env, reported=True):
+        async with open_servers(env.load_config(), env.environ, env.redactor, agents) as manager:
+            if settle:
+                async with waiting(env, lambda: f"starting {named(list(servers))}"):
+                    await manager.settle(agent.id, timeout=seconds)
+            yield _Live(manager, chosen, seconds)
+
+
+def _unready(manager: "McpManager") -> list["ServerStatus"]:
+    good = ("ready", "disconnected")
+    return [one for one in manager.status() if one.snapshot.state.value not in good]
+
+
+def _require_ready(env: Environment, manager: "McpManager") -> None:
+    """Raise for the first server that does not answer, having said why all of them do not."""
+    broken = _unready(manager)
+    _warn_of(env, broken)
+    for one in broken:
+        raise ServerUnavailable(one.snapshot.name, "its tools cannot be called now")
+
+
+def _warn_of(env: Environment, broken: Iterable["ServerStatus"]) -> None:
+    for one in broken:
+        reason = one.snapshot.last_error or "no answer"
+        env.warn(f"MCP server '{one.snapshot.name}' is {one.snapshot.state.value}: {reason}")
+        for line in last_words(one.snapshot.stderr):
+            env.warn(line)
+
+
+def _status(one: "ServerStatus") -> dict[str, Any]:
+    snapshot = one.snapshot
+    return {
+        "name": snapshot.name,
+        "state": snapshot.state.value,
+        "transport": snapshot.transport,
+        "protocol": snapshot.protocol,
+        "serverName": snapshot.server_name,
+        "serverVersion": snapshot.server_version,
+        "tools": one.tools,
+        "resources": one.resources,
+        "prompts": one.prompts,
+        "error": snapshot.last_error,
+        "leftOut": list(one.left_out),
+        "pin": one.pin,
+        "crossings": list(one.crossings),
+    }
+
+
+def _as_json(block: Block) -> dict[str, Any]:
+    match block:
+        case Text():
+            return {"type": "text", "text": block.text}
+        case Media():
+            size = len(block.data) if block.data is not None else None
+            return {"type": block.kind, "mimeType": block.mime_type, "bytes": size}
+        case ResourceLink():
+            return {"type": "resource_link", "uri": block.uri, "name": block.name}
+
+
+def _as_text(block: Block) -> str:
+    match block:
+        case Text():
+            return strip_invisible(block.text)
+        case Media():
+            return f"[{block.mime_type}, {len(block.data or b'')} bytes]"
+        case ResourceLink():
+            return f"[{block.name}: {block.uri}]"

@@ -1,0 +1,219 @@
+"""`openclaw mcp pins`: what servers declared when they were accepted, and what they declare now."""
+
+import argparse
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import anyio
+
+from openclaw.cli.environment import Environment
+from openclaw.cli.parser import no_server
+from openclaw.cli.render.activity import counted
+from openclaw.config.merge import effective_agents
+from openclaw.core.errors import EXIT_OK, InvalidRequest, NotFound
+from openclaw.mcp_client.catalog.pin_store import PinStore, pin_key
+from openclaw.mcp_client.catalog.pins import INSTRUCTIONS, Pinned, diff, shown_name
+
+if TYPE_CHECKING:
+    from openclaw.config.schema import McpServerConfig
+    from openclaw.mcp_client.auth.oauth import Logins
+
+
+def run(args: argparse.Namespace, env: Environment) -> int:
+    """Do what was asked for."""
+    store = PinStore(env.paths.pins)
+    if args.what == "list":
+        _list(args, env, store)
+    elif args.name is None:
+        raise InvalidRequest(f"name a server: {env.program} mcp pins {args.what} NAME")
+    elif args.what == "show":
+        _show(args, env, store)
+    elif args.what == "accept":
+        _accept(args, env, store)
+    else:
+        _forget(args, env, store)
+    return EXIT_OK
+
+
+def pinned_servers(env: Environment, store: PinStore) -> Iterator[tuple[str, str, Pinned]]:
+    """Name, key and pins of every server that has any, under the name it is configured with."""
+    known = store.load()
+    seen: set[str] = set()
+    for agent in effective_agents(env.load_config().config).values():
+        for name, config in agent.servers.items():
+            key = pin_key(config)
+            if key in known and key not in seen:
+                seen.add(key)
+                yield name, key, known[key]
+    for key, pinned in known.items():
+        if key not in seen:
+            yield pinned.name, key, pinned
+
+
+def _list(args: argparse.Namespace, env: Environment, store: PinStore) -> None:
+    rows = [_row(name, pinned) for name, _, pinned in pinned_servers(env, store)]
+    if args.json:
+        env.say_json({"servers": rows})
+        return
+    if not rows:
+        env.say("Nothing is pinned yet: a server is pinned when it is first started.")
+    for row in rows:
+        env.say(f"{row['name']}  {row['target']}  {counted(row['tools'], 'tool')}, {_note(row)}")
+
+
+def _note(row: dict[str, Any]) -> str:
+    changes = [*row["changed"], *row["new"], *(["its instructions"] * row["instructions"])]
+    notes = [f"not accepted: {', '.join(changes)}"] if changes else []
+    notes += [f"gone: {', '.join(row['removed'])}"] if row["removed"] else []
+    return "; ".join(notes) or "as accepted"
+
+
+def _row(name: str, pinned: Pinned) -> dict[str, Any]:
+    pending = [one for one in pinned.pending if one != INSTRUCTIONS]
+    return {
+        "name": name,
+        "target": pinned.target,
+        "tools": sum(one != INSTRUCTIONS for one in pinned.accepted),
+        "changed": [shown_name(one) for one in pending if one in pinned.accepted],
+        "new": [shown_name(one) for one in pending if one not in pinned.accepted],
+        "removed": [shown_name(one) for one in pinned.removed],
+        "instructions": INSTRUCTIONS in pinned.pending,
+    }
+
+
+def _found(args: argparse.Namespace, env: Environment, store: PinStore) -> list[tuple[str, Pinned]]:
+    found = [(key, one) for name, key, one in pinned_servers(env, store) if name == args.name]
+    if not found:
+        raise NotFound(
+            f"nothing is pinned of a server '{args.name}'",
+            hint=f"see what is: {env.program} mcp pins",
+        )
+    return found
+
+
+def _show(args: argparse.Namespace, env: Environment, store: PinStore) -> None:
+    found = [one for _, one in _found(args, env, store)]
+    if args.json:
+        env.say_json({"name": args.name, "pins": [_as_json(one) for one in found]})
+        return
+    for pinned in found:
+        if args.tools:
+            for tool in args.tools:
+                env.say(_text_of(pinned, tool))
+        else:
+            _print_changes(env, args.name, pinned)
+
+
+def _as_json(pinned: Pinned) -> dict[str, Any]:
+    return {
+        "target": pinned.target,
+        "accepted": {name: one.text for name, one in pinned.accepted.items()},
+        "pending": {
+            name: {"text": one.text, "diff": diff(pinned, name)}
+            for name, one in pinned.pending.items()
+        },
+        "removed": list(pinned.removed),
+    }
+
+
+def _text_of(pinned: Pinned, tool: str) -> str:
+    if tool in pinned.pending:
+        return diff(pinned, tool)
+    if tool not in pinned.accepted:
+        raise NotFound(f"no tool '{tool}' is pinned of '{pinned.name}'")
+    return pinned.accepted[tool].text
+
+
+def _print_changes(env: Environment, name: str, pinned: Pinned) -> None:
+    for key in pinned.pending:
+        what = "changed" if key in pinned.accepted else "new"
+        env.say(f"{shown_name(key)} ({what})\n{diff(pinned, key)}\n")
+    for key in pinned.removed:
+        env.say(f"{shown_name(key)} is gone\n")
+    if pinned.pending:
+        env.say(f"Accept it with: {env.program} mcp pins accept {name}")
+    elif not pinned.removed:
+        tools = ", ".join(shown_name(key) for key in pinned.accepted if key != INSTRUCTIONS)
+        env.say(f"'{name}' declares what was accepted: {tools or 'no tools'}")
+
+
+def _accept(args: argparse.Namespace, env: Environment, store: PinStore) -> None:
+    accepted: list[str] = []
+    for key, pinned in _found(args, env, store):
+        for tool in args.tools:
+            if tool not in pinned.pending and tool not in pinned.removed:
+                raise NotFound(f"there is nothing to accept about '{args.name}/{tool}'")
+        accepted += store.accept(key, args.tools or None)
+    shown = [shown_name(one) for one in accepted]
+    if args.json:
+        env.say_json({"accepted": shown})
+    elif shown:
+        env.say(f"Accepted from '{args.name}': {', '.join(shown)}")
+    else:
+        env.say(f"There was nothing to accept about '{args.name}'.")
+
+
+def _forget(args: argparse.Namespace, env: Environment, store: PinStore) -> None:
+    for key, _ in _found(args, env, store):
+        store.forget(key)
+    if args.json:
+        env.say_json({"forgotten": args.name})
+    else:
+        env.say(f"'{args.name}' counts as never seen; it is pinned again when it next starts.")
+
+
+def log_in(args: argparse.Namespace, env: Environment) -> int:
+    """Have the person log in with a browser."""
+    from openclaw.mcp_client.auth.login import log_in, open_browser
+
+    def show(url: str) -> None:
+        env.warn(f"Open this address to log in to '{args.name}':\n\n    {url}\n")
+
+    config = _server(args, env)
+    browse = None if args.no_browser else open_browser
+
+    async def run() -> None:
+        await log_in(config, _logins(env), show=show, browse=browse)
+
+    anyio.run(run)
+    if args.json:
+        env.say_json({"loggedIn": args.name})
+    else:
+        env.say(f"Logged in to '{args.name}'.")
+    return EXIT_OK
+
+
+def log_out(args: argparse.Namespace, env: Environment) -> int:
+    """Forget the login."""
+    was = _logins(env).log_out(_server(args, env))
+    if args.json:
+        env.say_json({"loggedOut": args.name, "was": was})
+    else:
+        env.say(
+            f"Logged out of '{args.name}'; the server may still take the tokens until they end."
+            if was
+            else f"There was no login to '{args.name}'."
+        )
+    return EXIT_OK
+
+
+def _logins(env: Environment) -> "Logins":
+    from openclaw.mcp_client.auth.oauth import open_logins
+    from openclaw.runtime import open_secrets
+
+    secrets = open_secrets(env.load_config().config, env.environ, env.redactor)
+    return open_logins(env.paths.tokens, env.redactor.register, secrets.resolve_map)
+
+
+def _server(args: argparse.Namespace, env: Environment) -> "McpServerConfig":
+    agents = list(effective_agents(env.load_config().config).values())
+    found = [agent.servers[args.name] for agent in agents if args.name in agent.servers]
+    if not found:
+        raise no_server(args.name, (name for agent in agents for name in agent.servers))
+    for config in found:
+        if config.auth is not None:
+            return config
+    raise InvalidRequest(
+        f"MCP server '{args.name}' is not configured with a login",
+        hint='add `auth: "oauth"` to it',
+    )

@@ -1,0 +1,273 @@
+"""List models, see which one is used and why, and fetch weights for the embedded one."""
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+from openclaw.cli.environment import Environment
+from openclaw.cli.render.terminal import console, is_dumb
+from openclaw.core.errors import EXIT_FAILED, EXIT_OK, InvalidRequest
+from openclaw.embedded.download import Progress, Report
+
+if TYPE_CHECKING:
+    from openclaw.embedded.weights import Weights, WeightStore
+    from openclaw.models.choose import Candidate, Choice
+
+_MEGA = 1_000_000
+_SHA256_LENGTH = 64
+
+
+def register(parser: ArgumentParser) -> None:
+    """Say which arguments there are."""
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    listing = actions.add_parser(
+        "list",
+        help="every model that can be used, and what it is good for",
+        description="list every model that can be used, and what it is good for",
+    )
+    status = actions.add_parser(
+        "status",
+        help="which model each agent uses, why, and if it can",
+        description="say which model each agent uses, why, and whether it can",
+    )
+    pull = actions.add_parser(
+        "pull",
+        help="fetch weights for the embedded model",
+        description="fetch weights for the embedded model",
+    )
+    pull.add_argument(
+        "what",
+        nargs="?",
+        default=None,
+        metavar="NAME|URL",
+        help="a name from 'models list', or the address of a GGUF (default: the smallest)",
+    )
+    pull.add_argument("--sha256", metavar="HEX", help="the hash of the GGUF at an address")
+    pull.add_argument("--name", metavar="NAME", help="what weights from an address are called")
+    pull.add_argument("--force", action="store_true", help="fetch again what is already there")
+    for action in (listing, status, pull):
+        action.add_argument("--json", action="store_true", help="print JSON and nothing else")
+
+
+def run(args: Namespace, env: Environment) -> int:
+    """Do what was asked."""
+    return {"list": _list, "status": _status, "pull": _pull}[args.action](args, env)
+
+
+def _store(env: Environment) -> "WeightStore":
+    from openclaw.embedded.weights import WeightStore
+
+    return WeightStore(env.paths.models)
+
+
+def _mega(size: int | None) -> int | None:
+    return None if size is None else round(size / _MEGA)
+
+
+def _local_facts(env: Environment) -> list[dict[str, Any]]:
+    from openclaw.embedded.weights import CATALOGUE
+
+    store = _store(env)
+    return [
+        {
+            "id": f"local/{weights.name}",
+            "title": weights.title,
+            "installed": store.is_installed(weights),
+            "megabytes": _mega(weights.size),
+            "tools": weights.tool_use.value,
+            "goodFor": weights.good_for,
+            "licence": weights.licence,
+        }
+        for weights in (*CATALOGUE, *store.own())
+    ]
+
+
+def _provider_facts(env: Environment) -> list[dict[str, Any]]:
+    from openclaw.models.choose import KNOWN_PROVIDERS
+
+    loaded = env.load_config()
+    configured = [
+        {"id": f"{name}/{model.id}", "from": f"models.providers.{name}"}
+        for name, provider in loaded.config.models.providers.items()
+        for model in provider.models
+    ]
+    keyed = [
+        {"id": f"{known.name}/{known.default_model}", "from": f"{variable} is set"}
+        for known in KNOWN_PROVIDERS.values()
+        for variable in known.key_variables
+        if env.environ.get(variable)
+    ]
+    return configured + keyed
+
+
+def _list(args: Namespace, env: Environment) -> int:
+    providers, local = _provider_facts(env), _local_facts(env)
+    if args.json:
+        env.say_json({"providers": providers, "local": local})
+        return EXIT_OK
+    env.say("Models of providers:")
+    for fact in providers:
+        env.say(f"  {fact['id']}  ({fact['from']})")
+    if not providers:
+        env.say("  none: no key in the environment and nothing under models.providers")
+    env.say("\nEmbedded models, which run here and need no account:")
+    for fact in local:
+        state = "installed" if fact["installed"] else "not fetched"
+        size = f", {fact['megabytes']} MB" if fact["megabytes"] else ""
+        env.say(f"  {fact['id']}  ({state}{size}, {fact['licence']})")
+        env.say(f"      {fact['title']}. Good for: {fact['goodFor']}.")
+    env.say("\nFetch one with: openclaw models pull NAME")
+    env.say('A GGUF of your own works by its path: "agents.defaults.model": "local//path/to.gguf"')
+    return EXIT_OK
+
+
+def choices(env: Environment) -> "dict[str, Choice]":
+    """Which models each agent would ask, in order."""
+    import anyio
+
+    from openclaw.config.merge import effective_agents
+    from openclaw.models.choose import choose
+
+    config = env.load_config().config
+
+    async def all_choices() -> "dict[str, Choice]":
+        return {
+            agent.id: await choose(agent.model, config.models.providers, env.environ)
+            for agent in effective_agents(config).values()
+        }
+
+    return anyio.run(all_choices)
+
+
+def trouble(candidate: "Candidate", env: Environment) -> str | None:
+    """Why a model cannot be used, as far as it can be seen without asking it."""
+    if candidate.api != "local":
+        missing = candidate.key_hint and not candidate.api_key
+        return f"no key: set {candidate.key_hint}" if missing else None
+    if find_spec("xllamacpp") is None:
+        return 'not installed: pip install "openclaw-runtime[local]"'
+    if candidate.path is not None or "/" in candidate.model:
+        path = Path(candidate.path or candidate.model).expanduser()
+        return None if path.is_file() else f"there is no file {path}"
+    weights = _store(env).find(candidate.model)
+    if weights is None:
+        return "there are no such weights: see openclaw models list"
+    if not _store(env).is_installed(weights):
+        return f"its weights are not here yet: openclaw models pull {weights.name}"
+    return None
+
+
+def _candidate_facts(candidate: "Candidate", env: Environment) -> dict[str, Any]:
+    problem = trouble(candidate, env)
+    facts: dict[str, Any] = {"model": candidate.ref, "api": candidate.api, "ready": problem is None}
+    if problem:
+        facts["problem"] = problem
+    weights = _store(env).find(candidate.model) if candidate.api == "local" else None
+    if weights is not None:
+        facts["goodFor"] = weights.good_for
+    return facts
+
+
+def model_facts(env: Environment) -> list[dict[str, Any]]:
+    """For each agent, the models that it would ask, and whether they can be."""
+    return [
+        {
+            "agent": agent,
+            "reason": choice.reason,
+            "models": [_candidate_facts(candidate, env) for candidate in choice.candidates],
+        }
+        for agent, choice in choices(env).items()
+    ]
+
+
+def _status(args: Namespace, env: Environment) -> int:
+    agents = model_facts(env)
+    usable = all(any(model["ready"] for model in entry["models"]) for entry in agents)
+    if args.json:
+        env.say_json({"agents": agents, "weights": str(env.paths.models)})
+        return EXIT_OK if usable else EXIT_FAILED
+    for entry in agents:
+        env.say(f"{entry['agent']}: {entry['reason']}")
+        for model in entry["models"]:
+            env.say(f"  {model['model']}  {model.get('problem', 'ready')}")
+            if "goodFor" in model:
+                env.say(f"      good for: {model['goodFor']}")
+    return EXIT_OK if usable else EXIT_FAILED
+
+
+def _wanted(args: Namespace, env: Environment) -> "Weights":
+    from openclaw.embedded.weights import DEFAULT_WEIGHTS, own_weights
+
+    what: str = (args.what or DEFAULT_WEIGHTS).removeprefix("local/")
+    if "://" in what:
+        sha256: str = (args.sha256 or "").lower()
+        if len(sha256) != _SHA256_LENGTH or not all(c in "0123456789abcdef" for c in sha256):
+            raise InvalidRequest(
+                "weights from an address need the SHA-256 of the file",
+                hint="add --sha256 HEX, from a place that you trust",
+            )
+        name = args.name or Path(what.partition("?")[0]).stem.lower()
+        return own_weights(name, what, sha256)
+    weights = _store(env).find(what)
+    if weights is None:
+        raise InvalidRequest(
+            f"there are no weights called {what!r}", hint="see: openclaw models list"
+        )
+    return weights
+
+
+def _pull(args: Namespace, env: Environment) -> int:
+    from openclaw.embedded.pull import Puller
+
+    weights = _wanted(args, env)
+    with progress_bar(env.stderr, weights.title, env.environ) as report:
+        path = Puller(_store(env), env.environ, report=report).pull(weights, force=args.force)
+    if args.json:
+        env.say_json(
+            {"id": f"local/{weights.name}", "path": str(path), "goodFor": weights.good_for}
+        )
+        return EXIT_OK
+    env.say(f"local/{weights.name} is at {path}")
+    env.say(f"Good for: {weights.good_for}.")
+    return EXIT_OK
+
+
+@contextmanager
+def progress_bar(
+    stream: TextIO, title: str, environ: Mapping[str, str] | None = None
+) -> Generator[Report]:
+    """Yields what to call as work goes on."""
+    if not stream.isatty() or is_dumb(environ or {}):
+        yield lambda progress: None
+        return
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        TaskID,
+        TextColumn,
+        TimeRemainingColumn,
+        TransferSpeedColumn,
+    )
+    from rich.progress import Progress as Bars
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Bars(*columns, console=console(stream, environ or {}), transient=True) as bars:
+        tasks: dict[str, TaskID] = {}
+
+        def report(progress: Progress) -> None:
+            if progress.what not in tasks:
+                tasks[progress.what] = bars.add_task(
+                    f"{title}: {progress.what}", total=progress.total
+                )
+            bars.update(tasks[progress.what], completed=progress.done, total=progress.total)
+
+        yield report

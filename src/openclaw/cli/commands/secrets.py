@@ -1,0 +1,122 @@
+"""Check that every secret reference resolves. A value is never printed.
+
+Without a reference, every one in the configuration is tried.
+"""
+
+import argparse
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+from openclaw.cli.environment import Environment
+from openclaw.core.errors import EXIT_FAILED, EXIT_OK, SecretUnavailable, describe
+from openclaw.secrets.refs import SecretRef, find, parse
+
+if TYPE_CHECKING:
+    from openclaw.config.schema import Config
+    from openclaw.secrets.refs import Secret
+    from openclaw.secrets.resolver import SecretResolver
+
+
+@dataclass(frozen=True, slots=True)
+class SecretFinding:
+    """A reference, where it is used, and why it does not resolve, where it does not."""
+
+    reference: str
+    places: tuple[str, ...]
+    problem: SecretUnavailable | None
+
+
+def register(parser: argparse.ArgumentParser) -> None:
+    """Declare the subcommand and its options."""
+    actions = parser.add_subparsers(metavar="ACTION", required=True)
+    summary = "resolve references and say ok or the reason"
+    check = actions.add_parser("check", help=summary, description=summary)
+    check.add_argument("reference", nargs="?", metavar="REF", help="only this secret:// reference")
+    check.add_argument("--json", action="store_true", help="print JSON and nothing else")
+
+
+def run(args: argparse.Namespace, env: Environment) -> int:
+    """Resolve, report, and fail if one failed."""
+    config = env.load_config().config
+    findings = check_all(env, config, only=args.reference)
+    if args.json:
+        env.say_json({"secrets": [_as_json(finding) for finding in findings]})
+    else:
+        _print(env, findings)
+    return EXIT_FAILED if any(finding.problem for finding in findings) else EXIT_OK
+
+
+def check_all(env: Environment, config: "Config", only: str | None = None) -> list[SecretFinding]:
+    """The outcome of every reference in the configuration, or of the one that is given."""
+    import anyio
+
+    from openclaw.runtime import open_secrets
+
+    resolver = open_secrets(config, env.environ, env.redactor)
+    wanted: Mapping[SecretRef, list[str]]
+    if only is not None:
+        wanted = {parse(only): []}
+    else:
+        wanted = _collect(config.model_dump(mode="json", by_alias=True))
+    return anyio.run(_check, resolver, wanted)
+
+
+def _collect(config: Any) -> dict[SecretRef, list[str]]:
+    """Each reference in the configuration with the places that use it."""
+    wanted: dict[SecretRef, list[str]] = {}
+    for place, text in _strings(config):
+        for hit in find(text):
+            wanted.setdefault(hit.ref, []).append(place)
+    return wanted
+
+
+def _strings(node: Any, path: str = "") -> Iterator[tuple[str, str]]:
+    children: Iterable[tuple[Any, Any]] = ()
+    if isinstance(node, str):
+        yield path, node
+    elif isinstance(node, dict):
+        children = cast("dict[str, Any]", node).items()
+    elif isinstance(node, list):
+        children = enumerate(cast("list[Any]", node))
+    for key, child in children:
+        step = f"[{key}]" if isinstance(key, int) else f".{key}" if path else str(key)
+        yield from _strings(child, path + step)
+
+
+async def _check(
+    resolver: "SecretResolver", wanted: Mapping[SecretRef, list[str]]
+) -> list[SecretFinding]:
+    outcomes: dict[SecretRef, Secret | SecretUnavailable] = await resolver.try_all(wanted)
+    return [
+        SecretFinding(
+            ref.text,
+            tuple(places),
+            outcome if isinstance(outcome := outcomes[ref], SecretUnavailable) else None,
+        )
+        for ref, places in wanted.items()
+    ]
+
+
+def _as_json(finding: SecretFinding) -> dict[str, Any]:
+    body: dict[str, Any] = {
+        "reference": finding.reference,
+        "ok": finding.problem is None,
+        "usedBy": list(finding.places),
+    }
+    if finding.problem is not None:
+        body["reason"] = finding.problem.reason
+        if finding.problem.hint:
+            body["hint"] = finding.problem.hint
+    return body
+
+
+def _print(env: Environment, findings: list[SecretFinding]) -> None:
+    if not findings:
+        env.say("The configuration has no secret references.")
+    for finding in findings:
+        used = f"  ({', '.join(finding.places)})" if finding.places else ""
+        if finding.problem is None:
+            env.say(f"ok      {finding.reference}{used}")
+        else:
+            env.say(f"failed  {describe(finding.problem)}{used}")

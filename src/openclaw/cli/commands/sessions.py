@@ -1,0 +1,316 @@
+"""List, read, search, export, copy and delete stored conversations.
+
+Without an action, the conversations are listed, the most recently used first.
+"""
+
+import argparse
+import json
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, cast
+
+from openclaw.cli.argv_text import read_line
+from openclaw.cli.environment import Environment
+from openclaw.core.errors import EXIT_FAILED, EXIT_OK, InvalidRequest, NotFound
+
+if TYPE_CHECKING:
+    from openclaw.sessions.copying import Archive, CopyReport
+    from openclaw.sessions.model import Page, SessionInfo
+    from openclaw.sessions.store import SessionStore
+
+_LIMIT = 50
+_MOST = 1_000_000
+
+Action = Callable[[argparse.Namespace, Environment, "SessionStore"], Awaitable[None]]
+
+
+def register(parser: argparse.ArgumentParser) -> None:
+    """Declare the actions and their options."""
+    _common(parser)
+    parser.set_defaults(action=_list, store=None, json=False, limit=_LIMIT, agent=None)
+    actions = parser.add_subparsers(metavar="ACTION")
+    listing = _action(actions, "list", _list, "list conversations (also without an action)")
+    for place in (parser, listing):
+        place.add_argument("--search", metavar="TEXT", help="only keys or titles that contain it")
+    show = _action(actions, "show", _show, "print a conversation, its latest entries last")
+    export = _action(actions, "export", _export, "print a whole conversation as JSON lines")
+    delete = _action(actions, "delete", _delete, "remove a conversation for good")
+    for keyed in (show, export, delete):
+        keyed.add_argument("key", metavar="KEY", help="the conversation's key or id")
+    show.add_argument(
+        "--raw", action="store_true", help="print entries in full, as the model saw them"
+    )
+    delete.add_argument("--yes", action="store_true", help="delete without asking")
+    copy = _action(actions, "copy", _copy, "copy all conversations of a store to another")
+    copy.add_argument("source", metavar="FROM", help="file, a path or an address of a store")
+    copy.add_argument("target", metavar="TO", help="the same; made where there is none")
+    search = _action(actions, "search", _search, "find words in all conversations")
+    search.add_argument("text", metavar="TEXT", nargs="+", help="every word must be there")
+
+
+def run(args: argparse.Namespace, env: Environment) -> int:
+    """Open the store and do what was asked."""
+    import anyio
+
+    if args.action is _copy:
+        return anyio.run(copy, args, env)
+    anyio.run(_run, args, env)
+    return EXIT_OK
+
+
+def _common(parser: argparse.ArgumentParser) -> None:
+    """Options that may stand before or after the action."""
+    hidden: Any = argparse.SUPPRESS
+    parser.add_argument(
+        "--store", metavar="STORE", default=hidden, help="file, a path or an address of a store"
+    )
+    parser.add_argument("--agent", metavar="ID", default=hidden, help="only this agent's")
+    parser.add_argument(
+        "--limit", type=_positive, metavar="N", default=hidden, help=f"how many ({_LIMIT})"
+    )
+    parser.add_argument(
+        "--json", action="store_true", default=hidden, help="print JSON and nothing else"
+    )
+
+
+def _action(actions: Any, name: str, action: Action, summary: str) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = actions.add_parser(name, help=summary, description=summary)
+    _common(parser)
+    parser.set_defaults(action=action)
+    return parser
+
+
+def _positive(text: str) -> int:
+    # Compared by its length first: Python refuses to read a number of thousands of digits.
+    few = text.isascii() and text.isdigit() and len(text) <= len(str(_MOST))
+    if not few or not 1 <= int(text) <= _MOST:
+        raise argparse.ArgumentTypeError(f"give a whole number from 1 to {_MOST}, not {text!r}")
+    return int(text)
+
+
+async def _run(args: argparse.Namespace, env: Environment) -> None:
+    from openclaw.cli.session_store import opened
+
+    async with opened(args.store, env) as store:
+        if store is not None:
+            await args.action(args, env, store)
+        elif args.action is _list:
+            _print_page(args, env, None)
+        elif args.action is _search:
+            _print_hits(args, env, [])
+        else:
+            raise NotFound(f"there is no session '{args.key}'")
+
+
+async def _list(args: argparse.Namespace, env: Environment, store: "SessionStore") -> None:
+    page = await store.list_sessions(args.agent, limit=args.limit, search=args.search)
+    _print_page(args, env, page)
+
+
+def _print_page(args: argparse.Namespace, env: Environment, page: "Page | None") -> None:
+    from openclaw.cli.render import sessions as sessions_view
+    from openclaw.sessions.model import header_json
+
+    found: Sequence[SessionInfo] = page.sessions if page else ()
+    more = bool(page and page.cursor)
+    if args.json:
+        _say_json(env, {"sessions": [header_json(info) for info in found], "more": more})
+    elif found:
+        sessions_view.print_sessions(env, found, more=more)
+    else:
+        env.say("No conversation is stored." if not args.search else "None matches.")
+
+
+async def _show(args: argparse.Namespace, env: Environment, store: "SessionStore") -> None:
+    from openclaw.cli.render import sessions as sessions_view
+    from openclaw.sessions.model import header_json
+
+    info = await _found(args, store)
+    entries = await store.entries(
+        info.ref, after=max(0, info.entries - args.limit), limit=args.limit
+    )
+    unfinished = await store.unfinished_turns(info.ref)
+    if args.json:
+        _say_json(
+            env,
+            {
+                "session": header_json(info),
+                "unfinishedTurns": [sessions_view.turn_json(turn) for turn in unfinished],
+                "entries": [entry.to_json() for entry in entries],
+            },
+        )
+    else:
+        sessions_view.print_session(env, info, entries, unfinished, raw=args.raw)
+
+
+async def _export(args: argparse.Namespace, env: Environment, store: "SessionStore") -> None:
+    from openclaw.sessions.copying import exported
+
+    info = await _found(args, store)
+    async for line in exported(store, info.ref):
+        env.say(_json_line(line))
+
+
+def _json_line(line: dict[str, object]) -> str:
+    """One line of JSON, readable in any script; escaped where it would not print."""
+    text = json.dumps(line, ensure_ascii=False, separators=(",", ":"))
+    return text if text.isprintable() else json.dumps(line, separators=(",", ":"))
+
+
+def _say_json(env: Environment, value: object) -> None:
+    """A JSON document. A transcript may hold half a character, which no stream can write."""
+    text = json.dumps(value, ensure_ascii=False, indent=2)
+    printable = text.replace("\n", "").isprintable()
+    env.say(text if printable else json.dumps(value, indent=2))
+
+
+async def _delete(args: argparse.Namespace, env: Environment, store: "SessionStore") -> None:
+    from openclaw.cli.render.sessions import one_line
+
+    info = await _found(args, store)
+    if not args.yes and not _agreed(args, env, info):
+        env.say("Nothing was deleted.")
+        return
+    await store.delete(info.ref)
+    if args.json:
+        _say_json(env, {"deleted": {"id": info.id, "agent": info.agent, "key": info.key}})
+    else:
+        env.say(f"Deleted '{one_line(info.key)}' with {info.messages} messages.")
+
+
+def _agreed(args: argparse.Namespace, env: Environment, info: "SessionInfo") -> bool:
+    from openclaw.cli.render.sessions import one_line
+
+    if args.json or not (env.stdin.isatty() and env.stdout.isatty()):
+        raise InvalidRequest("nobody can be asked here; say --yes to delete it for good")
+    title = f" ({one_line(env.redactor.redact(info.title))})" if info.title else ""
+    env.stdout.write(
+        f"Delete '{one_line(info.key)}'{title} with {info.messages} messages, for good? [y/N] "
+    )
+    env.stdout.flush()
+    return read_line(env.stdin).strip().casefold() in ("y", "yes")
+
+
+async def _copy(args: argparse.Namespace, env: Environment, store: "SessionStore") -> None:
+    """Stands for an action that opens two stores by itself."""
+
+
+async def _search(args: argparse.Namespace, env: Environment, store: "SessionStore") -> None:
+    hits = await store.search(" ".join(args.text), agent=args.agent, limit=args.limit)
+    _print_hits(args, env, hits)
+
+
+def _print_hits(args: argparse.Namespace, env: Environment, hits: list[Any]) -> None:
+    from openclaw.cli.render import sessions as sessions_view
+
+    if args.json:
+        _say_json(env, {"hits": [sessions_view.hit_json(hit) for hit in hits]})
+    elif hits:
+        sessions_view.print_hits(env, hits)
+    else:
+        env.say("Nothing found.")
+
+
+async def _found(args: argparse.Namespace, store: "SessionStore") -> "SessionInfo":
+    found = await store.find_sessions(args.key, args.agent)
+    if not found:
+        raise NotFound(
+            f"there is no session '{args.key}'", hint="openclaw sessions lists what there is"
+        )
+    if len(found) > 1:
+        agents = ", ".join(info.agent for info in found)
+        raise InvalidRequest(f"several agents have a session '{args.key}': {agents}; use --agent")
+    return found[0]
+
+
+# It may be stopped at any time and started again: it goes on where it was. FROM is only read.
+
+_TELL_EVERY = 100
+"""Sessions between two lines where there is no terminal to show each step on."""
+
+
+async def copy(args: argparse.Namespace, env: Environment) -> int:
+    """Copy, show how far it is, and say what became of it."""
+    from openclaw.sessions.copying import copy_sessions
+
+    if args.source == args.target:
+        raise InvalidRequest("FROM and TO are the same store")
+    async with _source(args.source, env) as source, _target(args.target, env) as target:
+        shown = _Progress(env, await source.count_sessions())
+        report = await copy_sessions(source, target, shown)
+        shown.end()
+    _say(args, env, report)
+    return EXIT_FAILED if report.refused else EXIT_OK
+
+
+@asynccontextmanager
+async def _source(spec: str, env: Environment) -> "AsyncGenerator[Archive]":
+    from openclaw.cli.session_store import open_server
+    from openclaw.sessions.open import is_server, open_store, store_path
+    from openclaw.sessions.store import StoreMissing
+
+    if is_server(spec):
+        async with open_server(spec, env) as store:
+            yield cast("Archive", store)
+        return
+    path = store_path(spec, env.paths)
+    if not path.exists():
+        raise StoreMissing(f"there is no session store at {path}")
+    async with open_store(spec, env.paths) as store:
+        yield cast("Archive", store)
+
+
+@asynccontextmanager
+async def _target(spec: str, env: Environment) -> "AsyncGenerator[Archive]":
+    from openclaw.cli.session_store import open_server
+    from openclaw.sessions.open import is_server, open_store
+
+    opened = open_server(spec, env, create=True) if is_server(spec) else open_store(spec, env.paths)
+    async with opened as store:
+        yield cast("Archive", store)
+
+
+class _Progress:
+    """A line that counts up on a terminal, and one now and then elsewhere; on stderr."""
+
+    def __init__(self, env: Environment, total: int) -> None:
+        self._env = env
+        self._total = total
+        self._terminal = env.stderr.isatty()
+
+    def __call__(self, report: "CopyReport") -> None:
+        line = f"{report.seen} of {self._total} conversations, {report.entries} entries copied"
+        if self._terminal:
+            self._env.stderr.write(f"\r{line}\x1b[K")
+            self._env.stderr.flush()
+        elif report.seen % _TELL_EVERY == 0:
+            self._env.warn(line)
+
+    def end(self) -> None:
+        """Leave the terminal's line empty."""
+        if self._terminal:
+            self._env.stderr.write("\r\x1b[K")
+
+
+def _say(args: argparse.Namespace, env: Environment, report: "CopyReport") -> None:
+    from openclaw.cli.render.sessions import one_line
+
+    if args.json:
+        env.say_json(
+            {
+                "copied": report.copied,
+                "unchanged": report.unchanged,
+                "entries": report.entries,
+                "refused": [
+                    {"id": info.id, "agent": info.agent, "key": info.key, "reason": reason}
+                    for info, reason in report.refused
+                ],
+            }
+        )
+        return
+    env.say(
+        f"Copied {report.copied} conversations with {report.entries} entries; "
+        f"{report.unchanged} were there already."
+    )
+    for info, reason in report.refused:
+        env.warn(f"not copied: '{one_line(info.key)}' of agent '{info.agent}': {reason}")

@@ -1,0 +1,244 @@
+"""Show what is configured, what runs, and the state of each MCP server.
+
+With a running gateway, the servers are shown as they are in it. Without one, --probe starts each of
+them once to see.
+"""
+
+import argparse
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import anyio
+
+from openclaw.cli.environment import Environment
+from openclaw.config.paths import config_path
+from openclaw.core.clock import SystemClock
+from openclaw.core.errors import (
+    EXIT_FAILED,
+    EXIT_OK,
+    EXIT_USAGE,
+    InvalidConfig,
+    OpenClawError,
+    describe,
+)
+from openclaw.version import __version__
+
+if TYPE_CHECKING:
+    from openclaw.config.load import LoadedConfig
+    from openclaw.gateway.lock import GatewayInfo
+    from openclaw.sessions.store import SessionStore
+
+Json = dict[str, Any]
+
+_EVERY = 1.0  # seconds between two looks with --watch
+_PROBE_MARGIN = 5.0  # seconds beyond the slowest server's own time to connect
+NOT_RUNNING = "not running"
+
+
+def register(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument("--json", action="store_true", help="print JSON and nothing else")
+    parser.add_argument("--probe", action="store_true", help="start each server once to see")
+    parser.add_argument("--watch", action="store_true", help="show it live until interrupted")
+    parser.add_argument(
+        "--local", action="store_true", help="leave the servers of a running gateway aside"
+    )
+
+
+def run(args: argparse.Namespace, env: Environment) -> int:
+    """Look, and say what is seen."""
+    if args.watch:
+        return _watch(args, env)
+    facts = gather(env, probe=args.probe, local=args.local)
+    if args.json:
+        env.say_json(facts)
+    else:
+        from openclaw.cli.render.status import print_status
+
+        print_status(env, facts)
+    if not facts["config"]["valid"]:
+        return EXIT_USAGE
+    return EXIT_OK if healthy(facts) else EXIT_FAILED
+
+
+def _watch(args: argparse.Namespace, env: Environment) -> int:
+    """Live: a table that is drawn anew, or with --json a document a line for each change."""
+    import json
+    import time
+
+    from openclaw.cli.render.status import live_status
+
+    if not args.json:
+        return live_status(env, lambda: gather(env, probe=False, local=args.local), _EVERY)
+    before: Json | None = None
+    while True:
+        facts = gather(env, probe=False, local=args.local)
+        if facts != before:
+            env.say(json.dumps(facts, ensure_ascii=False))
+            env.stdout.flush()
+            before = facts
+        time.sleep(_EVERY)
+
+
+def healthy(facts: Mapping[str, Any]) -> bool:
+    """Whether nothing that was looked at is broken."""
+    servers = all(
+        row["state"] not in ("error", "failed", "needs_login") for row in facts["servers"]
+    )
+    return bool(facts["config"]["valid"]) and servers
+
+
+def gather(env: Environment, *, probe: bool, local: bool = False) -> Json:
+    """Everything, as facts."""
+    from openclaw.gateway.lock import running_gateway
+
+    path = env.config_option or config_path(env.environ)
+    facts: Json = {
+        "version": __version__,
+        "config": {"path": str(path), "exists": path.exists(), "valid": True, "problems": []},
+        "state": str(env.paths.root),
+        "models": [],
+        "gateway": {"running": False},
+        "sessions": None,
+        "servers": [],
+        "gateways": None,
+    }
+    loaded: LoadedConfig | None = None
+    try:
+        loaded = env.load_config()
+    except InvalidConfig as error:
+        facts["config"] |= {"valid": False, "problems": [str(one) for one in error.problems]}
+    info = None if local else running_gateway(env.paths.gateway_lock)
+    if info is not None:
+        facts["gateway"] = _gateway_facts(info)
+    if loaded is not None:
+        facts["models"] = _models(env)
+    anyio.run(_look, env, facts, loaded, info, probe)
+    return facts
+
+
+def _gateway_facts(info: "GatewayInfo") -> Json:
+    uptime = SystemClock().now_ms() - info.started if info.started else None
+    return {
+        "running": True,
+        "pid": info.pid,
+        "url": info.url or None,
+        "startedAt": info.started or None,
+        "uptimeMs": uptime,
+        "version": info.version or None,
+        "config": info.config or None,
+    }
+
+
+def _models(env: Environment) -> list[Json]:
+    from openclaw.cli.commands.models import model_facts
+
+    try:
+        return model_facts(env)
+    except OpenClawError as error:
+        return [{"agent": None, "reason": describe(error), "models": []}]
+
+
+async def _look(
+    env: Environment,
+    facts: Json,
+    loaded: "LoadedConfig | None",
+    info: "GatewayInfo | None",
+    probe: bool,
+) -> None:
+    if loaded is not None:
+        facts["sessions"] = await _sessions(env, loaded)
+    if info is not None and info.url:
+        try:
+            facts["servers"] = await _from_gateway(env, facts, info)
+        except OpenClawError as error:
+            facts["gateway"]["error"] = describe(error)
+        else:
+            return
+    if loaded is not None:
+        facts["servers"] = await _probed(env, loaded) if probe else _configured(loaded)
+
+
+async def _from_gateway(env: Environment, facts: Json, info: "GatewayInfo") -> list[Json]:
+    from openclaw.gateway.client import GatewayClient
+
+    async with GatewayClient(info.url, env.paths.root) as client:
+        status = await client.request("GET", "/api/status")
+    facts["gateway"] |= {"turns": status["turns"], "reloadError": status["reloadError"]}
+    facts["gateways"] = status.get("gateways")
+    return status["servers"]
+
+
+async def _sessions(env: Environment, loaded: "LoadedConfig") -> Json | None:
+    try:
+        async with _store(env, loaded) as store:
+            if store is None:
+                return {"count": 0, "lastAt": None}
+            count = await store.count_sessions()
+            page = await store.list_sessions(limit=1)
+    except OpenClawError as error:
+        return {"count": None, "lastAt": None, "error": describe(error)}
+    last = page.sessions[0].updated_ms if page.sessions else None
+    return {"count": count, "lastAt": last}
+
+
+@asynccontextmanager
+async def _store(env: Environment, loaded: "LoadedConfig") -> "AsyncGenerator[SessionStore | None]":
+    """The store, or None where nothing was ever stored: looking must not create one."""
+    from openclaw.cli.session_store import opened
+
+    async with opened(loaded.config.sessions.store, env, loaded) as store:
+        yield store
+
+
+def _row(name: str, agents: Sequence[str], transport: str, state: str) -> Json:
+    empty = dict.fromkeys(
+        ("protocol", "serverName", "serverVersion", "pid", "since", "uptimeMs", "lastError")
+    )
+    counts = {"tools": None, "resources": None, "prompts": None, "restarts": 0}
+    head = {"name": name, "agents": list(agents), "sessions": [], "transport": transport}
+    tail: Json = {"nextRetryIn": None, "leftOut": [], "pin": None, "crossings": []}
+    return {**head, "state": state, **counts, **empty, **tail}
+
+
+def _configured(loaded: "LoadedConfig") -> list[Json]:
+    """What would run, where nothing does; agents that share an entry share a row."""
+    from openclaw.config.merge import effective_agents
+
+    found: dict[tuple[str, str], list[str]] = {}
+    for agent in effective_agents(loaded.config).values():
+        for name, server in agent.servers.items():
+            transport = server.transport or ("stdio" if server.command else "http")
+            found.setdefault((name, str(transport)), []).append(agent.id)
+    return [_row(name, users, how, NOT_RUNNING) for (name, how), users in sorted(found.items())]
+
+
+async def _probed(env: Environment, loaded: "LoadedConfig") -> list[Json]:
+    """Start every server of every agent once, wait until it is clear how it is, and stop it."""
+    from dataclasses import replace
+
+    from openclaw.cli.logs import servers_logged
+    from openclaw.config.merge import effective_agents
+    from openclaw.gateway.api.views import server_row
+    from openclaw.runtime import open_servers
+
+    once = {"lazy": False, "restart_on_crash": False}
+    agents = {
+        agent.id: replace(
+            agent, servers={n: s.model_copy(update=once) for n, s in agent.servers.items()}
+        )
+        for agent in effective_agents(loaded.config).values()
+    }
+    servers = [server for agent in agents.values() for server in agent.servers.values()]
+    seconds = max((one.timeout / 1000 for one in servers), default=0.0) + _PROBE_MARGIN
+    with servers_logged(env):
+        async with open_servers(loaded, env.environ, env.redactor, agents) as manager:
+            async with anyio.create_task_group() as group:
+                for agent in agents:
+                    group.start_soon(_settled, manager, agent, seconds, name=f"probe {agent}")
+            return [server_row(one, SystemClock(), env.redactor.redact) for one in manager.status()]
+
+
+async def _settled(manager: Any, agent: str, seconds: float) -> None:
+    await manager.settle(agent, timeout=seconds)

@@ -1,0 +1,102 @@
+"""Whether to use colour, asked in one place.
+
+`NO_COLOR` set to anything takes colour away (https://no-color.org); `FORCE_COLOR` and
+`CLICOLOR_FORCE` ask for it also where no terminal is; `CLICOLOR=0` and `TERM=dumb` do not want it.
+The first of these that is said wins, in that order.
+"""
+
+import shutil
+import textwrap
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TextIO
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.markdown import Markdown
+
+_DUMB = ("dumb", "unknown")
+
+
+def wants_colour(stream: TextIO, environ: Mapping[str, str]) -> bool:
+    """Whether what is written to this stream may be coloured."""
+    if environ.get("NO_COLOR"):
+        return False
+    if forced(environ):
+        return True
+    if environ.get("CLICOLOR") == "0" or is_dumb(environ):
+        return False
+    return stream.isatty()
+
+
+def forced(environ: Mapping[str, str]) -> bool:
+    """Whether colour is wanted also where no terminal is."""
+    return any(
+        environ.get(name, "0") not in ("", "0") for name in ("FORCE_COLOR", "CLICOLOR_FORCE")
+    )
+
+
+def is_dumb(environ: Mapping[str, str]) -> bool:
+    """Whether the terminal can do nothing but print."""
+    return environ.get("TERM", "").lower() in _DUMB
+
+
+def console(stream: TextIO, environ: Mapping[str, str], **options: Any) -> "Console":
+    """A console for this stream that heeds the environment it was given; `options` are Rich's own."""
+    from rich.console import Console
+
+    colour = wants_colour(stream, environ)
+    terminal = stream.isatty() and not is_dumb(environ)
+    settings: dict[str, Any] = {
+        "file": stream,
+        "force_terminal": terminal or (colour and forced(environ)),
+        "no_color": not colour,
+        "color_system": "auto" if colour and terminal else "standard" if colour else None,
+        # Rich would read the process's own variables.
+        "_environ": {k: v for k, v in environ.items() if k not in ("NO_COLOR", "FORCE_COLOR")},
+    }
+    return Console(**(settings | options))
+
+
+def fitted(text: str, stream: TextIO, *, hang: int = 0) -> str:
+    """The text for a terminal of any width; elsewhere it stays as it is.
+
+    What a line goes on with on the next one stands `hang` columns further in.
+    """
+    if not stream.isatty():
+        return text
+    width = shutil.get_terminal_size().columns
+    return "\n".join(folded(line, width, hang) for line in text.split("\n"))
+
+
+def folded(line: str, width: int, hang: int) -> str:
+    """One line as several, none of them wider where its words allow it."""
+    return textwrap.fill(
+        line,
+        width,
+        subsequent_indent=" " * hang,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+_FENCES = ("```", "~~~")
+
+
+def keep_line_breaks(text: str) -> str:
+    """The text with every line break outside code made one that Markdown keeps."""
+    lines: list[str] = []
+    in_code = False
+    for line in text.split("\n"):
+        if line.lstrip().startswith(_FENCES):
+            in_code = not in_code
+            lines.append(line)
+        else:
+            lines.append(f"{line}  " if line.strip() and not in_code else line)
+    return "\n".join(lines)
+
+
+def rendered(text: str) -> "Markdown":
+    """The text as rich shows it."""
+    from rich.markdown import Markdown
+
+    return Markdown(keep_line_breaks(text))

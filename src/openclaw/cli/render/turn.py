@@ -1,0 +1,149 @@
+"""A turn as a person at a terminal sees it: tools as they run, a spinner, the answer as Markdown."""
+
+import json
+from collections.abc import AsyncGenerator, Generator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from typing import TYPE_CHECKING, TextIO
+
+import anyio
+
+from openclaw.cli.logs import Redact, visible
+from openclaw.cli.render.activity import Doing
+from openclaw.cli.render.terminal import console, is_dumb, rendered
+from openclaw.core.events import (
+    PLAN_TOOL,
+    Event,
+    Notice,
+    ToolFinished,
+    ToolProgress,
+    ToolStarted,
+    plan_of,
+)
+
+if TYPE_CHECKING:
+    from rich.status import Status
+
+SPINNER_AFTER_SECONDS = 1.0
+_ARGUMENT_CHARS = 100
+
+
+class TurnView:
+    """Writes to `stream`, which is stderr: the answer itself is not its business."""
+
+    def __init__(
+        self, stream: TextIO, redact: Redact, environ: Mapping[str, str] | None = None
+    ) -> None:
+        self._stream = stream
+        self._redact = redact
+        self._environ = environ or {}
+        self._status: Status | None = None
+        self._paused = False
+        self._doing = Doing()
+
+    def note(self, event: Event) -> None:
+        """Something happened, perhaps outside of the turn, that a person may wait for."""
+        self._doing.note(event)
+        self._update()
+
+    def show(self, event: Event) -> None:
+        """Show an event that a person wants to see."""
+        self.note(event)
+        for line in event_lines(event):
+            self._write(visible(self._redact(line)))
+
+    def say(self, line: str) -> None:
+        """Words of the program itself."""
+        self._write(self._redact(line))
+
+    @contextmanager
+    def paused(self) -> Generator[None]:
+        """While this lasts, nothing moves: the person is being asked something."""
+        self._paused = True
+        if self._status is not None:
+            self._status.stop()
+        try:
+            yield
+        finally:
+            self._paused = False
+            if self._status is not None:
+                self._status.start()
+
+    def _write(self, line: str) -> None:
+        if self._status is not None:
+            self._status.console.print(line, markup=False, highlight=False)
+        else:
+            self._stream.write(f"{line}\n")
+            self._stream.flush()
+
+    @asynccontextmanager
+    async def working(self, *, quiet: bool = False) -> AsyncGenerator[None]:
+        """While this lasts, a terminal shows after a second that something goes on."""
+        if quiet or not self._stream.isatty() or is_dumb(self._environ):
+            yield
+            return
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._spin, name="spinner")
+            try:
+                yield
+            finally:
+                tasks.cancel_scope.cancel()
+
+    async def _spin(self) -> None:
+        await anyio.sleep(SPINNER_AFTER_SECONDS)
+        self._status = console(self._stream, self._environ).status(self._words())
+        try:
+            if not self._paused:
+                self._status.start()
+            await anyio.sleep_forever()
+        finally:
+            self._status.stop()
+            self._status = None
+
+    def _update(self) -> None:
+        if self._status is not None:
+            self._status.update(self._words())
+
+    def _words(self) -> str:
+        from rich.markup import escape
+
+        return escape(visible(self._redact(self._doing.words)))
+
+
+_MARKS = {"completed": "✓", "in_progress": "▸", "pending": "·"}
+
+
+def event_lines(event: Event) -> list[str]:
+    """An event in lines: a plan in one for each step, anything else in one or none."""
+    if isinstance(event, ToolStarted) and (plan := plan_of(event.name, event.arguments)):
+        return ["Plan:", *(f"  {_MARKS[one.status]} {one.step}" for one in plan)]
+    if isinstance(event, ToolFinished) and event.name == PLAN_TOOL and not event.result.is_error:
+        return []
+    line = describe_event(event)
+    return [] if line is None else [line]
+
+
+def describe_event(event: Event) -> str | None:
+    """An event in one line, or None where it is of no interest."""
+    match event:
+        case ToolStarted():
+            given = json.dumps(dict(event.arguments), ensure_ascii=False, default=str)
+            short = given if len(given) <= _ARGUMENT_CHARS else f"{given[:_ARGUMENT_CHARS]}…"
+            return f"→ {event.label} {short}"
+        case ToolProgress():
+            return f"  {event.name}: {event.message}"
+        case ToolFinished():
+            mark = "✗" if event.result.is_error else "✓"
+            return f"{mark} {event.name} ({event.duration_ms / 1000:.1f} s)"
+        case Notice():
+            return f"{event.level}: {event.message}"
+        case _:
+            return None
+
+
+def print_markdown(stream: TextIO, text: str, environ: Mapping[str, str] | None = None) -> None:
+    """The answer, rendered where a terminal shows it and as it is elsewhere."""
+    if not stream.isatty():
+        stream.write(text if text.endswith("\n") else f"{text}\n")
+        return
+    harmless = "\n".join(visible(line) for line in text.split("\n"))
+    console(stream, environ or {}).print(rendered(harmless))

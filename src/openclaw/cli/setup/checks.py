@@ -1,0 +1,448 @@
+"""What `openclaw doctor` looks at. A check returns what it found; it never raises for that."""
+
+import os
+import shutil
+import stat
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from openclaw.cli.environment import Environment
+from openclaw.config.consistency import two_ways
+from openclaw.config.load import LoadedConfig
+from openclaw.config.merge import EffectiveAgent, effective_agents
+from openclaw.config.paths import (
+    PRIVATE_DIRECTORY,
+    PRIVATE_FILE,
+    config_path,
+    expand,
+    is_strangers,
+)
+from openclaw.core.errors import InvalidConfig, OpenClawError, describe
+
+if TYPE_CHECKING:
+    from openclaw.config.schema import McpServerConfig
+    from openclaw.mcp_client.catalog.pins import Pinned
+
+OK, WARNING, ERROR = "ok", "warning", "error"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that was looked at: what is the matter, how to mend it, and what `--fix` would do."""
+
+    check: str
+    level: str
+    message: str
+    hint: str | None = None
+    fix: Callable[[], None] | None = None
+
+
+def examine(env: Environment) -> Iterator[Finding]:
+    """Everything that can be checked here."""
+    yield _python()
+    yield from _state(env)
+    path = env.config_option or config_path(env.environ)
+    try:
+        loaded = env.load_config()
+    except InvalidConfig as error:
+        for problem in error.problems:
+            yield Finding("config", ERROR, str(problem), f"edit {path}")
+        return
+    except OpenClawError as error:
+        yield Finding("config", ERROR, describe(error), f"edit {path}")
+        return
+    yield from _config(loaded)
+    yield from _secrets(env, loaded)
+    yield from _servers(env, loaded)
+    yield from _trust(env, loaded)
+    yield from _policies(loaded)
+    yield _gateway(loaded)
+    yield from _model(env)
+    yield from _database(env, loaded)
+
+
+def _python() -> Finding:
+    version = ".".join(map(str, sys.version_info[:3]))
+    return Finding("python", OK, f"Python {version} on {sys.platform}")
+
+
+def _mode_finding(check: str, path: Path, wanted: int) -> Finding | None:
+    mode = stat.S_IMODE(path.stat().st_mode)
+    if sys.platform == "win32" or not mode & 0o077:
+        return None
+    return Finding(
+        check,
+        ERROR,
+        f"{path} can be {'changed' if mode & 0o022 else 'read'} by others (mode {mode:04o})",
+        f"chmod {wanted:o} {path}",
+        lambda: path.chmod(wanted),
+    )
+
+
+def _state(env: Environment) -> Iterator[Finding]:
+    root = env.paths.root
+    if not root.exists():
+        nearest = next(place for place in root.parents if place.exists())
+        if not os.access(nearest, os.W_OK):
+            yield Finding(
+                "state",
+                ERROR,
+                f"{root} cannot be made: {nearest} is not writable",
+                "set OPENCLAW_STATE_DIR to a directory of your own",
+            )
+            return
+        yield Finding("state", OK, f"{root} does not exist yet; it is made when it is needed")
+        return
+    wrong = [*_belonging(root), _mode_finding("state", root, PRIVATE_DIRECTORY)]
+    private = (env.paths.database, env.paths.audit_log, env.paths.gateway_log, env.paths.pins)
+    if env.paths.tokens.is_dir():
+        wrong.append(_mode_finding("state", env.paths.tokens, PRIVATE_DIRECTORY))
+        private = (*private, *sorted(env.paths.tokens.glob("*.json")))
+    wrong += [_mode_finding("state", path, PRIVATE_FILE) for path in private if path.exists()]
+    found = [finding for finding in wrong if finding is not None]
+    yield from found
+    if not found:
+        yield Finding("state", OK, f"{root} is private")
+
+
+def _belonging(root: Path) -> Iterator[Finding]:
+    """Who else could put another directory in its place, or change it."""
+    hint = "set OPENCLAW_STATE_DIR to a directory of your own"
+    if is_strangers(root.stat()):
+        yield Finding("state", ERROR, f"{root} belongs to another user", hint)
+    for place in root.resolve().parents:
+        mode = place.stat().st_mode
+        if sys.platform != "win32" and mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
+            told = f"{root} can be replaced by others, since anybody may write to {place}"
+            yield Finding("state", ERROR, told, f"chmod o-w {place}")
+
+
+def _config(loaded: LoadedConfig) -> Iterator[Finding]:
+    if not loaded.exists:
+        yield Finding("config", OK, f"{loaded.path} does not exist: everything is at its default")
+        return
+    yield Finding("config", OK, f"{loaded.path} is valid")
+    for place in loaded.plaintext:
+        yield Finding(
+            "config",
+            WARNING,
+            f"{place} is a credential in plain text",
+            "put a reference in its place, for example secret://env/NAME",
+        )
+    if loaded.plaintext:
+        finding = _mode_finding("config", loaded.path, PRIVATE_FILE)
+        if finding is not None:
+            yield finding
+
+
+def _secrets(env: Environment, loaded: LoadedConfig) -> Iterator[Finding]:
+    from openclaw.cli.commands.secrets import check_all
+
+    for finding in check_all(env, loaded.config):
+        place = f" (used by {', '.join(finding.places)})" if finding.places else ""
+        if finding.problem is None:
+            yield Finding("secrets", OK, f"{finding.reference} resolves{place}")
+        else:
+            hint = finding.problem.hint or "make it available, or change the reference"
+            yield Finding("secrets", ERROR, f"{finding.problem.message}{place}", hint)
+
+
+def _servers(env: Environment, loaded: LoadedConfig) -> Iterator[Finding]:
+    seen: set[tuple[str, str | None, str | None]] = set()
+    for agent in effective_agents(loaded.config).values():
+        for name, server in agent.servers.items():
+            identity = (name, server.command, server.url)
+            if identity in seen:
+                continue
+            seen.add(identity)
+            command = server.command if server.kind == "stdio" else None
+            yield _server(env, name, command, server.cwd, server.url)
+    for message in two_ways(loaded.config):
+        yield Finding("mcp", WARNING, message, "remove the other one")
+
+
+def _trust(env: Environment, loaded: LoadedConfig) -> Iterator[Finding]:
+
+    yield from examine_trust(env, loaded)
+
+
+def _server(
+    env: Environment, name: str, command: str | None, cwd: str | None, url: str | None
+) -> Finding:
+    if command is None:
+        tried = "its address was not tried; `mcp probe` does"
+        return Finding("mcp", OK, f"MCP server '{name}' is at {url} ({tried})")
+    directory = expand(cwd, env.environ) if cwd else None
+    if directory is not None and not directory.is_dir():
+        return Finding(
+            "mcp",
+            ERROR,
+            f"MCP server '{name}': its directory {directory} does not exist",
+            "make it, or change cwd",
+        )
+    if shutil.which(command, path=env.environ.get("PATH")) is None:
+        return Finding(
+            "mcp",
+            ERROR,
+            f"MCP server '{name}': the command {command!r} is not found",
+            "install it, or give its full path",
+        )
+    return Finding("mcp", OK, f"MCP server '{name}': the command {command!r} is there")
+
+
+def _policies(loaded: LoadedConfig) -> Iterator[Finding]:
+    for agent in effective_agents(loaded.config).values():
+        if agent.servers and _wide_open(agent):
+            yield Finding(
+                "policy",
+                WARNING,
+                f"agent '{agent.id}' may use every tool of every MCP server",
+                "name what it needs under tools.allow, or what it must not do under tools.deny",
+            )
+
+
+def _wide_open(agent: EffectiveAgent) -> bool:
+    return not any(rules.allow or rules.deny for rules in agent.tools)
+
+
+def _gateway(loaded: LoadedConfig) -> Finding:
+    gateway = loaded.config.gateway
+    local = gateway.bind in ("loopback", "127.0.0.1", "::1", "localhost")
+    if not local and not gateway.auth.token:
+        return Finding(
+            "gateway",
+            ERROR,
+            f"gateway.bind is {gateway.bind!r}, and without gateway.auth.token anyone may use it",
+            "set gateway.auth.token, or bind to loopback",
+        )
+    return Finding("gateway", OK, f"the gateway listens on {gateway.bind}, port {gateway.port}")
+
+
+def _model(env: Environment) -> Iterator[Finding]:
+    from openclaw.cli.commands.models import choices, trouble
+
+    try:
+        chosen = choices(env)
+    except OpenClawError as error:
+        yield Finding("model", ERROR, error.message, error.hint)
+        return
+    for agent, choice in chosen.items():
+        model = choice.candidates[0]
+        problem = trouble(model, env)
+        if problem is None:
+            yield Finding("model", OK, f"agent '{agent}' uses {model.ref} ({choice.reason})")
+            continue
+        # The embedded model's weights are fetched when they are first needed: no harm yet.
+        level = OK if model.api == "local" and not problem.startswith("not installed") else ERROR
+        hint = "see `openclaw models status`"
+        yield Finding("model", level, f"agent '{agent}' uses {model.ref}: {problem}", hint)
+
+
+def _database(env: Environment, loaded: LoadedConfig) -> Iterator[Finding]:
+    import sqlite3
+
+    from openclaw.sessions.open import is_server, store_path
+
+    if is_server(loaded.config.sessions.store):
+        yield _server_store(env, loaded)
+        return
+    try:
+        path = store_path(loaded.config.sessions.store, env.paths)
+    except OpenClawError as error:
+        yield Finding("sessions", ERROR, error.message, error.hint)
+        return
+    if not path.exists():
+        yield Finding("sessions", OK, "no conversation is stored yet")
+        return
+    try:
+        connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=5)
+        try:
+            [answer] = connection.execute("PRAGMA quick_check").fetchone()
+        finally:
+            connection.close()
+    except sqlite3.Error as error:
+        answer = str(error)
+    if answer == "ok":
+        yield Finding("sessions", OK, f"{path} is sound")
+    else:
+        yield Finding("sessions", ERROR, f"{path}: {answer}", "restore it from a backup")
+
+
+def _server_store(env: Environment, loaded: LoadedConfig) -> Finding:
+    """Whether the database server answers; a store that is missing there is made when needed."""
+    import anyio
+
+    from openclaw.cli.session_store import opened
+
+    async def attempt() -> bool:
+        async with opened(loaded.config.sessions.store, env, loaded) as store:
+            if store is not None:
+                await store.list_sessions(limit=1)
+            return store is not None
+
+    try:
+        there = anyio.run(attempt)
+    except OpenClawError as error:
+        return Finding("sessions", ERROR, error.message, error.hint)
+    what = "holds the conversations" if there else "answers; no conversation is stored yet"
+    return Finding("sessions", OK, f"the PostgreSQL server {what}")
+
+
+Servers = Mapping[str, "McpServerConfig"]
+
+
+def examine_trust(env: Environment, loaded: LoadedConfig) -> Iterator[Finding]:
+    """How far the servers are trusted, and whether they still deserve it."""
+    servers: dict[str, McpServerConfig] = {}
+    for agent in effective_agents(loaded.config).values():
+        servers.update(agent.servers)
+    if not servers:
+        return
+    yield from _pins(env, servers)
+    yield from _sandboxes(env, servers)
+    yield from _environments(servers)
+    yield from _addresses(servers)
+    yield from _logins(env, servers)
+
+
+def _pins(env: Environment, servers: Servers) -> Iterator[Finding]:
+    from openclaw.mcp_client.catalog.pin_store import PinStore, pin_key
+
+    loose = sorted(name for name, config in servers.items() if config.pin == "off")
+    if loose:
+        yield Finding(
+            "pins",
+            WARNING,
+            f"nobody is told when these change what they declare: {', '.join(loose)}",
+            'set `pin` to "warn" or "strict"',
+        )
+    try:
+        known = PinStore(env.paths.pins).load()
+    except OpenClawError as error:
+        yield Finding("pins", ERROR, error.message, error.hint)
+        return
+    found = {n: known[pin_key(c)] for n, c in servers.items() if pin_key(c) in known}
+    changed = {name: pinned for name, pinned in found.items() if pinned.pending}
+    for name, pinned in changed.items():
+        yield Finding(
+            "pins",
+            WARNING,
+            f"MCP server '{name}' no longer declares what was accepted: {_changes(pinned)}",
+            f"look at it: {env.program} mcp pins show {name}",
+        )
+    unseen = sorted(n for n, c in servers.items() if n not in found and c.pin != "off")
+    if unseen:
+        yield Finding("pins", OK, f"pinned when they first start: {', '.join(unseen)}")
+    if found and not changed:
+        yield Finding("pins", OK, f"{_declare(len(found))} what was accepted")
+    yield from _crossings(found)
+
+
+def _changes(pinned: "Pinned") -> str:
+    from openclaw.mcp_client.catalog.pins import shown_name
+
+    return ", ".join(shown_name(name) for name in pinned.pending)
+
+
+def _crossings(found: "Mapping[str, Pinned]") -> Iterator[Finding]:
+    from openclaw.mcp_client.catalog.pins import INSTRUCTIONS, crossings, mentions
+
+    words = {
+        server: {
+            name: mentions(declared.text)
+            for name, declared in {**pinned.accepted, **pinned.pending}.items()
+            if name != INSTRUCTIONS
+        }
+        for server, pinned in found.items()
+    }
+    for one in crossings(words)[:20]:
+        yield Finding(
+            "pins",
+            WARNING,
+            one.words(),
+            "make sure that both are what you take them for; tools.deny can take one away",
+        )
+
+
+def _sandboxes(env: Environment, servers: Servers) -> Iterator[Finding]:
+    from openclaw.mcp_client.sandbox.confinement import find_means
+
+    local = {name: config for name, config in servers.items() if config.kind == "stdio"}
+    if not local:
+        return
+    open_ones = sorted(name for name, config in local.items() if config.sandbox.mode == "off")
+    if open_ones:
+        yield Finding(
+            "sandbox",
+            WARNING,
+            f"these run as you do, without a sandbox: {', '.join(open_ones)}",
+            'set `sandbox` to "auto" or "strict", with what they may `read` and `write`',
+        )
+    confined = {name: c.sandbox.mode for name, c in local.items() if name not in open_ones}
+    if not confined:
+        return
+    means = find_means(env.environ.get("PATH", ""))
+    if means.best is not None:
+        are = "server is" if len(confined) == 1 else "servers are"
+        yield Finding("sandbox", OK, f"{len(confined)} {are} confined by {means.best}")
+        return
+    for name, mode in sorted(confined.items()):
+        yield Finding(
+            "sandbox",
+            ERROR if mode == "strict" else WARNING,
+            f"MCP server '{name}' cannot be confined: {means.missing}",
+            "install bubblewrap",
+        )
+
+
+def _environments(servers: Servers) -> Iterator[Finding]:
+    told = sorted(name for name, config in servers.items() if config.inherit_env is True)
+    if told:
+        yield Finding(
+            "mcp",
+            WARNING,
+            f"these are given the whole environment, keys and all: {', '.join(told)}",
+            "name the variables that they need in `inheritEnv`",
+        )
+
+
+def _addresses(servers: Servers) -> Iterator[Finding]:
+    for name, config in sorted(servers.items()):
+        parts = urlsplit(config.url or "")
+        if parts.scheme == "http" and parts.hostname not in ("127.0.0.1", "::1", "localhost"):
+            yield Finding(
+                "mcp",
+                WARNING,
+                f"MCP server '{name}' is reached without encryption",
+                "give an https address",
+            )
+
+
+def _logins(env: Environment, servers: Servers) -> Iterator[Finding]:
+    from openclaw.mcp_client.auth.token_store import is_logged_in
+
+    for name, config in sorted(servers.items()):
+        if config.auth is None or config.url is None:
+            continue
+        try:
+            there = is_logged_in(config.auth.store, env.paths.tokens, config.url)
+        except OpenClawError as error:
+            yield Finding("login", ERROR, f"MCP server '{name}': {error.message}", error.hint)
+            continue
+        if there:
+            yield Finding("login", OK, f"MCP server '{name}' is logged in to")
+        else:
+            yield Finding(
+                "login",
+                WARNING,
+                f"MCP server '{name}' needs a login",
+                f"run: {env.program} mcp login {name}",
+            )
+
+
+def _declare(number: int) -> str:
+    return "1 server declares" if number == 1 else f"{number} servers declare"

@@ -1,0 +1,166 @@
+"""What `openclaw init` finds on a machine: keys by name, models, other programs and their servers."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from openclaw.cli.environment import Environment
+from openclaw.cli.setup.import_servers import ImportedServer, Reference, plain_values, protect
+from openclaw.cli.setup.other_clients import (
+    CLIENTS,
+    client_file,
+    client_target,
+    is_ourselves,
+    read_client,
+)
+from openclaw.config.paths import home_dir
+from openclaw.core.errors import InvalidRequest
+from openclaw.secrets.credentials import looks_like_credential
+
+if TYPE_CHECKING:
+    from openclaw.config.agent_schema import ProviderConfig
+
+
+@dataclass(frozen=True, slots=True)
+class ModelOffer:
+    """A model that could be used, why, and the variable with its key, if it needs one."""
+
+    ref: str
+    reason: str
+    variable: str | None = None
+
+    @property
+    def provider(self) -> str:
+        """Whose model it is."""
+        return self.ref.partition("/")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class FoundServer:
+    """A server of another program, its credentials already references."""
+
+    client: str
+    server: ImportedServer
+
+    @property
+    def target(self) -> str:
+        """What it starts or where it is, without what may be secret."""
+        entry = self.server.entry
+        words = [str(entry.get("command", "")), *map(str, entry.get("args", ()))]
+        return str(entry.get("url") or " ".join(words))
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """All of it. No value of a variable is in here."""
+
+    models: tuple[ModelOffer, ...]
+    keys: tuple[str, ...]
+    credentials: tuple[str, ...]
+    clients: Mapping[str, Path]
+    servers: tuple[FoundServer, ...]
+    references: tuple[Reference, ...]
+    notes: tuple[str, ...]
+
+
+def look(env: Environment) -> Found:
+    """Look around; nothing is changed."""
+    servers, notes = _servers(env)
+    for value in plain_values(one.server for one in servers):
+        env.redactor.register(value)
+    kept, references = protect((one.server for one in servers), env.environ)
+    keys = _keys(env)
+    return Found(
+        models=_models(env),
+        keys=keys,
+        credentials=tuple(
+            sorted(
+                name
+                for name, value in env.environ.items()
+                if value and name not in keys and _may_be_for_servers(name)
+            )
+        ),
+        clients={
+            name: path for name in CLIENTS if (path := client_target(name, env.environ)) is not None
+        },
+        servers=tuple(
+            FoundServer(one.client, server) for one, server in zip(servers, kept, strict=True)
+        ),
+        references=references,
+        notes=tuple(notes),
+    )
+
+
+_THE_SHELLS = frozenset({"PWD", "OLDPWD"})
+"""Directories, whatever PWD is short for elsewhere."""
+
+
+def _may_be_for_servers(name: str) -> bool:
+    if name in _THE_SHELLS:
+        return False
+    return looks_like_credential(name) and not name.startswith(("SSH_", "GPG_", "OPENCLAW_"))
+
+
+def shown_path(path: Path, environ: Mapping[str, str]) -> str:
+    """The path as people write it."""
+    try:
+        return f"~/{path.relative_to(home_dir(environ)).as_posix()}"
+    except ValueError:
+        return str(path)
+
+
+def _keys(env: Environment) -> tuple[str, ...]:
+    from openclaw.models.choose import KNOWN_PROVIDERS
+
+    known = [name for one in KNOWN_PROVIDERS.values() for name in one.key_variables]
+    return tuple(name for name in known if env.environ.get(name))
+
+
+def _models(env: Environment) -> tuple[ModelOffer, ...]:
+    """The one that would be used anyway first, then those of the other keys, the embedded one last."""
+    import anyio
+
+    from openclaw.models.choose import DEFAULT_LOCAL_MODEL, KNOWN_PROVIDERS, LOCAL_PROVIDER, choose
+
+    offers: dict[str, ModelOffer] = {}
+    for known in KNOWN_PROVIDERS.values():
+        variable = next((name for name in known.key_variables if env.environ.get(name)), None)
+        if variable is not None:
+            ref = f"{known.name}/{known.default_model}"
+            offers[ref] = ModelOffer(ref, f"{variable} is set", variable)
+    if not offers:
+        no_providers: dict[str, ProviderConfig] = {}
+        choice = anyio.run(choose, None, no_providers, env.environ)
+        if choice.primary.provider != LOCAL_PROVIDER:
+            offers[choice.primary.ref] = ModelOffer(choice.primary.ref, choice.reason)
+    local = f"{LOCAL_PROVIDER}/{DEFAULT_LOCAL_MODEL}"
+    offers[local] = ModelOffer(
+        local, "embedded: no account, 98 MB; plain requests for a tool, and small talk"
+    )
+    return tuple(offers.values())
+
+
+def _servers(env: Environment) -> tuple[list[FoundServer], list[str]]:
+    found: dict[str, FoundServer] = {}
+    notes: list[str] = []
+    for name, client in CLIENTS.items():
+        path = client_file(name, env.environ)
+        if path is None:
+            continue
+        try:
+            servers = read_client(name, path)
+        except InvalidRequest as error:
+            notes.append(error.message)
+            continue
+        for server in servers:
+            if is_ourselves(server.entry):
+                continue
+            first = found.setdefault(server.name, FoundServer(name, server))
+            if first.server.entry != server.entry:
+                other = CLIENTS[first.client].title
+                notes.append(
+                    f"{client.title}'s server '{server.name}' differs from {other}'s, "
+                    "which is the one that is offered"
+                )
+    return list(found.values()), notes

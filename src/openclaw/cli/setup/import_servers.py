@@ -1,0 +1,388 @@
+"""MCP servers from other programs' configuration files, as entries of our own. Pure.
+
+Known are Claude Desktop, Claude Code, Cursor, VS Code, Codex, Gemini, Windsurf and Zed.
+"""
+
+import math
+import re
+import shlex
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from copy import deepcopy
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from openclaw.config.keypath import KeyPath, format_path
+from openclaw.config.sensitive import plain_credentials
+from openclaw.core.errors import InvalidRequest
+
+Entry = dict[str, Any]
+
+SOURCES = (
+    "claude-code",
+    "claude-desktop",
+    "cursor",
+    "vscode",
+    "codex",
+    "gemini",
+    "windsurf",
+    "zed",
+)
+_LOCATIONS: dict[str, tuple[str, ...]] = {
+    "claude-desktop": (
+        "Library/Application Support/Claude/claude_desktop_config.json",
+        ".config/Claude/claude_desktop_config.json",
+        "AppData/Roaming/Claude/claude_desktop_config.json",
+    ),
+    "claude-code": (".claude.json",),
+    "cursor": (".cursor/mcp.json",),
+    "vscode": (
+        ".config/Code/User/mcp.json",
+        "Library/Application Support/Code/User/mcp.json",
+        "AppData/Roaming/Code/User/mcp.json",
+    ),
+    "codex": (".codex/config.toml",),
+    "gemini": (".gemini/settings.json",),
+    "windsurf": (".codeium/windsurf/mcp_config.json",),
+    "zed": (".config/zed/settings.json", "AppData/Roaming/Zed/settings.json"),
+}
+_FILE_NAMES = {
+    "claude_desktop_config.json": "claude-desktop",
+    "mcp_config.json": "windsurf",
+}
+_COPIED = ("command", "args", "env", "cwd", "url", "headers")
+_IGNORED = frozenset(
+    {
+        "type",
+        "name",
+        "disabled",
+        "enabled",
+        "gallery",
+        "version",
+        "description",
+        "dev",
+        "autoApprove",
+        "trust",
+        "source",
+    }
+)
+_TABLES = ("env", "headers")
+_SCALAR = (str, int, float)
+_TRANSPORTS = {"stdio": "stdio", "sse": "sse", "http": "http", "streamable-http": "http"}
+_VARIABLE = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-[^}]*)?\}")
+_INPUT = re.compile(r"\$\{input:([^}]+)\}")
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedServer:
+    """One server as it would be written, and what the person should know about it."""
+
+    name: str
+    entry: Entry
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class _Reading:
+    notes: list[str] = field(default_factory=list[str])
+
+
+def locations(source: str) -> tuple[str, ...]:
+    """Where that program keeps its file, relative to the home directory."""
+    return _LOCATIONS[source]
+
+
+def guess_source(file_name: str) -> str:
+    """Which program a file of that name belongs to; a `mcpServers` file unless it is another."""
+    if file_name.endswith(".toml"):
+        return "codex"
+    return _FILE_NAMES.get(file_name, "claude-code")
+
+
+def parse_toml(text: str) -> Mapping[str, Any]:
+    """A TOML file's content; raises `InvalidRequest`."""
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InvalidRequest(f"it is not TOML: {error}") from error
+
+
+def read_servers(
+    source: str, content: Mapping[str, Any], project: str | None = None
+) -> tuple[ImportedServer, ...]:
+    """The servers in a file of that program's; `project` is the directory for Claude Code."""
+    if source == "codex":
+        found = _tables(content.get("mcp_servers"))
+        return tuple(_codex(name, _as_others_write(source, one)) for name, one in found)
+    found = dict(_tables(content.get("mcpServers")))
+    found |= dict(_tables(content.get("servers")))
+    found |= dict(_tables(_object(content.get("mcp")).get("servers")))
+    found |= dict(_tables(content.get("context_servers")))
+    if project is not None:
+        local = _object(_object(content.get("projects")).get(project))
+        found |= dict(_tables(local.get("mcpServers")))
+    return tuple(_json_server(name, _as_others_write(source, one)) for name, one in found.items())
+
+
+def _as_others_write(source: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """One program's peculiar names for what most programs call the same."""
+    one = dict(given)
+    if "serverUrl" in one:  # Windsurf
+        one.setdefault("url", one.pop("serverUrl"))
+    if "httpUrl" in one:  # Gemini, where `url` alone means SSE
+        one |= {"url": one.pop("httpUrl"), "type": "http"}
+    elif source == "gemini" and one.get("url"):
+        one.setdefault("type", "sse")
+    command = one.get("command")
+    if isinstance(command, list) and command:  # the program and its arguments in one
+        words = cast("list[object]", command)
+        one |= {"command": words[0], "args": [*words[1:], *_list(one.get("args"))]}
+    if isinstance(one.get("command"), dict):  # Zed's older shape
+        command = _object(one.pop("command"))
+        one |= {"command": command.get("path"), "args": command.get("args")}
+        one |= {"env": command.get("env")}
+    return one
+
+
+def _copied(given: Mapping[str, Any], reading: _Reading) -> Entry:
+    """What has the same name here, where it is what it should be."""
+    entry: Entry = {}
+    for key in _COPIED:
+        value = given.get(key)
+        if not value:
+            continue
+        fits = _fits(key, value)
+        if fits is None:
+            reading.notes.append(f"'{key}' is not what it should be and is left out")
+            continue
+        entry[key] = fits
+        if key in _TABLES and len(fits) < len(value):
+            reading.notes.append(f"'{key}' has values that are no text; they are left out")
+    return entry
+
+
+def _fits(key: str, value: object) -> Any:
+    if key in _TABLES:
+        return _strings(cast("object", value)) if isinstance(value, dict) else None
+    if key == "args":
+        if isinstance(value, str):
+            return _split(value)
+        words = _list(value)
+        return words if words and all(isinstance(word, _SCALAR) for word in words) else None
+    return value if isinstance(value, str) else None
+
+
+def _split(line: str) -> list[str]:
+    try:
+        return shlex.split(line)
+    except ValueError:
+        return [line]
+
+
+def _json_server(name: str, given: Mapping[str, Any]) -> ImportedServer:
+    reading = _Reading()
+    entry = _copied(given, reading)
+    transport = _TRANSPORTS.get(str(given.get("type", "")))
+    if transport in ("sse", "http"):
+        entry["transport"] = transport
+    if given.get("disabled") is True or given.get("enabled") is False:
+        entry["enabled"] = False
+    for key in sorted(set(given) - set(_COPIED) - _IGNORED):
+        reading.notes.append(f"'{key}' has no counterpart here and is left out")
+    return ImportedServer(name, _adapted(entry, reading), tuple(reading.notes))
+
+
+def _codex(name: str, given: Mapping[str, Any]) -> ImportedServer:
+    reading = _Reading()
+    taken = {"http_headers", "env_http_headers", "bearer_token_env_var", "env_vars"}
+    taken |= {"startup_timeout_sec", "startup_timeout_ms", "tool_timeout_sec"}
+    entry = _copied(given, reading)
+    headers: dict[str, str] = dict(_strings(given.get("http_headers")))
+    for header, variable in _strings(given.get("env_http_headers")).items():
+        headers[header] = f"secret://env/{variable}"
+    if isinstance(given.get("bearer_token_env_var"), str):
+        headers["Authorization"] = f"Bearer secret://env/{given['bearer_token_env_var']}"
+    if headers:
+        entry["headers"] = headers
+    if given.get("env_vars"):
+        entry["inheritEnv"] = [one for one in _list(given["env_vars"]) if isinstance(one, str)]
+    entry |= _codex_times(given)
+    if given.get("enabled") is False:
+        entry["enabled"] = False
+    for key in sorted(set(given) - set(_COPIED) - _IGNORED - taken):
+        reading.notes.append(f"'{key}' has no counterpart here and is left out")
+    return ImportedServer(name, _adapted(entry, reading), tuple(reading.notes))
+
+
+def _codex_times(given: Mapping[str, Any]) -> Entry:
+    times: Entry = {}
+    for key, ours, factor in (
+        ("startup_timeout_sec", "timeout", 1000),
+        ("startup_timeout_ms", "timeout", 1),
+        ("tool_timeout_sec", "toolTimeout", 1000),
+    ):
+        if isinstance(given.get(key), int | float) and math.isfinite(given[key]):
+            times[ours] = int(given[key] * factor)
+    return times
+
+
+def _adapted(entry: Entry, reading: _Reading) -> Entry:
+    """The entry with the other program's variables written as ours."""
+    adapted = dict(entry)
+    for key in ("env", "headers"):
+        if key in adapted:
+            values = _strings(adapted[key])
+            adapted[key] = {k: _variables(v, k, reading) for k, v in values.items()}
+    if "args" in adapted:
+        adapted["args"] = [_variables(str(word), "args", reading) for word in adapted["args"]]
+    for key in ("url", "command", "cwd"):
+        if key in adapted:
+            adapted[key] = _variables(str(adapted[key]), key, reading)
+    return adapted
+
+
+def _variables(text: str, key: str, reading: _Reading) -> str:
+    def asked(match: re.Match[str]) -> str:
+        reading.notes.append(f"'{key}' was asked for at start; set the variable that it names now")
+        return f"<secret://env/{variable_name(match[1])}>"
+
+    plain = re.sub(r"\$\{(?!(?:env:|input:)?[A-Za-z_][\w-]*(?::-[^}]*)?\})", "$${", text)
+    return _INPUT.sub(asked, _VARIABLE.sub(r"${\1}", plain))
+
+
+def variable_name(name: str) -> str:
+    """An environment variable's name made of these words."""
+    safe = re.sub(r"[^A-Za-z0-9]+", "_", name).strip("_").upper()
+    return f"_{safe}" if safe[:1].isdigit() else safe or "SECRET"
+
+
+def _object(value: object) -> Mapping[str, Any]:
+    return cast(Mapping[str, Any], value) if isinstance(value, dict) else {}
+
+
+def _tables(value: object) -> Iterable[tuple[str, Mapping[str, Any]]]:
+    """Every server; one that is no object has nothing, which is then said of it."""
+    for name, one in _object(value).items():
+        yield name, _object(one)
+
+
+def _list(value: object) -> list[object]:
+    return cast("list[object]", value) if isinstance(value, list) else []
+
+
+def _strings(value: object) -> dict[str, str]:
+    """The texts and numbers; others write switches as true and false."""
+    plain = {key: one for key, one in _object(value).items() if isinstance(one, _SCALAR)}
+    return {
+        key: str(one).lower() if isinstance(one, bool) else str(one) for key, one in plain.items()
+    }
+
+
+_PLACES = ("env", "headers", "args", "url")
+_NAME_BEFORE = re.compile(r"(?:^|[?&;#\s='\"-])([A-Za-z_][\w-]*)(?:=|:\s+(?:\w+\s+)?)$")
+_FLAG = re.compile(r"-{1,2}([A-Za-z][\w-]*)")
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A credential that became a reference: the variable that now has to hold it."""
+
+    variable: str
+    server: str
+    key: str
+
+
+@dataclass(slots=True)
+class _Names:
+    """Which variable stands for which value; two values never share one."""
+
+    known: Mapping[str, str]
+    taken: dict[str, str] = field(default_factory=dict[str, str])
+
+    def variable(self, value: str, *wanted: str) -> str:
+        """The variable that holds this value already, else the first of these that is free."""
+        if value in self.known:
+            return self.known[value]
+        for name in map(variable_name, wanted):
+            if self.taken.setdefault(name, value) == value:
+                return name
+        number = 2
+        while self.taken.setdefault(f"{variable_name(wanted[-1])}_{number}", value) != value:
+            number += 1
+        return f"{variable_name(wanted[-1])}_{number}"
+
+
+def protect(
+    servers: Iterable[ImportedServer], environ: Mapping[str, str] | None = None
+) -> tuple[tuple[ImportedServer, ...], tuple[Reference, ...]]:
+    """The servers with every plain credential as a reference, and which variables they now need.
+
+    A value that a variable of `environ` holds already is read from that one.
+    """
+    names = _Names({value: name for name, value in (environ or {}).items() if len(value) >= 8})
+    references: list[Reference] = []
+    protected: list[ImportedServer] = []
+    for server in servers:
+        entry, notes = deepcopy(server.entry), list(server.notes)
+        for path, value in credentials(server.entry):
+            text = _at(entry, path)
+            variable = names.variable(value, *_wanted(server.name, entry, path, value))
+            _put(entry, path, _with_reference(text, value, variable))
+            references.append(Reference(variable, server.name, format_path(path)))
+            if path[0] == "args" and _SEEN not in notes:
+                notes.append(_SEEN)
+        protected.append(ImportedServer(server.name, entry, tuple(notes)))
+    return tuple(protected), tuple(references)
+
+
+_SEEN = (
+    "other users of this machine can see a credential in the arguments while the server runs; "
+    "move it into 'env' where the server allows that"
+)
+
+
+def plain_values(servers: Iterable[ImportedServer]) -> tuple[str, ...]:
+    """The credentials that stand in these entries in plain text, for the redactor."""
+    return tuple(value for server in servers for _, value in credentials(server.entry))
+
+
+def credentials(entry: Entry) -> Iterator[tuple[KeyPath, str]]:
+    """Where credentials stand in plain text, and what they are, without `Bearer` and the like."""
+    return plain_credentials({key: entry[key] for key in _PLACES if key in entry})
+
+
+def _wanted(server: str, entry: Entry, path: KeyPath, value: str) -> tuple[str, ...]:
+    text = _at(entry, path)
+    if text == value and path[0] == "env":
+        return str(path[-1]), f"{server}_{path[-1]}"
+    if path[0] == "headers":
+        return (f"{server}_{path[-1] if text == value else 'TOKEN'}", f"{server}_{path[-1]}")
+    before = text[: text.find(value)]
+    named = _NAME_BEFORE.search(before)
+    if text == value:  # the word after its flag
+        index = int(path[-1])
+        named = _FLAG.fullmatch(str(entry["args"][index - 1])) if index else None
+    word = named[1] if named else "password" if ":" in before.partition("//")[2] else "token"
+    own = f"{path[-1]}_" if path[0] == "env" else ""
+    return (f"{server}_{own}{word}",)
+
+
+def _with_reference(text: str, value: str, variable: str) -> str:
+    reference = f"secret://env/{variable}"
+    if text.endswith(f" {value}"):  # what comes before it ends by itself
+        return f"{text[: -len(value)]}{reference}"
+    return reference if text == value else text.replace(value, f"<{reference}>")
+
+
+def _at(entry: Entry, path: KeyPath) -> str:
+    value: Any = entry
+    for part in path:
+        value = value[part]
+    return str(value)
+
+
+def _put(entry: Entry, path: KeyPath, text: str) -> None:
+    place: Any = entry
+    for part in path[:-1]:
+        place = place[part]
+    place[path[-1]] = text

@@ -1,0 +1,290 @@
+"""What `openclaw init` would change: the configuration and other programs' files."""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from openclaw.cli.commands.mcp_config import target_place
+from openclaw.cli.environment import Environment
+from openclaw.cli.render.terminal import fitted
+from openclaw.cli.setup.checks import OK, Finding, examine
+from openclaw.cli.setup.discovery import Found, ModelOffer, shown_path
+from openclaw.cli.setup.file_changes import FileChange, Written
+from openclaw.cli.setup.import_servers import ImportedServer, Reference
+from openclaw.cli.setup.other_clients import (
+    CLIENTS,
+    OUR_NAME,
+    Client,
+    client_target,
+    our_entry,
+    registered,
+    unregistered,
+)
+from openclaw.config.edit import set_value
+from openclaw.config.json5 import parse
+from openclaw.config.keypath import KeyPath, format_path
+from openclaw.config.load import parse_config, read_text
+from openclaw.core.errors import InvalidConfig, InvalidRequest, OperatorFacing
+from openclaw.mcp_client.bounds import printable
+
+MODEL: KeyPath = ("agents", "defaults", "model")
+
+_NO_MODEL = '// model: "provider/model",'
+_TEXT = """\
+// OpenClaw's configuration. It is JSON5: comments and trailing commas are fine.
+// `openclaw config schema` explains every key, `openclaw config validate` checks this file,
+// `openclaw doctor` looks for problems, and `openclaw mcp add` adds a server to it.
+{
+  models: {
+    // Where models come from, with their keys. A key never stands here itself but is named:
+    // secret://env/NAME, secret://file/PATH, secret://keyring/SERVICE/USER, or one kept by gcp,
+    // aws, vault, azure or op. `openclaw secrets check` tries each.
+    providers: {
+    },
+  },
+  agents: {
+    // What every agent has; agents of their own go into `list: [{ id: "research", … }]`.
+    defaults: {
+      // The model that answers, as provider/model; local/… runs on this machine.
+      // Left out, it is chosen by the keys that are in the environment.
+      // model: "provider/model",
+
+      // The directory that the agent works in. Left out: one in the state directory.
+      // workspace: "~/work",
+
+      // Which tools may be used, by name or pattern; deny wins, and a person must agree to `ask`.
+      tools: {
+        // allow: ["read", "mcp_time_*"],
+        // deny: ["exec"],
+        // ask: ["mcp_*_delete_*"],
+      },
+
+      // MCP servers, whose tools the agent may use: a `command` to start, or a `url`.
+      // They get the variables under `env`, not your whole environment.
+      mcp: {
+        servers: {
+        },
+      },
+    },
+  },
+
+  // The daemon (`openclaw gateway run`), which keeps the servers up for every front end.
+  // gateway: { port: 18789, bind: "loopback" },
+}
+"""
+
+
+def starter_text(model: str | None = None) -> str:
+    """A file that says what could be changed, with this model, or else everything at its default."""
+    if model is None:
+        return _TEXT
+    return _TEXT.replace(_NO_MODEL, f"model: {json.dumps(model, ensure_ascii=False)},")
+
+
+def with_model(text: str, model: str) -> str:
+    """The text with this model for every agent that names none itself."""
+    chosen = parse(text).find(MODEL)
+    detailed = chosen is not None and chosen.kind == "object"
+    return set_value(text, (*MODEL, "primary") if detailed else MODEL, model)
+
+
+def with_key(text: str, provider: str, variable: str) -> str:
+    """The text with a provider's key read from this variable, unless it has one already."""
+    place: KeyPath = ("models", "providers", provider, "apiKey")
+    if parse(text).find(place) is not None:
+        return text
+    return set_value(text, place, f"secret://env/{variable}")
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The changes, and what the person should know."""
+
+    changes: tuple[FileChange, ...] = ()
+    path: Path | None = None
+    model: str | None = None
+    servers: tuple[str, ...] = ()
+    origins: tuple[str, ...] = ()
+    """Of each server, which program had it."""
+    clients: tuple[str, ...] = ()
+    references: tuple[Reference, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def make_plan(
+    env: Environment,
+    found: Found,
+    path: Path,
+    text: str | None,
+    *,
+    model: ModelOffer | None,
+    servers: Sequence[str],
+    clients: Sequence[str],
+) -> Plan:
+    """Decide what every file becomes; `text` is the configuration to add to, if there is one."""
+    notes: list[str] = []
+    base = starter_text(model.ref if model else None) if text is None else text
+    if model is not None:
+        base = base if text is None else with_model(base, model.ref)
+        base = with_key(base, model.provider, model.variable) if model.variable else base
+    parse_config(base, env.environ, source=path)
+    wanted = [one.server for one in found.servers if one.server.name in servers]
+    after, taken = _with_servers(env, path, base, wanted, notes)
+    plan = Plan(
+        path=path,
+        model=model.ref if model else None,
+        servers=tuple(taken),
+        origins=tuple(
+            next((one.client for one in found.servers if one.server.name == name), "")
+            for name in taken
+        ),
+        references=tuple(one for one in found.references if one.server in taken),
+    )
+    changes = [FileChange(path, _only_if(path, after))] if after != text else []
+    for name in clients:
+        change = _registered(env, name, notes)
+        if change is not None:
+            changes.append(change)
+            plan = replace(plan, clients=(*plan.clients, name))
+    return replace(plan, changes=tuple(changes), notes=tuple(notes))
+
+
+def _only_if(path: Path, after: str) -> Callable[[str], str]:
+    """This text, in place of the one that is there now and of no other."""
+    seen = read_text(path) or ""
+
+    def replaced(now: str) -> str:
+        if now != seen:
+            raise OperatorFacing(f"{path} was changed meanwhile; run this again")
+        return after
+
+    return replaced
+
+
+def _with_servers(
+    env: Environment, path: Path, text: str, servers: Sequence[ImportedServer], notes: list[str]
+) -> tuple[str, list[str]]:
+    taken: list[str] = []
+    there: list[str] = []
+    for server in servers:
+        place = (*target_place(text), server.name)
+        if parse(text).find(place) is not None:
+            there.append(server.name)
+            continue
+        tried = set_value(text, place, server.entry)
+        try:
+            parse_config(tried, env.environ, source=path)
+        except InvalidConfig as error:
+            reason = "; ".join(f"{problem.path}: {problem.message}" for problem in error.problems)
+            notes.append(f"MCP server '{server.name}' is left out: {reason}")
+            continue
+        notes += [f"{server.name}: {note}" for note in server.notes]
+        taken.append(server.name)
+        text = tried
+    if there:
+        notes.append(f"configured already, and left as they are: {', '.join(there)}")
+    return text, taken
+
+
+def _registered(env: Environment, name: str, notes: list[str]) -> FileChange | None:
+    client = CLIENTS[name]
+    path = client_target(name, env.environ)
+    if path is None:
+        notes.append(f"{client.title} is not here: none of its directories is")
+        return None
+    entry = our_entry(env.environ, env.config_option)
+    shown = f"+ {_entry_place(client)}: {json.dumps({**client.extra, **entry})}"
+    change = FileChange(path, lambda text: registered(text, client, entry), shown)
+    try:
+        same = not change.changes_anything()
+    except (InvalidRequest, InvalidConfig) as error:
+        hint = f"; {error.hint}" if error.hint else ""
+        notes.append(f"{path} stays as it is: {error.message}{hint}")
+        return None
+    if same:
+        notes.append(f"{client.title} knows OpenClaw already")
+        return None
+    return change
+
+
+def removal(path: Path, client: Client) -> FileChange:
+    """Our entry taken out of another program's file."""
+    return FileChange(path, lambda text: unregistered(text, client), f"- {_entry_place(client)}")
+
+
+def _entry_place(client: Client) -> str:
+    return format_path((*client.place, OUR_NAME))
+
+
+def report(env: Environment, plan: Plan, written: list[Written]) -> None:
+    """Tell a person."""
+    env.say("")
+    for one in written:
+        kept = f" (the one before: {shown_path(one.backup, env.environ)})" if one.backup else ""
+        env.say(f"Wrote {shown_path(one.path, env.environ)}{kept}")
+    if plan.model is not None:
+        env.say(f"The agent answers with {plan.model}.")
+    for name, origin in zip(plan.servers, plan.origins, strict=True):
+        env.say(printable(f"MCP server {name}, as {CLIENTS[origin].title} has it."))
+    findings = [one for one in examine(env) if one.level != OK]
+    env.say("\nChecked it; nothing is amiss." if not findings else "\nChecked it:")
+    for finding in findings:
+        env.say(fitted(f"  {finding.level}: {finding.message}", env.stdout, hang=4))
+        if finding.hint:
+            env.say(fitted(f"    -> {finding.hint}", env.stdout, hang=7))
+    env.say("\nNext:")
+    for line in _next(env, plan):
+        env.say(f"  {line}")
+
+
+def _next(env: Environment, plan: Plan) -> list[str]:
+    program = env.program
+    unset = sorted({one.variable for one in plan.references if one.variable not in env.environ})
+    lines = [f"export {name}=…   # where its server's credential now comes from" for name in unset]
+    if _weights_missing(env):
+        lines.append(f"{program} models pull   # the embedded model's weights, once")
+    if plan.servers:
+        lines.append(f"{program} mcp probe   # start each server once and see")
+    lines.append(f'{program} agent "What can you do?"   # or: {program} chat')
+    if plan.clients:
+        titles = ", ".join(CLIENTS[name].title for name in plan.clients)
+        lines.append(f"restart {titles}, and ask for order_openclaw")
+    else:
+        lines.append(f"{program} init --register NAME   # offer it to Claude Code, Cursor, …")
+    return lines
+
+
+def _weights_missing(env: Environment) -> bool:
+    from openclaw.cli.commands.models import choices, trouble
+
+    chosen = [choice.candidates[0] for choice in choices(env).values()]
+    return any(one.api == "local" and trouble(one, env) is not None for one in chosen)
+
+
+def report_json(env: Environment, plan: Plan, written: list[Written]) -> None:
+    """Tell a program."""
+    findings = [one for one in examine(env) if one.level != OK] if written else []
+    env.say_json(
+        {
+            "config": str(plan.path),
+            "model": plan.model,
+            "servers": list(plan.servers),
+            "registered": list(plan.clients),
+            "variables": sorted({one.variable for one in plan.references}),
+            "notes": list(plan.notes),
+            "changes": [
+                {"path": str(one.path), "diff": one.difference(env.redactor.redact)}
+                for one in (plan.changes if not written else ())
+            ],
+            "written": [
+                {"path": str(one.path), "backup": str(one.backup) if one.backup else None}
+                for one in written
+            ],
+            "findings": [_finding(one) for one in findings],
+        }
+    )
+
+
+def _finding(one: Finding) -> dict[str, str]:
+    return {"level": one.level, "check": one.check, "message": one.message, "hint": one.hint or ""}

@@ -1,0 +1,406 @@
+"""What happens in the turns that run here, for whoever watches them from another gateway.
+
+Small events go by message, many in one, as they come; everything is also kept in the database, a
+moment later or where it is too large for a message, so that a watcher can catch up. A watcher in
+this gateway hears of it directly.
+"""
+
+import logging
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import anyio
+import orjson
+
+from openclaw.agent.event_codec import block_json, event_json, event_name, result_json
+from openclaw.agent.port import OnBlockReply, OnToolResult, Reply
+from openclaw.cluster.order_codec import blocks_held, result_held
+from openclaw.core.events import Emit, Event, ToolFinished, TurnFinished
+from openclaw.core.tools import ToolResult
+from openclaw.sessions.postgres.gateways import MOST_PAYLOAD_BYTES, EventLog, Stretch, Wire
+from openclaw.sessions.postgres.queue import Standing
+from openclaw.sessions.store import StoreError
+
+logger = logging.getLogger(__name__)
+
+EPOCH = 1_000_000
+"""Events are numbered from here on when an order was taken once, from twice this the second time."""
+
+TOLD_EVERY_SECONDS = 0.04
+KEPT_EVERY_SECONDS = 0.5
+_MOST_UNKEPT_BYTES = 32 * 1024 * 1024
+"""Beyond this, what could not be written for so long is given up."""
+
+_ENVELOPE_BYTES = 80
+
+Deliver = Callable[[int, int, list[list[Any]]], None]
+"""Hands events to watchers in this gateway: the order, the number of the first, the events."""
+
+
+@dataclass(slots=True)
+class _Piece:
+    number: int
+    event: list[Any]
+    encoded: bytes
+
+
+@dataclass(slots=True, eq=False)
+class Feed:
+    """The events of one turn. Its callbacks are for the agent, and never block."""
+
+    order: int
+    number: int
+    watchers: list[str]
+    owner: "Feeds"
+    untold: list[_Piece] = field(default_factory=list[_Piece])
+    unkept: list[_Piece] = field(default_factory=list[_Piece])
+    kept_at: float = 0.0
+
+    def on_event(self, event: Event) -> None:
+        """Take an event; the end of the turn is told by the answer itself."""
+        if isinstance(event, TurnFinished):
+            return
+        if isinstance(event, ToolFinished):
+            body = event_json(event) | {"result": result_json(result_held(event.result))}
+            self._put(event_name(event), body)
+            return
+        self._put(event_name(event), event_json(event))
+
+    def on_block_reply(self, blocks: Any) -> None:
+        """Take blocks of the answer."""
+        held = [block_json(block) for block in blocks_held(blocks)]
+        self._put("on_block_reply", {"blocks": held})
+
+    def on_tool_result(self, name: str, result: ToolResult) -> None:
+        """Take what a tool gave."""
+        self._put("on_tool_result", {"name": name, "result": result_json(result_held(result))})
+
+    def callbacks(self, *, streams: bool, callbacks: bool) -> dict[str, Any]:
+        """What the agent is to be given, as far as somebody wants it."""
+        emit: Emit | None = self.on_event if streams else None
+        on_block: OnBlockReply | None = self.on_block_reply if callbacks else None
+        on_result: OnToolResult | None = self.on_tool_result if callbacks else None
+        return {"on_event": emit, "on_block_reply": on_block, "on_tool_result": on_result}
+
+    def add_watcher(self, gateway: str) -> None:
+        """Let one more gateway know; it catches up by itself."""
+        if gateway not in self.watchers:
+            self.watchers.append(gateway)
+            self.kept_at = 0.0
+            self.owner.stir(self)
+
+    async def flush(self) -> None:
+        """Tell and keep everything before the end of the turn, where others watch."""
+        await self.owner.flush(self)
+
+    def _put(self, name: str, body: Any) -> None:
+        self.number += 1
+        event = [name, body]
+        if self.owner.gateway in self.watchers:
+            self.owner.deliver(self.order, self.number, [event])
+        piece = _Piece(self.number, event, orjson.dumps(event, default=str))
+        self.untold.append(piece)
+        self.unkept.append(piece)
+        self.owner.stir(self)
+
+
+class Feeds:
+    """The feeds of all turns that run in this gateway."""
+
+    def __init__(self, gateway: str, log: EventLog, wire: Wire, deliver: Deliver) -> None:
+        self.gateway = gateway
+        self.deliver = deliver
+        self._log = log
+        self._wire = wire
+        self._feeds: dict[int, Feed] = {}
+        self._stirred: set[Feed] = set()
+        self._news = anyio.Event()
+
+    def open(self, order: int, times: int, watchers: tuple[str, ...]) -> Feed:
+        """The feed of a turn that begins, or goes on."""
+        feed = Feed(order, times * EPOCH, list(watchers), self)
+        self._feeds[order] = feed
+        return feed
+
+    def close(self, feed: Feed) -> None:
+        """The turn has ended here; what was not told yet is in the answer."""
+        if self._feeds.get(feed.order) is feed:
+            del self._feeds[feed.order]
+        self._stirred.discard(feed)
+
+    def find(self, order: int) -> Feed | None:
+        """The feed of a turn that runs here."""
+        return self._feeds.get(order)
+
+    def stir(self, feed: Feed) -> None:
+        """There is something to tell."""
+        self._stirred.add(feed)
+        self._news.set()
+
+    async def flush(self, feed: Feed) -> None:
+        """Tell and keep everything before the end of the turn, where others watch."""
+        if self._remote(feed) and feed.unkept:
+            self._tell(feed)
+            await self._keep([feed])
+
+    async def run(self) -> None:
+        """Tell what happens, in batches."""
+        while True:
+            await self._news.wait()
+            self._news = anyio.Event()
+            stirred, self._stirred = self._stirred, set()
+            await self._round(stirred)
+            await anyio.sleep(TOLD_EVERY_SECONDS)
+
+    async def _round(self, stirred: set[Feed]) -> None:
+        now = anyio.current_time()
+        due: list[Feed] = []
+        for feed in stirred:
+            large = self._tell(feed)
+            if large or now - feed.kept_at >= KEPT_EVERY_SECONDS:
+                due.append(feed)
+            elif feed.unkept:
+                self.stir(feed)
+        if due:
+            await self._keep(due)
+
+    def _remote(self, feed: Feed) -> list[str]:
+        return [name for name in feed.watchers if name != self.gateway]
+
+    def _tell(self, feed: Feed) -> bool:
+        """Send what is new by message; true where something was too large for one."""
+        pieces, feed.untold = feed.untold, []
+        remote = self._remote(feed)
+        if not remote:
+            return False
+        batch: list[_Piece] = []
+        size = large = 0
+        for piece in pieces:
+            if len(piece.encoded) + _ENVELOPE_BYTES > MOST_PAYLOAD_BYTES:
+                self._send(remote, feed, batch)
+                batch, size, large = [], 0, large + 1
+                continue
+            if size + len(piece.encoded) + _ENVELOPE_BYTES > MOST_PAYLOAD_BYTES:
+                self._send(remote, feed, batch)
+                batch, size = [], 0
+            batch.append(piece)
+            size += len(piece.encoded) + 1
+        self._send(remote, feed, batch)
+        return bool(large)
+
+    def _send(self, gateways: list[str], feed: Feed, batch: list[_Piece]) -> None:
+        if not batch:
+            return
+        events = [piece.event for piece in batch]
+        for gateway in gateways:
+            self._wire.tell(gateway, {"o": feed.order, "a": batch[0].number, "e": events})
+
+    async def _keep(self, feeds: list[Feed]) -> None:
+        """Write what is not kept yet, and tell watchers that it can be read."""
+        batches = [(feed, feed.unkept) for feed in feeds if feed.unkept]
+        if not batches:
+            return
+        for feed, _ in batches:
+            feed.unkept = []
+            feed.kept_at = anyio.current_time()
+        try:
+            await self._log.append([_stretch(feed, pieces) for feed, pieces in batches])
+        except StoreError as error:
+            logger.warning("events of turns could not be kept: %s", error.message)
+            for feed, pieces in batches:
+                feed.unkept = _bounded([*pieces, *feed.unkept])
+            return
+        for feed, pieces in batches:
+            for gateway in self._remote(feed):
+                self._wire.tell(gateway, {"o": feed.order, "f": pieces[-1].number})
+
+
+def _stretch(feed: Feed, pieces: list[_Piece]) -> Stretch:
+    body = b"[" + b",".join(piece.encoded for piece in pieces) + b"]"
+    return Stretch(feed.order, pieces[0].number, pieces[-1].number, body)
+
+
+def _bounded(pieces: list[_Piece]) -> list[_Piece]:
+    size = sum(len(piece.encoded) for piece in pieces)
+    return pieces if size <= _MOST_UNKEPT_BYTES else []
+
+
+POLL_SECONDS = 2.0
+"""How often a watcher who hears nothing looks whether the turn has ended."""
+
+_GAP_SECONDS = 0.15
+"""How long a gap in the events may last before the database is asked for what is missing."""
+
+_MOST_EARLY = 1000
+
+Handlers = Mapping[str, Callable[[Any], None]]
+NamedEvent = tuple[int, str, Any]
+
+
+class Watch:
+    """One who watches an order."""
+
+    def __init__(self, order: int, seen: int = 0) -> None:
+        self.order = order
+        self.seen = seen
+        self.ended = False
+        self.ask_log = False
+        self.result: Reply | BaseException | None = None
+        self._news = anyio.Event()
+        self._waiting: dict[int, tuple[str, Any]] = {}
+
+    def put(self, first: int, events: list[list[Any]]) -> None:
+        """Take events, the first of which has this number; known ones are left out."""
+        for number, (name, body) in enumerate(events, first):
+            if number > self.seen:
+                self._waiting[number] = (name, body)
+        self._news.set()
+
+    def end(self, result: Reply | BaseException | None = None) -> None:
+        """The turn has ended; with its answer, where that is at hand."""
+        self.ended = True
+        self.result = self.result or result  # the answer may have been read already
+        self._news.set()
+
+    def kept(self, last: int) -> None:
+        """The database has the events up to this number: look, where they were not all heard."""
+        if self.seen < last and last not in self._waiting:
+            self.look()
+
+    def look(self) -> None:
+        """There may be more in the database than was heard of."""
+        self.ask_log = True
+        self._news.set()
+
+    async def news(self) -> bool:
+        """Wait for something to do; false where nothing came for a while."""
+        with anyio.move_on_after(_GAP_SECONDS if self._waiting else POLL_SECONDS):
+            await self._news.wait()
+        heard = self._news.is_set()
+        self._news = anyio.Event()
+        return heard
+
+    @property
+    def gap(self) -> bool:
+        """True where events are missing between what was seen and what is here."""
+        return bool(self._waiting)
+
+    def take(self) -> list[NamedEvent]:
+        """The events that follow what was seen, without a gap."""
+        found: list[NamedEvent] = []
+        while self._waiting:
+            number = self.seen + 1
+            if number not in self._waiting:
+                number = self._next_attempt()
+            if number is None:
+                break
+            name, body = self._waiting.pop(number)
+            self.seen = number
+            found.append((number, name, body))
+        return found
+
+    def _next_attempt(self) -> int | None:
+        """The first event of a later attempt, where that has begun: what came before it is over."""
+        begun = (self.seen // EPOCH + 1) * EPOCH
+        later = [number for number in self._waiting if number > begun and number % EPOCH == 1]
+        if not later:
+            return None
+        first = min(later)
+        self._waiting = {n: event for n, event in self._waiting.items() if n >= first}
+        return first
+
+    def skip_gap(self) -> None:
+        """Give up what is missing: nobody has it any more."""
+        if self._waiting:
+            self.seen = min(self._waiting) - 1
+
+
+class Watches:
+    """Those who watch orders in this gateway."""
+
+    def __init__(self, log: EventLog, standing: Callable[[int], Awaitable[Standing]]) -> None:
+        self._log = log
+        self._standing = standing
+        self._watches: dict[int, list[Watch]] = {}
+        self._early: OrderedDict[int, list[Callable[[Watch], None]]] = OrderedDict()
+
+    @contextmanager
+    def watch(self, order: int, seen: int = 0) -> Generator[Watch]:
+        """Watch an order while this lasts; what came a moment too early is not lost."""
+        watch = Watch(order, seen)
+        self._watches.setdefault(order, []).append(watch)
+        for told in self._early.pop(order, ()):
+            told(watch)
+        try:
+            yield watch
+        finally:
+            left = self._watches[order]
+            left.remove(watch)
+            if not left:
+                del self._watches[order]
+
+    def tell(self, order: int, what: Callable[[Watch], None]) -> None:
+        """Let everyone know who watches that order."""
+        watches = self._watches.get(order)
+        if watches is None:
+            self._early.setdefault(order, []).append(what)
+            if len(self._early) > _MOST_EARLY:
+                self._early.popitem(last=False)
+            return
+        for watch in watches:
+            what(watch)
+
+    def deliver(self, order: int, first: int, events: list[list[Any]]) -> None:
+        """Events of a turn that runs in this very gateway."""
+        self.tell(order, lambda watch: watch.put(first, events))
+
+    def look_all(self) -> None:
+        """Messages may have been lost: everybody looks."""
+        for watches in self._watches.values():
+            for watch in watches:
+                watch.look()
+
+    async def events(self, watch: Watch) -> AsyncGenerator[NamedEvent]:
+        """The events until the turn has ended."""
+        while True:
+            heard = await watch.news()
+            for event in watch.take():
+                yield event
+            if watch.ended and watch.result is not None and not watch.gap:
+                return
+            done: Standing | None = None
+            if watch.ended or not heard:
+                done = await self._done(watch)
+            if watch.gap or watch.ask_log or not heard or done is not None:
+                await self._catch_up(watch)
+                for event in watch.take():
+                    yield event
+            if done is not None:
+                while watch.gap:  # nobody has what is missing any more
+                    watch.skip_gap()
+                    for event in watch.take():
+                        yield event
+                return
+
+    async def _done(self, watch: Watch) -> Standing | None:
+        from openclaw.cluster.order_codec import answer_from
+
+        if watch.result is not None:
+            return Standing(watch.order, "done", None, None, None, 0)
+        standing = await self._standing(watch.order)
+        if standing.state != "done":
+            watch.ended = False  # it was told before it was true
+            return None
+        try:
+            watch.result = answer_from(standing.reply or b"")
+        except Exception as error:  # noqa: BLE001 - whatever it was, it is the answer
+            watch.result = error
+        return standing
+
+    async def _catch_up(self, watch: Watch) -> None:
+        watch.ask_log = False
+        for stretch in await self._log.after(watch.order, watch.seen):
+            watch.put(stretch.first, orjson.loads(stretch.body))

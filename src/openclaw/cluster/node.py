@@ -1,0 +1,383 @@
+"""A gateway among others: takes orders in, runs what it took, and says how it is."""
+
+import logging
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing, asynccontextmanager, nullcontext
+from dataclasses import replace
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import anyio.to_thread
+
+from openclaw.agent.event_codec import blocks_from, event_from, result_from
+from openclaw.agent.port import Ask, MessageContext, OnBlockReply, OnToolResult, Reply
+from openclaw.agent.redaction import clean_message
+from openclaw.cluster.feeds import Feeds, NamedEvent, Watch, Watches
+from openclaw.cluster.health import Figure, ServersHere, facts_of, figures, shown
+from openclaw.cluster.order_codec import answer_bytes, has_media, order_bytes, order_from
+from openclaw.cluster.worker import Held, Worker
+from openclaw.config.schema import ClusterConfig
+from openclaw.core.errors import Cancelled, InvalidRequest, NotFound
+from openclaw.core.events import Emit, Notice, TurnFinished
+from openclaw.core.ids import random_id
+from openclaw.core.tools import Elicit
+from openclaw.media.files import order_files
+from openclaw.sessions.model import SessionRef, storable
+from openclaw.sessions.postgres.gateways import BEAT_SECONDS, EventLog, Gateways, Message, Wire
+from openclaw.sessions.postgres.pool import Database
+from openclaw.sessions.postgres.queue import TurnQueue
+from openclaw.sessions.store import LaneLost, StoreError
+
+if TYPE_CHECKING:
+    from openclaw.runtime.runtime import Runtime
+
+logger = logging.getLogger(__name__)
+
+_CANCEL_SECONDS = 5.0
+_LEAVE_SECONDS = 2.0
+_BEATS_PER_PRUNING = 30
+_BY_REQUEST = "the turn was cancelled"
+
+Json = dict[str, Any]
+
+
+class ClusterNode:
+    """This gateway among those that share the database."""
+
+    def __init__(self, runtime: "Runtime", database: Database, settings: ClusterConfig) -> None:
+        self.id = random_id()
+        self.url = ""
+        self.draining = False
+        self._runtime = runtime
+        self._settings = settings
+        self._clock = runtime.host.clock
+        self._servers = ServersHere(runtime)
+        self.queue = TurnQueue(database, self.id)
+        self._gateways = Gateways(database, self.id)
+        self._hurry = database.hurry
+        log = EventLog(database)
+        self._watches = Watches(log, self.queue.standing)
+        self._wire = Wire(
+            database,
+            self.id,
+            on_wake=self._wake,
+            on_message=self._heard,
+            on_connected=self._watches.look_all,
+        )
+        self._feeds = Feeds(self.id, log, self._wire, self._watches.deliver)
+        self.worker = Worker(
+            self.queue,
+            capacity=settings.workers,
+            most_attempts=settings.max_attempts,
+            ready=self._servers.ready_agents,
+            open_feed=lambda order: self._feeds.open(order.id, order.read_ct, order.watchers),
+            run=self._run,
+            ended=self._ended,
+        )
+        self._askers: dict[tuple[str, str], tuple[Ask | None, Elicit | None]] = {}
+        self._reached = self._clock.monotonic()
+
+    # ---- taking orders in
+
+    async def get_reply(
+        self,
+        context: MessageContext,
+        *,
+        on_block_reply: OnBlockReply | None = None,
+        on_tool_result: OnToolResult | None = None,
+        on_event: Emit | None = None,
+        ask: Ask | None = None,
+        elicit: Elicit | None = None,
+    ) -> Reply:
+        """Answer one message, by whichever gateway takes it first."""
+        agent = self._runtime.agent(context.agent_id)
+        if storable(context.text) != context.text:
+            raise InvalidRequest("has characters that no model can be sent", field="message")
+        turn = context.idempotency_key or random_id()
+        context = clean_message(context, self._runtime.redactor)
+        context = replace(context, agent_id=agent.id, idempotency_key=turn, claim=None)
+        callbacks = on_block_reply is not None or on_tool_result is not None
+        body = await _made(context, streams=on_event is not None, callbacks=callbacks)
+        session = await self._runtime.store.open_session(agent.id, context.session_key)
+        key = (session.id, turn)
+        if ask is not None or elicit is not None:
+            self._askers[key] = (ask, elicit)
+        try:
+            pin = await self._pin(session, context, asks=key in self._askers)
+            given = await self.queue.give(
+                session,
+                turn,
+                body,
+                most=self._settings.max_waiting_per_session,
+                most_in_all=self._settings.max_waiting,
+                pin=pin,
+            )
+            with self._watches.watch(given.id) as watch:
+                if given.created:
+                    self._offer(agent.id)
+                else:
+                    await self._join(watch)
+                handlers = _handlers(on_block_reply, on_tool_result, on_event)
+                reply = await self._followed(watch, handlers)
+        finally:
+            self._askers.pop(key, None)
+        if on_event is not None:
+            on_event(TurnFinished(context.session_key, turn, "ok"))
+        return reply
+
+    async def _pin(self, session: SessionRef, context: MessageContext, *, asks: bool) -> str | None:
+        """This gateway, where only it has what the turn needs: the person, or the client's servers."""
+        scope = context.server_scope
+        servers = self._servers.of_scope(scope, fresh=context.scope is not None)
+        if servers or context.scope is not None:
+            await self._gateways.settle_home(session.id, servers)
+        return self.id if asks or servers else None
+
+    def _offer(self, agent: str) -> None:
+        """Let a worker know: ours, or where that has no room or is not ready, everybody's."""
+        self.worker.kick()
+        if self.worker.running >= self.worker.capacity or agent not in self._servers.ready_agents():
+            self._wire.wake()
+
+    async def _join(self, watch: Watch) -> None:
+        """Watch an order that was given before."""
+        runner = await self.queue.watch(watch.order)
+        if runner is not None:
+            self._wire.tell(runner, {"o": watch.order, "w": self.id})
+        watch.end()  # it looks whether that is so
+
+    async def _followed(self, watch: Watch, handle: Callable[[NamedEvent], None]) -> Reply:
+        try:
+            async with aclosing(self._watches.events(watch)) as events:
+                async for event in events:
+                    handle(event)
+        except anyio.get_cancelled_exc_class():
+            if not self.draining:  # where this gateway stops, another one goes on with the turn
+                with anyio.CancelScope(shield=True), anyio.move_on_after(_CANCEL_SECONDS):
+                    await self.cancel(watch.order)
+            raise
+        result = watch.result
+        assert result is not None
+        if isinstance(result, BaseException):
+            raise result
+        return result
+
+    # ---- stopping
+
+    async def cancel(self, order: int) -> bool:
+        """Stop an order wherever it is; false where it has ended."""
+        error = Cancelled(_BY_REQUEST)
+        stopped = await self.queue.cancel(order, answer_bytes(error))
+        if stopped.runner is not None:
+            self._wire.tell(stopped.runner, {"o": order, "c": True})
+        elif stopped.known:
+            for gateway in stopped.watchers:
+                self._wire.tell(gateway, {"o": order, "d": True})
+            if stopped.more:
+                self._wake_all()
+        return stopped.known
+
+    async def cancel_turn(self, turn: str) -> int:
+        """Stop the turn of this id; returns how many there were."""
+        return sum([await self.cancel(order) for order in await self.queue.find(turn)])
+
+    async def cancel_session(self, key: str, agent: str | None) -> int:
+        """Stop what runs in a session, and what waits for it."""
+        orders = await self.queue.unfinished_of(key, agent)
+        return sum([await self.cancel(order) for order in orders])
+
+    def drain(self) -> None:
+        """Take nothing more to run; what is taken in is left to the others."""
+        self.draining = True
+        self.worker.stop_taking()
+
+    # ---- watching what runs anywhere
+
+    async def watch_turn(self, turn: str, after: int = 0) -> AsyncGenerator[NamedEvent]:
+        """The events of a turn from any gateway, beyond number `after`; then its answer.
+
+        The last one is named `reply` or `error`, with a `Reply` or an exception. `NotFound` where
+        there is no such turn, or where it ended long ago.
+        """
+        orders = await self.queue.find(turn)
+        if not orders:
+            raise NotFound(f"turn '{turn}' is not running, or cannot be watched")
+        with self._watches.watch(orders[0], after) as watch:
+            await self._join(watch)
+            async with aclosing(self._watches.events(watch)) as events:
+                async for event in events:
+                    yield event
+            name = "reply" if isinstance(watch.result, Reply) else "error"
+            yield (watch.seen + 1, name, watch.result)
+
+    # ---- running
+
+    async def _run(self, held: Held) -> Reply:
+        order = held.order
+        temp = self._runtime.host.paths.temp
+        place = order_files(temp) if has_media(order.body) else nullcontext()
+        with place as files:
+            if files is None:
+                carried = order_from(order.body, None)
+            else:
+                carried = await anyio.to_thread.run_sync(order_from, order.body, files)
+            if order.pin is not None and order.pin != self.id:
+                await self._tell_homeless(held)
+            ask, elicit = self._askers.get((order.session, order.turn), (None, None))
+            return await self._runtime.answer_here(
+                replace(carried.context, claim=held.claim),
+                **held.feed.callbacks(streams=carried.streams, callbacks=carried.callbacks),
+                ask=ask,
+                elicit=elicit,
+            )
+
+    async def _tell_homeless(self, held: Held) -> None:
+        """Say which of the session's servers went with the gateway that had them."""
+        order = held.order
+        assert order.pin is not None
+        servers = await self._gateways.abandon_home(order.session, order.pin)
+        lost = f": MCP servers {', '.join(servers)} went with it" if servers else ""
+        held.feed.on_event(Notice("warning", f"the gateway of this session is gone{lost}"))
+
+    def _ended(self, held: Held, result: Reply | BaseException | None) -> None:
+        self._feeds.close(held.feed)
+        if held.lost or held.claim.yielding or isinstance(result, LaneLost | StoreError):
+            self._wire.wake()
+            return
+        answer = Cancelled(_BY_REQUEST) if result is None else result
+        for gateway in held.feed.watchers:
+            if gateway == self.id:
+                self._watches.tell(held.order.id, lambda watch: watch.end(answer))
+            else:
+                self._wire.tell(gateway, {"o": held.order.id, "d": True})
+        if held.claim.more:
+            self._offer(held.order.agent)
+
+    # ---- messages of other gateways
+
+    def _wake(self) -> None:
+        self.worker.kick()
+
+    def _wake_all(self) -> None:
+        self.worker.kick()
+        self._wire.wake()
+
+    def _heard(self, message: Message) -> None:
+        order = message["o"]
+        if "e" in message:
+            first, events = message["a"], message["e"]
+            self._watches.tell(order, lambda watch: watch.put(first, events))
+        elif "f" in message:
+            last = message["f"]
+            self._watches.tell(order, lambda watch: watch.kept(last))
+        elif "d" in message:
+            self._watches.tell(order, Watch.end)
+        elif "c" in message:
+            self.worker.cancel(order)
+        elif "w" in message:
+            feed = self._feeds.find(order)
+            if feed is not None:
+                feed.add_watcher(message["w"])
+
+    # ---- how it is
+
+    @property
+    def reachable(self) -> bool:
+        """Whether the database answered lately."""
+        return self._clock.monotonic() - self._reached < 3 * BEAT_SECONDS
+
+    async def gateways(self) -> list[Json]:
+        """Every gateway, as it last said it was."""
+        return [shown(row, self.id) for row in await self._gateways.rows()]
+
+    def figures(self) -> list[Figure]:
+        """For the metrics: kind, name, help and value of each."""
+        return figures(self.queue.depth, self.worker, reachable=self.reachable)
+
+    def _facts(self) -> Json:
+        """What this gateway says of itself to the others."""
+        own = {"url": self.url, "stopping": self.draining}
+        return facts_of(self._servers, self.worker) | own
+
+    async def _beat(self) -> None:
+        beats = 0
+        while True:
+            try:
+                await self._gateways.beat(self._facts())
+                await self.queue.measure()
+                self._reached = self._clock.monotonic()
+                if beats % _BEATS_PER_PRUNING == 0:
+                    await self.queue.prune()
+            except StoreError as error:
+                logger.warning("the database cannot be reached: %s", error.message)
+            beats += 1
+            await anyio.sleep(BEAT_SECONDS)
+
+    # ---- life
+
+    @asynccontextmanager
+    async def joined(self, grace: float) -> AsyncGenerator[None]:
+        """Be one of them while this lasts; at the end, turns that run get `grace` seconds."""
+        async with anyio.create_task_group() as group:
+            await group.start(self._wire.run, name="messages of gateways")
+            group.start_soon(self._feeds.run, name="events of turns")
+            group.start_soon(self._beat, name="heartbeat")
+            async with self.worker.working(self._load):
+                try:
+                    yield
+                finally:
+                    self.drain()
+                    with anyio.CancelScope(shield=True), anyio.move_on_after(grace):
+                        await self.worker.until_idle()
+                    if not self.worker.running:
+                        self._hurry()  # no turn is left that has something to write
+            self._hurry()
+            await self._leave()
+            group.cancel_scope.cancel()
+
+    def _load(self) -> None:
+        """Import what a turn needs, in a thread."""
+        from openclaw.models.factory import preload
+
+        preload({one.api for one in self._runtime.host.config.models.providers.values() if one.api})
+        import_module("openclaw.agent.loop")
+
+    async def _leave(self) -> None:
+        why = "the database did not answer in time"
+        try:
+            with anyio.CancelScope(shield=True), anyio.move_on_after(_LEAVE_SECONDS):
+                await self._gateways.leave()
+                return
+        except StoreError as error:
+            why = error.message
+        logger.warning("the other gateways could not be told: %s", why)
+
+
+async def _made(context: MessageContext, *, streams: bool, callbacks: bool) -> bytes:
+    if not context.media:
+        return order_bytes(context, streams=streams, callbacks=callbacks)
+    return await anyio.to_thread.run_sync(
+        lambda: order_bytes(context, streams=streams, callbacks=callbacks)
+    )
+
+
+def _handlers(
+    on_block_reply: OnBlockReply | None,
+    on_tool_result: OnToolResult | None,
+    on_event: Emit | None,
+) -> Callable[[NamedEvent], None]:
+    def handle(event: NamedEvent) -> None:
+        _, name, body = event
+        if name == "on_block_reply":
+            if on_block_reply is not None:
+                on_block_reply(blocks_from(body["blocks"]))
+        elif name == "on_tool_result":
+            if on_tool_result is not None:
+                on_tool_result(body["name"], result_from(body["result"]))
+        elif on_event is not None:
+            found = event_from(name, body)
+            if found is not None:
+                on_event(found)
+
+    return handle

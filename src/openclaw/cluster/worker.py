@@ -1,0 +1,321 @@
+"""The worker of a gateway: takes orders that any gateway took in, and runs them."""
+
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+import anyio
+import anyio.to_thread
+from anyio.abc import TaskGroup
+
+from openclaw.agent.port import Reply
+from openclaw.cluster.feeds import Feed
+from openclaw.cluster.order_codec import answer_bytes
+from openclaw.core.errors import Cancelled, OpenClawError, UserFacing
+from openclaw.sessions.postgres.queue import LEASE_SECONDS, Order, TurnQueue
+from openclaw.sessions.store import LaneLost, StoreError
+
+if TYPE_CHECKING:
+    from openclaw.sessions.model import SessionRef
+    from openclaw.sessions.store import Lane, SessionStore
+
+logger = logging.getLogger(__name__)
+
+POLL_SECONDS = 0.5
+"""How often a worker that hears of no work looks for some: of a gateway that died nobody tells."""
+
+BEATS_PER_LEASE = 3
+"""Renewals in one lease, so that two of them may fail."""
+
+_TAKEN_AT_ONCE = 4
+"""So that what waits is spread over the gateways that have room."""
+
+_PAUSE_SECONDS = 1.0
+_GIVE_BACK_SECONDS = 5.0
+_BY_REQUEST = "the turn was cancelled"
+
+
+def _parked(attempts: int) -> UserFacing:
+    """Why a turn is given up that ended the process which ran it again and again."""
+    return UserFacing(
+        f"the turn was given up: {attempts} gateways stopped while they ran it",
+        hint="see in the transcript what it did last, then send the message again",
+    )
+
+
+class QueueClaim:
+    """How a worker holds an order: see `openclaw.agent.port.Claim`."""
+
+    def __init__(
+        self, queue: TurnQueue, order: Order, feed: Feed, refusal: OpenClawError | None
+    ) -> None:
+        self.refusal = refusal
+        self.yielding = False
+        self.ending = False
+        """True once the end of the turn and of the order were written, or may have been."""
+        self.more = False
+        self._queue = queue
+        self._order = order
+        self._feed = feed
+
+    def lane(
+        self, store: "SessionStore", session: "SessionRef"
+    ) -> "AbstractAsyncContextManager[Lane]":
+        """The session's lane, ahead of those who do not come from the queue."""
+        return _entitled(store).acquire_lane(session, entitled=True)
+
+    async def settle(self, lane: "Lane", outcome: str, result: Reply | BaseException) -> None:
+        """Have the lane's next `finish_turn` end the order as well."""
+        shown = result
+        if isinstance(result, anyio.get_cancelled_exc_class()):
+            shown = Cancelled(_BY_REQUEST)
+        await self._feed.flush()
+        answer = await _encoded(shown)
+        number = self._feed.number
+        hook = self._queue.finishing(self._order, outcome, answer, number, self._then)
+        lane.on_finish = hook  # pyright: ignore[reportAttributeAccessIssue] - a lane of PostgreSQL
+
+    def _then(self, more: bool) -> None:
+        self.ending, self.more = True, more
+
+
+class _Entitling(Protocol):
+    def acquire_lane(
+        self, session: "SessionRef", *, entitled: bool = False
+    ) -> "AbstractAsyncContextManager[Lane]": ...
+
+
+def _entitled(store: Any) -> _Entitling:
+    return store
+
+
+@dataclass(slots=True, eq=False)
+class Held:
+    """An order that runs here."""
+
+    order: Order
+    feed: Feed
+    claim: QueueClaim
+    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    lost: bool = False
+    stopped: bool = False
+
+    def stop(self) -> None:
+        """Somebody wants it stopped."""
+        self.stopped = True
+        self.scope.cancel("cancelled")
+
+    def lose(self) -> None:
+        """Another gateway has it now."""
+        self.lost = True
+        self.scope.cancel("taken over")
+
+    def hand_over(self) -> None:
+        """Another gateway is to go on with it."""
+        self.claim.yielding = True
+        self.scope.cancel("handed over")
+
+
+@dataclass(slots=True)
+class Counts:
+    """What a worker did since its gateway was started."""
+
+    taken: int = 0
+    taken_over: int = 0
+    parked: int = 0
+    lost: int = 0
+    returned: int = 0
+
+
+Run = Callable[[Held], Awaitable[Reply]]
+Ended = Callable[[Held, Reply | BaseException | None], None]
+
+
+class Worker:
+    """Takes orders and runs them, at most `capacity` at once."""
+
+    def __init__(
+        self,
+        queue: TurnQueue,
+        *,
+        capacity: int,
+        most_attempts: int,
+        ready: Callable[[], Sequence[str]],
+        open_feed: Callable[[Order], Feed],
+        run: Run,
+        ended: Ended,
+    ) -> None:
+        self._queue = queue
+        self.capacity = capacity
+        self._most_attempts = most_attempts
+        self._ready = ready
+        self._open_feed = open_feed
+        self._run = run
+        self._ended = ended
+        self._held: dict[int, Held] = {}
+        self._kick = anyio.Event()
+        self._idle = anyio.Event()
+        self._stopping = False
+        self.counts = Counts()
+
+    @property
+    def running(self) -> int:
+        """How many orders run here."""
+        return len(self._held)
+
+    def kick(self) -> None:
+        """There may be work."""
+        self._kick.set()
+
+    def cancel(self, order: int) -> None:
+        """Stop an order that runs here; nothing where it does not."""
+        held = self._held.get(order)
+        if held is not None:
+            held.stop()
+
+    @asynccontextmanager
+    async def working(self, prepare: Callable[[], None]) -> AsyncGenerator[None]:
+        """Work while this lasts. At its end, what still runs is handed to other gateways.
+
+        `prepare` loads, in a thread, what turns need: nothing is taken before, since whoever imports
+        for seconds renews no lease.
+        """
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._take_orders, group, prepare, name="turn worker")
+            group.start_soon(self._renew, name="turn leases")
+            try:
+                yield
+            finally:
+                self.stop_taking()
+                with anyio.CancelScope(shield=True), anyio.move_on_after(2 * _GIVE_BACK_SECONDS):
+                    for held in self._held.values():
+                        held.hand_over()
+                    await self.until_idle()
+                group.cancel_scope.cancel()
+
+    def stop_taking(self) -> None:
+        """Take no more orders; those that run go on."""
+        self._stopping = True
+        self._kick.set()
+
+    async def until_idle(self) -> None:
+        """Wait until nothing runs here."""
+        while self._held:
+            self._idle = anyio.Event()
+            await self._idle.wait()
+
+    async def _take_orders(self, group: TaskGroup, prepare: Callable[[], None]) -> None:
+        if self.capacity:
+            await anyio.to_thread.run_sync(prepare, abandon_on_cancel=True)
+        while not self._stopping:
+            if not await self._took_all(group):
+                continue
+            with anyio.move_on_after(POLL_SECONDS):
+                await self._kick.wait()
+            self._kick = anyio.Event()
+
+    async def _took_all(self, group: TaskGroup) -> bool:
+        """Take what there is room for; false where there may be more to take now."""
+        most = min(self.capacity - len(self._held), _TAKEN_AT_ONCE)
+        if most <= 0:
+            return True
+        try:
+            orders = await self._queue.take(most, self._ready())
+        except StoreError as error:
+            logger.warning("no work can be taken: %s", error.message)
+            await anyio.sleep(_PAUSE_SECONDS)
+            return True
+        for order in orders:
+            group.start_soon(self._one, self._hold(order), name=f"turn {order.turn}")
+        return len(orders) < most
+
+    def _hold(self, order: Order) -> Held:
+        self.counts.taken += 1
+        self.counts.taken_over += order.read_ct > 1
+        refusal = _parked(order.attempts - 1) if order.attempts > self._most_attempts else None
+        self.counts.parked += refusal is not None
+        feed = self._open_feed(order)
+        held = Held(order, feed, QueueClaim(self._queue, order, feed, refusal))
+        if order.cancelled:
+            held.claim.refusal = Cancelled(_BY_REQUEST)
+        self._held[order.id] = held
+        return held
+
+    async def _one(self, held: Held) -> None:
+        result: Reply | BaseException | None = None
+        try:
+            with held.scope:
+                result = await self._result(held)
+            with anyio.CancelScope(shield=True), anyio.move_on_after(_GIVE_BACK_SECONDS):
+                await self._close(held, result)
+        except StoreError as error:
+            logger.warning("the end of an order could not be written: %s", error.message)
+        finally:
+            if self._held.get(held.order.id) is held:
+                del self._held[held.order.id]
+            self._idle.set()
+            self._kick.set()
+            self._ended(held, result)
+
+    async def _result(self, held: Held) -> Reply | BaseException:
+        try:
+            return await self._run(held)
+        except OpenClawError as error:
+            return error
+        except Exception as error:
+            logger.exception("a turn failed")
+            return error
+
+    async def _close(self, held: Held, result: Reply | BaseException | None) -> None:
+        """See to an order whose end was not written with that of its turn."""
+        order, claim = held.order, held.claim
+        if claim.ending or held.lost:
+            return
+        if claim.yielding or isinstance(result, LaneLost | StoreError):
+            # Not the turn's fault: the gateway stops, or lost its session or its database.
+            self.counts.returned += 1
+            await self._queue.give_back(order, blameless=claim.yielding)
+            return
+        if result is None:
+            result = Cancelled(_BY_REQUEST)
+        outcome = result.outcome if isinstance(result, Reply) else _outcome(result)
+        answer = await _encoded(result)
+        try:
+            claim.more = await self._queue.finish(order, outcome, answer)
+        except LaneLost:
+            self.counts.lost += 1
+
+    async def _renew(self) -> None:
+        while True:
+            await anyio.sleep(LEASE_SECONDS / BEATS_PER_LEASE)
+            held = dict(self._held)
+            if not held:
+                continue
+            try:
+                alive = await self._queue.renew([one.order for one in held.values()])
+            except StoreError as error:
+                logger.warning("the leases of turns could not be renewed: %s", error.message)
+                continue
+            for id, one in held.items():
+                self._judge(one, alive.get(id))
+
+    def _judge(self, held: Held, stop: bool | None) -> None:
+        if self._held.get(held.order.id) is not held or held.claim.ending:
+            return  # it ended meanwhile
+        if stop is None:
+            self.counts.lost += 1
+            held.lose()
+        elif stop and not held.stopped:
+            held.stop()
+
+
+async def _encoded(result: Reply | BaseException) -> bytes:
+    if isinstance(result, Reply) and result.media:
+        return await anyio.to_thread.run_sync(answer_bytes, result)
+    return answer_bytes(result)
+
+
+def _outcome(error: BaseException) -> str:
+    return "cancelled" if isinstance(error, Cancelled) else "error"

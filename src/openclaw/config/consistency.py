@@ -1,0 +1,261 @@
+"""What must hold between fields, judged on what the configuration means after merging."""
+
+import ipaddress
+import re
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from urllib.parse import urlsplit
+
+from openclaw.config.agent_schema import MAX_NAME_LENGTH
+from openclaw.config.keypath import KeyPath, format_path, quoted
+from openclaw.config.merge import agent_servers, default_servers, overlay
+from openclaw.config.schema import (
+    BUILT_IN_PROVIDERS,
+    AgentDefaults,
+    AgentEntry,
+    Config,
+    McpServerConfig,
+    ModelChoice,
+)
+
+_AGENT_ID = re.compile(rf"[A-Za-z0-9][A-Za-z0-9_-]{{0,{MAX_NAME_LENGTH - 1}}}")
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_BARE_REFERENCE = re.compile(r"(?<!<)secret://", re.IGNORECASE)
+_STORE_SCHEMES = ("postgresql", "postgres", "secret")
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A rule that does not hold, and where; `of_key` when the key itself is at fault."""
+
+    path: KeyPath
+    message: str
+    of_key: bool = False
+
+    def under(self, path: KeyPath) -> "Finding":
+        """The same, seen from further out."""
+        return replace(self, path=(*path, *self.path))
+
+
+def suggest(name: str, known: Collection[str]) -> str | None:
+    """The known name that this one was probably meant to be."""
+    by_fold = {candidate.lower(): candidate for candidate in known}
+    close = get_close_matches(name.lower(), by_fold, n=1, cutoff=0.6)
+    return by_fold[close[0]] if close else None
+
+
+def findings(config: Config, providers: Collection[str]) -> Iterator[Finding]:
+    """Every rule that does not hold. `providers` are the names under `models.providers`."""
+    yield from _agents(config)
+    yield from _servers(config)
+    yield from _models(config, providers)
+    yield from _providers(config)
+    yield from _host(config)
+
+
+def _agents(config: Config) -> Iterator[Finding]:
+    seen: dict[str, int] = {}
+    marked: int | None = None
+    for index, entry in enumerate(config.agents.list):
+        path: KeyPath = ("agents", "list", index)
+        first = seen.setdefault(entry.id.lower(), index)
+        if first != index:
+            other = format_path(("agents", "list", first))
+            yield Finding((*path, "id"), f"the id {quoted(entry.id)} is already used by {other}")
+        elif not _AGENT_ID.fullmatch(entry.id):
+            yield Finding(
+                (*path, "id"),
+                f'must be letters, digits, "-" and "_" only, {MAX_NAME_LENGTH} at most',
+            )
+        if entry.default and marked is not None:
+            other = format_path(("agents", "list", marked))
+            yield Finding((*path, "default"), f"only one agent is the default, and {other} is")
+        elif entry.default:
+            marked = index
+
+
+def _servers(config: Config) -> Iterator[Finding]:
+    defaults = default_servers(config)
+    for path, mcp in (
+        (("mcp", "servers"), config.mcp),
+        (("agents", "defaults", "mcp", "servers"), config.agents.defaults.mcp),
+    ):
+        for name in mcp.servers:
+            # Named in both places: the merged server is judged once, at the nearer one.
+            if path[0] == "agents" or name not in config.agents.defaults.mcp.servers:
+                yield from _server_at((*path, name), name, defaults[name])
+    for index, entry in enumerate(config.agents.list):
+        merged = agent_servers(config, entry)
+        for name in entry.mcp.servers:
+            inherited = set(_server(defaults[name])) if name in defaults else set[Finding]()
+            path = ("agents", "list", index, "mcp", "servers", name)
+            yield from _server_at(path, name, merged[name], inherited)
+
+
+def two_ways(config: Config) -> list[str]:
+    """A sentence for each server that names both a program and an address: which of them is used."""
+    entries = config.agents.list or (AgentEntry(id="main"),)
+    found = {
+        name: server
+        for entry in entries
+        for name, server in agent_servers(config, entry).items()
+        if server.enabled and server.command is not None and server.url is not None
+    }
+    return [
+        f"MCP server '{name}' has both `command` and `url`; "
+        f"`{'command' if server.kind == 'stdio' else 'url'}` is used"
+        for name, server in sorted(found.items())
+    ]
+
+
+def _server_at(
+    path: KeyPath,
+    name: str,
+    server: McpServerConfig,
+    known: Collection[Finding] = (),
+) -> Iterator[Finding]:
+    complaint = _name_complaint(name)
+    if complaint:
+        yield Finding(path, complaint, of_key=True)
+    yield from (each.under(path) for each in _server(server) if each not in known)
+
+
+def _name_complaint(name: str) -> str | None:
+    if not name.strip():
+        return "a server's name must not be empty"
+    if len(name) > MAX_NAME_LENGTH:
+        return f"a server's name has at most {MAX_NAME_LENGTH} characters"
+    if _CONTROL.search(name):
+        return "a server's name must not contain control characters"
+    return None
+
+
+def _server(server: McpServerConfig) -> Iterator[Finding]:
+    if not server.enabled:
+        return
+    if server.kind == "stdio":
+        if server.command is None:
+            yield Finding(("command",), _missing_command(server))
+        if server.auth is not None:
+            yield Finding(("auth",), "is for servers that are reached by url")
+    elif server.url is None:
+        yield Finding(("url",), f'is required where transport is "{server.kind}"')
+    else:
+        yield from _address(("url",), server.url)
+    for name in server.env:
+        if "=" in name or _CONTROL.search(name):
+            message = "is not a name that an environment variable can have"
+            yield Finding(("env", name), message, of_key=True)
+    yield from _headers(server.headers)
+
+
+def _missing_command(server: McpServerConfig) -> str:
+    if server.transport is None:
+        return 'is required, or "url" for a remote server'
+    return 'is required where transport is "stdio"'
+
+
+def _headers(headers: dict[str, str]) -> Iterator[Finding]:
+    for name, value in headers.items():
+        if not _HEADER_NAME.fullmatch(name):
+            message = "is not a name that an HTTP header can have"
+            yield Finding(("headers", name), message, of_key=True)
+        elif "\n" in value or "\r" in value:
+            yield Finding(("headers", name), "must not contain a line break")
+
+
+def _address(path: KeyPath, url: str) -> Iterator[Finding]:
+    """What is wrong with the address of a server; it is never repeated, it may hold a token."""
+    if url.startswith("secret://"):
+        return
+    if not url.startswith(("http://", "https://")):
+        yield Finding(path, 'must start with "http://" or "https://"')
+        return
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        yield Finding(path, "does not name a valid host and port")
+        return
+    if not host or port == 0 or re.search(r"\s", url):
+        yield Finding(path, "does not name a valid host and port")
+
+
+def _models(config: Config, providers: Collection[str]) -> Iterator[Finding]:
+    known = [*BUILT_IN_PROVIDERS, *providers]
+    defaults = config.agents.defaults
+    yield from _choice(("agents", "defaults", "model"), defaults, defaults.model, known)
+    for index, entry in enumerate(config.agents.list):
+        merged = overlay(defaults, entry).model
+        yield from _choice(("agents", "list", index, "model"), entry, merged, known)
+
+
+def _choice(
+    path: KeyPath, entry: AgentDefaults, merged: ModelChoice | None, known: list[str]
+) -> Iterator[Finding]:
+    own = entry.model
+    if own is None or merged is None:
+        return
+    # Defaults may give fallbacks alone, for agents that name their own model.
+    if not merged.primary and isinstance(entry, AgentEntry):
+        yield Finding((*path, "primary"), "is required where there are fallbacks")
+    if own.primary or "primary" in own.model_fields_set:
+        yield from _model_name((*path, "primary"), own.primary, known)
+    for index, name in enumerate(own.fallbacks):
+        yield from _model_name((*path, "fallbacks", index), name, known)
+
+
+def _model_name(path: KeyPath, name: str, known: list[str]) -> Iterator[Finding]:
+    provider, slash, model = name.partition("/")
+    if not slash or not provider.strip() or not model.strip():
+        yield Finding(path, 'must look like "provider/model"')
+    elif provider not in known:
+        close = suggest(provider, known)
+        hint = f'; did you mean "{close}"?' if close else "; add it to models.providers"
+        yield Finding(path, f"there is no provider {quoted(provider)}{hint}")
+
+
+def _providers(config: Config) -> Iterator[Finding]:
+    for name, provider in config.models.providers.items():
+        path: KeyPath = ("models", "providers", name)
+        if "/" in name or _CONTROL.search(name):
+            yield Finding(path, 'a provider\'s name must not contain "/"', of_key=True)
+        if provider.base_url is None and name not in BUILT_IN_PROVIDERS:
+            yield Finding((*path, "baseUrl"), "is required for a provider that is not built in")
+        elif provider.base_url is not None:
+            yield from _address((*path, "baseUrl"), provider.base_url)
+        yield from (each.under(path) for each in _headers(provider.headers))
+        ids: set[str] = set()
+        for index, model in enumerate(provider.models):
+            if model.id in ids:
+                yield Finding((*path, "models", index, "id"), f"{quoted(model.id)} is listed twice")
+            ids.add(model.id)
+
+
+def _host(config: Config) -> Iterator[Finding]:
+    if config.gateway.bind not in ("loopback", "lan") and not _is_address(config.gateway.bind):
+        yield Finding(("gateway", "bind"), 'must be "loopback", "lan" or an IP address')
+    scheme, separator, _ = config.sessions.store.partition("://")
+    if separator and scheme not in _STORE_SCHEMES:
+        yield Finding(
+            ("sessions", "store"), 'must be "file", a path or an address with "postgresql://"'
+        )
+    elif scheme in _STORE_SCHEMES[:2] and _BARE_REFERENCE.search(config.sessions.store):
+        yield Finding(
+            ("sessions", "store"),
+            "a reference inside an address needs angle brackets around it: "
+            "postgresql://USER:<secret://env/NAME>@HOST/DATABASE",
+        )
+    vault = config.secrets.vault.address
+    if vault is not None:
+        yield from _address(("secrets", "vault", "address"), vault)
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,181 @@
+"""Writing the configuration file: one writer at a time, all or nothing, and only what holds."""
+
+import errno
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Protocol
+
+from openclaw.config.load import LoadedConfig, parse_config, read_text
+from openclaw.config.paths import PRIVATE_FILE, check_links, private_directory, state_dir
+from openclaw.core.errors import OperatorFacing
+
+# They hold between processes and, as every open file has its own, between threads. Closing the
+# descriptor gives the lock back.
+
+# Windows locks bytes, and others may not even read them: so one that no file of ours reaches.
+_LOCKED_BYTE = 1 << 30
+_POLL_SECONDS = 0.02
+_HELD = (errno.EAGAIN, errno.EACCES, errno.EDEADLK)
+
+
+class ByteLocks(Protocol):
+    """What is used of `msvcrt`."""
+
+    @property
+    def LK_NBLCK(self) -> int:
+        """Take the lock or fail at once."""
+        ...
+
+    def locking(self, fd: int, mode: int, nbytes: int, /) -> None:
+        """Lock so many bytes from where the file stands."""
+        ...
+
+
+def try_lock(descriptor: int) -> bool:
+    """Take the lock, unless somebody holds it. Raises OSError where the file cannot be locked."""
+    if sys.platform == "win32":
+        import msvcrt
+
+        return try_byte_lock(descriptor, msvcrt)
+    import fcntl
+
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        return _held(error)
+    return True
+
+
+def lock(descriptor: int) -> None:
+    """Take the lock as soon as nobody holds it."""
+    if sys.platform != "win32":
+        import fcntl
+
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        return
+    while not try_lock(descriptor):
+        time.sleep(_POLL_SECONDS)
+
+
+def try_byte_lock(descriptor: int, library: ByteLocks) -> bool:
+    """The same where locks are on bytes; the file stands afterwards where it stood."""
+    place = os.lseek(descriptor, 0, os.SEEK_CUR)
+    os.lseek(descriptor, _LOCKED_BYTE, os.SEEK_SET)
+    try:
+        library.locking(descriptor, library.LK_NBLCK, 1)
+    except OSError as error:
+        return _held(error)
+    finally:
+        os.lseek(descriptor, place, os.SEEK_SET)
+    return True
+
+
+def _held(error: OSError) -> bool:
+    """False, for a lock that somebody else has; any other trouble is raised."""
+    if error.errno not in _HELD:
+        raise error
+    return False
+
+
+# An edit takes milliseconds; whoever holds the lock for longer is stuck.
+LOCK_TIMEOUT_SECONDS = 10.0
+_LOCK_POLL_SECONDS = 0.02
+
+
+def edit_config(
+    path: Path, environ: Mapping[str, str], change: Callable[[str], str]
+) -> LoadedConfig:
+    """Apply `change` to the file's text and write the result, provided that it is valid.
+
+    Raises InvalidConfig, and leaves the file as it was, where the result is not valid.
+    """
+    if path.parent == state_dir(environ):
+        private_directory(path.parent)
+    target = target_of(path)
+    with locked(target):
+        before = read_text(target) or ""
+        after = change(before)
+        loaded = parse_config(after, environ, source=path)
+        if after != before:
+            write_atomically(target, after)
+    return loaded
+
+
+def target_of(path: Path) -> Path:
+    """The file to write, in a directory that there is then: a link stays a link to the same file.
+
+    One that leads to a file that is not there yet is followed; one that leads to no directory is not.
+    """
+    try:
+        check_links(path.parent)
+        target = path.resolve()
+        if path.is_symlink() and not target.parent.is_dir():
+            check_links(path)
+        if not target.parent.exists():
+            private_directory(target.parent)
+    except RuntimeError as error:  # so `resolve` says it
+        raise OperatorFacing(f"cannot write {path}: its links lead in a circle") from error
+    except OSError as error:
+        raise OperatorFacing(f"cannot write {path}: {error.strerror or error}") from error
+    return target
+
+
+def write_atomically(path: Path, text: str, *, mode: int = PRIVATE_FILE) -> None:
+    """Replace the file in one step, private unless told otherwise; after a crash it is the old one or the new one."""
+    try:
+        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(text.encode("utf-8"))
+                file.flush()
+                os.fsync(file.fileno())
+            Path(name).chmod(mode)
+            Path(name).replace(path)
+        except BaseException:
+            with suppress(FileNotFoundError):
+                Path(name).unlink()
+            raise
+        _sync_directory(path.parent)
+    except OSError as error:
+        raise OperatorFacing(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def _sync_directory(path: Path) -> None:
+    if sys.platform == "win32":
+        return
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def locked(path: Path, timeout: float = LOCK_TIMEOUT_SECONDS) -> Generator[None]:
+    """Hold the right to change this file, against other processes and threads."""
+    lock = path.with_name(f".{path.name}.lock")
+    try:
+        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, PRIVATE_FILE)
+    except OSError as error:
+        raise OperatorFacing(f"cannot write {path}: {error.strerror or error}") from error
+    try:
+        deadline = time.monotonic() + timeout
+        while not _taken(descriptor, path):
+            if time.monotonic() >= deadline:
+                raise OperatorFacing(f"another program has been changing {path} for {timeout:g} s")
+            time.sleep(_LOCK_POLL_SECONDS)
+        yield
+    finally:
+        os.close(descriptor)  # which also gives the lock back
+
+
+def _taken(descriptor: int, path: Path) -> bool:
+    try:
+        return try_lock(descriptor)
+    except OSError as error:
+        raise OperatorFacing(f"cannot lock {path}: {error.strerror or error}") from error

@@ -1,0 +1,283 @@
+"""How much a text looks like an attempt to give the agent orders.
+
+A scorer, not a guard: the frame holds whether it fires or not. Its answer goes to the log, to an
+event and, where the operator wants it, replaces the result by a note.
+
+It reads in steps, each only where the one before saw a reason: the words of the text (`concepts`)
+choose the sentences worth reading; a linear model (`features`, `learnt`) judges each of them among
+its neighbours; named patterns (`signals`, `demands`, `foreign`) read those that it thinks most of,
+and say in the log what was seen. The same again for what the text may be read as (`views`).
+"""
+
+import base64
+import binascii
+import codecs
+import re
+import unicodedata
+import zlib
+from array import array
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import NamedTuple
+
+from openclaw.content.detection.concepts import (
+    CIPHER,
+    FOREIGN,
+    SELF,
+    Region,
+    asks,
+    foreign_signals,
+    regions,
+    words_about,
+    worth_reading,
+)
+from openclaw.content.detection.features import read as read_sentence
+from openclaw.content.detection.features import window
+from openclaw.content.detection.signals import DEMANDS, SIGNALS, Matcher, discussion, telltales
+from openclaw.content.detection.weights import BIAS, PACKED, SCALE
+from openclaw.content.folding import HIDDEN, layers, may_be_encoded, shape
+
+_RUNS = re.compile(r"[^\S\n]+")
+_PLUSES = re.compile(r"[a-z]\+[a-z]+\+[a-z]")
+# The conditions below begin with what is rare, so that they pass over ordinary text quickly.
+_SPACED_OUT = re.compile(
+    r" \w \w \w |-\w-\w-\w-|\.\w\.\w\.\w\.|_\w_\w_\w_|\*\w\*\w\*\w\*|·\w·\w·\w·"
+)
+_SPACED_RUN = re.compile(r"\b\w(?:([ \-._*·])\w(?:\1\w)*)\b")
+_LEET_WORD = re.compile(r"\b(?=\w*[a-z])(?=\w*[013457@$!])[a-z013457@$!]{2,}\b")
+_LEET_SIGN = re.compile(r"[013457](?:(?<=[a-z].)[a-z]|(?<=\b.)[a-z]{2})")
+_LEET = tuple(str.maketrans("013457@$!", letters) for letters in ("oieastasi", "oleastasi"))
+_BASE64 = re.compile(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{24,4000}={0,2}")
+_HEX = re.compile(r"(?<![0-9A-Fa-f])(?:(?:0x|\\x)?[0-9A-Fa-f]{2}[ ,:]?){16,2000}")
+_NOT_HEX = re.compile(r"0x|\\x|[^0-9A-Fa-f]")
+_TELLING = ("ignore", "previous", "instructions", "disregard", "system", "prompt", "forget", "your", "rules", "send", "reveal",
+            "the", "all", "password", "key", "api", "secret")  # fmt: skip
+_LEAST_ENCODED = 24
+_MOST_DECODED = 12
+_LEAST_READABLE = 0.92
+
+
+def folded(text: str) -> str:
+    """`text` in lower case, with lookalikes and hidden characters undone."""
+    lowered = text.lower()
+    if not lowered.isascii():
+        lowered = shape(lowered).replace(HIDDEN, "")
+    return "\n" + (_RUNS.sub(" ", lowered) if "  " in lowered or "\t" in lowered else lowered)
+
+
+def disguises(text: str, plain: str, about: int) -> Iterator[str]:
+    """Other readings of `text`, where it has any; `plain` is the folded text."""
+    if may_be_encoded(text):
+        for layer in layers(text):
+            yield folded(layer.text)
+    if "+" in plain and _PLUSES.search(plain):
+        yield plain.replace("+", " ")
+    if _SPACED_OUT.search(plain):
+        yield from _drawn_together(text.lower())
+    if len(_LEET_SIGN.findall(plain, 0, 4000)) >= 3:
+        for table in _LEET:
+            yield _LEET_WORD.sub(lambda match, table=table: match[0].translate(table), plain)
+    if max(map(len, plain.split()), default=0) >= _LEAST_ENCODED:
+        for inner in _decoded(text):
+            yield folded(inner)
+    if about & CIPHER:
+        yield codecs.encode(plain, "rot13")
+        yield plain[::-1]
+
+
+def _drawn_together(text: str) -> Iterator[str]:
+    joined = _SPACED_RUN.sub(lambda match: match[0].replace(match[1], ""), text)
+    yield _RUNS.sub(" ", joined)
+    for word in _TELLING:  # without wider gaps the words have run together: find the telling ones
+        joined = joined.replace(word, f" {word} ")
+    yield _RUNS.sub(" ", joined)
+
+
+def _decoded(text: str) -> Iterator[str]:
+    for number, match in enumerate(_BASE64.finditer(text)):
+        if number == _MOST_DECODED:
+            return
+        inner = _from_hex(match[0]) or _from_base64(match[0])
+        if inner:
+            yield inner
+    for number, match in enumerate(_HEX.finditer(text)):
+        if number == _MOST_DECODED:
+            return
+        inner = _from_hex(match[0])
+        if inner:
+            yield inner
+
+
+def _from_base64(run: str) -> str:
+    body = run.rstrip("=").replace("-", "+").replace("_", "/")
+    if body.isalpha() and (body.islower() or body.isupper()):
+        return ""
+    try:
+        raw = base64.b64decode(body[: len(body) - (len(body) % 4 == 1)] + "==")
+    except (binascii.Error, ValueError):
+        return ""
+    return _readable(raw)
+
+
+def _from_hex(run: str) -> str:
+    digits = _NOT_HEX.sub("", run)
+    if len(digits) < 2 * len(run) // 5:
+        return ""
+    return _readable(bytes.fromhex(digits[: len(digits) & ~1]))
+
+
+def _readable(raw: bytes) -> str:
+    text = raw.decode(errors="replace")
+    plain = sum(char.isalpha() or char in " .,:;'!?-\n" for char in text)
+    return text if b" " in raw and plain >= _LEAST_READABLE * len(text) else ""
+
+
+# They were learnt from the texts under tests/hostile/corpus and from those that
+# scripts/detection_grammar.py puts together; `openclaw.content.detection.weights` holds them.
+
+
+@cache
+def _weights() -> list[int]:
+    return list(array("b", zlib.decompress(base64.b85decode("".join(PACKED.split())))))
+
+
+def share(features: int) -> float:
+    """How much each of so many features counts: a long sentence is not worse for being long."""
+    return 5 / (features + 20) ** 0.5
+
+
+def logit(features: Collection[int]) -> float:
+    """How likely a window with these features gives orders to an agent, as log-odds."""
+    weights = _weights()
+    total = sum([weights[feature] for feature in features])
+    return BIAS + SCALE * share(len(features)) * total
+
+
+# Log-odds from which a text is suspicious, and what the patterns add for each 1.0 of their weight.
+THRESHOLD, PATTERNS_COUNT, MOST_OF_PATTERNS = -0.8, 1.3, 2.0
+# One signal of these is enough.
+_CERTAIN = 1000.0
+# So many log-odds are one point of the score, which is 1 at the threshold.
+_POINT = 4.0
+# Windows that are read by the patterns, which take a hundred times as long as the weights.
+_MOST_READ = 4
+
+# So short a text is read whoever it speaks to.
+_SHORT = 2_000
+# Of a long text, the beginning, the end and windows in between are read: what is said to an agent
+# is put where an agent will read it, and the time stays bounded.
+_HEAD, _TAIL, _WINDOW, _WINDOWS = 12_000, 6_000, 2_000, 6
+
+_TAGS = re.compile(
+    "[\U000e0020-\U000e007e]{4,}|[\ufe00-\ufe0f\U000e0100-\U000e01ef]{4,}|[\u200b-\u200d\u2060]{8,}"
+)
+# What is asked of nobody in particular, with a "you" somewhere or without one.
+_OF_SOMEBODY, _OF_NOBODY = 0.95, 0.8
+# Who writes about attacks quotes them.
+_DISCUSSED = 1.0
+WORDING = "wording"
+"""The signal of the linear model."""
+
+
+@dataclass(frozen=True, slots=True)
+class Detection:
+    """A score from 0 up, the names of what was seen, and whether that is enough to say so."""
+
+    score: float
+    signals: tuple[str, ...]
+    suspicious: bool
+
+
+class Judged(NamedTuple):
+    """What was thought of a region: by the weights, and by the patterns."""
+
+    learnt: float
+    found: dict[str, float]
+
+    @property
+    def odds(self) -> float:
+        """Both together, as log-odds."""
+        return self.learnt + PATTERNS_COUNT * min(MOST_OF_PATTERNS, sum(self.found.values()))
+
+
+_NOTHING = Detection(0.0, (), suspicious=False)
+
+
+def detect(text: str) -> Detection:
+    """Score `text`; the time is bounded however long it is."""
+    read = sample(text)
+    plain = folded(read)
+    best = max(judge(read, plain), key=lambda judged: judged.odds, default=Judged(-_CERTAIN, {}))
+    odds, names = best.odds, set(best.found)
+    if best.learnt >= THRESHOLD or (odds >= THRESHOLD and not names):
+        names.add(WORDING)
+    if odds < THRESHOLD and (told := telltales(plain, foreign=_foreign(read))):
+        odds, names = THRESHOLD, names | told
+    if odds >= THRESHOLD and discussion(plain) >= 2:
+        odds -= _DISCUSSED
+    if not read.isascii() and _TAGS.search(read):
+        odds, names = max(odds, THRESHOLD), names | {"hidden-characters"}
+    if not names:
+        return _NOTHING
+    score = max(0.0, 1 + (odds - THRESHOLD) / _POINT)
+    return Detection(round(score, 2), tuple(sorted(names)), odds >= THRESHOLD)
+
+
+def _foreign(read: str) -> str:
+    return read.lower() if read.isascii() else unicodedata.normalize("NFKC", read).lower()
+
+
+def judge(sample: str, plain: str) -> Iterator[Judged]:
+    """What is thought of the likeliest regions of each reading; `plain` is the text folded."""
+    for view, is_foreign in readings(sample, plain):
+        judged = [(logit(features_of(region)), region) for region in regions(view)]
+        judged.sort(key=lambda pair: -pair[0])
+        for learnt, region in judged[:_MOST_READ]:
+            if learnt + PATTERNS_COUNT * MOST_OF_PATTERNS < THRESHOLD:
+                break  # whatever the patterns say, it would not be enough
+            found = _patterns_in(region)
+            if is_foreign:
+                seen = foreign_signals(region.text)
+                found = max(found, seen, key=lambda signals: sum(signals.values()))
+            yield Judged(learnt, found)
+
+
+def readings(sample: str, plain: str) -> Iterator[tuple[str, bool]]:
+    """What a text may be read as, and whether that may be in another language than English."""
+    about = words_about(plain)
+    foreign = bool(about & FOREIGN) or not sample.isascii()
+    if foreign:
+        yield unicodedata.normalize("NFKC", sample).lower(), True
+    if worth_reading(about) or (asks(about) and len(plain) <= _SHORT):
+        yield plain, False
+    for view in disguises(sample, plain, about):
+        if worth_reading(words_about(view)):
+            yield view, False
+
+
+def features_of(region: Region) -> set[int]:
+    """The features of a region's sentence among its neighbours."""
+    return window([read_sentence(sentence) for sentence in region.sentences], region.at)
+
+
+def _patterns_in(region: Region) -> dict[str, float]:
+    fired = [matcher for matcher in _matchers() if matcher.fires(region)]
+    weight = 1.0
+    if not any(matcher.to_agent for matcher in fired):
+        weight = _OF_SOMEBODY if region.about & SELF else _OF_NOBODY
+    return {matcher.name: matcher.weight * weight for matcher in fired}
+
+
+@cache
+def _matchers() -> tuple[Matcher, ...]:
+    return tuple(map(Matcher, (*SIGNALS, *DEMANDS)))
+
+
+def sample(text: str) -> str:
+    """What is read of `text`: all of it, or parts of a long one."""
+    if len(text) <= _HEAD + _TAIL + _WINDOW * _WINDOWS:
+        return text
+    step = (len(text) - _HEAD - _TAIL) // _WINDOWS
+    windows = (text[at : at + _WINDOW] for at in range(_HEAD, len(text) - _TAIL, step))
+    return "\n".join([text[:_HEAD], *windows, text[-_TAIL:]])

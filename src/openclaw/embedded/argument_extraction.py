@@ -1,0 +1,330 @@
+"""Arguments for one tool, copied from the message and never invented."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from openclaw.embedded.entities import Kind, Span, without
+from openclaw.embedded.tool_doc import Effect, Param, Role, ToolDoc, Want
+from openclaw.embedded.words import STOP_WORDS, stem, synonyms, terms, words
+
+_KINDS: dict[Want, tuple[Kind, ...]] = {
+    Want.URL: (Kind.URL,),
+    Want.EMAIL: (Kind.EMAIL,),
+    Want.DATE: (Kind.DATE,),
+    Want.TIME: (Kind.TIME,),
+    Want.ZONE: (Kind.ZONE,),
+    Want.PATH: (Kind.PATH,),
+    Want.REF: (Kind.REVISION, Kind.REF),
+    Want.GLOB: (Kind.GLOB, Kind.QUOTED, Kind.NAMED),
+    Want.NUMBER: (Kind.NUMBER,),
+    Want.QUERY: (Kind.QUOTED, Kind.NAMED),
+    Want.TEXT: (Kind.QUOTED, Kind.NAMED),
+    Want.PLACE: (Kind.QUOTED,),
+    Want.COMMAND: (Kind.QUOTED,),
+}
+_FROM = frozenset({"source", "from", "src", "origin", "old", "start", "base"})
+_TO = frozenset({"target", "to", "dest", "destination", "new", "end"})
+_SAME_END = {"final": "last", "bottom": "last", "initial": "first", "top": "first"}
+_COUNTS = frozenset({"count", "limit", "max", "n", "num", "number", "top", "maximum"})
+_FILE_ENDING = re.compile(r"[^/\\.]\.[A-Za-z][A-Za-z0-9]{0,5}$")
+_SOUGHT = re.compile(
+    r"\b(?:for|about|mentioning|mentions?|containing|contains?)\s+"
+    r"(?:the\s+)?(?:(?:word|text|string|phrase|term)\s+)?"
+    r"([^\s?!,][^?!,\n]*?)(?=\s+(?:in|on|under|inside|within|at|from)\b|[?!,.]?\s*$|[?!,])",
+    re.IGNORECASE,
+)
+_SEARCH_FIRST = re.compile(r"\W*(?:please\s+)?(?:search|grep|look)\b", re.IGNORECASE)
+_RUN = re.compile(
+    r"^\W*(?:please\s+|(?:can|could|would) you\s+(?:please\s+)?)?(?:run|execute|exec)\s+"
+    r"(?:the\s+)?(?:shell\s+)?(?:command\s+)?(.+?)[\s?!]*$",
+    re.IGNORECASE | re.DOTALL,
+)
+_LATEST = re.compile(
+    r"\b(?:last|latest|most recent|newest)\b(?!\s+(?:few|some|couple|several)\b|\s+\w+s\b)",
+    re.IGNORECASE,
+)
+_RECORDS = frozenset(map(stem, ("log", "history", "commits", "entries")))
+_NEAR = 25  # characters around a number that say what it counts
+_SEARCHING = frozenset(
+    {stem(word) for word in ("search", "find", "look", "grep", "query", "fetch")}
+)
+
+
+@dataclass(slots=True)
+class Filled:
+    """What could be filled from a message."""
+
+    arguments: dict[str, Any] = field(default_factory=dict[str, Any])
+    missing: list[Param] = field(default_factory=list[Param])
+    used: set[Span] = field(default_factory=set[Span])
+    defaulted: int = 0
+    # Stems of plain words that were copied because the message says that they are the argument.
+    copied: set[str] = field(default_factory=set[str])
+
+
+def path_role(path: str, message: str, start: int) -> Role:
+    """What a path in a message is, as far as it or the word before it says."""
+    if path.endswith(("/", "\\")):
+        return Role.DIRECTORY
+    before = words(message[max(0, start - 30) : start])[-2:]
+    for word in reversed(before):
+        if word in ("folder", "directory", "dir"):
+            return Role.DIRECTORY
+        if word in ("file", "document"):
+            return Role.FILE
+        if word in ("repo", "repository", "checkout"):
+            return Role.REPOSITORY
+    return Role.FILE if _FILE_ENDING.search(path) else Role.ANY
+
+
+class _Filler:
+    def __init__(self, doc: ToolDoc, message: str, spans: Sequence[Span]) -> None:
+        self.doc = doc
+        self.message = message
+        self.spans = spans
+        self.out = Filled()
+
+    def free(self, *kinds: Kind) -> list[Span]:
+        """Spans of these kinds that nothing took, the earlier kinds first."""
+        return [
+            s for kind in kinds for s in self.spans if s.kind is kind and s not in self.out.used
+        ]
+
+    def put(self, param: Param, span: Span, value: Any = None) -> None:
+        taken = span.value if value is None else value
+        self.out.arguments[param.name] = (
+            [taken] if param.is_list and not isinstance(taken, list) else taken
+        )
+        self.out.used.add(span)
+
+    def word_before(self, span: Span) -> str:
+        return (words(self.message[: span.start]) or [""])[-1]
+
+    def run(self) -> Filled:
+        self.fill_pairs()
+        for param in self.doc.params:
+            if param.required and param.name not in self.out.arguments:
+                self.fill_required(param)
+        for param in self.doc.params:
+            if not param.required and param.name not in self.out.arguments:
+                self.fill_optional(param)
+        return self.out
+
+    def fill_pairs(self) -> None:
+        """Two parameters of one kind, such as source and destination, told apart by their cues."""
+        for want in (Want.ZONE, Want.PATH):
+            group = [p for p in self.doc.params if p.required and p.want is want and not p.is_list]
+            sources = [p for p in group if p.name_words & _FROM]
+            targets = [p for p in group if p.name_words & _TO]
+            found = self.free(*_KINDS[want])
+            if len(sources) == len(targets) == 1 and found:
+                self.pair(sources[0], targets[0], found)
+
+    def pair(self, source: Param, target: Param, found: list[Span]) -> None:
+        if len(found) == 1:
+            if self.word_before(found[0]) in ("to", "into"):
+                self.put(target, found[0])
+            else:
+                self.put(source, found[0])
+            return
+        first = self.pick_source(found)
+        second = next(span for span in found if span is not first)
+        self.put(source, first)
+        self.put(target, second)
+
+    def pick_source(self, found: list[Span]) -> Span:
+        for span in found:
+            if self.word_before(span) == "from":
+                return span
+        for span in found:
+            if self.word_before(span) in ("to", "into"):
+                return next(other for other in found if other is not span)
+        times = [span for span in self.spans if span.kind is Kind.TIME]
+        if times and found[0].kind is Kind.ZONE:
+            at = times[0]
+            return min(found[:2], key=lambda s: min(abs(s.start - at.end), abs(at.start - s.end)))
+        return found[0]
+
+    def fill_required(self, param: Param) -> None:
+        if self.from_span(param) or self.from_words(param):
+            return
+        if param.has_default and param.default not in (None, ""):
+            if param.must_send_default:
+                self.out.arguments[param.name] = param.default
+            self.out.defaulted += 1
+        else:
+            self.out.missing.append(param)
+
+    def from_span(self, param: Param) -> bool:
+        found = self.free(*_KINDS.get(param.want, ()))
+        if param.want is Want.PATH:
+            found = self.paths_for(param, found)
+        if param.want is Want.NUMBER:
+            found = [s for s in found if self.number_fits(param, s) or len(found) == 1]
+        if not found:
+            return False
+        if param.is_list:
+            self.out.arguments[param.name] = [self.cast(param, span) for span in found]
+            self.out.used.update(found)
+        else:
+            self.put(param, found[0], self.cast(param, found[0]))
+        return True
+
+    def cast(self, param: Param, span: Span) -> Any:
+        if param.integer and isinstance(span.value, float):
+            return int(span.value)
+        return span.value
+
+    def paths_for(self, param: Param, found: list[Span]) -> list[Span]:
+        """The paths that suit this parameter best come first; a list leaves a sibling its own."""
+        roles = {s: path_role(s.text, self.message, s.start) for s in found}
+        wanted = [span for span in found if roles[span] is param.role]
+        if param.is_list:
+            siblings = any(
+                p.want is Want.PATH and p.required and not p.is_list and p is not param
+                for p in self.doc.params
+            )
+            return wanted if siblings and wanted else found
+        if param.role is Role.ANY:
+            return found
+        open_ones = [span for span in found if roles[span] is Role.ANY]
+        return [*wanted, *open_ones, *(s for s in found if s not in wanted and s not in open_ones)]
+
+    def from_words(self, param: Param) -> bool:
+        """Values that stand in the message as words rather than as typed spans."""
+        if param.want is Want.CHOICE:
+            return self.choose(param)
+        if param.want is Want.PLACE:
+            zones = self.free(Kind.ZONE)
+            if zones:
+                self.put(param, zones[0], self.message[zones[0].start : zones[0].end])
+                return True
+        if param.want is Want.COMMAND:
+            return self.command(param)
+        if param.want in (Want.QUERY, Want.GLOB, Want.PLACE):
+            names = self.free(Kind.PATH) if param.want is Want.GLOB else []
+            files = [s for s in names if "/" not in s.text and _FILE_ENDING.search(s.text)]
+            if files:
+                self.put(param, files[0])
+                return True
+            return self.rest_of_message(param)
+        return False
+
+    def command(self, param: Param) -> bool:
+        """What stands after "run", to the letter."""
+        found = _RUN.match(self.message)
+        if found is None:
+            return False
+        self.out.arguments[param.name] = found[1]
+        self.out.used.update(span for span in self.spans if span.start >= found.start(1))
+        self.out.copied.update(terms(found[1]))
+        return True
+
+    def choose(self, param: Param) -> bool:
+        said = set(words(self.message))
+        stems = {stem(word) for word in said}
+        for choice in param.choices:
+            if isinstance(choice, str) and (
+                choice.lower() in said or stem(choice.lower()) in stems
+            ):
+                self.out.arguments[param.name] = choice
+                return True
+        if (
+            param.required
+            and not param.has_default
+            and self.doc.effect is Effect.READS
+            and param.choices
+        ):
+            self.out.arguments[param.name] = param.choices[0]
+            self.out.defaulted += 1
+            return True
+        return False
+
+    def rest_of_message(self, param: Param) -> bool:
+        """The longest run of words that neither name the tool nor are grammar, for a search."""
+        if not self.doc.name_terms & _SEARCHING:
+            return False
+        sought = _SOUGHT.search(self.message)
+        if sought and not any(span.start == sought.start(1) for span in self.spans):
+            self.out.arguments[param.name] = sought[1]
+            if _SEARCH_FIRST.match(self.message):
+                self.out.copied.update(terms(self.message[sought.start(1) :]))
+            return True
+        said = self.doc.name_terms | {o for term in self.doc.name_terms for o in synonyms(term)}
+        text = without(self.message, tuple(self.spans))
+        runs: list[list[str]] = [[]]
+        for word in re.findall(r"[^\s,;?!\"]+|[,;?!]", text):
+            plain = word.strip(".:")
+            if (
+                not plain
+                or plain.lower() in STOP_WORDS
+                or set(terms(plain)) & said
+                or not terms(plain)
+            ):
+                runs.append([])
+            else:
+                runs[-1].append(plain)
+        best = max(runs, key=lambda run: sum(map(len, run)))
+        if not best:
+            return False
+        self.out.arguments[param.name] = " ".join(best)
+        return True
+
+    def fill_optional(self, param: Param) -> None:
+        """An optional argument is filled only where the message speaks of it."""
+        if param.want is Want.NUMBER:
+            self.optional_number(param)
+        elif param.want is Want.CHOICE:
+            self.optional_choice(param)
+        elif param.want in (Want.URL, Want.EMAIL, Want.PATH, Want.ZONE, Want.GLOB, Want.DATE):
+            kinds = (Kind.GLOB,) if param.want is Want.GLOB else _KINDS[param.want]
+            if self.free(*kinds):
+                self.from_span(param)
+        elif param.want in (Want.PLACE, Want.QUERY):
+            self.from_words(param)
+
+    def optional_choice(self, param: Param) -> None:
+        said = set(words(self.message))
+        name = {stem(word) for word in param.name_words}
+        for choice in param.choices:
+            if str(choice).lower() in said and name & set(terms(self.message)):
+                self.out.arguments[param.name] = choice
+
+    def near(self, span: Span) -> set[str]:
+        before = self.message[max(0, span.start - _NEAR) : span.start]
+        after = self.message[span.end : span.end + _NEAR]
+        said = words(f"{before} {after}")
+        return {stem(_SAME_END.get(word, word)) for word in said}
+
+    def number_fits(self, param: Param, span: Span) -> bool:
+        return bool(self.near(span) & self.telling(param))
+
+    def telling(self, param: Param) -> set[str]:
+        """Stems that set this numeric parameter apart from its siblings."""
+        others = [p.stems for p in self.doc.params if p.want is Want.NUMBER and p is not param]
+        return set(param.stems).difference(*others) - {stem("number"), stem("max")}
+
+    def optional_number(self, param: Param) -> None:
+        for span in self.free(Kind.NUMBER):
+            counts = param.name_words & _COUNTS and not param.name_words & {
+                "length",
+                "index",
+                "lines",
+                "bytes",
+            }
+            if self.number_fits(param, span) or counts:
+                self.put(param, span, self.cast(param, span))
+                return
+        if param.name_words & _COUNTS and self.doc.name_terms & _RECORDS and self.wants_latest():
+            self.out.arguments[param.name] = 1
+
+    def wants_latest(self) -> bool:
+        """Whether the message asks for the last of something rather than for several."""
+        return not self.free(Kind.NUMBER) and _LATEST.search(self.message) is not None
+
+
+def fill(doc: ToolDoc, message: str, spans: Sequence[Span]) -> Filled:
+    """Copy what the message offers into the tool's parameters; what is left out is said."""
+    return _Filler(doc, message, spans).run()

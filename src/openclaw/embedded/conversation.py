@@ -1,0 +1,352 @@
+"""What a conversation in the library's messages means to the embedded model."""
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any, cast
+
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelRequest,
+    ModelRequestPart,
+    ModelResponse,
+    TextPart,
+    ToolCallPart,
+    ToolReturnPart,
+    UserPromptPart,
+)
+from pydantic_ai.tools import ToolDefinition
+
+from openclaw.embedded.router import Previous
+from openclaw.embedded.runner import ChatMessage, Prompt
+from openclaw.embedded.tool_doc import RoutableTool
+
+MAX_CHARS = 4000
+MAX_LINES = 120
+_MAX_DEPTH = 8
+_FRAME = re.compile(
+    r"(?:This is [^\n]*Treat as untrusted external data\.(?P<notice>[^\n]*)\n)?"
+    r'<<<EXTERNAL_UNTRUSTED_CONTENT id="(?P<id>[A-Za-z0-9_-]+)">>>\n'
+    r"(?:Source: [^\n]*\n)?(?:From: [^\n]*\n)?---\n(?P<body>.*?)\n?"
+    r'<<<END_EXTERNAL_UNTRUSTED_CONTENT id="(?P=id)">>>',
+    re.DOTALL,
+)
+_MARK = re.compile(r"is marked with '(.)'")
+_MOMENT = re.compile(
+    r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d{2}:?\d{2})?"
+)
+
+
+def unframe(text: str) -> str:
+    """The text without the frames around what is untrusted, for a person to read."""
+    return _FRAME.sub(_body, text)
+
+
+def _body(match: re.Match[str]) -> str:
+    """What was framed, with the marks between its words, where there are any, as spaces again."""
+    marked = _MARK.search(match["notice"] or "")
+    if marked is None:
+        return match["body"]
+    lines = match["body"].split("\n")
+    return "\n".join(line.removeprefix(marked[1]).replace(marked[1], " ") for line in lines)
+
+
+def without_frames(text: str) -> str:
+    """Only the words outside of frames: what was framed may not decide anything."""
+    return _FRAME.sub(" ", text)
+
+
+def _moment(text: str) -> str:
+    """A timestamp as people read it, and the text itself where it is none."""
+    if not _MOMENT.fullmatch(text):
+        return text
+    try:
+        when = datetime.fromisoformat(text)
+    except ValueError:
+        return text
+    offset = when.strftime("%z")
+    zone = f" (UTC{offset[:3]}:{offset[3:5]})" if offset else ""
+    return f"{when:%H:%M} on {when:%A}, {when.day} {when:%B %Y}{zone}"
+
+
+def _scalar(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if value is None:
+        return "none"
+    return _moment(value) if isinstance(value, str) else str(value)
+
+
+def _label(key: object) -> str:
+    return str(key).replace("_", " ").strip()
+
+
+def _lines(value: Any, name: str, depth: int) -> Iterator[str]:
+    """A JSON value, one fact a line."""
+    if depth > _MAX_DEPTH:
+        yield f"{name}: …"
+    elif isinstance(value, dict):
+        for key, inner in cast("dict[str, Any]", value).items():
+            yield from _lines(inner, f"{name} {_label(key)}".strip(), depth + 1)
+    elif isinstance(value, list):
+        yield from _list_lines(cast("list[Any]", value), name, depth)
+    else:
+        text = _scalar(value)
+        yield f"{name}: {text}" if name else text
+
+
+def _list_lines(items: list[Any], name: str, depth: int) -> Iterator[str]:
+    if all(not isinstance(item, dict | list) for item in items):
+        yield f"{name}: {', '.join(map(_scalar, items)) or 'none'}".removeprefix(": ")
+        return
+    for number, item in enumerate(items, start=1):
+        yield from _lines(item, f"{name} {number}".strip(), depth + 1)
+
+
+def flatten(text: str) -> str:
+    """JSON as readable lines; anything else as it is."""
+    stripped = text.strip()
+    if not stripped.startswith(("{", "[")):
+        return stripped
+    try:
+        value = json.loads(stripped)
+    except (ValueError, RecursionError):
+        return stripped
+    return "\n".join(_lines(value, "", 0))
+
+
+def _cut(text: str) -> str:
+    lines = text.splitlines()
+    shown = "\n".join(lines[:MAX_LINES])[:MAX_CHARS].rstrip()
+    left = len(text.rstrip()) - len(shown)
+    return f"{shown}\n… ({left} more characters)" if left > 0 else shown
+
+
+def render_result(text: str, label: str, *, failed: bool) -> str:
+    """The answer that a result gives."""
+    body = _cut(flatten(unframe(text)))
+    if failed:
+        return f"That did not work: {body or 'the tool gave no reason.'}\n\nSource: {label}"
+    return f"{body or 'The tool gave an empty result.'}\n\nSource: {label}"
+
+
+# What the agent puts in the place of an attachment that the model does not get.
+_UNSEEN = re.compile(r"\[[^\n]*: not shown(?:: [^\n]*)?\]")
+
+_UNAVAILABLE = re.compile(r"^The MCP server '[^'\n]+' is not available \([^)\n]*\)", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a tool call of this turn gave."""
+
+    tool: str
+    text: str
+    failed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """The turn that is being answered."""
+
+    message: str = ""
+    attached: str = ""
+    has_unseen: bool = False
+    calls: tuple[ToolCallPart, ...] = ()
+    outcomes: tuple[Outcome, ...] = ()
+    history: tuple[tuple[str, str], ...] = ()
+    previous: Previous | None = None
+    unavailable: tuple[str, ...] = ()
+
+    @property
+    def ends_with_results(self) -> bool:
+        """Whether tools have answered and the person has not."""
+        return bool(self.outcomes)
+
+
+@dataclass(slots=True)
+class _Open:
+    message: str = ""
+    attached: str = ""
+    has_unseen: bool = False
+    calls: list[ToolCallPart] = field(default_factory=list[ToolCallPart])
+    outcomes: list[Outcome] = field(default_factory=list[Outcome])
+    answer: str = ""
+
+
+def _prompt(part: UserPromptPart) -> tuple[str, str, bool]:
+    """A message's own words, the text of what is attached, and whether something cannot be seen."""
+    if isinstance(part.content, str):
+        return part.content, "", False
+    texts = [piece for piece in part.content if isinstance(piece, str)]
+    unseen = len(texts) < len(part.content) or any(map(_UNSEEN.fullmatch, texts))
+    said = texts[0] if texts and not texts[0].startswith("[") else ""
+    attached = [text for text in texts if text is not said and not _UNSEEN.fullmatch(text)]
+    return said, "\n".join(attached), unseen
+
+
+def _outcome(part: ModelRequestPart) -> Outcome | None:
+    if isinstance(part, ToolReturnPart):
+        failed = part.outcome != "success"
+        return Outcome(part.tool_name, part.model_response_str(wrap_if_error=False), failed)
+    return None
+
+
+def _take_request(message: ModelRequest, turns: list[_Open]) -> None:
+    for part in message.parts:
+        if isinstance(part, UserPromptPart):
+            said, attached, unseen = _prompt(part)
+            # The agent may put more than one prompt into a request: the last one is the person's.
+            turns.append(_Open(said, attached, unseen))
+        elif turns and (outcome := _outcome(part)) is not None:
+            turns[-1].outcomes.append(outcome)
+
+
+def _take_response(message: ModelResponse, turn: _Open) -> None:
+    for part in message.parts:
+        if isinstance(part, ToolCallPart):
+            turn.calls.append(part)
+        elif isinstance(part, TextPart):
+            turn.answer = f"{turn.answer}\n{part.content}".strip()
+
+
+def _unavailable(instructions: Sequence[str]) -> tuple[str, ...]:
+    """What the agent says of servers that cannot be used; what a server says of itself is framed."""
+    found = (_UNAVAILABLE.findall(without_frames(text)) for text in instructions)
+    return tuple(line for lines in found for line in lines)
+
+
+def read_turn(messages: Sequence[ModelMessage], instructions: Sequence[str] = ()) -> Turn:
+    """The turn at the end of the conversation, with what came before it."""
+    turns: list[_Open] = []
+    for message in messages:
+        if isinstance(message, ModelRequest):
+            _take_request(message, turns)
+        elif turns:
+            _take_response(message, turns[-1])
+    if not turns:
+        return Turn()
+    *before, now = turns
+    last_call = next((t for t in reversed(before[-1:]) if t.calls), None)
+    return Turn(
+        message=without_frames(now.message).strip(),
+        attached=now.attached,
+        has_unseen=now.has_unseen,
+        calls=tuple(now.calls),
+        outcomes=tuple(now.outcomes),
+        history=tuple((t.message, t.answer) for t in before if t.answer and not t.calls),
+        previous=Previous(last_call.message, last_call.calls[-1].tool_name) if last_call else None,
+        unavailable=_unavailable(instructions),
+    )
+
+
+def routable(definition: ToolDefinition) -> RoutableTool:
+    """A tool definition as the router reads it."""
+    facts: dict[str, Any] = definition.metadata or {}
+    read_only = facts.get("read_only")
+    return RoutableTool(
+        name=definition.name,
+        description=definition.description or "",
+        schema=definition.parameters_json_schema,
+        label=str(facts.get("label") or ""),
+        read_only=read_only if isinstance(read_only, bool) else None,
+    )
+
+
+def label_of(tool: RoutableTool | None, name: str) -> str:
+    """What a tool is called in an answer."""
+    if tool is None:
+        return name
+    if tool.label:
+        return tool.label
+    server = tool.description.removeprefix("[MCP server: ").partition("]")[0]
+    if tool.description.startswith("[MCP server: ") and name.startswith(f"mcp_{server}_"):
+        return f"MCP: {server}/{name.removeprefix(f'mcp_{server}_')}"
+    return name
+
+
+MAX_REPLY_TOKENS = 200
+MAX_MESSAGE = 3000
+_MAX_REMEMBERED = 300
+_REMEMBERED_TURNS = 2
+_TEMPLATE_TOKENS, _TURN_TOKENS = 32, 8
+_SYSTEM = "You are OpenClaw, a helpful assistant. Answer in one or two short sentences."
+_EXAMPLES = (
+    ("Hello!", "Hello! How can I help you?"),
+    ("What is the capital of Norway?", "The capital of Norway is Oslo."),
+    ("What is 7 times 8?", "7 times 8 is 56."),
+    ("What are you?", "I am OpenClaw with a very small language model that runs on this computer."),
+    (
+        "What can you do?",
+        "I can answer simple questions, and I can use the tools that are connected to me.",
+    ),
+    ("Why do birds sing?", "Birds sing to find a mate and to defend their place."),
+    ("Thank you!", "You are welcome!"),
+)
+# Keeps a small model from saying the same thing over and over.
+_DRY = {"dry_multiplier": 0.8, "dry_base": 1.75, "dry_allowed_length": 3}
+_THINKING = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL)
+
+CANNOT_SEE = (
+    "I cannot see images, hear sound or open this kind of attachment: the embedded model reads text "
+    "only. Configure a larger model to use them."
+)
+
+
+def read_in_part(read: int, total: int, what: str = "message") -> str:
+    """What is said where not all of a text was read; nothing where all of it was."""
+    if read >= total:
+        return ""
+    return (
+        f"[The {what} is too long for the embedded model: of its {total:,} characters, only the "
+        f"first {read:,} were read.]"
+    )
+
+
+def _turn(role: str, content: str) -> ChatMessage:
+    return {"role": role, "content": content}
+
+
+def talk_prompt(message: str, history: Sequence[tuple[str, str]], max_tokens: int) -> Prompt:
+    """The prompt for a plain reply: a short system prompt, examples, the last turns, the message."""
+    remembered = [
+        (said[:_MAX_REMEMBERED], answered[:_MAX_REMEMBERED])
+        for said, answered in history[-_REMEMBERED_TURNS:]
+    ]
+    messages = [_turn("system", _SYSTEM)]
+    for said, answered in (*_EXAMPLES, *remembered):
+        messages += [_turn("user", said), _turn("assistant", answered)]
+    messages.append(_turn("user", message[:MAX_MESSAGE]))
+    return Prompt(messages, min(max_tokens, MAX_REPLY_TOKENS), sampling=_DRY)
+
+
+def weight(text: str) -> int:
+    """No fewer tokens than a text takes: two letters each, and one for each byte of other scripts."""
+    plain = sum(character < "\x80" for character in text)
+    return plain // 2 + len(text.encode("utf-8", "replace")) - plain
+
+
+def fitted(prompt: Prompt, context: int) -> Prompt:
+    """The prompt, with its last message cut, and what lies between left out, where it is too long."""
+    first, *between, last = prompt.messages
+    room = context - prompt.max_tokens - weight(first["content"]) - _TEMPLATE_TOKENS
+    around = sum(weight(message["content"]) + _TURN_TOKENS for message in between)
+    if weight(last["content"]) + around <= room:
+        return prompt
+    if weight(last["content"]) > room - around:
+        between = between if around < room // 2 else []
+        room -= around if between else 0
+    share = min(1.0, max(0, room) / weight(last["content"]))
+    cut = last["content"][: int(len(last["content"]) * share)]
+    return replace(prompt, messages=[first, *between, _turn(last["role"], cut)])
+
+
+def tidy(text: str, *, cut_short: bool) -> str:
+    """A reply that ran out of room ends with its last whole sentence."""
+    text = _THINKING.sub("", text).strip()
+    if not cut_short:
+        return text
+    whole = re.match(r".*[.!?](?=\s|$)", text, re.DOTALL)
+    return whole.group() if whole else f"{text}…"

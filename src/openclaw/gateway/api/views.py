@@ -1,0 +1,232 @@
+"""What there is: agents, sessions, servers, tools. Read-only, except for restart and delete."""
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from openclaw.core.errors import InvalidRequest, NotFound
+from openclaw.gateway.api.bodies import Json
+from openclaw.gateway.metrics import Labels
+from openclaw.gateway.state import Gateway
+from openclaw.sessions.model import SessionInfo, header_json
+from openclaw.version import __version__
+
+if TYPE_CHECKING:
+    from openclaw.core.clock import Clock
+    from openclaw.mcp_client.bridge.prompts import PromptInfo
+    from openclaw.mcp_client.lifecycle.server_status import ServerStatus
+
+_MOST = 500
+
+
+async def status(gateway: Gateway, request: Request) -> Response:
+    """The gateway itself, and the state of each server."""
+    page = await gateway.house.store.list_sessions(limit=1)
+    member = gateway.house.member
+    return JSONResponse(
+        {
+            "version": __version__,
+            "url": gateway.url,
+            "startedAt": gateway.started,
+            "config": str(gateway.config_path),
+            "reloadError": gateway.last_reload_error,
+            "turns": len(gateway.turns.running),
+            "lastSessionAt": page.sessions[0].updated_ms if page.sessions else None,
+            "servers": await server_rows(gateway),
+            "gateways": await member.gateways() if member is not None else None,
+        }
+    )
+
+
+async def agents(gateway: Gateway, request: Request) -> Response:
+    """The agents, the default one first."""
+    house = gateway.house
+    default = house.agent(None).id
+    rows: list[Json] = [
+        {
+            "id": agent.id,
+            "name": agent.name,
+            "default": agent.id == default,
+            "model": agent.model.primary if agent.model else None,
+            "servers": sorted(agent.servers),
+            "settings": house.order_facts(agent.id),
+        }
+        for agent in house.agents.values()
+    ]
+    return JSONResponse({"agents": sorted(rows, key=lambda row: not row["default"])})
+
+
+async def sessions(gateway: Gateway, request: Request) -> Response:
+    """Sessions, the most recently used first."""
+    query = request.query_params
+    page = await gateway.house.store.list_sessions(
+        query.get("agent"),
+        limit=_count(query.get("limit"), 50),
+        cursor=query.get("cursor"),
+        search=query.get("search"),
+    )
+    rows = [header_json(info) for info in page.sessions]
+    return JSONResponse({"sessions": rows, "cursor": page.cursor})
+
+
+async def session(gateway: Gateway, request: Request) -> Response:
+    """One session and its latest entries, or those after the number `after`."""
+    info = await _found(gateway, request)
+    limit = _count(request.query_params.get("limit"), 100)
+    after = request.query_params.get("after")
+    first = _count(after, 0, most=1 << 53) if after else max(0, info.entries - limit)
+    entries = await gateway.house.store.entries(info.ref, after=first, limit=limit)
+    return JSONResponse(
+        {"session": header_json(info), "entries": [entry.to_json() for entry in entries]}
+    )
+
+
+async def delete_session(gateway: Gateway, request: Request) -> Response:
+    """Remove a session for good."""
+    info = await _found(gateway, request)
+    await gateway.house.store.delete(info.ref)
+    return JSONResponse({"deleted": {"id": info.id, "agent": info.agent, "key": info.key}})
+
+
+async def _found(gateway: Gateway, request: Request) -> SessionInfo:
+    key = request.path_params["key"]
+    agent = request.query_params.get("agent")
+    found = await gateway.house.store.find_sessions(key, agent)
+    if not found:
+        raise NotFound(f"there is no session '{key}'")
+    if len(found) > 1:
+        names = ", ".join(info.agent for info in found)
+        raise InvalidRequest(f"several agents have a session '{key}': {names}", field="agent")
+    return found[0]
+
+
+def _count(text: str | None, default: int, *, most: int = _MOST) -> int:
+    if text is None:
+        return default
+    if not text.isdecimal() or not text.isascii():
+        raise InvalidRequest(f"{text!r} is not a number")
+    return min(int(text), most)
+
+
+async def servers(gateway: Gateway, request: Request) -> Response:
+    """Every MCP server and how it is."""
+    return JSONResponse({"servers": await server_rows(gateway)})
+
+
+async def restart_server(gateway: Gateway, request: Request) -> Response:
+    """Connect to a server afresh."""
+    name = request.path_params["name"]
+    gateway.house.manager.restart(name)
+    return JSONResponse({"restarted": name})
+
+
+async def tools(gateway: Gateway, request: Request) -> Response:
+    """The MCP tools that an agent may use, with their schemas."""
+    agent = gateway.house.agent(request.query_params.get("agent"))
+    rows = [
+        {
+            "name": spec.name,
+            "label": spec.label,
+            "server": spec.origin.server,
+            "tool": spec.origin.tool,
+            "description": spec.description,
+            "inputSchema": spec.input_schema,
+            "readOnly": spec.read_only,
+            "destructive": spec.destructive,
+        }
+        for spec in gateway.house.manager.tools(agent.id).specs()
+    ]
+    return JSONResponse({"agent": agent.id, "tools": rows})
+
+
+async def prompts(gateway: Gateway, request: Request) -> Response:
+    """The prompts that may be called in a message to an agent."""
+    agent = gateway.house.agent(request.query_params.get("agent"))
+    rows = prompt_rows(gateway.house.manager.prompts(agent.id))
+    return JSONResponse({"agent": agent.id, "prompts": rows})
+
+
+def prompt_rows(prompts: "Iterable[PromptInfo]") -> list[Json]:
+    """Prompts for a person or a program to look at."""
+    return [
+        {
+            "server": prompt.server,
+            "name": prompt.name,
+            "description": prompt.description,
+            "arguments": [
+                {"name": one.name, "description": one.description, "required": one.required}
+                for one in prompt.arguments
+            ],
+        }
+        for prompt in prompts
+    ]
+
+
+async def server_rows(gateway: Gateway) -> list[Json]:
+    """Every server for a person or a program to look at."""
+    await gateway.house.manager.recheck_pins()  # 'mcp pins accept' is another process
+    return [
+        server_row(one, gateway.clock, gateway.redact) for one in gateway.house.manager.status()
+    ]
+
+
+def server_row(one: "ServerStatus", clock: "Clock", redact: Any) -> Json:
+    """One server."""
+    snapshot = one.snapshot
+    ready = snapshot.state.value == "ready"
+    return {
+        "name": snapshot.name,
+        "agents": list(one.agents),
+        "sessions": list(one.sessions),
+        "transport": snapshot.transport,
+        "state": snapshot.state.value,
+        "tools": one.tools,
+        "resources": one.resources,
+        "prompts": one.prompts,
+        "protocol": snapshot.protocol,
+        "serverName": snapshot.server_name,
+        "serverVersion": snapshot.server_version,
+        "pid": snapshot.pid,
+        "since": snapshot.since,
+        "uptimeMs": clock.now_ms() - snapshot.since if ready else None,
+        "restarts": snapshot.restarts,
+        "lastError": redact(snapshot.last_error) if snapshot.last_error else None,
+        "nextRetryIn": snapshot.next_retry_in,
+        "leftOut": list(one.left_out),
+        "pin": one.pin,
+        "crossings": list(one.crossings),
+    }
+
+
+def gauges(gateway: Gateway) -> Iterable[tuple[str, str, Mapping[Labels, float]]]:
+    """What is true now, for the metrics."""
+    yield (
+        "openclaw_up",
+        "1 while the gateway takes orders.",
+        {(): float(gateway.opened is not None)},
+    )
+    yield (
+        "openclaw_start_time_seconds",
+        "When the gateway was started.",
+        {(): gateway.started / 1000},
+    )
+    yield "openclaw_turns_running", "Turns that run now.", {(): float(len(gateway.turns.running))}
+    if gateway.opened is None:
+        return
+    servers = gateway.opened.manager.status()
+    yield (
+        "openclaw_mcp_server_up",
+        "1 where the MCP server is ready.",
+        {_server(one): float(one.snapshot.state.value == "ready") for one in servers},
+    )
+    yield (
+        "openclaw_mcp_server_restarts",
+        "Restarts since the server last ran well.",
+        {_server(one): float(one.snapshot.restarts) for one in servers},
+    )
+
+
+def _server(one: "ServerStatus") -> Labels:
+    return (("server", one.snapshot.name), ("agents", ",".join(one.agents)))

@@ -1,0 +1,168 @@
+"""What a request of either of OpenAI's interfaces is to the agent: one turn."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from typing import Any
+
+import pybase64
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from openclaw.agent.port import MessageContext, Reply
+from openclaw.core.content import Block, Media, text_of
+from openclaw.core.events import BlockReply, Event, TextDelta
+from openclaw.core.ids import random_id
+from openclaw.gateway.api.bodies import Attachments, Json, flag
+from openclaw.gateway.feeds import EventStream, Put, WatchedAnswer
+from openclaw.gateway.openai.requests import (
+    agent_of,
+    error_response,
+    new_session,
+    order_text,
+    session_of,
+)
+from openclaw.gateway.state import Gateway
+
+_INLINE_BYTES = 2 * 1024 * 1024
+_BETWEEN = "\n\n"
+
+
+class Written:
+    """Collects blocks, pieces and the final answer; says what is to be sent next."""
+
+    def __init__(self) -> None:
+        self._parts: list[str] = []  # finished blocks
+        self._open = ""  # the block that is being written
+
+    def on_event(self, event: Event) -> str:
+        """The text to send for this event, which may be none."""
+        if isinstance(event, TextDelta):
+            return self._add(event.text)
+        if isinstance(event, BlockReply):
+            return self._close(text_of(event.blocks))
+        return ""
+
+    def add_block(self, blocks: tuple[Block, ...]) -> None:
+        """A finished block, where pieces are not watched."""
+        self._close(text_of(blocks))
+
+    def finish(self, reply: Reply) -> str:
+        """What is still to be sent once the answer is there."""
+        rest = self._close(reply.text)
+        for media in reply.media:
+            rest += self._close(_shown(media))
+        return rest
+
+    @property
+    def text(self) -> str:
+        """Everything, as one text."""
+        return _BETWEEN.join(part for part in self._parts if part)
+
+    def _add(self, piece: str) -> str:
+        lead = _BETWEEN if not self._open and any(self._parts) and piece else ""
+        self._open += piece
+        return lead + piece
+
+    def _close(self, whole: str) -> str:
+        """The block is `whole`: send what of it was not sent yet."""
+        sent = self._open
+        rest = whole[len(sent) :] if whole.startswith(sent) else ""
+        out = self._add(rest) if rest else ""
+        self._parts.append(self._open)
+        self._open = ""
+        return out
+
+
+def _shown(media: Media) -> str:
+    """Something that a tool handed to the person, in Markdown."""
+    name = (media.name or media.mime_type).translate(str.maketrans("", "", "[]()\n"))
+    if media.data is not None and media.kind == "image" and len(media.data) <= _INLINE_BYTES:
+        encoded = pybase64.b64encode_as_string(media.data)
+        return f"![{name}](data:{media.mime_type};base64,{encoded})"
+    if media.url is not None:
+        return f"[{name}]({media.url})"
+    where = f" at {media.path}" if media.path is not None else ""
+    return f"[{name}: {media.mime_type}{where}]"
+
+
+class Order(ABC):
+    """One request: prepared once the answer has begun, so that its files live as long as it does.
+
+    `field` is where the messages stand in the request; `previous` is the session that it follows,
+    where it does not name one.
+    """
+
+    def __init__(
+        self,
+        gateway: Gateway,
+        request: Request,
+        body: Json,
+        messages: Sequence[Json],
+        *,
+        field: str,
+        previous: str | None = None,
+    ) -> None:
+        self.gateway = gateway
+        self.body = body
+        self._agent = agent_of(gateway.house, body.get("model"))
+        self._messages = messages
+        self._field = field
+        named = session_of(body, request.headers) or previous
+        self._continued = named is not None
+        self.session = named or new_session()
+        self.turn = random_id()
+        self.headers = {"x-openclaw-turn": self.turn}
+
+    def respond(self) -> Any:
+        """The answer, as the request wants it: at once, or as it is written."""
+        if flag(self.body, "stream"):
+            return EventStream(self.stream, headers=self.headers)
+        return WatchedAnswer(self._whole, error_response)
+
+    @abstractmethod
+    def rendered(self, text: str, reply: Reply) -> Json:
+        """The body of the whole answer."""
+
+    @abstractmethod
+    async def stream(self, put: Put) -> None:
+        """Put the answer as it is written, to its end or to the error that ended it."""
+
+    async def _whole(self) -> Response:
+        written = Written()
+        with ExitStack() as files:
+            context = await self._context(files)
+            async with self.gateway.turn(context) as turn:
+                reply = await turn.answer(on_block_reply=written.add_block)
+        written.finish(reply)
+        return JSONResponse(self.rendered(written.text, reply), headers=self.headers)
+
+    async def write(self, piece: Callable[[str], None]) -> tuple[str, Reply]:
+        """Have it answered, each piece of the text as it comes; returns all of it and the reply."""
+        written = Written()
+
+        def on_event(event: Event) -> None:
+            text = written.on_event(event)
+            if text:
+                piece(text)
+
+        with ExitStack() as files:
+            context = await self._context(files)
+            async with self.gateway.turn(context) as turn:
+                reply = await turn.answer(on_event=on_event)
+        rest = written.finish(reply)
+        if rest:
+            piece(rest)
+        return written.text, reply
+
+    async def _context(self, files: ExitStack) -> MessageContext:
+        attachments = Attachments(self.gateway.paths.temp, files, self.gateway.house.transcriber())
+        text = await order_text(self._messages, self._field, attachments, continued=self._continued)
+        return MessageContext(
+            text=text,
+            session_key=self.session,
+            agent_id=self._agent,
+            media=tuple(attachments.taken),
+            origin="openai",
+            idempotency_key=self.turn,
+        )

@@ -1,0 +1,174 @@
+"""What OpenAI's clients send, as one message to an agent.
+
+The last user message is the order. The session is named by the header or `user`; without either,
+each request is a conversation of its own, and what was said before comes along as its text.
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.datastructures import Headers
+from starlette.responses import JSONResponse
+
+from openclaw.core.errors import (
+    Busy,
+    InvalidRequest,
+    NotFound,
+    OpenClawError,
+    UserFacing,
+    describe,
+    http_status,
+)
+from openclaw.core.ids import random_id
+from openclaw.gateway.api.bodies import Attachments, Json, objects
+from openclaw.gateway.house import House
+
+SESSION_HEADER = "x-openclaw-session-key"
+MODEL = "openclaw"
+_INSTRUCTING = ("system", "developer")
+_IMAGES = ("image_url", "input_image")
+_FILES = ("file", "input_file")
+_TEXTS = ("text", "input_text", "output_text")
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """One message of the request, as text."""
+
+    role: str
+    text: str
+
+
+def agent_of(house: House, model: Any) -> str:
+    """The agent that `model` names: `openclaw` is the default one, `openclaw/ID` that one."""
+    if not isinstance(model, str) or not model:
+        raise InvalidRequest("has to be 'openclaw' or 'openclaw/AGENT'", field="model")
+    name, _, agent = model.partition("/")
+    if name != MODEL:
+        raise NotFound(f"there is no model '{model}'", hint="GET /v1/models lists what there is")
+    return house.agent(agent or None).id
+
+
+def session_of(body: Mapping[str, Any], headers: Headers) -> str | None:
+    """The session that the client names, if any."""
+    named = headers.get(SESSION_HEADER) or body.get("user")
+    if named is not None and not isinstance(named, str):
+        raise InvalidRequest("has to be a string", field="user")
+    return named or None
+
+
+def new_session() -> str:
+    """The key of a conversation that nobody named."""
+    return f"http-{random_id()}"
+
+
+async def order_text(
+    messages: Sequence[Json], field: str, attachments: Attachments, *, continued: bool
+) -> str:
+    """The text of the order; its attachments are taken.
+
+    `continued` means that the session knows what was said before.
+    """
+    last = next((i for i in reversed(range(len(messages))) if _role(messages[i]) == "user"), None)
+    if last is None:
+        raise InvalidRequest("has no user message", field=field)
+    said = [Said(_role(m), _text(m.get("content"), field)) for m in messages]
+    order = said[last].text
+    await _take_media(messages[last].get("content"), f"{field}[{last}].content", attachments)
+    if not order.strip() and not attachments.taken:
+        raise InvalidRequest("the last user message is empty", field=field)
+    told = [one.text for one in said if one.role in _INSTRUCTING and one.text.strip()]
+    before = [] if continued else [o for o in said[:last] if o.role in ("user", "assistant")]
+    return _with_preamble(order, told, before)
+
+
+def _with_preamble(order: str, told: Sequence[str], before: Sequence[Said]) -> str:
+    parts: list[str] = []
+    if told:
+        parts.append("[Instructions for this request]\n" + "\n\n".join(told))
+    if before:
+        lines = "\n\n".join(f"{one.role}: {one.text}" for one in before)
+        parts.append(f"[Conversation so far]\n{lines}")
+    if not parts:
+        return order
+    return "\n\n".join([*parts, f"[Message]\n{order}"])
+
+
+def _role(message: Mapping[str, Any]) -> str:
+    role = message.get("role", "user" if message.get("type") in (None, "message") else "")
+    return role if isinstance(role, str) else ""
+
+
+def _text(content: Any, field: str) -> str:
+    if content is None or isinstance(content, str):
+        return content or ""
+    parts = [part for part in objects(content, field) if part.get("type") in _TEXTS]
+    return "\n".join(str(part.get("text") or "") for part in parts)
+
+
+async def _take_media(content: Any, field: str, attachments: Attachments) -> None:
+    if content is None or isinstance(content, str):
+        return
+    for number, part in enumerate(objects(content, field)):
+        await _take_part(part, f"{field}[{number}]", attachments)
+
+
+async def _take_part(part: Json, field: str, attachments: Attachments) -> None:
+    kind = part.get("type")
+    if kind in _TEXTS:
+        return
+    if kind in _IMAGES:
+        url: Any = part.get("image_url")
+        url = url.get("url") if isinstance(url, dict) else url  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType] - checked where it is taken
+        await attachments.take_url(url, f"{field}.image_url")
+    elif kind in _FILES:
+        file: Any = part.get("file") or part
+        name: Any = file.get("filename")
+        await attachments.take_url(
+            file.get("file_data"), f"{field}.file_data", name if isinstance(name, str) else None
+        )
+    elif kind == "input_audio":
+        audio: Any = part.get("input_audio") or {}
+        await attachments.take(
+            f"audio/{audio.get('format')}".replace("audio/mp3", "audio/mpeg"),
+            str(audio.get("data") or ""),
+            f"{field}.input_audio",
+        )
+    else:
+        raise InvalidRequest(f"content of type {kind!r} is not taken", field=field)
+
+
+logger = logging.getLogger(__name__)
+
+
+def error_body(error: BaseException) -> dict[str, Any]:
+    """`{"error": {…}}`; what we did not foresee is logged and says no more."""
+    if not isinstance(error, OpenClawError):
+        logger.error("a request failed", exc_info=error)
+    message = (
+        describe(error)
+        if isinstance(error, OpenClawError)
+        else f"unexpected {type(error).__name__}; see the gateway's log"
+    )
+    return {
+        "error": {
+            "message": message,
+            "type": _kind(error),
+            "param": error.field if isinstance(error, InvalidRequest) else None,
+            "code": "not_found" if isinstance(error, NotFound) else None,
+        }
+    }
+
+
+def _kind(error: BaseException) -> str:
+    if isinstance(error, Busy):
+        return "rate_limit_error"
+    return "invalid_request_error" if isinstance(error, UserFacing) else "server_error"
+
+
+def error_response(error: BaseException) -> JSONResponse:
+    """The whole answer."""
+    headers = {"retry-after": str(int(error.retry_after) + 1)} if isinstance(error, Busy) else None
+    return JSONResponse(error_body(error), http_status(error), headers)

@@ -1,0 +1,180 @@
+"""What the page needs beyond the rest of the interface: pins to accept, and files to show."""
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import anyio
+import anyio.to_thread
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Mount
+from starlette.staticfiles import StaticFiles
+from starlette.types import Message, Receive, Scope, Send
+
+from openclaw.core.errors import InvalidRequest, NotFound
+from openclaw.gateway.api.bodies import Json, json_body
+from openclaw.gateway.state import Gateway
+from openclaw.media.files import WITHHELD, cleaned
+from openclaw.media.kinds import MAX_OUTBOUND_BYTES, in_mb
+
+if TYPE_CHECKING:
+    from openclaw.mcp_client.catalog.pin_store import PinStore
+    from openclaw.mcp_client.catalog.pins import Pinned
+
+# Whatever the file says, it is no page of this origin, and it runs nothing.
+_FILE_HEADERS = {
+    "content-security-policy": "default-src 'none'; sandbox",
+    "content-disposition": "attachment",
+    "cache-control": "no-store",
+}
+
+
+async def pins(gateway: Gateway, request: Request) -> Response:
+    """What servers say of themselves that nobody has accepted yet."""
+    keys = dict(_pin_keys(gateway))
+    known = await anyio.to_thread.run_sync(_store(gateway).load)
+    rows = [
+        {"server": keys[key], "changes": _changes(pinned)}
+        for key, pinned in known.items()
+        if key in keys and (pinned.pending or pinned.removed)
+    ]
+    return JSONResponse({"pins": rows})
+
+
+async def accept_pins(gateway: Gateway, request: Request) -> Response:
+    """Accept what a server says now: these declarations, or all of them."""
+    body = await json_body(request)
+    names = body.get("names")
+    if names is not None and not _is_texts(names):
+        raise InvalidRequest("has to be a list of strings", field="names")
+    server = request.path_params["name"]
+    found = [key for key, name in _pin_keys(gateway) if name == server]
+    if not found:
+        raise NotFound(f"there is no server '{server}'")
+    store = _store(gateway)
+    accepted: list[str] = []
+    for key in found:
+        accepted += await anyio.to_thread.run_sync(store.accept, key, names)
+    return JSONResponse({"accepted": accepted})
+
+
+def _is_texts(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(one, str) for one in value)  # pyright: ignore[reportUnknownVariableType] - that is what is asked
+
+
+def _store(gateway: Gateway) -> "PinStore":
+    from openclaw.mcp_client.catalog.pin_store import PinStore
+
+    return PinStore(gateway.paths.pins)
+
+
+def _pin_keys(gateway: Gateway) -> Iterator[tuple[str, str]]:
+    """The key of each configured server among the pins, and the server's name."""
+    from openclaw.mcp_client.catalog.pin_store import pin_key
+
+    seen: set[str] = set()
+    for agent in gateway.house.agents.values():
+        for name, config in agent.servers.items():
+            key = pin_key(config)
+            if key not in seen:
+                seen.add(key)
+                yield key, name
+
+
+def _changes(pinned: "Pinned") -> list[Json]:
+    from openclaw.mcp_client.catalog.pins import diff, shown_name
+
+    waiting: list[Json] = [
+        {
+            "key": name,
+            "name": shown_name(name),
+            "what": "changed" if name in pinned.accepted else "new",
+            "diff": diff(pinned, name),
+        }
+        for name in pinned.pending
+    ]
+    gone: list[Json] = [
+        {"key": name, "name": shown_name(name), "what": "gone", "diff": None}
+        for name in pinned.removed
+    ]
+    return waiting + gone
+
+
+async def show_file(gateway: Gateway, request: Request) -> Response:
+    """A file that the agent handed over: one of its workspace, or a result that was kept."""
+    agent = gateway.house.agent(request.query_params.get("agent"))
+    wanted = request.query_params.get("path")
+    if not wanted:
+        raise InvalidRequest("is missing", field="path")
+    if "\0" in wanted:
+        raise InvalidRequest("is no path", field="path")
+    directories = gateway.house.order_facts(agent.id)["directories"]
+    assert isinstance(directories, list)
+    roots = [*(Path(str(one)) for one in directories), gateway.paths.results]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType] - the runtime's own list
+    data = await anyio.to_thread.run_sync(_read, Path(wanted), roots)
+    data = await anyio.to_thread.run_sync(cleaned, data, gateway.house.redactor)
+    if data is None:
+        raise InvalidRequest(f"is withheld: {WITHHELD}", field="path")
+    return Response(data, headers=_FILE_HEADERS, media_type="application/octet-stream")
+
+
+def _read(path: Path, roots: list[Path]) -> bytes:
+    real = path.resolve()
+    if not path.is_absolute() or not any(real.is_relative_to(root.resolve()) for root in roots):
+        raise InvalidRequest("is not in the agent's workspace", field="path")
+    try:
+        with _opened(real) as file:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                raise NotFound("this is not a file")
+            data = file.read(MAX_OUTBOUND_BYTES + 1)
+    except OSError as error:
+        raise NotFound(f"the file cannot be read: {error.strerror}") from error
+    if len(data) > MAX_OUTBOUND_BYTES:
+        raise InvalidRequest(f"is larger than {in_mb(MAX_OUTBOUND_BYTES)}", field="path")
+    return data
+
+
+def _opened(path: Path) -> BinaryIO:
+    # Neither a link that was put there in the meantime nor a pipe that nobody writes to.
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    return os.fdopen(os.open(path, flags | getattr(os, "O_BINARY", 0)), "rb")
+
+
+STATIC = Path(__file__).parent / "static"
+
+_POLICY = (
+    b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
+    b"media-src 'self' data: blob:; font-src 'self'; connect-src 'self'; base-uri 'none'; "
+    b"form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
+)
+_HEADERS = [
+    (b"content-security-policy", _POLICY),
+    (b"x-frame-options", b"DENY"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"permissions-policy", b"camera=(), geolocation=(), microphone=()"),
+    (b"cache-control", b"no-cache"),
+]
+
+
+class _Page:
+    def __init__(self, files: Any) -> None:
+        self._files = files
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message = {**message, "headers": [*message["headers"], *_HEADERS]}
+            await send(message)
+
+        await self._files(scope, receive, guarded)
+
+
+def page_routes(directory: Path = STATIC) -> list[BaseRoute]:
+    """The page at `/`, where it is installed."""
+    if not directory.is_dir():
+        return []
+    return [Mount("/", _Page(StaticFiles(directory=directory, html=True)), name="page")]

@@ -1,0 +1,165 @@
+"""Files that have the system start the gateway and keep it running."""
+
+import contextlib
+import shlex
+import socket
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from xml.sax.saxutils import escape
+
+import anyio
+
+from openclaw.config.paths import home_dir, state_dir
+
+LABEL = "ai.openclaw.gateway"
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A file, where it belongs, and the command that starts what it describes."""
+
+    path: Path
+    text: str
+    start: str
+
+
+def unit_for(kind: str | None, environ: Mapping[str, str], config: Path | None) -> Unit:
+    """The unit for this system, or of the kind that is asked for."""
+    chosen = kind or ("launchd" if sys.platform == "darwin" else "systemd")
+    command = _command(config)
+    return _launchd(environ, command) if chosen == "launchd" else _systemd(environ, command)
+
+
+def _command(config: Path | None) -> list[str]:
+    program = Path(sys.executable).parent / "openclaw"
+    start = [str(program)] if program.exists() else [sys.executable, "-m", "openclaw"]
+    named = ["--config", str(config.absolute())] if config else []
+    return [*start, "gateway", "run", *named]
+
+
+def _variables(environ: Mapping[str, str]) -> dict[str, str]:
+    kept = {"PATH": environ.get("PATH", ""), "OPENCLAW_STATE_DIR": str(state_dir(environ))}
+    return {name: value for name, value in kept.items() if value}
+
+
+def _systemd(environ: Mapping[str, str], command: list[str]) -> Unit:
+    variables = "\n".join(
+        f"Environment={_systemd_quoted(f'{name}={value}')}"
+        for name, value in _variables(environ).items()
+    )
+    words = " ".join(_systemd_quoted(word) for word in command)
+    text = f"""[Unit]
+Description=OpenClaw gateway
+After=network-online.target
+Wants=network-online.target
+
+[Service]
+Type=notify
+ExecStart={words}
+{variables}
+Restart=on-failure
+RestartSec=2
+WatchdogSec=60
+TimeoutStopSec=60
+KillMode=mixed
+NoNewPrivileges=yes
+UMask=0077
+
+[Install]
+WantedBy=default.target
+"""
+    root = Path(environ.get("XDG_CONFIG_HOME") or home_dir(environ) / ".config")
+    path = root / "systemd" / "user" / "openclaw-gateway.service"
+    return Unit(path, text, "systemctl --user enable --now openclaw-gateway")
+
+
+def _systemd_quoted(word: str) -> str:
+    """One word: `%` starts a specifier and `$` a variable there, besides the quotes."""
+    escaped = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$")
+    return f'"{escaped}"'
+
+
+def _launchd(environ: Mapping[str, str], command: list[str]) -> Unit:
+    words = "\n".join(f"    <string>{escape(word)}</string>" for word in command)
+    variables = "\n".join(
+        f"    <key>{escape(name)}</key>\n    <string>{escape(value)}</string>"
+        for name, value in _variables(environ).items()
+    )
+    text = f"""<?xml version="1.0" encoding="UTF-8"?>
+<!DOCTYPE plist PUBLIC "-//Apple//DTD PLIST 1.0//EN" "http://www.apple.com/DTDs/PropertyList-1.0.dtd">
+<plist version="1.0">
+<dict>
+  <key>Label</key>
+  <string>{LABEL}</string>
+  <key>ProgramArguments</key>
+  <array>
+{words}
+  </array>
+  <key>EnvironmentVariables</key>
+  <dict>
+{variables}
+  </dict>
+  <key>RunAtLoad</key>
+  <true/>
+  <key>KeepAlive</key>
+  <dict>
+    <key>SuccessfulExit</key>
+    <false/>
+  </dict>
+  <key>ExitTimeOut</key>
+  <integer>60</integer>
+  <key>Umask</key>
+  <integer>63</integer>
+</dict>
+</plist>
+"""
+    path = home_dir(environ) / "Library" / "LaunchAgents" / f"{LABEL}.plist"
+    return Unit(path, text, f"launchctl bootstrap gui/$(id -u) {shlex.quote(str(path))}")
+
+
+_FALLBACK_SECONDS = 3600.0
+
+
+class Notifier:
+    """Speaks systemd's protocol where there is a socket for it, and is silent elsewhere."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self._address = environ.get("NOTIFY_SOCKET", "")
+        self._watchdog = _seconds(environ.get("WATCHDOG_USEC", ""))
+
+    def ready(self, url: str) -> None:
+        """The gateway takes orders."""
+        self._send(f"READY=1\nSTATUS=listening at {url}")
+
+    def reloading(self, now_us: int) -> None:
+        """A configuration is being read; `ready` follows."""
+        self._send(f"RELOADING=1\nMONOTONIC_USEC={now_us}")
+
+    def stopping(self) -> None:
+        """The gateway is going down, on purpose."""
+        self._send("STOPPING=1")
+
+    async def keep_alive(self) -> None:
+        """Say that we are alive, twice as often as we have to; from the loop, so that it must turn."""
+        if self._watchdog is None:
+            return
+        while True:
+            self._send("WATCHDOG=1")
+            await anyio.sleep(self._watchdog / 2)
+
+    def _send(self, message: str) -> None:
+        if not self._address or sys.platform == "win32":
+            return
+        address = "\0" + self._address[1:] if self._address[0] == "@" else self._address
+        with (
+            contextlib.suppress(OSError),
+            socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as datagram,
+        ):
+            datagram.setblocking(False)
+            datagram.sendto(message.encode(), address)
+
+
+def _seconds(microseconds: str) -> float | None:
+    return int(microseconds) / 1_000_000 if microseconds.isdigit() and int(microseconds) else None

@@ -1,0 +1,272 @@
+"""One login of a person to a remote server: the browser, the callback on loopback, the first token."""
+
+import logging
+import webbrowser
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, urlsplit
+
+import anyio
+import anyio.abc
+import anyio.to_thread
+import httpx2
+from anyio.streams.buffered import BufferedByteReceiveStream
+from mcp.client.auth import OAuthFlowError, OAuthRegistrationError, OAuthTokenError
+from mcp.shared.auth import AuthorizationCodeResult
+from mcp_types import (
+    CLIENT_CAPABILITIES_META_KEY,
+    CLIENT_INFO_META_KEY,
+    PROTOCOL_VERSION_META_KEY,
+)
+from mcp_types.version import LATEST_MODERN_VERSION
+
+from openclaw.content.labels import single_line
+from openclaw.core.errors import OperatorFacing
+from openclaw.mcp_client.auth.oauth import CALLBACK_PATH, Logins, Person, check_address
+from openclaw.mcp_client.errors import first_cause
+
+if TYPE_CHECKING:
+    from openclaw.config.agent_schema import McpServerConfig
+
+logger = logging.getLogger(__name__)
+
+LOGIN_SECONDS = 300.0
+"""How long a person has in the browser."""
+
+_HEAD_LIMIT = 16 * 1024
+_SECONDS = 30.0
+_DONE = "You are logged in. You can close this window."
+_FAILED = "The login did not succeed. You can close this window."
+
+
+class LoginFailed(OperatorFacing):
+    """Raised when a login did not end with a token."""
+
+
+class CallbackServer:
+    """Waits on loopback for the browser to come back; takes the answer to our question alone."""
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+        self._state: str | None = None
+        self._answer: dict[str, str] | None = None
+        self._answered = anyio.Event()
+
+    @property
+    def redirect_uri(self) -> str:
+        """Where the browser is sent."""
+        return f"http://127.0.0.1:{self.port}{CALLBACK_PATH}"
+
+    def expect(self, authorization_url: str) -> None:
+        """Take only the answer to this question."""
+        found = parse_qs(urlsplit(authorization_url).query).get("state")
+        self._state = found[0] if found else None
+
+    async def wait(self) -> AuthorizationCodeResult:
+        """The browser's answer; raises `LoginFailed`."""
+        with anyio.move_on_after(LOGIN_SECONDS):
+            await self._answered.wait()
+        answer = self._answer
+        if answer is None:
+            raise LoginFailed(f"nobody logged in within {LOGIN_SECONDS:g} s")
+        if "code" not in answer:
+            why = single_line(answer.get("error_description") or answer["error"], 200)
+            raise LoginFailed(f"the login was refused: {why}")
+        return AuthorizationCodeResult(
+            code=answer["code"], state=answer["state"], iss=answer.get("iss")
+        )
+
+    async def serve(self, stream: anyio.abc.SocketStream) -> None:
+        """Answer one connection of the browser's."""
+        async with stream:
+            try:
+                with anyio.fail_after(_SECONDS):
+                    reader = BufferedByteReceiveStream(stream)
+                    head = await reader.receive_until(b"\r\n\r\n", _HEAD_LIMIT)
+                    status, words = self._take(head.split(b"\r\n")[0].decode("latin-1"))
+                    await stream.send(_page(status, words))
+            except (
+                anyio.EndOfStream,
+                anyio.IncompleteRead,
+                anyio.DelimiterNotFound,
+                anyio.BrokenResourceError,
+                TimeoutError,
+            ):
+                return
+        if self._answer is not None:
+            self._answered.set()
+
+    def _take(self, request: str) -> tuple[str, str]:
+        method, _, rest = request.partition(" ")
+        target = urlsplit(rest.rpartition(" ")[0])
+        if method != "GET" or target.path != CALLBACK_PATH:
+            return "404 Not Found", "There is nothing here."
+        answer = {key: values[0] for key, values in parse_qs(target.query).items()}
+        if self._state is None or answer.get("state") != self._state:
+            return "400 Bad Request", "This is not the answer to a question of ours."
+        if not {"code", "error"} & answer.keys():
+            return "400 Bad Request", "This is no answer."
+        if self._answer is None:
+            self._answer = answer
+        return "200 OK", _DONE if "code" in answer else _FAILED
+
+
+def _page(status: str, words: str) -> bytes:
+    body = f"<!doctype html><title>OpenClaw</title><p>{words}</p>".encode()
+    lines = [
+        f"HTTP/1.1 {status}",
+        "Content-Type: text/html; charset=utf-8",
+        f"Content-Length: {len(body)}",
+        "Content-Security-Policy: default-src 'none'",
+        "Referrer-Policy: no-referrer",
+        "Connection: close",
+    ]
+    return "\r\n".join([*lines, "", ""]).encode() + body
+
+
+@asynccontextmanager
+async def callback_server(port: int | None) -> AsyncGenerator[CallbackServer]:
+    """A callback server on that port, or on a free one."""
+    try:
+        listener = await anyio.create_tcp_listener(local_host="127.0.0.1", local_port=port or 0)
+    except OSError as error:
+        raise LoginFailed(
+            f"port {port} on loopback cannot be used: {error.strerror or error}",
+            hint="change auth.callbackPort",
+        ) from None
+    server = CallbackServer(listener.extra(anyio.abc.SocketAttribute.local_port))  # noqa: S610 - not a query
+    async with listener, anyio.create_task_group() as group:
+        group.start_soon(listener.serve, server.serve, name="login callback")
+        try:
+            yield server
+        finally:
+            group.cancel_scope.cancel()
+
+
+def open_browser(url: str) -> bool:
+    """Open the address in the person's browser, by a program and never by a shell."""
+    check_address(url)
+    try:
+        return webbrowser.open(url)
+    except (webbrowser.Error, OSError):
+        return False
+
+
+async def log_in(
+    config: "McpServerConfig",
+    logins: Logins,
+    *,
+    show: Callable[[str], None],
+    browse: Callable[[str], bool] | None = open_browser,
+) -> None:
+    """Have a person log in; returns once the server takes our token. Raises `LoginFailed`."""
+    try:
+        await _log_in(config, logins, show, browse)
+    except (LoginFailed, BaseExceptionGroup) as failure:
+        cause = first_cause(failure)
+        if isinstance(cause, OAuthFlowError | OAuthTokenError | OAuthRegistrationError):
+            raise LoginFailed(single_line(str(cause), 300)) from None
+        if isinstance(cause, httpx2.HTTPError):
+            raise LoginFailed(f"the server cannot be reached: {cause}") from None
+        raise cause from None
+
+
+async def _log_in(
+    config: "McpServerConfig",
+    logins: Logins,
+    show: Callable[[str], None],
+    browse: Callable[[str], bool] | None,
+) -> None:
+    port = None if config.auth is None else config.auth.callback_port
+    async with callback_server(port) as server:
+
+        async def redirect(url: str) -> None:
+            server.expect(url)
+            show(url)
+            if browse is not None:
+                await anyio.to_thread.run_sync(browse, url)
+
+        uri = server.redirect_uri
+        person = Person(redirect=redirect, callback=server.wait, redirect_uri=uri)
+        await _knock(config, logins, person)
+
+
+async def _knock(config: "McpServerConfig", logins: Logins, person: Person) -> None:
+    """First requests, until one of them is refused and starts the login."""
+    assert config.url is not None
+    auth = await logins.auth(config, person)
+    async with httpx2.AsyncClient(auth=auth, timeout=httpx2.Timeout(_SECONDS)) as client:
+        door = _Door(client, config.url)
+        if config.kind == "sse":
+            response = await door.ask("GET")
+        else:
+            response = await door.ask("POST", _GREETING)
+            if auth.context.current_tokens is None:
+                # Some let everybody greet them, and want to know who asks for more.
+                response = await door.ask("POST", _LISTING, **_manners(response))
+    if auth.context.current_tokens is None:
+        raise LoginFailed(
+            f"the server asked for no login (it answered {response.status_code})",
+            hint='take `auth: "oauth"` out',
+        )
+    if response.status_code in (401, 403):
+        raise LoginFailed(
+            f"the server does not take the token (it answered {response.status_code})"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Door:
+    client: httpx2.AsyncClient
+    url: str
+
+    async def ask(
+        self, method: str, message: dict[str, Any] | None = None, **headers: str
+    ) -> httpx2.Response:
+        """The answer to one request, without its body."""
+        said = {"Accept": "application/json, text/event-stream", **headers}
+        if message is not None:
+            said["Content-Type"] = "application/json"
+        request = self.client.build_request(method, self.url, headers=said, json=message)
+        response = await self.client.send(request, stream=True)
+        await response.aclose()
+        return response
+
+
+def _manners(greeted: httpx2.Response) -> dict[str, str]:
+    """The headers of what follows the greeting, by the revision that the server speaks."""
+    if not greeted.is_success:
+        return {"MCP-Protocol-Version": LATEST_MODERN_VERSION, "Mcp-Method": "tools/list"}
+    session = greeted.headers.get("mcp-session-id")
+    return {
+        "MCP-Protocol-Version": _VERSION,
+        **({"mcp-session-id": session} if session else {}),
+    }
+
+
+_VERSION = "2025-06-18"
+_US = {"name": "openclaw", "version": "1"}
+_GREETING: dict[str, Any] = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {
+        "protocolVersion": _VERSION,
+        "capabilities": {},
+        "clientInfo": _US,
+    },
+}
+_LISTING: dict[str, Any] = {
+    "jsonrpc": "2.0",
+    "id": 2,
+    "method": "tools/list",
+    "params": {
+        "_meta": {
+            PROTOCOL_VERSION_META_KEY: LATEST_MODERN_VERSION,
+            CLIENT_INFO_META_KEY: _US,
+            CLIENT_CAPABILITIES_META_KEY: {},
+        }
+    },
+}

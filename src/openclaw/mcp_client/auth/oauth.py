@@ -1,0 +1,284 @@
+"""Logging in to remote servers: the SDK's OAuth client, held to addresses and issuers we accept."""
+
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from ipaddress import ip_address
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import httpx2
+from mcp.client.auth import OAuthClientProvider, OAuthFlowError
+from mcp.client.auth.utils import union_scopes
+from mcp.shared.auth import (
+    AuthorizationCodeResult,
+    OAuthClientInformationFull,
+    OAuthClientMetadata,
+    OAuthMetadata,
+)
+from pydantic import AnyUrl
+
+from openclaw.core.errors import OperatorFacing
+from openclaw.mcp_client.auth.token_store import ServerLogin, Vault, login_key, open_vault
+from openclaw.mcp_client.errors import NeedsLogin
+from openclaw.net.client import Exemptions, FetchError, GuardedClient
+
+if TYPE_CHECKING:
+    from openclaw.config.agent_schema import McpAuthConfig, McpServerConfig
+    from openclaw.secrets.refs import Secret
+
+logger = logging.getLogger(__name__)
+# It logs every failure with a traceback, and the answers of token endpoints in it; we tell them once.
+logging.getLogger("mcp.client.auth.oauth2").setLevel(logging.CRITICAL)
+
+ResolveSecrets = Callable[[Mapping[str, str]], "Awaitable[dict[str, Secret]]"]
+Redirect = Callable[[str], Awaitable[None]]
+Callback = Callable[[], Awaitable[AuthorizationCodeResult]]
+
+CALLBACK_PATH = "/callback"
+_MAX_ANSWER = 1024 * 1024
+_SECONDS = 30.0
+_UNAUTHORIZED, _FORBIDDEN = 401, 403
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Person:
+    """Somebody who can log in now: how to show the address, and where the answer comes."""
+
+    redirect: Redirect
+    callback: Callback
+    redirect_uri: str
+
+
+def is_loopback(host: str | None) -> bool:
+    """Whether this names the machine itself, without asking anyone."""
+    if host is None:
+        return False
+    try:
+        return ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
+
+
+def check_address(url: str) -> None:
+    """Raise `OAuthFlowError` unless credentials may go there: https, or http on this machine."""
+    parts = urlsplit(url)
+    if parts.scheme == "https" and parts.hostname:
+        return
+    if parts.scheme == "http" and is_loopback(parts.hostname):
+        return
+    where = f"{parts.scheme}://{parts.hostname or ''}"
+    raise OAuthFlowError(f"{where} is refused: a login needs https")
+
+
+class Auth(OAuthClientProvider):
+    """The authentication of one server's requests.
+
+    What belongs to the login itself goes through the guarded client, since a server that we do not
+    trust names the addresses; only the server's own host is exempt. Without a person, needing one
+    raises `NeedsLogin`.
+    """
+
+    def __init__(
+        self, url: str, metadata: OAuthClientMetadata, login: ServerLogin, person: Person | None
+    ) -> None:
+        self._login = login
+        self._person = person
+        self._scope = metadata.scope
+        self._wants_more = False
+        redirect = self._nobody if person is None else self._checked_redirect
+        super().__init__(
+            url, metadata, login, redirect, None if person is None else person.callback
+        )
+        login.context = self.context
+        host = urlsplit(url).hostname or ""
+        self._exemptions = Exemptions.of(hosts=[host], loopback=is_loopback(host))
+        if person is None:
+            self.context.callback_handler = _no_answer
+
+    async def _nobody(self, url: str) -> None:
+        if self.context.current_tokens is not None:
+            await self._login.want(self.context.client_metadata.scope)
+        raise NeedsLogin("it needs a login")
+
+    async def _checked_redirect(self, url: str) -> None:
+        check_address(url)
+        methods = self.context.oauth_metadata and (
+            self.context.oauth_metadata.code_challenge_methods_supported
+        )
+        if self.context.oauth_metadata is not None and "S256" not in (methods or ()):
+            raise OAuthFlowError("the authorization server does not support PKCE (S256)")
+        assert self._person is not None
+        await self._person.redirect(url)
+
+    async def _initialize(self) -> None:
+        """Load what is kept, with what the SDK forgets: when the token ends and who refreshes it."""
+        await super()._initialize()
+        entry = await self._login.entry()
+        self.context.token_expiry_time = entry.get("expiresAt")
+        if self.context.oauth_metadata is None and entry.get("metadata"):
+            self.context.oauth_metadata = OAuthMetadata.model_validate(entry["metadata"])
+
+    async def _auth_flow(
+        self, request: httpx2.Request
+    ) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
+        check_address(str(request.url))
+        if not self.context.is_token_valid():
+            self._initialized = False  # another process may have refreshed it
+        flow = super()._auth_flow(request)
+        refreshed = False
+        try:
+            outgoing = await flow.__anext__()
+            while True:
+                if outgoing is not request:
+                    response = await self._fetch(outgoing)
+                else:
+                    response = yield outgoing
+                    self._wants_more = response.status_code == _FORBIDDEN
+                    if response.status_code == _UNAUTHORIZED and not refreshed:
+                        refreshed = True
+                        if await self._refresh():
+                            self._add_auth_header(request)
+                            response = yield request
+                outgoing = await flow.asend(response)
+        except StopAsyncIteration:
+            return
+        finally:
+            await flow.aclose()
+
+    async def _perform_authorization(self) -> httpx2.Request:
+        """Ask for what the operator named, else the server; and for what a call was refused for."""
+        metadata = self.context.client_metadata
+        asked = metadata.scope if self._wants_more else self._scope or metadata.scope
+        metadata.scope = union_scopes(asked, await self._login.wanted_scope())
+        self._choose_method()
+        return await super()._perform_authorization()
+
+    async def _refresh_token(self) -> httpx2.Request:
+        self._choose_method()
+        return await super()._refresh_token()
+
+    def _choose_method(self) -> None:
+        """Show the operator's own secret in the way that the authorization server takes."""
+        client, metadata = self.context.client_info, self.context.oauth_metadata
+        if client is None or client.token_endpoint_auth_method is not None:
+            return
+        taken = metadata and metadata.token_endpoint_auth_methods_supported
+        basic = not taken or "client_secret_basic" in taken
+        method = "client_secret_basic" if basic else "client_secret_post"
+        self.context.client_info = client.model_copy(update={"token_endpoint_auth_method": method})
+
+    async def _refresh(self) -> bool:
+        """Whether a token that the server no longer takes could be replaced by a fresh one."""
+        if not self.context.can_refresh_token():
+            return False
+        kept = self.context.current_tokens
+        response = await self._fetch(await self._refresh_token())
+        if await self._handle_refresh_response(response):
+            return True
+        self.context.current_tokens = kept  # its scope is what a new login asks for
+        return False
+
+    async def _fetch(self, request: httpx2.Request) -> httpx2.Response:
+        """One request of the login itself, redirects and all, within bounds."""
+        url = str(request.url)
+        check_address(url)
+        headers = {
+            name: value
+            for name, value in request.headers.items()
+            if name.lower() not in ("host", "content-length")
+        }
+        client = GuardedClient(
+            max_bytes=_MAX_ANSWER, total_timeout=_SECONDS, exemptions=self._exemptions
+        )
+        content = request.content or None
+        try:
+            async with client:
+                got = await client.fetch(
+                    url, method=request.method, headers=headers, content=content
+                )
+        except FetchError as error:
+            raise OAuthFlowError(error.message) from None
+        check_address(got.url)
+        kept = {k: v for k, v in got.headers.items() if k.lower() not in _UNPACKED}
+        return httpx2.Response(got.status, headers=kept, content=got.body, request=request)
+
+
+_UNPACKED = ("content-encoding", "content-length", "transfer-encoding")
+
+
+async def _no_answer() -> AuthorizationCodeResult:
+    raise NeedsLogin("it needs a login")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Logins:
+    """Makes the authentication for servers that are configured with `auth: "oauth"`."""
+
+    vault: Callable[["McpAuthConfig"], Vault]
+    resolve_secrets: ResolveSecrets
+    register: Callable[[str], None] = lambda value: None
+
+    def log_out(self, config: "McpServerConfig") -> bool:
+        """Forget the login to this server; whether there was one."""
+        auth, url = _settings(config)
+        return self.vault(auth).delete(login_key(url))
+
+    async def auth(self, config: "McpServerConfig", person: Person | None = None) -> Auth:
+        """The authentication of this server's requests; raises `OperatorFacing`."""
+        settings, url = _settings(config)
+        try:
+            check_address(url)
+        except OAuthFlowError as error:
+            raise OperatorFacing(str(error), hint="give an https address") from None
+        login = ServerLogin(
+            self.vault(settings),
+            url,
+            preset=await self._preset(settings),
+            register=self.register,
+            afresh=person is not None,
+        )
+        uri = _redirect_uri(settings) if person is None else person.redirect_uri
+        metadata = OAuthClientMetadata(
+            client_name="OpenClaw",
+            redirect_uris=[AnyUrl(uri)],
+            scope=" ".join(settings.scopes) or None,
+            token_endpoint_auth_method=None if settings.client_secret else "none",
+        )
+        return Auth(url, metadata, login, person)
+
+    async def _preset(self, auth: "McpAuthConfig") -> OAuthClientInformationFull | None:
+        if auth.client_id is None:
+            return None
+        secret = None
+        if auth.client_secret is not None:
+            resolved = await self.resolve_secrets({"clientSecret": auth.client_secret})
+            secret = resolved["clientSecret"].reveal()
+        fields: dict[str, Any] = {
+            "client_id": auth.client_id,
+            "client_secret": secret,
+            "token_endpoint_auth_method": "none" if secret is None else None,
+        }
+        return OAuthClientInformationFull.model_validate(fields)
+
+
+def open_logins(
+    directory: Path, register: Callable[[str], None], resolve: ResolveSecrets
+) -> Logins:
+    """The logins as they are kept under this directory, or in the keyring."""
+    return Logins(
+        vault=lambda auth: open_vault(auth.store, directory),
+        resolve_secrets=resolve,
+        register=register,
+    )
+
+
+def _settings(config: "McpServerConfig") -> "tuple[McpAuthConfig, str]":
+    if config.auth is None or config.url is None:
+        raise OperatorFacing('only a remote server with `auth: "oauth"` has a login')
+    return config.auth, config.url
+
+
+def _redirect_uri(auth: "McpAuthConfig") -> str:
+    return f"http://127.0.0.1:{auth.callback_port or 1}{CALLBACK_PATH}"

@@ -1,0 +1,272 @@
+"""Where the logins to remote servers are kept: one record for each server, its credentials by issuer.
+
+Credentials that one authorization server gave are never shown to another, even when the MCP server
+later names a different one.
+"""
+
+import contextlib
+import hashlib
+import json
+import logging
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+import anyio.to_thread
+
+from openclaw.config.files import locked, write_atomically
+from openclaw.config.paths import private_directory
+from openclaw.core.errors import MissingExtra, OperatorFacing
+
+if TYPE_CHECKING:
+    from mcp.client.auth.oauth2 import OAuthContext
+    from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
+
+    from openclaw.config.agent_schema import McpServerConfig
+    from openclaw.mcp_client.auth.oauth import Auth, ResolveSecrets
+
+logger = logging.getLogger(__name__)
+
+Record = dict[str, Any]
+
+_SERVICE = "openclaw-mcp"
+_MAX_BYTES = 1024 * 1024
+
+
+def login_key(url: str) -> str:
+    """The name of a server's record."""
+    return hashlib.sha256(url.encode()).hexdigest()[:32]
+
+
+class Vault(Protocol):
+    """Keeps records by name."""
+
+    def load(self, key: str) -> Record | None:
+        """The record, or None."""
+        ...
+
+    def change(self, key: str, edit: Callable[[Record], None]) -> None:
+        """Read, edit and write the record, one writer at a time."""
+        ...
+
+    def delete(self, key: str) -> bool:
+        """Forget the record; whether there was one."""
+        ...
+
+
+class FileVault:
+    """One private file for each record."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def _path(self, key: str) -> Path:
+        return self._directory / f"{key}.json"
+
+    def load(self, key: str) -> Record | None:
+        """The record; raises `OperatorFacing` where it is there and cannot be read."""
+        path = self._path(key)
+        try:
+            if path.stat().st_size > _MAX_BYTES:
+                raise ValueError("it is too large")
+            return _record(path.read_bytes())
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as error:
+            raise OperatorFacing(
+                f"the login in {path} cannot be read: {error}", hint="log out, and in again"
+            ) from error
+
+    def change(self, key: str, edit: Callable[[Record], None]) -> None:
+        """Read, edit and write the file, 0600, whole or not at all."""
+        private_directory(self._directory)
+        path = self._path(key)
+        with locked(path):
+            record = self.load(key) or {}
+            edit(record)
+            write_atomically(path, json.dumps(record))
+
+    def delete(self, key: str) -> bool:
+        """Remove the file and its lock."""
+        path = self._path(key)
+        found = path.exists()
+        for one in (path, path.with_name(f".{path.name}.lock")):
+            with contextlib.suppress(FileNotFoundError):
+                one.unlink()
+        return found
+
+
+class KeyringVault:
+    """The system's keyring."""
+
+    def __init__(self) -> None:
+        try:
+            import keyring
+            import keyring.errors
+        except ImportError:
+            raise MissingExtra("keeping logins in the keyring", "keyring") from None
+        self._keyring: Any = keyring
+        self._errors: Any = keyring.errors
+
+    def load(self, key: str) -> Record | None:
+        """The record that the keyring has."""
+        try:
+            text = self._keyring.get_password(_SERVICE, key)
+        except self._errors.KeyringError as error:
+            raise OperatorFacing(f"the keyring does not answer: {error}") from error
+        return None if text is None else _record(str(text).encode())
+
+    def change(self, key: str, edit: Callable[[Record], None]) -> None:
+        """Read, edit and write the entry."""
+        record = self.load(key) or {}
+        edit(record)
+        try:
+            self._keyring.set_password(_SERVICE, key, json.dumps(record))
+        except self._errors.KeyringError as error:
+            raise OperatorFacing(f"the keyring does not take the login: {error}") from error
+
+    def delete(self, key: str) -> bool:
+        """Remove the entry."""
+        if self.load(key) is None:
+            return False
+        self._keyring.delete_password(_SERVICE, key)
+        return True
+
+
+def open_vault(store: str, directory: Path) -> Vault:
+    """Where the configuration says that logins are kept."""
+    return KeyringVault() if store == "keyring" else FileVault(directory)
+
+
+def _record(text: bytes) -> Record:
+    found: Any = json.loads(text)
+    if not isinstance(found, dict):
+        raise ValueError("it is not an object")  # noqa: TRY004  a file's content, not an argument
+    return cast(Record, found)
+
+
+def is_logged_in(store: str, directory: Path, url: str) -> bool:
+    """Whether a token is kept for the server at this address, good or not."""
+    record: Record = open_vault(store, directory).load(login_key(url)) or {}
+    return bool(record.get("issuers", {}).get(record.get("issuer"), {}).get("tokens"))
+
+
+def authentication(
+    directory: Path, register: Callable[[str], None], resolve: "ResolveSecrets"
+) -> "Callable[[McpServerConfig], Awaitable[Auth]]":
+    """Gives the HTTP authentication of servers that are logged in to; nothing is imported for it before."""
+
+    async def auth(config: "McpServerConfig") -> "Auth":
+        from openclaw.mcp_client.auth.oauth import open_logins
+
+        return await open_logins(directory, register, resolve).auth(config)
+
+    return auth
+
+
+class ServerLogin:
+    """One server's login, in the form that the SDK asks for.
+
+    `preset` is the client that the operator registered, where there is one. `register` is told every
+    secret, so that it can be redacted. `afresh` is for a new login: what is kept is not used, and
+    stays until there is something better. `context` is the flow's own, set by whoever runs it.
+    """
+
+    context: "OAuthContext"
+
+    def __init__(
+        self,
+        vault: Vault,
+        url: str,
+        *,
+        preset: "OAuthClientInformationFull | None" = None,
+        register: Callable[[str], None] = lambda value: None,
+        afresh: bool = False,
+    ) -> None:
+        self._afresh = afresh
+        self._vault = vault
+        self._key = login_key(url)
+        self._url = url
+        self._preset = preset
+        self._register = register
+
+    async def entry(self) -> Record:
+        """What is kept for the issuer that was used last; empty where nothing is."""
+        return {} if self._afresh else await self._kept()
+
+    async def _kept(self) -> Record:
+        record: Record = await anyio.to_thread.run_sync(self._vault.load, self._key) or {}
+        found: Record = record.get("issuers", {}).get(record.get("issuer"), {})
+        tokens: Record = found.get("tokens") or {}
+        client: Record = found.get("client") or {}
+        for secret in (
+            tokens.get("access_token"),
+            tokens.get("refresh_token"),
+            client.get("client_secret"),
+        ):
+            if isinstance(secret, str):
+                self._register(secret)
+        return found
+
+    async def get_tokens(self) -> "OAuthToken | None":
+        """The tokens, where somebody has logged in."""
+        from mcp.shared.auth import OAuthToken
+
+        tokens = (await self.entry()).get("tokens")
+        return None if tokens is None else OAuthToken.model_validate(tokens)
+
+    async def get_client_info(self) -> "OAuthClientInformationFull | None":
+        """The client that these tokens were given to, or the operator's own."""
+        from mcp.shared.auth import OAuthClientInformationFull
+
+        if self._preset is not None:
+            # The operator's own secret stays with whoever it was first shown to.
+            issuer = (await self._kept()).get("issuer")
+            return self._preset.model_copy(update={"issuer": issuer})
+        client = (await self.entry()).get("client")
+        return None if client is None else OAuthClientInformationFull.model_validate(client)
+
+    async def set_tokens(self, tokens: "OAuthToken") -> None:
+        """Keep new tokens, with when they end and where they can be refreshed."""
+        for secret in (tokens.access_token, tokens.refresh_token):
+            if secret:
+                self._register(secret)
+        metadata = self.context.oauth_metadata
+        kept: Record = {
+            "tokens": tokens.model_dump(mode="json", exclude_none=True),
+            "expiresAt": self.context.token_expiry_time,
+            "wanted": None,
+        }
+        if metadata is not None:
+            kept["metadata"] = metadata.model_dump(mode="json", exclude_none=True)
+        await self._keep(self._issuer(), kept)
+
+    async def want(self, scope: str | None) -> None:
+        """Remember what the next login has to ask for, since a call needed it and nobody was there."""
+        await self._keep(self._issuer(), {"wanted": scope})
+
+    async def wanted_scope(self) -> str | None:
+        """What an earlier call was refused for."""
+        wanted = (await self._kept()).get("wanted")
+        return wanted if isinstance(wanted, str) else None
+
+    async def set_client_info(self, client_info: "OAuthClientInformationFull") -> None:
+        """Keep a client that was just registered; tokens of an earlier one are void."""
+        if client_info.client_secret:
+            self._register(client_info.client_secret)
+        client = client_info.model_dump(mode="json", exclude_none=True)
+        await self._keep(client_info.issuer or self._issuer(), {"client": client, "tokens": None})
+
+    def _issuer(self) -> str:
+        if self.context.oauth_metadata is not None:
+            return str(self.context.oauth_metadata.issuer)
+        return self.context.auth_server_url or ""
+
+    async def _keep(self, issuer: str, fields: Record) -> None:
+        def edit(record: Record) -> None:
+            record["url"] = self._url.partition("?")[0]
+            record["issuer"] = issuer
+            entry = record.setdefault("issuers", {}).setdefault(issuer, {})
+            entry.update(fields, issuer=issuer)
+
+        await anyio.to_thread.run_sync(self._vault.change, self._key, edit)

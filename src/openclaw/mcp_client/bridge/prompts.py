@@ -1,0 +1,132 @@
+"""A server's prompts: how a person asks for one, and how its messages are framed."""
+
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from openclaw.content import frame
+from openclaw.core.content import Block, Media, Text
+from openclaw.core.errors import InvalidRequest
+from openclaw.mcp_client.bridge.results import Rendering, render_result
+
+_COMMAND = re.compile(r"/([^\s:/]+):(\S+)(?:\s+(.*))?", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class PromptArgument:
+    """One argument that a prompt takes."""
+
+    name: str
+    description: str = ""
+    required: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PromptInfo:
+    """A prompt that an agent may use; `command` is how a person asks for it."""
+
+    server: str
+    name: str
+    description: str = ""
+    arguments: tuple[PromptArgument, ...] = ()
+
+    @property
+    def command(self) -> str:
+        """What to type."""
+        return f"/{self.server}:{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class PromptCall:
+    """A prompt that a person asked for."""
+
+    server: str
+    prompt: str
+    arguments: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class PromptMessage:
+    """One message of a prompt; its words are framed."""
+
+    role: str
+    blocks: tuple[Block, ...]
+
+
+def parse_prompt_call(text: str) -> PromptCall | None:
+    """What `/server:prompt key=value key="two words"` asks for; None where it is not of that form.
+
+    Raises `InvalidRequest` where the form is right and an argument is not.
+    """
+    match = _COMMAND.fullmatch(text.strip())
+    if match is None:
+        return None
+    server, prompt, rest = match.groups()
+    return PromptCall(server, prompt, parse_arguments(_words(rest or "")))
+
+
+def _words(text: str) -> list[str]:
+    lexer = shlex.shlex(text, posix=True, punctuation_chars=False)
+    lexer.whitespace_split = True
+    lexer.commenters = ""
+    try:
+        return list(lexer)
+    except ValueError as error:
+        raise InvalidRequest(f"a quotation mark is not closed ({error})") from error
+
+
+def parse_arguments(words: Sequence[str]) -> dict[str, str]:
+    """`key=value` pairs; raises `InvalidRequest`."""
+    arguments: dict[str, str] = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not equals or not key:
+            raise InvalidRequest(f"an argument is written key=value, not {word!r}")
+        arguments[key] = value
+    return arguments
+
+
+def check_arguments(prompt: PromptInfo, arguments: Mapping[str, str]) -> None:
+    """Raise `InvalidRequest` for an argument that is missing or not known."""
+    known = {argument.name for argument in prompt.arguments}
+    missing = [a.name for a in prompt.arguments if a.required and a.name not in arguments]
+    if missing:
+        raise InvalidRequest(f"{prompt.command} needs {', '.join(missing)}")
+    unknown = sorted(set(arguments) - known)
+    if unknown:
+        takes = ", ".join(sorted(known)) or "none"
+        raise InvalidRequest(
+            f"{prompt.command} does not take {', '.join(unknown)} (it takes {takes})"
+        )
+
+
+def render_prompt(raw: Mapping[str, Any], how: Rendering) -> tuple[PromptMessage, ...]:
+    """The answer to `prompts/get`: every message in a frame of its own."""
+    messages = raw.get("messages")
+    items = cast(list[object], messages) if isinstance(messages, list) else []
+    rendered: list[PromptMessage] = []
+    for item in items:
+        if isinstance(item, dict):
+            found = cast(Mapping[str, Any], item)
+            role = "assistant" if found.get("role") == "assistant" else "user"
+            content = found.get("content")
+            blocks = cast(list[object], content) if isinstance(content, list) else [content]
+            result = render_result({"content": blocks}, how).result
+            rendered.append(PromptMessage(role, result.blocks))
+    return tuple(rendered)
+
+
+def prompt_text(messages: Sequence[PromptMessage]) -> tuple[Block, ...]:
+    """The messages of a prompt as one order of a person: their frames in order, then the media."""
+    words: list[str] = []
+    media: list[Media] = []
+    for message in messages:
+        for block in message.blocks:
+            if isinstance(block, Text):
+                words.append(f"[{message.role}]\n{block.text}")
+            elif isinstance(block, Media):
+                media.append(block)
+    text = "\n\n".join(words) or frame("(the prompt is empty)", sender="MCP")
+    return (Text(text), *media)

@@ -1,0 +1,268 @@
+"""The pins of all servers in one file: private, written whole, safe for several processes."""
+
+import hashlib
+import json
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import urlsplit, urlunsplit
+
+import anyio.to_thread
+
+from openclaw.config.files import locked, write_atomically
+from openclaw.config.paths import private_directory
+from openclaw.core.errors import NotFound, OpenClawError, OperatorFacing
+from openclaw.mcp_client.catalog.pins import (
+    INSTRUCTIONS,
+    Crossing,
+    Declaration,
+    Declarations,
+    Pinned,
+    PinReport,
+    accept,
+    crossings,
+    declarations,
+    mentions,
+    observed,
+)
+
+if TYPE_CHECKING:
+    from openclaw.config.schema import McpServerConfig
+    from openclaw.mcp_client.session.jsonrpc import Listing
+
+logger = logging.getLogger(__name__)
+
+_FORMAT = 1
+_MAX_BYTES = 64 * 1024 * 1024
+
+
+def pin_key(config: "McpServerConfig") -> str:
+    """What server is meant, whatever it is called: another program or address is another server."""
+    parts = [config.kind, config.command, list(config.args), config.cwd, config.url]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
+
+
+def target_of(config: "McpServerConfig") -> str:
+    """The server for a person: its program, or its address without what may be a credential."""
+    if config.url is None or config.kind == "stdio":
+        return Path(config.command or "").name
+    parts = urlsplit(config.url)
+    host = parts.netloc.rpartition("@")[2]
+    return urlunsplit((parts.scheme, host, parts.path, "", ""))
+
+
+class PinStore:
+    """Reads and writes the file; one instance may be used from many threads."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def stamp(self) -> int:
+        """Something that changes when the file does; nought where there is none."""
+        try:
+            return self._path.stat().st_mtime_ns
+        except OSError:
+            return 0
+
+    def load(self) -> dict[str, Pinned]:
+        """All that is pinned, by key; raises `OperatorFacing` where the file cannot be trusted."""
+        try:
+            if self._path.stat().st_size > _MAX_BYTES:
+                raise ValueError("it is too large")
+            return _read(json.loads(self._path.read_bytes()))
+        except FileNotFoundError:
+            return {}
+        except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            raise OperatorFacing(
+                f"the pins in {self._path} cannot be read ({type(error).__name__}: {error})",
+                hint="look at the file; without it every server counts as seen for the first time",
+            ) from error
+
+    def observe(self, key: str, name: str, target: str, now: Declarations) -> PinReport:
+        """Compare with what is pinned; what is seen for the first time is pinned."""
+        known = self.load().get(key)
+        if known is not None:
+            after, report = observed(known, name, target, now)
+            if after == known:
+                return report
+        private_directory(self._path.parent)
+        with locked(self._path):
+            servers = self.load()
+            servers[key], report = observed(servers.get(key), name, target, now)
+            self._write(servers)
+        return report
+
+    def accept(self, key: str, names: Iterable[str] | None = None) -> tuple[str, ...]:
+        """Pin what the server says now, all of it or these; returns what was accepted."""
+        with locked(self._path):
+            servers = self.load()
+            if key not in servers:
+                raise NotFound("nothing is pinned of that server yet")
+            before = servers[key]
+            servers[key] = accept(before, names)
+            if servers[key] != before:
+                self._write(servers)
+        left = {*servers[key].pending, *servers[key].removed}
+        return tuple(n for n in (*before.pending, *before.removed) if n not in left)
+
+    def forget(self, key: str) -> None:
+        """Unpin a server, so that it counts as never seen."""
+        with locked(self._path):
+            servers = self.load()
+            if servers.pop(key, None) is not None:
+                self._write(servers)
+
+    def _write(self, servers: Mapping[str, Pinned]) -> None:
+        stored = {"format": _FORMAT, "servers": {k: _written(p) for k, p in servers.items()}}
+        write_atomically(self._path, json.dumps(stored, indent=1))
+
+
+def _written(pinned: Pinned) -> dict[str, Any]:
+    return {
+        "name": pinned.name,
+        "target": pinned.target,
+        "accepted": {k: [d.digest, d.text] for k, d in pinned.accepted.items()},
+        "pending": {k: [d.digest, d.text] for k, d in pinned.pending.items()},
+        "removed": list(pinned.removed),
+    }
+
+
+def _read(stored: Any) -> dict[str, Pinned]:
+    if stored["format"] != _FORMAT:
+        raise ValueError("another format")
+    return {
+        str(key): Pinned(
+            name=str(one["name"]),
+            target=str(one["target"]),
+            accepted=_declarations(one["accepted"]),
+            pending=_declarations(one["pending"]),
+            removed=tuple(str(name) for name in one["removed"]),
+        )
+        for key, one in cast("dict[str, Any]", stored["servers"]).items()
+    }
+
+
+def _declarations(stored: Any) -> dict[str, Declaration]:
+    found = cast("dict[str, list[str]]", stored)
+    return {str(k): Declaration(str(digest), str(text)) for k, (digest, text) in found.items()}
+
+
+PINNED = "pinned"
+_MOST_TOLD = 50
+
+
+class Pinning:
+    """What the pins say of one server now. With `strict`, what nobody accepted is withheld."""
+
+    def __init__(
+        self,
+        name: str,
+        config: "McpServerConfig",
+        store: PinStore | None,
+        redact: Callable[[str], str],
+    ) -> None:
+        self._name = name
+        self._mode = "off" if store is None else config.pin
+        self._store = store
+        self._key, self._target = pin_key(config), target_of(config)
+        self._redact = redact
+        self._now: Declarations = {}
+        self._stamp = 0
+        self._trouble: str | None = None
+        self.report: PinReport | None = None
+        self.mentions: Mapping[str, frozenset[str]] = {}
+
+    @property
+    def words(self) -> str | None:
+        """How the server stands, in one line; None where it is not pinned."""
+        if self.report is None:
+            return None
+        if self._trouble is not None:
+            return self._trouble
+        if not self.report.differs:
+            return PINNED
+        return f"{self.report.words()}{' (withheld)' if self._mode == 'strict' else ''}"
+
+    def withholds(self, tool: str) -> bool:
+        """Whether this tool is not to be used until somebody accepts it."""
+        strict = self._mode == "strict" and self.report is not None
+        return strict and self.report is not None and tool in self.report.unaccepted
+
+    @property
+    def withholds_instructions(self) -> bool:
+        """Whether what the server says of itself is not to be shown until somebody accepts it."""
+        return (
+            self._mode == "strict" and self.report is not None and self.report.instructions_changed
+        )
+
+    async def check(self, listing: "Listing") -> None:
+        """Compare what the server lists; tells of a change once."""
+        await anyio.to_thread.run_sync(self._take, listing)
+        await self._compare()
+
+    async def recheck(self) -> bool:
+        """Compare again where the pins were changed meanwhile; whether that changed anything."""
+        if self.report is None or not self.report.differs or self._store is None:
+            return False
+        if await anyio.to_thread.run_sync(self._store.stamp) == self._stamp:
+            return False
+        before = self.report
+        await self._compare()
+        return self.report != before
+
+    def _take(self, listing: "Listing") -> None:
+        self._now = declarations(listing, self._redact)
+        self.mentions = {
+            name: mentions(declared.text)
+            for name, declared in self._now.items()
+            if name != INSTRUCTIONS
+        }
+
+    async def _compare(self) -> None:
+        if self._mode == "off" or self._store is None:
+            return
+        before, self._trouble = self.report, None
+        try:
+            self.report = await anyio.to_thread.run_sync(self._observe, self._store)
+        except OpenClawError as error:
+            # Without its pins nobody can say that a server is what it was.
+            self._trouble = error.message
+            self.report = PinReport(
+                changed=tuple(name for name in self._now if name != INSTRUCTIONS),
+                instructions_changed=INSTRUCTIONS in self._now,
+            )
+        if self.report.differs and self.report != before:
+            logger.warning(
+                "MCP server '%s' no longer declares what was accepted: %s; look at it with "
+                "'openclaw mcp pins show %s'",
+                self._name,
+                self.words,
+                self._name,
+                extra={"server": self._name},
+            )
+
+    def _observe(self, store: PinStore) -> PinReport:
+        report = store.observe(self._key, self._name, self._target, self._now)
+        self._stamp = store.stamp()
+        return report
+
+
+class CrossingWatch:
+    """Where servers shadow or speak of one another's tools; each finding is logged once."""
+
+    def __init__(self) -> None:
+        self._version = -1
+        self._found: list[Crossing] = []
+        self._told: set[Crossing] = set()
+
+    def look(self, version: int, servers: Iterable[tuple[str, Pinning]]) -> list[Crossing]:
+        """The findings among these servers; looked for once for each version of what they offer."""
+        if version != self._version:
+            self._version = version
+            self._found = crossings({name: pinning.mentions for name, pinning in servers})
+            for one in self._found[:_MOST_TOLD]:
+                if one not in self._told:
+                    self._told.add(one)
+                    logger.warning("MCP servers: %s", one.words(), extra={"server": one.server})
+        return self._found

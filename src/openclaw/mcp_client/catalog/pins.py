@@ -1,0 +1,272 @@
+"""Whether a server still declares what it declared when it was first seen. Pure.
+
+A pin is the hash of one declaration as the server sent it: its instructions, or a tool's name,
+title, description, schemas and annotations. The text is kept beside it in a form that a person can
+read, so that a change can be shown and not only be told.
+"""
+
+import difflib
+import hashlib
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mcp_types import Tool
+
+    from openclaw.mcp_client.session.jsonrpc import Listing
+
+INSTRUCTIONS = ""
+"""The key of a server's instructions among its declarations; no tool has an empty name."""
+
+MAX_TEXT = 16 * 1024
+"""Characters of one declaration that are kept to be shown; the hash is of all of it."""
+
+MAX_SERVER_TEXT = 1024 * 1024
+"""Characters of all declarations of one server that are kept."""
+
+_CUT = "\n… (the rest is not kept)"
+_SEEN_BY_A_PERSON = "\n"
+_MAX_WORDS = 200
+_WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{2,127}")
+_DISTINCTIVE = re.compile(r"[_-]|[a-z][A-Z]|\d")
+_LONG_WORD = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """One thing that a server said of itself: its hash, and its text for a person."""
+
+    digest: str
+    text: str = ""
+
+
+Declarations = Mapping[str, Declaration]
+
+
+@dataclass(frozen=True, slots=True)
+class Pinned:
+    """What is known of one server: what was accepted, and what it says now where that differs."""
+
+    name: str
+    target: str
+    accepted: Declarations
+    pending: Declarations = field(default_factory=dict[str, Declaration])
+    removed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PinReport:
+    """How a server's declarations compare with the pinned ones; the names are tools' own names."""
+
+    first_sight: bool = False
+    changed: tuple[str, ...] = ()
+    added: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    instructions_changed: bool = False
+
+    @property
+    def differs(self) -> bool:
+        """Whether there is anything that a person should look at."""
+        return bool(self.changed or self.added or self.instructions_changed)
+
+    @property
+    def unaccepted(self) -> frozenset[str]:
+        """The tools that nobody has accepted as they are now."""
+        return frozenset((*self.changed, *self.added))
+
+    def words(self) -> str:
+        """The difference in one line; the names are made printable."""
+        parts = [
+            f"{word} {', '.join(map(shown_name, names))}"
+            for word, names in (
+                ("changed:", self.changed),
+                ("new:", self.added),
+                ("gone:", self.removed),
+            )
+            if names
+        ]
+        return "; ".join([*(["instructions changed"] if self.instructions_changed else []), *parts])
+
+
+def declarations(listing: "Listing", redact: Callable[[str], str] = str) -> dict[str, Declaration]:
+    """Everything that is pinned of what a server lists, as it is without secrets.
+
+    A secret that a server repeats may change; that alone is no change of what it declares.
+    """
+    room = MAX_SERVER_TEXT
+    found: dict[str, Declaration] = {}
+    for name, value in _declared(listing):
+        written = json.dumps(value, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
+        digest = hashlib.sha256(redact(written).encode()).hexdigest()
+        text = _readable(value, min(room, MAX_TEXT), redact)
+        room -= len(text)
+        found[name] = Declaration(digest, text)
+    return found
+
+
+def _declared(listing: "Listing") -> Iterator[tuple[str, Any]]:
+    if listing.instructions:
+        yield INSTRUCTIONS, listing.instructions
+    seen: set[str] = set()
+    for tool in listing.tools:
+        if tool.name and tool.name not in seen:
+            seen.add(tool.name)
+            yield tool.name, _of_tool(tool)
+
+
+def _of_tool(tool: "Tool") -> dict[str, Any]:
+    hints = tool.annotations
+    return {
+        "name": tool.name,
+        "title": tool.title,
+        "description": tool.description,
+        "inputSchema": tool.input_schema,
+        "outputSchema": tool.output_schema,
+        "annotations": None
+        if hints is None
+        else hints.model_dump(mode="json", by_alias=True, exclude_none=True),
+    }
+
+
+def _readable(value: Any, limit: int, redact: Callable[[str], str]) -> str:
+    """The declaration as a person reads it: every character that cannot be seen is spelled out."""
+    if limit <= len(_CUT):
+        return ""
+    if isinstance(value, dict):
+        fields = {k: v for k, v in value.items() if v is not None}  # pyright: ignore[reportUnknownVariableType]
+        text = json.dumps(fields, indent=2, sort_keys=True, ensure_ascii=False)
+        text = text.replace("\\n", "\n    ")
+    else:
+        text = str(value)
+    # Twice as much is redacted as is kept, so that no secret is cut in two and missed.
+    text = spelled_out(redact(text[: 2 * limit + 2]))
+    return text if len(text) <= limit else text[: limit - len(_CUT)] + _CUT
+
+
+def spelled_out(text: str) -> str:
+    """The text with invisible characters written as escapes; only line ends stay."""
+    if text.isprintable():
+        return text
+    return "".join(
+        char if char.isprintable() or char in _SEEN_BY_A_PERSON else _escape(char) for char in text
+    )
+
+
+def _escape(char: str) -> str:
+    code = ord(char)
+    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
+
+
+def shown_name(name: str) -> str:
+    """A tool's name as it may be printed."""
+    return spelled_out(name).replace("\n", "\\n")[:120] or "(instructions)"
+
+
+def compare(accepted: Declarations, now: Declarations) -> PinReport:
+    """What differs from what was accepted."""
+    tools = [name for name in now if name != INSTRUCTIONS]
+    old, new = accepted.get(INSTRUCTIONS), now.get(INSTRUCTIONS)
+    return PinReport(
+        changed=tuple(n for n in tools if n in accepted and accepted[n].digest != now[n].digest),
+        added=tuple(n for n in tools if n not in accepted),
+        removed=tuple(n for n in accepted if n != INSTRUCTIONS and n not in now),
+        # Silence is no change that could harm anyone.
+        instructions_changed=new is not None and (old is None or old.digest != new.digest),
+    )
+
+
+def observed(
+    known: Pinned | None, name: str, target: str, now: Declarations
+) -> tuple[Pinned, PinReport]:
+    """What is to be kept after a server was seen, and what there is to report."""
+    if known is None:
+        return Pinned(name, target, dict(now)), PinReport(first_sight=True)
+    report = compare(known.accepted, now)
+    unaccepted = {*report.unaccepted, *([INSTRUCTIONS] if report.instructions_changed else [])}
+    pending = {key: now[key] for key in now if key in unaccepted}
+    return replace(known, pending=pending, removed=report.removed), report
+
+
+def accept(known: Pinned, names: Iterable[str] | None = None) -> Pinned:
+    """The pins once a person has accepted these declarations, or all of them."""
+    chosen = set(known.pending) | set(known.removed) if names is None else set(names)
+    accepted = {k: v for k, v in known.accepted.items() if not (k in known.removed and k in chosen)}
+    accepted |= {k: v for k, v in known.pending.items() if k in chosen}
+    return replace(
+        known,
+        accepted=accepted,
+        pending={k: v for k, v in known.pending.items() if k not in chosen},
+        removed=tuple(n for n in known.removed if n not in chosen),
+    )
+
+
+def diff(known: Pinned, name: str) -> str:
+    """One pending declaration against the accepted one, line by line."""
+    old, new = known.accepted.get(name), known.pending.get(name)
+    before = [] if old is None else old.text.splitlines()
+    after = [] if new is None else new.text.splitlines()
+    lines = list(difflib.unified_diff(before, after, "accepted", "now", lineterm="", n=2))
+    if not lines:
+        return "(the difference lies beyond the part of the text that is kept)"
+    return "\n".join(lines)
+
+
+# Servers that speak of one another
+
+
+@dataclass(frozen=True, slots=True)
+class Crossing:
+    """A tool of one server that bears the name of another server's, or speaks of it."""
+
+    server: str
+    tool: str
+    other: str
+    other_tool: str
+    kind: str
+
+    def words(self) -> str:
+        """The finding in one line."""
+        mine, theirs = shown_name(self.tool), shown_name(self.other_tool)
+        if self.kind == "shadows":
+            return f"'{self.server}' and '{self.other}' both have a tool '{mine}'"
+        return f"the declaration of '{self.server}/{mine}' speaks of '{self.other}/{theirs}'"
+
+
+def mentions(text: str) -> frozenset[str]:
+    """Words of a declaration that may be some tool's name, folded; ordinary words are not among them."""
+    found: set[str] = set()
+    for match in _WORD.finditer(text):
+        word = match[0]
+        if len(word) >= _LONG_WORD or _DISTINCTIVE.search(word):
+            found.add(word.casefold())
+            if len(found) >= _MAX_WORDS:
+                break
+    return frozenset(found)
+
+
+def crossings(servers: Mapping[str, Mapping[str, frozenset[str]]]) -> list[Crossing]:
+    """Where these servers, as name to tool to `mentions`, shadow or speak of one another's tools."""
+    owners: dict[str, list[tuple[str, str]]] = {}
+    for server, tools in servers.items():
+        for tool in tools:
+            owners.setdefault(tool.casefold(), []).append((server, tool))
+            owners.setdefault(f"mcp_{server}_{tool}".casefold(), []).append((server, tool))
+    found = list(_shadows(owners))
+    for server, tools in servers.items():
+        own = {tool.casefold() for tool in tools}
+        for tool, words in tools.items():
+            for word in sorted(words - own):
+                others = [one for one in owners.get(word, ()) if one[0] != server]
+                found += [Crossing(server, tool, *other, "mentions") for other in others]
+    return found
+
+
+def _shadows(owners: Mapping[str, list[tuple[str, str]]]) -> Iterator[Crossing]:
+    for users in owners.values():
+        (server, tool), *others = users
+        for other, other_tool in others:
+            if other != server and other_tool.casefold() == tool.casefold():
+                yield Crossing(server, tool, other, other_tool, "shadows")

@@ -1,0 +1,480 @@
+"""Whether an input schema that a server sent can be handed on. Pure, and bounded whatever comes."""
+
+import operator
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any, cast
+
+import anyio.to_thread
+import orjson
+
+from openclaw.mcp_client.errors import InvalidResult
+from openclaw.mcp_client.session.jsonrpc import RawResult
+
+MAX_CHARACTERS = 256 * 1024
+MAX_NODES = 20_000
+MAX_DEPTH = 64
+MAX_EXPANDED_NODES = 100_000  # what a reader that inlines every $ref would see
+MAX_REFERENCE_DEPTH = 100
+MAX_SERVER_NODES = 200_000  # all the schemas of one server together
+
+_TYPES = frozenset({"object", "array", "string", "number", "integer", "boolean", "null"})
+_ONE_SCHEMA = frozenset(
+    {
+        "additionalItems",
+        "additionalProperties",
+        "contains",
+        "else",
+        "if",
+        "not",
+        "propertyNames",
+        "then",
+        "unevaluatedItems",
+        "unevaluatedProperties",
+    }
+)
+_SCHEMA_LISTS = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
+_SCHEMA_MAPS = frozenset(
+    {"$defs", "definitions", "dependentSchemas", "patternProperties", "properties"}
+)
+_REFERENCES = frozenset({"$ref", "$dynamicRef", "$recursiveRef"})
+_STRINGS = frozenset({"$anchor", "$comment", "$id", "$schema", "description", "format", "title"})
+
+
+class BadSchema(ValueError):
+    """Raised when a schema cannot be used; the message says why, in our words."""
+
+
+class SchemaBudget:
+    """How much more of one server's schemas is looked at."""
+
+    def __init__(self, nodes: int = MAX_SERVER_NODES) -> None:
+        self._left = nodes
+
+    def spend(self, nodes: int) -> None:
+        """Use some of it; raises `BadSchema` when it is used up."""
+        self._left -= nodes
+        if self._left <= 0:
+            raise BadSchema("its server's schemas are too large together")
+
+
+def check_schema(schema: object, budget: SchemaBudget | None = None) -> dict[str, Any]:
+    """The schema, usable as a tool's input; raises `BadSchema`."""
+    if not isinstance(schema, dict):
+        raise BadSchema("its input schema is not an object")
+    if budget is not None:
+        budget.spend(0)
+    found = cast(dict[str, Any], schema)
+    written = _written(found)
+    nodes = _count_nodes(found)
+    if budget is not None:
+        budget.spend(nodes)
+    kind = found.get("type", "object")
+    if kind != "object":
+        raise BadSchema("its input schema does not describe an object")
+    _check_shape(found)
+    if b"Ref" in written or b"$ref" in written:
+        _check_expansion(found)
+    return found if "type" in found else {**found, "type": "object"}
+
+
+def _check_expansion(schema: dict[str, Any]) -> None:
+    if expanded_size(schema) > MAX_EXPANDED_NODES:
+        raise BadSchema("its input schema is too complex: its references multiply")
+
+
+def _written(schema: dict[str, Any]) -> bytes:
+    """The schema as text; the writer itself refuses what is very deep."""
+    try:
+        written = orjson.dumps(schema)
+    except TypeError as error:
+        raise BadSchema("its input schema is too deep, or not JSON") from error
+    if len(written) > MAX_CHARACTERS:
+        raise BadSchema("its input schema is too large")
+    return written
+
+
+def _count_nodes(schema: dict[str, Any]) -> int:
+    """How many values there are, level by level, so that no depth can hurt."""
+    nodes = 0
+    level: list[Any] = [schema]
+    for _ in range(MAX_DEPTH + 1):
+        nodes += len(level)
+        if nodes > MAX_NODES:
+            raise BadSchema("its input schema is too complex: too many parts")
+        below: list[Any] = []
+        for value in level:
+            if type(value) is dict:
+                below.extend(cast(dict[str, Any], value).values())
+            elif type(value) is list:
+                below.extend(cast(list[Any], value))
+        if not below:
+            return nodes
+        level = below
+    raise BadSchema("its input schema is too deep")
+
+
+def _check_shape(root: dict[str, Any]) -> None:
+    pending: list[object] = [root]
+    while pending:
+        schema = pending.pop()
+        if isinstance(schema, bool):
+            continue
+        if not isinstance(schema, dict):
+            raise BadSchema("its input schema holds something that is not a schema")
+        found = cast(dict[str, Any], schema)
+        _check_keywords(root, found)
+        pending.extend(subschemas(found))
+
+
+def _check_keywords(root: dict[str, Any], schema: dict[str, Any]) -> None:
+    for keyword, value in schema.items():
+        _check_keyword(root, keyword, value)
+
+
+def _check_keyword(root: dict[str, Any], keyword: str, value: Any) -> None:
+    if keyword in _REFERENCES:
+        resolve_reference(root, value)
+    elif keyword == "type":
+        _check_type(value)
+    elif keyword in _SCHEMA_MAPS:
+        _require(isinstance(value, dict), keyword)
+    elif keyword in _SCHEMA_LISTS:
+        _require(isinstance(value, list), keyword)
+    elif keyword == "required":
+        _require(_is_list_of_strings(value), keyword)
+    elif keyword == "enum":
+        _require(isinstance(value, list), keyword)
+    elif keyword in _STRINGS or keyword == "pattern":
+        _require(isinstance(value, str), keyword)
+
+
+def _check_type(value: Any) -> None:
+    names = cast(list[Any], value) if isinstance(value, list) else [value]
+    _require(
+        bool(names) and all(isinstance(name, str) and name in _TYPES for name in names), "type"
+    )
+
+
+def _is_list_of_strings(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(v, str) for v in cast(list[Any], value))
+
+
+def _require(holds: bool, keyword: str) -> None:
+    if not holds:
+        raise BadSchema(f"'{keyword}' in its input schema has the wrong type")
+
+
+def subschemas(schema: Mapping[str, Any]) -> Iterator[object]:
+    """The schemas directly inside this one; examples, defaults and enums are data and not among them."""
+    for keyword, value in schema.items():
+        if keyword in _SCHEMA_MAPS and isinstance(value, dict):
+            yield from cast(dict[str, object], value).values()
+        elif keyword in _SCHEMA_LISTS and isinstance(value, list):
+            yield from cast(list[object], value)
+        elif keyword == "items":
+            yield from cast(list[object], value) if isinstance(value, list) else [value]
+        elif keyword in _ONE_SCHEMA:
+            yield value
+
+
+def resolve_reference(root: Mapping[str, Any], reference: object) -> object:
+    """What a local reference means; raises `BadSchema` for a remote or dangling one."""
+    if not isinstance(reference, str):
+        raise BadSchema("'$ref' in its input schema has the wrong type")
+    if not reference.startswith("#"):
+        raise BadSchema("its input schema refers to another document")
+    fragment = reference[1:]
+    if fragment and not fragment.startswith("/"):
+        return _anchored(root, fragment)
+    found: object = root
+    for step in fragment.split("/")[1:]:
+        found = _step(found, step.replace("~1", "/").replace("~0", "~"))
+    return found
+
+
+def _step(holder: object, key: str) -> object:
+    if isinstance(holder, dict) and key in holder:
+        return cast(dict[str, object], holder)[key]
+    if isinstance(holder, list):
+        items = cast(list[object], holder)
+        if key.isdecimal() and len(key) < 6 and int(key) < len(items):
+            return items[int(key)]
+    raise BadSchema("its input schema refers to a part that is not there")
+
+
+def _anchored(root: Mapping[str, Any], anchor: str) -> object:
+    pending: list[object] = [root]
+    while pending:
+        schema = pending.pop()
+        if isinstance(schema, dict):
+            found = cast(dict[str, Any], schema)
+            if anchor in (found.get("$anchor"), found.get("$dynamicAnchor")):
+                return found
+            pending.extend(subschemas(found))
+    raise BadSchema("its input schema refers to a part that is not there")
+
+
+def expanded_size(root: Mapping[str, Any]) -> int:
+    """How many nodes there are once every reference is inlined; a cycle counts once."""
+    sizes: dict[int, int] = {}
+
+    def size(schema: object, path: frozenset[int]) -> int:
+        if not isinstance(schema, dict) or id(cast(object, schema)) in path:
+            return 1
+        if len(path) > MAX_REFERENCE_DEPTH:
+            return MAX_EXPANDED_NODES + 1
+        found = cast(dict[str, Any], schema)
+        key = id(found)
+        if key not in sizes:
+            inside = path | {key}
+            targets = [resolve_reference(root, found[r]) for r in _REFERENCES if r in found]
+            parts = [*(s for s in _validated(found)), *targets]
+            sizes[key] = 1 + sum(size(part, inside) for part in parts)
+        return min(sizes[key], MAX_EXPANDED_NODES + 1)
+
+    return size(root, frozenset())
+
+
+def _validated(schema: Mapping[str, Any]) -> Iterator[object]:
+    """The subschemas that apply where this one does: definitions apply where they are referred to."""
+    applied = {k: v for k, v in schema.items() if k not in ("$defs", "definitions")}
+    return subschemas(applied)
+
+
+# A server writes both the schema and the value, so that neither may cost more than a bound: every
+# step is counted, and what is not decided within them is let pass. Regular expressions (`pattern`,
+# `patternProperties`) and `format` are not judged, since they are where a server could make us wait.
+# No reference leaves the schema.
+
+MAX_STEPS = 50_000
+"""Some 150 ms, for a thread of its own."""
+
+QUICK_STEPS = 1_500
+"""Some 5 ms, on the event loop; most results need no more."""
+
+MAX_VALUE_DEPTH = 150
+
+_UNJUDGED_NEIGHBOURS = frozenset({"patternProperties"})
+
+
+class Undecided(Exception):
+    """Raised when the steps are used up, or the depth is."""
+
+
+class _Misfit(Exception):
+    """Raised when the value does not fit; `path` is where."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(f"{path or 'the value'} {reason}")
+
+
+def why_unfit(schema: Mapping[str, Any], value: object, *, steps: int = MAX_STEPS) -> str | None:
+    """The first place where the value does not fit, in our words; None where none was found."""
+    try:
+        return _judged_within(steps, schema, value)
+    except Undecided:
+        return None
+
+
+def _judged_within(steps: int, schema: Mapping[str, Any], value: object) -> str | None:
+    try:
+        _Judge(schema, steps).judge(schema, value, "", 0)
+    except _Misfit as misfit:
+        return str(misfit)
+    except (BadSchema, RecursionError):
+        return None
+    return None
+
+
+async def hold(schema: Mapping[str, Any] | None, raw: RawResult) -> RawResult:
+    """`held_to`, without holding up the event loop."""
+    try:
+        return held_to(schema, raw, partial(_judged_within, QUICK_STEPS))
+    except Undecided:
+        return await anyio.to_thread.run_sync(held_to, schema, raw)
+
+
+def held_to(
+    schema: Mapping[str, Any] | None,
+    raw: RawResult,
+    judge: Callable[[Mapping[str, Any], object], str | None] = why_unfit,
+) -> RawResult:
+    """The result without a structured part that does not fit; raises `InvalidResult` if that is all.
+
+    A server's own words about it stay, with ours about what was left out.
+    """
+    value = raw.get("structuredContent")
+    if schema is None or value is None or raw.get("isError") is True:
+        return raw
+    misfit = judge(schema, value)
+    if misfit is None:
+        return raw
+    words = f"the structured result does not fit the tool's own output schema: {misfit}"
+    content: list[Any] = raw.get("content") or []
+    if not content:
+        raise InvalidResult(words)
+    note = {"type": "text", "text": f"[Left out: {words}]"}
+    kept = {key: part for key, part in raw.items() if key != "structuredContent"}
+    return {**kept, "content": [*content, note]}
+
+
+class _Judge:
+    def __init__(self, root: Mapping[str, Any], steps: int) -> None:
+        self._root = root
+        self._steps = steps
+
+    def judge(self, schema: object, value: object, path: str, depth: int) -> None:
+        self._spend(1)
+        if depth > MAX_VALUE_DEPTH:
+            raise Undecided
+        if schema is False:
+            raise _Misfit(path, "is not allowed")
+        if not isinstance(schema, dict):
+            return
+        found = cast("dict[str, Any]", schema)
+        if "$ref" in found:
+            self.judge(resolve_reference(self._root, found["$ref"]), value, path, depth + 1)
+        self._judge_value(found, value, path)
+        self._judge_inside(found, value, path, depth)
+        self._judge_combined(found, value, path, depth)
+
+    def _spend(self, steps: int) -> None:
+        self._steps -= steps
+        if self._steps < 0:
+            raise Undecided
+
+    def _judge_value(self, schema: dict[str, Any], value: object, path: str) -> None:
+        kinds = schema.get("type")
+        if kinds is not None:
+            named = cast("list[str]", kinds) if isinstance(kinds, list) else [str(kinds)]
+            if not any(_is_a(value, kind) for kind in named):
+                raise _Misfit(path, f"is not of type {' or '.join(named)}")
+        if isinstance(choices := schema.get("enum"), list):
+            self._spend(len(cast("list[Any]", choices)))
+            if not any(_same(value, one) for one in cast("list[Any]", choices)):
+                raise _Misfit(path, "is none of the values that are allowed")
+        if "const" in schema and not _same(value, schema["const"]):
+            raise _Misfit(path, "is not the value that is allowed")
+        _judge_size(schema, value, path)
+
+    def _judge_inside(self, schema: dict[str, Any], value: object, path: str, depth: int) -> None:
+        if isinstance(value, dict):
+            self._judge_object(schema, cast("dict[str, Any]", value), path, depth)
+        elif isinstance(value, list):
+            self._judge_array(schema, cast("list[Any]", value), path, depth)
+
+    def _judge_object(
+        self, schema: dict[str, Any], value: dict[str, Any], path: str, depth: int
+    ) -> None:
+        for name in schema.get("required") or ():
+            self._spend(1)
+            if name not in value:
+                raise _Misfit(path, f"lacks '{_shown(name)}'")
+        properties: dict[str, Any] = schema.get("properties") or {}
+        for name, part in value.items():
+            if name in properties:
+                self.judge(properties[name], part, f"{path}/{_shown(name)}", depth + 1)
+        if "additionalProperties" in schema and _UNJUDGED_NEIGHBOURS.isdisjoint(schema):
+            rest = schema["additionalProperties"]
+            for name, part in value.items():
+                if name not in properties:
+                    self.judge(rest, part, f"{path}/{_shown(name)}", depth + 1)
+
+    def _judge_array(self, schema: dict[str, Any], value: list[Any], path: str, depth: int) -> None:
+        first = schema.get("prefixItems")
+        prefix = cast("list[Any]", first) if isinstance(first, list) else []
+        for index, (one, part) in enumerate(zip(prefix, value, strict=False)):
+            self.judge(one, part, f"{path}/{index}", depth + 1)
+        items = schema.get("items")
+        if isinstance(items, dict | bool):
+            for index in range(len(prefix), len(value)):
+                self.judge(items, value[index], f"{path}/{index}", depth + 1)  # pyright: ignore[reportUnknownArgumentType]
+
+    def _judge_combined(self, schema: dict[str, Any], value: object, path: str, depth: int) -> None:
+        for one in schema.get("allOf") or ():
+            self.judge(one, value, path, depth + 1)
+        for keyword, fits in _CHOICES.items():
+            if isinstance(options := schema.get(keyword), list):
+                fitting = sum(self._fits(one, value, depth) for one in cast("list[Any]", options))
+                if not fits(fitting):
+                    raise _Misfit(path, f"fits {fitting} of the choices of '{keyword}'")
+        if "not" in schema and self._fits(schema["not"], value, depth) and _judged(schema["not"]):
+            raise _Misfit(path, "fits what it must not")
+
+    def _fits(self, schema: object, value: object, depth: int) -> bool:
+        try:
+            self.judge(schema, value, "", depth + 1)
+        except _Misfit:
+            return False
+        return True
+
+
+def _at_least_one(count: int) -> bool:
+    return count >= 1
+
+
+_CHOICES: dict[str, Callable[[int], bool]] = {"anyOf": _at_least_one, "oneOf": _at_least_one}
+"""`oneOf` is taken for `anyOf`: two that fit may differ in what is not judged."""
+
+
+def _judged(schema: object) -> bool:
+    """Whether we know all that this schema asks, so that fitting it means something."""
+    simple = {"type", "enum", "const", "required", "title", "description"}
+    return schema is True or (
+        isinstance(schema, dict) and set(cast("dict[str, Any]", schema)) <= simple
+    )
+
+
+def _is_a(value: object, kind: str) -> bool:
+    if kind == "number":
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    if kind == "integer":
+        whole = isinstance(value, float) and value.is_integer()
+        return whole or (isinstance(value, int) and not isinstance(value, bool))
+    types: dict[str, type] = {"object": dict, "array": list, "string": str, "boolean": bool}
+    if kind == "null":
+        return value is None
+    return kind not in types or isinstance(value, types[kind])
+
+
+def _same(one: object, other: object) -> bool:
+    numbers = _is_a(one, "number") and _is_a(other, "number")
+    return (numbers or type(one) is type(other)) and one == other
+
+
+_BOUNDS: dict[str, Callable[[float, float], bool]] = {
+    "minimum": operator.ge,
+    "maximum": operator.le,
+    "exclusiveMinimum": operator.gt,
+    "exclusiveMaximum": operator.lt,
+}
+_SIZES = (
+    (str, "minLength", "maxLength", "characters"),
+    (list, "minItems", "maxItems", "items"),
+    (dict, "minProperties", "maxProperties", "properties"),
+)
+
+
+def _judge_size(schema: dict[str, Any], value: object, path: str) -> None:
+    for kind, least, most, what in _SIZES:
+        if isinstance(value, kind):
+            size = len(cast(str, value))
+            if (low := _number(schema.get(least))) is not None and size < low:
+                raise _Misfit(path, f"has {size} {what}, which are too few")
+            if (high := _number(schema.get(most))) is not None and size > high:
+                raise _Misfit(path, f"has {size} {what}, which are too many")
+    if (number := _number(cast(object, value))) is not None:
+        for keyword, fits in _BOUNDS.items():
+            bound = _number(schema.get(keyword))
+            if bound is not None and not fits(number, bound):
+                raise _Misfit(path, f"is beyond its {keyword}")
+
+
+def _number(value: object) -> float | None:
+    return cast(float, value) if _is_a(value, "number") else None
+
+
+def _shown(name: object) -> str:
+    text = str(name)[:60]
+    return text if text.isprintable() else "?"

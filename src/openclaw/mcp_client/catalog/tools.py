@@ -1,0 +1,282 @@
+"""The tools of MCP servers as the model sees them: names, descriptions, schemas. Pure.
+
+A name is a function of the server's and the tool's own names, so that it is the same in every run
+and in whatever order servers answer: `mcp_{toolPrefix or server}_{tool}`. One that must be cut, and
+each of those that would fall together, ends in a hash of both names.
+"""
+
+import hashlib
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+import orjson
+
+from openclaw.content import UnsafeSchema, detect, sanitise_label, sanitise_schema
+from openclaw.core.tools import Origin, ToolSpec
+from openclaw.mcp_client.catalog.schema_check import BadSchema, SchemaBudget, check_schema
+
+if TYPE_CHECKING:
+    from mcp_types import Tool
+
+MAX_NAME = 64
+MAX_DESCRIPTION = 4000
+MAX_LABEL = 120
+READ_RESOURCE = "read_resource"
+_SHORT_HASH = 8
+_LONG_HASH = 16
+_UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
+
+
+@dataclass(frozen=True, slots=True)
+class Suspicion:
+    """Detection fired on what a server declares; never with the text."""
+
+    server: str
+    tool: str | None
+    score: float
+    signals: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedTool:
+    """A tool whose declaration was checked and cleaned; `name` is the server's own."""
+
+    name: str
+    label: str
+    description: str
+    schema: Mapping[str, Any]
+    read_only: bool | None = None
+    destructive: bool | None = None
+    output_schema: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedTools:
+    """What of a server's declarations can be used, and what was left out and why."""
+
+    tools: tuple[PreparedTool, ...] = ()
+    warnings: tuple[str, ...] = ()
+    suspicions: tuple[Suspicion, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ServerTools:
+    """One server's tools, and under which prefix. `reads_resources` adds our reading tool."""
+
+    server: str
+    prefix: str
+    tools: Sequence[PreparedTool]
+    reads_resources: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogEntry:
+    """One tool: as the model sees it, and whose it is; `ours` is the reading of resources."""
+
+    spec: ToolSpec
+    server: str
+    tool: str
+    ours: bool = False
+    output_schema: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Named:
+    server: str
+    tool: str
+    base: str
+    ours: bool = False
+    foreign: bool = False  # it begins like the tools of another server
+
+
+def safe_name(name: str) -> str:
+    """The name with every character that a tool's name cannot have replaced."""
+    return _UNSAFE.sub("_", name)
+
+
+def prepare_tools(
+    server: str, tools: "Iterable[Tool]", redact: Callable[[str], str] = str
+) -> PreparedTools:
+    """Check and clean what a server declares; one bad tool costs that tool alone.
+
+    `redact` takes out secrets that a server has put into its declarations.
+
+    This may take a while for a hostile server, though never long: the sum is bounded. Run it where
+    it holds nobody up.
+    """
+    budget = SchemaBudget()
+    prepared: dict[str, PreparedTool] = {}
+    warnings: list[str] = []
+    suspicions: list[Suspicion] = []
+    for tool in tools:
+        label = sanitise_label(tool.name, MAX_LABEL)
+        if tool.name in prepared:
+            warnings.append(f"tool '{label}' is declared twice; the first is used")
+            continue
+        try:
+            prepared[tool.name] = _prepare(label, tool, budget, redact)
+        except (BadSchema, UnsafeSchema) as bad:
+            warnings.append(f"tool '{label}' is left out: {bad}")
+            continue
+        suspicions.extend(_suspicions(server, tool))
+    return PreparedTools(tuple(prepared.values()), tuple(warnings), tuple(suspicions))
+
+
+def build_catalog(servers: Iterable[ServerTools]) -> dict[str, CatalogEntry]:
+    """The tools of all these servers by name, in an order that does not depend on theirs."""
+    given = list(servers)
+    prepared = {(one.server, tool.name): tool for one in given for tool in one.tools}
+    entries: dict[str, CatalogEntry] = {}
+    for named, name in sorted(_assign([*_names(given)]).items(), key=lambda item: item[1]):
+        if named.ours:
+            spec, output = _reader_spec(name, named.server), None
+        else:
+            tool = prepared[named.server, named.tool]
+            spec, output = _spec(name, named.server, tool), tool.output_schema
+        entries[name] = CatalogEntry(spec, named.server, named.tool, named.ours, output)
+    return entries
+
+
+def _names(servers: Sequence[ServerTools]) -> Iterable[_Named]:
+    for one in servers:
+        longer = tuple(
+            _base(other.prefix, "").casefold()
+            for other in servers
+            if other.server != one.server and len(other.prefix) > len(one.prefix)
+        )
+        for tool in one.tools:
+            base = _base(one.prefix, tool.name)
+            foreign = base.casefold().startswith(longer)
+            yield _Named(one.server, tool.name, base, foreign=foreign)
+        if one.reads_resources:
+            yield _Named(one.server, READ_RESOURCE, _base(one.prefix, READ_RESOURCE), ours=True)
+
+
+def _assign(wanted: Sequence[_Named]) -> dict[_Named, str]:
+    """A name for each; in a group that falls together everyone is told apart by a hash."""
+    groups: dict[str, list[_Named]] = defaultdict(list)
+    for named in wanted:
+        # Whether the other server runs just now must not matter: its names are its own at all times.
+        groups[("\0" if named.foreign else "") + named.base.casefold()].append(named)
+    names: dict[_Named, str] = {}
+    for group in groups.values():
+        theirs = [named for named in group if not named.ours]
+        for named in group:
+            alone = len(group) == 1 or (not named.ours and len(theirs) == 1)
+            plain = alone and not named.foreign and len(named.base) <= MAX_NAME
+            names[named] = named.base if plain else _distinct(named, _SHORT_HASH)
+    return _settle(names)
+
+
+def _settle(names: dict[_Named, str]) -> dict[_Named, str]:
+    """Someone may name a tool after another's hash on purpose: those get a longer one."""
+    users: dict[str, list[_Named]] = defaultdict(list)
+    for named, name in names.items():
+        users[name.casefold()].append(named)
+    for group in users.values():
+        if len(group) > 1:
+            names.update({named: _distinct(named, _LONG_HASH) for named in group})
+    return names
+
+
+def _distinct(named: _Named, digits: int) -> str:
+    kind = "\0ours" if named.ours else ""
+    return _hashed(named.base, named.server, named.tool + kind, digits)
+
+
+def _base(prefix: str, tool: str) -> str:
+    return f"mcp_{safe_name(prefix)}_{safe_name(tool)}"
+
+
+def _hashed(base: str, server: str, tool: str, digits: int) -> str:
+    digest = hashlib.sha256(f"{server}\0{tool}".encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{base[: MAX_NAME - digits - 1]}_{digest[:digits]}"
+
+
+def _prepare(
+    label: str, tool: "Tool", budget: SchemaBudget, redact: Callable[[str], str]
+) -> PreparedTool:
+    hints = tool.annotations
+    return PreparedTool(
+        name=tool.name,
+        label=label,
+        description=sanitise_label(redact(tool.description or ""), MAX_DESCRIPTION),
+        schema=_redacted(sanitise_schema(check_schema(tool.input_schema, budget)), redact),
+        read_only=hints.read_only_hint if hints else None,
+        destructive=hints.destructive_hint if hints else None,
+        output_schema=_output_schema(tool, budget),
+    )
+
+
+def _redacted(schema: dict[str, Any], redact: Callable[[str], str]) -> dict[str, Any]:
+    written = orjson.dumps(schema).decode()
+    clean = redact(written)
+    if clean == written:
+        return schema
+    try:
+        return orjson.loads(clean)
+    except orjson.JSONDecodeError:
+        raise BadSchema("its input schema holds a secret") from None
+
+
+def _output_schema(tool: "Tool", budget: SchemaBudget) -> Mapping[str, Any] | None:
+    """What results are held to; one that we do not take holds them to nothing."""
+    if tool.output_schema is None:
+        return None
+    try:
+        return check_schema(tool.output_schema, budget)
+    except BadSchema:
+        return None
+
+
+def _spec(name: str, server: str, tool: PreparedTool) -> ToolSpec:
+    return ToolSpec(
+        name=name,
+        description=f"[MCP server: {server}] {tool.description or 'No description'}",
+        input_schema=tool.schema,
+        label=f"MCP: {server}/{tool.label}",
+        origin=Origin(server, tool.name),
+        read_only=tool.read_only,
+        destructive=tool.destructive,
+    )
+
+
+def _reader_spec(name: str, server: str) -> ToolSpec:
+    schema: dict[str, Any] = {
+        "type": "object",
+        "properties": {"uri": {"type": "string", "description": "The resource's URI."}},
+        "required": ["uri"],
+        "additionalProperties": False,
+    }
+    return ToolSpec(
+        name=name,
+        description=f"[MCP server: {server}] Read one of this server's resources by its URI.",
+        input_schema=schema,
+        label=f"MCP: {server}/{READ_RESOURCE}",
+        origin=Origin(server, READ_RESOURCE),
+        read_only=True,
+        destructive=False,
+    )
+
+
+def _suspicions(server: str, tool: "Tool") -> Iterable[Suspicion]:
+    found = detect("\n".join(_words(tool)))
+    if found.suspicious:
+        yield Suspicion(server, tool.name, found.score, tuple(found.signals))
+
+
+def _words(tool: "Tool") -> Iterable[str]:
+    """Everything in a declaration that a model would read as prose."""
+    yield tool.description or ""
+    pending: list[object] = [tool.input_schema]
+    while pending:
+        part = pending.pop()
+        if isinstance(part, str):
+            yield part
+        elif isinstance(part, dict):
+            pending.extend(cast(dict[str, object], part).values())
+        elif isinstance(part, list):
+            pending.extend(cast(list[object], part))

@@ -1,0 +1,100 @@
+"""Why a request to an MCP server gave no result.
+
+CallFailed               a ToolFailure: the model reads it and goes on
+├── TimedOut             no answer in time; the server was told to stop
+├── Interrupted          the server went away: it may or may not have happened
+├── Unavailable          it was never sent; `retry_in` says when to try again, where known
+├── RemoteError          the server answered with a JSON-RPC error
+├── TooLarge             the answer was over the limit
+└── InvalidResult        the answer is not what the protocol says it is
+"""
+
+from typing import cast
+
+from openclaw.core.errors import ToolFailure
+
+
+class CallFailed(ToolFailure):
+    """Raised when a request to an MCP server gave no result."""
+
+
+class TimedOut(CallFailed):
+    """Raised when the server did not answer in time; it was asked to stop."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"no answer within {seconds:g} s; the call was cancelled")
+        self.seconds = seconds
+
+
+class Interrupted(CallFailed):
+    """Raised when the server went away after the request was sent; it is never sent again."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(
+            f"the server went away before it answered ({reason}); "
+            "the call may or may not have happened"
+        )
+        self.reason = reason
+
+
+class Unavailable(CallFailed):
+    """Raised when the request was never sent; `retry_in` is in seconds where known."""
+
+    def __init__(self, reason: str, *, retry_in: float | None = None) -> None:
+        when = "" if retry_in is None else f", restarting in {max(retry_in, 0):.0f} s"
+        super().__init__(f"unavailable{when}: {reason}")
+        self.reason = reason
+        self.retry_in = retry_in
+
+
+class RemoteError(CallFailed):
+    """Raised when the server answered with an error; the words are the server's."""
+
+    def __init__(self, code: int, message: str, data: object = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.data = data
+
+
+class TooLarge(CallFailed):
+    """Raised when an answer is larger than `limit` bytes, or holds more values than we take."""
+
+    def __init__(self, limit: int, what: str = "bytes") -> None:
+        super().__init__(f"the answer is over the limit of {limit} {what}")
+        self.limit = limit
+
+
+class InvalidResult(CallFailed):
+    """Raised when an answer is not what the protocol says it is."""
+
+
+class ConnectionFailed(Exception):
+    """Raised when a connection could not be made or was lost; trying again may help."""
+
+
+class NeedsLogin(Exception):
+    """Raised when the server wants credentials that we do not have."""
+
+
+def first_cause(error: BaseException) -> BaseException:
+    """The most telling single error inside nested groups: one of ours, where there is one."""
+    leaves = list(_leaves(error))
+    telling = [leaf for leaf in leaves if isinstance(leaf, ConnectionFailed | NeedsLogin)]
+    return (telling or leaves)[0]
+
+
+def _leaves(error: BaseException) -> list[BaseException]:
+    if not isinstance(error, BaseExceptionGroup):
+        return [error]
+    parts = cast("BaseExceptionGroup[BaseException]", error).exceptions
+    return [leaf for part in parts for leaf in _leaves(part)]
+
+
+def worded(error: BaseException) -> str:
+    """What a person is told of it."""
+    text = str(error).strip()
+    if isinstance(error, TimeoutError):
+        return text or "no answer in time"
+    if isinstance(error, ConnectionFailed | NeedsLogin | OSError):
+        return text or type(error).__name__
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__

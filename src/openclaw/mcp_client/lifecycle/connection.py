@@ -1,0 +1,449 @@
+"""One MCP server, and the one task that owns it."""
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import anyio.abc
+
+from openclaw.core.clock import Clock, SystemClock
+from openclaw.core.errors import OperatorFacing, SecretUnavailable, ServerUnavailable, describe
+from openclaw.core.events import Emit, ServerChanged, discard
+from openclaw.mcp_client import bounds
+from openclaw.mcp_client.errors import (
+    ConnectionFailed,
+    Interrupted,
+    InvalidResult,
+    NeedsLogin,
+    Unavailable,
+    first_cause,
+    worded,
+)
+from openclaw.mcp_client.lifecycle.state import (
+    Broken,
+    Command,
+    Connected,
+    Event,
+    Life,
+    LoginNeeded,
+    Lost,
+    NotBegun,
+    Restarted,
+    RetryDue,
+    Rules,
+    ServerState,
+    Started,
+    StateLog,
+    Stopped,
+    advance,
+    born,
+    next_command,
+)
+from openclaw.mcp_client.session import listing as listings
+from openclaw.mcp_client.session.connect import ConnectParams, ResolveSecrets, open_link
+from openclaw.mcp_client.session.jsonrpc import Listing, OnProgress, RawResult, ServerSnapshot
+from openclaw.mcp_client.session.listing import are_blocks, are_objects, unheard
+from openclaw.mcp_client.session.negotiation import EraMemory, identity
+from openclaw.mcp_client.session.notifications import Answers, AskHost, ChangeSubscription, Incoming
+from openclaw.mcp_client.session.server_session import ServerSession
+from openclaw.mcp_client.transport.child_process import (
+    EachLine,
+    Grace,
+    LineRedactor,
+    Program,
+    StderrTail,
+)
+from openclaw.mcp_client.transport.orphans import OrphanReaper
+
+if TYPE_CHECKING:
+    from openclaw.config.schema import McpServerConfig
+    from openclaw.mcp_client.auth.oauth import Auth
+    from openclaw.mcp_client.catalog.pin_store import PinStore
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionDeps:
+    """What a connection needs of its host.
+
+    `keeper` is one for all connections of a host, and closed after them; `grace` is what an
+    ending server is given. `redact` takes one line of text and gives it back without secrets;
+    `stderr_redactor` makes what reads a server's stderr and its log across lines; `holds_secret` says whether
+    there is a secret in what cannot be changed. `cache` is the directory where a server's protocol
+    era is remembered; without it nothing is. `on_sampling` and `on_elicitation` take the server's
+    name and the request's params and give back the result's object; without them the requests are
+    refused and declined. `confine` may put a sandbox around a program. `auth` gives the HTTP
+    authentication of a server that is configured with one; without it such a server needs a login
+    that nobody can give. `pins` is where tools' declarations are compared; without it they are not.
+    """
+
+    resolve_secrets: ResolveSecrets
+    environ: Mapping[str, str]
+    keeper: OrphanReaper = field(default_factory=OrphanReaper)
+    grace: Grace = field(default_factory=Grace)
+    redact: Callable[[str], str] = str
+    stderr_redactor: Callable[[], LineRedactor] | None = None
+    holds_secret: Callable[[bytes | str], bool] = lambda data: False
+    clock: Clock = field(default_factory=SystemClock)
+    cache: Path | None = None
+    roots: Sequence[Path] = ()
+    emit: Emit = discard
+    on_sampling: AskHost | None = None
+    on_elicitation: AskHost | None = None
+    confine: "Callable[[McpServerConfig, Program], Program]" = lambda config, program: program
+    auth: "Callable[[McpServerConfig], Awaitable[Auth]] | None" = None
+    pins: "PinStore | None" = None
+
+    def line_redactor(self) -> LineRedactor:
+        """What reads a server's words from line to line."""
+        return self.stderr_redactor() if self.stderr_redactor else EachLine(self.redact)
+
+
+__all__ = ["ConnectionDeps", "ServerConnection"]
+
+logger = logging.getLogger(__name__)
+
+RESTART_PATIENCE = 5.0
+"""Seconds that a call waits for a server to come back, unless it is known to take longer."""
+
+_HOPELESS = (
+    ServerState.FAILED,
+    ServerState.NEEDS_LOGIN,
+    ServerState.DISABLED,
+    ServerState.CLOSED,
+)
+
+_SOFTWARE, _SOFTWARE_READ = 200, 4096  # characters of a server's own name or version
+
+
+class ServerConnection:
+    """One server: whoever has it may call; `run` alone opens and closes."""
+
+    def __init__(self, name: str, config: "McpServerConfig", deps: ConnectionDeps) -> None:
+        self.name = name
+        self.config = config
+        self.listing = Listing()
+        self.on_listing: list[Callable[[ServerConnection], None]] = []
+        self.on_state: list[Callable[[ServerConnection], None]] = []
+        self.on_resource_updated: list[Callable[[ServerConnection, str], None]] = []
+        self._deps = deps
+        self._clock = deps.clock
+        self._rules = Rules(config.restart_on_crash, config.max_restarts)
+        self._life: Life = born(enabled=config.enabled)
+        self._since = deps.clock.now_ms()
+        self._changed = anyio.Event()
+        self._attempt: anyio.CancelScope | None = None
+        self._link: ServerSession | None = None
+        self._following: ChangeSubscription | None = None
+        self._stderr = StderrTail(name, deps.line_redactor, deps.clock)
+        self._state_log = StateLog(name, self._stderr)
+        self._tool_timeout = config.tool_timeout / 1000
+        self._wanted_updates: list[str] = []
+
+    @property
+    def snapshot(self) -> ServerSnapshot:
+        """The server at this moment."""
+        life, link = self._life, self._link
+        session = None if link is None else link.session
+        info = None if session is None else session.server_info
+        return ServerSnapshot(
+            name=self.name,
+            state=life.state,
+            since=self._since,
+            transport=self.config.kind if link is None else link.transport,
+            pid=None if link is None else link.pid,
+            protocol=None if session is None else session.protocol_version,
+            server_name=None if info is None else self._shown(info.name),
+            server_version=None if info is None else self._shown(info.version),
+            restarts=life.restarts,
+            # Once more: what it says may have become a secret since.
+            last_error=None if life.last_error is None else self._deps.redact(life.last_error),
+            next_retry_in=self._retry_in(),
+            stderr=self._stderr.tail(),
+            capabilities=_capabilities(link),
+        )
+
+    def _shown(self, text: str) -> str:
+        """What a server calls itself, as it may be shown."""
+        return bounds.printable(self._deps.redact(text[:_SOFTWARE_READ]), _SOFTWARE)
+
+    async def run(
+        self, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED
+    ) -> None:
+        """Own the server until `stop`; never raises, except cancellation."""
+        task_status.started()
+        if not self.config.lazy:
+            self.start()
+        try:
+            while (command := next_command(self._life)) is not Command.FINISH:
+                if command is Command.OPEN:
+                    await self._serve()
+                else:
+                    await self._rest()
+        finally:
+            self._feed(Stopped())
+
+    def start(self) -> None:
+        """Ask for a connection, where the server is lazy and has none."""
+        self._feed(Started())
+
+    def stop(self) -> None:
+        """Ask `run` to close everything and return."""
+        self._feed(Stopped())
+        self._end_attempt()
+
+    def restart(self) -> None:
+        """Connect afresh, whatever the state, with the count of restarts at zero."""
+        self._feed(Restarted())
+        self._end_attempt()
+
+    async def wait_ready(self, timeout: float) -> None:
+        """Return once the server is ready; raises `ServerUnavailable`."""
+        try:
+            await self._ready_link(timeout)
+        except Unavailable as unavailable:
+            raise ServerUnavailable(
+                self.name, unavailable.reason, retry_in=unavailable.retry_in
+            ) from None
+
+    async def call_tool(
+        self,
+        tool: str,
+        arguments: Mapping[str, Any],
+        *,
+        on_progress: OnProgress | None = None,
+        timeout: float | None = None,
+    ) -> RawResult:
+        """The decoded result of one call; raises `CallFailed`."""
+        result = await self._request(
+            "tools/call",
+            {"name": tool, "arguments": arguments},
+            self._tool_timeout if timeout is None else timeout,
+            on_progress or unheard,
+        )
+        content = result.get("content")
+        if not are_blocks(content) and not (content is None and "structuredContent" in result):
+            raise InvalidResult("the result's content is not a list of content blocks")
+        return result
+
+    async def read_resource(self, uri: str) -> RawResult:
+        """The decoded result of `resources/read`; raises `CallFailed`."""
+        result = await self._request("resources/read", {"uri": uri}, self._tool_timeout, unheard)
+        if not are_objects(result.get("contents")):
+            raise InvalidResult("the resource's contents are not a list of objects")
+        return result
+
+    async def get_prompt(self, name: str, arguments: Mapping[str, str]) -> RawResult:
+        """The decoded result of `prompts/get`; raises `CallFailed`."""
+        params = {"name": name, "arguments": arguments}
+        result = await self._request("prompts/get", params, self._tool_timeout, unheard)
+        if not are_objects(result.get("messages")):
+            raise InvalidResult("the prompt's messages are not a list of objects")
+        return result
+
+    async def subscribe(self, uris: Sequence[str]) -> None:
+        """Be told of updates of these resources, where the server offers it; now and after restarts."""
+        self._wanted_updates = list(uris)
+        if self._following is not None:
+            self._following.want_updates(self._wanted_updates)
+
+    async def _request(
+        self, method: str, params: Mapping[str, Any], timeout: float, on_progress: OnProgress
+    ) -> RawResult:
+        link = self._link
+        if link is None:
+            link = await self._ready_link(self._patience())
+        try:
+            return await link.request(method, params, timeout=timeout, on_progress=on_progress)
+        except Unavailable:
+            # It was never sent, so that sending it to the server's successor is no repetition.
+            link = await self._ready_link(RESTART_PATIENCE)
+            return await link.request(method, params, timeout=timeout, on_progress=on_progress)
+
+    def _patience(self) -> float:
+        """How long a call waits: for a first start as long as that may take."""
+        first = self._life.restarts == 0 and self._life.last_error is None
+        return self.config.timeout / 1000 if first else RESTART_PATIENCE
+
+    async def _ready_link(self, patience: float) -> ServerSession:
+        deadline = anyio.current_time() + patience
+        self.start()
+        while (link := self._link) is None or link.is_gone():
+            left = deadline - anyio.current_time()
+            retry_in = self._retry_in()
+            if self._life.state in _HOPELESS or left <= 0 or (retry_in or 0.0) > left:
+                raise self._unavailable()
+            with anyio.move_on_after(left):
+                await self._changed.wait()
+        return link
+
+    def _unavailable(self) -> Unavailable:
+        state = self._life.state.replace("_", " ")
+        why = f"{state} ({self._life.last_error})" if self._life.last_error else state
+        return Unavailable(why, retry_in=self._retry_in())
+
+    def _retry_in(self) -> float | None:
+        retry_at = self._life.retry_at
+        return None if retry_at is None else max(0.0, retry_at - self._clock.monotonic())
+
+    def _feed(self, event: Event) -> None:
+        before = self._life
+        self._life = advance(before, event, self._clock.monotonic(), self._rules)
+        if self._life is before or self._life == before:
+            return
+        if self._life.state is not before.state:
+            self._since = self._clock.now_ms()
+            self._say_state()
+        self._signal()
+
+    def _signal(self) -> None:
+        self._changed.set()
+        self._changed = anyio.Event()
+
+    def _say_state(self) -> None:
+        wrong = self._state_log.say(self._life)
+        self._deps.emit(ServerChanged(self.name, self._life.state, wrong))
+        _tell(self.on_state, self)
+
+    def _end_attempt(self) -> None:
+        if self._attempt is not None:
+            self._attempt.cancel()
+
+    async def _rest(self) -> None:
+        changed, retry_in = self._changed, self._retry_in()
+        if retry_in is None:
+            await changed.wait()
+            return
+        with anyio.move_on_after(retry_in):
+            await changed.wait()
+            return
+        self._feed(RetryDue())
+
+    async def _serve(self) -> None:
+        """One connection, from opening to closing. Here, and only here, failure becomes state."""
+        try:
+            with anyio.CancelScope() as self._attempt:
+                await self._live()
+        except Exception as error:  # noqa: BLE001  whatever goes wrong stays this server's affair
+            self._failed(error)
+        finally:
+            self._attempt = self._link = self._following = None
+            self._signal()
+
+    def _failed(self, error: Exception) -> None:
+        cause = first_cause(error)
+        match cause:
+            case NeedsLogin():
+                event = LoginNeeded(worded(cause))
+            case SecretUnavailable():
+                # Its keeper may be out of reach for a while.
+                event = NotBegun(describe(cause))
+            case OperatorFacing():
+                event = Broken(describe(cause))
+            case Interrupted():
+                event = Lost(cause.reason)
+            case _:
+                logger.debug("MCP server '%s' failed", self.name, exc_info=error)
+                event = Lost(bounds.printable(self._deps.redact(worded(cause))))
+        self._feed(replace(event, reason=self._deps.redact(event.reason)))
+
+    async def _live(self) -> None:
+        following = ChangeSubscription(self._refresh, self._resource_updated)
+        async with open_link(self._opening(following)) as link:
+            await self._list_all(link)
+            async with anyio.create_task_group() as group:
+                group.start_soon(following.run, link, name=f"following {self.name}")
+                following.want_updates(self._wanted_updates)
+                self._link, self._following = link, following
+                self._feed(Connected())
+                await link.ended.wait()
+                self._link = None
+                self._feed(Lost(link.why_ended()))
+                group.cancel_scope.cancel()
+
+    async def _list_all(self, link: ServerSession) -> None:
+        seconds = self.config.timeout / 1000
+        # Twice as much is redacted as is kept, so that no secret is cut in two and missed.
+        said = self._deps.redact((link.session.instructions or "")[: 2 * bounds.MAX_INSTRUCTIONS])
+        fresh = Listing(instructions=said[: bounds.MAX_INSTRUCTIONS] or None)
+        offered = _capabilities(link)
+        try:
+            with anyio.fail_after(seconds):
+                for kind in listings.KINDS:
+                    if kind in offered and self._wants(kind):
+                        fresh = listings.merged(fresh, await self._fetch(link, kind))
+        except TimeoutError:
+            raise ConnectionFailed(f"it did not list its tools within {seconds:g} s") from None
+        self._replace_listing(link, fresh)
+
+    async def _refresh(self, link: ServerSession, kind: str) -> None:
+        if kind in _capabilities(link) and self._wants(kind):
+            fetched = await self._fetch(link, kind)
+            whole = {name: part for name, part in fetched.items() if not part.failed}
+            if whole:  # what could not be listed again stays as it was
+                self._replace_listing(link, listings.merged(self.listing, whole))
+
+    async def _fetch(self, link: ServerSession, kind: str) -> dict[str, listings.Listed]:
+        timeout = self.config.timeout / 1000
+
+        async def ask(method: str, params: dict[str, Any]) -> RawResult:
+            return await link.request(method, params, timeout=timeout)
+
+        return await listings.fetch(ask, kind, self._deps.redact)
+
+    def _wants(self, kind: str) -> bool:
+        return {"resources": self.config.resources, "prompts": self.config.prompts}.get(kind, True)
+
+    def _replace_listing(self, link: ServerSession, listing: Listing) -> None:
+        listing = listings.without(listing, link.stamp.refuses)
+        for note in set(listing.dropped) - set(self.listing.dropped):
+            logger.warning("MCP server '%s': %s", self.name, note)
+        self.listing = listing
+        link.stamp.learn({tool.name: tool.input_schema for tool in listing.tools})
+        self._deps.emit(ServerChanged(self.name, self._life.state, "listing"))
+        _tell(self.on_listing, self)
+
+    def _resource_updated(self, uri: str) -> None:
+        for callback in self.on_resource_updated:
+            try:
+                callback(self, uri)
+            except Exception:
+                logger.exception("MCP server '%s': an update could not be handed on", self.name)
+
+    def _opening(self, following: ChangeSubscription) -> ConnectParams:
+        deps = self._deps
+        sampling = deps.on_sampling if self.config.sampling.enabled else None
+        return ConnectParams(
+            name=self.name,
+            config=self.config,
+            environ=deps.environ,
+            resolve_secrets=deps.resolve_secrets,
+            redact=deps.redact,
+            keeper=deps.keeper,
+            grace=deps.grace,
+            answers=Answers(self.name, deps.roots, sampling, deps.on_elicitation),
+            incoming=Incoming(self.name, following, deps.redact, deps.line_redactor(), deps.clock),
+            memory=EraMemory(deps.cache, identity(self.config)),
+            stderr=self._stderr,
+            confine=deps.confine,
+            auth=deps.auth,
+        )
+
+
+def _tell(
+    callbacks: "list[Callable[[ServerConnection], None]]", connection: ServerConnection
+) -> None:
+    for callback in callbacks:
+        try:
+            callback(connection)
+        except Exception:
+            logger.exception("MCP server '%s': a change could not be handed on", connection.name)
+
+
+def _capabilities(link: ServerSession | None) -> frozenset[str]:
+    offered = None if link is None else link.session.server_capabilities
+    if offered is None:
+        return frozenset()
+    return frozenset(offered.model_dump(exclude_none=True))

@@ -1,0 +1,246 @@
+"""One running server as the manager keeps it: its connection, its checked tools, its resources."""
+
+import hashlib
+import json
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import anyio
+import anyio.to_thread
+
+from openclaw.content import detect
+from openclaw.content.sanitise import prepare
+from openclaw.core.events import Emit, SuspiciousContent
+from openclaw.mcp_client.bridge.resources import MAX_READ, ResolvedResource, resolve, wanted
+from openclaw.mcp_client.catalog.cache import CatalogCache
+from openclaw.mcp_client.catalog.pin_store import Pinning
+from openclaw.mcp_client.catalog.tools import PreparedTools, Suspicion, prepare_tools
+from openclaw.mcp_client.errors import CallFailed
+from openclaw.mcp_client.lifecycle.connection import ConnectionDeps, ServerConnection
+from openclaw.mcp_client.lifecycle.state import ServerState
+from openclaw.mcp_client.session.elicitation import Asking, decline
+from openclaw.mcp_client.session.jsonrpc import Listing
+
+if TYPE_CHECKING:
+    from mcp_types import Resource
+
+    from openclaw.config.schema import McpServerConfig
+
+logger = logging.getLogger(__name__)
+
+_NOT_OF_THE_CONNECTION = frozenset(
+    {"enabled", "tool_prefix", "prompts", "roots", "framing", "on_suspicious", "max_result_chars"}
+)
+"""Settings that say how an agent uses a server; agents that differ in them alone share it."""
+
+_READS_AT_ONCE = 4
+_QUIET = 0.2  # seconds between two rounds of reading, so that a chatty server cannot keep us busy
+_UNDECIDED = (ServerState.CONNECTING, ServerState.DISCONNECTED)
+_GONE = (
+    ServerState.FAILED,
+    ServerState.NEEDS_LOGIN,
+    ServerState.DISABLED,
+    ServerState.CLOSED,
+)
+
+
+def fingerprint(name: str, config: "McpServerConfig", roots: Sequence[Path]) -> str:
+    """The same for two servers exactly when one process can serve both."""
+    settings = config.model_dump(mode="json", exclude=set(_NOT_OF_THE_CONNECTION))
+    told = json.dumps([name, settings, [str(root) for root in roots]], sort_keys=True)
+    return hashlib.sha256(told.encode()).hexdigest()[:32]
+
+
+class _Signal:
+    """Something happened; whoever waits next learns of it, however often it happened."""
+
+    def __init__(self) -> None:
+        self._event = anyio.Event()
+
+    def set(self) -> None:
+        self._event.set()
+
+    async def wait(self) -> None:
+        await self._event.wait()
+        self._event = anyio.Event()
+
+
+class ManagedServer:
+    """A connection, and what is made of what it lists. `users` need it, `holders` are turns that use it."""
+
+    def __init__(
+        self,
+        key: str,
+        name: str,
+        config: "McpServerConfig",
+        deps: ConnectionDeps,
+        *,
+        cache: CatalogCache | None,
+        on_change: Callable[["ManagedServer"], None],
+    ) -> None:
+        self.key = key
+        self.name = name
+        self.config = config
+        self.asking = Asking(deps.on_elicitation or decline, deps.redact, deps.holds_secret)
+        if deps.on_elicitation is not None:
+            deps = replace(deps, on_elicitation=self.asking)
+        self.connection = ServerConnection(name, config, deps)
+        self.state = ServerState.DISCONNECTED
+        self.users: set[tuple[str, str]] = set()
+        self.holders: set[object] = set()
+        self.prepared = PreparedTools()
+        self.listing = Listing()
+        self.pinning = Pinning(name, config, deps.pins, deps.redact)
+        self.instructions_suspicious = False
+        self.tools_known = anyio.Event()
+        self.resources_known = anyio.Event()
+        self._read: dict[str, ResolvedResource] = {}
+        self._redact = deps.redact
+        self._emit: Emit = deps.emit
+        self._cache = cache
+        self._on_change = on_change
+        self._listed = _Signal()
+        self._stale = _Signal()
+        self._stale_uris: set[str] = set()
+        self._all_stale = False
+        self.connection.on_listing.append(self._on_listing)
+        self.connection.on_state.append(self._on_state)
+        self.connection.on_resource_updated.append(self._on_resource_updated)
+
+    @property
+    def resources(self) -> tuple[ResolvedResource, ...]:
+        """What was read last of the resources that belong in the context."""
+        return tuple(self._read.values())
+
+    async def run(self) -> None:
+        """Own the connection until it is stopped, and keep what it lists and offers up to date."""
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._keep_tools, name=f"mcp {self.name}: tools")
+            group.start_soon(self._keep_resources, name=f"mcp {self.name}: resources")
+            await self.connection.run()
+            group.cancel_scope.cancel()
+
+    def stop(self) -> None:
+        """Ask for the end; `run` returns then."""
+        self.connection.stop()
+
+    def _on_listing(self, _: ServerConnection) -> None:
+        self._listed.set()
+
+    def _on_state(self, connection: ServerConnection) -> None:
+        was_gone, self.state = self.gone, connection.snapshot.state
+        if self.state not in (*_UNDECIDED, ServerState.READY):
+            self.tools_known.set()
+            self.resources_known.set()
+        if self.gone is not was_gone:
+            self._on_change(self)
+
+    @property
+    def gone(self) -> bool:
+        """Whether the server will not come back by itself, so that nobody should be offered it."""
+        return self.state in _GONE
+
+    def _on_resource_updated(self, _: ServerConnection, uri: str) -> None:
+        if uri in self._read:
+            self._stale_uris.add(uri)
+            self._stale.set()
+
+    async def _keep_tools(self) -> None:
+        await self._take_cached()
+        while True:
+            await self._listed.wait()
+            await self._take(self.connection.listing)
+            if self.config.lazy and self._cache is not None:
+                await anyio.to_thread.run_sync(self._cache.store, self.key, self.listing)
+            self._all_stale = True
+            self._stale.set()
+
+    async def _take_cached(self) -> None:
+        """A lazy server shows what it had; one that never ran has to run once to show anything."""
+        if not self.config.lazy:
+            return
+        cached = None
+        if self._cache is not None:
+            cached = await anyio.to_thread.run_sync(self._cache.load, self.key)
+        if cached is None:
+            self.connection.start()
+            return
+        await self._take(cached)
+        self.resources_known.set()
+
+    async def _take(self, listing: Listing) -> None:
+        """Check what was listed; in a thread, since a hostile listing takes a while."""
+        self.listing = listing
+        await anyio.to_thread.run_sync(prepare)  # before the first result is framed, on the loop
+        self.prepared = await anyio.to_thread.run_sync(
+            prepare_tools, self.name, listing.tools, self._redact
+        )
+        for warning in self.prepared.warnings:
+            logger.warning("MCP server '%s': %s", self.name, warning)
+        words = await anyio.to_thread.run_sync(detect, listing.instructions or "")
+        self.instructions_suspicious = words.suspicious
+        if words.suspicious:
+            self._suspect(Suspicion(self.name, None, words.score, tuple(words.signals)))
+        for seen in self.prepared.suspicions:
+            self._suspect(seen)
+        await self.pinning.check(listing)
+        self.tools_known.set()
+        self._on_change(self)
+
+    async def recheck_pins(self) -> None:
+        """Give free what somebody has accepted meanwhile."""
+        if await self.pinning.recheck():
+            self._on_change(self)
+
+    def _suspect(self, seen: Suspicion) -> None:
+        """Say that detection fired, and never what it fired on."""
+        logger.warning(
+            "MCP server '%s': %s looks like an attempt to give the agent orders",
+            self.name,
+            f"the declaration of tool '{seen.tool}'" if seen.tool else "what it says of itself",
+            extra={"server": self.name, "tool": seen.tool, "signals": seen.signals},
+        )
+        self._emit(SuspiciousContent(self.name, seen.tool, seen.score, seen.signals))
+
+    async def _keep_resources(self) -> None:
+        if not self.config.resources:
+            self.resources_known.set()
+            return
+        while True:
+            due = True
+            with anyio.move_on_after(self.config.resource_refresh_ms / 1000):
+                await self._stale.wait()
+                due = False
+            await self._refresh(everything=due or self._all_stale)
+            await anyio.sleep(_QUIET)
+
+    async def _refresh(self, *, everything: bool) -> None:
+        if self.state is not ServerState.READY:
+            return
+        chosen = wanted(self.connection.listing.resources, self.config.resource_filter)[:MAX_READ]
+        uris = {resource.uri for resource in chosen}
+        due = chosen if everything else [r for r in chosen if r.uri in self._stale_uris]
+        self._all_stale = False
+        self._stale_uris.clear()
+        self._read = {uri: read for uri, read in self._read.items() if uri in uris}
+        limiter = anyio.CapacityLimiter(_READS_AT_ONCE)
+        async with anyio.create_task_group() as group:
+            for resource in due:
+                group.start_soon(self._read_one, resource, limiter)
+        if everything and chosen:
+            await self.connection.subscribe([resource.uri for resource in chosen])
+        self.resources_known.set()
+        self._on_change(self)
+
+    async def _read_one(self, resource: "Resource", limiter: anyio.CapacityLimiter) -> None:
+        async with limiter:
+            try:
+                raw = await self.connection.read_resource(resource.uri)
+            except CallFailed as failed:
+                logger.info("MCP server '%s': a resource was not read: %s", self.name, failed)
+                self._read.pop(resource.uri, None)
+                return
+        self._read[resource.uri] = resolve(self.name, resource, raw, self._redact)

@@ -1,0 +1,358 @@
+"""All MCP servers of all agents: who needs which, and that each runs once."""
+
+import logging
+from collections.abc import Callable, Collection, Generator, Mapping
+from contextlib import AsyncExitStack, contextmanager
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+import anyio
+import anyio.abc
+
+from openclaw.core.content import Block
+from openclaw.core.errors import NotFound
+from openclaw.core.tools import Elicit, ToolSource
+from openclaw.mcp_client.bridge.prompts import (
+    PromptCall,
+    PromptInfo,
+    PromptMessage,
+    check_arguments,
+    parse_prompt_call,
+    prompt_text,
+    render_prompt,
+)
+from openclaw.mcp_client.bridge.resources import (
+    ServerResources,
+    build_resource_context,
+    needs_reader,
+)
+from openclaw.mcp_client.bridge.results import Rendering
+from openclaw.mcp_client.bridge.tool_source import Bound, CallPath, McpToolSource, ToolView, Verdict
+from openclaw.mcp_client.catalog.pin_store import CrossingWatch
+from openclaw.mcp_client.catalog.pins import Crossing
+from openclaw.mcp_client.catalog.tools import ServerTools, build_catalog
+from openclaw.mcp_client.lifecycle.managed_server import ManagedServer
+from openclaw.mcp_client.lifecycle.registry import (
+    EVERYWHERE,
+    AgentServers,
+    ManagerDeps,
+    Place,
+    ServerRegistry,
+)
+from openclaw.mcp_client.lifecycle.server_status import (
+    ServerStatus,
+    instructions_block,
+    prompt_infos,
+    status_of,
+    unavailable_block,
+    usable_tools,
+)
+
+if TYPE_CHECKING:
+    from openclaw.config.schema import McpServerConfig
+
+logger = logging.getLogger(__name__)
+
+_RESOURCES_WAIT = 3.0  # seconds that a first turn waits for resources once the tools are known
+
+
+@dataclass(slots=True)
+class _Views:
+    version: int = -1
+    view: ToolView = field(default_factory=lambda: ToolView({}, ()))
+
+
+class McpManager:
+    """Owns every server's task. Use it as an async context manager, then `start` it."""
+
+    def __init__(self, agents: Mapping[str, AgentServers], deps: ManagerDeps) -> None:
+        self._deps = deps
+        self._places = ServerRegistry(agents, deps.connection, self._start)
+        self._views: dict[tuple[str, str], _Views] = {}
+        self._crossings = CrossingWatch()
+        self._group: anyio.abc.TaskGroup | None = None
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        self._group = await self._stack.enter_async_context(anyio.create_task_group())
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool | None:
+        self._places.close()
+        self._group = None
+        try:
+            return await self._stack.__aexit__(kind, error, trace)
+        except BaseExceptionGroup as group:
+            if group.exceptions == (error,):
+                return False  # what the caller raised leaves as the caller raised it
+            raise
+
+    def start(self) -> None:
+        """Start every server that is not lazy, all at once, and return at once."""
+        self._places.open()
+
+    # What agents use
+
+    def tools(self, agent: str, session: str | None = None) -> ToolSource:
+        """The agent's tools, as they are at each moment that somebody asks."""
+        self._places.agent(agent)
+        path = self._call_path(lambda name: self._places.agent(agent).decide(name))
+        return McpToolSource(lambda: self._view(agent, session), path)
+
+    @contextmanager
+    def hold(self, agent: str, session: str | None = None) -> Generator[ToolSource]:
+        """The agent's tools for one turn, which keeps them whatever configuration comes meanwhile.
+
+        Servers that a new configuration gives up go on running until the turns that began with
+        them have ended.
+        """
+        known = self._places.agent(agent)
+        places = self._places.of(agent, session)
+        generation = self._places.generation
+        own = _Views()
+
+        def view() -> ToolView:
+            if generation == self._places.generation:
+                return self._view(agent, session)
+            if own.version != self._places.version:
+                own.version, own.view = self._places.version, self._build_view(known, places)
+            return own.view
+
+        with self._places.held(places):
+            yield McpToolSource(view, self._call_path(known.decide))
+
+    async def settle(
+        self,
+        agent: str,
+        session: str | None = None,
+        *,
+        servers: Collection[str] | None = None,
+        timeout: float = 30.0,
+    ) -> None:
+        """Wait until it is clear which tools the agent has, or for `timeout` seconds.
+
+        `servers` names those to wait for, where it is not all of them.
+        """
+        units = [
+            place.unit
+            for name, place in self._places.of(agent, session).items()
+            if place.unit is not None and (servers is None or name in servers)
+        ]
+        with anyio.move_on_after(timeout):
+            for unit in units:
+                await unit.tools_known.wait()
+            with anyio.move_on_after(_RESOURCES_WAIT):
+                for unit in units:
+                    await unit.resources_known.wait()
+        for unit in units:
+            await unit.recheck_pins()
+        self._look_for_crossings()
+
+    def resource_context(self, agent: str, session: str | None = None) -> str:
+        """The block of MCP resources that goes before the agent's conversation."""
+        known = self._places.agent(agent)
+        readers = {
+            one.entry.server: name
+            for name, one in self._view(agent, session).bound.items()
+            if one.entry.ours and known.decide(name).allowed
+        }
+        shown = [
+            _resources(name, place.unit, readers.get(name))
+            for name, place in self._places.of(agent, session).items()
+            if place.unit is not None and place.config.resources
+        ]
+        return build_resource_context(shown, known.resource_budget)
+
+    def instructions(self, agent: str, session: str | None = None) -> str:
+        """What the agent's servers say of themselves, framed, for its system prompt."""
+        redact = self._deps.connection.redact
+        places = sorted(self._places.of(agent, session).items())
+        return redact(
+            instructions_block(
+                (name, place.unit, place.config) for name, place in places if place.unit is not None
+            )
+        )
+
+    def unavailable(self, agent: str, session: str | None = None) -> str:
+        """Which of the agent's servers cannot be used now, for its system prompt."""
+        places = sorted(self._places.of(agent, session).items())
+        return unavailable_block(
+            (name, place.unit) for name, place in places if place.unit is not None
+        )
+
+    def prompts(self, agent: str, session: str | None = None) -> tuple[PromptInfo, ...]:
+        """The prompts that the agent's servers offer."""
+        return tuple(
+            info
+            for name, place in sorted(self._places.of(agent, session).items())
+            if place.unit is not None and place.config.prompts
+            for info in prompt_infos(name, place.unit.listing)
+        )
+
+    async def get_prompt(
+        self,
+        agent: str,
+        call: PromptCall,
+        session: str | None = None,
+        *,
+        elicit: Elicit | None = None,
+    ) -> tuple[PromptMessage, ...]:
+        """The framed messages of a prompt; raises `NotFound`, `InvalidRequest` or `CallFailed`."""
+        offered = self.prompts(agent, session)
+        found = next((p for p in offered if (p.server, p.name) == (call.server, call.prompt)), None)
+        if found is None:
+            raise NotFound(f"there is no prompt /{call.server}:{call.prompt}")
+        check_arguments(found, call.arguments)
+        unit = self._places.of(agent, session)[call.server].unit
+        assert unit is not None  # it offered the prompt
+        await unit.connection.wait_ready(unit.config.timeout / 1000)
+        with unit.asking.on_behalf(elicit):
+            raw = await unit.connection.get_prompt(call.prompt, call.arguments)
+        deps = self._deps.connection
+        how = Rendering(call.server, call.prompt, deps.redact, deps.holds_secret)
+        return render_prompt(raw, how)
+
+    async def expand_prompt(
+        self, agent: str, text: str, session: str | None = None, *, elicit: Elicit | None = None
+    ) -> tuple[Block, ...] | None:
+        """What `/server:prompt key=value` stands for, framed; None where the text is not one.
+
+        A text of that form whose server the agent does not have is left as it is.
+        """
+        call = parse_prompt_call(text) if text.lstrip().startswith("/") else None
+        if call is None or call.server not in self._places.of(agent, session):
+            return None
+        return prompt_text(await self.get_prompt(agent, call, session, elicit=elicit))
+
+    # What operators use
+
+    def status(self) -> tuple[ServerStatus, ...]:
+        """Every server that is kept, by name."""
+        crossings = self._look_for_crossings()
+        found = [status_of(unit, crossings) for unit in self._places.units]
+        return tuple(sorted(found, key=lambda status: status.snapshot.name))
+
+    async def recheck_pins(self) -> None:
+        """Take note of what was accepted meanwhile, by this process or another."""
+        for unit in self._places.units:
+            await unit.recheck_pins()
+
+    def restart(self, name: str) -> None:
+        """Connect afresh to every server of that name; raises `NotFound`."""
+        units = [unit for unit in self._places.units if unit.name == name]
+        if not units:
+            raise NotFound(f"no MCP server '{name}' is running")
+        for unit in units:
+            unit.connection.restart()
+
+    def add(
+        self,
+        name: str,
+        config: "McpServerConfig",
+        session: str | None = None,
+        agent: str | None = None,
+    ) -> None:
+        """Take a server at run time, for one session or for all; one of that name is replaced.
+
+        `agent` is the one that the session belongs to, where it is known.
+        """
+        self._places.add(name, config, session or EVERYWHERE, agent)
+
+    replace = add
+
+    def remove(self, name: str, session: str | None = None) -> None:
+        """Give a server up that was added at run time; raises `NotFound`."""
+        self._places.remove(name, session or EVERYWHERE)
+
+    def end_session(self, session: str) -> None:
+        """Give up every server that was added for that session."""
+        self._places.end(session)
+        self._forget_views(lambda user: user[1] == session)
+
+    def apply(self, agents: Mapping[str, AgentServers]) -> None:
+        """Take a new configuration: what stayed the same goes on running untouched."""
+        self._places.apply(agents)
+        self._forget_views(lambda user: user[0] not in agents)
+
+    # How it is kept
+
+    def _look_for_crossings(self) -> list[Crossing]:
+        servers = ((unit.name, unit.pinning) for unit in self._places.units)
+        return self._crossings.look(self._places.version, servers)
+
+    def _call_path(self, decide: Callable[[str], Verdict]) -> CallPath:
+        return CallPath(
+            decide=decide,
+            redact=self._deps.connection.redact,
+            holds_secret=self._deps.connection.holds_secret,
+            results=self._deps.results,
+            clock=self._deps.connection.clock,
+            emit=self._deps.connection.emit,
+            on_call=self._deps.on_call,
+        )
+
+    def _start(self, unit: ManagedServer) -> None:
+        assert self._group is not None, "the manager is used inside its context"
+        self._group.start_soon(self._run, unit, name=f"mcp {unit.name}")
+
+    async def _run(self, unit: ManagedServer) -> None:
+        """Run one server; a defect in how we handle it must not end the others."""
+        try:
+            await unit.run()
+        except Exception:
+            logger.exception("MCP server '%s' is given up", unit.name)
+
+    def _forget_views(self, gone: Callable[[tuple[str, str]], bool]) -> None:
+        for user in [user for user in self._views if gone(user)]:
+            del self._views[user]
+
+    def _view(self, agent: str, session: str | None) -> ToolView:
+        views = self._views.setdefault((agent, session or EVERYWHERE), _Views())
+        if views.version != self._places.version:
+            views.version = self._places.version
+            places = self._places.of(agent, session)
+            views.view = self._build_view(self._places.agent(agent), places)
+        return views.view
+
+    def _build_view(self, agent: AgentServers, places: Mapping[str, Place]) -> ToolView:
+        running = {
+            name: (place.config, place.unit)
+            for name, place in places.items()
+            if place.unit is not None
+        }
+        catalog = build_catalog(
+            ServerTools(
+                server=name,
+                prefix=config.tool_prefix or name,
+                tools=usable_tools(unit, config),
+                reads_resources=config.resources
+                and needs_reader(_resources(name, unit), agent.resource_budget),
+            )
+            for name, (config, unit) in running.items()
+        )
+        bound: dict[str, Bound] = {}
+        for name, entry in catalog.items():
+            config, unit = running[entry.server]
+            bound[name] = Bound(entry, unit, config)
+        specs = tuple(b.entry.spec for n, b in bound.items() if _may_be_used(agent.decide(n)))
+        return ToolView(bound, specs)
+
+
+def _may_be_used(verdict: Verdict) -> bool:
+    return verdict.allowed or verdict.asks
+
+
+def _resources(name: str, unit: ManagedServer, reader: str | None = None) -> ServerResources:
+    return ServerResources(
+        server=name,
+        read=unit.resources,
+        listed=unit.listing.resources,
+        templates=tuple(one.uri_template for one in unit.listing.resource_templates),
+        reader=reader,
+    )

@@ -1,0 +1,262 @@
+"""Who uses which server: that each runs once, for as long as somebody needs it. Starts no task."""
+
+import logging
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from openclaw.config.paths import expand
+from openclaw.core.errors import NotFound
+from openclaw.mcp_client.bridge.tool_source import OnCall, Verdict, allow_all
+from openclaw.mcp_client.catalog.cache import CatalogCache
+from openclaw.mcp_client.catalog.tools import safe_name
+from openclaw.mcp_client.lifecycle.connection import ConnectionDeps
+from openclaw.mcp_client.lifecycle.managed_server import ManagedServer, fingerprint
+
+if TYPE_CHECKING:
+    from openclaw.config.schema import McpServerConfig
+
+
+def nothing_denied(_: str) -> bool:
+    """No server is denied as a whole."""
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class AgentServers:
+    """One agent's servers, and what it may do with them.
+
+    `decide` takes a prefixed tool name. `wholly_denied` takes a server's prefix and says whether no
+    tool of it can be allowed; such a server is not started. `roots` are the agent's own; a server
+    may be told of others, as its configuration says.
+    """
+
+    id: str
+    servers: "Mapping[str, McpServerConfig]"
+    decide: Callable[[str], Verdict] = allow_all
+    wholly_denied: Callable[[str], bool] = nothing_denied
+    roots: tuple[Path, ...] = ()
+    resource_budget: int = 40_000
+
+
+@dataclass(frozen=True, slots=True)
+class ManagerDeps:
+    """What the manager needs of its host; `results` is where over-long results are kept."""
+
+    connection: ConnectionDeps
+    results: Path | None = None
+    on_call: OnCall = lambda record: None
+
+
+# Some servers, the reference filesystem server among them, take the client's roots instead of the
+# directories in their own arguments. Whoever typed a directory there wants it to count.
+
+
+def server_roots(
+    config: "McpServerConfig", agent: Sequence[Path], environ: Mapping[str, str]
+) -> tuple[Path, ...]:
+    """What the configuration says; else the agent's own roots and the directories in `args`."""
+    if config.roots is not None:
+        base = agent[0] if agent else Path.cwd()
+        return _each_once(base / expand(root, environ) for root in config.roots)
+    return _each_once([*agent, *_named_directories(config.args, environ)])
+
+
+def _named_directories(args: Iterable[str], environ: Mapping[str, str]) -> Iterable[Path]:
+    for argument in args:
+        # The value of an option may stand in the same word.
+        for text in (argument, argument.partition("=")[2]):
+            path = expand(text, environ)
+            if text and path.is_absolute() and _is_directory(path):
+                yield path
+
+
+def _is_directory(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):  # no permission to look, or no path at all
+        return False
+
+
+def _each_once(paths: Iterable[Path]) -> tuple[Path, ...]:
+    return tuple(dict.fromkeys(paths))
+
+
+logger = logging.getLogger(__name__)
+
+EVERYWHERE = ""  # the scope of a server that was added for all sessions
+
+User = tuple[str, str]
+"""An agent, and the scope of a session or `EVERYWHERE`."""
+
+
+@dataclass(slots=True)
+class Place:
+    """A server as one agent, or one session, uses it."""
+
+    config: "McpServerConfig"
+    unit: ManagedServer | None = None  # none where the policy denies all of it
+
+
+class ServerRegistry:
+    """The servers of every agent and session. `version` grows with every change of any of them."""
+
+    def __init__(
+        self,
+        agents: Mapping[str, AgentServers],
+        connection: ConnectionDeps,
+        start: Callable[[ManagedServer], None],
+    ) -> None:
+        self._agents = dict(agents)
+        self._connection = connection
+        self._start = start
+        cache = connection.cache
+        self._cache = (
+            CatalogCache(cache / "catalog", connection.redact) if cache is not None else None
+        )
+        self._units: dict[str, ManagedServer] = {}
+        self._places: dict[User, dict[str, Place]] = {}
+        self._added: dict[str, dict[str, McpServerConfig]] = {}
+        self._leaving: set[ManagedServer] = set()  # given up, but a turn still uses them
+        self.version = 0
+        self.generation = 0  # grows with every configuration that is applied
+
+    @property
+    def units(self) -> Iterable[ManagedServer]:
+        """Every server that somebody needs."""
+        return self._units.values()
+
+    def agent(self, agent: str) -> AgentServers:
+        """That agent; raises `NotFound`."""
+        try:
+            return self._agents[agent]
+        except KeyError:
+            raise NotFound(f"there is no agent '{agent}'") from None
+
+    def of(self, agent: str, session: str | None) -> dict[str, Place]:
+        """The agent's servers and those of the session, which win."""
+        shared = self._places.get((agent, EVERYWHERE), {})
+        return {**shared, **(self._places.get((agent, session), {}) if session else {})}
+
+    @contextmanager
+    def held(self, places: Mapping[str, Place]) -> Generator[None]:
+        """While this lasts, these servers run on, also where they are given up meanwhile."""
+        holder = object()
+        units = [place.unit for place in places.values() if place.unit is not None]
+        for unit in units:
+            unit.holders.add(holder)
+        try:
+            yield
+        finally:
+            for unit in units:
+                unit.holders.discard(holder)
+                self._leave(unit)
+
+    def open(self) -> None:
+        """Take what every agent needs."""
+        for agent in self._agents:
+            self._settle(agent, EVERYWHERE)
+
+    def close(self) -> None:
+        """Stop every server, also those that a turn still uses."""
+        for unit in (*self._units.values(), *self._leaving):
+            unit.stop()
+        self._units.clear()
+        self._leaving.clear()
+
+    def add(
+        self, name: str, config: "McpServerConfig", scope: str, agent: str | None = None
+    ) -> None:
+        """Take one more server for a scope, of one agent or of all."""
+        self._added.setdefault(scope, {})[name] = config
+        for one in self._agents if agent is None else [agent]:
+            self._settle(one, scope)
+
+    def remove(self, name: str, scope: str) -> None:
+        """Give up a server that was added; raises `NotFound`."""
+        added = self._added.get(scope, {})
+        if name not in added:
+            raise NotFound(f"no MCP server '{name}' was added")
+        del added[name]
+        for agent, known in list(self._places):
+            if known == scope:
+                self._settle(agent, scope)
+
+    def end(self, scope: str) -> None:
+        """Give up everything that was added for that scope."""
+        self._added.pop(scope, None)
+        self._drop(user for user in list(self._places) if user[1] == scope)
+
+    def apply(self, agents: Mapping[str, AgentServers]) -> None:
+        """Take a new configuration: what stayed the same goes on running untouched."""
+        self.generation += 1
+        gone = set(self._agents) - set(agents)
+        self._agents = dict(agents)
+        self._drop(user for user in list(self._places) if user[0] in gone)
+        self.open()
+        for agent, scope in [user for user in self._places if user[1] != EVERYWHERE]:
+            self._settle(agent, scope)
+
+    def _wanted(self, agent: AgentServers, scope: str) -> "dict[str, McpServerConfig]":
+        added = self._added.get(scope, {})
+        configured = dict(agent.servers) if scope == EVERYWHERE else {}
+        return {name: c for name, c in {**configured, **added}.items() if c.enabled}
+
+    def _settle(self, agent: str, scope: str) -> None:
+        """Take what is wanted now, then give up what is not: a shared server never stops between."""
+        known = self.agent(agent)
+        user = (agent, scope)
+        before = self._places.get(user, {})
+        after: dict[str, Place] = {}
+        for name, config in self._wanted(known, scope).items():
+            after[name] = self._take(user, known, name, config)
+        self._places[user] = after
+        kept = {place.unit for place in after.values()}
+        self._release(user, {n: p for n, p in before.items() if p.unit not in kept})
+        self.version += 1
+
+    def _take(self, user: User, agent: AgentServers, name: str, config: "McpServerConfig") -> Place:
+        if agent.wholly_denied(safe_name(config.tool_prefix or name)):
+            logger.info("MCP server '%s' is not started: policy denies all of its tools", name)
+            return Place(config)
+        roots = server_roots(config, agent.roots, self._connection.environ)
+        key = fingerprint(name, config, roots)
+        unit = self._units.get(key)
+        if unit is None:
+            unit = self._spawn(key, name, config, roots)
+        unit.users.add(user)
+        return Place(config, unit)
+
+    def _spawn(
+        self, key: str, name: str, config: "McpServerConfig", roots: tuple[Path, ...]
+    ) -> ManagedServer:
+        deps = replace(self._connection, roots=roots)
+        unit = ManagedServer(key, name, config, deps, cache=self._cache, on_change=self._changed)
+        self._units[key] = unit
+        self._start(unit)
+        return unit
+
+    def _drop(self, users: Iterable[User]) -> None:
+        for user in users:
+            self._release(user, self._places.pop(user))
+
+    def _release(self, user: User, places: Mapping[str, Place]) -> None:
+        for place in places.values():
+            if place.unit is None:
+                continue
+            place.unit.users.discard(user)
+            if not place.unit.users and self._units.pop(place.unit.key, None) is not None:
+                self._leaving.add(place.unit)
+                self._leave(place.unit)
+        self.version += 1
+
+    def _leave(self, unit: ManagedServer) -> None:
+        """Stop a server that was given up, once no turn uses it."""
+        if unit in self._leaving and not unit.holders:
+            self._leaving.discard(unit)
+            unit.stop()
+
+    def _changed(self, _: ManagedServer) -> None:
+        self.version += 1

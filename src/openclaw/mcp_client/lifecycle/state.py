@@ -1,0 +1,252 @@
+"""Which state a server is in, and what is to be done next. Events in, state and commands out."""
+
+import logging
+from dataclasses import dataclass, replace
+from enum import Enum, StrEnum, auto
+
+from openclaw.core.clock import restart_delay
+from openclaw.mcp_client.transport.child_process import StderrTail
+
+PROVEN_AFTER = 10.0
+"""Seconds of being ready after which the first restart comes at once."""
+
+STABLE_AFTER = 60.0
+"""Seconds of being ready after which restarts are counted afresh."""
+
+
+class ServerState(StrEnum):
+    """Where a server is in its life."""
+
+    DISCONNECTED = "disconnected"
+    CONNECTING = "connecting"
+    READY = "ready"
+    ERROR = "error"
+    FAILED = "failed"
+    NEEDS_LOGIN = "needs_login"
+    DISABLED = "disabled"
+    CLOSED = "closed"
+
+
+class Command(Enum):
+    """What the owner does next: connect, wait for an event or for `retry_at`, or return."""
+
+    OPEN = auto()
+    REST = auto()
+    FINISH = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """Somebody wants the server."""
+
+
+@dataclass(frozen=True, slots=True)
+class Connected:
+    """The handshake is done and the server has said what it offers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """It could not be reached, or went away; trying again may help."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class NotBegun:
+    """What its start needs could not be had, so nothing was started; trying again may help."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """It cannot work as it is configured; trying again does not help."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class LoginNeeded:
+    """It wants credentials that we do not have."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class RetryDue:
+    """The wait before the next attempt is over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Restarted:
+    """Somebody asked for a fresh start."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """Nobody wants the server any more."""
+
+
+Event = (
+    Started | Connected | Lost | NotBegun | Broken | LoginNeeded | RetryDue | Restarted | Stopped
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What the configuration says about restarts."""
+
+    restart_on_crash: bool = True
+    max_restarts: int = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """A server's life so far. Times are seconds of one monotonic clock.
+
+    `retry_at` is set in ERROR and nowhere else; `ready_since` in READY and nowhere else.
+    `restarts` counts the attempts since the count last began afresh; `waits` those in a row that did
+    not come so far that anything was started.
+    """
+
+    state: ServerState = ServerState.DISCONNECTED
+    restarts: int = 0
+    waits: int = 0
+    ready_since: float | None = None
+    retry_at: float | None = None
+    last_error: str | None = None
+
+
+def born(*, enabled: bool) -> Life:
+    """A server that nobody has asked for yet."""
+    return Life(ServerState.DISCONNECTED if enabled else ServerState.DISABLED)
+
+
+def next_command(life: Life) -> Command:
+    """What the owner has to do in this state."""
+    if life.state is ServerState.CLOSED:
+        return Command.FINISH
+    if life.state in (ServerState.CONNECTING, ServerState.READY):
+        return Command.OPEN
+    return Command.REST
+
+
+def advance(life: Life, event: Event, now: float, rules: Rules) -> Life:
+    """The life after this event. An event that means nothing in this state changes nothing."""
+    if life.state is ServerState.CLOSED:
+        return life
+    match event:
+        case Stopped():
+            return _resting(life, ServerState.CLOSED, life.last_error)
+        case _ if life.state is ServerState.DISABLED:
+            return life
+        case Restarted():
+            return Life(ServerState.CONNECTING, last_error=life.last_error)
+        case Started():
+            return _connecting(life) if life.state is ServerState.DISCONNECTED else life
+        case RetryDue():
+            return _connecting(life) if life.state is ServerState.ERROR else life
+        case Connected():
+            return _ready(life, now) if life.state is ServerState.CONNECTING else life
+        case Lost() | NotBegun() | Broken() | LoginNeeded():
+            return _ended(life, event, now, rules)
+
+
+def _ended(
+    life: Life, event: Lost | NotBegun | Broken | LoginNeeded, now: float, rules: Rules
+) -> Life:
+    if next_command(life) is not Command.OPEN:
+        return life
+    match event:
+        case NotBegun(reason) if life.state is ServerState.CONNECTING:
+            return _waiting(life, reason, now, rules)
+        case NotBegun(reason):
+            return _lost(life, reason, now, rules)
+        case Lost(reason):
+            return _lost(life, reason, now, rules)
+        case Broken(reason):
+            return _resting(life, ServerState.FAILED, reason)
+        case LoginNeeded(reason):
+            return _resting(life, ServerState.NEEDS_LOGIN, reason)
+
+
+def _lost(life: Life, reason: str, now: float, rules: Rules) -> Life:
+    uptime = 0.0 if life.ready_since is None else now - life.ready_since
+    restarts = 0 if uptime >= STABLE_AFTER else life.restarts
+    if not rules.restart_on_crash or restarts >= rules.max_restarts:
+        return _resting(replace(life, restarts=restarts), ServerState.FAILED, reason)
+    at_once = restarts == 0 and uptime >= PROVEN_AFTER
+    delay = 0.0 if at_once else restart_delay(restarts)
+    return Life(ServerState.ERROR, restarts=restarts + 1, retry_at=now + delay, last_error=reason)
+
+
+def _waiting(life: Life, reason: str, now: float, rules: Rules) -> Life:
+    """Nothing ran, so this is no restart; the waits are as long, and as many, as for one."""
+    if not rules.restart_on_crash or life.waits >= rules.max_restarts:
+        return _resting(life, ServerState.FAILED, reason)
+    return replace(
+        life,
+        state=ServerState.ERROR,
+        waits=life.waits + 1,
+        retry_at=now + restart_delay(life.waits),
+        last_error=reason,
+    )
+
+
+def _connecting(life: Life) -> Life:
+    return replace(life, state=ServerState.CONNECTING, retry_at=None)
+
+
+def _ready(life: Life, now: float) -> Life:
+    return replace(life, state=ServerState.READY, waits=0, ready_since=now)
+
+
+def _resting(life: Life, state: ServerState, reason: str | None) -> Life:
+    return Life(state, restarts=life.restarts, last_error=reason)
+
+
+logger = logging.getLogger(__name__)
+
+_LEVELS = {
+    ServerState.ERROR: logging.WARNING,
+    ServerState.NEEDS_LOGIN: logging.WARNING,
+    ServerState.FAILED: logging.ERROR,
+}
+_LAST_WORDS = 200  # characters of a server's stderr beside why it failed
+
+
+class StateLog:
+    """Tells of one server."""
+
+    def __init__(self, name: str, stderr: StderrTail) -> None:
+        self._name = name
+        self._stderr = stderr
+        self._told: str | None = None
+
+    def say(self, life: Life) -> str | None:
+        """Log the state that it is in now; returns what is wrong, where something is."""
+        level = _LEVELS.get(life.state, logging.INFO)
+        wrong = life.last_error if level > logging.INFO else None
+        logger.log(
+            self._heard(level, life.state, wrong),
+            "MCP server '%s' is %s%s",
+            self._name,
+            life.state.replace("_", " "),
+            f": {self._reason(life.state, wrong)}" if wrong else "",
+        )
+        return wrong
+
+    def _heard(self, level: int, state: ServerState, wrong: str | None) -> int:
+        """The level to log at: a failure that is like the last one was already told."""
+        repeated = level == logging.WARNING and wrong == self._told
+        if wrong is not None or state is ServerState.READY:
+            self._told = wrong
+        return logging.INFO if repeated else level
+
+    def _reason(self, state: ServerState, wrong: str) -> str:
+        if state is ServerState.NEEDS_LOGIN:
+            return wrong  # it says what to do
+        said = [line for line in self._stderr.tail() if line.strip()]
+        words = f" (its last words: {said[-1].strip()[:_LAST_WORDS]})" if said else ""
+        return f"{wrong}{words}; try it with: openclaw mcp probe {self._name}"

@@ -1,0 +1,478 @@
+"""Requests and answers over a server's pipes: the MCP SDK's `Dispatcher`, without its hops.
+
+A call is one write and one future. Everything that comes in is sorted in the read callback;
+only what needs a task (a request of the server, a huge message) is left to `run`.
+"""
+
+import logging
+from asyncio import CancelledError, Future, TimerHandle, get_running_loop
+from collections import deque
+from collections.abc import Callable, Mapping
+from itertools import count
+from typing import TYPE_CHECKING, Any, cast
+
+import anyio
+import anyio.abc
+import anyio.to_thread
+from mcp.shared.dispatcher import CallOptions
+from mcp.shared.transport_context import TransportContext
+
+from openclaw.mcp_client import bounds
+from openclaw.mcp_client.errors import (
+    CallFailed,
+    Interrupted,
+    InvalidResult,
+    TimedOut,
+    TooLarge,
+    Unavailable,
+)
+from openclaw.mcp_client.session import jsonrpc
+from openclaw.mcp_client.session.jsonrpc import OnProgress, RawResult, answered_id
+from openclaw.stdio.lines import Oversize
+from openclaw.stdio.pipes import Pipe
+
+if TYPE_CHECKING:
+    from mcp.shared.dispatcher import CallOptions, OnNotify, OnNotifyIntercept, OnRequest
+
+    pass
+
+_MAX_DIGITS = 18
+
+
+class Pending:
+    """A request that was sent and not yet answered."""
+
+    __slots__ = ("future", "give_up_at", "on_progress", "reported_at", "timeout", "timer")
+
+    def __init__(self, future: "Future[RawResult]", timeout: float | None) -> None:
+        self.future = future
+        self.timeout = timeout
+        self.timer: TimerHandle | None = None
+        self.give_up_at = 0.0
+        self.on_progress: OnProgress | None = None
+        self.reported_at = 0.0
+
+    def refuse(self, error: Exception) -> None:
+        """End the wait with an error. Whoever waited may have been cancelled in the same moment."""
+        self.future.set_exception(error)
+        self.future.exception()  # seen, so that the loop does not complain where nobody waits
+
+
+class PendingTable(dict[int | str, Pending]):
+    """The requests in flight, by their ids."""
+
+    def find(self, key: Any) -> Pending | None:
+        """The request with this id; a server may give a number back as text."""
+        if type(key) is int:
+            return self.get(key)
+        if type(key) is not str:
+            return None
+        return self.get(key) or (
+            self.get(int(key)) if key.isdecimal() and len(key) <= _MAX_DIGITS else None
+        )
+
+    def fail(self, reason: str, oversize: Oversize | None) -> None:
+        """Nothing will be answered any more; one of them may be to blame."""
+        guilty = None if oversize is None else self._guilty(oversize)
+        for pending in self.values():
+            if pending.future.done():
+                continue
+            if pending is guilty and oversize is not None:
+                pending.refuse(TooLarge(oversize.limit))
+            else:
+                pending.refuse(Interrupted(reason))
+
+    def _guilty(self, oversize: Oversize) -> Pending | None:
+        """The request whose answer was too long, where that can be told."""
+        alone = next(iter(self.values())) if len(self) == 1 else None
+        return self.find(answered_id(oversize.head)) or alone
+
+
+logger = logging.getLogger(__name__)
+
+
+MAX_EXTENSION = 60.0
+"""How many times its timeout a call may last, however much progress the server reports."""
+
+PROGRESS_EVERY = 0.05
+"""Seconds between two reports of progress of one call to whoever asked for them."""
+
+WARN_EVERY = 60.0
+"""Seconds between two warnings of the same flood."""
+
+_ABSENT = object()
+_ID_TYPES = (int, str)
+
+
+class PipeDispatcher:
+    """Correlates requests and answers. `call` raises `CallFailed`; the SDK's methods `MCPError`."""
+
+    def __init__(self, pipe_for: Callable[["PipeDispatcher"], Pipe], server: str) -> None:
+        self._server = server
+        self._loop = get_running_loop()
+        self._ids = count(1)
+        self._pending = PendingTable()
+        self._deferred: deque[bytes] = deque()
+        self._asked: deque[dict[str, Any]] = deque()
+        self._serving: dict[int | str, anyio.CancelScope] = {}
+        self._unanswered = 0
+        self._wake: Future[None] | None = None
+        self._notifications = bounds.RateLimit(
+            bounds.NOTIFICATIONS_PER_SECOND, bounds.NOTIFICATION_BURST
+        )
+        self._noise = bounds.RateLimit(bounds.LOG_LINES_PER_SECOND, bounds.LOG_BURST)
+        self._warned_at: float | None = None
+        self._intercept: OnNotifyIntercept | None = None
+        self.redact: Callable[[str], str] = str
+        self.end_reason: str | None = None
+        self.input_closed = False
+        self._oversize: Oversize | None = None
+        self._pipe = pipe_for(self)
+
+    async def call(
+        self,
+        method: str,
+        params: Mapping[str, Any] | None,
+        *,
+        timeout: float | None = None,
+        on_progress: OnProgress | None = None,
+        headers: dict[str, str] | None = None,
+        request_id: int | str | None = None,
+        cancellable: bool = True,
+    ) -> RawResult:
+        """Send one request and wait for its result. A pipe has no use for headers."""
+        key = self._new_key(request_id)
+        pending = Pending(self._loop.create_future(), timeout)
+        message: dict[str, Any] = {"jsonrpc": "2.0", "id": key, "method": method}
+        if on_progress is not None:
+            pending.on_progress = on_progress
+            params = jsonrpc.with_progress_token(params, key)
+        if params:
+            message["params"] = params
+        line = jsonrpc.encode(message)
+        self._pending[key] = pending
+        try:
+            await self._send(line, pending, method)
+            return await pending.future
+        except CancelledError:
+            if cancellable:
+                self._tell_cancelled(key, "the caller does not wait any more")
+            raise
+        except TimedOut:
+            if cancellable:
+                self._tell_cancelled(key, "no answer in time")
+            raise
+        finally:
+            del self._pending[key]
+            if pending.timer is not None:
+                pending.timer.cancel()
+
+    async def _send(self, line: bytes, pending: Pending, method: str) -> None:
+        if pending.timeout is not None:
+            now = self._loop.time()
+            pending.give_up_at = now + pending.timeout * MAX_EXTENSION
+            pending.timer = self._loop.call_at(now + pending.timeout, self._expire, pending)
+        if self._pipe.congested:
+            await self._pipe.drained(pending.future)
+            if pending.future.done():  # it is too late to send it
+                return
+        if self.end_reason is None and not self._pipe.write(line):
+            self.input_closed = True
+        if self.end_reason is not None or self.input_closed:
+            raise Unavailable(self.end_reason or "the server closed its input")
+
+    def _new_key(self, wanted: int | str | None) -> int | str:
+        if wanted is None:
+            return next(self._ids)
+        if wanted in self._pending:
+            raise ValueError(f"request id {wanted!r} is already in flight")
+        return wanted
+
+    def _tell_cancelled(self, key: int | str, reason: str) -> None:
+        params = {"requestId": key, "reason": reason}
+        self._pipe.answer(
+            jsonrpc.encode(
+                {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}
+            )
+        )
+
+    # What the SDK's session calls.
+
+    async def send_raw_request(
+        self, method: str, params: Mapping[str, Any] | None, opts: "CallOptions | None" = None
+    ) -> dict[str, Any]:
+        """The same as `call`, in the SDK's terms."""
+        options = opts or {}
+        try:
+            return await self.call(
+                method,
+                params,
+                timeout=options.get("timeout"),
+                request_id=options.get("request_id"),
+                cancellable=options.get("cancel_on_abandon", True),
+            )
+        except CallFailed as failure:
+            raise jsonrpc.as_mcp_error(failure) from None
+
+    async def notify(
+        self, method: str, params: Mapping[str, Any] | None, opts: "CallOptions | None" = None
+    ) -> None:
+        """Send a notification; where the server is gone, nothing happens."""
+        message: dict[str, Any] = {"jsonrpc": "2.0", "method": method}
+        if params is not None:
+            message["params"] = params
+        self._pipe.answer(jsonrpc.encode(message))
+
+    async def run(
+        self,
+        on_request: "OnRequest",
+        on_notify: "OnNotify",
+        on_notify_intercept: "OnNotifyIntercept | None" = None,
+        *,
+        task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """Serve the server's requests and decode its huge messages until the pipe ends.
+
+        Every notification goes to `on_notify_intercept`, in order, and no further: a task for each
+        would be what a flood needs to drown us.
+        """
+        self._intercept = on_notify_intercept
+        self._pipe.open()
+        async with anyio.create_task_group() as group:
+            task_status.started()
+            while self.end_reason is None or self._deferred:
+                if self._deferred:
+                    await self._take_deferred()
+                while self._asked:
+                    request = self._asked.popleft()
+                    group.start_soon(self._serve, on_request, request, name="server request")
+                if self.end_reason is None and not self._deferred and not self._asked:
+                    self._wake = self._loop.create_future()
+                    await self._wake
+            self._fail_pending()
+            group.cancel_scope.cancel()
+
+    # What the pipe calls, from the event loop.
+
+    def lines(self, lines: list[bytes]) -> None:
+        """Take whole lines. Huge ones, and those behind them, wait for `run`."""
+        if self._deferred:
+            self._deferred.extend(lines)
+            return
+        for index, line in enumerate(lines):
+            if len(line) >= jsonrpc.LARGE:
+                self._deferred.extend(lines[index:])
+                self._pipe.pause()
+                self._stir()
+                return
+            self._take_line(line)
+
+    def ended(self, reason: str, oversize: Oversize | None) -> None:
+        """The pipe is gone; whoever waits is told so."""
+        self.end_reason, self._oversize = reason, oversize
+        if not self._deferred:
+            self._fail_pending()
+        self._stir()
+
+    def close(self) -> None:
+        """Stop, from our side. What the server still writes is read and let go."""
+        self._pipe.discard()
+        if self.end_reason is None:
+            self.end_reason = "it was stopped"
+        self._fail_pending()
+        self._stir()
+
+    def release(self) -> None:
+        """Let the pipe's descriptors go."""
+        self._pipe.close()
+
+    def _stir(self) -> None:
+        if self._wake is not None and not self._wake.done():
+            self._wake.set_result(None)
+
+    async def _take_deferred(self) -> None:
+        line = self._deferred.popleft()
+        if len(line) < jsonrpc.LARGE:
+            self._take_line(line)
+        else:
+            try:
+                message = await anyio.to_thread.run_sync(jsonrpc.decode, line)
+            except jsonrpc.Undecodable as problem:
+                self._undecodable(line, problem)
+            else:
+                self._take(message)
+        if not self._deferred:
+            self._pipe.resume()
+
+    def _take_line(self, line: bytes) -> None:
+        try:
+            message = jsonrpc.decode(line)
+        except jsonrpc.Undecodable as problem:
+            self._undecodable(line, problem)
+        else:
+            self._take(message)
+
+    def _take(self, message: jsonrpc.Message | jsonrpc.Batch) -> None:
+        if type(message) is list:
+            for part in message:
+                if type(part) is dict:
+                    self._take(cast("jsonrpc.Message", part))
+            return
+        assert type(message) is dict
+        method = message.get("method", _ABSENT)
+        if method is _ABSENT:
+            self._answered(message)
+        elif type(method) is not str:
+            logger.debug("MCP server '%s': a message whose method is no text", self._server)
+        elif type(message.get("id")) in _ID_TYPES:
+            self._requested(message)
+        elif "id" in message:
+            logger.debug("MCP server '%s': a request whose id is no id", self._server)
+        else:
+            self._notified(method, message.get("params"))
+
+    def _answered(self, message: jsonrpc.Message) -> None:
+        pending = self._pending.find(message.get("id"))
+        if pending is None or pending.future.done():
+            return
+        result = message.get("result")
+        if type(result) is dict:
+            pending.future.set_result(cast("RawResult", result))
+        else:
+            pending.refuse(jsonrpc.failure(message.get("error")))
+
+    def _notified(self, method: str, params: Any) -> None:
+        params = cast("dict[str, Any]", params) if type(params) is dict else None
+        if method == "notifications/progress" and params is not None and self._progressed(params):
+            return
+        if not self._notifications.allows(self._loop.time()):
+            self._warn_of_flood()
+            return
+        if method == "notifications/cancelled" and params is not None:
+            self._cancel_serving(params.get("requestId"))
+        if self._intercept is not None:
+            self._intercept(method, params)
+
+    def _warn_of_flood(self) -> None:
+        now = self._loop.time()
+        if self._warned_at is None or now - self._warned_at > WARN_EVERY:
+            self._warned_at = now
+            logger.warning("MCP server '%s' sends too many notifications", self._server)
+
+    def _progressed(self, params: dict[str, Any]) -> bool:
+        """Whether this is progress of a call that is still going on."""
+        pending = self._pending.find(params.get("progressToken"))
+        if pending is None:
+            return False
+        now = self._loop.time()
+        if pending.timer is not None and pending.timeout is not None and now < pending.give_up_at:
+            until = min(now + pending.timeout, pending.give_up_at)
+            if until - pending.timer.when() > pending.timeout / 16:  # not a new timer each time
+                pending.timer.cancel()
+                pending.timer = self._loop.call_at(until, self._expire, pending)
+        if pending.on_progress is not None and now - pending.reported_at >= PROGRESS_EVERY:
+            pending.reported_at = now
+            jsonrpc.report_progress(pending.on_progress, params, self._server)
+        return True
+
+    def _expire(self, pending: Pending) -> None:
+        if pending.future.done() or pending.timeout is None:
+            return
+        now = self._loop.time()
+        if self._serving and now < pending.give_up_at:
+            # The server waits for an answer of ours, perhaps of a person: that is not its delay.
+            pending.timer = self._loop.call_at(now + pending.timeout, self._expire, pending)
+            return
+        pending.refuse(TimedOut(pending.timeout))
+
+    def _requested(self, message: jsonrpc.Message) -> None:
+        if self._unanswered >= bounds.MAX_SERVER_REQUESTS:
+            self._reply_error(message["id"], jsonrpc.BUSY, "too many requests at once")
+            return
+        self._unanswered += 1
+        self._asked.append(message)
+        self._stir()
+
+    async def _serve(self, on_request: "OnRequest", message: dict[str, Any]) -> None:
+        key = message["id"]
+        try:
+            with anyio.CancelScope() as self._serving[key]:
+                await self._reply(on_request, key, message)
+        finally:
+            self._unanswered -= 1
+            self._serving.pop(key, None)
+
+    async def _reply(
+        self, on_request: "OnRequest", key: int | str, message: dict[str, Any]
+    ) -> None:
+        from mcp.shared.exceptions import MCPError
+
+        params = message.get("params")
+        params = cast("dict[str, Any]", params) if type(params) is dict else None
+        try:
+            result = await on_request(PipeContext(self, key), message["method"], params)
+            self._pipe.answer(jsonrpc.encode({"jsonrpc": "2.0", "id": key, "result": result}))
+        except MCPError as error:
+            self._reply_error(key, error.code, error.message)
+        except Exception:  # one bad request must not end the connection
+            logger.debug("MCP server '%s': its request failed", self._server, exc_info=True)
+            self._reply_error(key, jsonrpc.INTERNAL, "the request could not be handled")
+
+    def _reply_error(self, key: Any, code: int, text: str) -> None:
+        error = {"code": code, "message": text}
+        self._pipe.answer(jsonrpc.encode({"jsonrpc": "2.0", "id": key, "error": error}))
+
+    def _cancel_serving(self, key: Any) -> None:
+        scope = self._serving.get(key) if type(key) is int or type(key) is str else None
+        if scope is not None:
+            scope.cancel()
+
+    def _undecodable(self, line: bytes, problem: jsonrpc.Undecodable) -> None:
+        pending = self._pending.find(problem.id)
+        if pending is not None and not pending.future.done():
+            failure = (
+                TooLarge(jsonrpc.MAX_VALUES, "values")
+                if isinstance(problem, jsonrpc.TooManyValues)
+                else InvalidResult(f"the server's answer cannot be read: {problem.reason}")
+            )
+            pending.refuse(failure)
+            return
+        if line.strip() and self._noise.allows(self._loop.time()):
+            text = bounds.printable(self.redact(line[:65536].decode("utf-8", "replace")), 500)
+            logger.warning("MCP server '%s' wrote to its output: %s", self._server, text)
+
+    def _fail_pending(self) -> None:
+        self._pending.fail(self.end_reason or "it ended", self._oversize)
+
+
+_TRANSPORT = TransportContext(kind="stdio", can_send_request=True)
+
+
+class PipeContext:
+    """The SDK's `DispatchContext` for a request that came through a pipe."""
+
+    transport = _TRANSPORT
+    can_send_request = True
+    message_metadata = None
+
+    def __init__(self, dispatcher: "PipeDispatcher", request_id: int | str) -> None:
+        self._dispatcher = dispatcher
+        self.request_id = request_id
+        self.cancel_requested = anyio.Event()
+
+    async def send_raw_request(
+        self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None
+    ) -> dict[str, Any]:
+        """Ask the server something while its own request is handled."""
+        return await self._dispatcher.send_raw_request(method, params, opts)
+
+    async def notify(
+        self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None
+    ) -> None:
+        """Tell the server something while its own request is handled."""
+        await self._dispatcher.notify(method, params, opts)
+
+    async def progress(
+        self, progress: float, total: float | None = None, message: str | None = None
+    ) -> None:
+        """Our handlers are quick: nothing to report."""

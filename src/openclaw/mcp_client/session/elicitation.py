@@ -1,0 +1,188 @@
+"""Whom a server's question is for: the person on whose behalf it works.
+
+A server may work for several at once. In the newest revision of MCP a question is part of the answer
+to a call, so that it is clear whose it is. In the older ones it comes by itself: then it is asked
+where all calls that the server has in hand are of one turn, and declined otherwise. Nobody is asked
+about something that somebody else began.
+
+Wherever that person sits, they read what a server has written: it is shown without secrets, and
+without what a terminal or a model would obey.
+"""
+
+import logging
+import unicodedata
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, cast
+from urllib.parse import urlsplit
+
+import orjson
+
+from openclaw.content.labels import sanitise_label, sanitise_schema
+from openclaw.content.sanitise import holds_orders
+from openclaw.core.tools import Elicit, JsonObject
+from openclaw.secrets.redactor import redacted_tree
+
+logger = logging.getLogger(__name__)
+
+MAX_QUESTION = 10_000
+MAX_SCHEMA = 64 * 1024
+MAX_ADDRESS = 8192
+MAX_ID = 256
+
+_MODES = ("form", "url")
+_REPEATED = frozenset({"enum", "const", "required", "enumNames"})
+_JOINERS = "\u200c\u200d"  # Persian, the Indic scripts and emoji need them
+_DECLINE: JsonObject = {"action": "decline"}
+
+
+async def decline(server: str, params: JsonObject) -> JsonObject:
+    """The answer where there is nobody to ask."""
+    return _DECLINE
+
+
+_asker: ContextVar[Elicit | None] = ContextVar("openclaw_asker", default=None)
+
+
+class Asking:
+    """Takes the questions of one server; `otherwise` those that belong to no call."""
+
+    def __init__(
+        self,
+        otherwise: Elicit,
+        redact: Callable[[str], str] = str,
+        holds_secret: Callable[[str], bool] = lambda text: False,
+    ) -> None:
+        self._otherwise = otherwise
+        self._redact = redact
+        self._holds_secret = holds_secret
+        self._calls: dict[object, Elicit] = {}
+
+    @contextmanager
+    def on_behalf(self, elicit: Elicit | None) -> Generator[None]:
+        """While this lasts, the server works for whoever `elicit` asks."""
+        call, asker = object(), elicit or decline
+        self._calls[call] = asker
+        token = _asker.set(asker)
+        try:
+            yield
+        finally:
+            _asker.reset(token)
+            del self._calls[call]
+
+    async def __call__(self, server: str, params: JsonObject) -> JsonObject:
+        """The answer to a question of the server's."""
+        try:
+            question = shown(params, self._redact, self._holds_secret)
+        except (TypeError, ValueError) as error:
+            logger.warning("MCP server '%s' asks what cannot be shown: %s", server, error)
+            return _DECLINE
+        return await self._whose(server)(server, question)
+
+    def _whose(self, server: str) -> Elicit:
+        own = _asker.get()
+        if own is not None:
+            return own
+        askers = set(self._calls.values())
+        if len(askers) > 1:
+            logger.info("MCP server '%s' asks while it works for several: declined", server)
+            return decline
+        return askers.pop() if askers else self._otherwise
+
+
+def shown(
+    params: JsonObject,
+    redact: Callable[[str], str],
+    holds_secret: Callable[[str], bool] = lambda text: False,
+) -> JsonObject:
+    """A server's question as a person may see it. Raises ValueError where there is no such form.
+
+    What the protocol does not name is left out: nobody would look at it before a client does.
+    """
+    question: dict[str, Any] = {}
+    if "message" in params:
+        message = redact(str(params["message"] or "")[: 4 * MAX_QUESTION])
+        question["message"] = sanitise_label(message, MAX_QUESTION)
+    if params.get("requestedSchema") is not None:
+        question["requestedSchema"] = _shown_schema(params["requestedSchema"], redact)
+    if params.get("mode") is not None:
+        if params["mode"] not in _MODES:
+            raise ValueError("it asks in a way that is not known")
+        question["mode"] = params["mode"]
+    for key, limit in (("url", MAX_ADDRESS), ("elicitationId", MAX_ID)):
+        if params.get(key) is not None:
+            question[key] = _unchanged(key, params[key], limit, holds_secret)
+    if "url" in question:
+        _check_address(question["url"])
+    return question
+
+
+def _unchanged(key: str, text: object, limit: int, holds_secret: Callable[[str], bool]) -> str:
+    """What means nothing any more once a character of it is replaced."""
+    if not isinstance(text, str) or len(text) > limit:
+        raise ValueError(f"its {key} is no text, or too long")
+    if not text.isprintable() or holds_orders(text):
+        raise ValueError(f"its {key} has hidden characters or markers in it")
+    if holds_secret(text):
+        raise ValueError(f"its {key} has a secret in it")
+    return text
+
+
+def _check_address(url: str) -> None:
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError("its address is not one of a web page")
+    if "@" in parts.netloc:  # what stands before it looks like the host, and is not
+        raise ValueError("its address has a user name in it")
+
+
+def _shown_schema(schema: object, redact: Callable[[str], str]) -> dict[str, Any]:
+    if not isinstance(schema, dict):
+        raise ValueError("its form is none")  # noqa: TRY004  what a server sends is a value
+    if len(orjson.dumps(schema)) > MAX_SCHEMA:
+        raise ValueError("its form is too large")
+    # Names and choices are sent back as they are, so that they cannot be cleaned.
+    for text in _repeated(cast("dict[str, object]", schema)):
+        if not _is_plain(text):
+            raise ValueError("a name or a choice has hidden or control characters")
+        if redact(text) != text:
+            raise ValueError("a name or a choice has a secret in it")
+    clean = sanitise_schema(cast("dict[str, Any]", redacted_tree(cast("Any", schema), redact)))
+    if not all(_is_plain(text, also="\n\t") for text in _texts(clean)):
+        raise ValueError("its form has hidden or control characters")
+    return clean
+
+
+def _repeated(value: object) -> Iterator[str]:
+    """Every name, and every value that is to be chosen."""
+    if isinstance(value, list):
+        for one in cast("list[object]", value):
+            yield from _repeated(one)
+    elif isinstance(value, dict):
+        for name, one in cast("dict[str, object]", value).items():
+            yield name
+            yield from _texts(one) if name in _REPEATED else _repeated(one)
+
+
+def _texts(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list):
+        for one in cast("list[object]", value):
+            yield from _texts(one)
+    elif isinstance(value, dict):
+        for name, one in cast("dict[str, object]", value).items():
+            yield name
+            yield from _texts(one)
+
+
+def _is_plain(text: str, also: str = "") -> bool:
+    return text.isprintable() or all(
+        char in _JOINERS or char in also or not _is_hidden(unicodedata.category(char))
+        for char in text
+    )
+
+
+def _is_hidden(category: str) -> bool:
+    return category[0] == "C" or category in ("Zl", "Zp")

@@ -1,0 +1,262 @@
+"""Remote servers, over streamable HTTP or the older SSE transport."""
+
+from collections.abc import AsyncGenerator, Generator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import httpx2
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.dispatcher import CallOptions
+from mcp.shared.exceptions import MCPError
+from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
+
+from openclaw.core.errors import OperatorFacing
+from openclaw.mcp_client.errors import (
+    CallFailed,
+    ConnectionFailed,
+    Interrupted,
+    InvalidResult,
+    NeedsLogin,
+    RemoteError,
+    TimedOut,
+    Unavailable,
+    first_cause,
+    worded,
+)
+from openclaw.mcp_client.session.connect import ConnectParams
+from openclaw.mcp_client.session.dispatcher import MAX_EXTENSION
+from openclaw.mcp_client.session.interception import InterceptingDispatcher, as_dispatcher
+from openclaw.mcp_client.session.jsonrpc import OnProgress, RawResult
+from openclaw.mcp_client.session.negotiation import greet
+from openclaw.mcp_client.session.server_session import RequestMetadata, ServerSession
+from openclaw.mcp_client.transport.sse import Watch, sse_streams
+from openclaw.secrets.refs import has_reference
+
+if TYPE_CHECKING:
+    from mcp.client.session import ClientSession
+    from mcp.shared.dispatcher import ProgressFnT
+    from mcp.shared.transport_context import TransportContext
+
+READ_TIMEOUT = 300.0
+"""Seconds of silence after which a stream counts as lost."""
+
+_FALL_BACK = (400, 404, 405)
+"""What a server answers to a POST when it knows only the older transport, as the spec lists."""
+
+_CLOSED, _PARSE_ERROR, _INVALID_REQUEST = -32000, -32700, -32600
+
+
+class StreamCaller:
+    """Calls over the SDK's dispatcher. `lost` is set when the connection proves to be gone."""
+
+    def __init__(self, dispatcher: "JSONRPCDispatcher[TransportContext]", watch: Watch) -> None:
+        self._dispatcher, self._watch = dispatcher, watch
+        self.lost = anyio.Event()
+        self._reason = "the connection was lost"
+        self._calls: set[_Deadline] = set()
+        self._served = 0
+
+    def why_lost(self) -> str:
+        """The reason, in words; raises `NeedsLogin` where that is the reason."""
+        if self._watch.wants_login:
+            raise NeedsLogin(_refused(self._watch))
+        return self._reason
+
+    async def call(
+        self,
+        method: str,
+        params: Mapping[str, Any] | None,
+        *,
+        timeout: float | None = None,
+        on_progress: OnProgress | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> RawResult:
+        """Send one request and wait for its result; progress extends the time it has."""
+        if self.lost.is_set():
+            raise Unavailable(self._reason)
+        options: CallOptions = {} if headers is None else {"headers": headers}
+        with anyio.CancelScope() as scope:
+            deadline = _Deadline(scope, timeout, stands=self._served > 0)
+            if on_progress is not None:
+                options["on_progress"] = deadline.extended_by(on_progress)
+            self._calls.add(deadline)
+            try:
+                return await self._dispatcher.send_raw_request(method, params, options)
+            except MCPError as error:
+                raise self._failure(error) from None
+            finally:
+                self._calls.remove(deadline)
+        raise TimedOut(timeout or 0.0)
+
+    @contextmanager
+    def serving(self) -> Generator[None]:
+        """While the server waits for an answer of ours, perhaps of a person, that is not its delay."""
+        self._served += 1
+        self._each_call_stands()
+        try:
+            yield
+        finally:
+            self._served -= 1
+            self._each_call_stands()
+
+    def _each_call_stands(self) -> None:
+        for deadline in self._calls:
+            deadline.stand(self._served > 0)
+
+    def _failure(self, error: MCPError) -> CallFailed:
+        if self._watch.wants_login:
+            self.lost.set()
+            return RemoteError(error.code, _refused(self._watch))
+        if error.code == _CLOSED:
+            return Interrupted(error.message)
+        if error.code == _INVALID_REQUEST and error.message == "Session terminated":
+            self._reason = "the server ended the session"
+            self.lost.set()
+            return Interrupted(self._reason)
+        if error.code == _PARSE_ERROR:
+            return InvalidResult(f"the server's answer cannot be read: {error.message[:200]}")
+        return RemoteError(error.code, error.message, error.data)
+
+
+class _Deadline:
+    """How long one call may take: progress moves it, and it stands while the server waits for us."""
+
+    def __init__(self, scope: anyio.CancelScope, timeout: float | None, *, stands: bool) -> None:
+        self._scope, self._timeout, self._stands = scope, timeout, stands
+        self._give_up_at = anyio.current_time() + (timeout or 0.0) * MAX_EXTENSION
+        self._move()
+
+    def stand(self, stands: bool) -> None:
+        """Let time stand, or begin anew."""
+        self._stands = stands
+        self._move()
+
+    def extended_by(self, on_progress: OnProgress) -> "ProgressFnT":
+        """Hands progress on; each gives the call its whole time again."""
+
+        async def progressed(progress: float, total: float | None, message: str | None) -> None:
+            self._move()
+            on_progress(progress, total, message)
+
+        return progressed
+
+    def _move(self) -> None:
+        if self._timeout is not None:
+            anew = anyio.current_time() + self._timeout
+            self._scope.deadline = self._give_up_at if self._stands else min(anew, self._give_up_at)
+
+
+@asynccontextmanager
+async def open_http(opening: ConnectParams) -> AsyncGenerator[ServerSession]:
+    """A connection to a remote server; where no transport is named, the older one is tried second."""
+    url = opening.config.url
+    if url is None:
+        raise OperatorFacing("a remote server needs a `url`")
+    secrets = await opening.resolve_secrets(
+        {name: str(value) for name, value in opening.config.headers.items()}
+    )
+    headers = {name: secret.reveal() for name, secret in secrets.items()}
+    if has_reference(url):
+        url = (await opening.resolve_secrets({"url": url}))["url"].reveal()
+    watch = Watch(opening.config.max_message_bytes)
+    auth = None
+    if opening.config.auth is not None and opening.auth is not None:
+        auth = await opening.auth(opening.config)
+        watch.remedy = f"run: openclaw mcp login {opening.name}"
+    dial = _Dial(url, headers, watch, auth)
+    try:
+        async with AsyncExitStack() as stack:
+            yield await _enter_first(stack, opening, dial)
+    except Exception as error:
+        raise _explained(error, watch) from error
+
+
+@dataclass(frozen=True, slots=True)
+class _Dial:
+    """Where to, and what every request carries."""
+
+    url: str
+    headers: dict[str, str]
+    watch: Watch
+    auth: httpx2.Auth | None
+
+
+async def _enter_first(stack: AsyncExitStack, opening: ConnectParams, dial: _Dial) -> ServerSession:
+    first = "sse" if opening.config.kind == "sse" else "http"
+    try:
+        return await stack.enter_async_context(_open(opening, dial, first))
+    except Exception:
+        if not opening.config.may_fall_back_to_sse or dial.watch.status not in _FALL_BACK:
+            raise
+    dial.watch.status = None
+    return await stack.enter_async_context(_open(opening, dial, "sse"))
+
+
+@asynccontextmanager
+async def _open(
+    opening: ConnectParams, dial: _Dial, transport: str
+) -> AsyncGenerator[ServerSession]:
+    async with AsyncExitStack() as stack:
+        client = await stack.enter_async_context(_client(opening, dial))
+        limit = opening.config.max_message_bytes
+        streams = await stack.enter_async_context(
+            sse_streams(client, dial.url, limit)
+            if transport == "sse"
+            else streamable_http_client(dial.url, http_client=client, max_sse_event_size=limit)
+        )
+        dispatcher: JSONRPCDispatcher[TransportContext] = JSONRPCDispatcher(*streams)
+        caller = StreamCaller(dispatcher, dial.watch)
+        hooked = InterceptingDispatcher(
+            dispatcher, opening.incoming, opening.answers, caller.lost, caller.serving
+        )
+        session = await stack.enter_async_context(opening.answers.session(as_dispatcher(hooked)))
+        yield await _greeted(opening, session, caller, transport)
+
+
+async def _greeted(
+    opening: ConnectParams, session: "ClientSession", caller: StreamCaller, transport: str
+) -> ServerSession:
+    seconds = opening.config.timeout / 1000
+    try:
+        with anyio.fail_after(seconds):
+            era = await greet(session, opening.memory)
+    except TimeoutError:
+        raise ConnectionFailed(f"no handshake within {seconds:g} s") from None
+    version = session.protocol_version or ""
+    return ServerSession(
+        caller=caller,
+        session=session,
+        stamp=RequestMetadata(version, era, opening.answers.capabilities(), http=True),
+        era=era,
+        ended=caller.lost,
+        is_gone=caller.lost.is_set,
+        why_ended=caller.why_lost,
+        transport=transport,
+    )
+
+
+def _client(opening: ConnectParams, dial: _Dial) -> httpx2.AsyncClient:
+    return httpx2.AsyncClient(
+        headers=dial.headers,
+        auth=dial.auth,
+        timeout=httpx2.Timeout(opening.config.timeout / 1000, read=READ_TIMEOUT),
+        event_hooks={"response": [dial.watch.saw]},
+    )
+
+
+def _explained(error: Exception, watch: Watch) -> Exception:
+    cause = first_cause(error)
+    if watch.wants_login:
+        return NeedsLogin(_refused(watch))
+    if isinstance(cause, httpx2.HTTPError):
+        return ConnectionFailed(f"cannot be reached ({worded(cause)})")
+    if isinstance(cause, MCPError) and watch.status is not None:
+        return ConnectionFailed(f"the server answered {watch.status}")
+    return cause if isinstance(cause, Exception) else error
+
+
+def _refused(watch: Watch) -> str:
+    remedy = f"; {watch.remedy}" if watch.remedy else ""
+    return f"the server answered {watch.status}: it needs a login or other credentials{remedy}"

@@ -1,0 +1,246 @@
+"""The small change of JSON-RPC: lines, progress, and errors in our terms and the SDK's."""
+
+import json
+import logging
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, cast
+
+import orjson
+
+from openclaw.mcp_client.errors import CallFailed, InvalidResult, RemoteError, TimedOut
+from openclaw.mcp_client.lifecycle.state import ServerState
+
+if TYPE_CHECKING:
+    from mcp_types import Prompt, Resource, ResourceTemplate, Tool
+
+logger = logging.getLogger(__name__)
+
+OnProgress = Callable[[float, float | None, str | None], None]
+
+INTERNAL, CLOSED, TIMEOUT, BUSY = -32603, -32000, -32001, -32000
+
+
+def report_progress(on_progress: OnProgress, params: Mapping[str, Any], server: str) -> None:
+    """Hand progress on, where it is well formed; whoever takes it cannot hurt the connection."""
+    progress, total, message = (params.get(key) for key in ("progress", "total", "message"))
+    if not isinstance(progress, int | float):
+        return
+    try:
+        on_progress(
+            float(progress),
+            float(total) if isinstance(total, int | float) else None,
+            message if isinstance(message, str) else None,
+        )
+    except Exception:
+        logger.exception("MCP server '%s': progress could not be handed on", server)
+
+
+def with_progress_token(params: Mapping[str, Any] | None, key: int | str) -> dict[str, Any]:
+    """The parameters of a request that wants to hear of progress under this key."""
+    out = dict(params or {})
+    out["_meta"] = {**(out.get("_meta") or {}), "progressToken": key}
+    return out
+
+
+def encode(message: Mapping[str, Any]) -> bytes:
+    """The message as one line."""
+    try:
+        return orjson.dumps(message, option=orjson.OPT_APPEND_NEWLINE)
+    except TypeError:  # integers past 64 bits, lone surrogates
+        return json.dumps(message).encode() + b"\n"
+
+
+def failure(error: Any) -> CallFailed:
+    """The failure that this error object of an answer stands for."""
+    if type(error) is not dict:
+        return InvalidResult("the server's answer has neither a result nor an error")
+    fields = cast("dict[str, Any]", error)
+    code, message = fields.get("code"), fields.get("message")
+    return RemoteError(
+        code if type(code) is int else INTERNAL,
+        message if type(message) is str else "the server gave no reason",
+        fields.get("data"),
+    )
+
+
+def as_mcp_error(problem: CallFailed) -> Exception:
+    """The same failure in the SDK's terms."""
+    from mcp.shared.exceptions import MCPError
+
+    match problem:
+        case RemoteError():
+            return MCPError(code=problem.code, message=problem.message, data=problem.data)
+        case TimedOut():
+            return MCPError(code=TIMEOUT, message=problem.message)
+        case _:
+            return MCPError(code=CLOSED, message=problem.message)
+
+
+# The parser holds the interpreter's lock while it works, so a thread does not keep the event loop
+# free: what keeps it free is that no message with more values than `MAX_VALUES` is parsed at all.
+
+MAX_VALUES = 1_000_000
+"""More values than this take over a hundred megabytes and a tenth of a second to build."""
+
+MAX_DEPTH = 128
+"""Deeper than any honest message, and shallow enough for every recursive reader after us."""
+
+LARGE = 1 << 20
+"""Bytes from which a message is counted before it is parsed, in a thread."""
+
+_WINDOW = 1 << 20
+_ESCAPES_BEFORE_REGEX = 32
+_REST_OF_STRING = re.compile(rb'(?:[^"\\]++|\\.)*+', re.DOTALL)
+_RESPONSE_ID = re.compile(rb'"id"\s*:\s*(?:(\d{1,18})|"([^"\\]{1,64})")')
+_HEAD, _TAIL = 512, 256
+_CONTAINERS = (dict, list)
+
+Message = dict[str, Any]
+Batch = list[Any]
+
+
+class Undecodable(ValueError):
+    """Raised when bytes are no message; `id` is the request they seem to answer, where there is one."""
+
+    def __init__(self, reason: str, line: bytes) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.id = answered_id(line)
+
+
+class TooManyValues(Undecodable):
+    """Raised when a message holds more than `MAX_VALUES` values."""
+
+
+def decode(line: bytes) -> Message | Batch:
+    """The message, or batch of them, in this line; its depth and number of values checked."""
+    if len(line) >= LARGE and count_values(line, MAX_VALUES) > MAX_VALUES:
+        raise TooManyValues(f"it holds over {MAX_VALUES} values", line)
+    try:
+        message: Any = orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        deep = "depth" in error.msg or "recursion" in error.msg.lower()
+        raise Undecodable("it is nested too deeply" if deep else "not JSON", line) from None
+    if type(message) is not dict and type(message) is not list:
+        raise Undecodable("not a JSON object", line)
+    if _may_be_deep(line) and deeper_than(message, MAX_DEPTH):
+        raise Undecodable("it is nested too deeply", line)
+    return cast("Message | Batch", message)
+
+
+def _may_be_deep(line: bytes) -> bool:
+    """Whether there are enough brackets, in strings or not, for the depth to matter."""
+    return line.count(b"{") + line.count(b"[") > MAX_DEPTH
+
+
+def deeper_than(value: Any, limit: int) -> bool:
+    """Whether containers are nested more than `limit` deep; level by level, without recursion."""
+    level: list[Any] = [value]
+    for _ in range(limit + 1):
+        deeper: list[Any] = []
+        for item in level:
+            children = cast("Iterable[Any]", item.values() if type(item) is dict else item)
+            deeper += [child for child in children if type(child) in _CONTAINERS]
+        if not deeper:
+            return False
+        level = deeper
+    return True
+
+
+def count_values(line: bytes, limit: int) -> int:
+    """About how many values this JSON text holds; the count stops once it is past `limit`.
+
+    It counts commas and opening brackets outside strings, in windows short enough that a thread
+    which runs this does not keep the interpreter's lock for long.
+    """
+    total, position, size = 0, 0, len(line)
+    while position < size and total <= limit:
+        end = min(position + _WINDOW, size)
+        quote = line.find(b'"', position, end)
+        gap_end = end if quote < 0 else quote
+        total += sum(line.count(mark, position, gap_end) for mark in (b",", b"[", b"{"))
+        position = end if quote < 0 else _after_string(line, quote + 1)
+    return total
+
+
+def _after_string(line: bytes, start: int) -> int:
+    """The place after the string whose text begins at `start`."""
+    position = start
+    for _ in range(_ESCAPES_BEFORE_REGEX):
+        quote = line.find(b'"', position)
+        if quote < 0:
+            return len(line)
+        if not _escaped(line, quote, start):
+            return quote + 1
+        position = quote + 1
+    return _after_dense_string(line, position)
+
+
+def _after_dense_string(line: bytes, position: int) -> int:
+    """The same for a string that is full of escaped quotes, a window at a time."""
+    size = len(line)
+    while position < size:
+        window = _REST_OF_STRING.match(line, position, min(position + _WINDOW, size))
+        end = position if window is None else window.end()
+        if end < size and line[end] == 0x22:
+            return end + 1
+        # A backslash at the very end of a window is looked at again with what follows it.
+        position = end if end > position else end + 2
+    return size
+
+
+def _escaped(line: bytes, quote: int, start: int) -> bool:
+    backslashes = 0
+    while quote - backslashes > start and line[quote - backslashes - 1] == 0x5C:
+        backslashes += 1
+    return backslashes % 2 == 1
+
+
+def answered_id(line: bytes) -> int | str | None:
+    """The id of the response that this text seems to be, though it cannot be parsed."""
+    if not line.startswith(b"{"):
+        return None
+    found = _RESPONSE_ID.search(line[:_HEAD]) or _RESPONSE_ID.search(line[-_TAIL:])
+    if found is None:
+        return None
+    number, text = found.groups()
+    return int(number) if number is not None else text.decode("utf-8", "replace")
+
+
+RawResult = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSnapshot:
+    """A server at one moment. `since` is milliseconds since 1970; `next_retry_in` is in seconds."""
+
+    name: str
+    state: ServerState
+    since: int
+    transport: str
+    pid: int | None = None
+    protocol: str | None = None
+    server_name: str | None = None
+    server_version: str | None = None
+    restarts: int = 0
+    last_error: str | None = None
+    next_retry_in: float | None = None
+    stderr: tuple[str, ...] = ()
+    capabilities: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """What a server offers: bounded, each entry well formed, in the server's own words.
+
+    `dropped` says, in our words, what was left out and why.
+    """
+
+    tools: "tuple[Tool, ...]" = ()
+    resources: "tuple[Resource, ...]" = ()
+    resource_templates: "tuple[ResourceTemplate, ...]" = ()
+    prompts: "tuple[Prompt, ...]" = ()
+    instructions: str | None = None
+    dropped: tuple[str, ...] = field(default=())

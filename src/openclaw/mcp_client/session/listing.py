@@ -1,0 +1,222 @@
+"""Asking a server what it offers: every page, within bounds; a bad entry costs that entry alone."""
+
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, cast
+
+import anyio.to_thread
+import orjson
+from pydantic import ValidationError
+
+from openclaw.mcp_client import bounds
+from openclaw.mcp_client.errors import InvalidResult, RemoteError
+from openclaw.mcp_client.session.jsonrpc import Listing, RawResult
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+logger = logging.getLogger(__name__)
+
+Ask = Callable[[str, dict[str, Any]], Awaitable[RawResult]]
+Redact = Callable[[str], str]
+
+KINDS = ("tools", "resources", "prompts")
+
+
+@dataclass(frozen=True, slots=True)
+class _Catalogue:
+    method: str
+    key: str
+    limit: int
+    asked_by: str  # the field by which one is asked for
+
+
+_CATALOGUES = {
+    "tools": _Catalogue("tools/list", "tools", bounds.MAX_TOOLS, "name"),
+    "resources": _Catalogue("resources/list", "resources", bounds.MAX_RESOURCES, "uri"),
+    "resource_templates": _Catalogue(
+        "resources/templates/list", "resourceTemplates", bounds.MAX_RESOURCES, "uriTemplate"
+    ),
+    "prompts": _Catalogue("prompts/list", "prompts", bounds.MAX_PROMPTS, "name"),
+}
+
+
+@dataclass(slots=True)
+class Listed:
+    """The well-formed entries of one catalogue, and what was left out of it.
+
+    `failed` says that the server did not give all of it.
+    """
+
+    entries: list[Any] = field(default_factory=list[Any])
+    dropped: list[str] = field(default_factory=list[str])
+    failed: bool = False
+
+
+async def fetch(ask: Ask, kind: str, redact: Redact = str) -> dict[str, Listed]:
+    """All catalogues that belong to `tools`, `resources` or `prompts`, by the listing's fields.
+
+    `redact` takes secrets out of all that is declared.
+    """
+    names = ("resources", "resource_templates") if kind == "resources" else (kind,)
+    return {name: await _fetch_one(ask, _CATALOGUES[name], _model(name), redact) for name in names}
+
+
+def merged(old: Listing, parts: dict[str, Listed]) -> Listing:
+    """The listing with these catalogues in the place of what was there."""
+    fields: dict[str, Any] = {
+        name: tuple(parts[name].entries) if name in parts else getattr(old, name)
+        for name in _CATALOGUES
+    }
+    fresh = [note for part in parts.values() for note in part.dropped]
+    replaced = tuple(f"{_CATALOGUES[name].key}:" for name in parts)
+    kept = [note for note in old.dropped if not note.startswith(replaced)]
+    return Listing(**fields, instructions=old.instructions, dropped=(*kept, *fresh))
+
+
+def without(listing: Listing, refuses: Callable[[Any], str | None]) -> Listing:
+    """The listing without the tools whose schemas are refused, with the reasons."""
+    reasons = [(tool, refuses(tool.input_schema)) for tool in listing.tools]
+    if all(reason is None for _, reason in reasons):
+        return listing
+    return replace(
+        listing,
+        tools=tuple(tool for tool, reason in reasons if reason is None),
+        dropped=(
+            *listing.dropped,
+            *(
+                f"tools: '{bounds.printable(tool.name, 80)}' was left out "
+                f"({bounds.printable(reason, 200)})"
+                for tool, reason in reasons
+                if reason is not None
+            ),
+        ),
+    )
+
+
+def _model(name: str) -> "type[BaseModel]":
+    import mcp_types
+
+    models: dict[str, type[BaseModel]] = {
+        "tools": mcp_types.Tool,
+        "resources": mcp_types.Resource,
+        "resource_templates": mcp_types.ResourceTemplate,
+        "prompts": mcp_types.Prompt,
+    }
+    return models[name]
+
+
+async def _fetch_one(
+    ask: Ask, catalogue: _Catalogue, model: "type[BaseModel]", redact: Redact
+) -> Listed:
+    listed = Listed()
+    cursor: str | None = None
+    seen: set[str] = set()
+    for _ in range(bounds.MAX_PAGES):
+        try:
+            page = await ask(catalogue.method, {} if cursor is None else {"cursor": cursor})
+        except (RemoteError, InvalidResult) as error:
+            why = bounds.printable(redact(str(error)[:65536]), 500)
+            listed.dropped.append(f"{catalogue.key}: the server did not list them ({why})")
+            listed.failed = True
+            return listed
+        # In a thread, since a long page takes a while.
+        entries = page.get(catalogue.key)
+        await anyio.to_thread.run_sync(_absorb, entries, listed, catalogue, model, redact)
+        cursor = _next_cursor(page, seen)
+        if cursor is None:
+            return listed
+        if len(listed.entries) >= catalogue.limit:
+            break
+    listed.dropped.append(f"{catalogue.key}: more than we take; the rest was left out")
+    return listed
+
+
+def _next_cursor(page: RawResult, seen: set[str]) -> str | None:
+    cursor = page.get("nextCursor")
+    if not isinstance(cursor, str) or not cursor or cursor in seen:
+        return None
+    seen.add(cursor)
+    return cursor
+
+
+def _absorb(
+    raw: Any, listed: Listed, catalogue: _Catalogue, model: "type[BaseModel]", redact: Redact
+) -> None:
+    entries = cast("list[Any]", raw) if isinstance(raw, list) else []
+    room = catalogue.limit - len(listed.entries)
+    for entry in entries[:room]:
+        reason = _refused(entry) or _tells(entry, catalogue.asked_by, redact)
+        if reason is None:
+            try:
+                clean = _without_secrets(entry, redact)
+                listed.entries.append(model.model_validate(clean, by_name=False))
+                continue
+            except ValidationError as error:
+                reason = bounds.printable(redact(_worded(error)), 500)
+        listed.dropped.append(f"{catalogue.key}: '{_name(entry, redact)}' was left out ({reason})")
+    if len(entries) > room:
+        listed.dropped.append(f"{catalogue.key}: {len(entries) - room} past the limit left out")
+
+
+def _worded(error: ValidationError) -> str:
+    first = error.errors(include_url=False, include_input=False)[0]
+    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+
+
+def _refused(entry: Any) -> str | None:
+    if not isinstance(entry, dict):
+        return "not an object"
+    try:
+        size = len(orjson.dumps(entry))
+    except TypeError:
+        return "not JSON that can be passed on"
+    return "too large" if size > bounds.MAX_ENTRY_BYTES else None
+
+
+def _tells(entry: dict[str, Any], asked_by: str, redact: Redact) -> str | None:
+    """Why nobody could ask for this without a secret."""
+    key = entry.get(asked_by)
+    if isinstance(key, str) and redact(key) != key:
+        return f"its {asked_by} contains a secret"
+    return None
+
+
+def _without_secrets(entry: dict[str, Any], redact: Redact) -> dict[str, Any]:
+    written = orjson.dumps(entry).decode()
+    return entry if redact(written) == written else _redacted(entry, redact)
+
+
+def _redacted(value: Any, redact: Redact) -> Any:
+    """Text by text, so that what is replaced cannot take the form of the whole with it.
+
+    The depth is bounded: it was written as JSON.
+    """
+    if isinstance(value, str):
+        return redact(value)
+    if isinstance(value, dict):
+        fields = cast("dict[str, Any]", value)
+        return {redact(key): _redacted(part, redact) for key, part in fields.items()}
+    if isinstance(value, list):
+        return [_redacted(part, redact) for part in cast("list[Any]", value)]
+    return value
+
+
+def _name(entry: Any, redact: Redact) -> str:
+    fields = cast("dict[str, Any]", entry) if isinstance(entry, dict) else {}
+    return bounds.printable(redact(str(fields.get("name", "?"))[:65536]), 80)
+
+
+def unheard(progress: float, total: float | None, message: str | None) -> None:
+    """Progress that nobody asked for; it still keeps the call alive."""
+
+
+def are_objects(value: Any) -> bool:
+    """Whether this is a list of objects."""
+    return type(value) is list and all(type(item) is dict for item in cast("list[Any]", value))
+
+
+def are_blocks(value: Any) -> bool:
+    """Whether this is a list of content blocks, which all have a type."""
+    return are_objects(value) and all(type(block.get("type")) is str for block in value)

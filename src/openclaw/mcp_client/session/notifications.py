@@ -1,0 +1,333 @@
+"""What a server sends without being asked: to our log, and to the few who asked for it."""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import anyio
+
+from openclaw.core.clock import Clock
+from openclaw.core.tools import Elicit
+from openclaw.mcp_client.bounds import LOG_BURST, LOG_LINES_PER_SECOND, RateLimit, printable
+from openclaw.mcp_client.errors import CallFailed
+from openclaw.mcp_client.session.listing import KINDS
+from openclaw.mcp_client.session.negotiation import Era
+from openclaw.mcp_client.session.server_session import ServerSession
+from openclaw.mcp_client.transport.child_process import FLUSH_AFTER, LineRedactor
+
+if TYPE_CHECKING:
+    from mcp.client.session import ClientRequestContext, ClientSession
+    from mcp.shared.dispatcher import Dispatcher
+    from mcp_types import (
+        CreateMessageRequestParams,
+        CreateMessageResult,
+        ElicitRequestParams,
+        ElicitResult,
+        ErrorData,
+        ListRootsResult,
+        ServerCapabilities,
+    )
+
+logger = logging.getLogger(__name__)
+
+AskHost = Elicit
+
+_LEVELS = {
+    "debug": logging.DEBUG,
+    "info": logging.INFO,
+    "notice": logging.INFO,
+    "warning": logging.WARNING,
+}
+_INVALID_REQUEST = -32600
+
+
+class Listener(Protocol):
+    """Who wants to know what changed at the server. Called from the event loop; must not block."""
+
+    def list_changed(self, kind: str) -> None:
+        """`tools`, `resources` or `prompts` are not what they were."""
+        ...
+
+    def resource_updated(self, uri: str) -> None:
+        """The contents of a resource changed."""
+        ...
+
+
+class Incoming:
+    """Sorts a server's notifications. Its log messages never get further than our own log.
+
+    They are read one after the other, as lines: a server that says a secret in pieces does not get it
+    into the log.
+    """
+
+    def __init__(
+        self,
+        server: str,
+        listener: Listener,
+        redact: Callable[[str], str],
+        lines: LineRedactor,
+        clock: Clock,
+    ) -> None:
+        self._server, self._listener = server, listener
+        self._redact, self._lines, self._clock = redact, lines, clock
+        self._levels: deque[int] = deque()  # of the lines that were not released yet
+        self._timer: asyncio.TimerHandle | None = None
+        self._limit = RateLimit(LOG_LINES_PER_SECOND, LOG_BURST)
+
+    def notification(self, method: str, params: Mapping[str, Any] | None) -> None:
+        """Take one notification."""
+        match method.removeprefix("notifications/").split("/"):
+            case ["message"]:
+                self._log(params or {})
+            case ["tools" | "resources" | "prompts" as kind, "list_changed"]:
+                self._listener.list_changed(kind)
+            case ["resources", "updated"]:
+                uri = (params or {}).get("uri")
+                if isinstance(uri, str):
+                    self._listener.resource_updated(uri)
+            case _:
+                pass
+
+    def _log(self, params: Mapping[str, Any]) -> None:
+        if not self._limit.allows(self._clock.monotonic()):
+            return
+        # What a server calls an error of its own is a warning to whoever runs us.
+        level = _LEVELS.get(str(params.get("level")), logging.WARNING)
+        if logger.isEnabledFor(level):
+            text = printable(self._redact(str(params.get("data"))[:65536]))
+            if text.strip():
+                self._levels.append(level)
+                self._write(self._lines.feed(f"{text}\n"))
+                self._flush_later()
+
+    def _write(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            logger.log(self._levels.popleft(), "MCP server '%s' says: %s", self._server, line)
+
+    def _flush_later(self) -> None:
+        if self._timer is None and self._lines.pending:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(FLUSH_AFTER, self._flush)
+
+    def _flush(self) -> None:
+        self._timer = None
+        self._write(self._lines.flush())
+
+
+class Answers:
+    """Our answers to a server's requests, as the SDK's session wants them."""
+
+    def __init__(
+        self,
+        server: str,
+        roots: Sequence[Path],
+        on_sampling: AskHost | None,
+        on_elicitation: AskHost | None,
+    ) -> None:
+        self._server, self._roots = server, roots
+        self._on_sampling, self._on_elicitation = on_sampling, on_elicitation
+
+    def session(self, dispatcher: "Dispatcher[Any]") -> "ClientSession":
+        """The SDK's session over this dispatcher, which offers no more than we can do."""
+        from mcp.client.session import ClientSession
+        from mcp_types import Implementation
+
+        from openclaw.version import __version__
+
+        return ClientSession(
+            dispatcher=dispatcher,
+            client_info=Implementation(name="openclaw", version=__version__),
+            list_roots_callback=self._list_roots,
+            sampling_callback=None if self._on_sampling is None else self._sample,
+            elicitation_callback=None if self._on_elicitation is None else self._elicit,
+        )
+
+    def capabilities(self) -> dict[str, Any]:
+        """The same offer, as a request of the modern era carries it."""
+        offer: dict[str, Any] = {"roots": {"listChanged": True}}
+        if self._on_sampling is not None:
+            offer["sampling"] = {}
+        if self._on_elicitation is not None:
+            offer["elicitation"] = {"form": {}, "url": {}}
+        return offer
+
+    def declines(self, method: str) -> dict[str, Any] | None:
+        """The answer to a request that we never offered to take, where the protocol has one."""
+        if method == "elicitation/create" and self._on_elicitation is None:
+            return {"action": "decline"}
+        return None
+
+    async def _list_roots(self, context: "ClientRequestContext") -> "ListRootsResult":
+        from mcp_types import ListRootsResult
+
+        return ListRootsResult.model_validate(
+            {
+                "roots": [
+                    {"uri": path.absolute().as_uri(), "name": path.name} for path in self._roots
+                ]
+            }
+        )
+
+    async def _sample(
+        self, context: "ClientRequestContext", params: "CreateMessageRequestParams"
+    ) -> "CreateMessageResult | ErrorData":
+        from mcp_types import CreateMessageResult
+
+        assert self._on_sampling is not None
+        try:
+            answer = await self._on_sampling(self._server, _plain(params))
+            return CreateMessageResult.model_validate(dict(answer))
+        except Exception as error:  # noqa: BLE001  the host's refusal is the server's answer
+            return _refusal(error)
+
+    async def _elicit(
+        self, context: "ClientRequestContext", params: "ElicitRequestParams"
+    ) -> "ElicitResult | ErrorData":
+        from mcp_types import ElicitResult
+
+        assert self._on_elicitation is not None
+        try:
+            answer = await self._on_elicitation(self._server, _plain(params))
+            return ElicitResult.model_validate(dict(answer))
+        except Exception as error:  # noqa: BLE001  the host's refusal is the server's answer
+            return _refusal(error)
+
+
+def _plain(params: Any) -> dict[str, Any]:
+    return params.model_dump(by_alias=True, mode="json", exclude_none=True)
+
+
+def _refusal(error: Exception) -> "ErrorData":
+    from mcp_types import ErrorData
+
+    logger.warning("a request of an MCP server was refused: %s", error)
+    return ErrorData(code=_INVALID_REQUEST, message="the host refused")
+
+
+COALESCE = 0.2
+"""Seconds after a refresh in which further changes are gathered for the next one."""
+
+MAX_UPDATES = 1000
+"""Updated resources that are remembered between two refreshes; more are one and the same to us."""
+
+SUBSCRIBE_TIMEOUT = 10.0
+
+_FIRST_PAUSE, _LAST_PAUSE = 1.0, 30.0
+
+
+class ChangeSubscription:
+    """Gathers what changed, and tells it from a task of its own."""
+
+    def __init__(
+        self,
+        refresh: Callable[[ServerSession, str], Awaitable[None]],
+        updated: Callable[[str], None],
+    ) -> None:
+        self._refresh, self._updated = refresh, updated
+        self._stale: set[str] = set()
+        self._touched: set[str] = set()
+        self._wanted: tuple[str, ...] = ()
+        self._subscribed: set[str] = set()
+        self._wake = anyio.Event()
+        self._listening: anyio.CancelScope | None = None
+
+    def list_changed(self, kind: str) -> None:
+        """A catalogue is not what it was."""
+        self._stale.add(kind)
+        self._wake.set()
+
+    def resource_updated(self, uri: str) -> None:
+        """The contents of a resource changed."""
+        if len(self._touched) < MAX_UPDATES:
+            self._touched.add(uri)
+            self._wake.set()
+
+    def want_updates(self, uris: Sequence[str]) -> None:
+        """Be told of updates of these resources from now on."""
+        self._wanted = tuple(uris)
+        if self._listening is not None:
+            self._listening.cancel()
+        self._wake.set()
+
+    async def run(self, link: ServerSession) -> None:
+        """Follow until cancelled."""
+        async with anyio.create_task_group() as group:
+            if link.era is Era.MODERN:
+                group.start_soon(self._listen, link, name="subscriptions/listen")
+            while True:
+                await self._wake.wait()
+                self._wake = anyio.Event()
+                await self._catch_up(link)
+                await anyio.sleep(COALESCE)
+
+    async def _catch_up(self, link: ServerSession) -> None:
+        stale, self._stale = self._stale, set()
+        touched, self._touched = self._touched, set()
+        try:
+            for kind in sorted(stale):
+                await self._refresh(link, kind)
+            if link.era is Era.LEGACY:
+                await self._subscribe(link)
+        except CallFailed as failure:
+            logger.debug("a change could not be followed: %s", failure)
+        for uri in sorted(touched):
+            self._updated(uri)
+
+    async def _subscribe(self, link: ServerSession) -> None:
+        capabilities = link.session.server_capabilities
+        resources = None if capabilities is None else capabilities.resources
+        if resources is None or not resources.subscribe:
+            return
+        for uri in self._wanted:
+            if uri not in self._subscribed:
+                self._subscribed.add(uri)
+                await link.request("resources/subscribe", {"uri": uri}, timeout=SUBSCRIBE_TIMEOUT)
+
+    async def _listen(self, link: ServerSession) -> None:
+        """Hold the modern era's one stream of changes open; the events come as notifications."""
+        from mcp.client.subscriptions import SubscriptionLost
+        from mcp.shared.exceptions import MCPError
+
+        pause = _FIRST_PAUSE
+        while True:
+            try:
+                with anyio.CancelScope() as self._listening:
+                    await self._listen_once(link)
+                if not self._listening.cancelled_caught:  # the server closed it in peace
+                    return
+            except SubscriptionLost:
+                self._stale.update(KINDS)
+                self._wake.set()
+                await anyio.sleep(pause)
+                pause = min(2 * pause, _LAST_PAUSE)
+            except MCPError as error:
+                logger.debug("the server does not tell of changes: %s", error)
+                return
+
+    async def _listen_once(self, link: ServerSession) -> None:
+        from mcp.client.subscriptions import listen
+
+        tools, resources, prompts = _tells_of(link.session.server_capabilities)
+        if not (tools or resources or prompts or self._wanted):
+            await anyio.sleep_forever()  # until there is something to ask for
+        async with listen(
+            link.session,
+            tools_list_changed=tools,
+            resources_list_changed=resources,
+            prompts_list_changed=prompts,
+            resource_subscriptions=self._wanted,
+        ) as subscription:
+            async for _ in subscription:
+                pass
+
+
+def _tells_of(capabilities: "ServerCapabilities | None") -> tuple[bool, bool, bool]:
+    """Whether the server tells of changes of its tools, resources and prompts."""
+    if capabilities is None:
+        return False, False, False
+    parts = (capabilities.tools, capabilities.resources, capabilities.prompts)
+    tools, resources, prompts = (bool(part and part.list_changed) for part in parts)
+    return tools, resources, prompts

@@ -1,0 +1,194 @@
+"""An open connection to a server, whatever carries it."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import anyio
+
+from openclaw.mcp_client.errors import InvalidResult, RemoteError
+from openclaw.mcp_client.session.jsonrpc import OnProgress, RawResult
+from openclaw.mcp_client.session.negotiation import Era
+
+if TYPE_CHECKING:
+    from mcp.client.session import ClientSession
+
+
+class RequestMetadata:
+    """Adds the modern era's `_meta` to a request, and its headers where the transport is HTTP."""
+
+    def __init__(
+        self, version: str, era: Era, capabilities: Mapping[str, Any], *, http: bool
+    ) -> None:
+        self._version, self._http = version, http
+        self._modern = era is Era.MODERN
+        self._meta = _meta(version, capabilities) if self._modern else {}
+        self._parameter_headers: dict[str, Any] = {}
+
+    @property
+    def blank(self) -> bool:
+        """Whether requests are sent just as they are."""
+        return not self._modern and not self._http
+
+    def refuses(self, schema: Mapping[str, Any]) -> str | None:
+        """Why a tool cannot be called with such a schema: the headers that it names are not possible."""
+        if not (self._modern and self._http):
+            return None
+        from mcp.shared.inbound import find_invalid_x_mcp_header
+
+        return find_invalid_x_mcp_header(schema)
+
+    def learn(self, tools: Mapping[str, Mapping[str, Any]]) -> None:
+        """Remember which arguments of these tools are also sent as headers."""
+        if self._modern and self._http:
+            from mcp.shared.inbound import x_mcp_header_map
+
+            self._parameter_headers = {
+                name: x_mcp_header_map(schema) for name, schema in tools.items()
+            }
+
+    def params(self, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The parameters with what the era adds."""
+        if not self._modern:
+            return params
+        return {**params, "_meta": {**(params.get("_meta") or {}), **self._meta}}
+
+    def headers(self, method: str, params: Mapping[str, Any]) -> dict[str, str]:
+        """The HTTP headers of this one request."""
+        from mcp.shared import inbound
+
+        headers = {inbound.MCP_PROTOCOL_VERSION_HEADER: self._version}
+        if not self._modern:
+            return headers
+        headers[inbound.MCP_METHOD_HEADER] = method
+        key = inbound.NAME_BEARING_METHODS.get(method)
+        name = params.get(key) if key is not None else None
+        if isinstance(name, str):
+            headers[inbound.MCP_NAME_HEADER] = inbound.encode_header_value(name)
+            mapping = self._parameter_headers.get(name) if method == "tools/call" else None
+            if mapping:
+                headers.update(inbound.mcp_param_headers(mapping, params.get("arguments") or {}))
+        return headers
+
+
+def _meta(version: str, capabilities: Mapping[str, Any]) -> dict[str, Any]:
+    from mcp_types import (
+        CLIENT_CAPABILITIES_META_KEY,
+        CLIENT_INFO_META_KEY,
+        PROTOCOL_VERSION_META_KEY,
+    )
+
+    from openclaw.version import __version__
+
+    return {
+        PROTOCOL_VERSION_META_KEY: version,
+        CLIENT_INFO_META_KEY: {"name": "openclaw", "version": __version__},
+        CLIENT_CAPABILITIES_META_KEY: dict(capabilities),
+    }
+
+
+MAX_ROUNDS = 10
+"""How often a server may ask for more input before it gives the result of one call."""
+
+_FIRST_PAUSE, _LAST_PAUSE = 0.05, 0.25
+
+
+class Caller(Protocol):
+    """Sends one request and waits for its result; raises `CallFailed`."""
+
+    async def call(
+        self,
+        method: str,
+        params: Mapping[str, Any] | None,
+        *,
+        timeout: float | None = None,
+        on_progress: OnProgress | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> RawResult:
+        """The raw result."""
+        ...
+
+
+@dataclass(slots=True)
+class ServerSession:
+    """One session with one server, from the handshake to the end of its channel."""
+
+    caller: Caller
+    session: "ClientSession"
+    stamp: RequestMetadata
+    era: Era
+    ended: anyio.Event
+    is_gone: Callable[[], bool]
+    why_ended: Callable[[], str]
+    transport: str
+    pid: int | None = None
+
+    async def request(
+        self,
+        method: str,
+        params: Mapping[str, Any],
+        *,
+        timeout: float | None,
+        on_progress: OnProgress | None = None,
+    ) -> RawResult:
+        """One request, with as many rounds of input as the server asks for."""
+        result = await self._once(method, params, timeout, on_progress)
+        if result.get("resultType") == "input_required":
+            return await self._with_input(method, params, result, timeout, on_progress)
+        return result
+
+    async def _once(
+        self,
+        method: str,
+        params: Mapping[str, Any],
+        timeout: float | None,
+        on_progress: OnProgress | None,
+    ) -> RawResult:
+        if self.stamp.blank:
+            return await self.caller.call(method, params, timeout=timeout, on_progress=on_progress)
+        return await self.caller.call(
+            method,
+            self.stamp.params(params),
+            timeout=timeout,
+            on_progress=on_progress,
+            headers=self.stamp.headers(method, params),
+        )
+
+    async def _with_input(
+        self,
+        method: str,
+        params: Mapping[str, Any],
+        result: RawResult,
+        timeout: float | None,
+        on_progress: OnProgress | None,
+    ) -> RawResult:
+        pause = _FIRST_PAUSE
+        for _ in range(MAX_ROUNDS):
+            answers = await self._answers(result)
+            if not answers:
+                await anyio.sleep(pause)
+                pause = min(2 * pause, _LAST_PAUSE)
+            again = {**params, "inputResponses": answers} if answers else dict(params)
+            if (state := result.get("requestState")) is not None:
+                again["requestState"] = state
+            result = await self._once(method, again, timeout, on_progress)
+            if result.get("resultType") != "input_required":
+                return result
+        raise InvalidResult(f"the server asked for input more than {MAX_ROUNDS} times")
+
+    async def _answers(self, result: RawResult) -> dict[str, Any]:
+        from mcp.client.session import ClientRequestContext
+        from mcp_types import ErrorData, InputRequiredResult
+
+        try:
+            wanted = InputRequiredResult.model_validate(result).input_requests or {}
+        except ValueError:
+            raise InvalidResult("the server asks for input in a form that is not MCP's") from None
+        answers: dict[str, Any] = {}
+        for key, request in wanted.items():
+            context = ClientRequestContext(session=self.session, request_id=key)
+            answer = await self.session.dispatch_input_request(context, request)
+            if isinstance(answer, ErrorData):
+                raise RemoteError(answer.code, f"the server needs input: {answer.message}")
+            answers[key] = answer.model_dump(by_alias=True, mode="json", exclude_none=True)
+        return answers

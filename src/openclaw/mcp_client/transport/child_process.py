@@ -1,0 +1,481 @@
+"""A server's process: starting it, listener it end, and ending all of it (on POSIX)."""
+
+import asyncio
+import contextlib
+import errno
+import logging
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from asyncio import AbstractEventLoop, Future, get_running_loop
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Protocol
+
+import anyio
+import anyio.to_thread
+
+from openclaw.core.clock import Clock
+from openclaw.core.errors import OperatorFacing
+from openclaw.core.ids import random_id
+from openclaw.mcp_client.bounds import LOG_BURST, LOG_LINES_PER_SECOND, RateLimit, printable
+from openclaw.mcp_client.errors import ConnectionFailed
+from openclaw.mcp_client.transport import orphans
+from openclaw.mcp_client.transport.orphans import OrphanReaper
+from openclaw.stdio.pipes import OnEnd, OnLines, Pipe, StderrSink
+
+_PIPE_BYTES = 1 << 20
+_F_SETPIPE_SZ = 1031
+_FIRST_POLL, _LAST_POLL = 0.005, 0.1
+
+_PASSING = (errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+"""What the system may have too little of now and enough of later."""
+
+_HINTS = {
+    "npx": "install Node.js, or give the full path in `command`",
+    "node": "install Node.js, or give the full path in `command`",
+    "uvx": "install uv, or give the full path in `command`",
+    "uv": "install uv, or give the full path in `command`",
+    "docker": "install Docker, or give the full path in `command`",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Grace:
+    """Seconds that an ending server is given; the default is as the MCP specification advises."""
+
+    stdin: float = 2.0
+    """Between the end of its input and SIGTERM."""
+    term: float = 5.0
+    """Between SIGTERM and SIGKILL."""
+    kill: float = 2.0
+    """For the kernel to end what was killed; past it we only give up waiting."""
+
+
+HURRIED = Grace(stdin=0.25, term=0.15, kill=0.3)
+"""For a host that must itself be gone within a second."""
+
+
+OPTIONS = "\0options"
+"""Stands among a program's arguments for the number of the descriptor with its hidden options."""
+
+
+class SpawnFailed(OperatorFacing):
+    """Raised when a server's program cannot be started as it is configured."""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What to start. `environment` is complete: nothing is added but our marker.
+
+    `hidden_options` are read by the program from a descriptor, whose number takes the place of
+    `OPTIONS` among the arguments, so that nobody sees them in the list of processes.
+    """
+
+    command: str
+    arguments: Sequence[str]
+    environment: Mapping[str, str]
+    directory: Path | None = None
+    hidden_options: Sequence[str] = ()
+
+
+class Child:
+    """A running process that leads its own group, with its three pipes as file descriptors."""
+
+    def __init__(
+        self, process: subprocess.Popen[bytes], marker: str, keeper: OrphanReaper, grace: Grace
+    ) -> None:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        self._process = process
+        self._marker = marker
+        self._keeper = keeper
+        self._grace = grace
+        self._loop: AbstractEventLoop = get_running_loop()
+        self._exited: Future[int] = self._loop.create_future()
+        self._stdin = process.stdin
+        self.stdin = process.stdin.fileno()
+        self.stdout = process.stdout.fileno()
+        self.stderr = process.stderr.fileno()
+        self.pid = process.pid
+        for pipe in (self.stdin, self.stdout, self.stderr):
+            if sys.platform != "win32":
+                os.set_blocking(pipe, False)
+        _enlarge(self.stdout)
+        keeper.watch(self.pid)
+        self._watch()
+
+    @property
+    def returncode(self) -> int | None:
+        """The exit code, a negative signal number, or None while it runs."""
+        return self._exited.result() if self._exited.done() else None
+
+    def pipe(self, *, limit: int, on_lines: OnLines, on_end: OnEnd, stderr: StderrSink) -> Pipe:
+        """Its pipes, on the event loop."""
+        from openclaw.mcp_client.transport.stdio import StdioPipe
+
+        return StdioPipe(self, limit=limit, on_lines=on_lines, on_end=on_end, stderr=stderr)
+
+    def on_exit(self, callback: Callable[[], None]) -> None:
+        """Call back, from the event loop, as soon as the process has ended."""
+        self._exited.add_done_callback(lambda _: callback())
+
+    def close_stdin(self) -> None:
+        """End the server's input."""
+        with contextlib.suppress(OSError):
+            self._stdin.close()
+
+    async def shut_down(self) -> None:
+        """End the process and all it started: kindly, firmly, and within bounds.
+
+        What a crashed server left behind is killed at once, so that the next one can start.
+        """
+        grace, crashed = self._grace, self.returncode is not None
+        self.close_stdin()
+        if not crashed:
+            await self._exits_within(grace.stdin)
+            await self._end_group(signal.SIGTERM, grace.term)
+        await self._end_group(orphans.KILL, grace.kill)
+        await anyio.to_thread.run_sync(orphans.kill_marked, self._marker)
+        await self._exits_within(grace.kill)
+        self._keeper.release(self.pid)
+
+    def close_pipes(self) -> None:
+        """Close our ends; nobody may be reading them any more."""
+        for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
+            with contextlib.suppress(OSError):
+                if pipe is not None:
+                    pipe.close()
+
+    async def _exits_within(self, seconds: float) -> bool:
+        with anyio.move_on_after(seconds):
+            while not self._exited.done():
+                gone = anyio.Event()
+                self._exited.add_done_callback(lambda _, gone=gone: gone.set())
+                await gone.wait()
+        return self._exited.done()
+
+    async def _end_group(self, number: int, grace: float) -> None:
+        if not orphans.signal_group(self.pid, number):
+            return
+        pause = _FIRST_POLL
+        with anyio.move_on_after(grace):
+            while await anyio.to_thread.run_sync(orphans.group_alive, self.pid):
+                await anyio.sleep(pause)
+                pause = min(pause * 2, _LAST_POLL)
+
+    def _watch(self) -> None:
+        if sys.platform == "linux":
+            with contextlib.suppress(OSError):
+                handle = os.pidfd_open(self.pid)
+                self._loop.add_reader(handle, self._reap, handle)
+                return
+        threading.Thread(target=self._wait, name=f"wait-{self.pid}", daemon=True).start()
+
+    def _reap(self, handle: int) -> None:
+        code = self._process.poll()
+        if code is None:
+            return
+        self._loop.remove_reader(handle)
+        os.close(handle)
+        self._report(code)
+
+    def _wait(self) -> None:
+        code = self._process.wait()
+        with contextlib.suppress(RuntimeError):  # the loop may be closed by now
+            self._loop.call_soon_threadsafe(self._report, code)
+
+    def _report(self, code: int) -> None:
+        if not self._exited.done():
+            self._exited.set_result(code)
+
+
+async def spawn(program: Program, keeper: OrphanReaper, grace: Grace) -> Child:
+    """Start a program; raises `SpawnFailed` with a hint where it cannot work as configured."""
+    await keeper.start()
+    marker = f"{keeper.mark}.{random_id()}"
+    # The thread is waited for even when we are cancelled, so that no process is forgotten.
+    process = await anyio.to_thread.run_sync(_popen, program, marker)
+    return Child(process, marker, keeper, grace)
+
+
+def _popen(program: Program, marker: str) -> subprocess.Popen[bytes]:
+    marked = {**program.environment, orphans.MARKER: marker}
+    return popen(replace(program, environment=marked), start_new_session=True)
+
+
+def popen(
+    program: Program, *, start_new_session: bool = False, creationflags: int = 0
+) -> subprocess.Popen[bytes]:
+    """Start a program with three pipes; raises `SpawnFailed`."""
+    check(program)
+    arguments, inherited = _handed(program)
+    try:
+        return subprocess.Popen(  # noqa: S603  running what the operator configured is the purpose
+            [program.command, *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=dict(program.environment),
+            cwd=program.directory,
+            bufsize=0,
+            start_new_session=start_new_session,
+            creationflags=creationflags,
+            pass_fds=inherited,
+        )
+    except OSError as error:
+        if error.errno in _PASSING:
+            raise ConnectionFailed(f"cannot start it now: {error.strerror}") from None
+        raise _explained(program, error) from None
+    except ValueError as error:  # a NUL in an argument or a variable
+        raise SpawnFailed(f"cannot start '{program.command}': {error}") from None
+    finally:
+        for descriptor in inherited:
+            os.close(descriptor)
+
+
+def _handed(program: Program) -> tuple[list[str], tuple[int, ...]]:
+    """The arguments, and the descriptors that the program inherits."""
+    if not program.hidden_options or sys.platform != "linux":
+        return list(program.arguments), ()
+    descriptor = os.memfd_create("options")
+    with os.fdopen(descriptor, "wb", closefd=False) as file:
+        file.write(b"".join(os.fsencode(option) + b"\0" for option in program.hidden_options))
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    named = [str(descriptor) if word == OPTIONS else word for word in program.arguments]
+    return named, (descriptor,)
+
+
+def check(program: Program) -> None:
+    """Raise `SpawnFailed` where the directory or the command is not there."""
+    directory = program.directory
+    if directory is not None and not directory.is_dir():
+        raise SpawnFailed(f"the working directory {directory} does not exist", hint="correct `cwd`")
+    if located(program) is None:
+        _refuse_missing(program)
+
+
+def located(program: Program) -> str | None:
+    """The path of the program's command; None where there is none."""
+    if os.sep in program.command and not Path(program.command).is_absolute():
+        base = program.directory or Path.cwd()
+        return shutil.which(str(base / program.command))
+    return shutil.which(program.command, path=program.environment.get("PATH", os.defpath))
+
+
+def _refuse_missing(program: Program) -> None:
+    path = (program.directory or Path.cwd()) / program.command
+    if os.sep in program.command and path.is_file():
+        raise SpawnFailed(f"'{program.command}' is not executable", hint=f"try: chmod +x {path}")
+    hint = _HINTS.get(program.command, "give the full path in `command`, or correct PATH in `env`")
+    raise SpawnFailed(f"command not found: '{program.command}'", hint=hint)
+
+
+def _explained(program: Program, error: OSError) -> SpawnFailed:
+    if error.errno == errno.ENOEXEC:
+        return SpawnFailed(
+            f"'{program.command}' is no program this system can run",
+            hint="a script needs a first line such as #!/usr/bin/env python3",
+        )
+    return SpawnFailed(f"cannot start '{program.command}': {error.strerror or error}")
+
+
+def describe_exit(code: int) -> str:
+    """How a process ended, in words."""
+    if code >= 0:
+        return f"exited with code {code}"
+    try:
+        return f"killed by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"killed by signal {-code}"
+
+
+def _enlarge(pipe: int) -> None:
+    """Ask for a pipe that takes more at once, where the system lets us."""
+    if sys.platform == "linux":
+        import fcntl
+
+        with contextlib.suppress(OSError):
+            fcntl.fcntl(pipe, _F_SETPIPE_SZ, _PIPE_BYTES)
+
+
+logger = logging.getLogger(__name__)
+
+KEPT_LINES = 200
+_REMEMBERED_LINES = (
+    2 * KEPT_LINES
+)  # so that a secret that begins before the kept ones is still seen
+_MAX_LINE = 64 * 1024
+FLUSH_AFTER = 0.2
+"""Seconds of silence after which lines that were held back are logged."""
+
+
+class LineRedactor(Protocol):
+    """Takes text in any pieces and gives redacted lines; holds back what may be part of a secret."""
+
+    @property
+    def pending(self) -> bool:
+        """Whether anything is held back."""
+        ...
+
+    def feed(self, text: str) -> list[str]:
+        """Take some text; give the lines that are certain by now."""
+        ...
+
+    def flush(self) -> list[str]:
+        """Give everything that was held back."""
+        ...
+
+
+class EachLine:
+    """A `LineRedactor` that looks at every line by itself."""
+
+    pending = False
+
+    def __init__(self, redact: Callable[[str], str]) -> None:
+        self._redact = redact
+
+    def feed(self, text: str) -> list[str]:
+        """The lines of the text."""
+        return [self._redact(line) for line in text.splitlines()]
+
+    def flush(self) -> list[str]:
+        """Nothing is ever held back."""
+        return []
+
+
+class StderrTail:
+    """The last lines of a server's standard error.
+
+    Redaction happens before anything is cut, and across lines: a server that prints a secret in
+    pieces does not get it into the log.
+    """
+
+    def __init__(self, server: str, redactor: Callable[[], LineRedactor], clock: Clock) -> None:
+        self._server, self._redactor, self._clock = server, redactor, clock
+        self._live = redactor()
+        self._lines: deque[bytes] = deque(maxlen=_REMEMBERED_LINES)
+        self._partial = b""
+        self._limit = RateLimit(LOG_LINES_PER_SECOND, LOG_BURST)
+        self._timer: asyncio.TimerHandle | None = None
+
+    def feed(self, chunk: bytes) -> None:
+        """Take some bytes; whole lines of them are logged and kept."""
+        *lines, partial = (self._partial + chunk).split(b"\n")
+        # The rest of a line that is longer than anybody reads is let go.
+        self._partial = partial[:_MAX_LINE]
+        self._lines.extend(line[:_MAX_LINE] for line in lines[-_REMEMBERED_LINES:])
+        now = self._clock.monotonic()
+        for index, line in enumerate(lines):
+            if not self._limit.allows(now):
+                self._limit.refused += len(lines) - index - 1
+                break
+            self._log(self._live.feed(_decoded(line)))
+        self._flush_later()
+
+    def flush(self) -> None:
+        """Log what was held back: the server has ended, or says nothing for a while."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._log(self._live.flush())
+
+    def tail(self) -> tuple[str, ...]:
+        """The last lines, redacted."""
+        redactor = self._redactor()
+        partial = (self._partial,) if self._partial else ()
+        shown: list[str] = []
+        for line in (*self._lines, *partial):
+            shown += redactor.feed(_decoded(line))
+        shown += redactor.flush()
+        return tuple(printable(line) for line in shown[-KEPT_LINES:])
+
+    def _flush_later(self) -> None:
+        if self._timer is not None or not self._live.pending:
+            return
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            return  # on a thread: the next line or the end of the server flushes
+        self._timer = loop.call_later(FLUSH_AFTER, self.flush)
+
+    def _log(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            text = printable(line)
+            if not text:
+                continue
+            skipped = self._limit.take_refused()
+            if skipped:
+                logger.warning("MCP server '%s' stderr: %d lines not shown", self._server, skipped)
+            logger.warning("MCP server '%s' stderr: %s", self._server, text)
+
+
+def _decoded(line: bytes) -> str:
+    return line.decode("utf-8", "replace") + "\n"
+
+
+_POSIX = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "TMPDIR", "TZ")
+
+# What programs on Windows fail in odd ways without.
+_WINDOWS = (
+    "APPDATA",
+    "COMSPEC",
+    "HOMEDRIVE",
+    "HOMEPATH",
+    "LOCALAPPDATA",
+    "NUMBER_OF_PROCESSORS",
+    "OS",
+    "PATH",
+    "PATHEXT",
+    "PROCESSOR_ARCHITECTURE",
+    "PROGRAMDATA",
+    "PROGRAMFILES",
+    "PROGRAMFILES(X86)",
+    "PSMODULEPATH",
+    "SYSTEMDRIVE",
+    "SYSTEMROOT",
+    "TEMP",
+    "TMP",
+    "TZ",
+    "USERDOMAIN",
+    "USERNAME",
+    "USERPROFILE",
+    "WINDIR",
+)
+
+
+def child_environment(
+    environ: Mapping[str, str],
+    own: Mapping[str, str],
+    inherit: bool | Sequence[str],
+    *,
+    windows: bool = False,
+) -> dict[str, str]:
+    """The host's basic variables and those that `inherit` adds, with `own` over them.
+
+    A value that bash exports as a function is never passed on, as it is code.
+    """
+    if inherit is True:
+        chosen = dict(environ)
+    else:
+        named = {_fold(name, windows) for name in inherit or ()}
+        names = _basics(environ, windows=windows) | named
+        chosen = {name: value for name, value in environ.items() if _fold(name, windows) in names}
+    chosen = {name: value for name, value in chosen.items() if not value.startswith("()")}
+    return {**chosen, **own}
+
+
+def _basics(environ: Mapping[str, str], *, windows: bool) -> set[str]:
+    if windows:
+        return set(_WINDOWS)
+    return {*_POSIX, *(name for name in environ if name.startswith("LC_"))}
+
+
+def _fold(name: str, windows: bool) -> str:
+    return name.upper() if windows else name

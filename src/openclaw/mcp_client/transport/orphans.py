@@ -1,0 +1,194 @@
+"""A process that outlives a killed host just long enough to end the host's servers.
+
+One per host, started with the first server: about 8 MB and 15 ms, whatever the number of servers.
+"""
+
+import contextlib
+import logging
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+
+from openclaw.core.ids import random_id
+
+# Three nets, from fine to coarse:
+#
+# - the process group: every child leads a session and a group of its own;
+# - the marker: every child's environment carries `MARKER` with a value of its own, which its
+# descendants inherit, so that one which left the group is found too (Linux, by `/proc`);
+# - the keeper (`openclaw.mcp_client.transport.orphans`), which does both when the host itself is killed.
+#
+# A descendant that leaves the group and also clears its environment is found by none of them.
+
+MARKER = "OPENCLAW_MCP_CHILD"
+KILL = signal.SIGTERM if sys.platform == "win32" else signal.SIGKILL
+"""The signal that ends a process whatever it does."""
+
+_PROC = Path("/proc")
+_PGRP_FIELD = 2
+"""Where the process group stands in /proc/PID/stat, counted after the parenthesised name."""
+
+
+def signal_group(group: int, number: int) -> bool:
+    """Send a signal to a process group; False where there is none any more."""
+    if sys.platform == "win32":  # it has no such groups: a job object holds a server's processes
+        return False
+    try:
+        os.killpg(group, number)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        # macOS says so of a group whose members are all zombies.
+        return sys.platform != "darwin"
+    return True
+
+
+def group_alive(group: int) -> bool:
+    """Whether a process of this group still runs. A zombie that nobody reaps does not count."""
+    if not signal_group(group, 0):
+        return False
+    if sys.platform != "linux":
+        return True
+    return any(_running_in(stat, group) for stat in _each("stat"))
+
+
+def kill_marked(value: str) -> int:
+    """SIGKILL every process whose environment carries this marker; how many there were."""
+    wanted = f"{MARKER}={value}".encode()
+    killed = 0
+    for pid in _marked(wanted):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, KILL)
+            killed += 1
+    return killed
+
+
+def _marked(wanted: bytes) -> Iterator[int]:
+    if sys.platform != "linux":
+        return
+    own = str(os.getpid())
+    for directory in _processes():
+        if directory.name == own:
+            continue
+        with contextlib.suppress(OSError):
+            variables = (directory / "environ").read_bytes()
+            if any(variable.startswith(wanted) for variable in variables.split(b"\0")):
+                yield int(directory.name)
+
+
+def _each(name: str) -> Iterator[bytes]:
+    for directory in _processes():
+        with contextlib.suppress(OSError):
+            yield (directory / name).read_bytes()
+
+
+def _processes() -> list[Path]:
+    return [directory for directory in _PROC.iterdir() if directory.name.isdigit()]
+
+
+def _running_in(stat: bytes, group: int) -> bool:
+    fields = stat.rpartition(b")")[2].split()
+    return fields[0] not in (b"Z", b"X") and int(fields[_PGRP_FIELD]) == group
+
+
+logger = logging.getLogger(__name__)
+
+_PROGRAM = Path(__file__).with_name("keeper_main.py")
+_CLOSING = 1.0
+"""Seconds that the keeper has to leave once it was told to; it does nothing then but exit."""
+
+
+class OrphanReaper:
+    """Knows the process groups of this host's servers. Where it cannot run, nothing else suffers.
+
+    `mark` is the beginning of every child's marker, so that the keeper finds also those which the
+    host had no time to name.
+    """
+
+    def __init__(self) -> None:
+        self.mark = random_id()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._starting = anyio.Lock()
+        self._closed = False
+        self._groups: set[int] = set()
+
+    async def start(self) -> None:
+        """Start the keeper unless it runs; safe to call before every spawn."""
+        if self._process is not None or self._closed or sys.platform == "win32":
+            return
+        async with self._starting:
+            if self._process is None:
+                self._process = await anyio.to_thread.run_sync(self._spawn)
+                for group in self._groups:  # of a keeper that is no more
+                    self._say(f"+{group}\n")
+
+    def watch(self, group: int) -> None:
+        """End this group when the host is gone."""
+        self._groups.add(group)
+        self._say(f"+{group}\n")
+
+    def release(self, group: int) -> None:
+        """This group is no more."""
+        self._groups.discard(group)
+        self._say(f"-{group}\n")
+
+    async def aclose(self) -> None:
+        """Let the keeper go. Groups that are still known are ended by it first."""
+        self._closed = True
+        process, self._process = self._process, None
+        if process is None:
+            return
+        with anyio.CancelScope(shield=True):
+            await anyio.to_thread.run_sync(_dismiss, process, not self._groups)
+
+    def _spawn(self) -> subprocess.Popen[bytes] | None:
+        marker = f"{MARKER}={self.mark}"
+        try:
+            process = subprocess.Popen(  # noqa: S603  our own interpreter and our own script
+                [sys.executable, "-I", "-S", str(_PROGRAM), marker],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                env={},
+                cwd="/",
+                start_new_session=True,
+                bufsize=0,
+            )
+        except OSError as error:
+            logger.warning("servers may outlive a killed host: no keeper (%s)", error)
+            return None
+        assert process.stdin is not None
+        if sys.platform != "win32":
+            os.set_blocking(process.stdin.fileno(), False)
+        return process
+
+    def _say(self, order: str) -> None:
+        if self._process is None or self._process.stdin is None:
+            return
+        try:
+            self._process.stdin.write(order.encode())
+        except OSError as error:
+            logger.warning("servers may outlive a killed host: the keeper is gone (%s)", error)
+            with contextlib.suppress(OSError):
+                self._process.stdin.close()
+            self._process.poll()
+            self._process = None
+
+
+def _dismiss(process: subprocess.Popen[bytes], at_peace: bool) -> None:
+    assert process.stdin is not None
+    with contextlib.suppress(OSError):
+        if at_peace:
+            process.stdin.write(b"quit\n")
+        process.stdin.close()
+    try:
+        process.wait(_CLOSING if at_peace else _CLOSING + 2)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

@@ -1,0 +1,163 @@
+"""Temporary files of one order: private, randomly named, gone afterwards whatever happened."""
+
+import contextlib
+import logging
+import os
+import shutil
+import stat
+from collections.abc import Generator, Iterable
+from pathlib import Path
+from typing import Protocol
+
+from openclaw.config.files import lock as take_lock
+from openclaw.config.files import try_lock
+from openclaw.config.paths import CLOEXEC, NOFOLLOW, NONBLOCK
+from openclaw.core.clock import Clock, SystemClock
+from openclaw.core.errors import InvalidRequest
+from openclaw.core.ids import random_id
+from openclaw.media.kinds import EXTENSIONS, HEAD_BYTES, MIB, in_mb, looks_like_text, sniff
+
+logger = logging.getLogger(__name__)
+
+QUOTA_BYTES = 512 * MIB
+_LOCK = ".lock"
+_UNLOCKED_SECONDS = 3600.0
+
+
+class OrderFiles:
+    """A directory of an order's own. Names given by a client are never used for a path."""
+
+    def __init__(self, directory: Path, quota: int = QUOTA_BYTES) -> None:
+        self.directory = directory
+        self._left = quota
+
+    def save(self, pieces: Iterable[bytes], mime_type: str) -> Path:
+        """Write the pieces to a new file, readable by its owner alone."""
+        path = self.directory / f"{random_id()}{EXTENSIONS.get(mime_type, '')}"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | NOFOLLOW
+        with os.fdopen(os.open(path, flags, 0o600), "wb") as file:
+            for piece in pieces:
+                self._left -= len(piece)
+                if self._left < 0:
+                    raise InvalidRequest(f"the order's attachments exceed {in_mb(QUOTA_BYTES)}")
+                file.write(piece)
+        return path
+
+
+@contextlib.contextmanager
+def order_files(root: Path) -> Generator[OrderFiles]:
+    """A directory for one order under `root`, removed at the end."""
+    root.mkdir(mode=0o700, parents=True, exist_ok=True)
+    name = random_id()
+    unborn = root / f"new-{name}"
+    unborn.mkdir(mode=0o700)
+    lock = os.open(unborn / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+    take_lock(lock)
+    # Only under this name does a sweep look at it, and by then it is locked.
+    directory = unborn.rename(root / f"order-{name}")
+    try:
+        yield OrderFiles(directory)
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+        os.close(lock)
+
+
+def sweep(root: Path, clock: Clock | None = None) -> int:
+    """Remove what a crash left behind: directories whose lock nobody holds. Returns how many.
+
+    One without a lock is being made or being removed; nobody takes an hour for either.
+    """
+    removed = 0
+    if not root.is_dir():
+        return removed
+    too_old = (clock or SystemClock()).now_ms() / 1000 - _UNLOCKED_SECONDS
+    for directory in (*root.glob("order-*"), *root.glob("new-*")):
+        with contextlib.suppress(OSError):
+            removed += _remove_if_abandoned(directory, too_old)
+    if removed:
+        logger.info("removed %d temporary directories of orders that did not end", removed)
+    return removed
+
+
+def _remove_if_abandoned(directory: Path, too_old: float) -> bool:
+    old = directory.lstat().st_mtime < too_old
+    if directory.name.startswith("new-") and not old:
+        return False  # a moment later it is locked and has its other name
+    try:
+        lock = os.open(directory / _LOCK, os.O_RDWR | NOFOLLOW)
+    except FileNotFoundError:
+        if old:
+            shutil.rmtree(directory, ignore_errors=True)
+        return old
+    try:
+        abandoned = try_lock(lock)
+        if abandoned:
+            shutil.rmtree(directory, ignore_errors=True)
+        return abandoned
+    finally:
+        os.close(lock)
+
+
+CLEANED = "secrets in it were replaced by [REDACTED]; the file itself is unchanged"
+WITHHELD = (
+    "a secret stands in it, and what is not text cannot be cleaned; "
+    "make the file anew without the secret"
+)
+_UTF_16 = ((b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
+
+
+class Searches(Protocol):
+    """What knows the secrets."""
+
+    def redact(self, text: str, /, *, shapes: bool = True) -> str:
+        """`text` without any secret that is known and, with `shapes`, what looks like one."""
+        ...
+
+    def holds(self, data: bytes, /) -> bool:
+        """Whether a secret that is known stands in what is no text."""
+        ...
+
+
+def cleaned(data: bytes, secrets: Searches) -> bytes | None:
+    """The bytes of a file as they may leave, else None. It may take a second: not for the event loop.
+
+    Known values are taken out of text in all their forms; what only looks like a credential stays,
+    since it may well be what the file is about. In anything else the values themselves are sought.
+    """
+    text, encoding = _as_text(data)
+    if encoding is not None:
+        clean = secrets.redact(text, shapes=False)
+        if clean != text:
+            data = clean.encode(encoding)
+    return None if secrets.holds(data) else data
+
+
+def _as_text(data: bytes) -> tuple[str, str | None]:
+    """The text in a character set that gives the same bytes back; without one, it is no text."""
+    head = data[:HEAD_BYTES]
+    for bom, encoding in _UTF_16:
+        if data.startswith(bom):
+            try:
+                return data.decode(encoding), encoding
+            except UnicodeDecodeError:
+                return "", None
+    if b"\0" in data or not looks_like_text(head) or sniff(head) == "application/pdf":
+        return "", None
+    try:
+        return data.decode("utf-8"), "utf-8"
+    except UnicodeDecodeError:
+        # Every byte is a character here, and what is ASCII is the same in all the others.
+        return data.decode("latin-1"), "latin-1"
+
+
+def read_regular(path: Path, most: int) -> bytes | None:
+    """What is in a file; None where it is none, cannot be read, or holds more than `most` bytes."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | NONBLOCK | CLOEXEC)
+        with os.fdopen(descriptor, "rb") as file:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                return None
+            data = file.read(most + 1)
+    except OSError:
+        return None
+    return data if len(data) <= most else None

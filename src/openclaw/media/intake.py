@@ -1,0 +1,166 @@
+"""What can be read of files that come with one message: their words, within one budget for all."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import anyio.to_thread
+import pybase64
+
+from openclaw.core.errors import InvalidRequest
+from openclaw.media import kinds
+from openclaw.media.documents import pdf_text
+from openclaw.media.kinds import in_mb, looks_like_text, sniff
+from openclaw.media.transcription import Transcriber
+
+_BOMS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
+_SAMPLE = 64 * 1024  # enough for the character set to show
+_TELLING = 8  # fewer letters beyond ASCII than this say nothing about their character set
+_WESTERN = "cp1252"  # what is neither UTF-8 nor anything else that shows is most often this
+
+
+def decode_text(data: bytes) -> str:
+    """The words in these bytes: by their BOM, as UTF-8, else in the likeliest character set."""
+    for bom, encoding in _BOMS:
+        if data.startswith(bom):
+            return data.decode(encoding, "replace")
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        return data.decode(_likeliest(data), "replace")
+
+
+def _likeliest(data: bytes) -> str:
+    if sum(byte > 127 for byte in data[:_SAMPLE]) < _TELLING:
+        return _WESTERN
+    from charset_normalizer import from_bytes  # takes 30 ms to import and is rarely needed
+
+    best = from_bytes(data[:_SAMPLE]).best()
+    return best.encoding if best is not None else _WESTERN
+
+
+def read_text(path: Path, budget: int) -> tuple[str, bool]:
+    """At most `budget` characters of the file, and whether that is less than all of it."""
+    # A character takes four bytes at the most, so this many hold the budget in any character set.
+    with path.open("rb") as file:
+        data = file.read(budget * 4 + 1)
+    text = decode_text(data)
+    return text[:budget], len(text) > budget or len(data) > budget * 4
+
+
+TEXT_BUDGET = 200_000
+"""Characters of all attachments of a message together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The words of a file, and what the model should know of them; neither for an image."""
+
+    text: str | None = None
+    note: str | None = None
+
+
+class Reader:
+    """Reads the attachments of one message, one after the other, until the budget is used up."""
+
+    def __init__(self, transcriber: Transcriber, budget: int = TEXT_BUDGET) -> None:
+        self._transcriber = transcriber
+        self._budget = budget
+
+    async def read(self, path: Path, mime_type: str) -> Reading:
+        """The words of this file, whose type has been checked."""
+        reading = await self._read(path, mime_type, max(self._budget, 0))
+        self._budget -= len(reading.text or "")
+        return reading
+
+    async def _read(self, path: Path, mime_type: str, room: int) -> Reading:
+        if mime_type in kinds.IMAGE_TYPES:
+            return Reading()
+        if mime_type == "application/pdf":
+            document = await pdf_text(path, room)
+            return Reading(document.text or None, document.note)
+        if mime_type in kinds.AUDIO_TYPES:
+            transcript = await self._transcriber.transcribe(path, mime_type)
+            return Reading(transcript.text, transcript.note)
+        if mime_type not in kinds.TEXT_TYPES:
+            return Reading(note="its content is not read")
+        if not room:
+            return Reading(note="left out: the other attachments fill the text budget")
+        text, cut = await anyio.to_thread.run_sync(read_text, path, room)
+        return Reading(text, f"cut to {room} characters" if cut else None)
+
+
+def actual_type(head: bytes, declared: str, otherwise: str) -> str:
+    """What a file is by its first bytes; `declared` counts for kinds of text, which look alike.
+
+    `otherwise` is for what is neither text nor anything known.
+    """
+    found = sniff(head)
+    if found is not None:
+        return found
+    if looks_like_text(head):
+        return declared if declared in kinds.TEXT_TYPES else "text/plain"
+    return otherwise
+
+
+_PIECE = 4 << 20  # characters; a multiple of four, so that pieces decode by themselves
+_WHITESPACE = str.maketrans("", "", " \t\r\n\f\v")
+
+
+def decoded_size(data: str) -> int:
+    """How many bytes this decodes to at the most; whitespace inside makes it less."""
+    return len(data) * 3 // 4
+
+
+def decode(data: str, *, field: str, limit: int) -> Iterator[bytes]:
+    """The bytes, a piece at a time. InvalidRequest names the field and what is wrong."""
+    if data.startswith("data:"):
+        raise InvalidRequest(
+            "is a data: URL; give only the base64 that follows its comma", field=field
+        )
+    total = 0
+    for piece in _pieces(data, field):
+        total += len(piece)
+        if total > limit:
+            size = in_mb(max(total, decoded_size(data)))
+            raise InvalidRequest(f"is {size}; at most {in_mb(limit)} are taken", field=field)
+        yield piece
+    if total == 0:
+        raise InvalidRequest("is empty", field=field)
+
+
+def _pieces(data: str, field: str) -> Iterator[bytes]:
+    carry = ""
+    for start in range(0, len(data), _PIECE):
+        text = data[start : start + _PIECE]
+        try:
+            # Most data has no whitespace; where it has, the first try fails and costs one piece.
+            yield _decode_piece(carry + text, last=start + _PIECE >= len(data))
+            carry = ""
+            continue
+        except ValueError:
+            text = carry + text.translate(_WHITESPACE)
+        last = start + _PIECE >= len(data)
+        whole = len(text) if last else len(text) // 4 * 4
+        carry = text[whole:]
+        try:
+            yield _decode_piece(text[:whole], last=last)
+        except ValueError as error:
+            raise InvalidRequest(f"is not valid base64 ({error})", field=field) from None
+
+
+def _decode_piece(text: str, *, last: bool) -> bytes:
+    if len(text) % 4:
+        raise ValueError("its length is not a multiple of four; is the padding missing?")
+    if not last and text.endswith("="):
+        raise ValueError("padding before the end")
+    try:
+        return pybase64.b64decode(text, validate=True)
+    except ValueError:
+        raise ValueError(_what_is_wrong(text)) from None
+
+
+def _what_is_wrong(text: str) -> str:
+    if "-" in text or "_" in text:
+        return "it uses the URL-safe alphabet; use the standard one"
+    return "it has characters that base64 does not have, or misplaced padding"

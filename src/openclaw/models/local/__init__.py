@@ -1,1 +1,0 @@
-"""The embedded model: weights, the runner, and what makes a very small model useful."""

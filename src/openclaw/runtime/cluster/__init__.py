@@ -1,1 +1,0 @@
-"""Many gateways as one: turns that enter at one of them and run at another."""

@@ -1,0 +1,347 @@
+"""Redacting text that comes in pieces, such as what a child writes to stderr.
+
+A child may take its secret apart: over chunks, over lines, character by character. So lines are
+also read one after the other, without line breaks, spaces and other noise, in several ways (see
+`_VIEWS`), and a line is held back for as long as what it ends with could be the beginning of a
+secret. When the secret completes, every piece of it is replaced in the lines held back.
+
+Whoever feeds it calls `flush` when nothing came for a while (`FLUSH_AFTER`) and at the end.
+Then the lines held back are released, with the beginnings of secrets in them replaced, except
+for one of up to three characters; and the reading goes on, so that a child which pauses between
+the pieces gains no more than those three characters.
+"""
+
+import re
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from openclaw.secrets.patterns import (
+    PEM_BEGIN,
+    PEM_END,
+    PREFIX_LENGTH,
+    Patterns,
+    Positions,
+    Span,
+    joined,
+    merged,
+    replace_spans,
+)
+from openclaw.secrets.refs import REDACTED
+
+if TYPE_CHECKING:
+    from openclaw.secrets.redactor import Redactor
+
+FLUSH_AFTER: Final = 0.2
+"""Seconds of silence after which a caller should flush."""
+MAX_LINE: Final = 8192
+_MOST_HELD: Final = 1024
+_LONGEST_KEY: Final = 400  # lines of the largest private key that we expect
+
+_LOG_PREFIX: Final = re.compile(
+    r"""(?x) (?: \s* (?:
+        \[ [^\]]{0,64} \]                                             # [anything]
+      | \d{4}-\d\d-\d\d [T_]? (?:[\d:.,]{0,20} (?:Z|[+-]\d\d:?\d\d)?)?   # 2026-11-15T20:41:27Z
+      | \d{1,2}:\d\d:\d\d [.,\d]{0,10}                                # 20:41:27.123
+      | (?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR|CRITICAL|FATAL)\b :?   # a level
+      | \(? \d{1,6} (?: [.):] | \s)                                   # 1. 2) 3:
+      | [\w./#-]{1,32} \s{0,2} (?: -> | => | [:=>|])                  # name: name=
+      | [-*\u2022>|#+] \s                                             # a bullet
+    ) ){0,8} \s*"""
+)
+_QUOTES: Final = "\"'`,;:()[]{}<>| \t"
+_KEY_LINE: Final = re.compile(r"\s*(?:[A-Za-z0-9+/=]{1,100}|[A-Za-z-]{1,30}: .*|)\s*")
+
+
+def _whole(text: str) -> Span:
+    return 0, len(text)
+
+
+def _message(text: str) -> Span:
+    match = _LOG_PREFIX.match(text)
+    start = match.end() if match else 0
+    return _trimmed(text, start, len(text))
+
+
+def _first_word(text: str) -> Span:
+    words = text.split(None, 1)
+    start = text.index(words[0]) if words else 0
+    return _trimmed(text, start, start + len(words[0]) if words else 0)
+
+
+def _last_word(text: str) -> Span:
+    end = len(text.rstrip())
+    start = end - len(text[:end].rsplit(None, 1)[-1]) if end else 0
+    return _trimmed(text, start, end)
+
+
+def _trimmed(text: str, start: int, end: int) -> Span:
+    piece = text[start:end]
+    left = len(piece) - len(piece.lstrip(_QUOTES))
+    return start + left, start + max(left, len(piece.rstrip(_QUOTES)))
+
+
+# What of each line is read on from line to line.
+_VIEWS: Final[tuple[Callable[[str], Span], ...]] = (_whole, _message, _first_word, _last_word)
+
+
+@dataclass(slots=True, eq=False)
+class _Line:
+    number: int
+    text: str
+    patterns: Patterns  # that it was read with
+    spans: list[Span] = field(default_factory=list[Span])
+
+
+@dataclass(slots=True)
+class _Piece:
+    """What one line adds to a view: its joined text, and where in the line that was."""
+
+    line: _Line
+    start: int
+    source: str
+    text: str
+
+    def mark(self, start: int, end: int) -> None:
+        first, last = Positions(self.source).span(start, end)
+        self.line.spans.append((self.start + first, self.start + last))
+
+
+class _View:
+    """Reads on from line to line, and knows where a secret may have begun."""
+
+    def __init__(self, extract: Callable[[str], Span]) -> None:
+        self._extract = extract
+        self._pieces: deque[_Piece] = deque()
+        self._text = ""  # of all the pieces, joined
+        self._begun: list[int] = []  # where in it a secret has begun for at least four characters
+
+    @property
+    def waits_from(self) -> int | None:
+        """The number of the first line that may hold the beginning of a secret."""
+        return self._pieces[0].line.number if self._pieces else None
+
+    def add(self, line: _Line, patterns: Patterns) -> None:
+        """Read one more line, and mark what completes."""
+        start, end = self._extract(line.text)
+        source = line.text[start:end]
+        text = joined(source)
+        if not text:
+            return
+        seen = max(0, len(self._text) - PREFIX_LENGTH + 1)
+        self._pieces.append(_Piece(line, start, source, text))
+        self._text += text
+        fresh = [seen + place for place in patterns.starts(self._text[seen:])]
+        alive: list[int] = []
+        for place in sorted({*self._begun, *fresh}) if fresh or self._begun else ():
+            whole = patterns.longest_at(self._text, place)
+            if whole > 0:
+                self._mark(place, whole)
+            if self._could_go_on(place, patterns):
+                alive.append(place)
+        self._forget(alive, patterns)
+
+    def mark_begun(self) -> None:
+        """Replace the beginnings too: their lines are about to be released."""
+        for place in self._begun:
+            self._mark(place, len(self._text))
+
+    def _could_go_on(self, place: int, patterns: Patterns) -> bool:
+        rest = len(self._text) - place
+        return rest < patterns.longest_joined and patterns.is_prefix(self._text[place:])
+
+    def _forget(self, alive: list[int], patterns: Patterns) -> None:
+        """Drop the text before the first place where a secret may have begun."""
+        first = len(self._text) - patterns.short_beginning(self._text)
+        if alive:
+            first = min(first, alive[0])
+        dropped = 0
+        while self._pieces and dropped + len(self._pieces[0].text) <= first:
+            dropped += len(self._pieces.popleft().text)
+        self._text = self._text[dropped:]
+        self._begun = [place - dropped for place in alive]
+
+    def _mark(self, start: int, end: int) -> None:
+        offset = 0
+        for piece in self._pieces:
+            first, last = max(start - offset, 0), min(end - offset, len(piece.text))
+            if first < last:
+                piece.mark(first, last)
+            offset += len(piece.text)
+
+
+class StreamRedactor:
+    """Takes text in any pieces and gives redacted lines, without their line breaks.
+
+    It holds a bounded amount: a line is cut at `max_line` characters (and still read on), and no
+    more than about a thousand lines are held back. Empty lines are dropped.
+    """
+
+    def __init__(self, redactor: "Redactor", *, max_line: int = MAX_LINE) -> None:
+        self._redactor = redactor
+        self._max_line = max_line
+        self._unfinished = ""
+        self._held: deque[_Line] = deque()
+        self._views = [_View(extract) for extract in _VIEWS]
+        self._count = 0
+        self._key_lines_left = 0
+
+    @property
+    def pending(self) -> bool:
+        """Whether `flush` would release anything."""
+        return bool(self._unfinished or self._held)
+
+    def feed(self, text: str) -> list[str]:
+        """Take some text; give the lines that are certain by now."""
+        lines = (self._unfinished + text).splitlines(keepends=True)
+        self._unfinished = ""
+        if lines and lines[-1].splitlines()[0] == lines[-1]:  # it has no line break yet
+            self._unfinished = lines.pop()
+        released: list[str] = []
+        for line in lines:
+            released += self._take(line)
+        while len(self._unfinished) > self._max_line:
+            piece, self._unfinished = (
+                self._unfinished[: self._max_line],
+                self._unfinished[self._max_line :],
+            )
+            released += self._take(piece)
+        return released
+
+    def flush(self) -> list[str]:
+        """Give everything that was held back."""
+        rest, self._unfinished = self._unfinished, ""
+        released = self._take(rest) if rest else []
+        for view in self._views:
+            view.mark_begun()
+        return released + self._release(len(self._held))
+
+    def _take(self, text: str) -> list[str]:
+        released: list[str] = []
+        text = text.rstrip()
+        for start in range(0, len(text), self._max_line):
+            released += self._take_line(text[start : start + self._max_line])
+        return released
+
+    def _take_line(self, text: str) -> list[str]:
+        patterns = self._redactor.patterns()
+        self._count += 1
+        line = _Line(self._count, text, patterns, patterns.spans(text, shapes=True))
+        if self._in_private_key(text):
+            line.spans.append((0, len(text)))
+        for view in self._views:
+            view.add(line, patterns)
+        self._held.append(line)
+        waiting = [view.waits_from for view in self._views]
+        first = min((number for number in waiting if number is not None), default=self._count + 1)
+        if len(self._held) > _MOST_HELD:
+            for view in self._views:
+                view.mark_begun()
+            first = self._count + 1
+        certain = sum(1 for held in self._held if held.number < first)
+        return self._release(certain)
+
+    def _release(self, count: int) -> list[str]:
+        lines = [self._held.popleft() for _ in range(count)]
+        patterns = self._redactor.patterns()
+        for line in lines:
+            if line.patterns is not patterns:  # a secret became known while it was held back
+                line.spans += patterns.spans(line.text, shapes=True)
+        return [replace_spans(line.text, line.spans) for line in lines]
+
+    def _in_private_key(self, text: str) -> bool:
+        """Whether this line belongs to a private key in PEM that began on an earlier line."""
+        inside = self._key_lines_left > 0 and _KEY_LINE.fullmatch(text) is not None
+        self._key_lines_left = self._key_lines_left - 1 if inside else 0
+        begin = PEM_BEGIN.search(text)
+        if begin is not None and PEM_END.search(text, begin.end()) is None:
+            self._key_lines_left = _LONGEST_KEY
+        return inside
+
+
+# `StreamRedactor` reads lines of a log and may tidy them; an answer has to come out exactly as it was
+# written, as soon as possible, whatever the pieces are in which a model gives it. So only the end is
+# held back: the last word with the space before it, and whatever else could be the beginning of a secret.
+
+_CONTEXT: Final = 4096
+"""Characters before that are looked at again: a key's name may stand well before its value."""
+
+_LONGEST_WORD: Final = 4096
+_LOOKED_AT: Final = 1024  # characters at the end in which a known value may have begun
+_WORD: Final = "".join(map(chr, range(0x21, 0x7F)))
+"""What words are made of. Scripts without spaces have none, and wait for none to end."""
+
+
+class DeltaRedactor:
+    """Takes an answer in any pieces; what it gives, put together, is the answer redacted."""
+
+    def __init__(self, redactor: "Redactor") -> None:
+        self._redactor = redactor
+        self._context = ""  # the end of what was given already, as it was before
+        self._held = ""
+        self._inside = False  # whether what was given last ended inside of a secret
+
+    def feed(self, piece: str) -> str:
+        """Take a piece; give what is certain by now."""
+        self._held += piece
+        patterns = self._redactor.patterns()
+        spans = self._spans(patterns)
+        return self._give(self._certain(patterns, spans), spans)
+
+    def finish(self) -> str:
+        """Give everything that is left, and begin afresh."""
+        given = self._give(len(self._held), self._spans(self._redactor.patterns()))
+        self._context, self._inside = "", False
+        return given
+
+    def _spans(self, patterns: Patterns) -> list[Span]:
+        """Where something stands that must not be seen, counted from the beginning of `_held`."""
+        text = self._context + self._held
+        found = patterns.spans(text, shapes=True)
+        if "\\" in text or not text.isprintable():
+            found += patterns.broken_spans(text)
+        offset = len(self._context)
+        return [(start - offset, end - offset) for start, end in merged(found)]
+
+    def _certain(self, patterns: Patterns, spans: list[Span]) -> int:
+        """How much of what is held cannot be part of anything that comes."""
+        end = len(self._held.rstrip(_WORD).rstrip())
+        if len(self._held) - end > _LONGEST_WORD:
+            end = len(self._held) - _LOOKED_AT
+        end = min(end, _beginning(self._held, patterns))
+        for start, stop in reversed(spans):
+            if stop >= end and start < end and len(self._held) - start <= _LONGEST_WORD:
+                end = start  # it may go on
+        return max(end, 0)
+
+    def _give(self, end: int, spans: list[Span]) -> str:
+        pieces: list[str] = []
+        position = 0
+        for start, stop in spans:
+            if stop <= 0 or start >= end:
+                continue
+            pieces.append(self._held[position : max(start, 0)])
+            if start >= 0 or not self._inside:
+                pieces.append(REDACTED)
+            position = min(stop, end)
+        pieces.append(self._held[position:end])
+        if end:
+            self._inside = any(start < end <= stop for start, stop in spans)
+            self._context = (self._context + self._held[:end])[-_CONTEXT:]
+            self._held = self._held[end:]
+        return "".join(pieces)
+
+
+def _beginning(text: str, patterns: Patterns) -> int:
+    """Where a known value may have begun that the text does not finish; its length where none has."""
+    start = max(0, len(text) - _LOOKED_AT)
+    tail = text[start:]
+    plain = joined(tail)
+    begun = [place for place in patterns.starts(plain) if patterns.is_prefix(plain[place:])]
+    short = patterns.short_beginning(plain)
+    if short:
+        begun.append(len(plain) - short)
+    if not begun:
+        return len(text)
+    return start + Positions(tail).span(min(begun), min(begun) + 1)[0]

@@ -1,1 +1,0 @@
-"""The `file` store: one SQLite database that many processes of one machine share."""

@@ -1,0 +1,75 @@
+"""Which store a setting or a `--store` names."""
+
+from collections.abc import AsyncGenerator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Protocol
+
+from openclaw.core.clock import Clock, SystemClock
+from openclaw.core.errors import InvalidRequest
+from openclaw.sessions.postgres.address import Resolve, is_address
+from openclaw.sessions.store import LEASE_SECONDS, SessionStore
+
+FILE = "file"
+
+
+class StatePlaces(Protocol):
+    """Where the state directory keeps its database."""
+
+    @property
+    def database(self) -> Path:
+        """The file of the `file` store."""
+        ...
+
+
+def is_server(spec: str) -> bool:
+    """True where `spec` is the address of a database server and not a file."""
+    return is_address(spec)
+
+
+def store_path(spec: str, paths: StatePlaces) -> Path:
+    """The database file that `spec` means: `file` for the one of the state directory, or a path."""
+    if not spec.strip():
+        raise InvalidRequest("the session store is empty", field="sessions.store")
+    scheme, separator, _ = spec.partition("://")
+    if is_server(spec):  # the address may hold a password and is not repeated
+        raise InvalidRequest("is an address, where a file is meant", field="sessions.store")
+    if separator:
+        raise InvalidRequest(f"unknown kind of store '{scheme}://'", field="sessions.store")
+    return paths.database if spec == FILE else Path(spec).expanduser()
+
+
+def open_store(
+    spec: str,
+    paths: StatePlaces,
+    clock: Clock | None = None,
+    *,
+    lease_seconds: float = LEASE_SECONDS,
+    resolve: Resolve | None = None,
+    create: bool = True,
+) -> AbstractAsyncContextManager[SessionStore]:
+    """The store that `spec` names, for as long as the context lasts.
+
+    `lease_seconds` is how long a process that froze keeps its sessions from others. `resolve` gives
+    the values of `secret://` references in an address. Without `create`, a database server that
+    holds no store yet is refused and left as it is.
+    """
+    if is_server(spec):
+        return _open_server(spec, lease_seconds, resolve, create)
+    from openclaw.sessions.sqlite.store import open_file_store
+
+    path = store_path(spec, paths)
+    return open_file_store(path, clock or SystemClock(), lease=lease_seconds)
+
+
+@asynccontextmanager
+async def _open_server(
+    spec: str, lease: float, resolve: Resolve | None, create: bool
+) -> AsyncGenerator[SessionStore]:
+    """Times there are the server's own, whatever the clocks of the machines that share it say."""
+    from openclaw.sessions.postgres.address import resolved
+    from openclaw.sessions.postgres.store import open_postgres_store
+
+    address = await resolved(spec, resolve)
+    async with open_postgres_store(address, lease=lease, create=create) as store:
+        yield store

@@ -1,0 +1,465 @@
+"""The one thread of a process that writes, so that the event loop never waits for a disk.
+
+Work that queues up while a commit is under way is committed together: each piece in a savepoint of
+its own, one commit and one sync to disk for all of them.
+"""
+
+import asyncio
+import contextlib
+import os
+import queue
+import random
+import sqlite3
+import sys
+import threading
+import time
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import anyio
+import anyio.to_thread
+
+from openclaw.config.paths import CLOEXEC
+from openclaw.sessions.store import (
+    StoreCorrupt,
+    StoreError,
+    StoreFull,
+    StoreReadOnly,
+    StoreTooNew,
+    StoreUnavailable,
+)
+
+_CORRUPT = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+_READ_ONLY = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM)
+
+
+def explain(error: sqlite3.Error | OSError, path: Path) -> StoreError:
+    """The error of ours that says what happened to the store at `path` and what mends it."""
+    if isinstance(error, OSError):
+        return StoreUnavailable(f"the session store {path} cannot be opened: {error.strerror}")
+    code: int = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code in _CORRUPT:
+        return StoreCorrupt(
+            f"the session store {path} is damaged: {error}",
+            hint="move the file and its -wal and -shm files away, or restore them from a backup",
+        )
+    if code in _READ_ONLY:
+        return StoreReadOnly(
+            f"the session store {path} cannot be written: {error}",
+            hint="check the owner and the mode of the file and of its directory",
+        )
+    if code == sqlite3.SQLITE_FULL:
+        return StoreFull(
+            f"no space is left for the session store {path}", hint="free some space and try again"
+        )
+    if code in _BUSY:
+        return StoreUnavailable(
+            f"another process keeps the session store {path} locked",
+            hint="look for a process that is stopped while it holds the file",
+        )
+    return StoreUnavailable(f"the session store {path} does not work: {error}")
+
+
+@contextmanager
+def translated(path: Path) -> Generator[None]:
+    """Whatever SQLite or the file system raises inside comes out as an error of ours."""
+    try:
+        yield
+    except (sqlite3.Error, OSError) as error:
+        raise explain(error, path) from error
+
+
+APPLICATION_ID = 0x4F43_4C57
+"""Says in the file's header whose database it is."""
+
+WRITE_WAIT_SECONDS = 30.0
+"""Longest wait for other processes' transactions, which take milliseconds each."""
+
+READ_WAIT_SECONDS = 5.0
+"""A reader waits only while a crashed process's log is recovered."""
+
+_RETRY_SECONDS = (0.0005, 0.008)
+"""Between two tries to begin: about the length of a commit, and random so that nobody starves."""
+
+_READ_CACHE_KIB = 16 * 1024
+"""A listing reads rows all over the table; taken only as far as it is used."""
+
+_WAL_LIMIT_BYTES = 64 * 1024 * 1024
+
+# One script for each version, applied in order; a script that was released never changes.
+MIGRATIONS = (
+    """
+    CREATE TABLE sessions (
+      row INTEGER PRIMARY KEY AUTOINCREMENT,
+      id TEXT NOT NULL UNIQUE,
+      agent TEXT NOT NULL,
+      key TEXT NOT NULL,
+      title TEXT,
+      created_ms INTEGER NOT NULL,
+      updated_ms INTEGER NOT NULL,
+      messages INTEGER NOT NULL DEFAULT 0,
+      seq INTEGER NOT NULL DEFAULT 0,
+      input_tokens INTEGER NOT NULL DEFAULT 0,
+      output_tokens INTEGER NOT NULL DEFAULT 0,
+      cache_read_tokens INTEGER NOT NULL DEFAULT 0,
+      cache_write_tokens INTEGER NOT NULL DEFAULT 0,
+      requests INTEGER NOT NULL DEFAULT 0,
+      tool_calls INTEGER NOT NULL DEFAULT 0,
+      epoch INTEGER NOT NULL DEFAULT 0,
+      summary_seq INTEGER NOT NULL DEFAULT 0,
+      summarised INTEGER NOT NULL DEFAULT 0,
+      UNIQUE (agent, key)
+    );
+    CREATE INDEX sessions_by_use ON sessions (updated_ms, row);
+    CREATE INDEX sessions_by_agent_and_use ON sessions (agent, updated_ms, row);
+    CREATE INDEX sessions_by_key ON sessions (key);
+    CREATE TABLE entries (
+      row INTEGER PRIMARY KEY,
+      session INTEGER NOT NULL REFERENCES sessions (row),
+      seq INTEGER NOT NULL,
+      turn TEXT,
+      kind TEXT NOT NULL,
+      at_ms INTEGER NOT NULL,
+      call_id TEXT,
+      text TEXT NOT NULL,
+      data BLOB NOT NULL,
+      details BLOB
+    );
+    CREATE UNIQUE INDEX entries_in_order ON entries (session, seq);
+    CREATE VIRTUAL TABLE words USING fts5 (
+      text, content = 'entries', content_rowid = 'row', tokenize = "unicode61 remove_diacritics 2"
+    );
+    CREATE TABLE turns (
+      session INTEGER NOT NULL REFERENCES sessions (row),
+      id TEXT NOT NULL,
+      state TEXT NOT NULL,
+      started_ms INTEGER NOT NULL,
+      finished_ms INTEGER,
+      first_seq INTEGER NOT NULL,
+      PRIMARY KEY (session, id)
+    ) WITHOUT ROWID;
+    CREATE INDEX turns_unfinished ON turns (session, first_seq) WHERE state IN ('running', 'lost');
+    CREATE TABLE tickets (
+      id INTEGER PRIMARY KEY AUTOINCREMENT,
+      session INTEGER NOT NULL REFERENCES sessions (row),
+      owner TEXT NOT NULL,
+      expires REAL NOT NULL
+    );
+    CREATE INDEX tickets_in_order ON tickets (session, id);
+    """,
+)
+
+
+def prepare(path: Path) -> None:
+    """Create the database where there is none and bring it to this program's schema."""
+    with translated(path):
+        _create_private(path)
+        connection = _connect(path, READ_WAIT_SECONDS)
+        try:
+            _enter_wal(connection, path)
+            _migrate(connection, path)
+        finally:
+            connection.close()
+
+
+def open_writer(path: Path) -> sqlite3.Connection:
+    """A connection for the one thread that writes. It waits for its turn by `begin` alone."""
+    with translated(path):
+        connection = _connect(path, 0.0)
+        connection.execute(f"PRAGMA journal_size_limit = {_WAL_LIMIT_BYTES}")
+        connection.execute("PRAGMA secure_delete = ON")  # what was deleted is overwritten
+        return connection
+
+
+def open_reader(path: Path) -> sqlite3.Connection:
+    """A connection that cannot write."""
+    with translated(path):
+        connection = _connect(path, READ_WAIT_SECONDS)
+        connection.execute("PRAGMA query_only = ON")
+        connection.execute(f"PRAGMA cache_size = -{_READ_CACHE_KIB}")
+        return connection
+
+
+def begin(connection: sqlite3.Connection, wait: float = WRITE_WAIT_SECONDS) -> None:
+    """Start a transaction that may write, after those of other processes."""
+    deadline = time.monotonic() + wait
+    while True:
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError as error:
+            if not is_busy(error) or time.monotonic() >= deadline:
+                raise
+            time.sleep(random.uniform(*_RETRY_SECONDS))  # noqa: S311 - spreads load, no secret
+        else:
+            return
+
+
+def is_busy(error: sqlite3.Error) -> bool:
+    """True where another process holds what this one wants."""
+    code: int = getattr(error, "sqlite_errorcode", 0)
+    return code & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
+
+def _connect(path: Path, wait: float) -> sqlite3.Connection:
+    return sqlite3.connect(
+        path, timeout=wait, isolation_level=None, check_same_thread=False, cached_statements=256
+    )
+
+
+def _create_private(path: Path) -> None:
+    """SQLite gives its log files the mode of the database itself, so this one decides for all."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    file = os.open(path, os.O_RDWR | os.O_CREAT | CLOEXEC, 0o600)
+    try:
+        if sys.platform != "win32" and os.fstat(file).st_mode & 0o077:
+            with suppress(PermissionError):  # not ours, and `doctor` says so
+                os.fchmod(file, 0o600)  # it may be there already, from before
+    finally:
+        os.close(file)
+
+
+def _enter_wal(connection: sqlite3.Connection, path: Path) -> None:
+    if _pragma(connection, "journal_mode") == "wal":
+        return
+    deadline = time.monotonic() + WRITE_WAIT_SECONDS
+    while True:
+        try:
+            mode = _pragma(connection, "journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            if not is_busy(error) or time.monotonic() >= deadline:
+                raise
+            time.sleep(random.uniform(*_RETRY_SECONDS))  # noqa: S311 - spreads load, no secret
+            continue
+        if mode != "wal":
+            raise StoreUnavailable(
+                f"the file system of {path} cannot share a database between processes",
+                hint="keep the state directory on a local disk, not on a network share",
+            )
+        return
+
+
+def _migrate(connection: sqlite3.Connection, path: Path) -> None:
+    if _checked_version(connection, path) == len(MIGRATIONS):
+        return
+    begin(connection)
+    try:
+        for number in range(_checked_version(connection, path), len(MIGRATIONS)):
+            for statement in _statements(MIGRATIONS[number]):
+                connection.execute(statement)
+            connection.execute(f"PRAGMA user_version = {number + 1}")
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _checked_version(connection: sqlite3.Connection, path: Path) -> int:
+    version: int = _pragma(connection, "user_version")
+    owner = _pragma(connection, "application_id")
+    if owner != APPLICATION_ID and (version, owner) != (0, 0):
+        raise StoreCorrupt(f"{path} is a database of another program")
+    if owner == 0 and _has_tables(connection):
+        raise StoreCorrupt(f"{path} is a database of another program")
+    if version > len(MIGRATIONS):
+        raise StoreTooNew(
+            f"{path} was written by a newer version of this program "
+            f"(schema {version}; this one knows {len(MIGRATIONS)})",
+            hint="update openclaw-runtime, or set OPENCLAW_STATE_DIR to another directory",
+        )
+    return version
+
+
+def _has_tables(connection: sqlite3.Connection) -> bool:
+    return connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchone() is not None
+
+
+def _pragma(connection: sqlite3.Connection, text: str) -> Any:
+    return connection.execute(f"PRAGMA {text}").fetchone()[0]
+
+
+def _statements(script: str) -> list[str]:
+    return [part for part in script.split(";") if part.strip()]
+
+
+Result = TypeVar("Result")
+Work = Callable[[sqlite3.Connection], Result]
+
+_BATCH = 64
+"""Pieces of work in one transaction at most, so that the first of them does not wait for ever."""
+
+
+@dataclass(slots=True)
+class _Job:
+    work: Work[Any]
+    durable: bool
+    loop: asyncio.AbstractEventLoop
+    future: asyncio.Future[Any]
+    result: Any = None
+    error: Exception | None = None
+
+
+class Writer:
+    """Runs work in transactions, in the order in which it came."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._closed = False
+
+    async def start(self) -> None:
+        """Open the database for writing."""
+        connection = await anyio.to_thread.run_sync(open_writer, self._path)
+        self._thread = threading.Thread(
+            target=self._serve, args=(connection,), name="openclaw-session-writer", daemon=True
+        )
+        self._thread.start()
+
+    async def close(self) -> None:
+        """Finish what was submitted, then close the database."""
+        self._closed = True
+        self._jobs.put(None)
+        if self._thread is not None:
+            await anyio.to_thread.run_sync(self._thread.join)
+
+    async def run(self, work: Work[Result], *, durable: bool) -> Result:
+        """Commit `work` and return what it returned; an exception undoes it alone.
+
+        With `durable` the commit has reached the disk; without, it survives this process's end and
+        not a loss of power. Cancellation waits for the commit: nothing is ever half done.
+        """
+        if self._closed:
+            raise StoreUnavailable("the session store was closed")
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Result] = loop.create_future()
+        self._jobs.put(_Job(work, durable, loop, future))
+        with anyio.CancelScope(shield=True):
+            await asyncio.wait([future])
+        return future.result()
+
+    def _serve(self, connection: sqlite3.Connection) -> None:
+        try:
+            while batch := self._next_batch():
+                self._commit(connection, batch)
+                _deliver(batch)
+        finally:
+            connection.close()
+
+    def _next_batch(self) -> list[_Job]:
+        batch: list[_Job] = []
+        job = self._jobs.get()
+        while job is not None:
+            batch.append(job)
+            if len(batch) == _BATCH or self._jobs.empty():
+                return batch
+            job = self._jobs.get_nowait()
+        if batch:
+            self._jobs.put(None)  # seen too early: what came before it is committed first
+        return batch
+
+    def _commit(self, connection: sqlite3.Connection, batch: Sequence[_Job]) -> None:
+        durable = any(job.durable for job in batch)
+        try:
+            # A durable commit syncs the whole log, with every commit that went before it.
+            connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
+            begin(connection)
+            for job in batch:
+                _attempt(connection, job)
+            connection.execute("COMMIT")
+        except Exception as error:  # noqa: BLE001 - whoever waits must hear of it, whatever it is
+            for job in batch:
+                job.error = self._explained(error)
+            _roll_back(connection)
+
+    def _explained(self, error: Exception) -> StoreError:
+        if isinstance(error, sqlite3.Error):
+            return explain(error, self._path)
+        return StoreUnavailable(f"the session store {self._path} does not work: {error!r}")
+
+
+def _roll_back(connection: sqlite3.Connection) -> None:
+    """Leave the transaction, if the failure has left one; the next one begins afresh."""
+    with contextlib.suppress(sqlite3.Error):
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+
+
+def _attempt(connection: sqlite3.Connection, job: _Job) -> None:
+    connection.execute("SAVEPOINT piece")
+    try:
+        job.result = job.work(connection)
+    except sqlite3.Error:
+        raise  # the database itself failed: nothing in this transaction can be trusted
+    except Exception as error:  # noqa: BLE001 - it belongs to whoever submitted the work
+        job.error = error
+        connection.execute("ROLLBACK TO piece")
+    connection.execute("RELEASE piece")
+
+
+def _deliver(batch: Sequence[_Job]) -> None:
+    for job in batch:
+        try:
+            job.loop.call_soon_threadsafe(_resolve, job)
+        except RuntimeError:  # its loop has ended, and with it whoever waited
+            continue
+
+
+def _resolve(job: _Job) -> None:
+    if job.future.done():
+        return
+    if job.error is not None:
+        job.future.set_exception(job.error)
+    else:
+        job.future.set_result(job.result)
+
+
+_MOST = 4
+"""Connections at most; more would only wait for the same processors."""
+
+
+class Readers:
+    """A few connections, opened when first needed and used by one reader at a time."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._idle: list[sqlite3.Connection] = []
+        self._limiter = anyio.CapacityLimiter(_MOST)
+        self._closed = False
+
+    async def run(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
+        """What `work` returns, computed in a thread on one consistent view of the database."""
+        if self._closed:
+            raise StoreUnavailable("the session store was closed")
+        return await anyio.to_thread.run_sync(self._with_connection, work, limiter=self._limiter)
+
+    async def close(self) -> None:
+        """Close every connection, once those in use have come back."""
+        self._closed = True
+        await anyio.to_thread.run_sync(self._close_idle)
+
+    def _with_connection(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
+        with translated(self._path):
+            connection = self._idle.pop() if self._idle else open_reader(self._path)
+            try:
+                connection.execute("BEGIN")
+                return work(connection)
+            finally:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                self._put_back(connection)
+
+    def _put_back(self, connection: sqlite3.Connection) -> None:
+        if self._closed:
+            connection.close()
+        else:
+            self._idle.append(connection)
+
+    def _close_idle(self) -> None:
+        while self._idle:
+            self._idle.pop().close()

@@ -1,0 +1,387 @@
+"""Lanes: waiting for a session, holding it, and noticing when it was taken away."""
+
+import logging
+import random
+import sqlite3
+from collections import deque
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import partial
+
+import anyio
+import orjson
+
+from openclaw.core.clock import Clock
+from openclaw.core.errors import InvalidRequest
+from openclaw.core.ids import random_id
+from openclaw.sessions.liveness import is_gone
+from openclaw.sessions.model import (
+    Encoded,
+    EntryKind,
+    NewEntry,
+    Outcome,
+    SessionRef,
+    Turn,
+    TurnState,
+    Usage,
+    checked_key,
+    encoded,
+    encoded_from_caller,
+)
+from openclaw.sessions.sqlite import transcript
+from openclaw.sessions.sqlite.connections import Readers, Writer
+from openclaw.sessions.sqlite.queries import open_calls, row_of
+from openclaw.sessions.sqlite.transcript import add_entries
+from openclaw.sessions.store import LaneLost, StoreError
+
+# Whoever wants a session draws a ticket. The oldest live ticket holds the session. A ticket is dead
+# once its process is, where this machine can tell, or once its lease has run out. Leases are
+# measured on the monotonic clock, which all processes of one machine share and nobody can set.
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """A session that was taken: its row, the new fence, and turns that its last holder left."""
+
+    row: int
+    epoch: int
+    lost_turns: tuple[Turn, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """When and by whom a ticket is drawn or judged."""
+
+    mark: str
+    monotonic: float
+    now_ms: int
+    lease: float
+
+
+def try_grant(
+    connection: sqlite3.Connection, session: SessionRef, ticket: int | None, moment: Moment
+) -> tuple[int, Grant | None]:
+    """Take the session where `ticket` is the oldest live one.
+
+    Without a ticket, or where others have judged it dead, a new one is drawn first.
+    """
+    row = row_of(connection, session)
+    if ticket is None or not _exists(connection, ticket):
+        ticket = _draw(connection, row, moment)
+    if _drop_dead(connection, row, ticket, moment):
+        return ticket, None
+    (epoch,) = connection.execute(
+        "UPDATE sessions SET epoch = epoch + 1 WHERE row = ? RETURNING epoch", (row,)
+    ).fetchone()
+    return ticket, Grant(row, epoch, _give_up_turns(connection, row, moment.now_ms))
+
+
+def is_free(connection: sqlite3.Connection, ticket: int, moment: Moment) -> bool:
+    """True where it is worth trying: the ticket ahead is gone or dead, or this one is."""
+    found = connection.execute(
+        "SELECT owner, expires FROM tickets WHERE id < ?1 AND session ="
+        " (SELECT session FROM tickets WHERE id = ?1) ORDER BY id LIMIT 1",
+        (ticket,),
+    ).fetchone()
+    return found is None or _is_dead(found[0], found[1], moment)
+
+
+def held(connection: sqlite3.Connection, row: int, moment: Moment) -> bool:
+    """True while a live ticket holds or awaits the session."""
+    tickets = connection.execute("SELECT owner, expires FROM tickets WHERE session = ?", (row,))
+    return any(not _is_dead(owner, expires, moment) for owner, expires in tickets)
+
+
+def renew(connection: sqlite3.Connection, tickets: Iterable[int], moment: Moment) -> set[int]:
+    """Lengthen the leases and return the tickets that still exist."""
+    wanted = orjson.dumps(sorted(tickets)).decode()
+    rows = connection.execute(
+        "UPDATE tickets SET expires = ? WHERE id IN (SELECT value FROM json_each(?)) RETURNING id",
+        (moment.monotonic + moment.lease, wanted),
+    )
+    return {row[0] for row in rows}
+
+
+def hand_in(
+    connection: sqlite3.Connection, ticket: int, grant: Grant | None, moment: Moment
+) -> None:
+    """Leave the queue, or the session; a turn that was not finished by then is lost."""
+    _drop(connection, ticket)
+    if grant is None:
+        return
+    found = connection.execute("SELECT epoch FROM sessions WHERE row = ?", (grant.row,)).fetchone()
+    if found == (grant.epoch,):
+        _give_up_turns(connection, grant.row, moment.now_ms)
+
+
+def _draw(connection: sqlite3.Connection, row: int, moment: Moment) -> int:
+    """A ticket behind all others of this session."""
+    drawn = connection.execute(
+        "INSERT INTO tickets (session, owner, expires) VALUES (?, ?, ?)",
+        (row, moment.mark, moment.monotonic + moment.lease),
+    )
+    assert drawn.lastrowid is not None
+    return drawn.lastrowid
+
+
+def _exists(connection: sqlite3.Connection, ticket: int) -> bool:
+    found = connection.execute("SELECT 1 FROM tickets WHERE id = ?", (ticket,)).fetchone()
+    return found is not None
+
+
+def _drop_dead(connection: sqlite3.Connection, row: int, ticket: int, moment: Moment) -> bool:
+    """Remove dead tickets from the head of the queue; True where a live one is ahead."""
+    while ahead := connection.execute(
+        "SELECT id, owner, expires FROM tickets WHERE session = ? AND id < ? ORDER BY id LIMIT 1",
+        (row, ticket),
+    ).fetchone():
+        other, owner, expires = ahead
+        if not _is_dead(owner, expires, moment):
+            return True
+        _drop(connection, other)
+    return False
+
+
+def _drop(connection: sqlite3.Connection, ticket: int) -> None:
+    connection.execute("DELETE FROM tickets WHERE id = ?", (ticket,))
+
+
+def _is_dead(owner: str, expires: float, moment: Moment) -> bool:
+    if expires <= moment.monotonic:
+        return True
+    if owner == moment.mark:
+        return False
+    # Nobody's lease is this long: the clock began anew, so the machine did too.
+    began_before_boot = expires > moment.monotonic + 100 * moment.lease
+    return began_before_boot or is_gone(owner)
+
+
+def _give_up_turns(connection: sqlite3.Connection, row: int, now_ms: int) -> tuple[Turn, ...]:
+    """Mark turns that still run as lost: whoever began them no longer holds the session."""
+    rows = connection.execute(
+        "SELECT id, started_ms, first_seq FROM turns WHERE session = ? AND state = 'running'",
+        (row,),
+    ).fetchall()
+    lost: list[Turn] = []
+    for name, started, first in rows:
+        calls = open_calls(connection, row, name, first)
+        data = orjson.dumps({"openCalls": [call.call_id for call in calls]})
+        ending = Encoded(EntryKind.TURN_LOST, "", data, None, None)
+        add_entries(connection, row, name, [ending], now_ms)
+        connection.execute(
+            "UPDATE turns SET state = 'lost', finished_ms = ? WHERE session = ? AND id = ?",
+            (now_ms, row, name),
+        )
+        lost.append(Turn(name, TurnState.LOST, started, now_ms, calls))
+    return tuple(lost)
+
+
+logger = logging.getLogger(__name__)
+
+BEATS_PER_LEASE = 3
+"""Renewals in one lease, so that two of them may fail."""
+
+_POLL_SECONDS = (0.005, 0.05)
+"""First and longest pause between two looks at a session that another process holds."""
+
+
+@dataclass(slots=True, eq=False)
+class _Place:
+    """One who waits for a session in this process, or holds it."""
+
+    session: SessionRef
+    ticket: int | None = None
+    at_head: anyio.Event = field(default_factory=anyio.Event)
+    grant: Grant | None = None
+    scope: anyio.CancelScope | None = None
+
+
+class FileLane:
+    """A lane of the file store; see `Lane`."""
+
+    def __init__(self, session: SessionRef, grant: Grant, writer: Writer, clock: Clock) -> None:
+        self.session = session
+        self.epoch = grant.epoch
+        self.lost_turns: Sequence[Turn] = grant.lost_turns
+        self._fence = transcript.Fence(grant.row, grant.epoch)
+        self._writer = writer
+        self._clock = clock
+
+    async def begin_turn(self, entries: Sequence[NewEntry] = (), *, turn: str | None = None) -> str:
+        """Start a turn; nothing of it was acknowledged yet, so that a sync can wait."""
+        name = random_id() if turn is None else checked_key(turn, "turn id")
+        ready = encoded_from_caller(entries)
+        await self._writer.run(
+            lambda db: transcript.begin_turn(db, self._fence, name, ready, self._clock.now_ms()),
+            durable=_reaches_out(entries),
+        )
+        return name
+
+    async def resume_turn(self, turn: str, entries: Sequence[NewEntry] = ()) -> None:
+        """Let a lost turn run again."""
+        ready = encoded_from_caller(entries)
+        await self._writer.run(
+            lambda db: transcript.resume_turn(db, self._fence, turn, ready, self._clock.now_ms()),
+            durable=False,
+        )
+
+    async def append(self, turn: str | None, entries: Sequence[NewEntry]) -> Sequence[int]:
+        """Add entries; a tool call must be on disk before the tool may act."""
+        ready = encoded_from_caller(entries)
+        return await self._writer.run(
+            lambda db: transcript.append(db, self._fence, turn, ready, self._clock.now_ms()),
+            durable=_reaches_out(entries),
+        )
+
+    async def compact(self, turn: str | None, summary: NewEntry, *, through: int) -> int:
+        """Add a summary for the entries up to `through`."""
+        if summary.kind is not EntryKind.COMPACTION:
+            raise InvalidRequest("a summary is an entry of the kind compaction")
+        (ready,) = encoded([summary])
+        return await self._writer.run(
+            lambda db: transcript.compact(
+                db, self._fence, turn, ready, through, self._clock.now_ms()
+            ),
+            durable=False,
+        )
+
+    async def finish_turn(
+        self,
+        turn: str,
+        outcome: Outcome,
+        entries: Sequence[NewEntry] = (),
+        *,
+        usage: Usage | None = None,
+        detail: str = "",
+    ) -> None:
+        """End the turn, on disk."""
+        ending = NewEntry(outcome.entry_kind, {"detail": detail} if detail else {})
+        ready = [*encoded_from_caller(entries), *encoded([ending])]
+        counted = usage or Usage()
+        await self._writer.run(
+            lambda db: transcript.finish_turn(
+                db, self._fence, turn, outcome, ready, counted, self._clock.now_ms()
+            ),
+            durable=True,
+        )
+
+
+class LaneDesk:
+    """Hands lanes out within this process and keeps their leases alive."""
+
+    def __init__(
+        self, writer: Writer, readers: Readers, clock: Clock, *, mark: str, lease: float
+    ) -> None:
+        self._writer = writer
+        self._readers = readers
+        self._clock = clock
+        self._lease = lease
+        self._mark = mark
+        self._queues: dict[str, deque[_Place]] = {}
+        self._occupied = anyio.Event()
+
+    @asynccontextmanager
+    async def hold(self, session: SessionRef) -> AsyncGenerator[FileLane]:
+        """Wait for the session and hold it; see `SessionStore.acquire_lane`."""
+        place = self._queue_up(session)
+        try:
+            grant = place.grant = await self._granted(place)
+            with anyio.CancelScope() as scope:
+                place.scope = scope
+                yield FileLane(session, grant, self._writer, self._clock)
+            if scope.cancelled_caught:
+                raise LaneLost("another process took it over")
+        finally:
+            with anyio.CancelScope(shield=True):
+                await self._leave(place)
+
+    async def beat(self) -> None:
+        """Renew the leases of all who wait or hold, for as long as there are any."""
+        while True:
+            await self._occupied.wait()
+            await anyio.sleep(self._lease / BEATS_PER_LEASE)
+            await self._renew()
+
+    def _queue_up(self, session: SessionRef) -> _Place:
+        place = _Place(session)
+        self._queues.setdefault(session.id, deque()).append(place)
+        self._occupied.set()
+        return place
+
+    async def _granted(self, place: _Place) -> Grant:
+        while (grant := await self._try(place)) is None:
+            await self._head_of_process(place)
+            await self._until_free(place)
+        return grant
+
+    async def _head_of_process(self, place: _Place) -> None:
+        while self._queues[place.session.id][0] is not place:
+            await place.at_head.wait()
+            place.at_head = anyio.Event()
+
+    async def _try(self, place: _Place) -> Grant | None:
+        place.ticket, grant = await self._writer.run(
+            lambda db: try_grant(db, place.session, place.ticket, self.moment()),
+            durable=False,
+        )
+        return grant
+
+    async def _until_free(self, place: _Place) -> None:
+        """Look now and then whether the process ahead has left, without taking the write lock."""
+        ticket = place.ticket
+        assert ticket is not None
+        pause, longest = _POLL_SECONDS
+        while not await self._readers.run(partial(is_free, ticket=ticket, moment=self.moment())):
+            await anyio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 - spreads load
+            pause = min(2 * pause, longest)
+
+    async def _leave(self, place: _Place) -> None:
+        ticket = place.ticket
+        try:
+            if ticket is not None:
+                await self._writer.run(
+                    lambda db: hand_in(db, ticket, place.grant, self.moment()),
+                    durable=False,
+                )
+        except StoreError as error:
+            # Its lease runs out by itself, since nobody renews it from now on.
+            logger.warning("could not leave the lane of a session: %s", error)
+        finally:
+            queue = self._queues[place.session.id]
+            queue.remove(place)
+            if queue:
+                queue[0].at_head.set()
+            else:
+                del self._queues[place.session.id]
+            if not self._queues:
+                self._occupied = anyio.Event()
+
+    async def _renew(self) -> None:
+        places = {
+            place.ticket: place
+            for queue in self._queues.values()
+            for place in queue
+            if place.ticket is not None
+        }
+        if not places:
+            return
+        try:
+            alive = await self._writer.run(
+                lambda db: renew(db, places, self.moment()), durable=False
+            )
+        except StoreError as error:
+            logger.warning("could not renew the leases of sessions: %s", error)
+            return
+        for ticket, place in places.items():
+            if ticket not in alive and place.scope is not None:
+                place.scope.cancel("another process took the session over")
+
+    def moment(self) -> Moment:
+        """Now, and who asks."""
+        return Moment(self._mark, self._clock.monotonic(), self._clock.now_ms(), self._lease)
+
+
+def _reaches_out(entries: Sequence[NewEntry]) -> bool:
+    """True where something outside is about to happen, which must not be forgotten."""
+    return any(entry.kind is EntryKind.TOOL_CALL for entry in entries)

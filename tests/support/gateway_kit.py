@@ -1,0 +1,144 @@
+"""Gateways for tests: in the test's own process, or as the process that a person starts."""
+
+import json
+import os
+import sys
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import anyio
+from anyio.abc import Process
+
+from openclaw.config.load import LoadedConfig, load_config
+from openclaw.config.paths import StatePaths
+from openclaw.core.clock import SystemClock
+from openclaw.gateway.auth import read_local_token
+from openclaw.gateway.daemon import Daemon, serve
+from openclaw.gateway.lock import GatewayInfo, gateway_lock, running_gateway
+from openclaw.gateway.service_files import Notifier
+from openclaw.runtime import open_gateway_runtime, open_secrets
+from openclaw.secrets.redactor import Redactor
+
+_BIN = Path(sys.executable).parent
+_START_SECONDS = 60.0
+
+
+def _any_port(loaded: LoadedConfig) -> LoadedConfig:
+    gateway = loaded.config.gateway.model_copy(update={"port": 0})
+    return replace(loaded, config=loaded.config.model_copy(update={"gateway": gateway}))
+
+
+@dataclass(frozen=True, slots=True)
+class House:
+    """A state directory with a configuration."""
+
+    state: Path
+
+    @property
+    def config_file(self) -> Path:
+        """Where the configuration is."""
+        return self.state / "openclaw.json"
+
+    @property
+    def paths(self) -> StatePaths:
+        """What lies where."""
+        return StatePaths(self.state)
+
+    def environ(self, **more: str) -> dict[str, str]:
+        """An environment in which programs use this house."""
+        kept = {k: v for k, v in os.environ.items() if k in ("PATH", "HOME") or k[:3] == "COV"}
+        own = {"OPENCLAW_STATE_DIR": str(self.state), "ACME_KEY": "acme-key-0123456789"}
+        return {**kept, **own, **more}
+
+    def configure(
+        self, model_url: str, servers: Mapping[str, Any] | None = None, **more: Any
+    ) -> None:
+        """Write a configuration with a scripted model and these servers."""
+        workspace = self.state / "workspace"
+        workspace.mkdir(mode=0o700, exist_ok=True)
+        provider = {
+            "baseUrl": f"{model_url}/v1",
+            "apiKey": "secret://env/ACME_KEY",
+            "api": "openai-completions",
+            "models": [{"id": "scripted", "input": ["text", "image"]}],
+        }
+        config = {
+            "models": {"providers": {"acme": provider}},
+            "agents": {
+                "defaults": {
+                    "model": "acme/scripted",
+                    "workspace": str(workspace),
+                    "mcp": {"servers": dict(servers or {})},
+                },
+                **more.pop("agents", {}),
+            },
+            **more,
+        }
+        unborn = self.config_file.with_suffix(".new")
+        unborn.write_text(json.dumps(config))
+        unborn.replace(self.config_file)
+
+    @property
+    def token(self) -> str:
+        """The token of the gateway that runs."""
+        found = read_local_token(self.state)
+        assert found is not None
+        return found.reveal()
+
+    @asynccontextmanager
+    async def here(self, **environ: str) -> AsyncGenerator[GatewayInfo]:
+        """A gateway in this process, which is stopped as a signal would stop it."""
+        env = self.environ(**environ)
+        redactor = Redactor()
+        loaded = _any_port(load_config(None, env))
+        daemon = Daemon(
+            loaded=loaded,
+            load=lambda: _any_port(load_config(None, env)),
+            paths=self.paths,
+            clock=SystemClock(),
+            redact=redactor.redact,
+            open_gateway_runtime=lambda emit: open_gateway_runtime(
+                loaded, env, redactor, emit=emit
+            ),
+            resolve=open_secrets(loaded.config, env, redactor).resolve_text,
+            notifier=Notifier(env),
+            log_file=self.paths.gateway_log,
+        )
+        stop = anyio.Event()
+        with gateway_lock(self.paths.gateway_lock) as lock:
+            async with anyio.create_task_group() as group:
+                group.start_soon(serve, daemon, lock, stop, name="gateway")
+                try:
+                    yield await self.running()
+                finally:
+                    stop.set()
+
+    async def running(self) -> GatewayInfo:
+        """The gateway, as soon as it says where it is."""
+        with anyio.fail_after(_START_SECONDS):
+            while True:
+                info = running_gateway(self.paths.gateway_lock)
+                if info is not None and info.url:
+                    return info
+                await anyio.sleep(0.01)
+
+    @asynccontextmanager
+    async def process(self, *arguments: str, **environ: str) -> AsyncGenerator[Process]:
+        """A gateway as a process of its own; ended at the end, if it has not ended before."""
+        command = [str(_BIN / "openclaw"), "gateway", "run", "--port", "0", *arguments]
+        async with await anyio.open_process(
+            command, env=self.environ(**environ), stdout=None, stderr=None
+        ) as process:
+            try:
+                yield process
+            finally:
+                with suppress(ProcessLookupError):
+                    process.terminate()
+                with anyio.CancelScope(shield=True):
+                    with anyio.move_on_after(40) as patience:
+                        await process.wait()
+                    if patience.cancelled_caught:
+                        process.kill()

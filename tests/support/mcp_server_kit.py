@@ -1,0 +1,114 @@
+"""A manager with real MCP servers behind it, and everything that it told anyone."""
+
+import time
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from openclaw.config.schema import Config, McpServerConfig
+from openclaw.core.content import text_of
+from openclaw.core.events import Event
+from openclaw.core.tools import CallContext, ToolResult
+from openclaw.mcp_client.bridge.tool_source import CallRecord
+from openclaw.mcp_client.lifecycle.connection import ConnectionDeps
+from openclaw.mcp_client.lifecycle.manager import AgentServers, ManagerDeps, McpManager
+from openclaw.mcp_client.transport.orphans import OrphanReaper
+from openclaw.runtime import open_secrets
+from openclaw.secrets.redactor import Redactor, StreamRedactor
+from openclaw.testing.fake_server import server_entry
+
+
+async def until(holds: Callable[[], bool], seconds: float = 20) -> None:
+    """Wait until that holds, for what has no event of its own; fails after so many seconds."""
+    with anyio.fail_after(seconds):
+        while not holds():  # noqa: ASYNC110 - what is watched may be in another process
+            await anyio.sleep(0.01)
+
+
+def fake_tool(name: str, **does: Any) -> dict[str, Any]:
+    """A tool of a fake server, and what it does."""
+    return {"name": name, "inputSchema": {"type": "object"}, "does": does}
+
+
+def fake_config(spec: Mapping[str, Any] | None = None, **settings: Any) -> McpServerConfig:
+    """The configuration of a fake server; without a description it has one tool, `echo`."""
+    described = {"tools": [fake_tool("echo")]} if spec is None else spec
+    return McpServerConfig.model_validate(server_entry(described, **settings))
+
+
+@dataclass(frozen=True)
+class McpHouse:
+    """What a test sees of a running manager; starting it took `start_seconds` of CPU time."""
+
+    manager: McpManager
+    events: list[Event]
+    records: list[CallRecord]
+    redactor: Redactor
+    results: Path
+    start_seconds: float
+
+    async def call(
+        self, name: str, agent: str = "main", session: str = "s", **arguments: Any
+    ) -> ToolResult:
+        """The result of calling that tool."""
+        context = CallContext(agent=agent, session=session, call_id="c1")
+        return await self.manager.tools(agent, session).call(name, arguments, context)
+
+    async def said(
+        self, name: str, agent: str = "main", session: str = "s", **arguments: Any
+    ) -> str:
+        """What the model reads of that result."""
+        return text_of((await self.call(name, agent, session, **arguments)).blocks)
+
+    def names(self, agent: str = "main", session: str | None = None) -> list[str]:
+        """The tools that the agent sees."""
+        return [spec.name for spec in self.manager.tools(agent, session).specs()]
+
+
+@asynccontextmanager
+async def open_gateway_runtime(
+    root: Path,
+    servers: Mapping[str, McpServerConfig] | None = None,
+    *,
+    environ: Mapping[str, str],
+    agents: Mapping[str, AgentServers] | None = None,
+    settle: bool = True,
+    **deps: Any,
+) -> AsyncGenerator[McpHouse]:
+    """A started manager for the agent `main` with these servers, or for these agents.
+
+    `deps` replace parts of what its connections get. State is kept under `root`.
+    """
+    events: list[Event] = []
+    records: list[CallRecord] = []
+    redactor = Redactor()
+    keeper = OrphanReaper()
+    connection = ConnectionDeps(
+        resolve_secrets=open_secrets(Config(), environ, redactor).resolve_map,
+        environ=environ,
+        keeper=keeper,
+        redact=redactor.redact,
+        stderr_redactor=partial(StreamRedactor, redactor),
+        holds_secret=redactor.holds,
+        cache=root / "cache",
+        emit=events.append,
+    )
+    results = root / "results"
+    known = agents or {"main": AgentServers("main", servers or {})}
+    made = ManagerDeps(replace(connection, **deps), results=results, on_call=records.append)
+    try:
+        async with McpManager(known, made) as manager:
+            began = time.thread_time()
+            manager.start()
+            start_seconds = time.thread_time() - began
+            if settle:
+                for agent in known:
+                    await manager.settle(agent)
+            yield McpHouse(manager, events, records, redactor, results, start_seconds)
+    finally:
+        await keeper.aclose()

@@ -1,0 +1,83 @@
+"""A stored conversation, shown again."""
+
+from pathlib import Path
+
+from openclaw.acp_agent.updates import replay, unframed
+from openclaw.agent.transcript import (
+    AssistantItem,
+    Attachment,
+    CallItem,
+    ResultItem,
+    UserItem,
+    assistant_entry,
+    call_entry,
+    result_entry,
+    user_entry,
+)
+from openclaw.content.frame import frame
+from openclaw.core.content import Media
+from openclaw.sessions.model import Entry, EntryKind, NewEntry
+
+
+def entries(*given: NewEntry) -> list[Entry]:
+    return [
+        Entry(seq, "t", one.kind, seq, one.data, one.text, one.call_id)
+        for seq, one in enumerate(given, 1)
+    ]
+
+
+def test_everything_comes_in_order_and_a_call_comes_with_its_result() -> None:
+    calls = (CallItem("1", "read", '{"path": "a"}'), CallItem("2", "read", "no JSON"))
+    words = frame("hello", sender="docs")
+    shown = list(
+        replay(
+            entries(
+                user_entry(UserItem("Look."), "acp"),
+                assistant_entry(AssistantItem("Looking.", calls), "m"),
+                call_entry(calls[0], {"path": "a"}),
+                result_entry(ResultItem("1", "read", words)),
+                result_entry(ResultItem("2", "read", "It broke.", is_error=True)),
+                assistant_entry(AssistantItem("Done."), "m"),
+            )
+        )
+    )
+    assert [one.session_update for one in shown] == [
+        "user_message_chunk",
+        "agent_message_chunk",
+        "tool_call",
+        "tool_call",
+        "agent_message_chunk",
+    ]
+    first, second = shown[2:4]
+    assert (first.status, first.raw_input) == ("completed", {"path": "a"})
+    assert first.content[0].content.text == "hello"
+    assert (second.status, second.raw_input) == ("failed", None)
+
+
+def test_a_summary_is_for_the_model_alone() -> None:
+    shown = replay(
+        entries(
+            NewEntry(EntryKind.COMPACTION, {"summary": "They spoke."}, "They spoke."),
+            user_entry(UserItem("Hi."), "acp"),
+        )
+    )
+    assert [one.content.text for one in shown] == ["Hi."]
+
+
+def test_attachments_are_shown_where_they_are_still_there(tmp_path: Path) -> None:
+    kept = tmp_path / "a.png"
+    kept.write_bytes(b"png")
+    attachments = (
+        Attachment(Media("image/png", path=kept), "image a.png"),
+        Attachment(Media("image/png", path=tmp_path / "gone.png"), "image gone.png"),
+    )
+    shown = list(replay(entries(user_entry(UserItem("", attachments), "acp"))))
+    assert [one.content.type for one in shown] == ["image", "text"]
+    assert shown[1].content.text == "[image gone.png]"
+
+
+def test_only_whole_frames_are_taken_off() -> None:
+    framed = frame("one\n---\ntwo", sender="s")
+    assert unframed(f"before {framed} after") == "before one\n---\ntwo after"
+    half = framed.partition("\n<<<END")[0]
+    assert unframed(half) == half

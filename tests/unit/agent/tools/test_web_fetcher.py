@@ -1,0 +1,88 @@
+"""Pages over real HTTP, through the guarded client."""
+
+import threading
+from collections.abc import Generator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from openclaw.agent.tools.base import NativeTools
+from openclaw.agent.tools.web import GuardedFetcher, decoded, web_tool
+from openclaw.core.content import text_of
+from openclaw.core.tools import CallContext
+from openclaw.net.client import Exemptions, GuardedClient
+
+CONTEXT = CallContext(agent="main", session="s", call_id="c")
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Pages that a test asks for by path."""
+
+    def do_GET(self) -> None:
+        if self.path == "/moved":
+            self.send_response(302)
+            self.send_header("Location", "/page")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+            return
+        body = "<h1>Grüße</h1>".encode("latin-1") if self.path == "/page" else b"x" * 5000
+        kind = "text/html; charset=iso-8859-1" if self.path == "/page" else "text/plain"
+        self.send_response(200)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def address() -> Generator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def open_loopback() -> GuardedClient:
+    return GuardedClient(exemptions=Exemptions.of(loopback=True))
+
+
+async def test_a_page_is_fetched_decoded_and_framed(address: str) -> None:
+    tools = NativeTools([web_tool(GuardedFetcher(open_loopback))])
+    result = await tools.call("web_fetch", {"url": f"{address}/moved"}, CONTEXT)
+    assert not result.is_error
+    assert "From: 127.0.0.1\n---\n# Grüße\n" in text_of(result.blocks)
+
+
+async def test_a_page_that_is_too_long_is_cut(address: str) -> None:
+    page = await GuardedFetcher(open_loopback).fetch(f"{address}/long", max_bytes=1000)
+    assert (page.text, page.truncated) == ("x" * 1000, True)
+
+
+async def test_an_address_of_this_machine_is_refused(address: str) -> None:
+    tools = NativeTools([web_tool(GuardedFetcher())])
+    result = await tools.call("web_fetch", {"url": address}, CONTEXT)
+    assert result.is_error
+    assert "refused to fetch" in text_of(result.blocks)
+
+
+@pytest.mark.parametrize(
+    ("body", "content_type", "text"),
+    [
+        ("é".encode(), "text/html", "é"),
+        ("é".encode("latin-1"), "text/html; charset=ISO-8859-1", "é"),
+        (b'<meta charset="latin-1">' + b"\xe9", "text/html", '<meta charset="latin-1">é'),
+        ("é".encode("utf-16"), "text/plain; charset=latin-1", "é"),
+        ("\ufeffé".encode(), "", "é"),
+        ("é".encode(), "text/html; charset=nonsense", "é"),
+        ("é".encode(), "text/html; charset=hex", "é"),
+        (b"\xff", "text/plain", "\ufffd"),
+    ],
+)
+def test_text_is_decoded_by_what_is_known_of_it(body: bytes, content_type: str, text: str) -> None:
+    assert decoded(body, content_type) == text

@@ -1,0 +1,111 @@
+"""A second Ctrl-C leaves where it follows the first, and waits for nothing while an answer is stopped."""
+
+import io
+import os
+import signal
+from collections.abc import Sequence
+from typing import Any
+
+import anyio
+import pytest
+
+from openclaw.agent.port import MessageContext, Reply
+from openclaw.cli.chat.conversation import Talk
+from openclaw.cli.chat.input import MOMENT, Interrupts
+from openclaw.cli.chat.view import PlainView
+from openclaw.core.clock import SystemClock
+from openclaw.core.events import Emit
+
+
+class HeldClock(SystemClock):
+    """A clock that moves when it is told to."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+def nowhere() -> None:
+    pytest.fail("nobody wanted to leave")
+
+
+def test_a_press_belongs_to_the_one_before_for_a_moment() -> None:
+    clock = HeldClock()
+    presses = Interrupts(clock, nowhere)
+    assert not presses.lately
+    assert not presses.again()
+    assert presses.lately
+    clock.now += MOMENT / 2
+    assert presses.again()
+    clock.now += MOMENT * 2
+    assert not presses.lately
+    assert not presses.again()
+    presses.forget()
+    assert not presses.again()
+
+
+class Stubborn:
+    """An agent that does not let itself be stopped before it may."""
+
+    id = "main"
+    transcriber: Any = None
+
+    def __init__(self) -> None:
+        self.asked = anyio.Event()
+        self.stopping = anyio.Event()
+        self.may_stop = anyio.Event()
+
+    def prompts(self, session: str) -> Sequence[Any]:
+        return ()
+
+    async def refresh(self) -> None:
+        """Nothing changes."""
+
+    async def tools(self, session: str) -> Sequence[Any]:
+        return ()
+
+    async def models(self) -> Sequence[str]:
+        return ()
+
+    async def get_reply(self, context: MessageContext, on_event: Emit) -> Reply:
+        self.asked.set()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            self.stopping.set()
+            with anyio.CancelScope(shield=True):
+                await self.may_stop.wait()
+        raise AssertionError
+
+
+class OneMessage:
+    """Says one thing and leaves."""
+
+    def __init__(self) -> None:
+        self._left = ["hello"]
+
+    async def read(self) -> str | None:
+        return self._left.pop() if self._left else None
+
+
+async def test_a_second_press_does_not_wait_until_the_answer_is_stopped() -> None:
+    agent, left = Stubborn(), anyio.Event()
+    said = io.StringIO()
+
+    def leave() -> None:
+        left.set()
+        agent.may_stop.set()
+
+    talk = Talk(agent, PlainView(said, said, str), "main", {}, Interrupts(SystemClock(), leave))
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as group:
+            group.start_soon(talk.run, OneMessage())
+            await agent.asked.wait()
+            os.kill(os.getpid(), signal.SIGINT)
+            await agent.stopping.wait()
+            assert not left.is_set()
+            os.kill(os.getpid(), signal.SIGINT)
+            await left.wait()
+    assert "(stopped)" in said.getvalue()

@@ -1,0 +1,154 @@
+import io
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.fake_vault import FakeVault
+
+from openclaw.cli.commands import secrets
+from openclaw.cli.environment import Environment
+from openclaw.cli.parser import CommandParser, parse
+from openclaw.core.errors import OpenClawError, describe, exit_code
+
+VALUES = {"ACME_KEY": "acme-key-value", "DOCS_TOKEN": "docs-token-value"}
+
+
+@dataclass(frozen=True)
+class Done:
+    stdout: str
+    stderr: str
+    returncode: int
+
+
+def run(*arguments: str, environ: dict[str, str]) -> Done:
+    """The command as the program runs it, but for the process."""
+    parser = CommandParser(prog="openclaw secrets")
+    secrets.register(parser)
+    args = parse(parser, list(arguments))
+    out, err = io.StringIO(), io.StringIO()
+    env = Environment(environ=environ, stdout=out, stderr=err)
+    try:
+        code = secrets.run(args, env)
+    except OpenClawError as error:
+        err.write(describe(error))
+        code = exit_code(error)
+    return Done(out.getvalue(), err.getvalue(), code)
+
+
+def run_process(*arguments: str, environ: dict[str, str]) -> Done:
+    done = subprocess.run(
+        [sys.executable, "-m", "openclaw", "secrets", *arguments],
+        env={"PATH": "/usr/bin:/bin", **environ},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    return Done(done.stdout, done.stderr, done.returncode)
+
+
+@pytest.fixture
+def environ(home: Path) -> dict[str, str]:
+    (home / ".openclaw").mkdir(mode=0o700)
+    return {"HOME": str(home), **VALUES}
+
+
+def configure(environ: dict[str, str], **more: object) -> None:
+    provider: dict[str, Any] = {
+        "baseUrl": "http://127.0.0.1:9/v1",
+        "apiKey": "secret://env/ACME_KEY",
+        "api": "openai-completions",
+        "models": [],
+    }
+    server = {
+        "url": "https://docs.example/mcp",
+        "headers": {"Authorization": "Bearer secret://env/DOCS_TOKEN"},
+    }
+    config: dict[str, Any] = {
+        "models": {"providers": {"acme": provider}},
+        "agents": {"defaults": {"mcp": {"servers": {"docs": server}}}},
+        **more,
+    }
+    file = Path(environ["HOME"]) / ".openclaw" / "openclaw.json"
+    file.write_text(json.dumps(config))
+    file.chmod(0o600)
+
+
+def test_every_reference_of_the_configuration_is_checked(environ: dict[str, str]) -> None:
+    configure(environ)
+    done = run("check", environ=environ)
+    assert done.stdout.splitlines() == [
+        "ok      secret://env/ACME_KEY  (models.providers.acme.apiKey)",
+        "ok      secret://env/DOCS_TOKEN  (agents.defaults.mcp.servers.docs.headers.Authorization)",
+    ]
+    assert done.returncode == 0
+    assert not [value for value in VALUES.values() if value in done.stdout + done.stderr]
+
+
+def test_one_that_fails_is_exit_code_1_and_the_others_are_still_checked(
+    environ: dict[str, str],
+) -> None:
+    configure(environ)
+    del environ["ACME_KEY"]
+    done = run("check", "--json", environ=environ)
+    assert json.loads(done.stdout) == {
+        "secrets": [
+            {
+                "reference": "secret://env/ACME_KEY",
+                "ok": False,
+                "usedBy": ["models.providers.acme.apiKey"],
+                "reason": "the environment variable ACME_KEY is not set",
+            },
+            {
+                "reference": "secret://env/DOCS_TOKEN",
+                "ok": True,
+                "usedBy": ["agents.defaults.mcp.servers.docs.headers.Authorization"],
+            },
+        ]
+    }
+    assert done.returncode == 1
+    text = run("check", environ=environ)
+    assert (
+        "failed  secret://env/ACME_KEY: the environment variable ACME_KEY is not set" in text.stdout
+    )
+
+
+def test_one_reference_alone(environ: dict[str, str]) -> None:
+    done = run("check", "secret://env/ACME_KEY", environ=environ)
+    assert (done.stdout, done.returncode) == ("ok      secret://env/ACME_KEY\n", 0)
+    wrong = run("check", "secret://evn/ACME_KEY", environ=environ)
+    assert wrong.returncode == 1
+    assert "did you mean secret://env/…?" in wrong.stderr
+
+
+def test_a_configuration_without_references(environ: dict[str, str]) -> None:
+    done = run("check", environ=environ)
+    assert (done.stdout, done.returncode) == ("The configuration has no secret references.\n", 0)
+
+
+def test_a_reference_in_a_list_is_reported_with_its_place(environ: dict[str, str]) -> None:
+    servers = {"time": {"command": "x", "args": ["--key", "secret://env/NOPE"]}}
+    configure(environ, mcp={"servers": servers})
+    done = run("check", environ=environ)
+    assert done.returncode == 1
+    assert "servers.time.args[1]" in done.stdout
+
+
+@pytest.mark.subprocess
+def test_a_secret_of_a_real_store_is_checked_and_not_shown(environ: dict[str, str]) -> None:
+    with FakeVault(token="vault-token-value") as vault:
+        vault.mount("secret", 2)
+        vault.put("secret", "app", {"token": "stored-value", "other": "x"})
+        environ |= {"VAULT_ADDR": vault.url, "VAULT_TOKEN": "vault-token-value"}
+        fine = run_process("check", "secret://vault/app#token", "-v", environ=environ)
+        assert (fine.stdout, fine.returncode) == ("ok      secret://vault/app#token\n", 0)
+        vague = run_process("check", "secret://vault/app", "--json", environ=environ)
+        assert (
+            json.loads(vague.stdout)["secrets"][0]["hint"] == "name one: secret://vault/app#FIELD"
+        )
+        for done in (fine, vague):
+            assert "stored-value" not in done.stdout + done.stderr
+            assert "vault-token-value" not in done.stdout + done.stderr

@@ -1,0 +1,286 @@
+"""`openclaw sessions`, through the program's own entry point."""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import anyio
+import pytest
+from rich.cells import cell_len
+from tests.support.terminal import on_terminal
+
+from openclaw.cli.main import run
+from openclaw.cli.render.sessions import escape, one_line
+from openclaw.content import frame
+from openclaw.core.clock import SystemClock
+from openclaw.sessions.model import EntryKind, NewEntry, Outcome, Usage
+from openclaw.sessions.snippets import unframed
+from openclaw.sessions.sqlite.store import open_file_store
+
+Captured = pytest.CaptureFixture[str]
+
+
+async def fill(path: Path) -> None:
+    async with open_file_store(path, SystemClock()) as store:
+        for agent, key in (("main", "trip"), ("main", "work"), ("research", "work")):
+            session = await store.open_session(agent, key)
+            async with store.acquire_lane(session) as lane:
+                text = f"tell me of {key}\x1b[31m and \u202emirrors"
+                turn = await lane.begin_turn([NewEntry(EntryKind.USER_MESSAGE, {}, text)])
+                await lane.append(
+                    turn, [NewEntry(EntryKind.TOOL_CALL, {"name": "web_fetch"}, call_id="1")]
+                )
+                await lane.append(turn, [NewEntry(EntryKind.TOOL_RESULT, {}, "ok", call_id="1")])
+                answer = NewEntry(EntryKind.ASSISTANT_MESSAGE, {}, "x" * 5000)
+                used = Usage(input_tokens=12_345, output_tokens=67)
+                await lane.finish_turn(turn, Outcome.OK, [answer], usage=used)
+        await store.set_title(await store.open_session("main", "trip"), "Norway \x1b]0;owned\x07")
+        session = await store.open_session("main", "trip")
+        async with store.acquire_lane(session) as lane:
+            turn = await lane.begin_turn(turn="half")
+            await lane.append(turn, [NewEntry(EntryKind.TOOL_CALL, {}, call_id="2")])
+
+
+@pytest.fixture
+def stored(home: Path) -> Path:
+    path = home / ".openclaw" / "sessions.db"
+    anyio.run(fill, path)
+    return path
+
+
+def sessions(*arguments: str) -> int:
+    return run("openclaw", ["sessions", *arguments])
+
+
+def test_nothing_stored_is_said_and_creates_nothing(home: Path, capsys: Captured) -> None:
+    assert sessions() == 0
+    assert capsys.readouterr().out == "No conversation is stored.\n"
+    assert sessions("--json") == 0
+    assert json.loads(capsys.readouterr().out) == {"sessions": [], "more": False}
+    assert sessions("search", "x") == 0
+    assert sessions("show", "x") == 1
+    assert not (home / ".openclaw" / "sessions.db").exists()
+
+
+def test_a_listing_fits_a_terminal_and_cannot_steer_it(stored: Path, capsys: Captured) -> None:
+    assert sessions() == 0
+    out = capsys.readouterr().out
+    assert max(len(line) for line in out.splitlines()) <= 80
+    assert "\x1b" not in out
+    assert "research" in out
+    assert "12k" in out
+    assert "Norway" in out
+    assert [line.split()[0] for line in out.splitlines()] == ["KEY", "trip", "work", "work"]
+
+
+def test_a_long_key_is_folded_and_never_cut(home: Path, capsys: Captured) -> None:
+    async def open_long(path: Path) -> None:
+        async with open_file_store(path, SystemClock()) as store:
+            session = await store.open_session("main", "abc" * 60)
+            await store.set_title(session, "a title that is much too long for what is left " * 3)
+            await store.open_session("main", "東京" * 30)
+
+    anyio.run(open_long, home / ".openclaw" / "sessions.db")
+    assert sessions() == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert max(cell_len(line) for line in lines) <= 80
+    first = "".join(line.split()[0] for line in lines[1:] if not line.startswith("  "))
+    assert first == "東京" * 30 + "abc" * 60
+
+
+def test_a_listing_for_programs_is_json_alone(stored: Path, capsys: Captured) -> None:
+    assert sessions("--json", "--limit", "1", "--agent", "main") == 0
+    listing = json.loads(capsys.readouterr().out)
+    assert listing["more"] is True
+    (first,) = listing["sessions"]
+    assert (first["key"], first["usage"]["inputTokens"]) == ("trip", 12_345)
+    assert sessions("list", "--search", "norw", "--json") == 0
+    assert [s["key"] for s in json.loads(capsys.readouterr().out)["sessions"]] == ["trip"]
+    assert sessions("--search", "nothing like it") == 0
+    assert capsys.readouterr().out == "None matches.\n"
+    assert sessions("--limit", "1") == 0
+    assert "--limit shows more" in capsys.readouterr().out
+
+
+def test_a_conversation_is_shown_with_what_is_unfinished(stored: Path, capsys: Captured) -> None:
+    assert sessions("show", "trip") == 0
+    out = capsys.readouterr().out
+    assert "tell me of trip\\x1b[31m and \\u202emirrors" in out
+    assert "web_fetch" in out
+    assert "[… 1000 characters more; see --raw]" in out
+    assert "Turn half died half-way, with 1 calls of unknown outcome." in out
+    assert sessions("show", "trip", "--limit", "2", "--json") == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert [entry["kind"] for entry in shown["entries"]] == ["tool_call", "turn_lost"]
+    assert shown["unfinishedTurns"][0]["openCalls"] == ["2"]
+    assert sessions("show", "trip", "--limit", "2") == 0
+    assert "(entries 8 to 9; --limit shows more)" in capsys.readouterr().out
+
+
+def test_a_key_of_several_agents_needs_one_named(stored: Path, capsys: Captured) -> None:
+    assert sessions("show", "work") == 2
+    assert "main, research" in capsys.readouterr().err
+    assert sessions("show", "work", "--agent", "research") == 0
+
+
+def test_an_export_is_one_json_object_a_line(stored: Path, capsys: Captured) -> None:
+    assert sessions("export", "trip") == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert lines[0]["type"] == "session"
+    assert [line["seq"] for line in lines[1:]] == list(range(1, 10))
+    assert lines[2]["text"].endswith("\u202emirrors")
+
+
+def test_a_search_shows_where_the_words_are(stored: Path, capsys: Captured) -> None:
+    assert sessions("search", "tell", "trip") == 0
+    out = capsys.readouterr().out
+    assert "trip  " in out
+    assert "user, entry 2" in out
+    assert "\\x1b[31m" in out
+    assert sessions("search", "tell", "--json", "--agent", "research") == 0
+    (hit,) = json.loads(capsys.readouterr().out)["hits"]
+    assert (hit["session"]["agent"], hit["seq"], hit["kind"]) == ("research", 2, "user_message")
+    assert sessions("search", "unheard") == 0
+    assert capsys.readouterr().out == "Nothing found.\n"
+
+
+async def say_framed(path: Path) -> None:
+    async with (
+        open_file_store(path, SystemClock()) as store,
+        store.acquire_lane(await store.open_session("main", "clock")) as lane,
+    ):
+        turn = await lane.begin_turn(turn="one")
+        await lane.append(turn, [NewEntry(EntryKind.TOOL_CALL, {}, call_id="1")])
+        said = frame("It is noon\nsharp", sender="time")
+        await lane.append(turn, [NewEntry(EntryKind.TOOL_RESULT, {}, said, call_id="1")])
+
+
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_a_search_shows_what_was_said_and_not_its_frame(
+    home: Path, capsys: Captured, options: tuple[str, ...]
+) -> None:
+    anyio.run(say_framed, home / ".openclaw" / "sessions.db")
+    assert sessions("search", "noon", *options) == 0
+    out = capsys.readouterr().out
+    assert "It is noon sharp" in out
+    assert "EXTERNAL" not in out
+    assert "This is " not in out
+
+
+def test_a_conversation_is_deleted_for_good(stored: Path, capsys: Captured) -> None:
+    assert sessions("delete", "trip", "--yes") == 0
+    assert capsys.readouterr().out == "Deleted 'trip' with 2 messages.\n"
+    assert sessions("delete", "trip", "--yes", "--json") == 1
+    assert json.loads(capsys.readouterr().out)["error"]["type"] == "NotFound"
+    assert sessions("delete", "work", "--agent", "main", "--yes", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["deleted"]["key"] == "work"
+
+
+@pytest.mark.requirement("O-12")
+def test_another_store_is_named_on_the_command_line(
+    stored: Path, tmp_path: Path, capsys: Captured
+) -> None:
+    assert sessions("--store", str(stored), "--json") == 0
+    assert len(json.loads(capsys.readouterr().out)["sessions"]) == 3
+    assert sessions("--store", str(tmp_path / "none.db")) == 1
+    assert "there is no session store" in capsys.readouterr().err
+    assert sessions("list", "--store", "postgresql://me:hunter2@host/db") == 1
+    assert "hunter2" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("limit", ["0", "-1", "x"])
+def test_a_limit_is_a_positive_number(limit: str, capsys: Captured) -> None:
+    assert sessions("--limit", limit) == 2
+
+
+def test_what_could_steer_a_terminal_is_made_visible() -> None:
+    assert escape("a\x1b[2J\r\x07\x9b\u202e\u2028\ud800b\n\tc") == (
+        "a\\x1b[2J\\r\\x07\\x9b\\u202e\\u2028\\ud800b\n\tc"
+    )
+    assert escape("é 東京 👨‍👩‍👧") == "é 東京 👨‍👩‍👧"
+    assert one_line("a\nb\tc") == "a\\nb\\tc"
+
+
+def test_nothing_is_deleted_where_nobody_can_be_asked(stored: Path, capsys: Captured) -> None:
+    assert sessions("delete", "trip") == 2
+    assert "--yes" in capsys.readouterr().err
+    assert sessions("delete", "trip", "--json") == 2
+    assert sessions("show", "trip") == 0
+
+
+@pytest.mark.parametrize(("answer", "left"), [("y", False), ("", True), ("n", True)])
+def test_on_a_terminal_deleting_is_asked_about(stored: Path, answer: str, *, left: bool) -> None:
+    command = [sys.executable, "-m", "openclaw", "sessions", "delete", "trip"]
+    with on_terminal(command, dict(os.environ)) as terminal:
+        assert "Norway" in terminal.until("for good? [y/N]")
+        terminal.type(f"{answer}\n")
+        assert terminal.ended() == 0
+    assert (sessions("show", "trip") == 0) is left
+
+
+@pytest.mark.parametrize("limit", ["x", "0", "-1", "1.5", "²"])
+def test_a_limit_that_is_no_number_is_said_in_words(limit: str, capsys: Captured) -> None:
+    assert sessions(f"--limit={limit}") == 2
+    err = capsys.readouterr().err
+    assert "give a whole number from 1 to 1000000" in err
+    assert "_positive" not in err
+
+
+async def fill_calls(path: Path) -> None:
+    async with open_file_store(path, SystemClock()) as store:
+        session = await store.open_session("main", "calls")
+        async with store.acquire_lane(session) as lane:
+            turn = await lane.begin_turn([NewEntry(EntryKind.USER_MESSAGE, {}, "what time is it")])
+            call = {"name": "mcp_time_now", "arguments": {"zone": "Asia/Tokyo", "pad": "x" * 500}}
+            entries = [NewEntry(EntryKind.TOOL_CALL, call, "mcp_time_now", call_id="1")]
+            await lane.append(turn, entries)
+            said = frame("12:00\nsharp", sender="time")
+            entries = [NewEntry(EntryKind.TOOL_RESULT, {}, said, call_id="1")]
+            await lane.append(turn, entries)
+            await lane.finish_turn(turn, Outcome.OK, [])
+
+
+def test_a_result_is_shown_as_its_servers_words_and_a_call_with_its_arguments(
+    home: Path, capsys: Captured
+) -> None:
+    anyio.run(fill_calls, home / ".openclaw" / "sessions.db")
+    assert sessions("show", "calls") == 0
+    out = capsys.readouterr().out
+    assert "from MCP server time\n12:00\nsharp\n" in out
+    assert "UNTRUSTED" not in out
+    assert 'mcp_time_now {"zone": "Asia/Tokyo"' in out
+    assert "x" * 300 not in out
+    assert sessions("show", "calls", "--raw") == 0
+    out = capsys.readouterr().out
+    assert "<<<EXTERNAL_UNTRUSTED_CONTENT" in out
+    assert "x" * 500 in out
+
+
+def test_words_around_frames_are_kept() -> None:
+    text = f"before\n{frame('a', sender='one')}\nbetween\n{frame('b', sender='two', notice=False)}"
+    assert [(piece.text, piece.sender) for piece in unframed(text)] == [
+        ("before", ""),
+        ("a", "MCP server one"),
+        ("between", ""),
+        ("b", "MCP server two"),
+    ]
+    page = frame("c", source="Web Fetch", sender="https://x.example")
+    assert unframed(page)[0].sender == "Web Fetch https://x.example"
+    assert [piece.text for piece in unframed("plain\n")] == ["plain\n"]
+
+
+def test_a_title_beside_a_long_key_is_read_on_a_line_of_its_own(
+    home: Path, capsys: Captured
+) -> None:
+    async def open_both(path: Path) -> None:
+        async with open_file_store(path, SystemClock()) as store:
+            session = await store.open_session("main", "mcp-1763250000000-0123456789abcdef")
+            await store.set_title(session, "What is the weather like in Bergen today?")
+            await store.open_session("main", "untitled")
+
+    anyio.run(open_both, home / ".openclaw" / "sessions.db")
+    assert sessions() == 0
+    out = capsys.readouterr().out
+    assert "\n  What is the weather like in Bergen today?" in out
+    assert max(map(len, out.splitlines())) <= 80

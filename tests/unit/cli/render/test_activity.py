@@ -1,0 +1,24 @@
+from openclaw.cli.render.activity import THINKING, Doing
+from openclaw.core.events import ServerChanged, ToolFinished, ToolStarted, TurnStarted
+from openclaw.core.tools import ToolResult
+
+
+def test_servers_that_start_are_named_until_the_turn_begins() -> None:
+    doing = Doing()
+    assert doing.words == THINKING
+    for name in "abcde":
+        doing.note(ServerChanged(name, "connecting"))
+    assert doing.words == "starting a, b, c and 2 more…"
+    for name in "abc":
+        doing.note(ServerChanged(name, "ready"))
+    assert doing.words == "starting d, e…"
+    doing.note(TurnStarted("s", "main", "t"))
+    assert doing.words == THINKING
+
+
+def test_tools_that_run_are_named() -> None:
+    doing = Doing()
+    doing.note(ToolStarted("1", "mcp_a_b", "MCP: a/b", {}))
+    assert doing.words == "running MCP: a/b…"
+    doing.note(ToolFinished("1", "mcp_a_b", ToolResult(()), 1.0))
+    assert doing.words == THINKING

@@ -1,0 +1,101 @@
+"""How often the router is right. The figures are reported in docs/embedded-model.md."""
+
+import sys
+import time
+from typing import Any
+
+import pytest
+
+from openclaw.agent.tools.catalog import native_tools
+from openclaw.embedded.router import Previous, Router
+from openclaw.embedded.tool_doc import RoutableTool
+
+
+@pytest.fixture(scope="module")
+def router(mcp_tools: list[RoutableTool]) -> Router:
+    return Router(mcp_tools)
+
+
+@pytest.fixture(scope="module")
+def crowded(mcp_tools: list[RoutableTool], tmp_path_factory: Any) -> Router:
+    """The same tools beside those that every agent has."""
+    own = native_tools("main", tmp_path_factory.mktemp("workspace"), environ={}).specs()
+    native = [
+        RoutableTool(s.name, s.description, s.input_schema, s.label, s.read_only) for s in own
+    ]
+    return Router([*native, *mcp_tools])
+
+
+def misses(router: Router, cases: list[Any], judge: Any, tools: list[RoutableTool]) -> list[str]:
+    return [case["text"] for case in cases if not judge(case, router.route(case["text"]), tools)]
+
+
+def test_every_phrasing_that_may_be_tuned_on_is_routed_right(
+    router: Router, phrasings: Any, judge: Any, mcp_tools: list[RoutableTool]
+) -> None:
+    assert misses(router, phrasings["first"], judge, mcp_tools) == []
+
+
+@pytest.mark.parametrize("group", ["heldOut", "late", "blind"])
+def test_at_least_seventeen_of_twenty_other_phrasings_are_routed_right(
+    router: Router, phrasings: Any, judge: Any, mcp_tools: list[RoutableTool], group: str
+) -> None:
+    cases = phrasings[group]
+    assert len(cases) >= 20
+    assert len(misses(router, cases, judge, mcp_tools)) / len(cases) <= 3 / 20
+
+
+def test_the_phrasings_of_development_are_routed_right_but_for_one(
+    router: Router, development: Any, judge: Any, mcp_tools: list[RoutableTool]
+) -> None:
+    assert len(misses(router, development["tool"], judge, mcp_tools)) <= 1
+
+
+def test_the_agents_own_tools_beside_them_change_nothing_for_absolute_paths(
+    crowded: Router, phrasings: Any, judge: Any, mcp_tools: list[RoutableTool]
+) -> None:
+    assert misses(crowded, phrasings["first"], judge, mcp_tools) == []
+
+
+@pytest.fixture(scope="module")
+def chat(phrasings: Any, development: Any) -> list[str]:
+    groups = ("noTool", "noToolLate", "noToolBlind")
+    return [*development["noTool"], *(text for name in groups for text in phrasings[name])]
+
+
+def test_what_needs_no_tool_calls_none(router: Router, chat: list[str]) -> None:
+    assert [text for text in chat if router.route(text)] == []
+
+
+def test_what_needs_no_tool_calls_none_with_the_agents_own_tools_either(
+    crowded: Router, chat: list[str]
+) -> None:
+    assert [text for text in chat if crowded.route(text)] == []
+
+
+def test_follow_ups_go_to_the_tool_of_the_turn_before(
+    router: Router, phrasings: Any, judge: Any, mcp_tools: list[RoutableTool]
+) -> None:
+    for case in phrasings["followUps"]:
+        first, second = case["turns"]
+        before = Previous(first, router.route(first)[0].tool)
+        assert judge(case, router.route(second, before), mcp_tools), case["turns"]
+
+
+def test_five_hundred_tools_are_looked_through_in_less_than_fifty_milliseconds(
+    mcp_tools: list[RoutableTool],
+) -> None:
+    many = [
+        RoutableTool(f"{tool.name}_{copy}", tool.description, tool.schema, "", tool.read_only)
+        for copy in range(18)
+        for tool in mcp_tools
+    ]
+    assert len(many) >= 500
+    router = Router(many)
+    took: list[float] = []
+    for _ in range(7):
+        start = time.process_time()
+        assert router.route("What changed last in the repository at /srv/repos/atlas?")
+        took.append(time.process_time() - start)
+    traced = sys.gettrace() is not None  # measuring coverage slows it several times
+    assert min(took) < (0.5 if traced else 0.05)

@@ -1,0 +1,87 @@
+"""Where logins are kept, beside the file that the interaction tests use."""
+
+from pathlib import Path
+from typing import Any
+
+import keyring
+import keyring.backend
+import keyring.errors
+import pytest
+
+from openclaw.core.errors import OperatorFacing
+from openclaw.mcp_client.auth.token_store import (
+    FileVault,
+    KeyringVault,
+    is_logged_in,
+    login_key,
+    open_vault,
+)
+
+
+class MemoryKeyring(keyring.backend.KeyringBackend):
+    """A keyring of this test alone."""
+
+    priority = 1  # pyright: ignore[reportAssignmentType] - as keyring has it
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kept: dict[tuple[str, str], str] = {}
+        self.locked = False
+
+    def _check(self) -> None:
+        if self.locked:
+            raise keyring.errors.KeyringLocked("locked")
+
+    def get_password(self, service: str, username: str) -> str | None:
+        self._check()
+        return self.kept.get((service, username))
+
+    def set_password(self, service: str, username: str, password: str) -> None:
+        self._check()
+        self.kept[service, username] = password
+
+    def delete_password(self, service: str, username: str) -> None:
+        del self.kept[service, username]
+
+
+@pytest.fixture
+def ring() -> Any:
+    before = keyring.get_keyring()
+    ring = MemoryKeyring()
+    keyring.set_keyring(ring)
+    yield ring
+    keyring.set_keyring(before)
+
+
+def edit(record: dict[str, Any]) -> None:
+    record.update(issuer="i", issuers={"i": {"tokens": {"access_token": "t"}}})
+
+
+def test_the_keyring_keeps_changes_and_forgets(ring: MemoryKeyring, tmp_path: Path) -> None:
+    vault = open_vault("keyring", tmp_path)
+    assert isinstance(vault, KeyringVault)
+    key = login_key("https://a.example/")
+    assert vault.load(key) is None
+    assert not vault.delete(key)
+    vault.change(key, edit)
+    assert is_logged_in("keyring", tmp_path, "https://a.example/")
+    assert list(tmp_path.glob("*.json")) == []
+    assert vault.delete(key)
+    assert not is_logged_in("keyring", tmp_path, "https://a.example/")
+
+
+def test_a_keyring_that_is_locked_is_the_operators_matter(
+    ring: MemoryKeyring, tmp_path: Path
+) -> None:
+    vault = KeyringVault()
+    ring.locked = True
+    with pytest.raises(OperatorFacing, match="does not answer"):
+        vault.load("k")
+
+
+def test_a_login_of_another_shape_is_refused(tmp_path: Path) -> None:
+    vault = FileVault(tmp_path)
+    for text in ("[]", "{", "x" * 2_000_000):
+        (tmp_path / "k.json").write_text(text)
+        with pytest.raises(OperatorFacing, match="log"):
+            vault.load("k")

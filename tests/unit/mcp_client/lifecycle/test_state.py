@@ -1,0 +1,181 @@
+"""The state machine of a server, by its rules and by any order of events."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from openclaw.mcp_client.lifecycle.state import (
+    Broken,
+    Command,
+    Connected,
+    Event,
+    Life,
+    LoginNeeded,
+    Lost,
+    NotBegun,
+    Restarted,
+    RetryDue,
+    Rules,
+    ServerState,
+    Started,
+    Stopped,
+    advance,
+    born,
+    next_command,
+)
+
+RULES = Rules(max_restarts=7)
+EVENTS = st.sampled_from(
+    [
+        Started(),
+        Connected(),
+        Lost("gone"),
+        NotBegun("a secret is missing"),
+        Broken("no such command"),
+        LoginNeeded("401"),
+        RetryDue(),
+        Restarted(),
+        Stopped(),
+    ]
+)
+STORIES = st.lists(st.tuples(EVENTS, st.floats(0, 100)), max_size=40)
+ANY_RULES = st.builds(Rules, st.booleans(), st.integers(0, 8))
+
+
+def crash_and_return(life: Life, now: float, rules: Rules = RULES) -> tuple[Life, float]:
+    """A loss, and the life and time once its wait is over and it is ready again."""
+    life = advance(life, Lost("gone"), now, rules)
+    now = life.retry_at or now
+    life = advance(life, RetryDue(), now, rules)
+    return advance(life, Connected(), now, rules), now
+
+
+def ready(now: float = 0.0) -> Life:
+    return advance(advance(born(enabled=True), Started(), now, RULES), Connected(), now, RULES)
+
+
+@pytest.mark.requirement("FR-3.3")
+def test_restarts_come_after_growing_waits_and_then_no_more():
+    life, waits = ready(), list[float | None]()
+    while life.state is not ServerState.FAILED:
+        life = advance(life, Lost("gone"), 0.0, RULES)
+        waits.append(life.retry_at)
+        life = advance(life, RetryDue(), 0.0, RULES)
+    assert waits == [1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0, None]
+
+
+@pytest.mark.requirement("E-2")
+@pytest.mark.parametrize(("uptime", "wait"), [(9.9, 1.0), (10.0, 0.0), (59.0, 0.0), (61.0, 0.0)])
+def test_a_server_that_had_proven_itself_comes_back_at_once(uptime: float, wait: float):
+    life = advance(ready(), Lost("gone"), uptime, RULES)
+    assert life.retry_at == uptime + wait
+
+
+def test_only_the_first_restart_comes_at_once():
+    life, now = crash_and_return(ready(), 20.0)
+    life = advance(life, Lost("gone"), now + 20, RULES)
+    assert life.retry_at == now + 20 + 2.0
+
+
+def test_a_stable_minute_starts_the_count_afresh():
+    life, now = crash_and_return(ready(), 1.0)
+    life, now = crash_and_return(life, now + 1.0)
+    assert life.restarts == 2
+    life = advance(life, Lost("gone"), now + 60, RULES)
+    assert (life.restarts, life.retry_at) == (1, now + 60)
+
+
+def test_what_could_not_be_started_counts_as_no_restart():
+    life, waits = advance(born(enabled=True), Started(), 0.0, RULES), list[float | None]()
+    while life.state is not ServerState.FAILED:
+        life = advance(life, NotBegun("a secret is missing"), 0.0, RULES)
+        assert (life.restarts, life.last_error) == (0, "a secret is missing")
+        waits.append(life.retry_at)
+        life = advance(life, RetryDue(), 0.0, RULES)
+    assert waits == [1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0, None]
+
+
+def test_a_server_that_ran_and_then_could_not_be_started_keeps_its_count():
+    life, now = crash_and_return(ready(), 1.0)
+    life = advance(advance(life, Lost("gone"), now, RULES), RetryDue(), now, RULES)
+    life = advance(life, NotBegun("a secret is missing"), now, RULES)
+    assert (life.restarts, life.waits) == (2, 1)
+    life = advance(advance(life, RetryDue(), now, RULES), Connected(), now, RULES)
+    assert (life.restarts, life.waits) == (2, 0)
+    assert advance(life, NotBegun("a secret is missing"), now, RULES).restarts == 3
+
+
+def test_what_could_not_be_started_is_not_tried_again_where_no_restart_is_wanted():
+    life = advance(born(enabled=True), Started(), 0.0, RULES)
+    life = advance(life, NotBegun("x"), 0.0, Rules(restart_on_crash=False))
+    assert (life.state, life.last_error) == (ServerState.FAILED, "x")
+
+
+def test_no_restart_where_none_is_wanted():
+    life = advance(ready(), Lost("gone"), 20.0, Rules(restart_on_crash=False))
+    assert (life.state, life.last_error) == (ServerState.FAILED, "gone")
+
+
+def test_a_fresh_start_leaves_failure_with_the_count_at_zero():
+    failed = advance(ready(), Broken("no such command"), 1.0, RULES)
+    life = advance(failed, Restarted(), 2.0, RULES)
+    assert (life.state, life.restarts) == (ServerState.CONNECTING, 0)
+
+
+@pytest.mark.parametrize(
+    ("event", "state"),
+    [
+        (Broken("x"), ServerState.FAILED),
+        (LoginNeeded("x"), ServerState.NEEDS_LOGIN),
+        (Stopped(), ServerState.CLOSED),
+    ],
+)
+def test_each_way_to_end_has_a_state_of_its_own(event: Event, state: ServerState):
+    assert advance(ready(), event, 1.0, RULES).state is state
+
+
+def test_a_disabled_server_stays_so_until_it_is_closed():
+    life = born(enabled=False)
+    for event in (Started(), Restarted(), RetryDue(), Lost("x")):
+        assert advance(life, event, 1.0, RULES) == life
+    assert advance(life, Stopped(), 1.0, RULES).state is ServerState.CLOSED
+
+
+@pytest.mark.requirement("NFR-4.1")
+@given(story=STORIES, rules=ANY_RULES, enabled=st.booleans())
+def test_whatever_happens_the_life_makes_sense(
+    story: list[tuple[Event, float]], rules: Rules, enabled: bool
+):
+    life, now = born(enabled=enabled), 0.0
+    for event, pause in story:
+        now += pause
+        before = life
+        life = advance(life, event, now, rules)
+        assert (life.retry_at is not None) == (life.state is ServerState.ERROR)
+        assert (life.ready_since is not None) == (life.state is ServerState.READY)
+        assert 0 <= life.restarts <= max(rules.max_restarts, 0)
+        assert 0 <= life.waits <= max(rules.max_restarts, 0)
+        if life.retry_at is not None and before.retry_at is None:
+            assert 0 <= life.retry_at - now <= 30
+        if before.state is ServerState.CLOSED:
+            assert life == before
+        if life.state in (ServerState.ERROR, ServerState.FAILED, ServerState.NEEDS_LOGIN):
+            assert life.last_error
+
+
+@given(story=STORIES, rules=ANY_RULES)
+def test_a_stop_is_always_obeyed(story: list[tuple[Event, float]], rules: Rules):
+    life = born(enabled=True)
+    for event, now in story:
+        life = advance(life, event, now, rules)
+    life = advance(life, Stopped(), 0.0, rules)
+    assert next_command(life) is Command.FINISH
+
+
+@pytest.mark.requirement("E-3")
+@given(rules=ANY_RULES, uptimes=st.lists(st.floats(0, 9), min_size=10, max_size=20))
+def test_a_server_that_keeps_crashing_is_given_up(rules: Rules, uptimes: list[float]):
+    life, now = ready(), 0.0
+    for uptime in uptimes:
+        life, now = crash_and_return(life, now + uptime, rules)
+    assert life.state is ServerState.FAILED

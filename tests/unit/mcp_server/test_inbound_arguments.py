@@ -1,0 +1,60 @@
+from typing import Any
+
+import pytest
+
+from openclaw.core.errors import InvalidRequest
+from openclaw.mcp_server.inbound import Attachment, Order, read_order
+from openclaw.mcp_server.server import ORDER_OPENCLAW
+
+SCHEMA = ORDER_OPENCLAW["inputSchema"]
+
+
+def test_a_plain_order_is_its_message() -> None:
+    assert read_order(SCHEMA, {"message": " hi\t"}) == Order(" hi\t", None, (), ())
+
+
+def test_an_order_with_everything_is_read_with_the_place_of_each_attachment() -> None:
+    arguments: dict[str, Any] = {
+        "message": "look",
+        "sessionKey": "k",
+        "images": [{"data": "AA==", "mimeType": "image/png"}],
+        "files": [{"data": "AA==", "mimeType": "text/plain", "filename": "a.txt"}],
+        "somethingElse": 1,
+    }
+    assert read_order(SCHEMA, arguments) == Order(
+        "look",
+        "k",
+        (Attachment("images[0]", "image/png", None, arguments["images"][0]),),
+        (Attachment("files[0]", "text/plain", "a.txt", arguments["files"][0]),),
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (None, "message: is required"),
+        ({}, "message: is required"),
+        ({"message": 5}, "message: must be a string, not a number"),
+        ({"message": None}, "message: must be a string, not null"),
+        ({"message": True}, "message: must be a string, not a boolean"),
+        ({"message": ["a"]}, "message: must be a string, not an array"),
+        ({"message": {}}, "message: must be a string, not an object"),
+        ({"message": " \n"}, "message: is empty"),
+        ({"message": "x", "sessionKey": ""}, "sessionKey: must have 1 to 512 characters, has 0"),
+        (
+            {"message": "x", "sessionKey": "k" * 513},
+            "sessionKey: must have 1 to 512 characters, has 513",
+        ),
+        ({"message": "x", "images": "AA"}, "images: must be an array, not a string"),
+        ({"message": "x", "images": ["AA"]}, "images[0]: must be an object, not a string"),
+        ({"message": "x", "images": [{"data": "AA"}]}, "images[0].mimeType: is required"),
+        (
+            {"message": "x", "files": [{"data": 1, "mimeType": "text/plain"}]},
+            "files[0].data: must be a string, not a number",
+        ),
+    ],
+)
+def test_a_wrong_argument_is_named_by_its_path(arguments: Any, message: str) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        read_order(SCHEMA, arguments)
+    assert str(refused.value) == message

@@ -1,0 +1,82 @@
+"""Addresses in an answer: fetched through the guard, or left out in words."""
+
+import threading
+from collections.abc import Generator
+from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import mcp_types as types
+import pytest
+
+from openclaw.core.content import Media
+from openclaw.mcp_server.inbound import fetch_guarded
+from openclaw.mcp_server.outbound import OutboundRules, render
+from openclaw.net.client import GuardedClient
+from openclaw.net.transport import Exemptions
+
+PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 100
+LATEST = "2025-11-25"
+
+
+class Site(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        status, kind, body = {
+            "/dot": (200, "image/png", PNG),
+            "/untyped": (200, "", PNG),
+            "/large": (200, "text/plain", b"x" * 2_000),
+        }.get(self.path, (404, "text/plain", b"no"))
+        self.send_response(status)
+        if kind:
+            self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None: ...
+
+
+@pytest.fixture
+def site() -> Generator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Site) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+        thread.join()
+
+
+def exempting(site: str) -> GuardedClient:
+    """A client for which this one address is allowed, as no test reaches beyond loopback."""
+    return GuardedClient(exemptions=Exemptions.of(addresses=[site.removeprefix("http://")]))
+
+
+async def test_what_the_address_gives_becomes_a_block(site: str) -> None:
+    fetch = partial(fetch_guarded, open_client=lambda: exempting(site))
+    rules = OutboundRules(directories=(), fetch=fetch, audio="auto")
+    items = [Media("", url=f"{site}/dot"), Media("image/gif", url=f"{site}/untyped")]
+    blocks, left_out = await render(items, rules, LATEST)
+    assert left_out == []
+    kinds = [block.mime_type for block in blocks if isinstance(block, types.ImageContent)]
+    assert kinds == ["image/png", "image/png"]
+
+
+@pytest.mark.parametrize(
+    ("path", "limit", "reason"), [("/gone", 1_000, "HTTP 404"), ("/large", 1_000, "larger than")]
+)
+async def test_what_cannot_be_had_is_said(site: str, path: str, limit: int, reason: str) -> None:
+    with pytest.raises(Exception, match=reason):
+        await fetch_guarded(f"{site}{path}", limit, lambda: exempting(site))
+
+
+@pytest.mark.requirement("M-15")
+@pytest.mark.parametrize(
+    "address", ["http://127.0.0.1:1/", "http://169.254.169.254/", "file:///etc/passwd"]
+)
+async def test_an_address_of_this_machine_is_left_out_in_words(
+    address: str, tmp_path: Path
+) -> None:
+    rules = OutboundRules(directories=(tmp_path,), fetch=fetch_guarded, audio="auto")
+    blocks, [line] = await render([Media("image/png", url=address)], rules, LATEST)
+    assert blocks == []
+    assert "was left out: refused to fetch" in line

@@ -1,0 +1,143 @@
+"""What clients see of the tool, and every kind of attachment that it takes."""
+
+import base64
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from openclaw.core.errors import InvalidRequest
+from openclaw.mcp_server.inbound import Attachment, Order, read_order, receive
+from openclaw.mcp_server.server import TOOLS
+from openclaw.media.files import OrderFiles
+from openclaw.media.kinds import FILE_TYPES, IMAGE_TYPES, MIB
+from openclaw.media.transcription import NoTranscriber
+
+PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\1\0\0\0\1" + bytes(16)
+TAR = bytes(257) + b"ustar\x0000" + bytes(250)
+IMAGES = {
+    "image/jpeg": b"\xff\xd8\xff\xc0\0\x11\x08\0\1\0\1\3\1\x22\0\2\x11\1\3\x11\1\xff\xd9",
+    "image/png": PNG,
+    "image/gif": b"GIF89a\1\0\1\0\0\0\0,\0\0\0\0\1\0\1\0\0\2\2D\1\0;",
+    "image/webp": b"RIFF\x1a\0\0\0WEBPVP8L\x0d\0\0\0/\0\0\0\0\x07\x10\x11\x11\x88\x88\xfe\x07\0",
+}
+FILES = {
+    "application/pdf": b"%PDF-1.4\n%%EOF",
+    "text/plain": b"words",
+    "text/markdown": b"# words",
+    "text/html": b"<p>words</p>",
+    "text/csv": b"a,b",
+    "application/json": b"{}",
+    "audio/mpeg": b"ID3\x03" + bytes(32),
+    "audio/wav": b"RIFF\x24\0\0\0WAVEfmt " + bytes(32),
+    "audio/ogg": b"OggS\0\2" + bytes(40),
+    "audio/mp4": b"\0\0\0\x18ftypM4A " + bytes(32),
+    "audio/aac": b"\xff\xf1\x50\x80" + bytes(32),
+    "audio/flac": b"fLaC" + bytes(32),
+    "audio/opus": b"OggS\0\2" + bytes(22) + b"OpusHead" + bytes(16),
+    "video/mp4": b"\0\0\0\x18ftypisom" + bytes(32),
+    "video/webm": b"\x1aE\xdf\xa3" + bytes(8) + b"webm" + bytes(16),
+    "video/quicktime": b"\0\0\0\x14ftypqt  " + bytes(32),
+    "video/x-msvideo": b"RIFF\x24\0\0\0AVI LIST" + bytes(32),
+    "application/zip": b"PK\3\4" + bytes(32),
+    "application/gzip": b"\x1f\x8b\x08\0" + bytes(32),
+    "application/x-tar": TAR,
+    "application/x-compressed-tar": b"\x1f\x8b\x08\0" + bytes(32),
+}
+
+
+def _item(field: str, mime_type: str, data: bytes) -> Attachment:
+    return Attachment(field, mime_type, None, {"data": base64.b64encode(data).decode()})
+
+
+async def _received(tmp_path: Path, order: Order) -> list[str]:
+    items = await receive(order, OrderFiles(tmp_path), NoTranscriber())
+    return [item.media.mime_type for item in items]
+
+
+@pytest.mark.requirement("M-1")
+@pytest.mark.parametrize("mime_type", IMAGE_TYPES)
+async def test_every_kind_of_image_is_taken(tmp_path: Path, mime_type: str) -> None:
+    image = _item("images[0]", mime_type, IMAGES[mime_type])
+    assert await _received(tmp_path, Order("look", None, (image,), ())) == [mime_type]
+
+
+@pytest.mark.requirement("M-2")
+@pytest.mark.parametrize("mime_type", FILE_TYPES)
+async def test_every_kind_of_file_is_taken(tmp_path: Path, mime_type: str) -> None:
+    file = _item("files[0]", mime_type, FILES[mime_type])
+    assert await _received(tmp_path, Order("look", None, (), (file,))) == [mime_type]
+
+
+@pytest.mark.requirement("M-3")
+@pytest.mark.parametrize("mime_type", ["image/svg+xml", "application/x-msdownload", "nonsense"])
+async def test_every_other_kind_is_refused(tmp_path: Path, mime_type: str) -> None:
+    for order in (
+        Order("look", None, (_item("images[0]", mime_type, b"x"),), ()),
+        Order("look", None, (), (_item("files[0]", mime_type, b"x"),)),
+    ):
+        with pytest.raises(InvalidRequest, match=r"(images|files)\[0\]"):
+            await _received(tmp_path, order)
+
+
+@pytest.mark.requirement("M-4")
+async def test_15_mb_are_taken_and_no_byte_more(tmp_path: Path) -> None:
+    most = _item("files[0]", "text/plain", b"x" * (15 * MIB))
+    assert await _received(tmp_path, Order("look", None, (), (most,))) == ["text/plain"]
+    more = _item("files[0]", "text/plain", b"x" * (15 * MIB + 1))
+    with pytest.raises(InvalidRequest, match="15"):
+        await _received(tmp_path, Order("look", None, (), (more,)))
+
+
+@pytest.mark.requirement("M-5")
+@pytest.mark.parametrize(("field", "most"), [("images", 10), ("files", 5)])
+async def test_ten_images_and_five_files_are_taken_and_no_more(
+    tmp_path: Path, field: str, most: int
+) -> None:
+    kind, data = ("image/png", PNG) if field == "images" else ("text/plain", b"words")
+    encoded = base64.b64encode(data).decode()
+
+    def order(count: int) -> Order:
+        items = [{"data": encoded, "mimeType": kind} for _ in range(count)]
+        return read_order(TOOLS["openclaw"]["inputSchema"], {"message": "look", field: items})
+
+    assert await _received(tmp_path, order(most)) == [kind] * most
+    with pytest.raises(InvalidRequest, match=f"{field}.*{most}"):
+        await _received(tmp_path, order(most + 1))
+
+
+def _properties(name: str) -> dict[str, Any]:
+    tool = TOOLS[name]
+    assert tool["name"] == f"order_{name}"
+    assert tool["inputSchema"]["required"] == ["message"]
+    return tool["inputSchema"]["properties"]
+
+
+@pytest.mark.requirement("O-2")
+def test_the_tool_takes_a_message_a_session_key_images_and_files() -> None:
+    properties = _properties("openclaw")
+    assert {key: value["type"] for key, value in properties.items()} == {
+        "message": "string",
+        "sessionKey": "string",
+        "images": "array",
+        "files": "array",
+    }
+    for media in ("images", "files"):
+        item = properties[media]["items"]
+        assert item["required"] == ["data", "mimeType"]
+        assert set(item["properties"]) == {"data", "mimeType", "filename"}
+    assert "max 10, 15MB each" in properties["images"]["description"]
+    assert "max 5, 15MB each" in properties["files"]["description"]
+    assert TOOLS["openclaw"]["description"].startswith(
+        "Send a message to OpenClaw and receive a response. The message will be processed as if "
+        "typed by a user."
+    )
+
+
+@pytest.mark.requirement("O-11")
+def test_the_older_name_takes_text_alone() -> None:
+    assert set(_properties("clawdbot")) == {"message", "sessionKey"}
+    assert TOOLS["clawdbot"]["description"] == (
+        "Send a message to Clawdbot and receive a response. The message will be processed as if "
+        "typed by a user."
+    )

@@ -1,0 +1,40 @@
+import json
+from types import SimpleNamespace
+from typing import Any, cast
+
+from openclaw.config.paths import StatePaths
+from openclaw.config.schema import Config
+from openclaw.core.clock import SystemClock
+from openclaw.core.content import Text
+from openclaw.mcp_client.bridge.tool_source import CallRecord
+from openclaw.runtime.servers import audited
+from openclaw.secrets.redactor import Redactor
+
+
+def test_a_call_with_half_a_character_or_a_huge_number_is_written_down(tmp_path: Any) -> None:
+    paths = StatePaths(tmp_path)
+    host = SimpleNamespace(
+        config=Config.model_validate({"audit": {"enabled": True, "bodies": True}}),
+        paths=paths,
+        redactor=Redactor(),
+        clock=SystemClock(),
+    )
+    with audited(cast(Any, host)) as on_call:
+        on_call(
+            CallRecord(
+                at_ms=0,
+                agent="main",
+                session="s\udce9",
+                call_id="1",
+                server="time",
+                tool="now",
+                name="mcp_time_now",
+                arguments={"zone": "caf\udce9", "n": 2**80},
+                outcome="ok",
+                duration_ms=1.0,
+                blocks=(Text("half \ud800"),),
+            )
+        )
+    line = json.loads(paths.audit_log.read_text())
+    assert json.loads(line["arguments"]) == {"zone": "caf\udce9", "n": 2**80}
+    assert (line["session"], line["result"]) == ("s\udce9", "half \ud800")

@@ -1,0 +1,53 @@
+import pytest
+
+from openclaw.secrets.patterns import NOISE, PIECE, Joined, joined
+from openclaw.secrets.redactor import Redactor
+
+SECRET = "sesame-7f3a9c21d4e8"  # not a real one
+
+
+def redact(text: str) -> str:
+    redactor = Redactor()
+    redactor.register(SECRET)
+    return redactor.redact(text, shapes=False)
+
+
+@pytest.mark.parametrize("filling", ["x", "word ", "-", "\n", "\x1b[1m", "é"])
+@pytest.mark.parametrize("between", ["", "\n", "\t" * 9, "\\n", "\x1b[31m", "\x1b]0;title\x07"])
+def test_a_secret_over_the_edge_of_a_piece_is_found(filling: str, between: str) -> None:
+    secret = between.join(SECRET)
+    for offset in range(-len(secret) - 3, 3, 1 + len(between)):
+        times, rest = divmod(PIECE + offset, len(filling))
+        before = filling * times + "." * (rest + 1)
+        text = f"{before}{secret}.{filling * 400}"
+        assert redact(text) == f"{before}[REDACTED].{filling * 400}"
+
+
+def test_a_secret_over_many_pieces_is_found() -> None:
+    gap = "\t" * PIECE
+    assert redact(f"begin {gap.join(SECRET)} end {gap}") == f"begin [REDACTED] end {gap}"
+
+
+def test_two_secrets_in_different_pieces_are_each_replaced_where_they_stand() -> None:
+    gap = "words and words\n" * (PIECE // 8)
+    text = f"{SECRET}{gap}\n{SECRET[:9]}\n{SECRET[9:]}{gap}{SECRET}"
+    assert redact(text) == f"[REDACTED]{gap}\n[REDACTED]{gap}[REDACTED]"
+
+
+@pytest.mark.parametrize(
+    "unit", ["\x1b[31mred\x1b[0m ", "\\\\n", "a\\nb", "\x1b]0;a title\x07b", "\x1b", "日本 ", " "]
+)
+def test_the_parts_put_together_are_the_whole(unit: str) -> None:
+    text = "begin" + unit * (3 * PIECE // len(unit)) + "end"
+    together = "".join(part.text[part.seen :] for part in Joined(text, overlap=20))
+    assert together == joined(text) == NOISE.sub("", text)
+
+
+def test_a_short_value_of_a_key_is_found_over_the_edge_of_a_piece() -> None:
+    redactor = Redactor()
+    redactor.register("ab1")
+    for offset in range(16):
+        before = "." * (PIECE - offset)
+        assert redactor.redact(f"{before} password=ab1 .", shapes=False) == (
+            f"{before} password=[REDACTED] ."
+        )
