@@ -1,7 +1,7 @@
 """Every benchmark, one after the other, and the page that shows what they found.
 
 `python benchmarks/table.py` measures and prints. With `--write` the figures go to
-`docs/benchmarks.json`, and the page and its charts are made from them; `--pages` makes only the page
+`docs/explanation/benchmarks.json`, and the page and its charts are made from them; `--pages` makes only the page
 and the charts anew. Names of benchmarks (`peers growth turn …`) measure just those and keep the
 figures of the others. It takes about twenty minutes: leave the machine alone meanwhile.
 """

@@ -1,4 +1,4 @@
-"""Write docs/attacks.md: every attack class, how often it was tried, and what survived.
+"""Write docs/explanation/attacks.md: every attack class, how often it was tried, and what survived.
 
 usage: attack_tables.py FRAMING.txt… -- PARSERS.txt ATHERIS.txt
 
@@ -11,7 +11,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-PAGE = Path(__file__).parent.parent / "docs/attacks.md"
+PAGE = Path(__file__).parent.parent / "docs/explanation/attacks.md"
 ROW = re.compile(r"^\| ([^|*]+?) \| (\d+) \| (\d+) \|$", re.MULTILINE)
 INTRODUCTION = """\
 # Attacks tried

@@ -1,7 +1,7 @@
 """Recall on attacks, and false positives on ordinary tool output.
 
 The detector has learnt from all parts but `unseen`: these say that it has not forgotten.
-docs/framing.md has the figures of the first look at each part.
+docs/explanation/framing.md has the figures of the first look at each part.
 """
 
 import json

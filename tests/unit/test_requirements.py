@@ -1,4 +1,4 @@
-"""docs/requirements.md and the tests that carry requirements' ids say the same."""
+"""docs/reference/requirements.md and the tests that carry requirements' ids say the same."""
 
 import ast
 import importlib
@@ -11,10 +11,10 @@ import pytest
 from tests.support.pages import read_page
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "requirements.md"
+PAGE = ROOT / "docs" / "reference" / "requirements.md"
 ROW = re.compile(r"^\| ([A-Z]+-[\d.]+) \| (.+?) \| (.+) \| (.+) \|$", re.MULTILINE)
 CODE = re.compile(r"`([\w.]+):(\w+)`")
-TEST = re.compile(r"\[`(test_\w+)`\]\(\.\./(tests/[\w/]+\.py)\)")
+TEST = re.compile(r"\[`(test_\w+)`\]\((?:\.\./)+(tests/[\w/]+\.py)\)")
 IDS = (
     *(f"US-{n}.{m}" for n, last in ((1, 3), (2, 4), (3, 4), (4, 3), (5, 6), (6, 5)) for m in range(1, last + 1)),
     *(f"FR-{n}.{m}" for n, last in ((1, 16), (2, 5), (3, 5), (4, 5), (5, 9), (6, 4), (7, 4)) for m in range(1, last + 1)),

@@ -1,4 +1,4 @@
-"""How often the router is right. The figures are reported in docs/embedded-model.md."""
+"""How often the router is right. The figures are reported in docs/explanation/embedded-model.md."""
 
 import sys
 import time
