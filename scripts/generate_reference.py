@@ -41,7 +41,7 @@ def config_page() -> str:
         "names every mistake with its line and column, `openclaw config schema` prints the JSON Schema that",
         "this page is made from, and `openclaw config show` what is in force, without secrets.\n",
         "`${VAR}` in a string stands for the environment's variable; `$${` for `${` itself. A credential is",
-        "best a [`secret://` reference](../secrets.md). `*` in a key stands for a name of your choice, `[]`",
+        "best a [`secret://` reference](secret-references.md). `*` in a key stands for a name of your choice, `[]`",
         "for each entry of a list. A key that is not here is an error that names the nearest one, except for",
         "those [at the end](#settings-of-the-original-that-are-not-used).",
     ]
@@ -224,7 +224,7 @@ def http_page() -> str:
     parts = [
         NOTE + "# HTTP API\n",
         "The gateway's own interface, from the OpenAPI document that it serves at `/api/openapi.json`. Who",
-        "may use it, and OpenAI's interface under `/v1/`: [the gateway](../gateway.md). Where a token is",
+        "may use it, and OpenAI's interface under `/v1/`: [the gateway](gateway.md). Where a token is",
         "set, every request carries `Authorization: Bearer …`.\n",
         "| request | does | parameters | answer |\n|---|---|---|---|",
     ]
