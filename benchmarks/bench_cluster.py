@@ -132,15 +132,15 @@ async def overhead(args: argparse.Namespace) -> None:
             alone.house.configure(model.url, {}, gateway=limits)
             async with alone.stack:
                 await alone.start()
-                urls = {"file": alone.url, "queue": own.gateways[0].url}
-                times = await _by_turns(urls, args.rounds)
+                gateways = {"file": alone, "queue": own.gateways[0]}
+                times = await _by_turns(gateways, args.rounds)
         elsewhere = directory / "elsewhere"
         elsewhere.mkdir()
         async with (
             scripted_model(rules=cluster_life.rules()) as model,
             cluster_life.cluster(elsewhere, database.facts.url(), model.url, (0, 16)) as two,
         ):
-            times |= await _by_turns({"queue, other gateway": two.gateways[0].url}, args.rounds)
+            times |= await _by_turns({"queue, other gateway": two.gateways[0]}, args.rounds)
     base = statistics.median(times["file"])
     for name, figures in times.items():
         middle = statistics.median(figures)
@@ -150,11 +150,15 @@ async def overhead(args: argparse.Namespace) -> None:
         )
 
 
-async def _by_turns(urls: dict[str, str], rounds: int) -> dict[str, list[float]]:
-    times: dict[str, list[float]] = {name: [] for name in urls}
+async def _by_turns(
+    gateways: dict[str, cluster_life.Gateway], rounds: int
+) -> dict[str, list[float]]:
+    times: dict[str, list[float]] = {name: [] for name in gateways}
     for number in range(rounds + 10):
-        for name, url in urls.items():
-            async with httpx2.AsyncClient(base_url=url, trust_env=False, timeout=60) as http:
+        for name, one in gateways.items():
+            async with httpx2.AsyncClient(
+                base_url=one.url, trust_env=False, timeout=60, headers=one.house.headers
+            ) as http:
                 await http.get("/health")
                 body = {"text": "plain", "sessionKey": f"s{number % 10}", "stream": False}
                 began = time.perf_counter()

@@ -91,7 +91,9 @@ async def idle(args: argparse.Namespace) -> None:
     house.configure("http://127.0.0.1:9", {f"idle{n}": IDLE for n in range(20)})
     async with house.process() as process:
         url = await until_ready(house)
-        async with httpx2.AsyncClient(base_url=url, trust_env=False) as client:
+        async with httpx2.AsyncClient(
+            base_url=url, trust_env=False, headers=house.headers
+        ) as client:
             while True:
                 rows = (await client.get("/api/servers")).json()["servers"]
                 if sum(row["state"] == "ready" for row in rows) == 20:
@@ -208,7 +210,7 @@ async def kill(args: argparse.Namespace) -> None:
                 starts.append(time.perf_counter() - began)
                 async with anyio.create_task_group() as group:
                     for session in range(4):
-                        group.start_soon(_keep_asking, url, number, session, told)
+                        group.start_soon(_keep_asking, house, url, number, session, told)
                     before = len(told)
                     while len(told) < before + 3:  # noqa: ASYNC110
                         await anyio.sleep(0.01)
@@ -224,8 +226,10 @@ async def kill(args: argparse.Namespace) -> None:
     )
 
 
-async def _keep_asking(url: str, kill: int, session: int, told: list[tuple[str, str]]) -> None:
-    async with httpx2.AsyncClient(trust_env=False, timeout=30) as client:
+async def _keep_asking(
+    house: House, url: str, kill: int, session: int, told: list[tuple[str, str]]
+) -> None:
+    async with httpx2.AsyncClient(trust_env=False, timeout=30, headers=house.headers) as client:
         for number in range(10_000):
             text = f"message {kill}.{session}.{number}"
             body = {"text": text, "sessionKey": f"s{session}", "stream": False}

@@ -187,7 +187,7 @@ def open_page(browser: Browser) -> OpenPage:
         wanted: dict[str, Any] = {"color_scheme": "light", **options}
         context = await browser.new_context(**wanted)
         if token:
-            await context.add_init_script(f"sessionStorage.setItem('openclaw.token', '{token}')")
+            await context.add_init_script(f"localStorage.setItem('openclaw.token', '{token}')")
         page = await context.new_page()
         page.set_default_timeout(PATIENCE)
         troubles: list[str] = []
@@ -250,9 +250,7 @@ async def test_a_wrong_token_is_refused_and_the_right_one_lets_in_until_logging_
         await expect(page.get_by_role("textbox", name="Message")).to_be_visible()
         await page.get_by_role("button", name="Log out").click()
         await expect(page.get_by_label("Gateway token")).to_be_focused()
-        assert (
-            await page.evaluate("Object.keys(sessionStorage).length + document.cookie.length") == 0
-        )
+        assert await page.evaluate("Object.keys(localStorage).length + document.cookie.length") == 0
 
 
 async def test_the_page_allows_no_code_but_its_own(site: Site) -> None:

@@ -120,7 +120,9 @@ async def test_a_stop_lets_a_turn_finish_and_cancels_one_that_does_not(house: Ho
             async def order(text: str) -> None:
                 async with httpx2.AsyncClient(trust_env=False, timeout=30) as client:
                     body = {"text": text, "sessionKey": text, "stream": False}
-                    answer = await client.post(f"{info.url}/api/messages", json=body)
+                    answer = await client.post(
+                        f"{info.url}/api/messages", json=body, headers=house.headers
+                    )
                     answers[text] = answer.json()
 
             for text in ("quick", "never"):
@@ -180,7 +182,7 @@ async def test_a_stop_that_waits_for_turns_says_so(house: House) -> None:
         async with house.process() as process, anyio.create_task_group() as group:
             info = await house.running()
             told: list[tuple[str, str]] = []
-            group.start_soon(keep_asking, info.url, 0, 0, told)
+            group.start_soon(keep_asking, house, info.url, 0, 0, told)
             await asked(model)
             stopped = await command(house, "gateway", "stop")
             assert await process.wait() == 0
@@ -238,7 +240,7 @@ async def test_killed_in_the_middle_of_turns_it_starts_again_and_has_lost_nothin
                 info = await house.running()
                 async with anyio.create_task_group() as group:
                     for session in range(4):
-                        group.start_soon(keep_asking, info.url, kill, session, acknowledged)
+                        group.start_soon(keep_asking, house, info.url, kill, session, acknowledged)
                     before = len(acknowledged)
                     with anyio.fail_after(30):
                         while len(acknowledged) < before + 3:  # noqa: ASYNC110 (clients of ours)
@@ -258,8 +260,10 @@ async def test_killed_in_the_middle_of_turns_it_starts_again_and_has_lost_nothin
             assert len(set(said)) == len(said)
 
 
-async def keep_asking(url: str, kill: int, session: int, told: list[tuple[str, str]]) -> None:
-    async with httpx2.AsyncClient(trust_env=False, timeout=30) as client:
+async def keep_asking(
+    house: House, url: str, kill: int, session: int, told: list[tuple[str, str]]
+) -> None:
+    async with httpx2.AsyncClient(trust_env=False, timeout=30, headers=house.headers) as client:
         for number in range(10_000):
             text = f"message {kill}.{session}.{number}"
             body = {"text": text, "sessionKey": f"s{session}", "stream": False}
@@ -296,7 +300,7 @@ async def test_a_second_signal_does_not_wait_for_turns(house: House) -> None:
         async with house.process() as process, anyio.create_task_group() as group:
             info = await house.running()
             told: list[tuple[str, str]] = []
-            group.start_soon(keep_asking, info.url, 0, 0, told)
+            group.start_soon(keep_asking, house, info.url, 0, 0, told)
             await asked(model)
             process.terminate()
             async with httpx2.AsyncClient(trust_env=False) as client:

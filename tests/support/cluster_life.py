@@ -84,8 +84,12 @@ class Cluster:
 
     def client(self, number: int) -> httpx2.AsyncClient:
         """A client of one gateway, as it is now."""
+        gateway = self.gateways[number]
         return httpx2.AsyncClient(
-            base_url=self.gateways[number].url, trust_env=False, timeout=_ANSWER_SECONDS
+            base_url=gateway.url,
+            trust_env=False,
+            timeout=_ANSWER_SECONDS,
+            headers=gateway.house.headers,
         )
 
     def done(self) -> list[str]:

@@ -15,10 +15,10 @@ from anyio.abc import Process
 from openclaw.config.load import LoadedConfig, load_config
 from openclaw.config.paths import StatePaths
 from openclaw.core.clock import SystemClock
-from openclaw.gateway.auth import read_local_token
 from openclaw.gateway.daemon import Daemon, serve
 from openclaw.gateway.lock import GatewayInfo, gateway_lock, running_gateway
 from openclaw.gateway.service_files import Notifier
+from openclaw.gateway.tokens import read_owner_token
 from openclaw.runtime import open_gateway_runtime, open_secrets
 from openclaw.secrets.redactor import Redactor
 
@@ -84,9 +84,14 @@ class House:
     @property
     def token(self) -> str:
         """The token of the gateway that runs."""
-        found = read_local_token(self.state)
+        found = read_owner_token(self.state)
         assert found is not None
         return found.reveal()
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """What a request of the gateway's owner carries."""
+        return {"authorization": f"Bearer {self.token}"}
 
     @asynccontextmanager
     async def here(self, **environ: str) -> AsyncGenerator[GatewayInfo]:

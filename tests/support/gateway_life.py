@@ -71,7 +71,9 @@ class Life:
                 group.start_soon(client)
 
     def _client(self) -> httpx2.AsyncClient:
-        return httpx2.AsyncClient(base_url=self.info.url, trust_env=False, timeout=60)
+        return httpx2.AsyncClient(
+            base_url=self.info.url, trust_env=False, timeout=60, headers=self.house.headers
+        )
 
     async def _something(self, http: httpx2.AsyncClient) -> None:
         doings: list[tuple[int, Callable[[httpx2.AsyncClient], Awaitable[None]]]] = [

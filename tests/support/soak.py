@@ -154,7 +154,12 @@ class Soak:
             self._acknowledged(client, session, text)
 
     def _http(self) -> httpx2.AsyncClient:
-        return httpx2.AsyncClient(base_url=self.life.info.url, trust_env=False, timeout=120)
+        return httpx2.AsyncClient(
+            base_url=self.life.info.url,
+            trust_env=False,
+            timeout=120,
+            headers=self.life.house.headers,
+        )
 
     async def _orders(self, client: str) -> None:
         await self._ordered(client)

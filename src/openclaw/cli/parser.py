@@ -40,6 +40,11 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "gateway reload": ("gateway reload",),
     "gateway status": ("gateway status",),
     "gateway stop": ("gateway stop",),
+    "gateway token": ("gateway token add laptop --scope orders --scope read",),
+    "gateway token add": ("gateway token add laptop", "gateway token add ci --scope orders"),
+    "gateway token list": ("gateway token list",),
+    "gateway token remove": ("gateway token remove laptop",),
+    "gateway token print": ("gateway token print",),
     "init": (
         "init",
         "init --yes --register claude-code,cursor",
@@ -48,6 +53,7 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
         "init --unregister all",
     ),
     "man": ("man | man -l -",),
+    "page": ("page", "page --print"),
     "mcp": ("mcp add time -- uvx mcp-server-time", "mcp probe", "mcp import"),
     "mcp list": ("mcp list",),
     "mcp add": (
@@ -221,6 +227,7 @@ COMMANDS = (
         "list models, see which is used, fetch local weights",
         "openclaw.cli.commands.models",
     ),
+    Command("page", "open the gateway's page in a browser", "openclaw.cli.commands.page"),
     Command(
         "secrets", "check that every secret reference resolves", "openclaw.cli.commands.secrets"
     ),

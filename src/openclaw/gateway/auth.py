@@ -1,108 +1,40 @@
 """What stands before every request: who asks, from where, how much and how often."""
 
-import hmac
 import ipaddress
 import logging
-import os
 import re
-import secrets
 from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 import anyio
 import orjson
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from openclaw.config.paths import PRIVATE_FILE
 from openclaw.config.schema import GatewayLimits
 from openclaw.core.clock import Clock
 from openclaw.gateway.metrics import Metrics
-from openclaw.secrets.refs import Secret
-
-if TYPE_CHECKING:
-    from collections.abc import Generator
-
-
-# Front ends on the same machine authenticate with a token that the gateway makes at every start and
-# puts, readable by its owner alone, into the state directory. Nobody has to copy anything, and it
-# works where the configured token is a reference that the front end cannot resolve.
-
-_BYTES = 32
-
-
-def local_token_path(root: Path) -> Path:
-    """Where the local token lies while a gateway runs."""
-    return root / "gateway.token"
-
-
-@contextmanager
-def local_token(root: Path) -> "Generator[Secret]":
-    """A fresh token for this machine's front ends, in its file until the gateway ends."""
-    value = secrets.token_urlsafe(_BYTES)
-    path = local_token_path(root)
-    unborn = path.with_suffix(f".{os.getpid()}")
-    unborn.unlink(missing_ok=True)
-    with os.fdopen(os.open(unborn, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_FILE), "w") as f:
-        f.write(value)
-    unborn.replace(path)
-    try:
-        yield Secret(value)
-    finally:
-        with suppress(OSError):
-            path.unlink()
-
-
-def read_local_token(root: Path) -> Secret | None:
-    """The token of the gateway that runs now, where this account may read it."""
-    try:
-        return Secret(local_token_path(root).read_text("ascii").strip())
-    except (OSError, ValueError):
-        return None
-
-
-class Tokens:
-    """Compares what a client sent with what it should be, in constant time."""
-
-    def __init__(self, configured: Secret | None, local: Secret) -> None:
-        self.open = configured is None
-        known = [local] if configured is None else [configured, local]
-        self._known = [one.reveal().encode() for one in known]
-        self._local = local.reveal().encode()
-
-    def admits(self, given: bytes | None) -> bool:
-        """Whether this bearer token is one of ours; where none is configured, anyone is let in.
-
-        Programs that insist on sending some key are let in then, too.
-        """
-        if self.open:
-            return True
-        if given is None:
-            return False
-        # Every candidate is compared, so that time does not say which one came close.
-        matches = [hmac.compare_digest(given, one) for one in self._known]
-        return any(matches)
-
-    def is_local(self, given: bytes | None) -> bool:
-        """Whether this is the token that only this account can read."""
-        return given is not None and hmac.compare_digest(given, self._local)
-
+from openclaw.gateway.tokens import Grant, Tokens
 
 logger = logging.getLogger(__name__)
 
 OPEN_PATHS = frozenset({"/health", "/ready"})
 """What monitors ask: it says yes or no and nothing else."""
 
+LOGIN_PATH = "/api/login"
+"""Where a page trades the code of its one-time link for a token: it has none yet."""
+
 _NEEDS_TOKEN = ("/api/", "/v1/", "/metrics")
 _SECURITY_HEADERS = [
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
-    (b"cross-origin-resource-policy", b"same-origin"),
 ]
+_CLOSE = [(b"connection", b"close")]
+_ONLY_ONCE = (b"host", b"origin", b"authorization", b"content-length", b"transfer-encoding")
 _MOST_ADDRESSES = 10_000
 MOST_LISTENERS = 64
 """How many may listen to `/api/events` at a time, and how many may have servers of their own."""
@@ -116,7 +48,7 @@ _STAYING = (
     (re.compile(r"/api/scopes"), "have servers of their own", MOST_LISTENERS),
     (re.compile(r"/api/turns/[^/]*/events"), "watch turns", MOST_WATCHERS),
 )
-_OWNER = "openclaw.owner"
+_GRANT = "openclaw.grant"
 _LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
 # A name or an address, and a port: nothing that somebody else could read in another way.
 _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[^\s:@/?#\\\[\]]+)(?::[0-9]{0,5})?", re.IGNORECASE | re.ASCII)
@@ -239,13 +171,19 @@ class Guard:
         began = self.clock.monotonic()
         watched = _Watched(send)
         try:
-            self._check(scope)
-            scope[_OWNER] = self.tokens.is_local(_bearer(dict(scope["headers"])))
+            headers = _one_of_each(scope["headers"])
+            watched.origin = self._checked_origin(headers)
+            if _is_preflight(scope, headers) and watched.origin is not None:
+                await _allow(watched)
+                return
+            self._check(scope, headers)
             with self._counted(scope):
                 await self.app(scope, self._bounded(scope, receive), watched)
         except Refused as refused:
             if not watched.started:
                 await _answer(watched, refused, scope["path"])
+        except ClientDisconnect:
+            logger.debug("a client left in the middle of its request")
         finally:
             seconds = self.clock.monotonic() - began
             self.metrics.request(scope["method"], scope["path"], watched.status, seconds)
@@ -265,22 +203,34 @@ class Guard:
             else:
                 self._staying[stays[0]] -= 1
 
-    def _check(self, scope: Scope) -> None:
-        headers: Mapping[bytes, bytes] = dict(scope["headers"])
+    def _checked_origin(self, headers: Mapping[bytes, bytes]) -> str | None:
+        """The other origin that may read the answer, if any. Raises for those that may not."""
         host = headers.get(b"host", b"").decode("latin-1")
         if not self.names.knows_host(host):
             raise Refused(421, "this Host is not served here; see gateway.allowedHosts")
-        origin = headers.get(b"origin")
-        if origin is not None and not self.names.knows_origin(origin.decode("latin-1"), host):
+        given = headers.get(b"origin")
+        if given is None:
+            if headers.get(b"sec-fetch-site") == b"cross-site":
+                raise Refused(403, "pages of other sites may not call")
+            return None
+        origin = given.decode("latin-1")
+        if not self.names.knows_origin(origin, host):
             raise Refused(403, "pages of this origin may not call; see gateway.allowedOrigins")
-        if headers.get(b"sec-fetch-site") == b"cross-site" and origin is None:
-            raise Refused(403, "pages of other sites may not call")
+        return origin if origin in self.names.origins else None
+
+    def _check(self, scope: Scope, headers: Mapping[bytes, bytes]) -> None:
+        if b"transfer-encoding" in headers and b"content-length" in headers:
+            raise Refused(
+                400, "a request has Content-Length or Transfer-Encoding, not both", _CLOSE
+            )
         if scope["path"] in OPEN_PATHS:
             return
         self._check_rate(scope)
-        if scope["path"].startswith(_NEEDS_TOKEN) and not self.tokens.admits(_bearer(headers)):
+        grant = self.tokens.grant(_bearer(headers))
+        if grant is None and scope["path"].startswith(_NEEDS_TOKEN) and scope["path"] != LOGIN_PATH:
             challenge = (b"www-authenticate", b'Bearer realm="openclaw"')
             raise Refused(401, "a bearer token is needed, and this is not it", [challenge])
+        scope[_GRANT] = grant
         length = headers.get(b"content-length", b"0")
         if length.isdigit() and int(length) > self.limits.max_request_bytes:
             raise _too_large(self.limits)
@@ -322,7 +272,7 @@ class Guard:
                 if left < 0:
                     raise _too_large(self.limits)
                 return message
-            raise Refused(408, "the request took too long to arrive", [(b"connection", b"close")])
+            raise Refused(408, "the request took too long to arrive", _CLOSE)
 
         return bounded
 
@@ -332,13 +282,43 @@ def _stays(path: str) -> tuple[str, int] | None:
     return next(((what, most) for pattern, what, most in _STAYING if pattern.fullmatch(path)), None)
 
 
-def is_owner(scope: Scope) -> bool:
-    """Whether a request comes from a program of this account on this machine.
+def require(scope: Scope, needed: str) -> None:
+    """Raise unless the request's token allows this."""
+    grant: Grant | None = scope.get(_GRANT)
+    if grant is None or not grant.allows(needed):
+        raise Refused(403, f"this needs a token with the scope '{needed}'")
 
-    It has to carry the token that only this account can read, also where anyone is let in.
-    """
+
+def is_owner(scope: Scope) -> bool:
+    """Whether a request comes from a program of this account on this machine."""
     client = scope.get("client")
-    return bool(scope.get(_OWNER)) and client is not None and _is_loopback(client[0])
+    grant: Grant | None = scope.get(_GRANT)
+    return grant is not None and grant.owner and client is not None and _is_loopback(client[0])
+
+
+def _one_of_each(headers: Sequence[tuple[bytes, bytes]]) -> Mapping[bytes, bytes]:
+    """The headers by name. Those that say who asks and how long it is may be there once only."""
+    found: dict[bytes, bytes] = {}
+    for name, value in headers:
+        if name in _ONLY_ONCE and name in found:
+            raise Refused(400, f"the header {name.decode()} is there twice", _CLOSE)
+        found[name] = value
+    return found
+
+
+def _is_preflight(scope: Scope, headers: Mapping[bytes, bytes]) -> bool:
+    return scope["method"] == "OPTIONS" and b"access-control-request-method" in headers
+
+
+async def _allow(send: Send) -> None:
+    headers = [
+        (b"access-control-allow-methods", b"GET, POST, DELETE, OPTIONS"),
+        (b"access-control-allow-headers", b"authorization, content-type, x-openclaw-session-key"),
+        (b"access-control-max-age", b"600"),
+        (b"content-length", b"0"),
+    ]
+    await send({"type": "http.response.start", "status": 204, "headers": headers})
+    await send({"type": "http.response.body", "body": b""})
 
 
 def _is_loopback(address: str) -> bool:
@@ -352,7 +332,7 @@ def _is_loopback(address: str) -> bool:
 
 def _too_large(limits: GatewayLimits) -> Refused:
     message = f"the request is larger than {limits.max_request_bytes} bytes"
-    return Refused(413, message, [(b"connection", b"close")])
+    return Refused(413, message, _CLOSE)
 
 
 def _bearer(headers: Mapping[bytes, bytes]) -> bytes | None:
@@ -366,14 +346,25 @@ class _Watched:
     def __init__(self, send: Send) -> None:
         self._send = send
         self.started = False
+        self.origin: str | None = None  # of another site whose pages may read the answer
         self.status = 499  # until an answer begins, the client is gone before it
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.started = True
             self.status = message["status"]
-            message = {**message, "headers": [*message["headers"], *_SECURITY_HEADERS]}
+            message = {**message, "headers": [*message["headers"], *self._more_headers()]}
         await self._send(message)
+
+    def _more_headers(self) -> list[tuple[bytes, bytes]]:
+        if self.origin is None:
+            return [*_SECURITY_HEADERS, (b"cross-origin-resource-policy", b"same-origin")]
+        return [
+            *_SECURITY_HEADERS,
+            (b"access-control-allow-origin", self.origin.encode("latin-1")),
+            (b"access-control-expose-headers", b"x-openclaw-turn, retry-after"),
+            (b"vary", b"origin"),
+        ]
 
 
 async def _answer(send: Send, refused: Refused, path: str) -> None:

@@ -24,8 +24,8 @@ from openclaw.core.content import Media
 from openclaw.core.errors import InvalidRequest, NotFound, OpenClawError, OperatorFacing
 from openclaw.core.events import Emit
 from openclaw.core.tools import Elicit
-from openclaw.gateway.auth import read_local_token
 from openclaw.gateway.questions import elicitation_from, permission_from
+from openclaw.gateway.tokens import read_owner_token
 from openclaw.media.files import OrderFiles, order_files
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ class GatewayClient:
 
     def _headers(self) -> dict[str, str]:
         headers = {"content-type": "application/json"}
-        token = read_local_token(self._root)
+        token = read_owner_token(self._root)
         if token is not None:
             headers["authorization"] = f"Bearer {token.reveal()}"
         return headers

@@ -22,11 +22,11 @@ from openclaw.config.schema import Config, GatewayConfig
 from openclaw.core.clock import Clock
 from openclaw.core.errors import InvalidConfig, OpenClawError, OperatorFacing, Problem, describe
 from openclaw.core.events import Emit, Notice
-from openclaw.gateway.auth import Tokens, local_token
 from openclaw.gateway.house import House
 from openclaw.gateway.lock import GatewayInfo, GatewayLock
 from openclaw.gateway.service_files import Notifier
 from openclaw.gateway.state import Gateway, ReloadReport
+from openclaw.gateway.tokens import TokenFile, Tokens, owner_token
 from openclaw.secrets.refs import Secret
 from openclaw.version import __version__
 
@@ -46,8 +46,8 @@ def bind_addresses(bind: str, port: int, *, has_token: bool) -> list[tuple[str, 
             ) from None
         if not address.is_loopback and not has_token:
             raise OperatorFacing(
-                f"gateway.bind is {bind!r}, and without a token only loopback is bound",
-                hint='set gateway.auth.token, best to a "secret://" reference',
+                f"gateway.bind is {bind!r}, and without a token for other machines only loopback is bound",
+                hint="make one with 'openclaw gateway token add NAME', or set gateway.auth.token",
             )
     return [(host, port) for host in hosts]
 
@@ -237,7 +237,7 @@ class Daemon:
     resolve: Callable[[str], Awaitable[Secret]]
     notifier: Notifier
     log_file: Path | None = None
-    on_ready: Callable[[], None] = lambda: None
+    on_ready: Callable[[Gateway], None] = lambda gateway: None
 
     @property
     def settings(self) -> GatewayConfig:
@@ -248,11 +248,15 @@ class Daemon:
 async def serve(daemon: Daemon, lock: GatewayLock, stop: anyio.Event | None = None) -> None:
     """Run until SIGTERM, SIGINT or `stop`. Raises what keeps it from starting."""
     settings = daemon.settings
-    token = await _token(daemon)
-    addresses = bind_addresses(settings.bind, settings.port, has_token=token is not None)
+    tokens = Tokens(
+        owner_token(daemon.paths.root),
+        daemon.clock,
+        await _token(daemon),
+        TokenFile(daemon.paths.root, daemon.clock),
+    )
+    addresses = bind_addresses(settings.bind, settings.port, has_token=tokens.handed_out)
     with ExitStack() as stack:
         sockets = [stack.enter_context(one) for one in listen(addresses)]
-        local = stack.enter_context(local_token(daemon.paths.root))
         gateway = Gateway(
             settings=settings,
             paths=daemon.paths,
@@ -262,12 +266,13 @@ async def serve(daemon: Daemon, lock: GatewayLock, stop: anyio.Event | None = No
             started=daemon.clock.now_ms(),
             url=shown_url(sockets),
             log_file=daemon.log_file,
+            tokens=tokens,
         )
         failure: OpenClawError | None = None
         async with anyio.create_task_group() as group:
             gateway.background = group
             try:
-                async with _listening(gateway, Tokens(token, local), sockets, group):
+                async with _listening(gateway, tokens, sockets, group):
                     await _run(daemon, lock, gateway, group, stop or anyio.Event())
             except OpenClawError as error:
                 failure = error  # raised in here, it would come out in a group of errors
@@ -299,7 +304,7 @@ async def _run(
         group.start_soon(daemon.notifier.keep_alive, name="watchdog")
         daemon.notifier.ready(gateway.url)
         logger.info("the gateway is ready at %s", gateway.url)
-        daemon.on_ready()
+        daemon.on_ready(gateway)
         await stop.wait()
         logger.info("the gateway is stopping")
         daemon.notifier.stopping()

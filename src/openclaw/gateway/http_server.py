@@ -18,12 +18,13 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from openclaw.gateway.api import routes, scopes, views
 from openclaw.gateway.api.openapi import openapi
 from openclaw.gateway.api.routes import turn_events
-from openclaw.gateway.auth import Guard, Names, Refused, Tokens, refusal_body
+from openclaw.gateway.auth import Guard, Names, Refused, refusal_body, require
 from openclaw.gateway.openai import chat, responses
 from openclaw.gateway.openai.requests import error_response
 from openclaw.gateway.page import routes as page
 from openclaw.gateway.page.routes import page_routes
 from openclaw.gateway.state import Gateway
+from openclaw.gateway.tokens import Tokens
 
 Handler = Callable[[Gateway, Request], Awaitable[Any]]
 
@@ -31,47 +32,51 @@ Handler = Callable[[Gateway, Request], Awaitable[Any]]
 def build_app(gateway: Gateway) -> Starlette:
     """The application, without the guard."""
 
-    def on(path: str, handler: Handler, *methods: str) -> Route:
+    def on(path: str, handler: Handler, method: str = "GET", needs: str | None = "read") -> Route:
         async def endpoint(request: Request) -> Any:
             try:
+                if needs is not None:
+                    require(request.scope, needs)
                 return await handler(gateway, request)
             except Refused as refused:
                 return _refused(request, refused)
             except Exception as error:  # noqa: BLE001 - every failure is an answer
                 return _failed(request, error)
 
-        return Route(path, endpoint, methods=list(methods) or ["GET"], name=handler.__name__)
+        return Route(path, endpoint, methods=[method], name=handler.__name__)
 
     table: list[BaseRoute] = [
-        on("/health", health),
-        on("/ready", ready),
+        on("/health", health, needs=None),
+        on("/ready", ready, needs=None),
         on("/metrics", metrics),
-        on("/v1/models", chat.list_models),
-        on("/v1/chat/completions", chat.chat_completions, "POST"),
-        on("/v1/responses", responses.responses, "POST"),
+        on("/v1/models", chat.list_models, needs="orders"),
+        on("/v1/chat/completions", chat.chat_completions, "POST", "orders"),
+        on("/v1/responses", responses.responses, "POST", "orders"),
         on("/api/openapi.json", openapi),
+        on("/api/login", page.log_in, "POST", None),
+        on("/api/login/links", page.make_link, "POST", "admin"),
         on("/api/status", views.status),
         on("/api/agents", views.agents),
         on("/api/sessions", views.sessions),
-        on("/api/sessions/{key:path}/cancel", routes.cancel_session, "POST"),
+        on("/api/sessions/{key:path}/cancel", routes.cancel_session, "POST", "orders"),
         on("/api/sessions/{key:path}", views.session),
-        on("/api/sessions/{key:path}", views.delete_session, "DELETE"),
+        on("/api/sessions/{key:path}", views.delete_session, "DELETE", "admin"),
         on("/api/servers", views.servers),
-        on("/api/servers/{name}/restart", views.restart_server, "POST"),
+        on("/api/servers/{name}/restart", views.restart_server, "POST", "admin"),
         on("/api/tools", views.tools),
         on("/api/prompts", views.prompts),
         on("/api/models", scopes.models),
-        on("/api/scopes", scopes.open_scope, "POST"),
-        on("/api/messages", routes.post_message, "POST"),
+        on("/api/scopes", scopes.open_scope, "POST", "admin"),
+        on("/api/messages", routes.post_message, "POST", "orders"),
         on("/api/turns", routes.list_turns),
-        on("/api/turns/{turn}/cancel", routes.cancel_turn, "POST"),
-        on("/api/turns/{turn}/events", turn_events),
-        on("/api/questions/{id}", routes.answer_question, "POST"),
+        on("/api/turns/{turn}/cancel", routes.cancel_turn, "POST", "orders"),
+        on("/api/turns/{turn}/events", turn_events, needs="orders"),
+        on("/api/questions/{id}", routes.answer_question, "POST", "admin"),
         on("/api/events", routes.events),
         on("/api/logs", routes.logs),
-        on("/api/reload", routes.reload, "POST"),
+        on("/api/reload", routes.reload, "POST", "admin"),
         on("/api/pins", page.pins),
-        on("/api/servers/{name}/pins", page.accept_pins, "POST"),
+        on("/api/servers/{name}/pins", page.accept_pins, "POST", "admin"),
         on("/api/files", page.show_file),
     ]
     if gateway.settings.dashboard:

@@ -19,6 +19,7 @@ from openclaw.gateway.feeds import Feed, Feeds, RedactedTurn
 from openclaw.gateway.house import House
 from openclaw.gateway.metrics import Metrics
 from openclaw.gateway.questions import Asker, Questions
+from openclaw.gateway.tokens import Tokens
 
 _KEPT = 1000  # events that a listener may lag behind before it loses the oldest
 
@@ -206,6 +207,7 @@ class Gateway:
     redact: Callable[[str], str]
     config_path: Path
     started: int
+    tokens: Tokens
     url: str = ""
     log_file: Path | None = None
     reload: Reload = _no_reload

@@ -6,6 +6,7 @@ import socket
 import sys
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import Any
 
 import anyio
 import httpx2
@@ -13,8 +14,10 @@ import pytest
 from tests.interaction.gateway.conftest import Open, chat
 from tests.support.gateway_kit import House
 
+from openclaw.core.clock import SystemClock
 from openclaw.core.errors import OperatorFacing
 from openclaw.gateway.auth import MOST_LISTENERS, MOST_WATCHERS
+from openclaw.gateway.tokens import TokenFile
 from openclaw.testing.scripted_model import Step, scripted_model
 
 PICTURE = base64.b64encode(
@@ -42,14 +45,123 @@ async def test_a_configured_token_is_needed_and_the_local_one_does_as_well(
     assert answers[0].headers["www-authenticate"].startswith("Bearer")
 
 
-async def test_without_a_token_loopback_is_open_and_whatever_key_a_client_sends_is_ignored(
+async def test_nobody_is_let_in_for_being_on_the_same_machine(house: House, opened: Open) -> None:
+    house.configure("http://127.0.0.1:9")
+    asked = [
+        ("GET", "/v1/models"),
+        ("GET", "/api/sessions"),
+        ("POST", "/v1/chat/completions"),
+        ("POST", "/api/messages"),
+        ("POST", "/api/questions/1"),
+        ("POST", "/api/servers/x/pins"),
+        ("POST", "/api/reload"),
+        ("POST", "/api/login/links"),
+    ]
+    async with opened() as client:
+        for header in ("", "Bearer unused"):
+            answers = [
+                await client.request(method, path, json={}, headers={"authorization": header})
+                for method, path in asked
+            ]
+            assert {answer.status_code for answer in answers} == {401}
+
+
+async def test_a_token_for_orders_answers_no_question_and_reads_no_conversation(
     house: House, opened: Open
 ) -> None:
     house.configure("http://127.0.0.1:9")
     async with opened() as client:
-        for header in ("", "Bearer unused"):
-            answer = await client.get("/v1/models", headers={"authorization": header})
-            assert answer.status_code == 200
+        value = TokenFile(house.state, SystemClock()).add("laptop", ["orders"]).reveal()
+        headers = {"authorization": f"Bearer {value}"}
+
+        async def status(method: str, path: str, **body: Any) -> int:
+            return (await client.request(method, path, json=body, headers=headers)).status_code
+
+        assert await status("GET", "/v1/models") == 200
+        refused = [
+            await status("GET", "/api/sessions"),
+            await status("GET", "/api/logs"),
+            await status("POST", "/api/questions/1", action="accept"),
+            await status("POST", "/api/servers/x/pins"),
+            await status("POST", "/api/reload"),
+            await status("POST", "/api/login/links"),
+            await status("POST", "/api/messages", text="x", questions=True),
+            await status("GET", "/api/turns/x/events?questions=true"),
+        ]
+    assert set(refused) == {403}
+
+
+async def test_a_one_time_link_logs_in_one_browser_once(house: House, opened: Open) -> None:
+    house.configure("http://127.0.0.1:9")
+    async with opened() as client:
+        link = (await client.post("/api/login/links", json={})).json()["url"]
+        code = link.partition("#login=")[2]
+        stranger = {"authorization": ""}
+        wrong = await client.post("/api/login", json={"code": "guess"}, headers=stranger)
+        first = await client.post("/api/login", json={"code": code}, headers=stranger)
+        second = await client.post("/api/login", json={"code": code}, headers=stranger)
+        page = {"authorization": f"Bearer {first.json()['token']}"}
+        seen = await client.get("/api/agents", headers=page)
+    assert [one.status_code for one in (wrong, first, second, seen)] == [401, 200, 401, 200]
+
+
+async def test_pages_of_an_allowed_origin_may_call_and_read_the_answer(
+    house: House, opened: Open
+) -> None:
+    allowed = "https://chat.example"
+    house.configure("http://127.0.0.1:9", gateway={"allowedOrigins": [allowed]})
+    async with opened() as client:
+
+        async def preflight(origin: str) -> httpx2.Response:
+            asked = {"access-control-request-method": "POST", "authorization": ""}
+            return await client.options("/v1/chat/completions", headers={"origin": origin, **asked})
+
+        ours, theirs = await preflight(allowed), await preflight("https://evil.example")
+        answer = await client.get("/v1/models", headers={"origin": allowed})
+        unasked = await client.get("/v1/models", headers={"origin": allowed, "authorization": ""})
+    assert (ours.status_code, theirs.status_code) == (204, 403)
+    assert ours.headers["access-control-allow-origin"] == allowed
+    assert "authorization" in ours.headers["access-control-allow-headers"]
+    assert "access-control-allow-origin" not in theirs.headers
+    assert answer.headers["access-control-allow-origin"] == allowed
+    assert unasked.status_code == 401
+    assert unasked.headers["access-control-allow-origin"] == allowed
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        b"content-length: 2\r\ntransfer-encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
+        b"host: evil.example\r\ncontent-length: 2\r\n\r\n{}",
+        b"authorization: Bearer a\r\nauthorization: Bearer b\r\ncontent-length: 2\r\n\r\n{}",
+    ],
+    ids=["two lengths", "two hosts", "two tokens"],
+)
+async def test_a_request_that_says_one_thing_in_two_ways_is_refused(
+    house: House, opened: Open, more: bytes
+) -> None:
+    house.configure("http://127.0.0.1:9")
+    async with opened() as client:
+        port = client.base_url.port
+        assert port is not None
+        async with await anyio.connect_tcp("127.0.0.1", port) as stream:
+            await stream.send(b"POST /api/reload HTTP/1.1\r\nhost: localhost\r\n" + more)
+            with anyio.fail_after(30):
+                assert (await stream.receive()).startswith(b"HTTP/1.1 400")
+
+
+async def test_a_client_that_leaves_in_the_middle_of_its_request_is_no_failure(
+    house: House, opened: Open, caplog: pytest.LogCaptureFixture
+) -> None:
+    house.configure("http://127.0.0.1:9")
+    async with opened() as client:
+        port = client.base_url.port
+        assert port is not None
+        head = f"POST /api/reload HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\nauthorization: Bearer {house.token}\r\ncontent-length: 50\r\n\r\n{{"
+        async with await anyio.connect_tcp("127.0.0.1", port) as stream:
+            await stream.send(head.encode())
+        assert (await client.get("/health")).status_code == 200
+    assert not [one for one in caplog.records if one.exc_info]
 
 
 async def test_without_a_token_nothing_but_loopback_is_bound(house: House) -> None:
@@ -59,7 +171,7 @@ async def test_without_a_token_nothing_but_loopback_is_bound(house: House) -> No
             pytest.fail("it was bound")
     [error] = caught.value.exceptions
     assert isinstance(error, OperatorFacing)
-    assert "without a token only loopback is bound" in error.message
+    assert "without a token for other machines only loopback is bound" in error.message
 
 
 @pytest.mark.parametrize(
@@ -206,8 +318,8 @@ async def test_a_client_that_sends_its_request_too_slowly_is_cut(
         assert port is not None
         async with await anyio.connect_tcp("127.0.0.1", port) as stream:
             await stream.send(
-                b"POST /api/messages HTTP/1.1\r\nhost: localhost\r\n"
-                b"content-type: application/json\r\ncontent-length: 50\r\n\r\n{"
+                f"POST /api/messages HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {house.token}\r\n".encode()
+                + b"content-type: application/json\r\ncontent-length: 50\r\n\r\n{"
             )
             with anyio.fail_after(10):
                 answer = await stream.receive()
@@ -268,9 +380,8 @@ async def test_a_client_that_does_not_read_is_cut_and_its_turn_stopped(
                 deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
                 deaf.connect(("127.0.0.1", port))
                 deaf.sendall(
-                    b"POST /api/messages HTTP/1.1\r\nhost: localhost\r\n"
-                    b"content-type: application/json\r\ncontent-length: %d\r\n\r\n"
-                    % len(body)
+                    f"POST /api/messages HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {house.token}\r\n".encode()
+                    + b"content-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(body)
                     + body
                 )
                 with anyio.fail_after(30):

@@ -155,8 +155,12 @@ async def test_every_route_is_in_the_document_and_every_entry_is_a_route(
     from openclaw.config.schema import GatewayConfig
     from openclaw.core.clock import SystemClock
     from openclaw.gateway.state import Gateway
+    from openclaw.gateway.tokens import Tokens
+    from openclaw.secrets.refs import Secret
 
-    gateway = Gateway(GatewayConfig(), house.paths, SystemClock(), str, house.config_file, 0)
+    clock = SystemClock()
+    tokens = Tokens(Secret("x" * 43), clock)
+    gateway = Gateway(GatewayConfig(), house.paths, clock, str, house.config_file, 0, tokens)
     routes: Any = build_app(gateway).routes
     served = {
         (route.path.replace(":path", ""), method)

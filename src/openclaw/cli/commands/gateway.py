@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from openclaw.core.events import Emit
     from openclaw.gateway.house import House
     from openclaw.gateway.lock import GatewayInfo
+    from openclaw.gateway.state import Gateway
+    from openclaw.gateway.tokens import TokenFile
 
 _LAST_PORT = 65_535
 _STOP_MARGIN = 20.0  # seconds beyond the turns' grace until a stop counts as failed
@@ -45,6 +47,9 @@ def register(parser: argparse.ArgumentParser) -> None:
         _action(actions, name, action, summary).add_argument(
             "--json", action="store_true", help="print JSON and nothing else"
         )
+    _register_tokens(
+        _action(actions, "token", _list_tokens, "tokens for other programs and machines")
+    )
     install = _action(actions, "install", _install, "the files that start it with the machine")
     install.add_argument(
         "--print", action="store_true", dest="print_only", help="print instead of writing"
@@ -52,6 +57,23 @@ def register(parser: argparse.ArgumentParser) -> None:
     install.add_argument(
         "--kind", choices=("systemd", "launchd"), help="which (default: this system's)"
     )
+
+
+def _register_tokens(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(metavar="ACTION", required=True)
+    add = _action(actions, "add", _add_token, "make a token; its value is printed once")
+    add.add_argument("name", metavar="NAME", help="what you will know it by")
+    add.add_argument(
+        "--scope",
+        action="append",
+        metavar="SCOPE",
+        help="what it allows: orders, read or admin; may be repeated (default: orders)",
+    )
+    listed = _action(actions, "list", _list_tokens, "list the tokens, without their values")
+    listed.add_argument("--json", action="store_true", help="print JSON and nothing else")
+    remove = _action(actions, "remove", _remove_token, "revoke a token, at once")
+    remove.add_argument("name", metavar="NAME", help="the token's name")
+    _action(actions, "print", _print_token, "print your own token, which allows everything")
 
 
 def _port(text: str) -> int:
@@ -88,6 +110,7 @@ async def _serve(args: argparse.Namespace, env: Environment, loaded: Any, lock: 
     from openclaw.config.load import load_config
     from openclaw.core.clock import SystemClock
     from openclaw.gateway.daemon import Daemon, serve
+    from openclaw.gateway.page.routes import login_link
     from openclaw.gateway.service_files import Notifier
     from openclaw.runtime import open_gateway_runtime, open_secrets
 
@@ -98,6 +121,11 @@ async def _serve(args: argparse.Namespace, env: Environment, loaded: Any, lock: 
 
     def opened(emit: "Emit") -> "AbstractAsyncContextManager[House]":
         return open_gateway_runtime(loaded, env.environ, env.redactor, emit=emit)
+
+    def ready(gateway: "Gateway") -> None:
+        _collect_from_here()
+        if env.stderr.isatty() and gateway.settings.dashboard:
+            env.warn(f"The page: {login_link(gateway)} (works once; 'openclaw page' makes another)")
 
     loaded = _with_port(loaded, args.port)
     daemon = Daemon(
@@ -110,7 +138,7 @@ async def _serve(args: argparse.Namespace, env: Environment, loaded: Any, lock: 
         resolve=open_secrets(loaded.config, env.environ, env.redactor).resolve_text,
         notifier=Notifier(env.environ),
         log_file=log_file,
-        on_ready=_collect_from_here,
+        on_ready=ready,
     )
     await serve(daemon, lock)
 
@@ -118,6 +146,48 @@ async def _serve(args: argparse.Namespace, env: Environment, loaded: Any, lock: 
 def _collect_from_here() -> None:
     gc.freeze()
     gc.enable()
+
+
+def _tokens(env: Environment) -> "TokenFile":
+    from openclaw.core.clock import SystemClock
+    from openclaw.gateway.tokens import TokenFile
+
+    env.paths.prepare()
+    return TokenFile(env.paths.root, SystemClock())
+
+
+def _add_token(args: argparse.Namespace, env: Environment) -> int:
+    value = _tokens(env).add(args.name, args.scope or ["orders"])
+    env.warn("Keep it now: it is not shown again.")
+    env.say(value.reveal())
+    return EXIT_OK
+
+
+def _list_tokens(args: argparse.Namespace, env: Environment) -> int:
+    found = _tokens(env).all()
+    if args.json:
+        rows = [{"name": t.name, "scopes": t.scopes, "createdAt": t.created} for t in found]
+        env.say_json({"tokens": rows})
+        return EXIT_OK
+    if not found:
+        env.say("There are no tokens. Make one: openclaw gateway token add NAME")
+    for token in found:
+        env.say(f"{token.name}  {', '.join(token.scopes)}")
+    return EXIT_OK
+
+
+def _remove_token(args: argparse.Namespace, env: Environment) -> int:
+    _tokens(env).remove(args.name)
+    env.say(f"Revoked the token '{args.name}'.")
+    return EXIT_OK
+
+
+def _print_token(args: argparse.Namespace, env: Environment) -> int:
+    from openclaw.gateway.tokens import owner_token
+
+    env.paths.prepare()
+    env.say(owner_token(env.paths.root).reveal())
+    return EXIT_OK
 
 
 def _with_port(loaded: "LoadedConfig", port: int | None) -> "LoadedConfig":
@@ -210,7 +280,8 @@ def _stop(args: argparse.Namespace, env: Environment) -> int:
     return EXIT_OK
 
 
-def _reload(args: argparse.Namespace, env: Environment) -> int:
+def ask_gateway(env: Environment, method: str, path: str) -> dict[str, Any]:
+    """One request to the gateway that runs; raises `NotFound` where none does."""
     import anyio
 
     from openclaw.gateway.client import GatewayClient
@@ -219,9 +290,13 @@ def _reload(args: argparse.Namespace, env: Environment) -> int:
 
     async def ask() -> dict[str, Any]:
         async with GatewayClient(info.url, env.paths.root) as client:
-            return await client.request("POST", "/api/reload", {})
+            return await client.request(method, path, {})
 
-    report = anyio.run(ask)
+    return anyio.run(ask)
+
+
+def _reload(args: argparse.Namespace, env: Environment) -> int:
+    report = ask_gateway(env, "POST", "/api/reload")
     if args.json:
         env.say_json(report)
     else:

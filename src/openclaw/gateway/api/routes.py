@@ -33,6 +33,7 @@ from openclaw.core.events import Event
 from openclaw.core.ids import random_id
 from openclaw.gateway.api.bodies import Attachments, Json, flag, json_body, objects, text_field
 from openclaw.gateway.api.scopes import check_scope, require_owner
+from openclaw.gateway.auth import require
 from openclaw.gateway.feeds import EventStream, Feed, Put, WatchedAnswer, Work, frame
 from openclaw.gateway.house import Cluster
 from openclaw.gateway.openai.requests import new_session
@@ -74,6 +75,8 @@ def _can_answer(request: Request) -> bool:
     given = request.query_params.get("questions", "false")
     if given not in ("true", "false"):
         raise InvalidRequest("has to be true or false", field="questions")
+    if given == "true":
+        require(request.scope, "admin")
     return given == "true"
 
 
@@ -120,6 +123,8 @@ async def post_message(gateway: Gateway, request: Request) -> Any:
     message = _Message(gateway, body)
     if body.get("workspace") is not None or body.get("scope") is not None:
         require_owner(request, "working in another directory or with servers of one's own")
+    if flag(body, "questions"):
+        require(request.scope, "admin")  # who may be asked decides what the agent may do
     check_scope(gateway, text_field(body, "scope"))
     if flag(body, "detached"):
         return await detached(gateway, message.turn, message.stream)

@@ -1,4 +1,4 @@
-"""What the page needs beyond the rest of the interface: pins to accept, and files to show."""
+"""What the page needs beyond the rest of the API: logging in, pins to accept, files to show."""
 
 import os
 import stat
@@ -15,7 +15,8 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Message, Receive, Scope, Send
 
 from openclaw.core.errors import InvalidRequest, NotFound
-from openclaw.gateway.api.bodies import Json, json_body
+from openclaw.gateway.api.bodies import Json, json_body, text_field
+from openclaw.gateway.auth import Refused
 from openclaw.gateway.state import Gateway
 from openclaw.media.files import WITHHELD, cleaned
 from openclaw.media.kinds import MAX_OUTBOUND_BYTES, in_mb
@@ -30,6 +31,27 @@ _FILE_HEADERS = {
     "content-disposition": "attachment",
     "cache-control": "no-store",
 }
+
+
+async def make_link(gateway: Gateway, request: Request) -> Response:
+    """A link that logs one browser in, once."""
+    return JSONResponse({"url": login_link(gateway)})
+
+
+def login_link(gateway: Gateway) -> str:
+    """The page's address with a one-time code, in the part that browsers do not send or log."""
+    return f"{gateway.url}/#login={gateway.tokens.new_link_code()}"
+
+
+async def log_in(gateway: Gateway, request: Request) -> Response:
+    """A token for the page that has the code of a one-time link."""
+    body = await json_body(request)
+    token = gateway.tokens.redeem(text_field(body, "code") or "")
+    if token is None:
+        raise Refused(
+            401, "this link was used already or is too old; 'openclaw page' makes a new one"
+        )
+    return JSONResponse({"token": token.reveal()}, headers={"cache-control": "no-store"})
 
 
 async def pins(gateway: Gateway, request: Request) -> Response:

@@ -1,4 +1,4 @@
-/* The gateway's interface. The token lives in this tab's session storage and in one header. */
+/* The gateway's interface. The token lives in this browser's storage and in one header. */
 
 const KEY = "openclaw.token";
 
@@ -17,7 +17,7 @@ let refused = () => {};
 
 function storage(action) {
   try {
-    return action(sessionStorage);
+    return action(localStorage);
   } catch {
     return null; // storage may be switched off: the token then lasts until a reload
   }
@@ -33,6 +33,13 @@ export function openApi(onRefused) {
 export function logIn(value) {
   token = value;
   storage((store) => store.setItem(KEY, value));
+}
+
+/** Trade the code of a one-time link for a token. */
+export async function redeem(code) {
+  logOut();
+  const { token: given } = await call("POST", "/api/login", { code });
+  logIn(given);
 }
 
 /** Forget the token. */

@@ -1,6 +1,6 @@
 /* The page as a whole: who is let in, which view is shown, and what is told to it. */
 
-import { get, hasToken, logOut, openApi } from "./api.js";
+import { get, hasToken, logOut, openApi, redeem } from "./api.js";
 import { ChatView } from "./chat.js";
 import { announce, h, icon, iconButton } from "./dom.js";
 import { GatewayEvents } from "./events.js";
@@ -30,6 +30,16 @@ class App {
   }
 
   async start() {
+    const code = /^#login=([\w-]+)$/.exec(location.hash)?.[1];
+    if (code) {
+      history.replaceState(null, "", "/"); // before anything else: the code is used up now
+      try {
+        await redeem(code);
+      } catch (error) {
+        if (error.status !== 401) return this.#unreachable(error);
+        return this.#askIn(error.message);
+      }
+    }
     try {
       ({ agents: this.agents } = await get("/api/agents"));
     } catch (error) {
@@ -44,10 +54,11 @@ class App {
     this.root.removeAttribute("aria-busy");
   }
 
-  #askIn() {
+  #askIn(why = "") {
     const login = loginView(() => this.start());
     this.#draw(login.element);
     login.focus();
+    if (why) document.getElementById("login-error").textContent = why;
   }
 
   #unreachable(error) {
@@ -63,8 +74,7 @@ class App {
     this.view = null;
     logOut();
     history.replaceState(null, "", "/");
-    this.#askIn();
-    if (why) document.getElementById("login-error").textContent = why;
+    this.#askIn(why);
   }
 
   // ---- the shell

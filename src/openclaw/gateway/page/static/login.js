@@ -21,7 +21,7 @@ export function loginView(done) {
       done();
     } catch (failure) {
       logOut();
-      error.textContent = failure.status === 401 ? "This is not the gateway's token." : failure.message;
+      error.textContent = failure.status === 401 ? "The gateway does not know this token." : failure.message;
       field.select();
       field.focus();
     }
@@ -41,7 +41,7 @@ export function loginView(done) {
       field,
       error,
       button,
-      h("p", { className: "quiet" }, "It is the value of ", h("code", {}, "gateway.auth.token"), " in the configuration, and is kept until this tab is closed."),
+      h("p", { className: "quiet" }, "On the computer that runs the gateway, ", h("code", {}, "openclaw page"), " opens this page logged in. A token from ", h("code", {}, "openclaw gateway token add"), " works here too."),
     ),
   );
   return { element, focus: () => field.focus() };

@@ -1,0 +1,30 @@
+"""Open the gateway's page in a browser, logged in by a link that works once.
+
+With --print the link is printed instead, for a browser elsewhere.
+"""
+
+import argparse
+
+from openclaw.cli.commands.gateway import ask_gateway
+from openclaw.cli.environment import Environment
+from openclaw.core.errors import EXIT_OK
+
+
+def register(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--print",
+        action="store_true",
+        dest="print_only",
+        help="print the link instead of opening it",
+    )
+
+
+def run(args: argparse.Namespace, env: Environment) -> int:
+    import webbrowser
+
+    url = ask_gateway(env, "POST", "/api/login/links")["url"]
+    if args.print_only or not webbrowser.open(url):
+        env.say(url)
+        return EXIT_OK
+    env.say("Opened the page in your browser. If nothing shows up: openclaw page --print")
+    return EXIT_OK

@@ -1,0 +1,239 @@
+"""Who may do what at the gateway: the owner's token, named tokens, and one-time links to the page.
+
+The owner's token is made at the first start and lies in the state directory, readable by its owner
+alone: our own programs use it without being asked for anything, and a process that cannot read this
+account's files has no way in. Being on the same machine is not an identity.
+"""
+
+import hashlib
+import hmac
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+import orjson
+
+from openclaw.config.files import locked, write_atomically
+from openclaw.config.paths import PRIVATE_FILE
+from openclaw.core.clock import Clock
+from openclaw.core.errors import InvalidRequest, NotFound, OperatorFacing
+from openclaw.secrets.refs import Secret
+
+SCOPES = {
+    "orders": "give orders and follow their turns",
+    "read": "see sessions, servers, events and logs",
+    "admin": "everything: also answer questions, accept pins, restart servers, change the configuration",
+}
+"""What a token may allow. `admin` includes the others."""
+
+LINK_SECONDS = 600.0
+"""How long a one-time link to the page is good for."""
+
+PAGE_SECONDS = 30 * 24 * 3600.0
+"""How long a page stays logged in."""
+
+_BYTES = 32
+_NAME_CHARS = 64
+_MOST_LINKS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """What the sender of a request may do. `owner` is a program of this account on this machine."""
+
+    name: str
+    scopes: frozenset[str]
+    owner: bool = False
+
+    def allows(self, scope: str) -> bool:
+        """Whether it includes this scope."""
+        return scope in self.scopes or "admin" in self.scopes
+
+
+OWNER = Grant("owner", frozenset({"admin"}), owner=True)
+CONFIGURED = Grant("gateway.auth.token", frozenset({"admin"}))
+PAGE = Grant("page", frozenset({"admin"}))
+
+
+@dataclass(frozen=True, slots=True)
+class NamedToken:
+    """A token that the owner handed out; only its digest is kept."""
+
+    name: str
+    scopes: tuple[str, ...]
+    digest: str
+    created: int
+
+
+def owner_token_path(root: Path) -> Path:
+    """Where the owner's token lies."""
+    return root / "gateway.token"
+
+
+def owner_token(root: Path) -> Secret:
+    """The owner's token, made where there is none yet."""
+    path = owner_token_path(root)
+    with locked(path):
+        found = read_owner_token(root)
+        if found is None:
+            found = Secret(secrets.token_urlsafe(_BYTES))
+            write_atomically(path, found.reveal())
+        else:
+            path.chmod(PRIVATE_FILE)
+    return found
+
+
+def read_owner_token(root: Path) -> Secret | None:
+    """The owner's token, where this account may read it."""
+    try:
+        text = owner_token_path(root).read_text("ascii").strip()
+    except (OSError, ValueError):
+        return None
+    return Secret(text) if len(text) >= _BYTES else None
+
+
+class TokenFile:
+    """Named tokens, in a file that every process of this account shares."""
+
+    def __init__(self, root: Path, clock: Clock) -> None:
+        self._path = root / "tokens.json"
+        self._clock = clock
+        self._stamp: tuple[int, int] | None = None
+        self._found: tuple[NamedToken, ...] = ()
+
+    def all(self) -> tuple[NamedToken, ...]:
+        """The tokens there are now; the file is read again when it has changed."""
+        try:
+            status = self._path.stat()
+        except OSError:
+            self._stamp, self._found = None, ()
+            return ()
+        stamp = (status.st_mtime_ns, status.st_size)
+        if stamp != self._stamp:
+            self._found, self._stamp = self._read(), stamp
+        return self._found
+
+    def add(self, name: str, scopes: Iterable[str]) -> Secret:
+        """Make a token; its value is returned once and kept nowhere."""
+        chosen = tuple(dict.fromkeys(scopes))
+        _check_name(name)
+        unknown = [scope for scope in chosen if scope not in SCOPES]
+        if unknown or not chosen:
+            raise InvalidRequest(f"scopes are {', '.join(SCOPES)}", field="scope")
+        value = secrets.token_urlsafe(_BYTES)
+        with locked(self._path):
+            kept = self._read()
+            if any(one.name == name for one in kept):
+                raise InvalidRequest(f"there is a token named '{name}' already", field="name")
+            new = NamedToken(name, chosen, _digest(value.encode()), self._clock.now_ms())
+            self._write((*kept, new))
+        return Secret(value)
+
+    def remove(self, name: str) -> None:
+        """Revoke one at once; raises `NotFound`."""
+        with locked(self._path):
+            kept = self._read()
+            left = tuple(one for one in kept if one.name != name)
+            if len(left) == len(kept):
+                raise NotFound(f"there is no token named '{name}'")
+            self._write(left)
+
+    def _read(self) -> tuple[NamedToken, ...]:
+        try:
+            rows: Any = orjson.loads(self._path.read_bytes())
+            return tuple(_token(row) for row in rows)
+        except FileNotFoundError:
+            return ()
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise OperatorFacing(
+                f"{self._path} cannot be read: {error}",
+                hint="move it away and make the tokens anew",
+            ) from None
+
+    def _write(self, tokens: Sequence[NamedToken]) -> None:
+        rows = [
+            {"name": t.name, "scopes": t.scopes, "sha256": t.digest, "created": t.created}
+            for t in tokens
+        ]
+        write_atomically(self._path, orjson.dumps(rows).decode())
+
+
+def _token(row: Mapping[str, Any]) -> NamedToken:
+    scopes = tuple(str(scope) for scope in cast("list[Any]", row["scopes"]))
+    return NamedToken(str(row["name"]), scopes, str(row["sha256"]), int(row["created"]))
+
+
+def _check_name(name: str) -> None:
+    if not name or len(name) > _NAME_CHARS or not name.isprintable() or name != name.strip():
+        raise InvalidRequest(
+            f"a token's name is 1 to {_NAME_CHARS} visible characters", field="name"
+        )
+
+
+def _digest(value: bytes) -> str:
+    return hashlib.sha256(value).hexdigest()
+
+
+@dataclass(slots=True)
+class Tokens:
+    """Finds out what a bearer token allows. Comparisons take the same time whatever was sent."""
+
+    owner: Secret
+    clock: Clock
+    configured: Secret | None = None
+    named: TokenFile | None = None
+    _links: dict[str, float] = field(default_factory=dict[str, float])
+
+    @property
+    def handed_out(self) -> bool:
+        """Whether there is a token that another machine may have."""
+        return self.configured is not None or bool(self.named and self.named.all())
+
+    def grant(self, given: bytes | None) -> Grant | None:
+        """What this token allows, or None where it is not one of ours."""
+        if given is None:
+            return None
+        if self._is_of_page(given):
+            return PAGE
+        digest = _digest(given)
+        matches = [grant for known, grant in self._known() if hmac.compare_digest(digest, known)]
+        return matches[0] if matches else None
+
+    def _known(self) -> list[tuple[str, Grant]]:
+        known = [(_digest(self.owner.reveal().encode()), OWNER)]
+        if self.configured is not None:
+            known.append((_digest(self.configured.reveal().encode()), CONFIGURED))
+        named = self.named.all() if self.named is not None else ()
+        return known + [(t.digest, Grant(t.name, frozenset(t.scopes))) for t in named]
+
+    def new_link_code(self) -> str:
+        """A code that logs one page in, once, for a while."""
+        now = self.clock.monotonic()
+        self._links = {code: until for code, until in self._links.items() if until > now}
+        if len(self._links) >= _MOST_LINKS:
+            self._links.pop(next(iter(self._links)))
+        code = secrets.token_urlsafe(_BYTES)
+        self._links[_digest(code.encode())] = now + LINK_SECONDS
+        return code
+
+    def redeem(self, code: str) -> Secret | None:
+        """A token for the page that came by this link; None where it was used or is too old."""
+        until = self._links.pop(_digest(code.encode()), None)
+        if until is None or until <= self.clock.monotonic():
+            return None
+        until_ms = self.clock.now_ms() + int(PAGE_SECONDS * 1000)
+        body = f"page.{until_ms}.{secrets.token_urlsafe(_BYTES)}"
+        return Secret(f"{body}.{self._signed(body)}")
+
+    def _is_of_page(self, given: bytes) -> bool:
+        """Whether we signed it and it has not run out. Nothing is kept, so that it outlives a restart."""
+        body, _, signature = given.decode("latin-1").rpartition(".")
+        if not hmac.compare_digest(self._signed(body).encode(), signature.encode("latin-1")):
+            return False
+        return int(body.split(".")[1]) > self.clock.now_ms()
+
+    def _signed(self, body: str) -> str:
+        key = self.owner.reveal().encode()
+        return hmac.new(key, body.encode("latin-1"), hashlib.sha256).hexdigest()
