@@ -65,9 +65,9 @@ async def turn_events(gateway: Gateway, request: Request) -> Any:
     Its questions are shown to those who say that they can answer (`?questions=true`).
     """
     turn, member = request.path_params["turn"], gateway.house.member
+    questions = _can_answer(request)
     if member is None or gateway.feeds.has(turn):
-        follow = gateway.feeds.of(turn).follow
-        return EventStream(partial(follow, questions=_can_answer(request)))
+        return EventStream(partial(gateway.feeds.of(turn).follow, questions=questions))
     return EventStream(_elsewhere(member, turn, _seen(request)))
 
 
