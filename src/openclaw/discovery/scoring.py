@@ -1,0 +1,245 @@
+"""Scores every tool for one query, or the likely ones for one sentence of it."""
+
+import math
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from operator import mul
+from typing import TYPE_CHECKING
+
+from openclaw.discovery.postings import Postings
+from openclaw.discovery.words import (
+    SHORTEST,
+    Speller,
+    content_words,
+    query_concepts,
+    query_stems,
+    split_words,
+    stem,
+)
+
+if TYPE_CHECKING:
+    from openclaw.discovery.vectors import ToolVectors, WordVectors
+
+
+# Each signal is divided by its spread over the catalogue, so that a score counts by how far it
+# stands out, then multiplied by a weight. The weights were learnt (softmax regression) on public
+# tool sets; REPORT.md says which.
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    words: float
+    concepts: float
+    vectors: float
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    average: float
+    deviation: float
+
+    def factor(self, weight: float) -> float:
+        return weight / self.deviation if self.deviation > 0 else 0.0
+
+
+WITH_VECTORS = Weights(words=0.33, concepts=0.12, vectors=0.61)
+WORDS_ONLY = Weights(words=0.46, concepts=0.25, vectors=0.0)
+
+
+def spread_of(scores: Collection[float], size: int) -> Spread:
+    """Of `size` scores, those not given being 0."""
+    average = sum(scores) / max(1, size)
+    squares = sum(map(mul, scores, scores)) / max(1, size)
+    return Spread(average, math.sqrt(max(0.0, squares - average * average)))
+
+
+def fuse(signals: Sequence[tuple[float, Sequence[float], Spread]]) -> list[float]:
+    """Two or three signals, each with its weight and one score per tool."""
+    factors = [spread.factor(weight) for weight, _, spread in signals]
+    offset = _offset(signals, factors)
+    columns = [scores for _, scores, _ in signals]
+    if len(columns) == 2:
+        a, b = factors
+        return [a * x + b * y - offset for x, y in zip(*columns, strict=True)]
+    a, b, c = factors
+    return [a * x + b * y + c * z - offset for x, y, z in zip(*columns, strict=True)]
+
+
+def fuse_some(
+    signals: Sequence[tuple[float, Mapping[int, float], Spread]],
+) -> dict[int, float]:
+    """The same for a few tools: a score that is not given is 0."""
+    factors = [spread.factor(weight) for weight, _, spread in signals]
+    offset = _offset(signals, factors)
+    result: dict[int, float] = {}
+    for factor, (_, scores, _) in zip(factors, signals, strict=True):
+        for place, score in scores.items():
+            result[place] = result.get(place, -offset) + factor * score
+    return result
+
+
+def _offset(signals: Sequence[tuple[float, object, Spread]], factors: Sequence[float]) -> float:
+    return sum(
+        factor * spread.average for factor, (_, _, spread) in zip(factors, signals, strict=True)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Similarities:
+    values: Sequence[float]
+    spread: Spread
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """One entry per tool. `reachable` is what a tool with every word of the query would get."""
+
+    totals: list[float]
+    words: list[float]
+    similarities: Similarities | None
+    reachable: float
+
+    def coverage(self, place: int) -> float:
+        return self.words[place] / max(self.reachable, 1e-9)
+
+
+@dataclass(frozen=True, slots=True)
+class PartScores:
+    """The same for the tools that share a telling word or concept with the sentence."""
+
+    totals: dict[int, float]
+    words: dict[int, float]
+    similarities: Similarities | None
+    reachable: float
+
+    def coverage(self, place: int) -> float:
+        return self.words.get(place, 0.0) / max(self.reachable, 1e-9)
+
+
+@dataclass(frozen=True)
+class Scorer:
+    words: Postings
+    concepts: Postings
+    tool_vectors: "ToolVectors | None"
+    word_vectors: "WordVectors | None"
+
+    def whole(self, words: Sequence[str]) -> Scores:
+        stems = self._spelt(query_stems(map(stem, words)))
+        by_words = self.words.scores_of(stems)
+        by_concepts = self.concepts.scores_of(query_concepts(stems))
+        similar = self._similarities(words)
+        weights = WORDS_ONLY if similar is None else WITH_VECTORS
+        signals: list[tuple[float, Sequence[float], Spread]] = [
+            (weights.words, by_words, spread_of(by_words, len(by_words))),
+            (weights.concepts, by_concepts, spread_of(by_concepts, len(by_concepts))),
+        ]
+        if similar is not None:
+            signals.append((weights.vectors, similar.values, similar.spread))
+        return Scores(fuse(signals), by_words, similar, self._reachable(stems))
+
+    def part(self, words: Sequence[str]) -> PartScores:
+        stems = self._spelt(query_stems(map(stem, words)))
+        by_words = self.words.some_scores_of(stems)
+        by_concepts = self.concepts.some_scores_of(query_concepts(stems))
+        similar = self._similarities(words)
+        weights = WORDS_ONLY if similar is None else WITH_VECTORS
+        size = self.words.size
+        signals = [
+            (weights.words, by_words, spread_of(by_words.values(), size)),
+            (weights.concepts, by_concepts, spread_of(by_concepts.values(), size)),
+        ]
+        if similar is not None:
+            found = {each: similar.values[each] for each in by_words.keys() | by_concepts.keys()}
+            signals.append((weights.vectors, found, similar.spread))
+        return PartScores(fuse_some(signals), by_words, similar, self._reachable(stems))
+
+    def _similarities(self, words: Sequence[str]) -> Similarities | None:
+        if self.tool_vectors is None or self.word_vectors is None:
+            return None
+        return Similarities(*self.tool_vectors.similarities(self.word_vectors.mean(words)))
+
+    def _reachable(self, stems: dict[str, float]) -> float:
+        return sum(weight * self.words.rarity(each) for each, weight in stems.items())
+
+    def _spelt(self, stems: dict[str, float]) -> dict[str, float]:
+        """Adds words of the catalogue for those that it does not have."""
+        result = dict(stems)
+        for unknown in stems:
+            if len(unknown) >= SHORTEST and unknown not in self.words.terms:
+                for near, likeness in self._speller.near(unknown):
+                    result[near] = max(result.get(near, 0.0), likeness * stems[unknown])
+        return result
+
+    @cached_property
+    def _speller(self) -> Speller:
+        return Speller(self.words.terms)
+
+
+# Learnt by logistic regression on queries whose first match is right, and on queries put to a
+# catalogue that has nothing for them. REPORT.md has the figures.
+
+FITS = 0.5
+
+
+def confidence(coverage: float, similarity: float | None) -> float:
+    """A likelihood from 0 to 1 that the tool does what the query asks.
+
+    `coverage` is the share of the query's weight that the tool's words account for; `similarity`
+    is that of their vectors.
+    """
+    if similarity is None:
+        return _logistic(7.6 * coverage - 2.7)
+    return _logistic(4.9 * coverage + 5.1 * similarity - 4.9)
+
+
+def _logistic(value: float) -> float:
+    return 1 / (1 + math.exp(-value))
+
+
+QUERY_CHARACTERS = 4000
+CONVERSATION_CHARACTERS = 3000
+CONVERSATION_WITH_NOISE_CHARACTERS = 20000
+PARTS = 8
+_SHORTEST_PART = 3
+
+_PART_END = re.compile(
+    r"(?<=[.!?;:])\s+|\n+|,?\s{1,9}(?:and then|then|and also|after that|finally|next|also)\s+"
+)
+_FENCED = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
+_ADDRESS = re.compile(r"\b[a-z][a-z0-9+.-]{1,19}://\S+", re.IGNORECASE)
+# Keys, hashes and encoded data: long, without a space, and with a digit in it.
+_BLOB = re.compile(r"(?<!\S)(?=\S*\d)\S{24,}")
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """`parts` are the sentences of a text that has several, and empty otherwise."""
+
+    words: tuple[str, ...]
+    parts: tuple[tuple[str, ...], ...]
+
+
+def read_query(text: str) -> Query:
+    text = text[:QUERY_CHARACTERS]
+    return Query(_words(text), _parts(text))
+
+
+def read_conversation(text: str) -> Query:
+    """The end counts: what was said last says best what is needed next."""
+    text = text[-CONVERSATION_WITH_NOISE_CHARACTERS:]
+    for noise in (_FENCED, _ADDRESS, _BLOB):
+        text = noise.sub(" ", text)
+    text = text[-CONVERSATION_CHARACTERS:]
+    return Query(_words(text), _parts(text))
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(content_words(text) or split_words(text))
+
+
+def _parts(text: str) -> tuple[tuple[str, ...], ...]:
+    found = [tuple(content_words(part)) for part in _PART_END.split(text)]
+    long_enough = [part for part in found if len(part) >= _SHORTEST_PART]
+    return tuple(long_enough[-PARTS:]) if len(long_enough) > 1 else ()

@@ -1,0 +1,164 @@
+"""An index in one file: a JSON header, then arrays as they are in memory."""
+
+import sys
+import tempfile
+from array import array
+from contextlib import suppress
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, TypedDict, cast
+
+import orjson
+
+from openclaw.discovery.index import ToolIndex
+from openclaw.discovery.postings import Postings
+from openclaw.discovery.words import fingerprint
+
+if TYPE_CHECKING:
+    from openclaw.discovery.vectors import ToolVectors, WordVectors
+
+# Raise it when the analysis of documents changes: files of another format are not used.
+FORMAT = 1
+_LENGTH_BYTES = 8
+_VECTOR_ITEM_BYTES = 2
+
+
+class _Header(TypedDict):
+    signature: str
+    names: list[str]
+    servers: list[str]
+    digests: list[str]
+    words: list[str]
+    word_entries: int
+    concepts: list[str]
+    concept_entries: int
+    dimensions: int
+
+
+def save_index(index: ToolIndex, path: Path, catalogue: str) -> None:
+    """`catalogue` is the hash to load it by. A reader never sees half a file."""
+    header = orjson.dumps(_header(index, catalogue))
+    parts = [len(header).to_bytes(_LENGTH_BYTES, "little"), header]
+    parts += [*_array_bytes(index.words), *_array_bytes(index.concepts)]
+    if index.tool_vectors is not None:
+        parts.append(index.tool_vectors.own.tobytes())
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as draft:
+        draft.write(b"".join(parts))
+    Path(draft.name).replace(path)
+
+
+def load_index(
+    path: Path, catalogue: str, vectors: "WordVectors | None" = None
+) -> ToolIndex | None:
+    """None if there is no file, or it holds something else than this catalogue's index."""
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        return _read(memoryview(path.read_bytes()), catalogue, vectors)
+    return None
+
+
+def _header(index: ToolIndex, catalogue: str) -> _Header:
+    return {
+        "signature": _signature(catalogue),
+        "names": list(index.names),
+        "servers": list(index.servers),
+        "digests": list(index.digests),
+        "words": list(index.words.terms),
+        "word_entries": len(index.words.documents),
+        "concepts": list(index.concepts.terms),
+        "concept_entries": len(index.concepts.documents),
+        "dimensions": index.tool_vectors.own.shape[1] if index.tool_vectors else 0,
+    }
+
+
+def _signature(catalogue: str) -> str:
+    return f"{FORMAT} {sys.byteorder} {array('I').itemsize} {fingerprint()} {catalogue}"
+
+
+def _array_bytes(postings: Postings) -> list[bytes]:
+    arrays = (postings.starts, postings.documents, postings.frequencies, postings.scores)
+    return [each.tobytes() for each in arrays]
+
+
+def _read(data: memoryview, catalogue: str, vectors: "WordVectors | None") -> ToolIndex | None:
+    end = _LENGTH_BYTES + int.from_bytes(data[:_LENGTH_BYTES], "little")
+    header = cast("_Header", orjson.loads(data[_LENGTH_BYTES:end]))
+    if header["signature"] != _signature(catalogue):
+        return None
+    if vectors is not None and header["dimensions"] != vectors.dimensions:
+        return None
+    reader = _Reader(data, end)
+    size = len(header["names"])
+    words = reader.postings(size, header["words"], header["word_entries"])
+    concepts = reader.postings(size, header["concepts"], header["concept_entries"])
+    return ToolIndex(
+        names=tuple(header["names"]),
+        servers=tuple(header["servers"]),
+        digests=tuple(header["digests"]),
+        words=words,
+        concepts=concepts,
+        tool_vectors=reader.vectors(header) if vectors is not None else None,
+        word_vectors=vectors,
+    )
+
+
+class _Reader:
+    def __init__(self, data: memoryview, place: int) -> None:
+        self._data = data
+        self._place = place
+
+    def postings(self, size: int, terms: list[str], entries: int) -> Postings:
+        return Postings(
+            size=size,
+            terms={term: place for place, term in enumerate(terms)},
+            starts=cast("array[int]", self._array("I", len(terms) + 1)),
+            documents=cast("array[int]", self._array("I", entries)),
+            frequencies=cast("array[float]", self._array("f", entries)),
+            scores=cast("array[float]", self._array("f", entries)),
+        )
+
+    def vectors(self, header: _Header) -> "ToolVectors":
+        import numpy as np
+
+        from openclaw.discovery.vectors import combine
+
+        shape = (len(header["names"]), header["dimensions"])
+        taken = self._take(shape[0] * shape[1] * _VECTOR_ITEM_BYTES)
+        # Copied, so that the rest of the file can be freed.
+        own = np.frombuffer(taken, dtype=np.float16).reshape(shape).copy()
+        return combine(own, header["servers"])
+
+    def _array(self, kind: Literal["I", "f"], count: int) -> "array[int] | array[float]":
+        result = cast("array[int] | array[float]", array(kind))
+        result.frombytes(self._take(count * result.itemsize))
+        return result
+
+    def _take(self, length: int) -> memoryview:
+        taken = self._data[self._place : self._place + length]
+        if len(taken) != length:
+            raise ValueError("the file ends too early")
+        self._place += length
+        return taken
+
+
+def load_vectors(directory: Path | None = None) -> "WordVectors | None":
+    """`directory` is wordllama's package directory; by default, the one that is installed.
+
+    None if numpy or the files are missing.
+    """
+    directory = directory or _installed()
+    if directory is None or find_spec("numpy") is None:
+        return None
+
+    from openclaw.discovery.vectors import read_word_vectors  # imports numpy
+
+    try:
+        return read_word_vectors(directory)
+    except FileNotFoundError:
+        return None
+
+
+def _installed() -> Path | None:
+    # Finds the package without importing it: its loader is slow and asks the network.
+    found = find_spec("wordllama")
+    return Path(found.origin).parent if found is not None and found.origin else None

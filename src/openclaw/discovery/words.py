@@ -1,0 +1,264 @@
+"""A tool's document or a query, as weighted stems and concepts."""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache, lru_cache
+from hashlib import blake2b
+from importlib.resources import files
+
+from openclaw.discovery.documents import DESCRIPTION_CHARACTERS, ToolDocument, parameters
+
+# `concepts.txt` has one concept a line: first the actions ("create add make…"), then the topics with
+# words that give them away ("weather forecast rain…"). A word may be in several.
+
+ACTIONS = 13
+
+
+def concepts_of(stemmed: str) -> tuple[int, ...]:
+    return _table().get(stemmed, ())
+
+
+def topics_of(stemmed: str) -> tuple[int, ...]:
+    return tuple(concept for concept in concepts_of(stemmed) if concept >= ACTIONS)
+
+
+@cache
+def members() -> tuple[tuple[str, ...], ...]:
+    """The words of each concept."""
+    return tuple(tuple(line.split()) for line in _text().splitlines())
+
+
+@cache
+def fingerprint() -> str:
+    return blake2b(_text().encode(), digest_size=8).hexdigest()
+
+
+@cache
+def _table() -> dict[str, tuple[int, ...]]:
+    table: dict[str, list[int]] = {}
+    for concept, words in enumerate(members()):
+        for stemmed in dict.fromkeys(map(stem, words)):
+            table.setdefault(stemmed, []).append(concept)
+    return {stemmed: tuple(found) for stemmed, found in table.items()}
+
+
+@cache
+def _text() -> str:
+    return files("openclaw.discovery").joinpath("concepts.txt").read_text(encoding="utf-8")
+
+
+# A letter is a vowel, or a y after a consonant. The shape "cvcvc" has two vowel-consonant groups.
+_GROUP = re.compile("v+c+")
+_SHORT_END = re.compile("cvc$")
+
+_STEP_2 = (
+    ("ational", "ate"), ("ization", "ize"), ("iveness", "ive"), ("fulness", "ful"),
+    ("ousness", "ous"), ("tional", "tion"), ("biliti", "ble"), ("entli", "ent"),
+    ("ousli", "ous"), ("ation", "ate"), ("alism", "al"), ("aliti", "al"), ("iviti", "ive"),
+    ("enci", "ence"), ("anci", "ance"), ("izer", "ize"), ("abli", "able"), ("alli", "al"),
+    ("ator", "ate"), ("eli", "e"),
+)  # fmt: skip
+_STEP_3 = (
+    ("icate", "ic"), ("ative", ""), ("alize", "al"), ("iciti", "ic"), ("ical", "ic"),
+    ("ness", ""), ("ful", ""),
+)  # fmt: skip
+_STEP_4 = (
+    "ement", "ance", "ence", "able", "ible", "ment", "ant", "ent", "ion", "ism", "ate", "iti",
+    "ous", "ive", "ize", "al", "er", "ic", "ou",
+)  # fmt: skip
+
+
+@lru_cache(maxsize=16384)
+def stem(word: str) -> str:
+    """Of a lower-case word; words that are not English letters come back unchanged."""
+    if len(word) <= 2 or not word.isascii() or not word.isalpha():
+        return word
+    word = _past_and_progressive(_plural(word))
+    if word.endswith("y") and "v" in _shape(word[:-1]):
+        word = word[:-1] + "i"
+    word = _replace(_replace(word, _STEP_2), _STEP_3)
+    return _final_e(_drop_suffix(word))
+
+
+def _shape(word: str) -> str:
+    shape = ""
+    for letter in word:
+        vowel = letter in "aeiou" or (letter == "y" and shape.endswith("c"))
+        shape += "v" if vowel else "c"
+    return shape
+
+
+def _measure(word: str) -> int:
+    return len(_GROUP.findall(_shape(word)))
+
+
+def _ends_short(word: str) -> bool:
+    return bool(_SHORT_END.search(_shape(word))) and word[-1] not in "wxy"
+
+
+def _plural(word: str) -> str:
+    if word.endswith(("sses", "ies")):
+        return word[:-2]
+    return word[:-1] if word.endswith("s") and not word.endswith("ss") else word
+
+
+def _past_and_progressive(word: str) -> str:
+    if word.endswith("eed"):
+        return word[:-1] if _measure(word[:-3]) > 0 else word
+    for suffix in ("ed", "ing"):
+        base = word.removesuffix(suffix)
+        if base != word and "v" in _shape(base):
+            return _restore(base)
+    return word
+
+
+def _restore(base: str) -> str:
+    if base.endswith(("at", "bl", "iz")):
+        return base + "e"
+    doubled = len(base) > 1 and base[-1] == base[-2] and _shape(base)[-1] == "c"
+    if doubled and base[-1] not in "lsz":
+        return base[:-1]
+    return base + "e" if _measure(base) == 1 and _ends_short(base) else base
+
+
+def _replace(word: str, rules: tuple[tuple[str, str], ...]) -> str:
+    for suffix, replacement in rules:
+        if word.endswith(suffix):
+            base = word[: -len(suffix)]
+            return base + replacement if _measure(base) > 0 else word
+    return word
+
+
+def _drop_suffix(word: str) -> str:
+    for suffix in _STEP_4:
+        if word.endswith(suffix):
+            base = word[: -len(suffix)]
+            allowed = suffix != "ion" or base.endswith(("s", "t"))
+            return base if allowed and _measure(base) > 1 else word
+    return word
+
+
+def _final_e(word: str) -> str:
+    if word.endswith("e"):
+        base = word[:-1]
+        measure = _measure(base)
+        if measure > 1 or (measure == 1 and not _ends_short(base)):
+            word = base
+    return word[:-1] if word.endswith("ll") and _measure(word) > 1 else word
+
+
+_JOINT = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_WORD = re.compile(r"[^\W_]+")
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
+
+_STOP_WORDS = """
+a an the of to in for on with and or is are be been was were am can could would will shall should
+may might must you i me my we our us your their they them he she his her its it this that these
+those there here please help what which who whom whose how when where why do does did done doing
+from by as at into about than then so if but not no nor any some have has had having just like want
+need know let give tell also very much more most such via per using use used each all both other
+another up out over own same too only s t d ll m re ve im id ok hi hello hey thanks thank
+"""
+STOP_WORDS = frozenset(_STOP_WORDS.split())
+
+
+def split_words(text: str) -> list[str]:
+    """Lower-case words; snake_case, kebab-case and camelCase come apart."""
+    return _WORD.findall(_JOINT.sub(" ", text).lower())
+
+
+def content_words(text: str) -> list[str]:
+    return [word for word in split_words(text) if word not in STOP_WORDS]
+
+
+def stems(text: str) -> list[str]:
+    return [stem(word) for word in content_words(text)]
+
+
+def sentences(text: str) -> list[str]:
+    return [part for part in _SENTENCE_END.split(text.strip()) if part.strip()]
+
+
+# Sums of quarters are exact, so an index that is loaded and updated equals one that is built.
+NAME_WEIGHT = 3.0
+SERVER_WEIGHT = 1.0
+DESCRIPTION_WEIGHT = 1.0
+PARAMETER_WEIGHT = 0.75
+DETAIL_WEIGHT = 0.25
+# A query that repeats a topic is not about that topic alone.
+CONCEPT_LIMIT = 1.5
+
+
+def document_stems(document: ToolDocument) -> dict[str, float]:
+    """How often each stem occurs, weighted by the field it occurs in."""
+    counts: dict[str, float] = {}
+    for text, weight in _fields(document):
+        for stem in stems(text):
+            counts[stem] = counts.get(stem, 0.0) + weight
+    return counts
+
+
+def _fields(document: ToolDocument) -> Iterator[tuple[str, float]]:
+    yield document.name, NAME_WEIGHT
+    yield document.server, SERVER_WEIGHT
+    yield document.description[:DESCRIPTION_CHARACTERS], DESCRIPTION_WEIGHT
+    yield document.server_description[:DESCRIPTION_CHARACTERS], DETAIL_WEIGHT
+    for parameter in parameters(document.schema):
+        yield parameter.name, PARAMETER_WEIGHT
+        yield parameter.description, DETAIL_WEIGHT
+        yield " ".join(parameter.values), DETAIL_WEIGHT
+
+
+def query_stems(words: Iterable[str]) -> dict[str, float]:
+    return {stem: 1 + math.log(count) for stem, count in Counter(words).items()}
+
+
+def concept_counts(counts: Mapping[str, float]) -> dict[str, float]:
+    """A stem with several concepts counts less for each of them."""
+    result: dict[str, float] = {}
+    for stem, count in counts.items():
+        found = concepts_of(stem)
+        for concept in map(str, found):
+            result[concept] = result.get(concept, 0.0) + count / math.sqrt(len(found))
+    return result
+
+
+def query_concepts(counts: Mapping[str, float]) -> dict[str, float]:
+    found = concept_counts(counts)
+    return {concept: min(CONCEPT_LIMIT, weight) for concept, weight in found.items()}
+
+
+NEAREST = 3
+LEAST_LIKENESS = 0.5
+SHORTEST = 4
+
+
+class Speller:
+    """Immutable after it is built; compares words by the letter triples they share."""
+
+    def __init__(self, words: Iterable[str]) -> None:
+        self._words = [word for word in words if len(word) >= SHORTEST]
+        self._sizes = [len(_triples(word)) for word in self._words]
+        self._places: dict[str, list[int]] = {}
+        for place, word in enumerate(self._words):
+            for triple in _triples(word):
+                self._places.setdefault(triple, []).append(place)
+        self.near = lru_cache(maxsize=1024)(self._near)
+
+    def _near(self, word: str) -> tuple[tuple[str, float], ...]:
+        """The nearest words, each with a weight below 1."""
+        triples = _triples(word)
+        shared = Counter(place for each in triples for place in self._places.get(each, ()))
+        found = [
+            (2 * count / (len(triples) + self._sizes[place]), self._words[place])
+            for place, count in shared.items()
+        ]
+        best = sorted((each for each in found if each[0] >= LEAST_LIKENESS), reverse=True)
+        return tuple((near, likeness * likeness) for likeness, near in best[:NEAREST])
+
+
+def _triples(word: str) -> set[str]:
+    padded = f"^{word}$"
+    return {padded[place : place + 3] for place in range(len(padded) - 2)}

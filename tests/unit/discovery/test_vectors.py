@@ -1,0 +1,85 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.unit.discovery.catalogue import TOOLS, write_vectors
+
+from openclaw.discovery import build_index, load_index, load_vectors, save_index
+from openclaw.discovery.vectors import WEIGHTS, WordVectors, read_word_vectors
+
+WORDS = {
+    "issue": [1.0, 0.0, 0.0],
+    "grievance": [0.9, 0.1, 0.0],
+    "file": [0.0, 1.0, 0.0],
+    "parchment": [0.0, 0.9, 0.1],
+    "time": [0.0, 0.0, 1.0],
+}
+
+
+@pytest.fixture
+def vectors(tmp_path: Path) -> WordVectors:
+    return read_word_vectors(write_vectors(tmp_path, WORDS))
+
+
+def test_a_word_near_in_meaning_finds_a_tool_that_does_not_have_it(vectors: WordVectors) -> None:
+    found = build_index(TOOLS, vectors).search("parchment", 2)
+    assert {match.server for match in found} == {"files"}
+
+
+def test_words_are_cut_into_the_longest_known_pieces(vectors: WordVectors) -> None:
+    assert len(vectors.pieces("issue")) == 1
+    assert len(vectors.pieces("issues")) == 2
+
+
+def test_unknown_words_have_no_direction(vectors: WordVectors) -> None:
+    assert not vectors.mean(["日本語"]).any()
+    assert not vectors.mean([]).any()
+
+
+def test_a_mean_has_length_one(vectors: WordVectors) -> None:
+    assert np.linalg.norm(vectors.mean(["issue", "time"])) == pytest.approx(1, abs=1e-5)
+
+
+def test_without_the_files_there_are_no_vectors(tmp_path: Path) -> None:
+    assert load_vectors(tmp_path) is None
+
+
+def test_weights_of_another_type_are_refused(tmp_path: Path) -> None:
+    directory = write_vectors(tmp_path, WORDS)
+    weights = directory / WEIGHTS
+    weights.write_bytes(weights.read_bytes().replace(b'"F16"', b'"F32"'))
+    with pytest.raises(ValueError, match="F32"):
+        read_word_vectors(directory)
+
+
+def test_a_stored_index_with_vectors_finds_the_same(tmp_path: Path, vectors: WordVectors) -> None:
+    index = build_index(TOOLS, vectors)
+    save_index(index, tmp_path / "index", "hash")
+    loaded = load_index(tmp_path / "index", "hash", vectors)
+    assert loaded is not None
+    assert loaded.search("parchment issue") == index.search("parchment issue")
+
+
+def test_a_file_without_vectors_is_not_loaded_for_them(
+    tmp_path: Path, vectors: WordVectors
+) -> None:
+    save_index(build_index(TOOLS), tmp_path / "index", "hash")
+    assert load_index(tmp_path / "index", "hash", vectors) is None
+
+
+def test_a_file_with_vectors_serves_a_search_by_words(tmp_path: Path, vectors: WordVectors) -> None:
+    save_index(build_index(TOOLS, vectors), tmp_path / "index", "hash")
+    loaded = load_index(tmp_path / "index", "hash")
+    assert loaded is not None
+    assert loaded.search("issue") == build_index(TOOLS).search("issue")
+
+
+def test_an_updated_index_has_the_vectors_of_a_new_one(vectors: WordVectors) -> None:
+    before = build_index(TOOLS[2:], vectors)
+    updated = build_index(TOOLS, vectors, before)
+    assert updated.search("grievance") == build_index(TOOLS, vectors).search("grievance")
+
+
+def test_vectors_can_be_added_to_an_index_by_words(vectors: WordVectors) -> None:
+    updated = build_index(TOOLS, vectors, build_index(TOOLS))
+    assert updated.search("grievance") == build_index(TOOLS, vectors).search("grievance")
