@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 from urllib.parse import quote, quote_plus, urlsplit
 
 from openclaw.secrets.credentials import looks_like_credential
-from openclaw.secrets.patterns import BytePatterns, Patterns, replace_spans
+from openclaw.secrets.patterns import BytePatterns, Patterns, merged, replace_spans
 from openclaw.secrets.streaming import StreamRedactor
 
 # Short values need a rule, because a value of a few characters turns up by chance:
@@ -261,6 +261,21 @@ class Redactor:
         if "\\" in text or not text.isprintable():
             spans += patterns.broken_spans(text)
         return replace_spans(text, spans) if spans else text
+
+    def redact_known(self, text: str) -> str:
+        """For a person who approves a call: only registered values are hidden, each with its length.
+
+        Whatever merely looks like a credential stays, since it may be a command in disguise.
+        """
+        patterns = self.patterns()
+        spans = patterns.spans(text, shapes=False)
+        if "\\" in text or not text.isprintable():
+            spans += patterns.broken_spans(text)
+        out, at = "", 0
+        for start, end in merged(spans):
+            out += f"{text[at:start]}[a known secret of {end - start} characters]"
+            at = end
+        return out + text[at:]
 
     def holds(self, data: bytes | str) -> bool:
         """Whether a registered value stands in there.

@@ -1,0 +1,106 @@
+"""How a call that needs a person's consent is shown, the same on every front end. Pure.
+
+Nothing is rewritten and nothing is cut: what a person sees is what runs. Names stay on one line,
+characters that a screen would swallow are spelled out, and only values that are known to be secrets
+are hidden, each with its length.
+"""
+
+import json
+import unicodedata
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+Hide = Callable[[str], str]
+"""Takes known secrets out of a text and says how long each was."""
+
+_BLANK_LETTERS = frozenset("\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
+_SPACES = frozenset(" \u3000")  # the ordinary one, and the one that Chinese and Japanese text has
+_COMMANDS = {"exec": "command", "run_code": "code"}
+_INDENT = "  "
+
+
+@dataclass(frozen=True, slots=True)
+class CallText:
+    """`title` is one line; `body` is everything that the call was given, in as many as it takes."""
+
+    title: str
+    body: str
+
+
+def describe_call(
+    name: str, label: str, arguments: Mapping[str, Any], hide: Hide = str
+) -> CallText:
+    """The whole call: a command as a command, an edit as a diff, other arguments one to a line."""
+    shown = label if name in label or not name else f"{label} ({name})"
+    return CallText(one_line(hide(shown)), "\n".join(_body(name, arguments, hide)))
+
+
+def one_line(text: str) -> str:
+    """Text that cannot start a line of its own: line breaks are spelled out too."""
+    return "".join(_spelled(c) if c in "\n\t" else c for c in visible(text))
+
+
+def visible(text: str) -> str:
+    """Text with everything spelled out that a reader would not see or that moves what they see."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(c if _is_visible(c) else _spelled(c) for c in text)
+
+
+def _is_visible(char: str) -> bool:
+    if char in "\n\t":
+        return True
+    kind = unicodedata.category(char)
+    if kind == "Zs":
+        return char in _SPACES
+    return kind[0] != "C" and kind not in ("Zl", "Zp") and char not in _BLANK_LETTERS and not (
+        0xFE00 <= ord(char) <= 0xFE0E or 0xE0100 <= ord(char) <= 0xE01EF
+    )  # fmt: skip
+
+
+def _spelled(char: str) -> str:
+    return f"<U+{ord(char):04X}>"
+
+
+def _body(name: str, arguments: Mapping[str, Any], hide: Hide) -> Iterator[str]:
+    rest = dict(arguments)
+    command = rest.pop(_COMMANDS[name], None) if name in _COMMANDS else None
+    if isinstance(command, str):
+        yield from _lines(hide(command), "$ " if name == "exec" else _INDENT)
+    elif command is not None:
+        rest[_COMMANDS[name]] = command
+    for key in [*_first(rest), *sorted(set(rest) - set(_first(rest)))]:
+        yield from _argument(key, rest[key], hide)
+
+
+def _first(arguments: Mapping[str, Any]) -> Sequence[str]:
+    """What a person wants to know before anything else: where."""
+    return [key for key in ("path", "url", "to") if key in arguments]
+
+
+def _argument(key: str, value: Any, hide: Hide) -> Iterator[str]:
+    shown = one_line(hide(key))
+    mark = {"old_text": "- ", "oldText": "- ", "new_text": "+ ", "newText": "+ ", "content": "+ "}
+    if isinstance(value, str) and ("\n" in value or key in mark):
+        yield f"{shown}:"
+        yield from _lines(hide(value), mark.get(key, _INDENT))
+    elif _are_objects(value):
+        for number, item in enumerate(value, 1):
+            yield f"{shown} {number}:"
+            for name in item:
+                yield from (f"{_INDENT}{line}" for line in _argument(str(name), item[name], hide))
+    else:
+        text = (
+            value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+        )
+        yield f"{shown}: {one_line(hide(text))}"
+
+
+def _are_objects(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(one, dict) for one in value)  # pyright: ignore[reportUnknownVariableType] - any JSON
+
+
+def _lines(text: str, mark: str) -> Iterator[str]:
+    for line in visible(text).split("\n"):
+        yield f"{mark}{line}"
