@@ -9,7 +9,7 @@ import json
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 Hide = Callable[[str], str]
 """Takes known secrets out of a text and says how long each was."""
@@ -85,8 +85,8 @@ def _argument(key: str, value: Any, hide: Hide) -> Iterator[str]:
     if isinstance(value, str) and ("\n" in value or key in mark):
         yield f"{shown}:"
         yield from _lines(hide(value), mark.get(key, _INDENT))
-    elif _are_objects(value):
-        for number, item in enumerate(value, 1):
+    elif objects := _objects(value):
+        for number, item in enumerate(objects, 1):
             yield f"{shown} {number}:"
             for name in item:
                 yield from (f"{_INDENT}{line}" for line in _argument(str(name), item[name], hide))
@@ -97,8 +97,10 @@ def _argument(key: str, value: Any, hide: Hide) -> Iterator[str]:
         yield f"{shown}: {one_line(hide(text))}"
 
 
-def _are_objects(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and all(isinstance(one, dict) for one in value)  # pyright: ignore[reportUnknownVariableType] - any JSON
+def _objects(value: Any) -> Sequence[Mapping[str, Any]]:
+    """The objects of a list of nothing else."""
+    items = cast("list[Any]", value) if isinstance(value, list) else []
+    return items if all(isinstance(one, dict) for one in items) else ()
 
 
 def _lines(text: str, mark: str) -> Iterator[str]:
