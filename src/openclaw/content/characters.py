@@ -137,8 +137,13 @@ _EMBEDDING_SET = CharSet(members(_EMBEDDINGS))
 _UNUSUAL_SET = CharSet(members(f"{_CONTROLS}{_EMBEDDINGS}\u00ad{_JOINERS}{_BASIC_SELECTORS}"))
 
 
+_LONE_RETURN = re.compile(r"\r(?!\n)")  # on a screen, what follows is written over what stood there
+
+
 def strip_invisible(text: str) -> str:
     """`text` without what only a machine reads; ordinary text of any script comes back as it was."""
+    if "\r" in text:
+        text = _LONE_RETURN.sub("", text)
     if text.isascii():
         return _strip_controls(text) if any(map(_has_controls, parts(text))) else text
     text, raw = _encoded(text)

@@ -31,7 +31,9 @@ _SYMBOL_LETTERS = "".join(
     for code in code_points(target)
     if code < 0x10000 and not chr(code).isalnum()
 )
-_BETWEEN = rf"(?:[^\w{_SYMBOL_LETTERS}]|[_{FILLERS}])*+"
+# Letters to Unicode, but strokes to a reader, such as a low macron for an underscore.
+_STROKES = "\u02b9-\u02bf\u02c6-\u02d1\u02ec\u02ee\ua717-\ua71f\ua788"
+_BETWEEN = rf"(?:[^\w{_SYMBOL_LETTERS}]|[_{FILLERS}{_STROKES}])*+"
 _ASCII_BETWEEN = r"[\W_]*+"
 
 

@@ -99,6 +99,9 @@ def _all_forms(value: str) -> Iterator[str]:
     yield from _plain(value)
     yield from _url(value)
     yield from (form for form in _encoded(data) if len(form) >= _MIN_ENCODED)
+    for encoding in ("utf-16-le", "utf-16-be"):  # as PowerShell encodes what it is to run
+        wide = value.encode(encoding, "surrogatepass")
+        yield from (form for form in _base64_forms(wide) if len(form) >= _MIN_ENCODED)
 
 
 def _plain(value: str) -> Iterator[str]:
@@ -151,6 +154,10 @@ def _encoded(data: bytes) -> Iterator[str]:
         yield digits.upper()
     yield "".join(f"\\x{byte:02x}" for byte in data)
     yield base64.b32encode(data).decode().rstrip("=")
+    yield from _base64_forms(data)
+
+
+def _base64_forms(data: bytes) -> Iterator[str]:
     for offset, head in enumerate(_BASE64_HEAD):
         text = base64.b64encode(bytes(offset) + data).decode()
         ended = text.rstrip("=")[head:]  # where the data ends here

@@ -1,3 +1,4 @@
+import base64
 import json
 import threading
 import time
@@ -274,3 +275,16 @@ def test_half_a_character_neither_stops_the_search_nor_hides_a_secret() -> None:
     assert redactor.redact("caf\udce9 swordfish-1") == "caf\udce9 [REDACTED]"
     assert redactor.redact("caf\udce9 sword\nfish-1") == "caf\udce9 [REDACTED]"
     assert redactor.redact("it is half\udce9sword-2!") == "it is [REDACTED]!"
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize("before", ["", "$a='", "x = '"])
+def test_base64_of_utf_16_is_found_as_powershell_writes_it(encoding: str, before: str) -> None:
+    redactor = Redactor()
+    redactor.register("s3cr3t-value-0123456789")
+    command = f"{before}s3cr3t-value-0123456789'; exit"
+    encoded = base64.b64encode(command.encode(encoding)).decode()
+    shown = redactor.redact(f"powershell -enc {encoded}", shapes=False)
+    left = shown.replace("[REDACTED]", "")
+    assert "[REDACTED]" in shown
+    assert all(piece not in left for piece in (encoded[24:48], encoded[30:54]))
