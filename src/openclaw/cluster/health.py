@@ -2,17 +2,18 @@
 
 import os
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from openclaw.cluster.worker import Worker
+from openclaw.core.clock import Clock
 from openclaw.sessions.postgres.gateways import GatewayRow
 from openclaw.sessions.postgres.queue import Depth
 from openclaw.version import __version__
 
 if TYPE_CHECKING:
+    from openclaw.mcp_client.lifecycle.manager import McpManager
     from openclaw.mcp_client.lifecycle.server_status import ServerStatus
-    from openclaw.runtime.runtime import Runtime
 
 Json = dict[str, Any]
 Figure = tuple[str, str, str, float]
@@ -25,9 +26,10 @@ _UNREADY = ("connecting", "error", "failed", "needs_login")
 class ServersHere:
     """The MCP servers of this gateway, as they were a moment ago: asking them all takes its time."""
 
-    def __init__(self, runtime: "Runtime") -> None:
-        self._runtime = runtime
-        self._clock = runtime.host.clock
+    def __init__(
+        self, manager: "McpManager", agents: Callable[[], Sequence[str]], clock: Clock
+    ) -> None:
+        self._manager, self._agents, self._clock = manager, agents, clock
         self._looked = -1e9
         self._found: tuple[ServerStatus, ...] = ()
 
@@ -35,7 +37,7 @@ class ServersHere:
         """All of them."""
         now = self._clock.monotonic()
         if fresh or now - self._looked > _FRESH_SECONDS:
-            self._found = self._runtime.manager.status()
+            self._found = self._manager.status()
             self._looked = now
         return self._found
 
@@ -51,7 +53,7 @@ class ServersHere:
             if one.snapshot.state.value in _UNREADY
             for agent in one.agents
         }
-        return [agent for agent in self._runtime.agents if agent not in waiting]
+        return [agent for agent in self._agents() if agent not in waiting]
 
 
 def facts_of(servers: ServersHere, worker: Worker) -> Json:

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from openclaw.config.load import LoadedConfig
     from openclaw.core.events import Emit
-    from openclaw.gateway.house import House
     from openclaw.gateway.lock import GatewayInfo
+    from openclaw.gateway.state import Backend
 
 _LAST_PORT = 65_535
 _STOP_MARGIN = 20.0  # seconds beyond the turns' grace until a stop counts as failed
@@ -89,15 +89,16 @@ async def _serve(args: argparse.Namespace, env: Environment, loaded: Any, lock: 
     from openclaw.core.clock import SystemClock
     from openclaw.gateway.daemon import Daemon, serve
     from openclaw.gateway.service_files import Notifier
-    from openclaw.runtime import open_gateway_runtime, open_secrets
+    from openclaw.runtime.host import open_secrets
+    from openclaw.runtime.runtime import open_backend
 
     log_file = _log(args, env, loaded)
 
     def load() -> "LoadedConfig":
         return _with_port(load_config(env.config_option, env.environ), args.port)
 
-    def opened(emit: "Emit") -> "AbstractAsyncContextManager[House]":
-        return open_gateway_runtime(loaded, env.environ, env.redactor, emit=emit)
+    def opened(emit: "Emit") -> "AbstractAsyncContextManager[Backend]":
+        return open_backend(loaded, env.environ, env.redactor, emit)
 
     loaded = _with_port(loaded, args.port)
     daemon = Daemon(
@@ -106,7 +107,7 @@ async def _serve(args: argparse.Namespace, env: Environment, loaded: Any, lock: 
         paths=env.paths,
         clock=SystemClock(),
         redact=env.redactor.redact,
-        open_gateway_runtime=opened,
+        open_backend=opened,
         resolve=open_secrets(loaded.config, env.environ, env.redactor).resolve_text,
         notifier=Notifier(env.environ),
         log_file=log_file,
@@ -213,15 +214,10 @@ def _stop(args: argparse.Namespace, env: Environment) -> int:
 def _reload(args: argparse.Namespace, env: Environment) -> int:
     import anyio
 
-    from openclaw.gateway.client import GatewayClient
+    from openclaw.runtime.access import ask_gateway
 
-    info = _running(env)
-
-    async def ask() -> dict[str, Any]:
-        async with GatewayClient(info.url, env.paths.root) as client:
-            return await client.request("POST", "/api/reload", {})
-
-    report = anyio.run(ask)
+    nothing: dict[str, Any] = {}
+    report = anyio.run(ask_gateway, _running(env), env.paths.root, "POST", "/api/reload", nothing)
     if args.json:
         env.say_json(report)
     else:
