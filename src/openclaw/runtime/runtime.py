@@ -180,7 +180,6 @@ async def open_gateway_runtime(
             answer=runtime.agent.answer_here,
             agents=lambda: tuple(runtime.agents),
             servers=runtime.manager,
-            store=runtime.store,
             clock=runtime.host.clock,
             load=lambda: _load_models(runtime.host),
         )
