@@ -22,7 +22,7 @@ from tests.support.gateway_kit import House
 
 from openclaw.agent.port import MessageContext
 from openclaw.config.load import load_config
-from openclaw.runtime import open_runtime
+from openclaw.runtime.runtime import open_runtime
 from openclaw.secrets.redactor import Redactor
 from openclaw.testing.fake_server import server_entry
 from openclaw.testing.scripted_model import Step, scripted_model
@@ -145,7 +145,7 @@ async def load(args: argparse.Namespace) -> None:
             rounds = 0
 
             async def direct(number: int) -> None:
-                reply = await runtime.get_reply(MessageContext("hi", f"d{rounds}.{number}"))
+                reply = await runtime.agent.reply(MessageContext("hi", f"d{rounds}.{number}"))
                 assert reply.text == "Noted."
 
             async def through(number: int) -> None:

@@ -22,7 +22,7 @@ from pydantic_ai.messages import (
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from openclaw.agent.port import MessageContext
-from openclaw.agent.service import AgentService
+from openclaw.agent.service import AgentService, TurnSetup
 from openclaw.config.merge import EffectiveAgent, effective_agents
 from openclaw.config.schema import Config
 from openclaw.core.clock import SystemClock
@@ -70,11 +70,8 @@ def ours(store: SessionStore) -> Turn:
     async def build(wanted: Candidate) -> Built:
         return built
 
-    async def stack_for(agent: EffectiveAgent) -> ModelStack:
+    async def stack_for(agent: EffectiveAgent, model: str | None) -> ModelStack:
         return stack
-
-    async def no_resources(agent: EffectiveAgent) -> str:
-        return ""
 
     stack = ModelStack(Choice((candidate,), "benchmark"), build, clock=SystemClock())
     tools = FakeTools()
@@ -82,20 +79,18 @@ def ours(store: SessionStore) -> Turn:
     policy = Policy.from_layers([Rules.of("tools", deny=["exec"])])
     service = AgentService(
         store=store,
-        agents=effective_agents(Config()),
-        tool_sources=lambda agent, session: (tools,),
-        model_factory=stack_for,
-        policy_for=lambda agent: policy,
-        resource_context=no_resources,
+        models=stack_for,
+        server_context=lambda agent, scope: "",
         redactor=Redactor(),
     )
+    setup = TurnSetup(effective_agents(Config())["main"], policy, (tools,))
     number = 0
 
     async def turn() -> str:
         nonlocal number
         number += 1
         context = MessageContext("What is the weather in Bern?", f"session-{number}")
-        return (await service.get_reply(context)).text
+        return (await service.reply(context, setup)).text
 
     return turn
 

@@ -18,9 +18,10 @@ from mcp import Client
 from mcp_types import TextContent
 from tests.e2e.conftest import NodePackages
 
+from openclaw.agent.port import Agent
 from openclaw.config.load import load_config
 from openclaw.mcp_server.server import open_server
-from openclaw.runtime import open_runtime
+from openclaw.runtime.runtime import open_runtime
 from openclaw.secrets.redactor import Redactor
 from openclaw.testing.scripted_model import Step, scripted_model
 
@@ -34,8 +35,10 @@ async def served(state: Path) -> AsyncGenerator[str]:
     """Our server with a whole agent behind it, at an address."""
     environ = {"OPENCLAW_STATE_DIR": str(state)}
 
-    def open_agent() -> Any:
-        return open_runtime(load_config(None, environ), environ, Redactor())
+    @asynccontextmanager
+    async def open_agent() -> AsyncGenerator[Agent]:
+        async with open_runtime(load_config(None, environ), environ, Redactor()) as runtime:
+            yield runtime.agent
 
     async with open_server("openclaw", open_agent) as server, anyio.create_task_group() as tasks:
         config = uvicorn.Config(server.streamable_http_app(), port=0, log_level="error")

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from openclaw.agent.port import MessageContext
+from openclaw.agent.port import MessageContext, TurnListener
 from openclaw.config.load import load_config
 from openclaw.core.events import Event, ToolStarted
-from openclaw.runtime import Runtime, open_runtime
+from openclaw.runtime.runtime import Runtime, open_runtime
 from openclaw.secrets.redactor import Redactor
 from openclaw.testing.embedded import fetch_default_weights
 
@@ -124,7 +124,7 @@ async def ask(runtime: Runtime, text: str, session: str) -> tuple[list[ToolStart
         if isinstance(event, ToolStarted):
             calls.append(event)
 
-    reply = await runtime.get_reply(MessageContext(text, session), on_event=watch)
+    reply = await runtime.agent.reply(MessageContext(text, session), TurnListener(on_event=watch))
     assert reply.outcome == "ok"
     return calls, reply.text
 

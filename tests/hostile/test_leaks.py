@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from tests.support.mcp_server_kit import McpHouse, fake_config, fake_tool, open_gateway_runtime
 
-from openclaw.agent.port import MessageContext
+from openclaw.agent.port import MessageContext, TurnListener
 from openclaw.config.load import parse_config
 from openclaw.core.content import Text
 from openclaw.core.events import Event
 from openclaw.mcp_client.catalog.pin_store import PinStore
-from openclaw.runtime import open_runtime
+from openclaw.runtime.runtime import open_runtime
 from openclaw.secrets.redactor import Redactor
 from openclaw.testing.agent_kit import scripted_config
 from openclaw.testing.fake_tools import one_pixel_png
@@ -161,7 +161,7 @@ async def test_a_key_in_the_very_first_message_is_kept_nowhere(
         loaded = parse_config(text, environ, source=tmp_path / "openclaw.json")
         async with open_runtime(loaded, environ, Redactor()) as runtime:
             message = MessageContext(text=f"Is {SECRET} wrong?", session_key="s")
-            reply = await runtime.get_reply(message, on_event=events.append)
+            reply = await runtime.agent.reply(message, TurnListener(on_event=events.append))
     assert reply.text == "Ask for another key."
     assert model.requests[0].last_text == "Is [REDACTED] wrong?"
     assert SECRET not in repr(events) + caplog.text

@@ -19,7 +19,8 @@ from openclaw.gateway.daemon import Daemon, serve
 from openclaw.gateway.lock import GatewayInfo, gateway_lock, running_gateway
 from openclaw.gateway.service_files import Notifier
 from openclaw.gateway.tokens import read_owner_token
-from openclaw.runtime import open_gateway_runtime, open_secrets
+from openclaw.runtime.host import open_secrets
+from openclaw.runtime.runtime import open_backend
 from openclaw.secrets.redactor import Redactor
 
 _BIN = Path(sys.executable).parent
@@ -105,9 +106,7 @@ class House:
             paths=self.paths,
             clock=SystemClock(),
             redact=redactor.redact,
-            open_gateway_runtime=lambda emit: open_gateway_runtime(
-                loaded, env, redactor, emit=emit
-            ),
+            open_backend=lambda emit: open_backend(loaded, env, redactor, emit),
             resolve=open_secrets(loaded.config, env, redactor).resolve_text,
             notifier=Notifier(env),
             log_file=self.paths.gateway_log,

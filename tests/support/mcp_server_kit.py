@@ -18,7 +18,7 @@ from openclaw.mcp_client.bridge.tool_source import CallRecord
 from openclaw.mcp_client.lifecycle.connection import ConnectionDeps
 from openclaw.mcp_client.lifecycle.manager import AgentServers, ManagerDeps, McpManager
 from openclaw.mcp_client.transport.orphans import OrphanReaper
-from openclaw.runtime import open_secrets
+from openclaw.runtime.host import open_secrets
 from openclaw.secrets.redactor import Redactor, StreamRedactor
 from openclaw.testing.fake_server import server_entry
 

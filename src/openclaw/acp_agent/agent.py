@@ -2,7 +2,7 @@
 
 import functools
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
@@ -43,7 +43,6 @@ from acp.schema import (
 )
 
 from openclaw.acp_agent.blocks import ContentBlock, FormKinds, Forms, forms_of
-from openclaw.acp_agent.host import AgentHost, HostLink
 from openclaw.acp_agent.session import (
     SESSION_PREFIX,
     ClientServer,
@@ -55,9 +54,7 @@ from openclaw.acp_agent.session import (
     take_turn,
 )
 from openclaw.acp_agent.updates import replay
-from openclaw.agent.port import Reply
-from openclaw.config.merge import EffectiveAgent
-from openclaw.config.schema import Config
+from openclaw.agent.port import Agent, AgentInfo, Reply
 from openclaw.core.errors import (
     JSONRPC_INTERNAL,
     InvalidRequest,
@@ -77,24 +74,14 @@ if TYPE_CHECKING:
 MODEL_OPTION = "model"
 
 
-def modes(agents: Mapping[str, EffectiveAgent], current: str) -> SessionModeState | None:
+def modes(agents: Sequence[AgentInfo], current: str) -> SessionModeState | None:
     """The agents as modes; nothing where there is only one."""
     if len(agents) < 2:
         return None
     return SessionModeState(
         current_mode_id=current,
-        available_modes=[SessionMode(id=one.id, name=one.name) for one in agents.values()],
+        available_modes=[SessionMode(id=one.id, name=one.name) for one in agents],
     )
-
-
-def model_names(config: Config, own: tuple[str, ...]) -> tuple[str, ...]:
-    """The agent's own models first, then all others that the configuration names."""
-    listed = (
-        f"{provider}/{model.id}"
-        for provider, settings in config.models.providers.items()
-        for model in settings.models
-    )
-    return tuple(dict.fromkeys((*own, *listed)))
 
 
 def model_option(names: tuple[str, ...], current: str | None) -> list[SessionConfigOptionSelect]:
@@ -150,9 +137,9 @@ class OpenClawAgent:
     """Serves one client. `tasks` outlives every session."""
 
     def __init__(
-        self, link: HostLink, tasks: anyio.abc.TaskGroup, *, program: str, agent_id: str | None
+        self, agent: Agent, tasks: anyio.abc.TaskGroup, *, program: str, agent_id: str | None
     ) -> None:
-        self._link = link
+        self._agent = agent
         self._tasks = tasks
         self._program = program
         self._agent_id = agent_id
@@ -217,15 +204,13 @@ class OpenClawAgent:
         **kwargs: Any,
     ) -> NewSessionResponse:
         """Begin a conversation, with the client's own MCP servers beside the agent's."""
-        host = await self._link.get()
-        agent = host.agent(self._agent_id)
         session = await self._open(
-            f"{SESSION_PREFIX}{random_id()}", agent.id, cwd, mcp_servers or (), host
+            f"{SESSION_PREFIX}{random_id()}", self._agent_id, cwd, mcp_servers or ()
         )
         return NewSessionResponse(
             session_id=session.id,
-            modes=modes(host.agents, session.agent_id),
-            config_options=await self._options(session, host),
+            modes=modes(await self._agent.agents(), session.agent_id),
+            config_options=await self._options(session),
         )
 
     @as_protocol_errors
@@ -238,13 +223,12 @@ class OpenClawAgent:
         **kwargs: Any,
     ) -> LoadSessionResponse:
         """Go on with a conversation and show it again from its beginning."""
-        host = await self._link.get()
-        session, entries = await self._reopen(session_id, cwd, mcp_servers or (), host)
+        session, entries = await self._reopen(session_id, cwd, mcp_servers or ())
         for update in replay(entries):
             await self._client.session_update(session.id, update)
         return LoadSessionResponse(
-            modes=modes(host.agents, session.agent_id),
-            config_options=await self._options(session, host),
+            modes=modes(await self._agent.agents(), session.agent_id),
+            config_options=await self._options(session),
         )
 
     @as_protocol_errors
@@ -257,11 +241,10 @@ class OpenClawAgent:
         **kwargs: Any,
     ) -> ResumeSessionResponse:
         """Go on with a conversation that the client still shows."""
-        host = await self._link.get()
-        session, _ = await self._reopen(session_id, cwd, mcp_servers or (), host)
+        session, _ = await self._reopen(session_id, cwd, mcp_servers or ())
         return ResumeSessionResponse(
-            modes=modes(host.agents, session.agent_id),
-            config_options=await self._options(session, host),
+            modes=modes(await self._agent.agents(), session.agent_id),
+            config_options=await self._options(session),
         )
 
     @as_protocol_errors
@@ -269,8 +252,7 @@ class OpenClawAgent:
         self, cwd: str | None = None, cursor: str | None = None, **kwargs: Any
     ) -> ListSessionsResponse:
         """Conversations that were begun by such clients, the latest first."""
-        host = await self._link.get()
-        found, following = await list_page(host.store, cwd, cursor)
+        found, following = await list_page(await self._agent.store(), cwd, cursor)
         return ListSessionsResponse(sessions=[_listed(one) for one in found], next_cursor=following)
 
     @as_protocol_errors
@@ -278,7 +260,7 @@ class OpenClawAgent:
         """Stop the session's turns and servers; the conversation itself is kept."""
         session = self._session(session_id)
         del self._sessions[session.id]
-        session.close(await self._link.get())
+        session.close(self._agent)
         return CloseSessionResponse()
 
     @as_protocol_errors
@@ -287,11 +269,9 @@ class OpenClawAgent:
     ) -> SetSessionModeResponse:
         """Let another agent answer from now on."""
         session = self._session(session_id)
-        host = await self._link.get()
-        session.agent_id = host.agent(mode_id).id
+        session.agent_id = (await self._agent.settings(mode_id)).id
         session.model = None
-        await session.connect(host)
-        self._tasks.start_soon(self._announce, session, host, name=f"commands of {session.id}")
+        await self._connect(session)
         await self._client.session_update(session.id, update_current_mode(session.agent_id))
         return SetSessionModeResponse()
 
@@ -301,17 +281,16 @@ class OpenClawAgent:
     ) -> SetSessionConfigOptionResponse:
         """Choose the model."""
         session = self._session(session_id)
-        host = await self._link.get()
         if config_id != MODEL_OPTION:
             raise NotFound(f"there is no setting '{config_id}'")
-        names = await _models(session, host)
+        names = await self._models(session)
         if value not in names:
             raise InvalidRequest(
                 f"there is no model '{value}'", hint=f"there are: {', '.join(names)}"
             )
         session.model = str(value)
         return SetSessionConfigOptionResponse(
-            config_options=[*await self._options(session, host)],
+            config_options=[*await self._options(session)],
         )
 
     @as_protocol_errors
@@ -320,12 +299,11 @@ class OpenClawAgent:
     ) -> PromptResponse:
         """Answer; what happens meanwhile is told as updates."""
         session = self._session(session_id)
-        host = await self._link.get()
         forms = None if self._forms is None else Forms(self._client, self._forms)
-        reply = await take_turn(session, prompt, host, self._client, forms=forms)
+        reply = await take_turn(session, prompt, self._agent, self._client, forms=forms)
         if reply is None:
             return PromptResponse(stop_reason="cancelled")
-        await self._tell_title(session, host)
+        await self._tell_title(session)
         return PromptResponse(stop_reason=_stop_reason(reply), usage=_usage(reply))
 
     async def cancel(self, session_id: str, **kwargs: Any) -> None:
@@ -343,41 +321,53 @@ class OpenClawAgent:
         return session
 
     async def _open(
-        self, key: str, agent_id: str, cwd: str, given: Sequence[ClientServer], host: AgentHost
+        self, key: str, agent_id: str | None, cwd: str, given: Sequence[ClientServer]
     ) -> Session:
+        settings = await self._agent.settings(agent_id)
         directory = _directory(cwd)
         wanted = session_servers(given, directory)
         for value in wanted.credentials:
-            host.host.redactor.register(value)
+            settings.redactor.register(value)
         before = self._sessions.pop(key, None)
         if before is not None:
-            before.close(host)
-        session = Session(key, directory, agent_id, wanted.servers)
-        await session.connect(host)
+            before.close(self._agent)
+        session = Session(key, directory, settings.id, wanted.servers)
+        await self._connect(session)
         self._sessions[key] = session
-        self._tasks.start_soon(self._announce, session, host, name=f"commands of {key}")
         return session
 
+    async def _connect(self, session: Session) -> None:
+        """Have the session's servers started for its agent, and tell the client what they offer."""
+        await self._agent.add_servers(session.id, session.agent_id, session.servers)
+        self._tasks.start_soon(self._announce, session, name=f"commands of {session.id}")
+
     async def _reopen(
-        self, key: str, cwd: str, given: Sequence[ClientServer], host: AgentHost
+        self, key: str, cwd: str, given: Sequence[ClientServer]
     ) -> tuple[Session, Sequence[Any]]:
-        found = await find(host.store, key)
+        found = await find(await self._agent.store(), key)
         if found is None and key not in self._sessions:
             raise no_such_session(key)
         agent_id = found.agent if found is not None else self._sessions[key].agent_id
-        session = await self._open(key, host.agent(agent_id).id, cwd, given, host)
+        session = await self._open(key, agent_id, cwd, given)
         return session, found.entries if found is not None else ()
 
-    async def _options(self, session: Session, host: AgentHost) -> list[Any]:
-        options: list[SessionConfigOptionSelect] = model_option(
-            await _models(session, host), session.model
-        )
-        return options
+    async def _options(self, session: Session) -> list[Any]:
+        return [*model_option(await self._models(session), session.model)]
 
-    async def _announce(self, session: Session, host: AgentHost) -> None:
+    async def _models(self, session: Session) -> tuple[str, ...]:
+        """The agent's own models first, then all others that the configuration names."""
+        own: Sequence[str] = ()
+        try:
+            own = await self._agent.models(session.agent_id)
+        except OpenClawError as error:
+            logger.info("the agent's models are not known: %s", error)
+        settings = await self._agent.settings(session.agent_id)
+        return tuple(dict.fromkeys((*own, *settings.model_choices)))
+
+    async def _announce(self, session: Session) -> None:
         """Tell which prompts of MCP servers can be used as commands, once that is known."""
-        await host.settle(session.agent_id, session.id)
-        commands = [_command(one) for one in host.prompts(session.agent_id, session.id)]
+        await self._agent.refresh(session.agent_id, session.id, wait=True)
+        commands = [_command(one) for one in self._agent.prompts(session.agent_id, session.id)]
         if not commands or self._sessions.get(session.id) is not session:
             return
         try:
@@ -385,8 +375,9 @@ class OpenClawAgent:
         except ConnectionError:
             logger.debug("the client went away before it was told of commands")
 
-    async def _tell_title(self, session: Session, host: AgentHost) -> None:
-        found = await host.store.find_sessions(session.id, session.agent_id)
+    async def _tell_title(self, session: Session) -> None:
+        store = await self._agent.store()
+        found = await store.find_sessions(session.id, session.agent_id)
         if found and found[0].title and not session.titled:
             session.titled = True
             update = SessionInfoUpdate(
@@ -402,15 +393,6 @@ def _directory(cwd: str) -> Path:
     if not path.is_absolute() or not path.is_dir():
         raise InvalidRequest("must be the absolute path of a directory", field="cwd")
     return path
-
-
-async def _models(session: Session, host: AgentHost) -> tuple[str, ...]:
-    try:
-        own = await host.model_names(session.agent_id)
-    except OpenClawError as error:
-        logger.info("the agent's models are not known: %s", error)
-        own = ()
-    return model_names(host.host.config, own)
 
 
 def _command(prompt: "PromptInfo") -> AvailableCommand:

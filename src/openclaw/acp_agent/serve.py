@@ -14,7 +14,7 @@ import anyio
 from acp import AgentSideConnection
 
 from openclaw.acp_agent.agent import OpenClawAgent
-from openclaw.acp_agent.host import HostLink, OpenHost
+from openclaw.agent.port import OpenAgent
 from openclaw.core.errors import InvalidRequest
 
 _PARSE_ERROR: Final = -32700
@@ -81,13 +81,13 @@ _CLOSING_SECONDS = 2.0
 """What turns that are stopped by the client's going away get to write that down."""
 
 
-def serve_stdio(open_host: OpenHost, *, program: str, agent_id: str | None) -> NoReturn:
+def serve_stdio(open_agent: OpenAgent, *, program: str, agent_id: str | None) -> NoReturn:
     """Serve one client on stdin and stdout, and leave the process."""
     _check_pipes()
     wire_in, wire_out = _claim_stdio()
     code = 0
     try:
-        asyncio.run(serve(open_host, wire_in, wire_out, program=program, agent_id=agent_id))
+        asyncio.run(serve(open_agent, wire_in, wire_out, program=program, agent_id=agent_id))
     except BrokenPipeError:
         code = 0
     except KeyboardInterrupt:
@@ -98,16 +98,14 @@ def serve_stdio(open_host: OpenHost, *, program: str, agent_id: str | None) -> N
 
 
 async def serve(
-    open_host: OpenHost, wire_in: int, wire_out: int, *, program: str, agent_id: str | None
+    open_agent: OpenAgent, wire_in: int, wire_out: int, *, program: str, agent_id: str | None
 ) -> None:
     """Serve until the client closes its end or the process is asked to stop."""
     reader, writer = await _streams(wire_in, wire_out)
     with anyio.CancelScope() as scope:
         _on_termination(scope.cancel)
-        async with anyio.create_task_group() as tasks:
-            link = HostLink(open_host)
-            await tasks.start(link.run, name="agent")
-            agent = OpenClawAgent(link, tasks, program=program, agent_id=agent_id)
+        async with open_agent() as answering, anyio.create_task_group() as tasks:
+            agent = OpenClawAgent(answering, tasks, program=program, agent_id=agent_id)
             # Closing and resuming a session are still marked as unstable in the SDK.
             connection = AgentSideConnection(
                 cast(Any, agent),

@@ -32,9 +32,16 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from pydantic import ValidationError
 
 from openclaw.acp_agent.blocks import ContentBlock, Forms
-from openclaw.acp_agent.host import AgentHost
 from openclaw.acp_agent.updates import Translator, Update, kind_of, locations
-from openclaw.agent.port import InboundMedia, MessageContext, PermissionRequest, Reply
+from openclaw.agent.port import (
+    Agent,
+    AgentSettings,
+    InboundMedia,
+    MessageContext,
+    PermissionRequest,
+    Reply,
+    TurnListener,
+)
 from openclaw.config.schema import McpServerConfig
 from openclaw.config.sensitive import server_credentials
 from openclaw.core.content import Media
@@ -190,14 +197,10 @@ class Session:
     _files: OrderFiles | None = None
     _stack: ExitStack = field(default_factory=ExitStack)
 
-    async def connect(self, host: AgentHost) -> None:
-        """Have the session's servers started for its agent."""
-        await host.bring(self.id, self.agent_id, self.servers)
-
-    def files(self, host: AgentHost) -> OrderFiles:
+    def files(self, temp_root: Path) -> OrderFiles:
         """Where the session's attachments are kept: later questions may be about them."""
         if self._files is None:
-            self._files = self._stack.enter_context(order_files(host.host.paths.temp))
+            self._files = self._stack.enter_context(order_files(temp_root))
         return self._files
 
     def cancel(self) -> None:
@@ -205,10 +208,10 @@ class Session:
         for scope in self.turns:
             scope.cancel()
 
-    def close(self, host: AgentHost) -> None:
+    def close(self, agent: Agent) -> None:
         """Stop the turns and the session's servers, and remove its files."""
         self.cancel()
-        host.end_session(self.id)
+        agent.end_session(self.id)
         self.forget_files()
 
     def forget_files(self) -> None:
@@ -220,7 +223,7 @@ class Session:
 async def take_turn(
     session: Session,
     blocks: Sequence[ContentBlock],
-    host: AgentHost,
+    agent: Agent,
     client: "Client",
     *,
     forms: Forms | None = None,
@@ -233,7 +236,8 @@ async def take_turn(
     with anyio.CancelScope() as scope:
         session.turns.add(scope)
         try:
-            return await _Turn(session, host, client, forms).run(blocks)
+            settings = await agent.settings(session.agent_id)
+            return await _Turn(session, agent, settings, client, forms).run(blocks)
         except Cancelled:
             return None  # somebody stopped it at the gateway
         finally:
@@ -243,18 +247,25 @@ async def take_turn(
 
 class _Turn:
     def __init__(
-        self, session: Session, host: AgentHost, client: "Client", forms: Forms | None
+        self,
+        session: Session,
+        agent: Agent,
+        settings: AgentSettings,
+        client: "Client",
+        forms: Forms | None,
     ) -> None:
         self._session = session
         self._forms = forms
-        self._host = host
+        self._agent, self._settings = agent, settings
         self._client = client
-        self._translator = Translator(host.host.redactor, session.cwd)
+        self._translator = Translator(settings.redactor, session.cwd)
         self._queue, self._queued = _queue()
 
     async def run(self, blocks: Sequence[ContentBlock]) -> Reply:
         session = self._session
-        received = await receive(blocks, session.files(self._host), self._host.transcriber())
+        settings = self._settings
+        files = session.files(settings.temp_root)
+        received = await receive(blocks, files, settings.transcriber)
         context = MessageContext(
             text=received.text,
             session_key=session.id,
@@ -271,11 +282,13 @@ class _Turn:
             tasks.start_soon(self._send_all, name=f"updates of {session.id}")
             with self._queue:
                 try:
-                    reply = await self._host.get_reply(
+                    reply = await self._agent.reply(
                         context,
-                        on_event=self._on,
-                        ask=self._ask,
-                        elicit=None if self._forms is None else self._elicit,
+                        TurnListener(
+                            on_event=self._on,
+                            ask=self._ask,
+                            elicit=None if self._forms is None else self._elicit,
+                        ),
                     )
                     self._put(self._translator.closing(reply))
                 except OpenClawError as error:

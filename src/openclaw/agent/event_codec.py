@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 import pybase64
 
-from openclaw.agent.port import InboundMedia, MessageContext, Reply, Usage
+from openclaw.agent.port import AgentSettings, InboundMedia, MessageContext, Reply, Usage
 from openclaw.core import errors
 from openclaw.core.content import Block, Media, ResourceLink, Text
 from openclaw.core.events import BlockReply, Event, SuspiciousContent, ToolFinished
@@ -204,6 +204,17 @@ def message_json(context: MessageContext) -> Json:
 def inbound_from(item: Mapping[str, Any]) -> InboundMedia:
     """An attachment that a front end of ours has already read."""
     return InboundMedia(media_from(item), item.get("text"), item.get("note"))
+
+
+def settings_json(settings: AgentSettings) -> Json:
+    """What a front end in another process has to know to take messages for an agent."""
+    return {
+        "agent": settings.id,
+        "allToolText": settings.all_tool_text,
+        "tempRoot": str(settings.temp_root),
+        "directories": [str(one) for one in settings.directories],
+        "audio": settings.audio,
+    }
 
 
 def error_json(error: BaseException) -> Json:

@@ -1,18 +1,22 @@
-"""What goes into a turn and what comes out of it."""
+"""The agent as every front end sees it: what goes into a turn and what comes out of it."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypedDict
+from typing import TYPE_CHECKING, Protocol
 
 from openclaw.core.content import Block, Media
 from openclaw.core.errors import OpenClawError
 from openclaw.core.events import Emit
-from openclaw.core.tools import Elicit, JsonObject, ToolResult
+from openclaw.core.tools import Elicit, JsonObject, ToolResult, ToolSpec
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
+    from openclaw.config.schema import McpServerConfig
+    from openclaw.mcp_client.bridge.prompts import PromptInfo
+    from openclaw.media.transcription import Transcriber
+    from openclaw.secrets.redactor import Redactor
     from openclaw.sessions.model import SessionRef
     from openclaw.sessions.store import Lane, SessionStore
 
@@ -130,11 +134,105 @@ OnBlockReply = Callable[[tuple[Block, ...]], None]
 OnToolResult = Callable[[str, ToolResult], None]
 
 
-class TurnListener(TypedDict, total=False):
-    """Who hears of an answer while it is made, and who is asked. Whoever hands an order on hands this on."""
+@dataclass(frozen=True, slots=True)
+class TurnListener:
+    """Who hears of an answer while it is written, and who is asked.
 
-    on_block_reply: OnBlockReply | None
-    on_tool_result: OnToolResult | None
-    on_event: Emit | None
-    ask: Ask | None
-    elicit: Elicit | None
+    The callbacks must not block. Blocks, tool results and events come in order, before the reply.
+    With `on_event` the answer is streamed. Without `ask`, tools that a person must agree to are
+    denied; without `elicit`, what MCP servers ask is declined.
+    """
+
+    on_block_reply: OnBlockReply | None = None
+    on_tool_result: OnToolResult | None = None
+    on_event: Emit | None = None
+    ask: Ask | None = None
+    elicit: Elicit | None = None
+
+
+NOBODY = TurnListener()
+
+
+@dataclass(frozen=True, slots=True)
+class AgentInfo:
+    """An agent in a list."""
+
+    id: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class AgentSettings:
+    """What a front end must know to take messages for one agent.
+
+    Attachments are put below `temp_root`; files that the agent hands over come from `directories`.
+    `model_choices` are the models that a person may choose besides the agent's own.
+    """
+
+    id: str
+    temp_root: Path
+    directories: tuple[Path, ...]
+    audio: str  # auto, audio or resource
+    all_tool_text: bool
+    redactor: "Redactor"
+    transcriber: "Transcriber"
+    model_choices: tuple[str, ...] = ()
+
+
+class Agent(Protocol):
+    """The agents of one configuration, in this process or in another.
+
+    An agent id of None means the default agent. A `session` is a session's key. Every method raises
+    `NotFound` for an agent that does not exist.
+    """
+
+    async def agents(self) -> Sequence[AgentInfo]:
+        """The agents there are now, the default one first."""
+        ...
+
+    async def settings(self, agent_id: str | None = None) -> AgentSettings:
+        """What a front end must know to take messages for this agent."""
+        ...
+
+    async def reply(self, context: MessageContext, listener: TurnListener = NOBODY) -> Reply:
+        """Answer one message. To cancel the call is to stop the turn, wherever it runs."""
+        ...
+
+    async def tools(self, agent_id: str, session: str | None = None) -> Sequence[ToolSpec]:
+        """The tools that the agent may use, once its servers had some time to start."""
+        ...
+
+    def prompts(self, agent_id: str, session: str | None = None) -> "Sequence[PromptInfo]":
+        """The prompts that a message may call, as far as they are known now."""
+        ...
+
+    async def refresh(
+        self, agent_id: str, session: str | None = None, *, wait: bool = False
+    ) -> None:
+        """Learn which prompts there are; with `wait`, servers that start get some time first."""
+        ...
+
+    async def models(self, agent_id: str) -> Sequence[str]:
+        """The models that answer for this agent, the first one first."""
+        ...
+
+    async def store(self) -> "SessionStore":
+        """The conversations, to be read."""
+        ...
+
+    async def add_servers(
+        self, session: str, agent_id: str, servers: "Mapping[str, McpServerConfig]"
+    ) -> None:
+        """Run a front end's own MCP servers beside the agent's in a session, until `end_session`.
+
+        To call it again for the session is to run the same servers for another agent.
+        """
+        ...
+
+    def end_session(self, session: str) -> None:
+        """Stop the servers that were added for a session."""
+        ...
+
+
+OpenAgent = Callable[[], "AbstractAsyncContextManager[Agent]"]
+"""Opens the way to the agent; the agent itself is loaded when it is first used."""

@@ -1,7 +1,7 @@
-"""`get_reply`: one message in, one answer out, in its session's lane."""
+"""One message in, one answer out, in its session's lane."""
 
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,13 +13,12 @@ import anyio.to_thread
 from openclaw.agent.budget import Budget, LimitReached
 from openclaw.agent.dispatch import Dispatcher
 from openclaw.agent.port import (
-    Ask,
+    NOBODY,
     Claim,
     InboundMedia,
     MessageContext,
-    OnBlockReply,
-    OnToolResult,
     Reply,
+    TurnListener,
 )
 from openclaw.agent.prompt import assemble, read_context_files
 from openclaw.agent.redaction import Redacts, clean_message
@@ -42,9 +41,9 @@ from openclaw.agent.transcript import (
 from openclaw.config.merge import EffectiveAgent
 from openclaw.content.frame import frame
 from openclaw.core.clock import Clock, SystemClock
-from openclaw.core.errors import InvalidRequest, NotFound, OpenClawError, describe
+from openclaw.core.errors import InvalidRequest, OpenClawError, describe
 from openclaw.core.events import Emit, Notice, TurnFinished, TurnStarted, both, discard
-from openclaw.core.tools import Elicit, ToolSource
+from openclaw.core.tools import ToolSource
 from openclaw.policy import Policy, decide
 from openclaw.sessions.model import (
     Entry,
@@ -75,85 +74,64 @@ _OUT_OF_TIME = "Stopped: the turn's time was up. This call may or may not have h
 
 
 @dataclass(frozen=True, slots=True)
+class TurnSetup:
+    """What one turn works with. `tools` are asked for their specs at every step."""
+
+    agent: EffectiveAgent
+    policy: Policy
+    tools: Sequence[ToolSource]
+    workspace: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class _Watch:
     emit: Emit
-    streaming: bool
-    on_block_reply: OnBlockReply | None
-    on_tool_result: OnToolResult | None
-    ask: Ask | None
-    elicit: Elicit | None
+    listener: TurnListener
 
 
 class AgentService:
-    """Answers messages. Turns of one session run one at a time, in order; sessions run side by side."""
+    """Answers messages. Turns of one session run one at a time, in order; sessions run side by side.
+
+    `models` builds what an agent thinks with, for the model that a message names if it names one.
+    `server_context` is what the MCP servers of an agent, in a scope, have to say to the model.
+    """
 
     def __init__(
         self,
         *,
         store: SessionStore,
-        agents: Mapping[str, EffectiveAgent],
-        tool_sources: Callable[[str, SessionRef], Sequence[ToolSource]],
-        model_factory: Callable[[EffectiveAgent], Awaitable["ModelStack"]],
-        policy_for: Callable[[EffectiveAgent], Policy],
-        resource_context: Callable[[EffectiveAgent], Awaitable[str]],
+        models: Callable[[EffectiveAgent, str | None], Awaitable["ModelStack"]],
+        server_context: Callable[[str, str], str],
         redactor: Redacts,
-        workspace_for: Callable[[EffectiveAgent], Path | None] = lambda agent: None,
         clock: Clock | None = None,
         compact_at: float = DEFAULT_COMPACT_AT,
         observe: Callable[[], Emit] | None = None,
     ) -> None:
         self._store = store
-        self._agents = agents
-        self._tool_sources = tool_sources
-        self._model_factory = model_factory
-        self._policy_for = policy_for
-        self._resource_context = resource_context
-        self._workspace_for = workspace_for
+        self._models = models
+        self._server_context = server_context
         self._redactor = redactor
         self._clock = clock or SystemClock()
         self._compact_at = compact_at
         self._observe = observe
 
-    async def get_reply(
-        self,
-        context: MessageContext,
-        *,
-        on_block_reply: OnBlockReply | None = None,
-        on_tool_result: OnToolResult | None = None,
-        on_event: Emit | None = None,
-        ask: Ask | None = None,
-        elicit: Elicit | None = None,
+    async def reply(
+        self, context: MessageContext, setup: TurnSetup, listener: TurnListener = NOBODY
     ) -> Reply:
-        """Answer one message.
-
-        Callbacks must not block. Blocks, tool results and events come in order, before this returns.
-        With `on_event`, the answer is streamed. Without `ask`, tools that a person must agree to
-        are denied; without `elicit`, what MCP servers ask is declined. When this returns, the turn
-        is on disk.
-        """
-        agent = self._agents.get(context.agent_id)
-        if agent is None:
-            known = ", ".join(sorted(self._agents))
-            raise NotFound(f"there is no agent '{context.agent_id}'", hint=f"there are: {known}")
+        """Answer one message. When this returns, the turn is on disk."""
+        agent = setup.agent
         if storable(context.text) != context.text:
             raise InvalidRequest("has characters that no model can be sent", field="message")
-        emit = on_event or discard
-        watch = _Watch(
-            both(emit, self._observe()) if self._observe else emit,
-            on_event is not None,
-            on_block_reply,
-            on_tool_result,
-            ask,
-            elicit,
-        )
+        emit = listener.on_event or discard
+        watch = _Watch(both(emit, self._observe()) if self._observe else emit, listener)
         session = await self._store.open_session(agent.id, context.session_key)
         claim = context.claim
         held = claim.lane(self._store, session) if claim else self._store.acquire_lane(session)
         async with held as lane:
-            return await self._turn(lane, agent, context, watch)
+            return await self._turn(lane, setup, context, watch)
 
     async def _turn(
-        self, lane: Lane, agent: EffectiveAgent, context: MessageContext, watch: _Watch
+        self, lane: Lane, setup: TurnSetup, context: MessageContext, watch: _Watch
     ) -> Reply:
         # Not before it is this turn's: while it waits, more secrets may become known.
         context = clean_message(context, self._redactor)
@@ -170,11 +148,11 @@ class AgentService:
             if not resumed:
                 return await self._earlier(lane.session, wanted)
             turn = wanted
-        watch.emit(TurnStarted(lane.session.key, agent.id, turn))
-        budget = Budget(agent.limits)
-        box = self._toolbox(agent, lane.session, can_ask=watch.ask is not None)
+        watch.emit(TurnStarted(lane.session.key, setup.agent.id, turn))
+        budget = Budget(setup.agent.limits)
+        box = _toolbox(setup, can_ask=watch.listener.ask is not None)
         dispatcher = Dispatcher(
-            agent=agent.id,
+            agent=setup.agent.id,
             session=lane.session.key,
             turn=turn,
             lane=lane,
@@ -183,9 +161,9 @@ class AgentService:
             clock=self._clock,
             emit=watch.emit,
             redactor=self._redactor,
-            on_tool_result=watch.on_tool_result,
-            ask=watch.ask,
-            elicit=watch.elicit,
+            on_tool_result=watch.listener.on_tool_result,
+            ask=watch.listener.ask,
+            elicit=watch.listener.elicit,
         )
         async with _ending(lane, turn, dispatcher, watch.emit, context.claim):
             if context.claim is not None and context.claim.refusal is not None:
@@ -193,7 +171,7 @@ class AgentService:
             items = await self._items(lane.session, message, resumed=resumed)
             if len(items) == 1:
                 await self._store.set_title(lane.session, _title(context.text))
-            return await self._answer(agent, dispatcher, items, watch, context.claim)
+            return await self._answer(setup, dispatcher, items, watch, context)
 
     async def _resumed(self, lane: Lane, turn: str, emit: Emit) -> bool:
         """Go on with a turn whose program died; false where the turn ended otherwise.
@@ -215,18 +193,18 @@ class AgentService:
 
     async def _answer(
         self,
-        agent: EffectiveAgent,
+        setup: TurnSetup,
         dispatcher: Dispatcher,
         items: list[Item],
         watch: _Watch,
-        claim: Claim | None,
+        context: MessageContext,
     ) -> Reply:
         budget, lane, turn = dispatcher.budget, dispatcher.lane, dispatcher.turn
         outcome, text, model = "ok", "", ""
         closing: list[NewEntry] = []
         try:
             with anyio.move_on_after(budget.seconds) as scope:
-                loop = await self._loop(agent, dispatcher, items, watch)
+                loop = await self._loop(setup, dispatcher, items, watch, context)
                 text, model = await loop.run()
             if scope.cancelled_caught:
                 outcome, text = "limit", budget.out_of_time()
@@ -243,8 +221,8 @@ class AgentService:
             usage=budget.usage,
             outcome=outcome,
         )
-        if claim is not None:
-            await claim.settle(lane, outcome, reply)
+        if context.claim is not None:
+            await context.claim.settle(lane, outcome, reply)
         await lane.finish_turn(
             turn,
             Outcome.OK,
@@ -256,14 +234,18 @@ class AgentService:
         return reply
 
     async def _loop(
-        self, agent: EffectiveAgent, dispatcher: Dispatcher, items: list[Item], watch: _Watch
+        self,
+        setup: TurnSetup,
+        dispatcher: Dispatcher,
+        items: list[Item],
+        watch: _Watch,
+        context: MessageContext,
     ) -> "Loop":
         from openclaw.agent.loop import Loop
 
-        stack = await self._model_factory(agent)
+        agent, workspace = setup.agent, setup.workspace
+        stack = await self._models(agent, context.model)
         built = await stack.primary()
-        resources = await self._resource_context(agent)
-        workspace = self._workspace_for(agent)
         files: list[tuple[str, str]] = []
         if workspace is not None and agent.context_files:
             files = await anyio.to_thread.run_sync(
@@ -272,7 +254,7 @@ class AgentService:
         preamble = assemble(
             agent,
             workspace=workspace,
-            resources=resources,
+            resources=self._server_context(agent.id, context.server_scope),
             files=files,
             window=built.context_window,
         )
@@ -286,15 +268,8 @@ class AgentService:
             budget=dispatcher.budget,
             compact_at=self._compact_at,
             emit=watch.emit,
-            streaming=watch.streaming,
-            on_block_reply=watch.on_block_reply,
-        )
-
-    def _toolbox(self, agent: EffectiveAgent, session: SessionRef, *, can_ask: bool) -> Toolbox:
-        policy = self._policy_for(agent)
-        sources = self._tool_sources(agent.id, session)
-        return Toolbox(
-            sources, lambda name: decide(policy, name), agent.tool_search_limit, can_ask=can_ask
+            streaming=watch.listener.on_event is not None,
+            on_block_reply=watch.listener.on_block_reply,
         )
 
     async def _items(
@@ -326,6 +301,15 @@ class AgentService:
             )
         text = next((e.text for e in reversed(entries) if _is_answer(e)), "")
         return Reply(text=text, session_id=session.id, turn_id=turn, outcome="duplicate")
+
+
+def _toolbox(setup: TurnSetup, *, can_ask: bool) -> Toolbox:
+    return Toolbox(
+        setup.tools,
+        lambda name: decide(setup.policy, name),
+        setup.agent.tool_search_limit,
+        can_ask=can_ask,
+    )
 
 
 def _title(text: str) -> str | None:

@@ -42,15 +42,15 @@ def run(program: str, arguments: list[str]) -> int:
         from openclaw.cli.argv_text import undecodable
         from openclaw.mcp_server import bootstrap
 
-        options = bootstrap.parse_options(program, arguments[1:])
+        options = bootstrap.parse_options(arguments[1:])
         if options is not None and undecodable(arguments) is None:
-            bootstrap.serve(options, lambda: _prepare_server(options))
+            bootstrap.serve(program, lambda: _prepare_server(program, options))
     from openclaw.cli.dispatch import dispatch
 
     return dispatch(program, arguments)
 
 
-def _prepare_server(options: "Options") -> "Any":
-    from openclaw.cli.commands.mcp_server import prepare
+def _prepare_server(program: str, options: "Options") -> "Any":
+    from openclaw.cli.commands.mcp_server import prepare_first
 
-    return prepare(options)
+    return prepare_first(program, options)

@@ -56,7 +56,7 @@ async def open_server(
         env.redactor.register(value)
 
     async def resolve(text: str) -> "Secret":
-        from openclaw.runtime import open_secrets
+        from openclaw.runtime.host import open_secrets
 
         config = (loaded or env.load_config()).config
         return await open_secrets(config, env.environ, env.redactor).resolve_text(text)

@@ -16,9 +16,9 @@ import anyio
 import orjson
 
 from openclaw.agent.event_codec import block_json, event_json, event_name, result_json
-from openclaw.agent.port import OnBlockReply, OnToolResult, Reply
+from openclaw.agent.port import Reply, TurnListener
 from openclaw.cluster.order_codec import blocks_held, result_held
-from openclaw.core.events import Emit, Event, ToolFinished, TurnFinished
+from openclaw.core.events import Event, ToolFinished, TurnFinished
 from openclaw.core.tools import ToolResult
 from openclaw.sessions.postgres.gateways import MOST_PAYLOAD_BYTES, EventLog, Stretch, Wire
 from openclaw.sessions.postgres.queue import Standing
@@ -78,12 +78,13 @@ class Feed:
         """Take what a tool gave."""
         self._put("on_tool_result", {"name": name, "result": result_json(result_held(result))})
 
-    def callbacks(self, *, streams: bool, callbacks: bool) -> dict[str, Any]:
-        """What the agent is to be given, as far as somebody wants it."""
-        emit: Emit | None = self.on_event if streams else None
-        on_block: OnBlockReply | None = self.on_block_reply if callbacks else None
-        on_result: OnToolResult | None = self.on_tool_result if callbacks else None
-        return {"on_event": emit, "on_block_reply": on_block, "on_tool_result": on_result}
+    def listener(self, *, streams: bool, callbacks: bool) -> TurnListener:
+        """Hears of the turn, as far as somebody wants to know."""
+        return TurnListener(
+            on_event=self.on_event if streams else None,
+            on_block_reply=self.on_block_reply if callbacks else None,
+            on_tool_result=self.on_tool_result if callbacks else None,
+        )
 
     def add_watcher(self, gateway: str) -> None:
         """Let one more gateway know; it catches up by itself."""

@@ -1,36 +1,45 @@
 """A gateway among others: takes orders in, runs what it took, and says how it is."""
 
 import logging
-from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing, asynccontextmanager, nullcontext
+import os
+import socket
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import AbstractContextManager, aclosing, asynccontextmanager, nullcontext
 from dataclasses import replace
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import anyio
 import anyio.to_thread
 
 from openclaw.agent.event_codec import blocks_from, event_from, result_from
-from openclaw.agent.port import Ask, MessageContext, OnBlockReply, OnToolResult, Reply
+from openclaw.agent.port import NOBODY, Agent, MessageContext, Reply, TurnListener
 from openclaw.agent.redaction import clean_message
 from openclaw.cluster.feeds import Feeds, NamedEvent, Watch, Watches
-from openclaw.cluster.health import Figure, ServersHere, facts_of, figures, shown
 from openclaw.cluster.order_codec import answer_bytes, has_media, order_bytes, order_from
 from openclaw.cluster.worker import Held, Worker
 from openclaw.config.schema import ClusterConfig
+from openclaw.core.clock import Clock
 from openclaw.core.errors import Cancelled, InvalidRequest, NotFound
-from openclaw.core.events import Emit, Notice, TurnFinished
+from openclaw.core.events import Notice, TurnFinished
 from openclaw.core.ids import random_id
-from openclaw.core.tools import Elicit
-from openclaw.media.files import order_files
+from openclaw.media.files import OrderFiles, order_files
 from openclaw.sessions.model import SessionRef, storable
-from openclaw.sessions.postgres.gateways import BEAT_SECONDS, EventLog, Gateways, Message, Wire
+from openclaw.sessions.postgres.gateways import (
+    BEAT_SECONDS,
+    EventLog,
+    GatewayRow,
+    Gateways,
+    Message,
+    Wire,
+)
 from openclaw.sessions.postgres.pool import Database
-from openclaw.sessions.postgres.queue import TurnQueue
+from openclaw.sessions.postgres.queue import Depth, TurnQueue
 from openclaw.sessions.store import LaneLost, StoreError
+from openclaw.version import __version__
 
 if TYPE_CHECKING:
-    from openclaw.runtime.runtime import Runtime
+    from openclaw.mcp_client.lifecycle.manager import McpManager
+    from openclaw.mcp_client.lifecycle.server_status import ServerStatus
 
 logger = logging.getLogger(__name__)
 
@@ -40,19 +49,71 @@ _BEATS_PER_PRUNING = 30
 _BY_REQUEST = "the turn was cancelled"
 
 Json = dict[str, Any]
+Figure = tuple[str, str, str, float]
+"""For the metrics: kind, name, help and value."""
+
+_FRESH_SECONDS = 0.5
+_UNREADY = ("connecting", "error", "failed", "needs_login")
+
+
+class ServersHere:
+    """The MCP servers of this gateway, as they were a moment ago: asking them all takes its time."""
+
+    def __init__(
+        self, manager: "McpManager", agents: Callable[[], Sequence[str]], clock: Clock
+    ) -> None:
+        self._manager, self._agents, self._clock = manager, agents, clock
+        self._looked = -1e9
+        self._found: tuple[ServerStatus, ...] = ()
+
+    def statuses(self, *, fresh: bool = False) -> "tuple[ServerStatus, ...]":
+        """All of them."""
+        now = self._clock.monotonic()
+        if fresh or now - self._looked > _FRESH_SECONDS:
+            self._found = self._manager.status()
+            self._looked = now
+        return self._found
+
+    def of_scope(self, scope: str, *, fresh: bool) -> list[str]:
+        """Those that a client brought along for one session."""
+        return [one.snapshot.name for one in self.statuses(fresh=fresh) if scope in one.sessions]
+
+    def ready_agents(self) -> Sequence[str]:
+        """The agents whose servers are all ready here, or start when they are needed."""
+        waiting = {
+            agent
+            for one in self.statuses()
+            if one.snapshot.state.value in _UNREADY
+            for agent in one.agents
+        }
+        return [agent for agent in self._agents() if agent not in waiting]
 
 
 class ClusterNode:
-    """This gateway among those that share the database."""
+    """This gateway among those that share the database.
 
-    def __init__(self, runtime: "Runtime", database: Database, settings: ClusterConfig) -> None:
+    `answer` carries a message out in this process; `load` imports what that needs, in a thread.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        settings: ClusterConfig,
+        *,
+        agent: Agent,
+        answer: Callable[[MessageContext, TurnListener], Awaitable[Reply]],
+        agents: Callable[[], Sequence[str]],
+        servers: "McpManager",
+        clock: Clock,
+        load: Callable[[], None],
+    ) -> None:
         self.id = random_id()
         self.url = ""
         self.draining = False
-        self._runtime = runtime
         self._settings = settings
-        self._clock = runtime.host.clock
-        self._servers = ServersHere(runtime)
+        self._agent, self._answer, self._load = agent, answer, load
+        self._clock = clock
+        self._servers = ServersHere(servers, agents, clock)
         self.queue = TurnQueue(database, self.id)
         self._gateways = Gateways(database, self.id)
         self._hurry = database.hurry
@@ -75,34 +136,27 @@ class ClusterNode:
             run=self._run,
             ended=self._ended,
         )
-        self._askers: dict[tuple[str, str], tuple[Ask | None, Elicit | None]] = {}
+        self._askers: dict[tuple[str, str], TurnListener] = {}
         self._reached = self._clock.monotonic()
 
     # ---- taking orders in
 
-    async def get_reply(
-        self,
-        context: MessageContext,
-        *,
-        on_block_reply: OnBlockReply | None = None,
-        on_tool_result: OnToolResult | None = None,
-        on_event: Emit | None = None,
-        ask: Ask | None = None,
-        elicit: Elicit | None = None,
-    ) -> Reply:
+    async def reply(self, context: MessageContext, listener: TurnListener = NOBODY) -> Reply:
         """Answer one message, by whichever gateway takes it first."""
-        agent = self._runtime.agent(context.agent_id)
+        agent = await self._agent.settings(context.agent_id)
         if storable(context.text) != context.text:
             raise InvalidRequest("has characters that no model can be sent", field="message")
         turn = context.idempotency_key or random_id()
-        context = clean_message(context, self._runtime.redactor)
+        context = clean_message(context, agent.redactor)
         context = replace(context, agent_id=agent.id, idempotency_key=turn, claim=None)
-        callbacks = on_block_reply is not None or on_tool_result is not None
+        on_event = listener.on_event
+        callbacks = listener.on_block_reply is not None or listener.on_tool_result is not None
         body = await _made(context, streams=on_event is not None, callbacks=callbacks)
-        session = await self._runtime.store.open_session(agent.id, context.session_key)
+        store = await self._agent.store()
+        session = await store.open_session(agent.id, context.session_key)
         key = (session.id, turn)
-        if ask is not None or elicit is not None:
-            self._askers[key] = (ask, elicit)
+        if listener.ask is not None or listener.elicit is not None:
+            self._askers[key] = listener
         try:
             pin = await self._pin(session, context, asks=key in self._askers)
             given = await self.queue.give(
@@ -118,8 +172,7 @@ class ClusterNode:
                     self._offer(agent.id)
                 else:
                     await self._join(watch)
-                handlers = _handlers(on_block_reply, on_tool_result, on_event)
-                reply = await self._followed(watch, handlers)
+                reply = await self._followed(watch, _handlers(listener))
         finally:
             self._askers.pop(key, None)
         if on_event is not None:
@@ -215,22 +268,24 @@ class ClusterNode:
 
     async def _run(self, held: Held) -> Reply:
         order = held.order
-        temp = self._runtime.host.paths.temp
-        place = order_files(temp) if has_media(order.body) else nullcontext()
-        with place as files:
+        with await self._files(order.body) as files:
             if files is None:
                 carried = order_from(order.body, None)
             else:
                 carried = await anyio.to_thread.run_sync(order_from, order.body, files)
             if order.pin is not None and order.pin != self.id:
                 await self._tell_homeless(held)
-            ask, elicit = self._askers.get((order.session, order.turn), (None, None))
-            return await self._runtime.answer_here(
+            asker = self._askers.get((order.session, order.turn), NOBODY)
+            told = held.feed.listener(streams=carried.streams, callbacks=carried.callbacks)
+            return await self._answer(
                 replace(carried.context, claim=held.claim),
-                **held.feed.callbacks(streams=carried.streams, callbacks=carried.callbacks),
-                ask=ask,
-                elicit=elicit,
+                replace(told, ask=asker.ask, elicit=asker.elicit),
             )
+
+    async def _files(self, body: bytes) -> AbstractContextManager[OrderFiles | None]:
+        if not has_media(body):
+            return nullcontext()
+        return order_files((await self._agent.settings()).temp_root)
 
     async def _tell_homeless(self, held: Held) -> None:
         """Say which of the session's servers went with the gateway that had them."""
@@ -336,13 +391,6 @@ class ClusterNode:
             await self._leave()
             group.cancel_scope.cancel()
 
-    def _load(self) -> None:
-        """Import what a turn needs, in a thread."""
-        from openclaw.models.factory import preload
-
-        preload({one.api for one in self._runtime.host.config.models.providers.values() if one.api})
-        import_module("openclaw.agent.loop")
-
     async def _leave(self) -> None:
         why = "the database did not answer in time"
         try:
@@ -362,11 +410,10 @@ async def _made(context: MessageContext, *, streams: bool, callbacks: bool) -> b
     )
 
 
-def _handlers(
-    on_block_reply: OnBlockReply | None,
-    on_tool_result: OnToolResult | None,
-    on_event: Emit | None,
-) -> Callable[[NamedEvent], None]:
+def _handlers(listener: TurnListener) -> Callable[[NamedEvent], None]:
+    on_block_reply, on_tool_result = listener.on_block_reply, listener.on_tool_result
+    on_event = listener.on_event
+
     def handle(event: NamedEvent) -> None:
         _, name, body = event
         if name == "on_block_reply":
@@ -381,3 +428,61 @@ def _handlers(
                 on_event(found)
 
     return handle
+
+
+def facts_of(servers: ServersHere, worker: Worker) -> Json:
+    """What a gateway says of itself to the others."""
+    return {
+        "host": socket.gethostname(),
+        "pid": os.getpid(),
+        "version": __version__,
+        "workers": worker.capacity,
+        "running": worker.running,
+        "readyAgents": list(servers.ready_agents()),
+        "servers": [
+            {
+                "name": one.snapshot.name,
+                "state": one.snapshot.state.value,
+                "agents": list(one.agents),
+                "sessions": list(one.sessions),
+                "tools": one.tools,
+            }
+            for one in servers.statuses()
+        ],
+    }
+
+
+def shown(row: GatewayRow, this: str) -> Json:
+    """A gateway for a person or a program to look at."""
+    return {
+        "id": row.id,
+        "this": row.id == this,
+        "alive": row.alive,
+        "seenSecondsAgo": round(row.seen_seconds, 1),
+        "upSeconds": round(row.up_seconds, 1),
+        **row.facts,
+    }
+
+
+def figures(depth: Depth, worker: Worker, *, reachable: bool) -> list[Figure]:
+    """Everything that is measured here."""
+    counts = worker.counts
+    gauges: list[tuple[str, str, float]] = [
+        ("openclaw_database_up", "1 while the database answers.", reachable),
+        ("openclaw_queue_waiting", "Turns that wait anywhere.", depth.waiting),
+        ("openclaw_queue_running", "Turns that run anywhere.", depth.running),
+        ("openclaw_queue_oldest_seconds", "How long the oldest waits.", depth.oldest_seconds),
+        ("openclaw_worker_running", "Turns that run here.", worker.running),
+        ("openclaw_worker_capacity", "Turns that may run here.", worker.capacity),
+    ]
+    counters: list[tuple[str, str, float]] = [
+        ("openclaw_turns_taken_total", "Turns taken to run here.", counts.taken),
+        ("openclaw_turns_taken_over_total", "Turns whose gateway stopped.", counts.taken_over),
+        ("openclaw_turns_parked_total", "Turns given up: too many attempts.", counts.parked),
+        ("openclaw_turns_lost_total", "Turns that another gateway took over.", counts.lost),
+        ("openclaw_turns_returned_total", "Turns handed to another gateway.", counts.returned),
+    ]
+    return [
+        *(("gauge", *one) for one in gauges),
+        *(("counter", *one) for one in counters),
+    ]

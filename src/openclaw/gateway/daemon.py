@@ -22,10 +22,9 @@ from openclaw.config.schema import Config, GatewayConfig
 from openclaw.core.clock import Clock
 from openclaw.core.errors import InvalidConfig, OpenClawError, OperatorFacing, Problem, describe
 from openclaw.core.events import Emit, Notice
-from openclaw.gateway.house import House
 from openclaw.gateway.lock import GatewayInfo, GatewayLock
 from openclaw.gateway.service_files import Notifier
-from openclaw.gateway.state import Gateway, ReloadReport
+from openclaw.gateway.state import Backend, Gateway, ReloadReport
 from openclaw.gateway.tokens import TokenFile, Tokens, owner_token
 from openclaw.secrets.refs import Secret
 from openclaw.version import __version__
@@ -162,7 +161,7 @@ class Reloader:
             self._gateway.metrics.reload("same")
             return ReloadReport(changed=False)
         waiting = waiting_changes(self._current.config, loaded.config)
-        await self._gateway.house.apply(loaded)
+        await self._gateway.backend.apply(loaded)
         self._current = loaded
         self._gateway.metrics.reload("applied")
         if waiting:
@@ -221,7 +220,7 @@ CLOSING_SECONDS = 10.0
 
 _SERVER_CLOSE_SECONDS = 3.0
 
-OpenHouse = Callable[[Emit], AbstractAsyncContextManager[House]]
+OpenBackend = Callable[[Emit], AbstractAsyncContextManager[Backend]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +232,7 @@ class Daemon:
     paths: StatePaths
     clock: Clock
     redact: Callable[[str], str]
-    open_gateway_runtime: OpenHouse
+    open_backend: OpenBackend
     resolve: Callable[[str], Awaitable[Secret]]
     notifier: Notifier
     log_file: Path | None = None
@@ -285,10 +284,10 @@ async def _run(
     daemon: Daemon, lock: GatewayLock, gateway: Gateway, group: TaskGroup, stop: anyio.Event
 ) -> None:
     await group.start(_signals, stop, gateway, name="signals")
-    async with daemon.open_gateway_runtime(gateway.hub.emit) as house:
-        gateway.opened = house
-        if house.member is not None:
-            house.member.url = gateway.url
+    async with daemon.open_backend(gateway.hub.emit) as backend:
+        gateway.opened = backend
+        if backend.cluster is not None:
+            backend.cluster.url = gateway.url
         reloader = Reloader(gateway, daemon.load, daemon.loaded)
         gateway.reload = reloader.reload
         lock.publish(
@@ -309,8 +308,8 @@ async def _run(
         logger.info("the gateway is stopping")
         daemon.notifier.stopping()
         gateway.stop()
-        if house.member is not None:
-            house.member.drain()
+        if backend.cluster is not None:
+            backend.cluster.drain()
         with anyio.CancelScope(shield=True):
             grace = daemon.settings.shutdown_grace_ms / 1000
             await gateway.turns.close(grace, CLOSING_SECONDS)

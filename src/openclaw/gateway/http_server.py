@@ -111,16 +111,16 @@ async def ready(gateway: Gateway, request: Request) -> Response:
     if gateway.opened is None or gateway.stopping:
         state = "stopping" if gateway.stopping else "starting"
         return JSONResponse({"status": state}, 503)
-    member = gateway.opened.member
-    if member is not None and not member.reachable:
+    cluster = gateway.opened.cluster
+    if cluster is not None and not cluster.reachable:
         return JSONResponse({"status": "database unreachable"}, 503)
     return JSONResponse({"status": "ready"})
 
 
 async def metrics(gateway: Gateway, request: Request) -> Response:
     """Figures for Prometheus."""
-    member = gateway.opened.member if gateway.opened is not None else None
-    figures = member.figures() if member is not None else ()
+    cluster = gateway.opened.cluster if gateway.opened is not None else None
+    figures = cluster.figures() if cluster is not None else ()
     text = gateway.metrics.render(views.gauges(gateway), figures)
     return PlainTextResponse(text, media_type="text/plain; version=0.0.4")
 

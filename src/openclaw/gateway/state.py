@@ -1,25 +1,32 @@
 """The gateway while it runs: what its routes share."""
 
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
 
 import anyio
 from anyio.abc import TaskGroup
 
-from openclaw.agent.port import MessageContext, OnBlockReply, OnToolResult, Reply
+from openclaw.agent.port import Agent, MessageContext, Reply, TurnListener
+from openclaw.config.load import LoadedConfig
+from openclaw.config.merge import EffectiveAgent
 from openclaw.config.paths import StatePaths
 from openclaw.config.schema import GatewayConfig
 from openclaw.core.clock import Clock
 from openclaw.core.errors import Busy, Cancelled, NotFound, OperatorFacing
 from openclaw.core.events import Emit, Event, Notice, TurnFinished, TurnStarted
 from openclaw.gateway.feeds import Feed, Feeds, RedactedTurn
-from openclaw.gateway.house import House
 from openclaw.gateway.metrics import Metrics
-from openclaw.gateway.questions import Asker, Questions
+from openclaw.gateway.questions import Questions
 from openclaw.gateway.tokens import Tokens
+from openclaw.secrets.redactor import Redactor
+
+if TYPE_CHECKING:
+    from openclaw.mcp_client.lifecycle.manager import McpManager
+    from openclaw.sessions.store import SessionStore
 
 _KEPT = 1000  # events that a listener may lag behind before it loses the oldest
 
@@ -197,9 +204,58 @@ async def _no_reload() -> ReloadReport:
     return ReloadReport(changed=False)
 
 
+class Cluster(Protocol):
+    """The gateways that share a database, as one of them sees them."""
+
+    url: str
+    """Where this gateway is, for the others to show."""
+
+    @property
+    def reachable(self) -> bool:
+        """Whether the database answered lately."""
+        ...
+
+    def drain(self) -> None:
+        """Take nothing more to run: this gateway is going to stop."""
+        ...
+
+    async def cancel_turn(self, turn: str) -> int:
+        """Stop a turn wherever it runs or waits; returns how many were stopped."""
+        ...
+
+    async def cancel_session(self, key: str, agent: str | None) -> int:
+        """Stop what runs in a session anywhere, and what waits for it."""
+        ...
+
+    def watch_turn(self, turn: str, after: int = 0) -> AsyncGenerator[tuple[int, str, Any]]:
+        """Number, name and body of a turn's events; the last is `reply` or `error`."""
+        ...
+
+    async def gateways(self) -> list[dict[str, Any]]:
+        """Every gateway, as it last said it was."""
+        ...
+
+    def figures(self) -> list[tuple[str, str, str, float]]:
+        """For the metrics: kind, name, help and value of each."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """What a gateway serves. `apply` takes a new configuration, or raises and changes nothing."""
+
+    agent: Agent
+    agents: Callable[[], Mapping[str, EffectiveAgent]]
+    servers: "McpManager"
+    store: "SessionStore"
+    redactor: Redactor
+    cluster: Cluster | None
+    apply: Callable[[LoadedConfig], Awaitable[None]]
+
+
 @dataclass(slots=True)
 class Gateway:
-    """What every route uses. `house` is there once everything is built."""
+    """What every route uses. `backend` is there once everything is built."""
 
     settings: GatewayConfig
     paths: StatePaths
@@ -218,7 +274,7 @@ class Gateway:
     turns: Turns = field(init=False)
     questions: Questions = field(init=False)
     scopes: set[str] = field(default_factory=set[str])
-    opened: House | None = None
+    opened: Backend | None = None
     stopping: bool = False
     last_reload_error: str | None = None
 
@@ -227,8 +283,8 @@ class Gateway:
         self.questions = Questions(self.settings.limits.question_timeout_ms / 1000)
 
     @property
-    def house(self) -> House:
-        """The agents; raises until they are there."""
+    def backend(self) -> Backend:
+        """The agents and what belongs to them; raises until they are there."""
         if self.opened is None:
             raise OperatorFacing("the gateway is starting")
         return self.opened
@@ -284,26 +340,18 @@ class GatewayTurn:
         self.reply: Reply | None = None
         self.feed: Feed | None = None
 
-    async def answer(
-        self,
-        *,
-        on_block_reply: OnBlockReply | None = None,
-        on_tool_result: OnToolResult | None = None,
-        on_event: Emit | None = None,
-        asker: Asker | None = None,
-    ) -> Reply:
-        """Have the agent answer; `asker` asks the person who gave the order."""
-        house = self._gateway.house
-        outgoing = RedactedTurn(house.redactor)
-        watcher = self._told(on_event)
-        reply = await house.get_reply(
-            self._context,
+    async def answer(self, listener: TurnListener) -> Reply:
+        """Have the agent answer; whoever listens is told nothing that is secret."""
+        backend = self._gateway.backend
+        outgoing = RedactedTurn(backend.redactor)
+        watcher = self._told(listener.on_event)
+        on_block_reply = listener.on_block_reply
+        redacted = replace(
+            listener,
             on_block_reply=outgoing.blocks(on_block_reply) if on_block_reply else None,
-            on_tool_result=on_tool_result,
             on_event=outgoing.events(watcher) if watcher else None,
-            ask=asker.permit if asker is not None else None,
-            elicit=asker.elicit if asker is not None else None,
         )
+        reply = await backend.agent.reply(self._context, redacted)
         if watcher is not None:
             outgoing.flush(watcher)
         self.reply = outgoing.reply(reply)

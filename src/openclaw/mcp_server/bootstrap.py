@@ -25,26 +25,11 @@ _SWITCH_INTERVAL_WHILE_LOADING = 0.0005  # the import must not hold back an answ
 
 
 class Options:
-    """What the command line asked for."""
+    """What the command line asked for, under the names that the full parser gives it."""
 
-    __slots__ = ("agent", "config", "local", "log_json", "program", "verbose")
-
-    def __init__(
-        self,
-        program: str = "openclaw",
-        *,
-        agent: str | None = None,
-        config: str | None = None,
-        verbose: bool = False,
-        log_json: bool = False,
-        local: bool = False,
-    ) -> None:
-        self.program = program
-        self.agent = agent
-        self.config = config
-        self.verbose = verbose
-        self.log_json = log_json
-        self.local = local
+    agent: str | None = None
+    config: str | None = None
+    verbose = log_json = local = False
 
 
 def answers_for(program: str) -> Answers:
@@ -58,9 +43,9 @@ def answers_for(program: str) -> Answers:
     )
 
 
-def parse_options(program: str, arguments: "list[str]") -> Options | None:
+def parse_options(arguments: "list[str]") -> Options | None:
     """The options where they are ordinary; None where the full parser has to explain or help."""
-    options = Options(program)
+    options = Options()
     rest = list(arguments)
     while rest:
         word = rest.pop(0)
@@ -212,7 +197,7 @@ def _refuse(wire: _Wire, handshake: Handshake, error: BaseException) -> None:
 
 
 def serve(
-    options: Options,
+    program: str,
     load: "Callable[[], Any]",
     *,
     by_threads: bool = sys.platform == "win32",
@@ -223,7 +208,7 @@ def serve(
     """
     code = 0
     try:
-        code = _serve(_Wire(*_claim_stdio()), options, load, by_threads=by_threads)
+        code = _serve(_Wire(*_claim_stdio()), program, load, by_threads=by_threads)
     except BrokenPipeError:
         code = 0
     except KeyboardInterrupt:
@@ -239,8 +224,8 @@ def _pieces(fd: int) -> "Pieces":
     return Pieces(fd)
 
 
-def _serve(wire: _Wire, options: Options, load: "Callable[[], Any]", *, by_threads: bool) -> int:
-    handshake = Handshake(answers_for(options.program))
+def _serve(wire: _Wire, program: str, load: "Callable[[], Any]", *, by_threads: bool) -> int:
+    handshake = Handshake(answers_for(program))
     pieces = _pieces(wire.wire_in) if by_threads else None
     if pieces is not None:
         loader = _answer_by_threads(wire, handshake, load, pieces)

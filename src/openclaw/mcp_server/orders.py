@@ -3,13 +3,13 @@
 import logging
 from collections.abc import AsyncGenerator, Awaitable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import anyio
 import mcp_types as types
 
-from openclaw.agent.port import Ask, MessageContext
+from openclaw.agent.port import Agent, Ask, MessageContext, TurnListener
 from openclaw.core.clock import Clock
 from openclaw.core.content import Text
 from openclaw.core.errors import OpenClawError, describe
@@ -24,8 +24,7 @@ from openclaw.core.events import (
 )
 from openclaw.core.ids import order_session_key
 from openclaw.core.tools import Elicit
-from openclaw.mcp_server.agent_link import AgentLink, OrderTaker
-from openclaw.mcp_server.inbound import read_order, receive
+from openclaw.mcp_server.inbound import fetch_guarded, read_order, receive
 from openclaw.mcp_server.outbound import Collector, OutboundRules, render
 from openclaw.media.files import order_files
 
@@ -114,10 +113,10 @@ class OrderDesk:
     """Takes orders for one tool and has the agent answer them."""
 
     def __init__(
-        self, tool: dict[str, Any], link: AgentLink, clock: Clock, agent_id: str | None
+        self, tool: dict[str, Any], agent: Agent, clock: Clock, agent_id: str | None
     ) -> None:
         self._schema = tool["inputSchema"]
-        self._link = link
+        self._agent = agent
         self._clock = clock
         self._agent_id = agent_id
 
@@ -135,34 +134,35 @@ class OrderDesk:
         self, arguments: dict[str, Any] | None, caller: Caller
     ) -> types.CallToolResult:
         order = read_order(self._schema, arguments)
-        agent = await self._link.get()
-        settings = agent.order_settings(self._agent_id)
+        settings = await self._agent.settings(self._agent_id)
         with order_files(settings.temp_root) as files:
             context = MessageContext(
                 text=order.message,
                 session_key=order.session_key or order_session_key(self._clock),
-                agent_id=settings.agent_id,
+                agent_id=settings.id,
                 media=await receive(order, files, settings.transcriber),
                 origin="mcp",
             )
             collector = Collector(all_tool_text=settings.all_tool_text)
-            await self._work(agent, context, collector, caller)
-            directories = (*settings.outbound.directories, files.directory)
-            rules = replace(settings.outbound, directories=directories)
+            await self._work(context, collector, caller)
+            rules = OutboundRules(
+                directories=(*settings.directories, files.directory),
+                fetch=fetch_guarded,
+                audio=settings.audio,
+                secrets=settings.redactor,
+            )
             return await _result(collector, rules, caller.protocol_version)
 
-    async def _work(
-        self, agent: OrderTaker, context: MessageContext, collector: Collector, caller: Caller
-    ) -> None:
+    async def _work(self, context: MessageContext, collector: Collector, caller: Caller) -> None:
         async with _progress(caller.report, self._clock) as on_event:
-            reply = await agent.get_reply(
-                context,
+            listener = TurnListener(
                 on_block_reply=collector.add_reply,
                 on_tool_result=lambda name, result: collector.add_tool_output(result.outputs),
                 on_event=on_event,
                 ask=caller.ask,
                 elicit=caller.elicit,
             )
+            reply = await self._agent.reply(context, listener)
         collector.add_reply((Text(reply.text), *reply.media))
 
 

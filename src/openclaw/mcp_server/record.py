@@ -1,7 +1,7 @@
 """Records the SDK server's own answers, from which `answers.py` is made."""
 
 from importlib.metadata import version
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import mcp_types as types
@@ -13,8 +13,8 @@ from mcp_types.version import (
     MODERN_PROTOCOL_VERSIONS,
 )
 
+from openclaw.agent.port import Agent
 from openclaw.core.clock import SystemClock
-from openclaw.mcp_server.agent_link import AgentLink
 from openclaw.mcp_server.handshake import VERSION_KEY
 from openclaw.mcp_server.orders import OrderDesk
 from openclaw.mcp_server.server import TOOLS, make_server
@@ -73,13 +73,7 @@ async def record(program: str) -> dict[tuple[str, str], bytes]:
 
 def bare_server(program: str) -> Server[Any]:
     """The server with no agent behind it: enough for everything but a well-formed order."""
-    return make_server(
-        program, OrderDesk(TOOLS[program], AgentLink(_no_agent), SystemClock(), None)
-    )
-
-
-def _no_agent() -> Any:
-    raise AssertionError("the handshake needs no agent")
+    return make_server(program, OrderDesk(TOOLS[program], cast("Agent", None), SystemClock(), None))
 
 
 async def source() -> str:

@@ -13,8 +13,7 @@ import anyio._backends._asyncio  # pyright: ignore[reportUnusedImport]  # otherw
 import mcp_types as types
 from mcp.shared.message import SessionMessage
 
-from openclaw.mcp_server.agent_link import OpenAgent
-from openclaw.mcp_server.bootstrap import Options
+from openclaw.agent.port import OpenAgent
 from openclaw.mcp_server.chunk_reader import Pieces
 from openclaw.mcp_server.handshake import Answered
 from openclaw.mcp_server.pipes import Conversation, PipeReader, PipeWriter, Queued
@@ -67,9 +66,8 @@ class Replay:
 class Prepared:
     """The SDK's side, loaded and waiting for the wire."""
 
-    def __init__(self, options: Options, open_agent: OpenAgent) -> None:
-        self._options = options
-        self._open_agent = open_agent
+    def __init__(self, program: str, agent_id: str | None, open_agent: OpenAgent) -> None:
+        self._program, self._agent_id, self._open_agent = program, agent_id, open_agent
 
     def run(
         self,
@@ -109,8 +107,7 @@ class Prepared:
                 wire_in, conversation, pieces, queued=queued, rest=rest, at_end=at_end
             )
             writer = ThreadedWriter(wire_out, conversation)
-        options = self._options
-        async with open_server(options.program, self._open_agent, options.agent) as server:
+        async with open_server(self._program, self._open_agent, self._agent_id) as server:
             with anyio.CancelScope() as scope:
                 _on_termination(scope.cancel)
                 await server.run(reader, writer, server.create_initialization_options())
@@ -124,7 +121,7 @@ def _on_termination(cancel: Callable[[], Any]) -> None:
         loop.add_signal_handler(number, cancel)
 
 
-def prepare(options: Options, open_agent: OpenAgent) -> Prepared:
+def prepare(program: str, agent_id: str | None, open_agent: OpenAgent) -> Prepared:
     """Load and build everything that serving needs, on the thread that loads."""
     warm_up()
-    return Prepared(options, open_agent)
+    return Prepared(program, agent_id, open_agent)

@@ -5,18 +5,16 @@ from collections.abc import AsyncGenerator, Awaitable
 from contextlib import asynccontextmanager
 from typing import Any, Protocol
 
-import anyio
 import mcp_types as types
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel.server import Server
 from mcp.shared.exceptions import MCPError
 from mcp_types import methods
 
-from openclaw.agent.port import Ask, PermissionRequest
+from openclaw.agent.port import Ask, OpenAgent, PermissionRequest
 from openclaw.content import sanitise_label
 from openclaw.core.clock import SystemClock
 from openclaw.core.tools import Elicit, JsonObject
-from openclaw.mcp_server.agent_link import AgentLink, OpenAgent
 from openclaw.mcp_server.orders import Caller, OrderDesk, refusal
 from openclaw.version import __version__
 
@@ -205,12 +203,9 @@ def make_server(program: str, desk: OrderDesk) -> Server[dict[str, Any]]:
 async def open_server(
     program: str, open_agent: OpenAgent, agent_id: str | None = None
 ) -> AsyncGenerator[Server[dict[str, Any]]]:
-    """The server with an agent behind it, which is opened by the first order and closed at the end."""
-    link = AgentLink(open_agent)
-    async with anyio.create_task_group() as tasks:
-        await tasks.start(link.run, name="agent")
-        yield make_server(program, OrderDesk(TOOLS[program], link, SystemClock(), agent_id))
-        tasks.cancel_scope.cancel()
+    """The server with an agent behind it, which is loaded by the first order and closed at the end."""
+    async with open_agent() as agent:
+        yield make_server(program, OrderDesk(TOOLS[program], agent, SystemClock(), agent_id))
 
 
 def warm_up() -> None:

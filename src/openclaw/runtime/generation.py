@@ -1,6 +1,6 @@
 """One configuration and what was built from it."""
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,7 +9,9 @@ import anyio
 
 from openclaw.config.merge import EffectiveAgent, default_agent_id, effective_agents
 from openclaw.config.schema import ModelChoice
+from openclaw.core.errors import NotFound
 from openclaw.core.tools import ToolSource
+from openclaw.policy import Policy
 from openclaw.runtime.host import Host, policy_of
 from openclaw.runtime.servers import servers_of
 from openclaw.secrets.refs import Secret
@@ -17,13 +19,12 @@ from openclaw.secrets.resolver import SecretResolver
 
 if TYPE_CHECKING:
     from openclaw.agent.port import MessageContext
-    from openclaw.agent.service import AgentService
+    from openclaw.agent.service import AgentService, TurnSetup
     from openclaw.config.schema import SamplingConfig
     from openclaw.embedded.open import LocalModels
     from openclaw.mcp_client.lifecycle.manager import AgentServers, McpManager
     from openclaw.models.factory import ModelFactory
     from openclaw.models.stack import ModelStack
-    from openclaw.sessions.model import SessionRef
     from openclaw.sessions.store import SessionStore
 
 _CLOSING_SECONDS = 5.0
@@ -41,6 +42,8 @@ class ConfigGeneration:
         self._store = store
         self._local = local
         self._native: dict[str, ToolSource] = {}
+        self._policies: dict[str, Policy] = {}
+        self._service: AgentService | None = None
         self._factory: ModelFactory | None = None
         self._turns = 0
         self._retired = False
@@ -50,6 +53,20 @@ class ConfigGeneration:
         for agent_id in self.agents:
             self.native(agent_id)
         self._models()
+
+    def agent(self, agent_id: str | None) -> EffectiveAgent:
+        """The agent of this id, or the default one; raises `NotFound`."""
+        wanted = agent_id or default_agent_id(self.host.config)
+        if wanted not in self.agents:
+            known = ", ".join(sorted(self.agents))
+            raise NotFound(f"there is no agent '{wanted}'", hint=f"there are: {known}")
+        return self.agents[wanted]
+
+    def policy(self, agent: EffectiveAgent) -> Policy:
+        """What this agent may use."""
+        if agent.id not in self._policies:
+            self._policies[agent.id] = policy_of(agent)
+        return self._policies[agent.id]
 
     def servers(self) -> "dict[str, AgentServers]":
         """What the MCP servers' manager is to run."""
@@ -102,50 +119,50 @@ class ConfigGeneration:
         choice = await self._models().choice(agent.model)
         return tuple(candidate.ref for candidate in choice.candidates)
 
-    def service(
-        self, manager: "McpManager", tools: ToolSource, context: "MessageContext"
-    ) -> "AgentService":
-        """Answers this message with these MCP tools."""
+    async def _stack(self, agent: EffectiveAgent, model: str | None) -> "ModelStack":
+        choice = agent.model
+        if model is not None:
+            fallbacks = choice.fallbacks if choice is not None else ()
+            choice = ModelChoice(primary=model, fallbacks=fallbacks)
+        return await self._models().stack(choice, temperature=agent.temperature)
+
+    def service(self, manager: "McpManager") -> "AgentService":
+        """Answers the messages of this generation; the same one every time."""
         from openclaw.agent.service import AgentService
 
-        def sources(agent_id: str, session: "SessionRef") -> Sequence[ToolSource]:
-            if context.workspace is None:
-                return [self.native(agent_id), tools]
-            agent = self.agents[agent_id]
-            return [_native_tools(self.host, agent, self._store, context.workspace), tools]
-
-        async def resources(agent: EffectiveAgent) -> str:
-            session = context.server_scope
+        def server_context(agent_id: str, scope: str) -> str:
             blocks = (
-                manager.instructions(agent.id, session),
-                manager.resource_context(agent.id, session),
-                manager.unavailable(agent.id, session),
+                manager.instructions(agent_id, scope),
+                manager.resource_context(agent_id, scope),
+                manager.unavailable(agent_id, scope),
             )
             return "\n\n".join(block for block in blocks if block)
 
-        async def models_of(agent: EffectiveAgent) -> "ModelStack":
-            choice = agent.model
-            if context.model is not None:
-                fallbacks = choice.fallbacks if choice is not None else ()
-                choice = ModelChoice(primary=context.model, fallbacks=fallbacks)
-            return await self._models().stack(choice, temperature=agent.temperature)
+        if self._service is None:
+            host = self.host
+            self._service = AgentService(
+                store=self._store,
+                models=self._stack,
+                server_context=server_context,
+                redactor=host.redactor,
+                clock=host.clock,
+                compact_at=host.config.sessions.compact_at,
+                observe=host.telemetry.observer if host.telemetry is not None else None,
+            )
+        return self._service
 
-        def workspace(agent: EffectiveAgent) -> Path:
-            return context.workspace or self.host.workspace(agent)
+    def setup(
+        self, agent: EffectiveAgent, context: "MessageContext", mcp_tools: ToolSource
+    ) -> "TurnSetup":
+        """What the turn of this message works with."""
+        from openclaw.agent.service import TurnSetup
 
-        return AgentService(
-            store=self._store,
-            agents=self.agents,
-            tool_sources=sources,
-            model_factory=models_of,
-            policy_for=policy_of,
-            resource_context=resources,
-            workspace_for=workspace,
-            redactor=self.host.redactor,
-            clock=self.host.clock,
-            compact_at=self.host.config.sessions.compact_at,
-            observe=self.host.telemetry.observer if self.host.telemetry is not None else None,
-        )
+        if context.workspace is None:
+            native, workspace = self.native(agent.id), self.host.workspace(agent)
+        else:
+            workspace = context.workspace
+            native = _native_tools(self.host, agent, self._store, workspace)
+        return TurnSetup(agent, self.policy(agent), (native, mcp_tools), workspace)
 
 
 class EmbeddedModels:
@@ -171,7 +188,7 @@ class EmbeddedModels:
 
 
 class CurrentSecrets:
-    """The secrets of the generation that is current, for parts that outlive editions."""
+    """The secrets of the generation that is current, for parts that outlive it."""
 
     def __init__(self, resolver: SecretResolver) -> None:
         self.resolver = resolver

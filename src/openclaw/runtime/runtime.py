@@ -1,41 +1,31 @@
-"""The agent with all that it uses, from opening to closing."""
+"""Everything that the agent needs, from opening to closing."""
 
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any
 
 from openclaw.config.load import LoadedConfig
-from openclaw.config.merge import EffectiveAgent, default_agent_id
+from openclaw.config.merge import EffectiveAgent
 from openclaw.config.paths import StatePaths
 from openclaw.core.clock import Clock, SystemClock
-from openclaw.core.errors import NotFound
 from openclaw.core.events import Emit, discard
-from openclaw.core.tools import Elicit, ToolSpec
-from openclaw.policy import decide
+from openclaw.runtime.access import LocalAgent
 from openclaw.runtime.generation import ConfigGeneration, CurrentSecrets, EmbeddedModels
-from openclaw.runtime.host import Host, hide_known, open_secrets, policy_of
-from openclaw.runtime.orders import order_settings, transcriber_of
+from openclaw.runtime.host import Host, hide_known, open_secrets
 from openclaw.runtime.servers import running_servers, telemetry_of
 from openclaw.secrets.redactor import Redactor
 
 if TYPE_CHECKING:
-    from openclaw.agent.port import MessageContext, Reply, TurnListener
     from openclaw.agent.sampling import Sampler
     from openclaw.cluster.node import ClusterNode
-    from openclaw.config.schema import McpServerConfig
-    from openclaw.mcp_client.bridge.prompts import PromptInfo
+    from openclaw.gateway.state import Backend
     from openclaw.mcp_client.lifecycle.manager import McpManager
-    from openclaw.mcp_server.agent_link import OrderSettings
-    from openclaw.media.transcription import Transcriber
     from openclaw.sessions.store import SessionStore
-
-_FIRST_TOOLS_SECONDS = 20.0
-"""How long a turn waits for servers that have not yet said which tools they have."""
 
 
 class Runtime:
-    """The agent with all that it uses, ready to answer."""
+    """The configuration that is current, its MCP servers and the sessions; `agent` answers."""
 
     def __init__(
         self,
@@ -47,7 +37,8 @@ class Runtime:
     ) -> None:
         self.manager = manager
         self.store = store
-        self.member: ClusterNode | None = None
+        self.cluster: ClusterNode | None = None
+        self.agent = LocalAgent(self)
         self._generation = generation
         self._local = local
         self._secrets = secrets
@@ -63,88 +54,9 @@ class Runtime:
         return self._generation.host
 
     @property
-    def redactor(self) -> Redactor:
-        """Knows every secret that was resolved."""
-        return self.host.redactor
-
-    @property
     def agents(self) -> Mapping[str, EffectiveAgent]:
         """The agents there are now."""
         return self._generation.agents
-
-    def agent(self, agent_id: str | None) -> EffectiveAgent:
-        """The agent of this id, or the default one; raises `NotFound`."""
-        wanted = agent_id or default_agent_id(self.host.config)
-        if wanted not in self.agents:
-            known = ", ".join(sorted(self.agents))
-            raise NotFound(f"there is no agent '{wanted}'", hint=f"there are: {known}")
-        return self.agents[wanted]
-
-    async def get_reply(
-        self, context: "MessageContext", **listener: "Unpack[TurnListener]"
-    ) -> "Reply":
-        """Answer one message: here, or where gateways share their work, by one of them."""
-        answer = self.answer_here if self.member is None else self.member.get_reply
-        return await answer(context, **listener)
-
-    async def answer_here(
-        self, context: "MessageContext", **listener: "Unpack[TurnListener]"
-    ) -> "Reply":
-        """Answer one message, with the tools of every server that starts within a bound."""
-        agent = self.agent(context.agent_id)
-        await self.settle(agent.id, context.server_scope)
-        if context.prompt_calls:
-            context = await self._expanded(agent.id, context, listener.get("elicit"))
-        generation = self._generation
-        with self.manager.hold(self.agent(agent.id).id, context.server_scope) as tools:
-            async with generation.turn():
-                service = generation.service(self.manager, tools, context)
-                return await service.get_reply(context, **listener)
-
-    async def _expanded(
-        self, agent_id: str, context: "MessageContext", elicit: Elicit | None
-    ) -> "MessageContext":
-        """The message that a prompt call stands for; any other message is left as it is."""
-        from openclaw.agent.port import InboundMedia
-        from openclaw.core.content import Media, text_of
-
-        blocks = await self.manager.expand_prompt(
-            agent_id, context.text, context.server_scope, elicit=elicit
-        )
-        if blocks is None:
-            return context
-        media = tuple(InboundMedia(block) for block in blocks if isinstance(block, Media))
-        return replace(context, text=text_of(blocks), media=(*context.media, *media))
-
-    async def bring(
-        self, session: str, agent_id: str, servers: "Mapping[str, McpServerConfig]"
-    ) -> None:
-        """Have these servers stand beside the agent's own in a session, until `end_session`."""
-        for name, config in servers.items():
-            self.manager.add(name, config, session=session, agent=agent_id)
-
-    def end_session(self, session: str) -> None:
-        """Stop the servers that were brought along for a session."""
-        self.manager.end_session(session)
-
-    async def settle(self, agent_id: str, session: str | None = None) -> None:
-        """Wait, within a bound, until the agent's servers have said what they have."""
-        await self.manager.settle(agent_id, session, timeout=_FIRST_TOOLS_SECONDS)
-
-    def prompts(self, agent_id: str, session: str | None = None) -> "tuple[PromptInfo, ...]":
-        """The prompts that may be called by a message to this agent."""
-        return self.manager.prompts(agent_id, session)
-
-    def tools(self, agent_id: str, session: str | None = None) -> tuple[ToolSpec, ...]:
-        """The tools that this agent may use now."""
-        policy = policy_of(self.agent(agent_id))
-        sources = (self._generation.native(agent_id), self.manager.tools(agent_id, session))
-        specs = {spec.name: spec for source in reversed(sources) for spec in source.specs()}
-        return tuple(specs[name] for name in sorted(specs) if decide(policy, name).allowed)
-
-    async def model_names(self, agent_id: str) -> tuple[str, ...]:
-        """The models that answer for this agent, the first one first."""
-        return await self._generation.model_names(self.agent(agent_id))
 
     async def apply(self, loaded: LoadedConfig) -> None:
         """Take a new configuration. Turns that run finish on the one that they began with.
@@ -167,26 +79,6 @@ class Runtime:
     async def aclose(self) -> None:
         """Close what the current generation holds."""
         await self._generation.retire()
-
-    def order_facts(self, agent_id: str | None) -> dict[str, object]:
-        """The same as `order_settings`, in words for a front end in another process."""
-        agent = self.agent(agent_id)
-        settings = self.host.config.mcp_server
-        return {
-            "agent": agent.id,
-            "allToolText": settings.tool_results == "all",
-            "tempRoot": str(self.host.paths.temp),
-            "directories": [str(self.host.workspace(agent))],
-            "audio": settings.audio,
-        }
-
-    def order_settings(self, agent_id: str | None) -> "OrderSettings":
-        """How orders from MCP clients are taken for this agent."""
-        return order_settings(self.host, self.agent(agent_id), self._secrets.resolver)
-
-    def transcriber(self) -> "Transcriber":
-        """Turns recordings into words, as the configuration says."""
-        return transcriber_of(self.host, self._secrets.resolver)
 
 
 class _Sampling:
@@ -222,7 +114,7 @@ async def open_runtime(
     `emit` is told what happens outside of turns, such as an MCP server that changed its state.
     `hurried` is for a process that must be gone within a second: servers get less time to leave.
     MCP servers may ask the person whoever runs the turn: what they list can depend on what they are
-    offered, and has to be the same everywhere. Where there is nobody (`get_reply`'s `elicit`) they
+    offered, and has to be the same everywhere. Where there is nobody (`TurnListener.elicit`) they
     are declined.
     """
     from openclaw.media.files import sweep
@@ -281,7 +173,43 @@ async def open_gateway_runtime(
         from openclaw.cluster.node import ClusterNode
 
         gateway = loaded.config.gateway
-        member = ClusterNode(runtime, database, gateway.cluster)
-        async with member.joined(gateway.shutdown_grace_ms / 1000):
-            runtime.member = member
+        node = ClusterNode(
+            database,
+            gateway.cluster,
+            agent=runtime.agent,
+            answer=runtime.agent.answer_here,
+            agents=lambda: tuple(runtime.agents),
+            servers=runtime.manager,
+            clock=runtime.host.clock,
+            load=lambda: _load_models(runtime.host),
+        )
+        async with node.joined(gateway.shutdown_grace_ms / 1000):
+            runtime.cluster = node
             yield runtime
+
+
+def _load_models(host: Host) -> None:
+    """Import what a turn needs, in a thread."""
+    from openclaw.agent import loop  # pyright: ignore[reportUnusedImport]  # noqa: F401
+    from openclaw.models.factory import preload
+
+    preload({one.api for one in host.config.models.providers.values() if one.api})
+
+
+@asynccontextmanager
+async def open_backend(
+    loaded: LoadedConfig, environ: Mapping[str, str], redactor: Redactor, emit: Emit
+) -> "AsyncGenerator[Backend]":
+    """What a gateway serves."""
+    from openclaw.gateway.state import Backend
+
+    async with open_gateway_runtime(loaded, environ, redactor, emit=emit) as runtime:
+        yield Backend(
+            agent=runtime.agent,
+            agents=lambda: runtime.agents,
+            servers=runtime.manager,
+            store=runtime.store,
+            redactor=redactor,
+            cluster=runtime.cluster,
+            apply=runtime.apply,
+        )

@@ -6,20 +6,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from openclaw.agent.port import MessageContext, Reply
-from openclaw.agent.service import AgentService
+from openclaw.agent.port import NOBODY, MessageContext, Reply, TurnListener
+from openclaw.agent.service import AgentService, TurnSetup
 from openclaw.config.merge import EffectiveAgent, effective_agents
 from openclaw.config.schema import Config
 from openclaw.core.clock import SystemClock
 from openclaw.core.content import Text
 from openclaw.core.events import Emit, Event
-from openclaw.core.tools import CallContext, JsonObject, Origin, ToolResult, ToolSource, ToolSpec
+from openclaw.core.tools import CallContext, JsonObject, Origin, ToolResult, ToolSpec
 from openclaw.models.factory import ModelFactory, open_models
 from openclaw.models.stack import ModelStack
 from openclaw.policy import Policy, Rules
 from openclaw.secrets.redactor import Redactor
 from openclaw.secrets.resolver import SecretResolver
-from openclaw.sessions.model import SessionRef
 from openclaw.sessions.store import SessionStore
 from openclaw.testing.memory_store import MemoryStore
 
@@ -80,6 +79,7 @@ class AgentKit:
     """A running agent and what stands around it."""
 
     service: AgentService
+    setups: Mapping[str, TurnSetup]
     store: SessionStore
     factory: ModelFactory
     tools: FakeTools
@@ -91,9 +91,12 @@ class AgentKit:
     ) -> Reply:
         """One message; events are collected where it streams."""
         context = MessageContext(text=text, session_key=session, **more)
-        return await self.service.get_reply(
-            context, on_event=self.events.append if stream else None
-        )
+        listener = TurnListener(on_event=self.events.append) if stream else NOBODY
+        return await self.reply(context, listener)
+
+    async def reply(self, context: MessageContext, listener: TurnListener = NOBODY) -> Reply:
+        """One message, for whoever listens."""
+        return await self.service.reply(context, self.setups[context.agent_id], listener)
 
 
 def scripted_config(
@@ -139,18 +142,14 @@ async def agent_kit(
     redactor, box = Redactor(), tools or FakeTools()
     kept = store or MemoryStore()
 
-    async def models(agent: EffectiveAgent) -> ModelStack:
+    async def models(agent: EffectiveAgent, model: str | None) -> ModelStack:
         built = stack or await factory.stack(agent.model)
         if no_delay:
             built.sleep = _no_sleep
         return built
 
-    async def context(agent: EffectiveAgent) -> str:
-        return resources
-
-    def sources(agent: str, session: SessionRef) -> Sequence[ToolSource]:
-        return (box,)
-
+    rules = Policy.from_layers(policy)
+    agents = effective_agents(config).values()
     async with open_models(
         providers=config.models.providers,
         resolver=SecretResolver({}, redactor),
@@ -159,16 +158,13 @@ async def agent_kit(
     ) as factory:
         service = AgentService(
             store=kept,
-            agents=effective_agents(config),
-            tool_sources=sources,
-            model_factory=models,
-            policy_for=lambda agent: Policy.from_layers(policy),
-            resource_context=context,
-            workspace_for=lambda agent: workspace,
+            models=models,
+            server_context=lambda agent, scope: resources,
             redactor=redactor,
             observe=observe,
         )
-        yield AgentKit(service, kept, factory, box, redactor)
+        setups = {one.id: TurnSetup(one, rules, (box,), workspace) for one in agents}
+        yield AgentKit(service, setups, kept, factory, box, redactor)
 
 
 async def _no_sleep(seconds: float) -> None:

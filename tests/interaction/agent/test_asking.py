@@ -1,6 +1,6 @@
 """Calls that the policy leaves to a person."""
 
-from openclaw.agent.port import MessageContext, PermissionRequest
+from openclaw.agent.port import MessageContext, PermissionRequest, TurnListener
 from openclaw.core.events import Event, ToolFinished, ToolStarted
 from openclaw.core.tools import CallContext, JsonObject, ToolResult, failed
 from openclaw.policy import Rules
@@ -34,10 +34,9 @@ async def run(
         scripted_model([Step(calls=(("send_mail", {"to": to}),)), Step(text="{last}")]) as model,
         agent_kit(scripted_config(model.url), tools=tools, policy=ASK) as kit,
     ):
-        reply = await kit.service.get_reply(
+        reply = await kit.reply(
             MessageContext(text="send it", session_key="s"),
-            on_event=events.append,
-            ask=None if answer is None else ask,
+            TurnListener(on_event=events.append, ask=None if answer is None else ask),
         )
         shown = model.requests[0].tools
     assert ("send_mail" in shown) is (answer is not None)

@@ -7,7 +7,7 @@ from typing import Any
 import anyio
 import pytest
 
-from openclaw.agent.port import InboundMedia, MessageContext
+from openclaw.agent.port import InboundMedia, MessageContext, TurnListener
 from openclaw.core.content import Block, Media, Text
 from openclaw.core.errors import ModelUnavailable
 from openclaw.core.events import (
@@ -151,10 +151,12 @@ async def test_parallel_calls_run_at_once_and_keep_their_order(api: str, stream:
         agent_kit(scripted_config(model.url, api=api), tools=tools) as kit,
     ):
         context = MessageContext("go", "s")
-        await kit.service.get_reply(
+        await kit.reply(
             context,
-            on_tool_result=lambda name, result: delivered.append(name),
-            on_event=kit.events.append if stream else None,
+            TurnListener(
+                on_tool_result=lambda name, result: delivered.append(name),
+                on_event=kit.events.append if stream else None,
+            ),
         )
     assert order == ["fast", "slow"]
     assert delivered == ["slow", "fast"]
@@ -374,10 +376,9 @@ async def test_events_come_in_order_with_the_words_before_a_call_as_a_block() ->
         scripted_model(steps) as model,
         agent_kit(scripted_config(model.url), tools=weather_tools()) as kit,
     ):
-        reply = await kit.service.get_reply(
+        reply = await kit.reply(
             MessageContext("Weather?", "s"),
-            on_block_reply=blocks.append,
-            on_event=kit.events.append,
+            TurnListener(on_block_reply=blocks.append, on_event=kit.events.append),
         )
     kinds: list[Any] = []
     for event in kit.events:

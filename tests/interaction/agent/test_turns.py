@@ -8,10 +8,10 @@ import anyio
 import pytest
 
 from openclaw.agent.dispatch import MOST_AT_ONCE
-from openclaw.agent.port import InboundMedia, MessageContext
+from openclaw.agent.port import InboundMedia, MessageContext, TurnListener
 from openclaw.core.clock import SystemClock
 from openclaw.core.content import Media, Text
-from openclaw.core.errors import InvalidRequest, ModelUnavailable, NotFound
+from openclaw.core.errors import InvalidRequest, ModelUnavailable
 from openclaw.core.events import Event, TextDelta, ToolProgress, TurnFinished
 from openclaw.core.tools import CallContext, JsonObject, ToolResult
 from openclaw.models.build import Built
@@ -142,7 +142,7 @@ async def test_cancelling_while_the_model_writes_leaves_a_session_that_goes_on()
         seen = anyio.Event()
 
         async def watched() -> None:
-            await kit.service.get_reply(MessageContext("go", "s"), on_event=notice)
+            await kit.reply(MessageContext("go", "s"), TurnListener(on_event=notice))
 
         def notice(event: Event) -> None:
             if isinstance(event, TextDelta):
@@ -258,15 +258,6 @@ async def test_turns_of_one_session_run_one_after_another() -> None:
             tasks.start_soon(kit.say, f"go {number}")
     assert most == 1
     assert len(model.requests) == 8
-
-
-async def test_an_unknown_agent_is_refused_with_the_known_ones() -> None:
-    async with (
-        scripted_model() as model,
-        agent_kit(scripted_config(model.url)) as kit,
-    ):
-        with pytest.raises(NotFound, match="there is no agent 'nobody'"):
-            await kit.say("go", agent_id="nobody")
 
 
 async def test_tools_may_appear_and_vanish_between_two_steps() -> None:

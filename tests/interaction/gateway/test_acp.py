@@ -173,6 +173,28 @@ async def test_a_gateway_that_stops_or_starts_again_is_done_without_or_used_agai
     assert person.text() == "Done.Done.Done."
 
 
+async def test_a_gateway_that_starts_later_is_used_from_then_on(
+    house: Shared, connect: Any, stdio: Stdio
+) -> None:
+    call = Step(when="Go.", role="user", calls=(("mcp_mine_echo", {}),))
+    rules = [call, Step(role="tool", text="Done.")]
+    async with scripted_model(rules=rules) as model:
+        acp_conftest.House.configure(house, model.url)  # and no gateway yet
+        async with connect() as (agent, person):
+            key = (
+                await agent.new_session(cwd=str(house.cwd), mcp_servers=[stdio("mine", ECHO)])
+            ).session_id
+            await agent.prompt(session_id=key, prompt=[text_block("Go.")])
+            await anyio.to_thread.run_sync(lambda: house.configure(model.url))
+            await agent.prompt(session_id=key, prompt=[text_block("Go.")])
+            async with house.client as client:
+                metrics = (await client.get("/metrics")).text
+    ended = [one for one in person.of("tool_call_update") if one.status == "completed"]
+    assert len(ended) == 2
+    assert person.text() == "Done.Done."
+    assert 'openclaw_turns_total{outcome="ok"} 1' in metrics
+
+
 @pytest.mark.parametrize("path", ["/api/scopes", "/api/messages"])
 async def test_servers_and_directories_are_for_this_account_alone(house: Shared, path: str) -> None:
     marker = house.cwd / "marker"

@@ -14,11 +14,11 @@ from tests.interaction.gateway.conftest import Open
 from tests.support.gateway_kit import House
 from tests.support.mcp_server_kit import fake_tool
 
-from openclaw.agent.port import MessageContext, PermissionRequest
+from openclaw.agent.port import MessageContext, PermissionRequest, TurnListener
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.events import TextDelta
 from openclaw.core.tools import JsonObject
-from openclaw.gateway.client import GatewayClient
+from openclaw.runtime.gateway_client import GatewayClient
 from openclaw.testing.fake_server import server_entry
 from openclaw.testing.scripted_model import ScriptedModel, Step, scripted_model
 
@@ -191,6 +191,7 @@ async def test_the_client_asks_the_person_and_stops_when_it_is_too_late(house: H
         assert (server, params["requestedSchema"]) == ("fake", SCHEMA)
         return {"action": "accept", "content": {"colour": "red"}}
 
+    both = TurnListener(ask=never, elicit=red)
     async with scripted_model(rules=RULES) as model:
         house.configure(
             model.url,
@@ -199,9 +200,9 @@ async def test_the_client_asks_the_person_and_stops_when_it_is_too_late(house: H
             gateway={"limits": {"questionTimeoutMs": 200}},
         )
         async with house.here() as info, GatewayClient(info.url, house.state) as client:
-            told = await client.get_reply(MessageContext("ask me", "s"), elicit=red, ask=never)
-            late = await client.get_reply(MessageContext("write", "s"), elicit=red, ask=never)
-            alone = await client.get_reply(MessageContext("ask me", "s"), ask=never)
+            told = await client.reply(MessageContext("ask me", "s"), both)
+            late = await client.reply(MessageContext("write", "s"), both)
+            alone = await client.reply(MessageContext("ask me", "s"), TurnListener(ask=never))
     assert '"colour": "red"' in told.text
     assert "did not allow" in late.text
     assert stopped == ["write"]
@@ -214,12 +215,12 @@ async def test_a_secret_that_only_the_gateway_knows_does_not_leave_it(house: Hou
     async with scripted_model(default=Step(text=f"The key is {key}, is it not?")) as model:
         house.configure(model.url)
         async with house.here() as info, GatewayClient(info.url, house.state) as client:
-            reply = await client.get_reply(
-                MessageContext("hi", "s"),
+            heard = TurnListener(
                 on_event=lambda event: said.append(
                     event.text if isinstance(event, TextDelta) else ""
-                ),
+                )
             )
+            reply = await client.reply(MessageContext("hi", "s"), heard)
     assert reply.text == "The key is [REDACTED], is it not?"
     assert "".join(said) == reply.text
     assert os.environ.get("ACME_KEY") != key

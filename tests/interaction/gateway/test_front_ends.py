@@ -16,7 +16,7 @@ from tests.interaction.mcp_server import (
 from tests.interaction.mcp_server.conftest import Connect, Setup
 from tests.support.gateway_kit import House
 
-from openclaw.gateway.client import GatewayClient
+from openclaw.runtime.gateway_client import GatewayClient
 
 # What these say of `openclaw mcp-server` holds with a gateway behind it as well.
 test_an_order = test_order.test_an_order_is_answered_with_what_a_real_server_said

@@ -199,12 +199,10 @@ FAULTS: Mapping[str, Sequence[tuple[Any, int]]] = {
 """What we answer beyond the SDK: to whom, and the code."""
 
 BY_THREADS = """
-import sys
-from openclaw.cli.commands.mcp_server import prepare
-from openclaw.mcp_server import front
+from openclaw.cli.commands.mcp_server import prepare_first
+from openclaw.mcp_server.bootstrap import Options, serve
 
-options = front.Options()
-front.serve(options, lambda: prepare(options), by_threads=True)
+serve("openclaw", lambda: prepare_first("openclaw", Options()), by_threads=True)
 """
 OURS = {
     "watching": [str(Path(sys.executable).with_name("openclaw")), "mcp-server"],

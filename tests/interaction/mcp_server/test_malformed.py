@@ -18,12 +18,10 @@ pytestmark = pytest.mark.subprocess
 MB = 1 << 20
 READY = {"jsonrpc": "2.0", "method": "notifications/initialized"}
 BY_THREADS = """
-import sys
-from openclaw.cli.commands.mcp_server import prepare
-from openclaw.mcp_server import front
+from openclaw.cli.commands.mcp_server import prepare_first
+from openclaw.mcp_server.bootstrap import Options, serve
 
-options = front.Options()
-front.serve(options, lambda: prepare(options), by_threads=True)
+serve("openclaw", lambda: prepare_first("openclaw", Options()), by_threads=True)
 """
 WAYS = {
     "watching": [str(BIN / "openclaw"), "mcp-server"],

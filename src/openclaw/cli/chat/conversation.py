@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from openclaw.agent.port import InboundMedia, MessageContext
+from openclaw.agent.port import InboundMedia, MessageContext, TurnListener
 from openclaw.cli.attachments import read_attachments
 from openclaw.cli.chat.commands import (
     Typed,
@@ -29,28 +29,39 @@ from openclaw.core.errors import EXIT_FAILED, EXIT_OK, OpenClawError, cause_of, 
 from openclaw.core.ids import random_id
 
 if TYPE_CHECKING:
-    from openclaw.agent.port import Reply
-    from openclaw.cli.chat.agent import ChatAgent
+    from openclaw.agent.port import Agent, AgentSettings, Reply
     from openclaw.cli.chat.input import Input
+    from openclaw.cli.chat.questions import Questions
     from openclaw.cli.chat.view import View
 
 logger = logging.getLogger(__name__)
 
 
 class Talk:
-    """What a person says to the agent, and what comes back. `session` is the conversation's key."""
+    """What a person says to the agent, and what comes back. `session` is the conversation's key.
+
+    `questions` puts questions to the person at this terminal.
+    """
 
     def __init__(
         self,
-        agent: "ChatAgent",
+        agent: "Agent",
+        settings: "AgentSettings",
         view: "View",
         session: str,
         environ: Mapping[str, str],
         interrupts: Interrupts,
+        questions: "Questions | None" = None,
     ) -> None:
         self.session = session
         self.exit_code = EXIT_OK
-        self._agent, self._view, self._interrupts = agent, view, interrupts
+        self._agent, self._id, self._transcriber = agent, settings.id, settings.transcriber
+        self._view, self._interrupts = view, interrupts
+        self._listener = TurnListener(
+            on_event=view.show,
+            ask=questions.permit if questions is not None else None,
+            elicit=questions.elicit if questions is not None else None,
+        )
         self._home = Path(environ["HOME"]) if environ.get("HOME") else None
         self._pending: list[InboundMedia] = []
         self._over = False
@@ -58,7 +69,7 @@ class Talk:
     async def run(self, typed: "Input") -> None:
         """Go on until the input ends or the person leaves."""
         while not self._over:
-            await self._agent.refresh()
+            await self._agent.refresh(self._id, self.session)
             text = await typed.read()
             if text is None:
                 return
@@ -98,7 +109,7 @@ class Talk:
 
     async def _help(self, _: str) -> None:
         self._view.say(help_text(shutil.get_terminal_size().columns))
-        prompts = self._agent.prompts(self.session)
+        prompts = self._agent.prompts(self._id, self.session)
         if prompts:
             self._view.say("\nPrompts:")
         for prompt in prompts:
@@ -115,13 +126,13 @@ class Talk:
         self._view.say(f"This is conversation '{visible(self.session)}'.")
 
     async def _model(self, _: str) -> None:
-        models = await self._agent.models()
+        models = await self._agent.models(self._id)
         self._view.say(
             ", then ".join(models) if models else "The model is chosen by what there is."
         )
 
     async def _tools(self, _: str) -> None:
-        tools = await self._agent.tools(self.session)
+        tools = await self._agent.tools(self._id, self.session)
         columns = shutil.get_terminal_size().columns
         for tool in tools:
             self._view.say(tool_text(tool.name, tool.description, columns))
@@ -136,7 +147,7 @@ class Talk:
     async def _attach(
         self, images: list[Path] | None = None, files: list[Path] | None = None
     ) -> None:
-        for one in await read_attachments(images or [], files or [], self._agent.transcriber):
+        for one in await read_attachments(images or [], files or [], self._transcriber):
             self._pending.append(one)
             name = visible(one.media.name or "")
             self._view.say(f"{name} ({one.media.mime_type}) goes with the next message.")
@@ -150,11 +161,11 @@ class Talk:
         files, missing = mentions(text, self._home)
         for name in missing:
             self._view.say(f"There is no file {visible(name)}: it is sent as a word.")
-        mentioned = await read_attachments([], files, self._agent.transcriber)
+        mentioned = await read_attachments([], files, self._transcriber)
         context = MessageContext(
             text=text,
             session_key=self.session,
-            agent_id=self._agent.id,
+            agent_id=self._id,
             media=(*self._pending, *mentioned),
             origin="cli",
             prompt_calls=True,
@@ -163,7 +174,7 @@ class Talk:
         self._interrupts.forget()
         async with _stopped_by_interrupt(self._interrupts) as scope, self._view.turn():
             with scope:
-                reply = await self._agent.get_reply(context, self._view.show)
+                reply = await self._agent.reply(context, self._listener)
                 self._view.finish(reply.text)
         self._pending.clear()  # where the message was refused, they go with the next one
         if reply is None:

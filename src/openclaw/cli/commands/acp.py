@@ -5,14 +5,9 @@ logs go to stderr.
 """
 
 import argparse
-from typing import TYPE_CHECKING
+from functools import partial
 
 from openclaw.cli.environment import Environment
-
-if TYPE_CHECKING:
-    from contextlib import AbstractAsyncContextManager
-
-    from openclaw.acp_agent.host import AgentHost
 
 
 def register(parser: argparse.ArgumentParser) -> None:
@@ -27,19 +22,7 @@ def register(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace, env: Environment) -> int:
     """Serve until the client goes away; does not return."""
     from openclaw.acp_agent.serve import serve_stdio
+    from openclaw.runtime.access import open_agent
 
-    def here() -> "AbstractAsyncContextManager[AgentHost]":
-        from openclaw.runtime import open_runtime
-
-        return open_runtime(env.load_config(), env.environ, env.redactor, hurried=True)
-
-    def opened() -> "AbstractAsyncContextManager[AgentHost]":
-        from openclaw.cli.open_agent import usable_gateway
-
-        if args.local or usable_gateway(env) is None:
-            return here()
-        from openclaw.cli.acp_shared import open_shared
-
-        return open_shared(env, here)
-
+    opened = partial(open_agent, env, local=args.local, hurried=True)
     serve_stdio(opened, program=env.program, agent_id=args.agent)

@@ -84,11 +84,11 @@ def _message(args: argparse.Namespace, env: Environment) -> str:
 
 
 async def _turn(args: argparse.Namespace, env: Environment, message: str) -> "Reply":
-    from openclaw.agent.port import MessageContext
+    from openclaw.agent.port import MessageContext, TurnListener
     from openclaw.cli.attachments import read_attachments
     from openclaw.cli.logs import servers_logged
-    from openclaw.cli.open_agent import open_agent
     from openclaw.cli.render.turn import TurnView
+    from openclaw.runtime.access import open_agent
 
     view = TurnView(env.stderr, env.redactor.redact, env.environ)
     questions = _questions(args, env, view)
@@ -97,21 +97,21 @@ async def _turn(args: argparse.Namespace, env: Environment, message: str) -> "Re
             open_agent(env, local=args.local, emit=view.note) as agent,
             view.working(quiet=args.json),
         ):
-            settings = agent.order_settings(args.agent)
+            settings = await agent.settings(args.agent)
             context = MessageContext(
                 text=message,
                 session_key=args.session_key,
-                agent_id=settings.agent_id,
+                agent_id=settings.id,
                 media=await read_attachments(args.image, args.file, settings.transcriber),
                 origin="cli",
                 prompt_calls=True,
             )
-            return await agent.get_reply(
-                context,
+            listener = TurnListener(
                 on_event=None if args.json else view.show,
                 ask=questions.permit if questions is not None else None,
                 elicit=questions.elicit if questions is not None else None,
             )
+            return await agent.reply(context, listener)
 
 
 def _questions(args: argparse.Namespace, env: Environment, view: "TurnView") -> "Questions | None":

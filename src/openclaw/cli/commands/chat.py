@@ -43,38 +43,40 @@ def run(args: argparse.Namespace, env: Environment) -> int:
 
 
 async def _by_lines(args: argparse.Namespace, env: Environment) -> int:
-    from openclaw.cli.chat.agent import open_chat_agent
     from openclaw.cli.chat.conversation import Talk
     from openclaw.cli.chat.input import LineInput
     from openclaw.cli.chat.view import PlainView
+    from openclaw.cli.logs import servers_logged
+    from openclaw.runtime.access import open_agent
 
     view = PlainView(env.stdout, env.stderr, env.redactor.redact)
-    async with open_chat_agent(env, args.agent, local=args.local) as agent:
-        talk = Talk(agent, view, args.session_key, env.environ, _interrupts(env))
-        await talk.run(LineInput(env.stdin))
+    with servers_logged(env):
+        async with open_agent(env, local=args.local) as agent:
+            settings = await agent.settings(args.agent)
+            talk = Talk(agent, settings, view, args.session_key, env.environ, _interrupts(env))
+            await talk.run(LineInput(env.stdin))
     # For a script that feeds us, an answer that failed is a failure.
     return talk.exit_code
 
 
 async def _at_terminal(args: argparse.Namespace, env: Environment) -> int:
-
-    from openclaw.cli.chat.agent import open_chat_agent
     from openclaw.cli.chat.commands import ChatCompleter
     from openclaw.cli.chat.conversation import Talk
     from openclaw.cli.chat.input import ask_line, open_terminal_input
     from openclaw.cli.chat.questions import Questions
     from openclaw.cli.chat.view import TerminalView
+    from openclaw.cli.logs import servers_logged
     from openclaw.cli.render.terminal import console
+    from openclaw.runtime.access import open_agent
 
     view = TerminalView(console(env.stdout, env.environ), env.redactor.redact)
     questions = Questions(ask_line(env.stdin, env.stdout), view.say, view.paused)
-    with _logs_above(args, env, view):
-        async with open_chat_agent(
-            env, args.agent, local=args.local, questions=questions, emit=view.doing.note
-        ) as agent:
+    with _logs_above(args, env, view), servers_logged(env):
+        async with open_agent(env, local=args.local, emit=view.doing.note) as agent:
+            settings = await agent.settings(args.agent)
             interrupts = _interrupts(env)
-            talk = Talk(agent, view, args.session_key, env.environ, interrupts)
-            completer = ChatCompleter(lambda: agent.prompts(talk.session))
+            talk = Talk(agent, settings, view, args.session_key, env.environ, interrupts, questions)
+            completer = ChatCompleter(lambda: agent.prompts(settings.id, talk.session))
             typed = open_terminal_input(
                 env.stdin,
                 env.stdout,
@@ -85,7 +87,7 @@ async def _at_terminal(args: argparse.Namespace, env: Environment) -> int:
                 interrupts=interrupts,
                 say=view.say,
             )
-            view.say(f"{agent.id}, conversation '{talk.session}'. /help lists the commands.")
+            view.say(f"{settings.id}, conversation '{talk.session}'. /help lists the commands.")
             await talk.run(typed)
     return EXIT_OK
 

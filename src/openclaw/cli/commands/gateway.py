@@ -19,9 +19,8 @@ if TYPE_CHECKING:
 
     from openclaw.config.load import LoadedConfig
     from openclaw.core.events import Emit
-    from openclaw.gateway.house import House
     from openclaw.gateway.lock import GatewayInfo
-    from openclaw.gateway.state import Gateway
+    from openclaw.gateway.state import Backend, Gateway
     from openclaw.gateway.tokens import TokenFile
 
 _LAST_PORT = 65_535
@@ -112,15 +111,16 @@ async def _serve(args: argparse.Namespace, env: Environment, loaded: Any, lock: 
     from openclaw.gateway.daemon import Daemon, serve
     from openclaw.gateway.page.routes import login_link
     from openclaw.gateway.service_files import Notifier
-    from openclaw.runtime import open_gateway_runtime, open_secrets
+    from openclaw.runtime.host import open_secrets
+    from openclaw.runtime.runtime import open_backend
 
     log_file = _log(args, env, loaded)
 
     def load() -> "LoadedConfig":
         return _with_port(load_config(env.config_option, env.environ), args.port)
 
-    def opened(emit: "Emit") -> "AbstractAsyncContextManager[House]":
-        return open_gateway_runtime(loaded, env.environ, env.redactor, emit=emit)
+    def opened(emit: "Emit") -> "AbstractAsyncContextManager[Backend]":
+        return open_backend(loaded, env.environ, env.redactor, emit)
 
     def ready(gateway: "Gateway") -> None:
         _collect_from_here()
@@ -134,7 +134,7 @@ async def _serve(args: argparse.Namespace, env: Environment, loaded: Any, lock: 
         paths=env.paths,
         clock=SystemClock(),
         redact=env.redactor.redact,
-        open_gateway_runtime=opened,
+        open_backend=opened,
         resolve=open_secrets(loaded.config, env.environ, env.redactor).resolve_text,
         notifier=Notifier(env.environ),
         log_file=log_file,
@@ -284,15 +284,10 @@ def ask_gateway(env: Environment, method: str, path: str) -> dict[str, Any]:
     """One request to the gateway that runs; raises `NotFound` where none does."""
     import anyio
 
-    from openclaw.gateway.client import GatewayClient
+    from openclaw.runtime import access
 
-    info = _running(env)
-
-    async def ask() -> dict[str, Any]:
-        async with GatewayClient(info.url, env.paths.root) as client:
-            return await client.request(method, path, {})
-
-    return anyio.run(ask)
+    nothing: dict[str, Any] = {}
+    return anyio.run(access.ask_gateway, _running(env), env.paths.root, method, path, nothing)
 
 
 def _reload(args: argparse.Namespace, env: Environment) -> int:

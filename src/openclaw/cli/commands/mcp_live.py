@@ -24,6 +24,7 @@ from openclaw.mcp_client.bounds import printable
 
 if TYPE_CHECKING:
     from openclaw.config.schema import McpServerConfig
+    from openclaw.gateway.lock import GatewayInfo
     from openclaw.mcp_client.lifecycle.manager import McpManager
     from openclaw.mcp_client.lifecycle.server_status import ServerStatus
 
@@ -275,20 +276,20 @@ def restart(args: argparse.Namespace, env: Environment) -> int:
             "'openclaw mcp probe' starts each of them once",
         )
     try:
-        anyio.run(_restart, args.name, info.url, env)
+        anyio.run(_restart, args.name, info, env)
     except NotFound as error:
         raise not_there(error.message, args.name, known) from None
     env.say(f"Restarting '{args.name}'.")
     return EXIT_OK
 
 
-async def _restart(name: str, url: str, env: Environment) -> None:
+async def _restart(name: str, info: "GatewayInfo", env: Environment) -> None:
     from urllib.parse import quote
 
-    from openclaw.gateway.client import GatewayClient
+    from openclaw.runtime.access import ask_gateway
 
-    async with GatewayClient(url, env.paths.root) as client:
-        await client.request("POST", f"/api/servers/{quote(name, safe='')}/restart", {})
+    path = f"/api/servers/{quote(name, safe='')}/restart"
+    await ask_gateway(info, env.paths.root, "POST", path, {})
 
 
 def _agent(env: Environment, wanted: str | None) -> EffectiveAgent:
@@ -312,7 +313,7 @@ async def _live(
     """The agent's servers, running; `only` these, where some are named."""
     from dataclasses import replace
 
-    from openclaw.runtime import open_servers
+    from openclaw.runtime.servers import open_servers
 
     agent = _agent(env, agent_id)
     for name in sorted(set(only) - set(agent.servers)):

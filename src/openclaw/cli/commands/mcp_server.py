@@ -5,21 +5,18 @@ name clawdbot). stdout carries the protocol and nothing else; logs go to stderr.
 """
 
 import argparse
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from openclaw.cli.environment import Environment
 from openclaw.mcp_server import bootstrap
 from openclaw.version import __version__
 
-if TYPE_CHECKING:
-    from contextlib import AbstractAsyncContextManager
-
-    from openclaw.mcp_server.agent_link import OrderTaker
-
 
 def register(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
+    parser.set_defaults(goes_on=True)
     parser.add_argument("--agent", metavar="ID", help="the agent that takes the orders")
     parser.add_argument(
         "--local", action="store_true", help="run the agent here, also where a gateway runs"
@@ -31,24 +28,15 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, env: Environment) -> int:
     """Serve until the client goes away; does not return."""
-    options = bootstrap.Options(
-        env.program,
-        agent=args.agent,
-        config=str(args.config) if args.config else None,
-        verbose=args.verbose,
-        log_json=args.log_json,
-        local=args.local,
-    )
-    bootstrap.serve(options, lambda: prepare(options))
+    bootstrap.serve(env.program, lambda: prepare(env, args))
 
 
-def prepare(options: bootstrap.Options) -> Any:
-    """Load the SDK's side; the agent itself is loaded with the first order."""
+def prepare_first(program: str, options: bootstrap.Options) -> Any:
+    """The same where nothing but the options has been read: the handshake came before all else."""
     from openclaw.cli.logs import configure
-    from openclaw.mcp_server import sdk_handoff
 
     config = Path(options.config) if options.config else None
-    env = Environment(program=options.program, config_option=config, goes_on=True)
+    env = Environment(program=program, config_option=config, goes_on=True)
     configure(
         level="debug" if options.verbose else "warning",
         json=options.log_json,
@@ -56,10 +44,13 @@ def prepare(options: bootstrap.Options) -> Any:
         stream=env.stderr,
         environ=env.environ,
     )
+    return prepare(env, options)
 
-    def opened() -> "AbstractAsyncContextManager[OrderTaker]":
-        from openclaw.cli.open_agent import open_agent
 
-        return open_agent(env, local=options.local, hurried=True)
+def prepare(env: Environment, options: bootstrap.Options | argparse.Namespace) -> Any:
+    """Load the SDK's side; the agent itself is loaded with the first order."""
+    from openclaw.mcp_server import sdk_handoff
+    from openclaw.runtime.access import open_agent
 
-    return sdk_handoff.prepare(options, opened)
+    opened = partial(open_agent, env, local=options.local, hurried=True)
+    return sdk_handoff.prepare(env.program, options.agent, opened)

@@ -199,7 +199,7 @@ def log_out(args: argparse.Namespace, env: Environment) -> int:
 
 def _logins(env: Environment) -> "Logins":
     from openclaw.mcp_client.auth.oauth import open_logins
-    from openclaw.runtime import open_secrets
+    from openclaw.runtime.host import open_secrets
 
     secrets = open_secrets(env.load_config().config, env.environ, env.redactor)
     return open_logins(env.paths.tokens, env.redactor.register, secrets.resolve_map)

@@ -51,7 +51,7 @@ def check_all(env: Environment, config: "Config", only: str | None = None) -> li
     """The outcome of every reference in the configuration, or of the one that is given."""
     import anyio
 
-    from openclaw.runtime import open_secrets
+    from openclaw.runtime.host import open_secrets
 
     resolver = open_secrets(config, env.environ, env.redactor)
     wanted: Mapping[SecretRef, list[str]]

@@ -161,10 +161,9 @@ async def _look(
 
 
 async def _from_gateway(env: Environment, facts: Json, info: "GatewayInfo") -> list[Json]:
-    from openclaw.gateway.client import GatewayClient
+    from openclaw.runtime.access import ask_gateway
 
-    async with GatewayClient(info.url, env.paths.root) as client:
-        status = await client.request("GET", "/api/status")
+    status = await ask_gateway(info, env.paths.root, "GET", "/api/status")
     facts["gateway"] |= {"turns": status["turns"], "reloadError": status["reloadError"]}
     facts["gateways"] = status.get("gateways")
     return status["servers"]
@@ -221,7 +220,7 @@ async def _probed(env: Environment, loaded: "LoadedConfig") -> list[Json]:
     from openclaw.cli.logs import servers_logged
     from openclaw.config.merge import effective_agents
     from openclaw.gateway.api.views import server_row
-    from openclaw.runtime import open_servers
+    from openclaw.runtime.servers import open_servers
 
     once = {"lazy": False, "restart_on_crash": False}
     agents = {

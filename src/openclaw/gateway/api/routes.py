@@ -19,8 +19,9 @@ from openclaw.agent.event_codec import (
     inbound_from,
     reply_json,
     result_json,
+    settings_json,
 )
-from openclaw.agent.port import MessageContext, Reply
+from openclaw.agent.port import NOBODY, AgentSettings, MessageContext, Reply, TurnListener
 from openclaw.core.errors import (
     Busy,
     InvalidRequest,
@@ -35,10 +36,9 @@ from openclaw.gateway.api.bodies import Attachments, Json, flag, json_body, obje
 from openclaw.gateway.api.scopes import check_scope, require_owner
 from openclaw.gateway.auth import require
 from openclaw.gateway.feeds import EventStream, Feed, Put, WatchedAnswer, Work, frame
-from openclaw.gateway.house import Cluster
 from openclaw.gateway.openai.requests import new_session
 from openclaw.gateway.questions import ACTIONS
-from openclaw.gateway.state import Gateway
+from openclaw.gateway.state import Cluster, Gateway
 
 _RETRY_AFTER = 5.0
 
@@ -64,11 +64,11 @@ async def turn_events(gateway: Gateway, request: Request) -> Any:
 
     Its questions are shown to those who say that they can answer (`?questions=true`).
     """
-    turn, member = request.path_params["turn"], gateway.house.member
+    turn, cluster = request.path_params["turn"], gateway.backend.cluster
     questions = _can_answer(request)
-    if member is None or gateway.feeds.has(turn):
+    if cluster is None or gateway.feeds.has(turn):
         return EventStream(partial(gateway.feeds.of(turn).follow, questions=questions))
-    return EventStream(_elsewhere(member, turn, _seen(request)))
+    return EventStream(_elsewhere(cluster, turn, _seen(request)))
 
 
 def _can_answer(request: Request) -> bool:
@@ -88,12 +88,12 @@ def _seen(request: Request) -> int:
     return int(text)
 
 
-def _elsewhere(member: Cluster, turn: str, seen: int) -> Work:
+def _elsewhere(cluster: Cluster, turn: str, seen: int) -> Work:
     """A turn that came in at another gateway; each event has its number, to come back with."""
 
     async def follow(put: Put) -> None:
         try:
-            async with aclosing(member.watch_turn(turn, seen)) as events:
+            async with aclosing(cluster.watch_turn(turn, seen)) as events:
                 async for number, name, body in events:
                     shown = _ending(body) if name in ("reply", "error") else body
                     put(b"id: %d\n%s" % (number, frame(shown, name)))
@@ -120,7 +120,8 @@ def failed(error: BaseException) -> JSONResponse:
 async def post_message(gateway: Gateway, request: Request) -> Any:
     """Run a turn: answered with its events as they happen, or with `stream: false` at its end."""
     body = await json_body(request)
-    message = _Message(gateway, body)
+    settings = await gateway.backend.agent.settings(text_field(body, "agent"))
+    message = _Message(gateway, settings, body)
     if body.get("workspace") is not None or body.get("scope") is not None:
         require_owner(request, "working in another directory or with servers of one's own")
     if flag(body, "questions"):
@@ -134,13 +135,13 @@ async def post_message(gateway: Gateway, request: Request) -> Any:
 
 
 class _Message:
-    def __init__(self, gateway: Gateway, body: Json) -> None:
+    def __init__(self, gateway: Gateway, settings: AgentSettings, body: Json) -> None:
         self._gateway = gateway
+        self._settings = settings
         self._media = objects(body.get("media"), "media")
         self._text = text_field(body, "text") or ""
         if not self._text.strip() and not self._media:
             raise InvalidRequest("is empty", field="text")
-        self._agent = gateway.house.agent(text_field(body, "agent")).id
         self._session = text_field(body, "sessionKey") or new_session()
         self._origin = text_field(body, "origin") or "api"
         self.turn = text_field(body, "idempotencyKey") or random_id()
@@ -153,15 +154,13 @@ class _Message:
         self._scope = text_field(body, "scope")
 
     async def _context(self, files: ExitStack) -> MessageContext:
-        attachments = Attachments(
-            self._gateway.paths.temp, files, self._gateway.house.transcriber()
-        )
+        attachments = Attachments(self._gateway.paths.temp, files, self._settings.transcriber)
         for number, item in enumerate(self._media):
             await self._take(item, f"media[{number}]", attachments)
         return MessageContext(
             text=self._text,
             session_key=self._session,
-            agent_id=self._agent,
+            agent_id=self._settings.id,
             media=tuple(attachments.taken),
             origin=self._origin,
             idempotency_key=self.turn,
@@ -190,7 +189,7 @@ class _Message:
         with ExitStack() as files:
             context = await self._context(files)
             async with self._gateway.turn(context) as turn:
-                reply = await turn.answer()
+                reply = await turn.answer(NOBODY)
         return JSONResponse({"sessionKey": self._session, **reply_json(reply)})
 
     async def stream(self, put: Put) -> None:
@@ -217,8 +216,8 @@ class _Message:
         accepted = {
             "turn": self.turn,
             "sessionKey": self._session,
-            "agent": self._agent,
-            "settings": self._gateway.house.order_facts(self._agent),
+            "agent": self._settings.id,
+            "settings": settings_json(self._settings),
             "text": self._text,
             "attachments": [str(item.get("name") or item.get("mimeType")) for item in self._media],
         }
@@ -226,12 +225,15 @@ class _Message:
         with ExitStack() as files:
             context = await self._context(files)
             async with self._gateway.turn(context) as turn:
-                reply = await turn.answer(
+                asker = self._gateway.questions.asker(on_question) if self._asks else None
+                listener = TurnListener(
                     on_block_reply=on_block_reply if self._callbacks else None,
                     on_tool_result=on_tool_result if self._callbacks else None,
                     on_event=on_event if self._events else None,
-                    asker=self._gateway.questions.asker(on_question) if self._asks else None,
+                    ask=asker.permit if asker is not None else None,
+                    elicit=asker.elicit if asker is not None else None,
                 )
+                reply = await turn.answer(listener)
         put(frame(reply_json(reply), "reply"))
 
 
@@ -275,10 +277,10 @@ async def list_turns(gateway: Gateway, request: Request) -> Response:
 
 async def cancel_turn(gateway: Gateway, request: Request) -> Response:
     """Stop one turn."""
-    turn, member = request.path_params["turn"], gateway.house.member
-    if member is None or gateway.turns.has(turn):
+    turn, cluster = request.path_params["turn"], gateway.backend.cluster
+    if cluster is None or gateway.turns.has(turn):
         gateway.turns.cancel(turn)
-    elif not await member.cancel_turn(turn):
+    elif not await cluster.cancel_turn(turn):
         raise NotFound(f"no turn '{turn}' is running")
     return JSONResponse({"cancelled": 1})
 
@@ -286,8 +288,8 @@ async def cancel_turn(gateway: Gateway, request: Request) -> Response:
 async def cancel_session(gateway: Gateway, request: Request) -> Response:
     """Stop what runs in a session."""
     key, agent = request.path_params["key"], request.query_params.get("agent")
-    member = gateway.house.member
-    found = await member.cancel_session(key, agent) if member is not None else 0
+    cluster = gateway.backend.cluster
+    found = await cluster.cancel_session(key, agent) if cluster is not None else 0
     here = gateway.turns.cancel_session(key, agent)
     return JSONResponse({"cancelled": max(found, here)})
 

@@ -35,29 +35,28 @@ async def open_scope(gateway: Gateway, request: Request) -> Any:
     """Start servers for one front end; they stop when it closes this connection."""
     require_owner(request, "bringing MCP servers along")
     body = await json_body(request)
-    house = gateway.house
-    agent = house.agent(text_field(body, "agent")).id
+    backend = gateway.backend
+    agent = (await backend.agent.settings(text_field(body, "agent"))).id
     servers = _servers(body.get("servers") or {})
     for config in servers.values():
         for value in server_credentials(config):
-            house.redactor.register(value)
+            backend.redactor.register(value)
     scope = secrets.token_hex(_ID_BYTES)
 
     async def work(put: Put) -> None:
         gateway.scopes.add(scope)
         try:
-            for name, config in servers.items():
-                house.manager.add(name, config, session=scope, agent=agent)
+            await backend.agent.add_servers(scope, agent, servers)
             put(frame({"scope": scope}, "opened"))
-            await house.settle(agent, scope)
-            prompts = prompt_rows(house.manager.prompts(agent, scope))
+            await backend.agent.refresh(agent, scope, wait=True)
+            prompts = prompt_rows(backend.agent.prompts(agent, scope))
             put(frame({"prompts": prompts}, "settled"))
             with gateway.hub.listen() as listener:
                 while not gateway.stopping:
                     await listener.take()
         finally:
             gateway.scopes.discard(scope)
-            house.manager.end_session(scope)
+            backend.agent.end_session(scope)
 
     return EventStream(work)
 
@@ -70,9 +69,10 @@ def check_scope(gateway: Gateway, scope: str | None) -> None:
 
 async def models(gateway: Gateway, request: Request) -> Response:
     """The models that answer for an agent, the first one first."""
-    agent = gateway.house.agent(request.query_params.get("agent")).id
-    names = await gateway.house.model_names(agent)
-    return JSONResponse({"agent": agent, "models": list(names)})
+    agent = gateway.backend.agent
+    settings = await agent.settings(request.query_params.get("agent"))
+    names = await agent.models(settings.id)
+    return JSONResponse({"agent": settings.id, "models": list(names)})
 
 
 def _servers(given: Any) -> dict[str, McpServerConfig]:

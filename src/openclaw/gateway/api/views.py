@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from openclaw.agent.event_codec import settings_json
 from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.gateway.api.bodies import Json
 from openclaw.gateway.metrics import Labels
@@ -23,8 +24,8 @@ _MOST = 500
 
 async def status(gateway: Gateway, request: Request) -> Response:
     """The gateway itself, and the state of each server."""
-    page = await gateway.house.store.list_sessions(limit=1)
-    member = gateway.house.member
+    page = await gateway.backend.store.list_sessions(limit=1)
+    cluster = gateway.backend.cluster
     return JSONResponse(
         {
             "version": __version__,
@@ -35,15 +36,15 @@ async def status(gateway: Gateway, request: Request) -> Response:
             "turns": len(gateway.turns.running),
             "lastSessionAt": page.sessions[0].updated_ms if page.sessions else None,
             "servers": await server_rows(gateway),
-            "gateways": await member.gateways() if member is not None else None,
+            "gateways": await cluster.gateways() if cluster is not None else None,
         }
     )
 
 
 async def agents(gateway: Gateway, request: Request) -> Response:
     """The agents, the default one first."""
-    house = gateway.house
-    default = house.agent(None).id
+    backend = gateway.backend
+    default = (await backend.agent.settings()).id
     rows: list[Json] = [
         {
             "id": agent.id,
@@ -51,9 +52,9 @@ async def agents(gateway: Gateway, request: Request) -> Response:
             "default": agent.id == default,
             "model": agent.model.primary if agent.model else None,
             "servers": sorted(agent.servers),
-            "settings": house.order_facts(agent.id),
+            "settings": settings_json(await backend.agent.settings(agent.id)),
         }
-        for agent in house.agents.values()
+        for agent in backend.agents().values()
     ]
     return JSONResponse({"agents": sorted(rows, key=lambda row: not row["default"])})
 
@@ -61,7 +62,7 @@ async def agents(gateway: Gateway, request: Request) -> Response:
 async def sessions(gateway: Gateway, request: Request) -> Response:
     """Sessions, the most recently used first."""
     query = request.query_params
-    page = await gateway.house.store.list_sessions(
+    page = await gateway.backend.store.list_sessions(
         query.get("agent"),
         limit=_count(query.get("limit"), 50),
         cursor=query.get("cursor"),
@@ -77,7 +78,7 @@ async def session(gateway: Gateway, request: Request) -> Response:
     limit = _count(request.query_params.get("limit"), 100)
     after = request.query_params.get("after")
     first = _count(after, 0, most=1 << 53) if after else max(0, info.entries - limit)
-    entries = await gateway.house.store.entries(info.ref, after=first, limit=limit)
+    entries = await gateway.backend.store.entries(info.ref, after=first, limit=limit)
     return JSONResponse(
         {"session": header_json(info), "entries": [entry.to_json() for entry in entries]}
     )
@@ -86,14 +87,14 @@ async def session(gateway: Gateway, request: Request) -> Response:
 async def delete_session(gateway: Gateway, request: Request) -> Response:
     """Remove a session for good."""
     info = await _found(gateway, request)
-    await gateway.house.store.delete(info.ref)
+    await gateway.backend.store.delete(info.ref)
     return JSONResponse({"deleted": {"id": info.id, "agent": info.agent, "key": info.key}})
 
 
 async def _found(gateway: Gateway, request: Request) -> SessionInfo:
     key = request.path_params["key"]
     agent = request.query_params.get("agent")
-    found = await gateway.house.store.find_sessions(key, agent)
+    found = await gateway.backend.store.find_sessions(key, agent)
     if not found:
         raise NotFound(f"there is no session '{key}'")
     if len(found) > 1:
@@ -118,13 +119,13 @@ async def servers(gateway: Gateway, request: Request) -> Response:
 async def restart_server(gateway: Gateway, request: Request) -> Response:
     """Connect to a server afresh."""
     name = request.path_params["name"]
-    gateway.house.manager.restart(name)
+    gateway.backend.servers.restart(name)
     return JSONResponse({"restarted": name})
 
 
 async def tools(gateway: Gateway, request: Request) -> Response:
     """The MCP tools that an agent may use, with their schemas."""
-    agent = gateway.house.agent(request.query_params.get("agent"))
+    agent = await gateway.backend.agent.settings(request.query_params.get("agent"))
     rows = [
         {
             "name": spec.name,
@@ -136,15 +137,15 @@ async def tools(gateway: Gateway, request: Request) -> Response:
             "readOnly": spec.read_only,
             "destructive": spec.destructive,
         }
-        for spec in gateway.house.manager.tools(agent.id).specs()
+        for spec in gateway.backend.servers.tools(agent.id).specs()
     ]
     return JSONResponse({"agent": agent.id, "tools": rows})
 
 
 async def prompts(gateway: Gateway, request: Request) -> Response:
     """The prompts that may be called in a message to an agent."""
-    agent = gateway.house.agent(request.query_params.get("agent"))
-    rows = prompt_rows(gateway.house.manager.prompts(agent.id))
+    agent = await gateway.backend.agent.settings(request.query_params.get("agent"))
+    rows = prompt_rows(gateway.backend.servers.prompts(agent.id))
     return JSONResponse({"agent": agent.id, "prompts": rows})
 
 
@@ -166,9 +167,9 @@ def prompt_rows(prompts: "Iterable[PromptInfo]") -> list[Json]:
 
 async def server_rows(gateway: Gateway) -> list[Json]:
     """Every server for a person or a program to look at."""
-    await gateway.house.manager.recheck_pins()  # 'mcp pins accept' is another process
+    await gateway.backend.servers.recheck_pins()  # 'mcp pins accept' is another process
     return [
-        server_row(one, gateway.clock, gateway.redact) for one in gateway.house.manager.status()
+        server_row(one, gateway.clock, gateway.redact) for one in gateway.backend.servers.status()
     ]
 
 
@@ -215,7 +216,7 @@ def gauges(gateway: Gateway) -> Iterable[tuple[str, str, Mapping[Labels, float]]
     yield "openclaw_turns_running", "Turns that run now.", {(): float(len(gateway.turns.running))}
     if gateway.opened is None:
         return
-    servers = gateway.opened.manager.status()
+    servers = gateway.opened.servers.status()
     yield (
         "openclaw_mcp_server_up",
         "1 where the MCP server is ready.",

@@ -10,13 +10,13 @@ from openclaw.core.errors import InvalidRequest
 from openclaw.gateway.api.bodies import Json, json_body, objects
 from openclaw.gateway.feeds import Put, frame
 from openclaw.gateway.openai.order import Order
-from openclaw.gateway.openai.requests import MODEL, error_body
+from openclaw.gateway.openai.requests import MODEL, agent_of, error_body
 from openclaw.gateway.state import Gateway
 
 
 async def list_models(gateway: Gateway, request: Request) -> Response:
     """The agents, as models."""
-    names = [MODEL, *(f"{MODEL}/{agent}" for agent in gateway.house.agents)]
+    names = [MODEL, *(f"{MODEL}/{agent}" for agent in gateway.backend.agents())]
     created = gateway.started // 1000
     data = [{"id": n, "object": "model", "created": created, "owned_by": MODEL} for n in names]
     return JSONResponse({"object": "list", "data": data})
@@ -30,7 +30,8 @@ async def chat_completions(gateway: Gateway, request: Request) -> Any:
     messages = objects(body.get("messages"), "messages")
     if not messages:
         raise InvalidRequest("is missing", field="messages")
-    return _Completion(gateway, request, body, messages, field="messages").respond()
+    settings = await gateway.backend.agent.settings(agent_of(body.get("model")))
+    return _Completion(gateway, settings, request, body, messages, field="messages").respond()
 
 
 class _Completion(Order):

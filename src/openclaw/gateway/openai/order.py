@@ -9,14 +9,13 @@ import pybase64
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from openclaw.agent.port import MessageContext, Reply
+from openclaw.agent.port import AgentSettings, MessageContext, Reply, TurnListener
 from openclaw.core.content import Block, Media, text_of
 from openclaw.core.events import BlockReply, Event, TextDelta
 from openclaw.core.ids import random_id
 from openclaw.gateway.api.bodies import Attachments, Json, flag
 from openclaw.gateway.feeds import EventStream, Put, WatchedAnswer
 from openclaw.gateway.openai.requests import (
-    agent_of,
     error_response,
     new_session,
     order_text,
@@ -96,6 +95,7 @@ class Order(ABC):
     def __init__(
         self,
         gateway: Gateway,
+        settings: AgentSettings,
         request: Request,
         body: Json,
         messages: Sequence[Json],
@@ -105,7 +105,7 @@ class Order(ABC):
     ) -> None:
         self.gateway = gateway
         self.body = body
-        self._agent = agent_of(gateway.house, body.get("model"))
+        self._settings = settings
         self._messages = messages
         self._field = field
         named = session_of(body, request.headers) or previous
@@ -133,7 +133,7 @@ class Order(ABC):
         with ExitStack() as files:
             context = await self._context(files)
             async with self.gateway.turn(context) as turn:
-                reply = await turn.answer(on_block_reply=written.add_block)
+                reply = await turn.answer(TurnListener(on_block_reply=written.add_block))
         written.finish(reply)
         return JSONResponse(self.rendered(written.text, reply), headers=self.headers)
 
@@ -149,19 +149,19 @@ class Order(ABC):
         with ExitStack() as files:
             context = await self._context(files)
             async with self.gateway.turn(context) as turn:
-                reply = await turn.answer(on_event=on_event)
+                reply = await turn.answer(TurnListener(on_event=on_event))
         rest = written.finish(reply)
         if rest:
             piece(rest)
         return written.text, reply
 
     async def _context(self, files: ExitStack) -> MessageContext:
-        attachments = Attachments(self.gateway.paths.temp, files, self.gateway.house.transcriber())
+        attachments = Attachments(self.gateway.paths.temp, files, self._settings.transcriber)
         text = await order_text(self._messages, self._field, attachments, continued=self._continued)
         return MessageContext(
             text=text,
             session_key=self.session,
-            agent_id=self._agent,
+            agent_id=self._settings.id,
             media=tuple(attachments.taken),
             origin="openai",
             idempotency_key=self.turn,

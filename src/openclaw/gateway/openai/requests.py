@@ -23,7 +23,6 @@ from openclaw.core.errors import (
 )
 from openclaw.core.ids import random_id
 from openclaw.gateway.api.bodies import Attachments, Json, objects
-from openclaw.gateway.house import House
 
 SESSION_HEADER = "x-openclaw-session-key"
 MODEL = "openclaw"
@@ -41,14 +40,14 @@ class Said:
     text: str
 
 
-def agent_of(house: House, model: Any) -> str:
+def agent_of(model: Any) -> str | None:
     """The agent that `model` names: `openclaw` is the default one, `openclaw/ID` that one."""
     if not isinstance(model, str) or not model:
         raise InvalidRequest("has to be 'openclaw' or 'openclaw/AGENT'", field="model")
     name, _, agent = model.partition("/")
     if name != MODEL:
         raise NotFound(f"there is no model '{model}'", hint="GET /v1/models lists what there is")
-    return house.agent(agent or None).id
+    return agent or None
 
 
 def session_of(body: Mapping[str, Any], headers: Headers) -> str | None:

@@ -6,13 +6,13 @@ from typing import Any
 
 from starlette.requests import Request
 
-from openclaw.agent.port import Reply
+from openclaw.agent.port import AgentSettings, Reply
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.ids import random_id
 from openclaw.gateway.api.bodies import Json, json_body, objects, text_field
 from openclaw.gateway.feeds import Put, frame
 from openclaw.gateway.openai.order import Order
-from openclaw.gateway.openai.requests import error_body
+from openclaw.gateway.openai.requests import agent_of, error_body
 from openclaw.gateway.state import Gateway
 
 _ID = re.compile(r"resp_([0-9a-f]{16})_([0-9a-f]{16})")
@@ -20,7 +20,9 @@ _ID = re.compile(r"resp_([0-9a-f]{16})_([0-9a-f]{16})")
 
 async def responses(gateway: Gateway, request: Request) -> Any:
     """One turn."""
-    return _Response(gateway, request, await json_body(request)).respond()
+    body = await json_body(request)
+    settings = await gateway.backend.agent.settings(agent_of(body.get("model")))
+    return _Response(gateway, settings, request, body).respond()
 
 
 def _previous(body: Json) -> str | None:
@@ -35,9 +37,12 @@ def _previous(body: Json) -> str | None:
 
 
 class _Response(Order):
-    def __init__(self, gateway: Gateway, request: Request, body: Json) -> None:
+    def __init__(
+        self, gateway: Gateway, settings: AgentSettings, request: Request, body: Json
+    ) -> None:
+        messages, previous = _messages(body), _previous(body)
         super().__init__(
-            gateway, request, body, _messages(body), field="input", previous=_previous(body)
+            gateway, settings, request, body, messages, field="input", previous=previous
         )
         # A session that the client named needs no name from us: the id then says nothing of it.
         own = self.session.removeprefix("http-")

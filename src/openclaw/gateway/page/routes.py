@@ -98,7 +98,7 @@ def _pin_keys(gateway: Gateway) -> Iterator[tuple[str, str]]:
     from openclaw.mcp_client.catalog.pin_store import pin_key
 
     seen: set[str] = set()
-    for agent in gateway.house.agents.values():
+    for agent in gateway.backend.agents().values():
         for name, config in agent.servers.items():
             key = pin_key(config)
             if key not in seen:
@@ -127,17 +127,15 @@ def _changes(pinned: "Pinned") -> list[Json]:
 
 async def show_file(gateway: Gateway, request: Request) -> Response:
     """A file that the agent handed over: one of its workspace, or a result that was kept."""
-    agent = gateway.house.agent(request.query_params.get("agent"))
+    settings = await gateway.backend.agent.settings(request.query_params.get("agent"))
     wanted = request.query_params.get("path")
     if not wanted:
         raise InvalidRequest("is missing", field="path")
     if "\0" in wanted:
         raise InvalidRequest("is no path", field="path")
-    directories = gateway.house.order_facts(agent.id)["directories"]
-    assert isinstance(directories, list)
-    roots = [*(Path(str(one)) for one in directories), gateway.paths.results]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType] - the runtime's own list
+    roots = [*settings.directories, gateway.paths.results]
     data = await anyio.to_thread.run_sync(_read, Path(wanted), roots)
-    data = await anyio.to_thread.run_sync(cleaned, data, gateway.house.redactor)
+    data = await anyio.to_thread.run_sync(cleaned, data, settings.redactor)
     if data is None:
         raise InvalidRequest(f"is withheld: {WITHHELD}", field="path")
     return Response(data, headers=_FILE_HEADERS, media_type="application/octet-stream")

@@ -3,18 +3,19 @@
 import io
 import os
 import signal
-from collections.abc import Sequence
-from typing import Any
+from pathlib import Path
+from typing import cast
 
 import anyio
 import pytest
 
-from openclaw.agent.port import MessageContext, Reply
+from openclaw.agent.port import Agent, AgentSettings, MessageContext, Reply, TurnListener
 from openclaw.cli.chat.conversation import Talk
 from openclaw.cli.chat.input import MOMENT, Interrupts
 from openclaw.cli.chat.view import PlainView
 from openclaw.core.clock import SystemClock
-from openclaw.core.events import Emit
+from openclaw.media.transcription import NoTranscriber
+from openclaw.secrets.redactor import Redactor
 
 
 class HeldClock(SystemClock):
@@ -49,27 +50,15 @@ def test_a_press_belongs_to_the_one_before_for_a_moment() -> None:
 class Stubborn:
     """An agent that does not let itself be stopped before it may."""
 
-    id = "main"
-    transcriber: Any = None
-
     def __init__(self) -> None:
         self.asked = anyio.Event()
         self.stopping = anyio.Event()
         self.may_stop = anyio.Event()
 
-    def prompts(self, session: str) -> Sequence[Any]:
-        return ()
-
-    async def refresh(self) -> None:
+    async def refresh(self, agent_id: str, session: str) -> None:
         """Nothing changes."""
 
-    async def tools(self, session: str) -> Sequence[Any]:
-        return ()
-
-    async def models(self) -> Sequence[str]:
-        return ()
-
-    async def get_reply(self, context: MessageContext, on_event: Emit) -> Reply:
+    async def reply(self, context: MessageContext, listener: TurnListener) -> Reply:
         self.asked.set()
         try:
             await anyio.sleep_forever()
@@ -98,7 +87,17 @@ async def test_a_second_press_does_not_wait_until_the_answer_is_stopped() -> Non
         left.set()
         agent.may_stop.set()
 
-    talk = Talk(agent, PlainView(said, said, str), "main", {}, Interrupts(SystemClock(), leave))
+    settings = AgentSettings(
+        id="main",
+        temp_root=Path(),
+        directories=(),
+        audio="auto",
+        all_tool_text=False,
+        redactor=Redactor(),
+        transcriber=NoTranscriber(),
+    )
+    view, interrupts = PlainView(said, said, str), Interrupts(SystemClock(), leave)
+    talk = Talk(cast("Agent", agent), settings, view, "main", {}, interrupts)
     with anyio.fail_after(20):
         async with anyio.create_task_group() as group:
             group.start_soon(talk.run, OneMessage())

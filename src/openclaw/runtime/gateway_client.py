@@ -1,4 +1,4 @@
-"""A front end's way to a running gateway: the same surface as the agent itself."""
+"""HTTP to a running gateway: requests, a turn's stream of events, and the questions in it."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -19,11 +19,10 @@ from openclaw.agent.event_codec import (
     reply_from,
     result_from,
 )
-from openclaw.agent.port import Ask, InboundMedia, MessageContext, OnBlockReply, OnToolResult, Reply
+from openclaw.agent.port import NOBODY, InboundMedia, MessageContext, Reply, TurnListener
 from openclaw.core.content import Media
 from openclaw.core.errors import InvalidRequest, NotFound, OpenClawError, OperatorFacing
 from openclaw.core.events import Emit
-from openclaw.core.tools import Elicit
 from openclaw.gateway.questions import elicitation_from, permission_from
 from openclaw.gateway.tokens import read_owner_token
 from openclaw.media.files import OrderFiles, order_files
@@ -87,34 +86,23 @@ class GatewayClient:
             raise _gone(error, sent=method != "GET") from error
         return _checked(answer.status_code, answer.content)
 
-    async def get_reply(
-        self,
-        context: MessageContext,
-        *,
-        on_block_reply: OnBlockReply | None = None,
-        on_tool_result: OnToolResult | None = None,
-        on_event: Emit | None = None,
-        ask: Ask | None = None,
-        elicit: Elicit | None = None,
-    ) -> Reply:
-        """Have the gateway's agent answer. Being cancelled closes the request and stops the turn.
-
-        `ask` and `elicit` put the gateway's questions to the person here.
-        """
-        handlers = _handlers(on_block_reply, on_tool_result, on_event)
+    async def reply(self, context: MessageContext, listener: TurnListener = NOBODY) -> Reply:
+        """Have the gateway's agent answer. Being cancelled closes the request and stops the turn."""
+        handlers = _handlers(listener)
         handlers["accepted"] = self._accepted
-        async with _asking(self, ask, elicit) as questions, AsyncExitStack() as stack:
+        async with _asking(self, listener) as questions, AsyncExitStack() as stack:
             sent = await self._with_files(context, stack)
+            whole = listener.on_block_reply or listener.on_tool_result
             body = {
                 **message_json(sent),
-                "events": on_event is not None,
-                "callbacks": on_block_reply is not None or on_tool_result is not None,
+                "events": listener.on_event is not None,
+                "callbacks": whole is not None,
                 "questions": questions is not None,
             }
             if questions is not None:
                 handlers |= {"question": questions.ask, "question_closed": questions.close}
             async with self._stream("/api/messages", body) as events:
-                return await _followed(events, handlers, on_event)
+                return await _followed(events, handlers, listener.on_event)
 
     def _accepted(self, data: Json) -> None:
         self.settings[data["agent"]] = data["settings"]
@@ -191,16 +179,16 @@ async def _followed(
 
 @asynccontextmanager
 async def _asking(
-    client: GatewayClient, ask: Ask | None, elicit: Elicit | None
+    client: GatewayClient, listener: TurnListener
 ) -> "AsyncGenerator[_Questions | None]":
     """While this lasts, questions of a turn are put to the person; nothing where nobody can be asked."""
-    if ask is None and elicit is None:
+    if listener.ask is None and listener.elicit is None:
         yield None
         return
     failure: OpenClawError | None = None
     async with anyio.create_task_group() as tasks:
         try:
-            yield _Questions(client, ask, elicit, tasks)
+            yield _Questions(client, listener, tasks)
         except OpenClawError as error:
             failure = error  # raised in here, it would come out in a group of errors
         tasks.cancel_scope.cancel()
@@ -214,11 +202,11 @@ class _Questions:
     def __init__(
         self,
         client: GatewayClient,
-        ask: Ask | None,
-        elicit: Elicit | None,
+        listener: TurnListener,
         tasks: anyio.abc.TaskGroup,
     ) -> None:
-        self._client, self._permit, self._elicit, self._tasks = client, ask, elicit, tasks
+        self._client, self._tasks = client, tasks
+        self._permit, self._elicit = listener.ask, listener.elicit
         self._open: dict[str, anyio.CancelScope] = {}
 
     def ask(self, question: Json) -> None:
@@ -247,12 +235,9 @@ class _Questions:
         return {"action": "decline"}
 
 
-def _handlers(
-    on_block_reply: OnBlockReply | None,
-    on_tool_result: OnToolResult | None,
-    on_event: Emit | None,
-) -> dict[str, Callable[[Any], None]]:
+def _handlers(listener: TurnListener) -> dict[str, Callable[[Any], None]]:
     handlers: dict[str, Callable[[Any], None]] = {}
+    on_block_reply, on_tool_result = listener.on_block_reply, listener.on_tool_result
     if on_block_reply is not None:
         handlers["on_block_reply"] = lambda data: on_block_reply(blocks_from(data["blocks"]))
     if on_tool_result is not None:

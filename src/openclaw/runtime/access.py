@@ -1,0 +1,674 @@
+"""The agent port three times: in this process, in a running gateway, and whichever there is.
+
+Importing this module is cheap: the agent, which takes a second to import, is loaded with the first
+message, and the HTTP client with the first gateway.
+"""
+
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+
+import anyio
+from anyio.abc import TaskGroup, TaskStatus
+
+from openclaw.agent.port import (
+    NOBODY,
+    Agent,
+    AgentInfo,
+    AgentSettings,
+    InboundMedia,
+    MessageContext,
+    Reply,
+    TurnListener,
+)
+from openclaw.core.content import Media, text_of
+from openclaw.core.errors import (
+    DeveloperFacing,
+    InvalidConfig,
+    NotFound,
+    OpenClawError,
+    OperatorFacing,
+    leaves,
+)
+from openclaw.core.events import Emit, discard
+from openclaw.core.tools import Elicit, Origin, ToolSpec
+
+if TYPE_CHECKING:
+    from openclaw.config.load import LoadedConfig
+    from openclaw.config.merge import EffectiveAgent
+    from openclaw.config.paths import StatePaths
+    from openclaw.config.schema import McpServerConfig
+    from openclaw.gateway.lock import GatewayInfo
+    from openclaw.mcp_client.bridge.prompts import PromptInfo
+    from openclaw.runtime.gateway_client import GatewayClient
+    from openclaw.runtime.host import Host
+    from openclaw.runtime.runtime import Runtime
+    from openclaw.secrets.redactor import Redactor
+    from openclaw.secrets.resolver import SecretResolver
+    from openclaw.sessions.store import SessionStore
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_FIRST_TOOLS_SECONDS = 20.0
+"""How long a turn waits for servers that have not yet said which tools they have."""
+
+_GATEWAY_TOOLS_SECONDS = 30.0  # the gateway itself waits less long
+
+
+# ---- in this process
+
+
+class LocalAgent:
+    """The agent in this process; where gateways share their work, one of them answers."""
+
+    def __init__(self, runtime: "Runtime") -> None:
+        self._runtime = runtime
+
+    async def agents(self) -> Sequence[AgentInfo]:
+        generation = self._runtime.generation
+        first = generation.agent(None).id
+        found = [AgentInfo(one.id, one.name) for one in generation.agents.values()]
+        return sorted(found, key=lambda one: one.id != first)
+
+    async def settings(self, agent_id: str | None = None) -> AgentSettings:
+        generation = self._runtime.generation
+        return agent_settings(generation.host, generation.agent(agent_id), generation.secrets)
+
+    async def reply(self, context: MessageContext, listener: TurnListener = NOBODY) -> Reply:
+        cluster = self._runtime.cluster
+        answer = self.answer_here if cluster is None else cluster.reply
+        return await answer(context, listener)
+
+    async def answer_here(self, context: MessageContext, listener: TurnListener = NOBODY) -> Reply:
+        """Answer in this process, with the tools of every server that starts within a bound."""
+        manager, scope = self._runtime.manager, context.server_scope
+        await manager.settle(context.agent_id, scope, timeout=_FIRST_TOOLS_SECONDS)
+        if context.prompt_calls:
+            context = await self._expanded(context, listener.elicit)
+        # Not before: whoever waits for servers begins with the configuration that there is then.
+        generation = self._runtime.generation
+        async with generation.turn():
+            agent = generation.agent(context.agent_id)
+            with manager.hold(agent.id, scope) as tools:
+                setup = generation.setup(agent, context, tools)
+                return await generation.service(manager).reply(context, setup, listener)
+
+    async def _expanded(self, context: MessageContext, elicit: Elicit | None) -> MessageContext:
+        """The message that a prompt call stands for; any other message is left as it is."""
+        blocks = await self._runtime.manager.expand_prompt(
+            context.agent_id, context.text, context.server_scope, elicit=elicit
+        )
+        if blocks is None:
+            return context
+        media = tuple(InboundMedia(block) for block in blocks if isinstance(block, Media))
+        return replace(context, text=text_of(blocks), media=(*context.media, *media))
+
+    async def tools(self, agent_id: str, session: str | None = None) -> Sequence[ToolSpec]:
+        from openclaw.policy import decide
+
+        await self.refresh(agent_id, session, wait=True)
+        generation = self._runtime.generation
+        policy = generation.policy(generation.agent(agent_id))
+        sources = (generation.native(agent_id), self._runtime.manager.tools(agent_id, session))
+        specs = {spec.name: spec for source in reversed(sources) for spec in source.specs()}
+        return tuple(specs[name] for name in sorted(specs) if decide(policy, name).allowed)
+
+    def prompts(self, agent_id: str, session: str | None = None) -> "Sequence[PromptInfo]":
+        return self._runtime.manager.prompts(agent_id, session)
+
+    async def refresh(
+        self, agent_id: str, session: str | None = None, *, wait: bool = False
+    ) -> None:
+        if wait:
+            manager = self._runtime.manager
+            await manager.settle(agent_id, session, timeout=_FIRST_TOOLS_SECONDS)
+
+    async def models(self, agent_id: str) -> Sequence[str]:
+        generation = self._runtime.generation
+        return await generation.model_names(generation.agent(agent_id))
+
+    async def store(self) -> "SessionStore":
+        return self._runtime.store
+
+    async def add_servers(
+        self, session: str, agent_id: str, servers: "Mapping[str, McpServerConfig]"
+    ) -> None:
+        for name, config in servers.items():
+            self._runtime.manager.add(name, config, session=session, agent=agent_id)
+
+    def end_session(self, session: str) -> None:
+        self._runtime.manager.end_session(session)
+
+
+def agent_settings(
+    host: "Host", agent: "EffectiveAgent", secrets: "SecretResolver"
+) -> AgentSettings:
+    """The settings of an agent, wherever it runs."""
+    from openclaw.media.transcription import Speech
+
+    providers = host.config.models.providers
+    speech = Speech(
+        host.config.media.transcription, providers.get("openai"), host.environ, secrets.resolve_text
+    )
+    return AgentSettings(
+        id=agent.id,
+        temp_root=host.paths.temp,
+        directories=(host.workspace(agent),),
+        audio=host.config.mcp_server.audio,
+        all_tool_text=host.config.mcp_server.tool_results == "all",
+        redactor=host.redactor,
+        transcriber=speech.transcriber(),
+        model_choices=tuple(
+            f"{name}/{model.id}" for name, one in providers.items() for model in one.models
+        ),
+    )
+
+
+# ---- in a running gateway
+
+
+class Process(Protocol):
+    """What a front end's process was started with."""
+
+    @property
+    def program(self) -> str: ...
+    @property
+    def environ(self) -> Mapping[str, str]: ...
+    @property
+    def config_option(self) -> Path | None: ...
+    @property
+    def redactor(self) -> "Redactor": ...
+    @property
+    def paths(self) -> "StatePaths": ...
+    @property
+    def warned(self) -> set[str]: ...
+    def load_config(self) -> "LoadedConfig": ...
+    def warn(self, text: str) -> None: ...
+
+
+@dataclass(slots=True)
+class _GatewaySession:
+    """A session's own servers, which the gateway runs while a connection to it lasts."""
+
+    agent: str
+    servers: "Mapping[str, McpServerConfig]"
+    scope: str = ""
+    prompts: "tuple[PromptInfo, ...]" = ()
+    opened: anyio.Event = field(default_factory=anyio.Event)
+    settled: anyio.Event = field(default_factory=anyio.Event)
+    connection: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    failure: OpenClawError | None = None
+
+    @property
+    def over(self) -> bool:
+        return self.settled.is_set() and not self.scope
+
+    def close(self) -> None:
+        self.scope = ""
+        self.opened.set()
+        self.settled.set()
+        self.connection.cancel()
+
+
+class GatewayAgent:
+    """The agent of a running gateway, over HTTP. Conversations are read from the store directly."""
+
+    def __init__(
+        self, info: "GatewayInfo", process: Process, tasks: TaskGroup, store: "Opener[SessionStore]"
+    ) -> None:
+        self.info = info
+        self._process, self._tasks, self._store = process, tasks, store
+        self._names: dict[str, str] = {}  # the default agent first
+        self._facts: dict[str, Mapping[str, Any]] = {}
+        self._prompts: dict[str, Sequence[PromptInfo]] = {}
+        self._sessions: dict[str, _GatewaySession] = {}
+
+    def _client(self) -> "GatewayClient":
+        from openclaw.runtime.gateway_client import GatewayClient
+
+        return GatewayClient(self.info.url, self._process.paths.root)
+
+    async def _get(self, path: str) -> dict[str, Any]:
+        async with self._client() as client:
+            return await client.request("GET", path)
+
+    async def _learn(self) -> None:
+        rows = (await self._get("/api/agents"))["agents"]
+        self._names = {row["id"]: row["name"] for row in rows}
+        self._facts = {row["id"]: row["settings"] for row in rows}
+
+    async def agents(self) -> Sequence[AgentInfo]:
+        await self._learn()
+        return tuple(AgentInfo(*one) for one in self._names.items())
+
+    async def settings(self, agent_id: str | None = None) -> AgentSettings:
+        if (agent_id or "") not in self._facts and (agent_id is not None or not self._names):
+            await self._learn()
+        wanted = agent_id or next(iter(self._names), "")
+        if wanted not in self._facts:
+            known = ", ".join(sorted(self._facts))
+            raise NotFound(f"there is no agent '{wanted}'", hint=f"there are: {known}")
+        try:
+            return self._configured(wanted)
+        except OpenClawError as error:  # the gateway goes on with what it read before
+            self._warn_of(error)
+            return self._settings_from(self._facts[wanted])
+
+    def _configured(self, agent_id: str) -> AgentSettings:
+        from openclaw.config.load import load_config
+        from openclaw.config.merge import effective_agents
+        from openclaw.core.clock import SystemClock
+        from openclaw.runtime.host import Host, open_secrets
+
+        process = self._process
+        loaded = load_config(process.config_option, process.environ)
+        for value in loaded.credentials:
+            process.redactor.register(value)
+        agents = effective_agents(loaded.config)
+        if agent_id not in agents:
+            raise NotFound(f"there is no agent '{agent_id}'")
+        host = Host(loaded, process.environ, process.redactor, process.paths, SystemClock())
+        secrets = open_secrets(loaded.config, process.environ, process.redactor)
+        return agent_settings(host, agents[agent_id], secrets)
+
+    def _warn_of(self, error: OpenClawError) -> None:
+        process = self._process
+        if isinstance(error, InvalidConfig) and error.message not in process.warned:
+            process.warned.add(error.message)
+            process.warn(
+                f"{process.program}: warning: {error.message}; the gateway still answers with what"
+                f" it read before ('{process.program} config validate' lists what is wrong)"
+            )
+
+    def _settings_from(self, facts: Mapping[str, Any]) -> AgentSettings:
+        from openclaw.media.transcription import NoTranscriber
+
+        return AgentSettings(
+            id=facts["agent"],
+            temp_root=Path(facts["tempRoot"]),
+            directories=tuple(map(Path, facts["directories"])),
+            audio=facts["audio"],
+            all_tool_text=facts["allToolText"],
+            redactor=self._process.redactor,
+            transcriber=NoTranscriber(),
+        )
+
+    async def reply(self, context: MessageContext, listener: TurnListener = NOBODY) -> Reply:
+        session = self._sessions.get(context.session_key)
+        if session is not None:
+            if session.over:  # the gateway closed the connection, or was started anew
+                await self.add_servers(context.session_key, session.agent, session.servers)
+            context = replace(context, scope=self._sessions[context.session_key].scope)
+        async with self._client() as client:
+            reply = await client.reply(context, listener)
+        self._facts |= client.settings
+        return reply
+
+    async def tools(self, agent_id: str, session: str | None = None) -> Sequence[ToolSpec]:
+        rows = (await self._get(f"/api/tools?agent={agent_id}"))["tools"]
+        return tuple(
+            ToolSpec(
+                name=row["name"],
+                description=row["description"],
+                input_schema=row["inputSchema"],
+                label=row["label"],
+                origin=Origin(row["server"], row["tool"]),
+                read_only=row["readOnly"],
+                destructive=row["destructive"],
+            )
+            for row in rows
+        )
+
+    def prompts(self, agent_id: str, session: str | None = None) -> "Sequence[PromptInfo]":
+        own = self._sessions.get(session or "")
+        return self._prompts.get(agent_id, ()) if own is None else own.prompts
+
+    async def refresh(
+        self, agent_id: str, session: str | None = None, *, wait: bool = False
+    ) -> None:
+        own = self._sessions.get(session or "")
+        if own is not None:
+            if wait:
+                with anyio.move_on_after(_GATEWAY_TOOLS_SECONDS):
+                    await own.settled.wait()
+            return
+        try:
+            rows = (await self._get(f"/api/prompts?agent={agent_id}"))["prompts"]
+        except OpenClawError:
+            return  # what is known stays
+        self._prompts[agent_id] = tuple(map(_prompt, rows))
+
+    async def models(self, agent_id: str) -> Sequence[str]:
+        return tuple((await self._get(f"/api/models?agent={agent_id}"))["models"])
+
+    async def store(self) -> "SessionStore":
+        return await self._store.get()
+
+    async def add_servers(
+        self, session: str, agent_id: str, servers: "Mapping[str, McpServerConfig]"
+    ) -> None:
+        """Have the gateway start these servers; those that the session had before stop after."""
+        added = _GatewaySession(agent_id, servers)
+        self._tasks.start_soon(self._hold, added, name=f"servers of {session}")
+        try:
+            await added.opened.wait()
+        except BaseException:
+            added.close()
+            raise
+        if not added.scope:
+            from openclaw.runtime.gateway_client import GatewayGone
+
+            raise added.failure or GatewayGone("the gateway went away", sent=False)
+        before, self._sessions[session] = self._sessions.get(session), added
+        if before is not None:
+            before.close()
+
+    def end_session(self, session: str) -> None:
+        held = self._sessions.pop(session, None)
+        if held is not None:
+            held.close()
+
+    async def _hold(self, session: _GatewaySession) -> None:
+        """Keep the connection that the servers live by."""
+        servers = {name: self._described(one) for name, one in session.servers.items()}
+        try:
+            with session.connection:
+                async with (
+                    self._client() as client,
+                    client.scope(session.agent, servers) as events,
+                ):
+                    async for name, data in events:
+                        if name == "opened":
+                            session.scope = data["scope"]
+                            session.opened.set()
+                        elif name == "settled":
+                            session.prompts = tuple(map(_prompt, data["prompts"]))
+                            session.settled.set()
+        except OpenClawError as error:
+            session.failure = error
+        finally:
+            session.close()
+
+    def _described(self, config: "McpServerConfig") -> dict[str, object]:
+        """The server as the gateway is to start it: in the environment that it would have here."""
+        from openclaw.mcp_client.transport.child_process import child_environment
+        from openclaw.secrets.refs import has_reference
+
+        described = config.model_dump(
+            mode="json", by_alias=True, exclude_unset=True, exclude_none=True
+        )
+        if config.kind == "stdio":
+            basics = child_environment(self._process.environ, {}, inherit=False)
+            plain = {name: one for name, one in basics.items() if not has_reference(one)}
+            described["env"] = {**plain, **{name: str(one) for name, one in config.env.items()}}
+        return described
+
+
+def _prompt(row: dict[str, Any]) -> "PromptInfo":
+    from openclaw.mcp_client.bridge.prompts import PromptArgument, PromptInfo
+
+    return PromptInfo(
+        server=row["server"],
+        name=row["name"],
+        description=row["description"],
+        arguments=tuple(PromptArgument(**argument) for argument in row["arguments"]),
+    )
+
+
+async def ask_gateway(
+    info: "GatewayInfo", root: Path, method: str, path: str, body: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """One request to a running gateway, for commands that ask it something else than to answer."""
+    from openclaw.runtime.gateway_client import GatewayClient
+
+    async with GatewayClient(info.url, root) as client:
+        return await client.request(method, path, body)
+
+
+# ---- whichever there is
+
+
+class Opener(Generic[T]):
+    """Opens something when it is first wanted, and again after it broke.
+
+    What keeps it from opening is told to those who wait, and tried again next time. It is opened
+    and closed in one task, `run`, because what it holds must be.
+    """
+
+    def __init__(self, what: str, open_it: Callable[[], AbstractAsyncContextManager[T]]) -> None:
+        self.opened: T | None = None
+        self._what, self._open = what, open_it
+        self._wanted, self._tried = anyio.Event(), anyio.Event()
+        self._failure: OpenClawError | None = None
+
+    async def get(self) -> T:
+        """What it opens, as soon as it is there; raises what kept it from opening."""
+        if self.opened is None:
+            self._wanted.set()
+            await self._tried.wait()
+        if self.opened is None:
+            raise self._failure or OperatorFacing(f"{self._what} is closed")
+        return self.opened
+
+    async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Hold it until cancelled."""
+        task_status.started()
+        while True:
+            await self._wanted.wait()
+            try:
+                async with self._open() as opened:
+                    self.opened = opened
+                    self._tried.set()
+                    await anyio.sleep_forever()
+            except Exception as error:  # noqa: BLE001 (told to those who wait)
+                self._failure = self._told(error)
+            finally:
+                self.opened = None
+            tried, self._tried, self._wanted = self._tried, anyio.Event(), anyio.Event()
+            tried.set()
+
+    def _told(self, error: Exception) -> OpenClawError:
+        """A group's first error of ours stands for the group."""
+        inside = list(leaves(error))
+        own = next((one for one in inside if isinstance(one, OpenClawError)), None)
+        if own is not None:
+            logger.warning("%s cannot be opened: %s", self._what, own)
+            return own
+        logger.error("%s broke down", self._what, exc_info=error)
+        return DeveloperFacing(
+            f"{self._what} cannot be opened: unexpected {type(inside[0]).__name__}",
+            hint="see the log",
+        )
+
+
+@dataclass(slots=True)
+class _SessionServers:
+    """A session's own servers, and whose they are now."""
+
+    agent_id: str
+    servers: "Mapping[str, McpServerConfig]"
+    where: Agent | None = None
+    running: int = 0
+    moving: anyio.Lock = field(default_factory=anyio.Lock)
+
+
+class FailoverAgent:
+    """The agent of the gateway while one runs, else the one in this process.
+
+    Which of them is decided anew for each message, so that a gateway is used as soon as it runs. A
+    message that a gateway may have begun to answer is never given again.
+    """
+
+    def __init__(
+        self, gateway: Callable[[], GatewayAgent | None], here: Opener[LocalAgent]
+    ) -> None:
+        self._gateway, self._here = gateway, here
+        self._sessions: dict[str, _SessionServers] = {}
+
+    async def _either(self, ask: Callable[[Agent], Awaitable[T]]) -> T:
+        """The answer of whichever there is: the one rule for every front end."""
+        remote = self._gateway()
+        if remote is not None:
+            from openclaw.runtime.gateway_client import GatewayGone
+
+            try:
+                return await ask(remote)
+            except GatewayGone as gone:
+                if gone.sent:
+                    raise
+                logger.info("the gateway went away before it took the order")
+        return await ask(await self._here.get())
+
+    def _known(self, session: str | None) -> Agent | None:
+        held = self._sessions.get(session or "")
+        return (held.where if held is not None else self._gateway()) or self._here.opened
+
+    async def agents(self) -> Sequence[AgentInfo]:
+        return await self._either(lambda agent: agent.agents())
+
+    async def settings(self, agent_id: str | None = None) -> AgentSettings:
+        return await self._either(lambda agent: agent.settings(agent_id))
+
+    async def reply(self, context: MessageContext, listener: TurnListener = NOBODY) -> Reply:
+        key = context.session_key
+        held = self._sessions.get(key)
+        if held is None:
+            return await self._either(lambda agent: agent.reply(context, listener))
+
+        async def answer(agent: Agent) -> Reply:
+            if held.running and held.where is self._here.opened and held.where is not None:
+                agent = held.where  # a turn still uses the servers here
+            await self._move(key, held, agent)
+            held.running += 1
+            try:
+                return await agent.reply(context, listener)
+            finally:
+                held.running -= 1
+
+        return await self._either(answer)
+
+    async def tools(self, agent_id: str, session: str | None = None) -> Sequence[ToolSpec]:
+        return await self._either(lambda agent: agent.tools(agent_id, session))
+
+    def prompts(self, agent_id: str, session: str | None = None) -> "Sequence[PromptInfo]":
+        known = self._known(session)
+        return known.prompts(agent_id, session) if known is not None else ()
+
+    async def refresh(
+        self, agent_id: str, session: str | None = None, *, wait: bool = False
+    ) -> None:
+        known = self._known(session)
+        if known is not None:
+            await known.refresh(agent_id, session, wait=wait)
+
+    async def models(self, agent_id: str) -> Sequence[str]:
+        return await self._either(lambda agent: agent.models(agent_id))
+
+    async def store(self) -> "SessionStore":
+        return await self._either(lambda agent: agent.store())
+
+    async def add_servers(
+        self, session: str, agent_id: str, servers: "Mapping[str, McpServerConfig]"
+    ) -> None:
+        before = self._sessions.get(session)
+        held = self._sessions[session] = _SessionServers(agent_id, servers)
+        await self._either(lambda agent: self._move(session, held, agent))
+        if before is not None and before.where is not None and before.where is not held.where:
+            before.where.end_session(session)
+
+    def end_session(self, session: str) -> None:
+        held = self._sessions.pop(session, None)
+        if held is not None and held.where is not None:
+            held.where.end_session(session)
+
+    async def _move(self, key: str, held: _SessionServers, agent: Agent) -> None:
+        """See that the session's own servers run where it is answered."""
+        async with held.moving:
+            before = held.where
+            if before is agent:
+                return
+            await agent.add_servers(key, held.agent_id, held.servers)
+            held.where = agent
+            if before is not None:
+                before.end_session(key)
+
+
+@asynccontextmanager
+async def open_agent(
+    process: Process, *, local: bool = False, hurried: bool = False, emit: Emit = discard
+) -> AsyncGenerator[Agent]:
+    """Whoever answers: a running gateway, or with `local` or without one, this process.
+
+    Nothing is loaded before it is used. `emit` is told what happens outside of turns in this
+    process; `hurried` gives MCP servers less time to leave.
+    """
+    here = Opener("the agent", lambda: _open_here(process, hurried=hurried, emit=emit))
+    store = Opener("the session store", lambda: _open_store(process))
+    failure: Exception | None = None
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(here.run, name="agent")
+        await tasks.start(store.run, name="session store")
+        gateways = _Gateways(process, tasks, store)
+        try:
+            yield FailoverAgent((lambda: None) if local else gateways.running, here)
+        except Exception as error:  # noqa: BLE001 (raised in here, it would come out in a group)
+            failure = error
+        tasks.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
+
+
+class _Gateways:
+    """Finds the gateway that runs on this state directory with this configuration."""
+
+    def __init__(self, process: Process, tasks: TaskGroup, store: "Opener[SessionStore]") -> None:
+        self._process, self._tasks, self._store = process, tasks, store
+        self._agent: GatewayAgent | None = None
+        self._other: str | None = None  # the last configuration that was not ours
+
+    def running(self) -> GatewayAgent | None:
+        """Its agent, the same one while the gateway is the same."""
+        from openclaw.config.paths import config_path
+        from openclaw.gateway.lock import running_gateway
+
+        process = self._process
+        info = running_gateway(process.paths.gateway_lock)
+        if info is None or not info.url:
+            return None
+        if Path(info.config) != (process.config_option or config_path(process.environ)).absolute():
+            if info.config != self._other:
+                self._other = info.config
+                logger.warning("the running gateway uses another configuration (%s)", info.config)
+            return None
+        if self._agent is None or self._agent.info != info:
+            self._agent = GatewayAgent(info, process, self._tasks, self._store)
+        return self._agent
+
+
+@asynccontextmanager
+async def _open_here(process: Process, *, hurried: bool, emit: Emit) -> AsyncGenerator[LocalAgent]:
+    from openclaw.runtime.runtime import open_runtime
+
+    loaded = process.load_config()
+    async with open_runtime(
+        loaded, process.environ, process.redactor, hurried=hurried, emit=emit
+    ) as runtime:
+        yield runtime.agent
+
+
+@asynccontextmanager
+async def _open_store(process: Process) -> "AsyncGenerator[SessionStore]":
+    from openclaw.runtime.host import open_secrets
+    from openclaw.sessions.open import open_store
+
+    config = process.load_config().config
+    secrets = open_secrets(config, process.environ, process.redactor)
+    async with open_store(
+        config.sessions.store, process.paths, resolve=secrets.resolve_text
+    ) as store:
+        yield store
