@@ -14,7 +14,7 @@ from tests.support.postgres_server import Server, make_store, shared_server
 
 _TESTS = Path(__file__).parent
 _LOOPBACK = ("127.", "::1", "localhost")
-_LAST_STEPS = 10
+_LAST_SECONDS = 2
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
@@ -131,10 +131,8 @@ async def no_task_left_running() -> AsyncIterator[None]:
     """Looks for tasks inside the loop that runs the test; a plain fixture has no loop to look in."""
     before = _tasks()
     yield
-    for _ in range(_LAST_STEPS):  # a task that was cancelled needs a step or two to end
-        if not _tasks() - before:
-            break
-        await asyncio.sleep(0)
+    if left := _tasks() - before:  # one that was cancelled, or serves a thread, may be about to end
+        await asyncio.wait(left, timeout=_LAST_SECONDS)
     assert sorted(map(str, _tasks() - before)) == []
 
 

@@ -3,7 +3,7 @@ import sys
 from pathlib import Path
 
 from openclaw.mcp_server import recorded_handshake
-from openclaw.mcp_server.record import source
+from scripts.record_handshake import source
 
 
 async def test_the_recorded_answers_are_what_the_sdk_answers() -> None:
