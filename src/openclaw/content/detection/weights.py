@@ -38,6 +38,6 @@ class Weights(NamedTuple):
 @cache
 def weights() -> Weights:
     """Those of this release, read at the first use."""
-    raw = pkgutil.get_data(__package__, "weights.bin")
+    raw = pkgutil.get_data("openclaw.content.detection", "weights.bin")
     assert raw is not None  # every loader of a package can read the package's files
     return Weights.from_bytes(raw)
