@@ -251,7 +251,7 @@ class Shell:
         return Path((self.notes / "cwd").read_text().strip())
 
     def script(self, command: str, *, checkout: bool = False) -> list[str]:
-        if not _is_set_up():  # never change the environment that others run in
+        if not _is_set_up():  # a test installs nothing
             command = command.replace("./scripts/demo", f"{BIN}/python scripts/demo.py")
         keep = f"export -p >{self.notes}/env; pwd >{self.notes}/cwd"
         where = f"cd {ROOT}" if checkout else f'cd "$(cat {self.notes}/cwd)"'
@@ -315,16 +315,16 @@ class Shell:
 
 
 def _is_set_up() -> bool:
-    """Whether scripts/setup would find nothing to do."""
+    """Whether scripts/demo would find nothing to install."""
     wanted = subprocess.run(
-        "cat requirements.lock pyproject.toml scripts/setup | cksum",
+        "cat requirements.lock pyproject.toml scripts/demo | cksum",
         shell=True,
         cwd=ROOT,
         capture_output=True,
         text=True,
         check=True,
     )
-    stamp = BIN.parent / ".openclaw-setup"
+    stamp = ROOT / ".demo" / ".openclaw-setup"
     return stamp.exists() and stamp.read_text() == wanted.stdout.strip()
 
 
@@ -366,7 +366,7 @@ def shell(tmp_path: Path, weights: Path, node_packages: NodePackages) -> Iterato
             node=node,
             modules=modules,
             outside=" ".join(shlex.quote(f"{name}={value}") for name, value in OUTSIDE.items()),
-            uv=ROOT / ".tools" / "bin" / "uv",
+            uv=ROOT / "scripts" / "uv",
             python=sys.executable,
         )
     for name, script in _CLIENTS.items():

@@ -35,7 +35,9 @@ CHROMIUM = next(
 )
 pytestmark = [
     pytest.mark.anyio,
-    pytest.mark.skipif(not CHROMIUM, reason="no Chromium here; 'scripts/browser' installs one"),
+    pytest.mark.skipif(
+        not CHROMIUM, reason="no Chromium here; 'scripts/test-programs' installs one"
+    ),
 ]
 
 TOKEN = "page-token-0123456789"

@@ -1,6 +1,6 @@
 """Recall on attacks, and false positives on ordinary tool output.
 
-The detector has learnt from all parts but `unseen`: these say that it has not forgotten.
+The detector has learnt from everything under `train`: these say that it has not forgotten.
 docs/explanation/framing.md has the figures of the first look at each part.
 """
 
@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from openclaw.content import detect
-from openclaw.content.detection import weights
+from openclaw.content.detection.weights import weights
 
 CORPUS = Path(__file__).parent / "corpus"
 
@@ -26,10 +26,7 @@ def texts(part: str, kind: str) -> list[str]:
     return (CORPUS / part / f"{kind}.txt").read_text().strip().split("\n%%\n")
 
 
-LEARNT_FROM = (
-    *("train", "heldout", "independent", "fresh", "styles"),
-    *("second", "third", "fourth", "fifth", "sixth"),
-)
+LEARNT_FROM = sorted(f"train/{part.name}" for part in (CORPUS / "train").iterdir())
 
 
 def learnt() -> set[str]:
@@ -37,7 +34,9 @@ def learnt() -> set[str]:
 
 
 def test_most_of_what_it_has_not_learnt_from_is_found() -> None:
-    attacks, benign = ([*{*texts("unseen", kind)} - learnt()] for kind in ("attacks", "benign"))
+    attacks, benign = (
+        [*{*texts("heldout/attack_classes", kind)} - learnt()] for kind in ("attacks", "benign")
+    )
     assert len(attacks) >= 60
     assert len(benign) >= 140
     assert sum(detect(text).suspicious for text in attacks) / len(attacks) > 0.85
@@ -51,27 +50,21 @@ def test_recall_and_false_positives_are_within_their_targets(part: str) -> None:
     caught = sum(detect(text).suspicious for text in attacks)
     alarms = [text for text in benign if detect(text).suspicious]
     print(f"{part}: recall {caught}/{len(attacks)}, false positives {len(alarms)}/{len(benign)}")  # noqa: T201 - the figure is the point
-    # In `styles` attacks and ordinary texts were written to be as alike as could be.
-    least, most = (0.8, 0.05) if part == "styles" else (0.9, 0.015)
+    # In `lookalikes` attacks and ordinary texts were written to be as alike as could be.
+    least, most = (0.8, 0.05) if part == "train/lookalikes" else (0.9, 0.015)
     assert caught / len(attacks) > least
     assert len(alarms) / len(benign) < most
 
 
 def test_the_weights_are_those_that_the_script_makes_of_the_corpus() -> None:
-    scripts = Path(__file__).parents[2] / "scripts"
+    script = Path(__file__).parents[2] / "training" / "train.py"
     made = subprocess.run(
-        [sys.executable, str(scripts / "train_detection.py"), "--digest"],
+        [sys.executable, str(script), "--digest"],
         check=True,
         capture_output=True,
         text=True,
     )
-    assert made.stdout.strip() == weights.DIGEST
-
-
-def test_the_held_out_part_is_large_enough_and_shares_nothing_with_the_other() -> None:
-    for kind, least in (("attacks", 120), ("benign", 400)):
-        assert len(texts("heldout", kind)) >= least
-    assert not {*texts("heldout", "attacks")} & {*texts("train", "attacks")}
+    assert made.stdout.strip() == weights().digest
 
 
 def test_the_source_of_the_standard_library_raises_almost_no_alarm() -> None:

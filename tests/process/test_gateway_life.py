@@ -1,4 +1,4 @@
-"""A short life of a gateway at random; the benchmark's is longer."""
+"""A short life of a gateway at random; `scripts/soak` runs for longer."""
 
 import random
 from pathlib import Path
@@ -22,10 +22,10 @@ async def test_after_a_wild_life_nothing_has_leaked_and_no_line_is_lost(tmp_path
             life = gateway_life.Life(house, model.url, info, random.Random(5))
             await life.rest()
             children = gateway_life.children_of(process.pid)
-            await life.live(4)
+            await life.live(2)
             await life.rest()
             before = await gateway_life.holdings(house, process.pid, children)
-            await life.live(6)
+            await life.live(3)
             await life.rest()
             after = await gateway_life.holdings(house, process.pid, before.processes)
             process.terminate()

@@ -15,9 +15,9 @@ import pytest
 from openclaw.version import __version__
 
 ROOT = Path(__file__).parents[2]
-UV = ROOT / ".tools" / "bin" / "uv"
+UV = ROOT / "scripts" / "uv"
 
-pytestmark = [pytest.mark.subprocess, pytest.mark.skipif(not UV.exists(), reason="no uv here")]
+pytestmark = pytest.mark.subprocess
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +99,7 @@ def test_the_sdist_can_be_worked_on(built: Path) -> None:
     wanted = {"pyproject.toml", "requirements.lock", "scripts/test", "README.md", "man/openclaw.1"}
     assert wanted <= names
     assert "tests/process/test_release.py" in names
-    assert not [name for name in names if name.startswith((".venv", ".tools", ".cache"))]
+    assert not [name for name in names if name.startswith((".venv", ".demo", ".tools", ".cache"))]
 
 
 def test_the_version_is_named_in_one_place() -> None:

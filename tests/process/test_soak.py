@@ -1,4 +1,4 @@
-"""A short soak: everything at once, and nothing leaked or lost; the benchmark's is longer."""
+"""A short soak: everything at once, and nothing leaked or lost; `scripts/soak` runs for longer."""
 
 from pathlib import Path
 
@@ -15,6 +15,6 @@ async def test_everything_at_once_leaks_nothing_and_loses_nothing(tmp_path: Path
     state = tmp_path / "state"
     state.mkdir(mode=0o700)
     async with scripted_model(rules=soak.RULES, default=gateway_life.DEFAULT) as model:
-        outcome = await soak.soak(House(state), model.url, 10)
+        outcome = await soak.soak(House(state), model.url, 5)
     assert [found for found in outcome.findings if not found[2]] == []
     assert {"orders", "local orders", "completions", "streams"} <= outcome.done.keys()

@@ -15,8 +15,8 @@ import subprocess
 import sys
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -37,7 +37,9 @@ from openclaw.sessions.model import (
 from openclaw.sessions.postgres.address import parsed
 from openclaw.sessions.postgres.store import PostgresStore, open_postgres_store
 from openclaw.sessions.sqlite.store import FileStore, open_file_store
-from openclaw.sessions.store import LaneLost, SessionStore
+from openclaw.sessions.store import LaneLost, SessionStore, StoreUnavailable
+
+_START_SECONDS = 60.0  # that a database server may take to start, on a busy machine
 
 _WHOLE_TURN = [
     EntryKind.TURN_STARTED,
@@ -93,12 +95,28 @@ class StressPlan:
 async def work(plan: StressPlan, worker: int) -> None:
     """Carry out this worker's orders from where its log ends."""
     done = len(_lines(plan.acknowledged(worker)))
-    async with plan.open() as store:
+    async with _opened(plan) as store:
         with plan.acknowledged(worker).open("a") as log:
             for number in range(done, plan.turns):
                 await _order(store, plan, worker, number)
                 log.write(f"{worker}-{number}\n")
                 log.flush()
+
+
+@asynccontextmanager
+async def _opened(plan: StressPlan) -> AsyncGenerator[SessionStore]:
+    """The store, as soon as there is one: a server that was crashed may be starting just now."""
+    until = anyio.current_time() + _START_SECONDS
+    async with AsyncExitStack() as stack:
+        while True:
+            try:
+                store = await stack.enter_async_context(plan.open())
+                break
+            except StoreUnavailable:
+                if anyio.current_time() > until:
+                    raise
+                await anyio.sleep(0.1)
+        yield store
 
 
 async def _order(store: SessionStore, plan: StressPlan, worker: int, number: int) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-SCRIPT = Path(__file__).parents[2] / "scripts/gather_ordinary.py"
+SCRIPT = Path(__file__).parents[2] / "training/gather_ordinary.py"
 LINE = "This line is long enough that it is hardly in two texts by mere chance, number {}.\n"
 
 pytestmark = pytest.mark.subprocess

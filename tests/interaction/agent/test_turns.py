@@ -6,6 +6,8 @@ from typing import Any
 
 import anyio
 import pytest
+from tests.support.connection_bench import until
+from tests.support.loop_time import pass_time
 
 from openclaw.agent.dispatch import MOST_AT_ONCE
 from openclaw.agent.port import InboundMedia, MessageContext, TurnListener
@@ -64,6 +66,7 @@ async def test_a_limit_ends_the_turn_with_a_clear_message(
 
 async def test_the_time_limit_stops_a_tool_and_tells_the_model_later() -> None:
     async def forever(arguments: JsonObject, context: CallContext) -> ToolResult:
+        pass_time(61)
         await anyio.sleep_forever()
         raise AssertionError
 
@@ -71,11 +74,11 @@ async def test_the_time_limit_stops_a_tool_and_tells_the_model_later() -> None:
     tools.add("forever", forever)
     async with (
         scripted_model([Step(calls=(("forever", {}),)), Step(text="fine")]) as model,
-        agent_kit(scripted_config(model.url, limits={"timeoutMs": 300}), tools=tools) as kit,
+        agent_kit(scripted_config(model.url, limits={"timeoutMs": 60_000}), tools=tools) as kit,
     ):
         reply = await kit.say("go")
         assert reply.outcome == "limit"
-        assert "time limit of 0.3 s" in reply.text
+        assert "time limit of 60 s" in reply.text
         await kit.say("and now?")
     sent = json.dumps(model.requests[-1].body["messages"])
     assert "the turn's time was up. This call may or may not have happened." in sent
@@ -84,8 +87,15 @@ async def test_the_time_limit_stops_a_tool_and_tells_the_model_later() -> None:
 async def test_a_hanging_model_is_stopped_by_the_time_limit() -> None:
     async with (
         scripted_model([Step(hang=True)]) as model,
-        agent_kit(scripted_config(model.url, limits={"timeoutMs": 300})) as kit,
+        agent_kit(scripted_config(model.url, limits={"timeoutMs": 60_000})) as kit,
+        anyio.create_task_group() as group,
     ):
+
+        async def let_time_pass() -> None:
+            await until(lambda: bool(model.requests))
+            pass_time(61)
+
+        group.start_soon(let_time_pass)
         assert (await kit.say("go")).outcome == "limit"
 
 

@@ -32,7 +32,11 @@ async def stderr_of(home: Path, *arguments: str) -> str:
 @pytest.mark.parametrize("name", COMMANDS)
 async def test_chatter_is_kept_and_shown_where_it_is_asked_for(home: Path, name: str) -> None:
     noisy = server_entry({"tools": [fake_tool("echo")], "faults": {"stderrFlood": 3}})
-    failing = {"command": sys.executable, "args": ["-c", "import sys; sys.exit('no such thing')"]}
+    failing = {
+        "command": sys.executable,
+        "args": ["-c", "import sys; sys.exit('no such thing')"],
+        "maxRestarts": 0,
+    }
     async with scripted_model(default=Step(text="Here.")) as model:
         config = home / ".openclaw" / "openclaw.json"
         config.parent.mkdir(mode=0o700)

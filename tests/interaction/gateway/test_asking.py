@@ -12,6 +12,7 @@ import pytest
 from tests.interaction.cli import test_chat
 from tests.interaction.gateway.conftest import Open
 from tests.support.gateway_kit import House
+from tests.support.loop_time import pass_time
 from tests.support.mcp_server_kit import fake_tool
 
 from openclaw.agent.port import MessageContext, PermissionRequest, TurnListener
@@ -182,6 +183,7 @@ async def test_the_client_asks_the_person_and_stops_when_it_is_too_late(house: H
 
     async def never(request: PermissionRequest) -> bool:
         try:
+            pass_time(21)
             await anyio.sleep_forever()
         finally:
             stopped.append(request.name)
@@ -197,7 +199,7 @@ async def test_the_client_asks_the_person_and_stops_when_it_is_too_late(house: H
             model.url,
             servers={"fake": server_entry(ASKING)},
             tools={"ask": ["write"]},
-            gateway={"limits": {"questionTimeoutMs": 200}},
+            gateway={"limits": {"questionTimeoutMs": 20_000}},
         )
         async with house.here() as info, GatewayClient(info.url, house.state) as client:
             told = await client.reply(MessageContext("ask me", "s"), both)

@@ -12,11 +12,14 @@ import anyio
 import httpx2
 import pytest
 from tests.interaction.gateway.conftest import Open, chat
+from tests.support.connection_bench import until
 from tests.support.gateway_kit import House
+from tests.support.loop_time import pass_time
 
 from openclaw.core.clock import SystemClock
 from openclaw.core.errors import OperatorFacing
 from openclaw.gateway.auth import MOST_LISTENERS, MOST_WATCHERS
+from openclaw.gateway.feeds import QUIET_SECONDS
 from openclaw.gateway.tokens import TokenFile
 from openclaw.testing.scripted_model import Step, scripted_model
 
@@ -286,7 +289,7 @@ async def test_those_who_watch_turns_keep_nobody_from_giving_orders(
 ) -> None:
     limits = {"maxConcurrent": 1, "requestsPerMinute": 100_000}
     async with scripted_model(default=Step(hang=True)) as model:
-        house.configure(model.url, gateway={"limits": limits})
+        house.configure(model.url, gateway={"limits": limits, "shutdownGraceMs": 100})
         async with opened() as client, AsyncExitStack() as stack:
             body = {"text": "x", "detached": True, "idempotencyKey": "t"}
             async with client.stream("POST", "/api/messages", json=body) as answer:
@@ -299,9 +302,9 @@ async def test_those_who_watch_turns_keep_nobody_from_giving_orders(
                 stream = await stack.enter_async_context(await anyio.connect_tcp("127.0.0.1", port))
                 await stream.send(ask.encode())
                 heads.append((await stream.receive())[:12])
-            with anyio.fail_after(20):  # until the gateway has noticed that the first one left
-                while (await client.get("/api/agents")).status_code != 200:  # noqa: ASYNC110
-                    await anyio.sleep(0.01)
+            while (await client.get("/api/agents")).status_code != 200:
+                await anyio.wait_all_tasks_blocked()
+                pass_time(QUIET_SECONDS)  # then the gateway notices that the first one left
     assert heads == [b"HTTP/1.1 200"] * MOST_WATCHERS + [b"HTTP/1.1 503"]
 
 
@@ -352,7 +355,9 @@ async def test_a_slow_head_is_waited_for_within_what_is_configured(
         assert port is not None
         async with await anyio.connect_tcp("127.0.0.1", port) as stream:
             await stream.send(b"GET /health HTTP/1.1\r\nhost: local")
-            await anyio.sleep(11)  # longer than any bound but the configured one
+            await anyio.wait_all_tasks_blocked()
+            pass_time(50)  # longer than any bound but the configured one
+            await anyio.wait_all_tasks_blocked()
             await stream.send(b"host\r\n\r\n")
             with anyio.fail_after(10):
                 assert (await stream.receive()).startswith(b"HTTP/1.1 200")
@@ -371,7 +376,7 @@ async def test_a_client_that_does_not_read_is_cut_and_its_turn_stopped(
     }
     steps = [Step(calls=(("mcp_art_draw", {}),)), Step(hang=True)]
     async with scripted_model(steps) as model:
-        house.configure(model.url, {"art": server}, gateway={"limits": {"clientTimeoutMs": 300}})
+        house.configure(model.url, {"art": server}, gateway={"limits": {"clientTimeoutMs": 20_000}})
         async with opened() as client:
             port = client.base_url.port
             assert port is not None
@@ -384,11 +389,10 @@ async def test_a_client_that_does_not_read_is_cut_and_its_turn_stopped(
                     + b"content-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(body)
                     + body
                 )
-                with anyio.fail_after(30):
-                    while not model.requests:  # noqa: ASYNC110 (the model keeps no event of ours)
-                        await anyio.sleep(0.01)
-                    while (await client.get("/api/turns")).json()["turns"]:  # noqa: ASYNC110 (polls the gateway)
-                        await anyio.sleep(0.01)
+                await until(lambda: len(model.requests) == 2)  # the picture is on its way
+                while (await client.get("/api/turns")).json()["turns"]:
+                    await anyio.wait_all_tasks_blocked()
+                    pass_time(15)
             entries = (await client.get("/api/sessions/k")).json()["entries"]
     assert entries[-1]["kind"] == "turn_cancelled"
 

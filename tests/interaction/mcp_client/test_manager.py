@@ -166,7 +166,7 @@ async def test_a_lazy_server_that_cannot_start_is_a_result(tmp_path: Path) -> No
     config = fake_config({**PID, "faults": {"startsBeforeWorking": plan}}, lazy=True)
     async with open_gateway_runtime(tmp_path, {"s": config}, environ=ENVIRON) as house:
         await until(lambda: any((tmp_path / "cache" / "catalog").glob("*.json")))
-    gone = config.model_copy(update={"cwd": None})
+    gone = config.model_copy(update={"cwd": None, "max_restarts": 0})
     (tmp_path / "starts").write_text("-100")
     async with open_gateway_runtime(tmp_path, {"s": gone}, environ=ENVIRON) as house:
         result = await house.call("mcp_s_pid")

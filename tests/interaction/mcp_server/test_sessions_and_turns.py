@@ -157,9 +157,9 @@ async def test_the_server_leaves_with_every_child_even_a_stubborn_one(
                 process.send_signal(signal.SIGTERM)
             else:
                 await process.stdin.aclose()
-            with anyio.fail_after(5):  # 1 s is the promise; the machine may be busy
+            with anyio.fail_after(30):  # 1 s is the promise; the machine may be busy
                 await process.wait()
-        _, alive = psutil.wait_procs(family, timeout=2)
+        _, alive = psutil.wait_procs(family, timeout=30)
         assert alive == []
 
 

@@ -8,6 +8,7 @@ import anyio
 import pytest
 from tests.support.connection_bench import Bench, until
 from tests.support.fake_http_server import FakeHttpServer
+from tests.support.loop_time import pass_time
 
 from openclaw.mcp_client.errors import (
     CallFailed,
@@ -170,19 +171,19 @@ async def test_an_unreachable_server_is_tried_again_and_then_failed(bench: Bench
 async def test_time_and_progress_hold_for_remote_calls_too(bench: Bench, transport: str):
     tools = [
         tool("hang", {"hang": 1}),
-        tool("long", {"progress": {"times": 6, "every": 0.1}, "text": "done"}),
+        tool("long", {"progress": {"times": 6, "every": 0.02}, "text": "done"}),
     ]
     async with (
         FakeHttpServer({"tools": tools}).running() as fake,
         bench.run(bench.to(entry(fake, transport))) as server,
     ):
         heard: list[float] = []
-        result = await server.call_tool(
-            "long",
-            {},
-            timeout=0.4,
-            on_progress=lambda progress, total, text: heard.append(progress),
-        )
+
+        def hear(progress: float, total: float | None, words: str | None) -> None:
+            heard.append(progress)
+            pass_time(20)
+
+        result = await server.call_tool("long", {}, timeout=30, on_progress=hear)
         assert result["content"][0]["text"] == "done"
         assert heard
         with pytest.raises(TimedOut):

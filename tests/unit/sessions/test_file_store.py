@@ -159,9 +159,10 @@ async def test_a_store_without_space_refuses_a_write_and_goes_on_when_there_is_s
     database: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened: list[sqlite3.Connection] = []
+    open_writer = connections.open_writer
 
     def watched(path: Path) -> sqlite3.Connection:
-        opened.append(connections.open_writer(path))
+        opened.append(open_writer(path))
         return opened[-1]
 
     monkeypatch.setattr(connections, "open_writer", watched)

@@ -4,9 +4,9 @@ A scorer, not a guard: the frame holds whether it fires or not. Its answer goes 
 event and, where the operator wants it, replaces the result by a note.
 
 It reads in steps, each only where the one before saw a reason: the words of the text (`concepts`)
-choose the sentences worth reading; a linear model (`features`, `learnt`) judges each of them among
-its neighbours; named patterns (`signals`, `demands`, `foreign`) read those that it thinks most of,
-and say in the log what was seen. The same again for what the text may be read as (`views`).
+choose the sentences worth reading; a linear model (`features`, `weights`) judges each of them among
+its neighbours; named patterns (`signals`) read those that it thinks most of,
+and say in the log what was seen. The same again for what the text may be read as (`readings`).
 """
 
 import base64
@@ -14,8 +14,6 @@ import binascii
 import codecs
 import re
 import unicodedata
-import zlib
-from array import array
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -35,7 +33,7 @@ from openclaw.content.detection.concepts import (
 from openclaw.content.detection.features import read as read_sentence
 from openclaw.content.detection.features import window
 from openclaw.content.detection.signals import DEMANDS, SIGNALS, Matcher, discussion, telltales
-from openclaw.content.detection.weights import BIAS, PACKED, SCALE
+from openclaw.content.detection.weights import weights
 from openclaw.content.folding import HIDDEN, layers, may_be_encoded, shape
 
 _RUNS = re.compile(r"[^\S\n]+")
@@ -133,15 +131,6 @@ def _readable(raw: bytes) -> str:
     return text if b" " in raw and plain >= _LEAST_READABLE * len(text) else ""
 
 
-# They were learnt from the texts under tests/hostile/corpus and from those that
-# scripts/detection_grammar.py puts together; `openclaw.content.detection.weights` holds them.
-
-
-@cache
-def _weights() -> list[int]:
-    return list(array("b", zlib.decompress(base64.b85decode("".join(PACKED.split())))))
-
-
 def share(features: int) -> float:
     """How much each of so many features counts: a long sentence is not worse for being long."""
     return 5 / (features + 20) ** 0.5
@@ -149,9 +138,10 @@ def share(features: int) -> float:
 
 def logit(features: Collection[int]) -> float:
     """How likely a window with these features gives orders to an agent, as log-odds."""
-    weights = _weights()
-    total = sum([weights[feature] for feature in features])
-    return BIAS + SCALE * share(len(features)) * total
+    model = weights()
+    of_feature = model.of_feature
+    total = sum([of_feature[feature] for feature in features])
+    return model.bias + model.scale * share(len(features)) * total
 
 
 # Log-odds from which a text is suspicious, and what the patterns add for each 1.0 of their weight.

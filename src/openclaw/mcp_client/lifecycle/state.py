@@ -3,9 +3,9 @@
 import logging
 from dataclasses import dataclass, replace
 from enum import Enum, StrEnum, auto
+from typing import Protocol
 
 from openclaw.core.clock import restart_delay
-from openclaw.mcp_client.transport.child_process import StderrTail
 
 PROVEN_AFTER = 10.0
 """Seconds of being ready after which the first restart comes at once."""
@@ -216,10 +216,16 @@ _LEVELS = {
 _LAST_WORDS = 200  # characters of a server's stderr beside why it failed
 
 
+class LastLines(Protocol):
+    """What a server last wrote to stderr."""
+
+    def tail(self) -> tuple[str, ...]: ...
+
+
 class StateLog:
     """Tells of one server."""
 
-    def __init__(self, name: str, stderr: StderrTail) -> None:
+    def __init__(self, name: str, stderr: LastLines) -> None:
         self._name = name
         self._stderr = stderr
         self._told: str | None = None

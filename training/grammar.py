@@ -1,4 +1,4 @@
-"""Attacks and ordinary texts put together from detection_parts.txt.
+"""Attacks and ordinary texts put together from parts.txt.
 
 The ordinary ones speak of the same things, to people, or about agents. The same seed gives the same
 texts.
@@ -7,8 +7,8 @@ texts.
 import random
 from pathlib import Path
 
-PARTS = Path(__file__).with_name("detection_parts.txt")
-TONGUES = Path(__file__).with_name("detection_tongues.txt")
+PARTS = Path(__file__).with_name("parts.txt")
+TONGUES = Path(__file__).with_name("tongues.txt")
 _MAILS = (
     "daten@sammel.example",
     "info@drop-box.example",
@@ -117,7 +117,7 @@ class Writer:
 
 
 class Interpreter:
-    """Puts texts together in other languages than English, from detection_tongues.txt."""
+    """Puts texts together in other languages than English, from tongues.txt."""
 
     def __init__(self, seed: int) -> None:
         self._rng = random.Random(seed)

@@ -1,6 +1,6 @@
 """Generate attacks on the frame and count those that survive; prints a Markdown table.
 
-usage: fuzz_framing.py [CASES] [SEED]
+usage: framing.py [CASES] [SEED]
 
 The disguises and the independent reader are those of tests/hostile/test_framing.py.
 """

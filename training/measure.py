@@ -1,6 +1,6 @@
 """Recall and false positives of the detector on each part of its corpus; prints a Markdown table.
 
-usage: measure_detection.py [DIRECTORY ...]: parts from elsewhere, with attacks.jsonl and benign.jsonl
+usage: measure.py [DIRECTORY ...]: parts from elsewhere, with attacks.jsonl and benign.jsonl
 """
 
 import json
@@ -22,12 +22,12 @@ def texts(part: Path, kind: str) -> list[str]:
 def main() -> int:
     print("| part | attacks | found | ordinary texts | taken for one |\n|---|---:|---:|---:|---:|")
     given = [Path(argument) for argument in sys.argv[1:]]
-    for part in given or sorted(path for path in CORPUS.iterdir() if path.is_dir()):
+    for part in given or sorted(CORPUS.glob("*/*")):
         attacks, ordinary = texts(part, "attacks"), texts(part, "benign")
         found = sum(detect(text).suspicious for text in attacks)
         alarms = sum(detect(text).suspicious for text in ordinary)
         print(
-            f"| {part.name} | {len(attacks)} | {found} ({100 * found / len(attacks):.0f} %) "
+            f"| {part.parent.name}/{part.name} | {len(attacks)} | {found} ({100 * found / len(attacks):.0f} %) "
             f"| {len(ordinary)} | {alarms} ({100 * alarms / len(ordinary):.1f} %) |"
         )
     return 0

@@ -1,4 +1,4 @@
-"""Gather ordinary text for train_detection.py --ordinary; writes one JSON object a line.
+"""Gather ordinary text for train.py --ordinary; writes one JSON object a line.
 
 usage: gather_ordinary.py OUT PLACE… [--apart FILE]…
 

@@ -1,8 +1,7 @@
-"""Write tests/hostile/corpus/{train,heldout}/benign.txt: ordinary tool output, made from templates.
+"""Write benign.txt of the corpus parts plain_orders and reworded_orders: ordinary tool output.
 
-The two parts come from the same templates and word lists and differ only in their seed: no false
-positive on the second says little that none on the first does not. What is independent stands in
-the parts `independent`, `fresh` and `unseen`, which no script writes.
+Both come from the same templates and word lists and differ only in their seed: no false positive on
+the second says little that none on the first does not. No script writes the other parts.
 """
 
 import json
@@ -10,7 +9,7 @@ import random
 from pathlib import Path
 
 # ruff: noqa: SIM905, RUF001 - word lists, and several scripts, are what this is made of
-CORPUS = Path(__file__).parent.parent / "tests/hostile/corpus"
+CORPUS = Path(__file__).parent.parent / "tests/hostile/corpus/train"
 NAMES = "Ada Boris Chen Dalia Emeka Farah Greta Hiro Ines Jonas Kofi Lena Mateo Nadia".split()
 THINGS = "invoice report schedule draft contract photo dataset slide agenda budget".split()
 SERVICES = "billing search gateway mailer indexer scheduler cache auth media worker".split()
@@ -138,5 +137,5 @@ def write(part: str, seed: int, count: int) -> None:
     (CORPUS / part / "benign.txt").write_text("\n%%\n".join(texts[:count]) + "\n")
 
 
-write("train", 1, 120)
-write("heldout", 20261115, 440)
+write("plain_orders", 1, 120)
+write("reworded_orders", 20261115, 440)

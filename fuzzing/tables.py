@@ -1,8 +1,8 @@
 """Write docs/explanation/attacks.md: every attack class, how often it was tried, and what survived.
 
-usage: attack_tables.py FRAMING.txt… -- PARSERS.txt ATHERIS.txt
+usage: tables.py FRAMING.txt… -- PARSERS.txt ATHERIS.txt
 
-The files are what fuzz_framing.py and fuzz_parsers.py printed; tries of the former are added up.
+The files are what framing.py and parsers.py printed; tries of the former are added up.
 Those of atheris are lines of a parser's name, a tab, and the number of its runs.
 """
 
@@ -16,17 +16,17 @@ ROW = re.compile(r"^\| ([^|*]+?) \| (\d+) \| (\d+) \|$", re.MULTILINE)
 INTRODUCTION = """\
 # Attacks tried
 
-Written by `scripts/attack_tables.py`; do not edit.
+Written by `fuzzing/tables.py`; do not edit.
 
 ## On the frame
 
-`scripts/fuzz_framing.py CASES SEED` generates attacks, sanitises them and lets an independent reader (`tests/hostile/test_framing.py`, which shares no code or table with the sanitiser) look for markers and control tokens.
+`fuzzing/framing.py CASES SEED` generates attacks, sanitises them and lets an independent reader (`tests/hostile/test_framing.py`, which shares no code or table with the sanitiser) look for markers and control tokens.
 
 """
 PARSERS = """
 ## On the parsers
 
-`scripts/fuzz_parsers.py` looks for an exception that a parser does not promise, and for a difference to a yardstick where there is one (`json`, `base64`): with an engine of our own, and with libFuzzer (`--engine atheris`, half a minute or more for each).
+`fuzzing/parsers.py` looks for an exception that a parser does not promise, and for a difference to a yardstick where there is one (`json`, `base64`): with an engine of our own, and with libFuzzer (`--engine atheris`, half a minute or more for each).
 
 | parser | tries | inputs kept | runs of atheris | findings |
 |---|---:|---:|---:|---:|

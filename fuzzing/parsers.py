@@ -1,6 +1,6 @@
 """Search the parsers for an unhandled exception or a disagreement; prints a Markdown table.
 
-usage: fuzz_parsers.py [--seconds N] [--seed N] [--only TARGET]… [--engine own|atheris]
+usage: parsers.py [--seconds N] [--seed N] [--only TARGET]… [--engine own|atheris]
 
 The engine of our own mutates and splices the seeds of tests.support.parser_targets and keeps
 what reaches new lines of the target. With --engine atheris (pip install atheris) libFuzzer does,
