@@ -130,7 +130,7 @@ RESOLVER = ("/run/systemd/resolve",)
 
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty")
 
-_LANDLOCK = Path(__file__).with_name("landlock_main.py")
+_LANDLOCK = Path(__file__).with_name("landlock.py")
 _PROBE_SECONDS = 5.0
 _MAX_LINKS = 16
 _MAX_INTERPRETERS = 4

@@ -1,6 +1,6 @@
 """Confines itself by Landlock and becomes the program: run as a script by `python -I -S`.
 
-usage: landlock_main.py POLICY COMMAND [ARGUMENT]...
+usage: landlock.py POLICY COMMAND [ARGUMENT]...
 
 POLICY is JSON: {"read": [PATH], "write": [PATH], "network": BOOL}. It exits with 126, having said
 why on stderr, where the kernel does not do all of it: nothing ever runs unconfined by mistake.

@@ -22,7 +22,7 @@ from openclaw.core.ids import random_id
 # - the process group: every child leads a session and a group of its own;
 # - the marker: every child's environment carries `MARKER` with a value of its own, which its
 # descendants inherit, so that one which left the group is found too (Linux, by `/proc`);
-# - the keeper (`openclaw.mcp_client.transport.orphans`), which does both when the host itself is killed.
+# - the keeper (`openclaw.mcp_client.transport.orphan_reaper`), which does both when the host itself is killed.
 #
 # A descendant that leaves the group and also clears its environment is found by none of them.
 
@@ -99,7 +99,7 @@ def _running_in(stat: bytes, group: int) -> bool:
 
 logger = logging.getLogger(__name__)
 
-_PROGRAM = Path(__file__).with_name("keeper_main.py")
+_PROGRAM = Path(__file__).with_name("orphan_reaper.py")
 _CLOSING = 1.0
 """Seconds that the keeper has to leave once it was told to; it does nothing then but exit."""
 
