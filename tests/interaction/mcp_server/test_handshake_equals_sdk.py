@@ -16,7 +16,7 @@ import pytest
 PLAIN = """
 import anyio
 from mcp.server.stdio import stdio_server
-from openclaw.mcp_server.record import bare_server
+from scripts.record_handshake import bare_server
 
 async def main():
     server = bare_server("openclaw")

@@ -2,8 +2,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+from scripts.record_handshake import source
+
 from openclaw.mcp_server import recorded_handshake
-from openclaw.mcp_server.record import source
 
 
 async def test_the_recorded_answers_are_what_the_sdk_answers() -> None:
