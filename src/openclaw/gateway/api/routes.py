@@ -179,7 +179,8 @@ class _Message:
             return
         if not isinstance(data, str):
             raise InvalidRequest("has neither data nor path", field=field)
-        await attachments.take(mime_type, data, f"{field}.data", text_field(item, "name"))
+        name = text_field(item, "name")
+        await attachments.take(mime_type, data, field, name, of_object=True)
 
     async def whole(self) -> Response:
         with ExitStack() as files:
