@@ -16,8 +16,8 @@ from starlette.routing import BaseRoute, Route
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from openclaw.gateway.api import routes, scopes, views
-from openclaw.gateway.api.openapi import openapi
 from openclaw.gateway.api.routes import turn_events
+from openclaw.gateway.api.schema import document
 from openclaw.gateway.auth import Guard, Names, Refused, Tokens, refusal_body
 from openclaw.gateway.openai import chat, responses
 from openclaw.gateway.openai.requests import error_response
@@ -26,6 +26,34 @@ from openclaw.gateway.page.routes import page_routes
 from openclaw.gateway.state import Gateway
 
 Handler = Callable[[Gateway, Request], Awaitable[Any]]
+
+
+API: tuple[tuple[str, Handler, str], ...] = (
+    ("/api/status", views.status, "GET"),
+    ("/api/agents", views.agents, "GET"),
+    ("/api/sessions", views.sessions, "GET"),
+    ("/api/sessions/{key:path}/cancel", routes.cancel_session, "POST"),
+    ("/api/sessions/{key:path}", views.session, "GET"),
+    ("/api/sessions/{key:path}", views.delete_session, "DELETE"),
+    ("/api/servers", views.servers, "GET"),
+    ("/api/servers/{name}/restart", views.restart_server, "POST"),
+    ("/api/tools", views.tools, "GET"),
+    ("/api/prompts", views.prompts, "GET"),
+    ("/api/models", scopes.models, "GET"),
+    ("/api/scopes", scopes.open_scope, "POST"),
+    ("/api/messages", routes.post_message, "POST"),
+    ("/api/turns", routes.list_turns, "GET"),
+    ("/api/turns/{turn}/cancel", routes.cancel_turn, "POST"),
+    ("/api/turns/{turn}/events", turn_events, "GET"),
+    ("/api/questions/{id}", routes.answer_question, "POST"),
+    ("/api/events", routes.events, "GET"),
+    ("/api/logs", routes.logs, "GET"),
+    ("/api/reload", routes.reload, "POST"),
+    ("/api/pins", page.pins, "GET"),
+    ("/api/servers/{name}/pins", page.accept_pins, "POST"),
+    ("/api/files", page.show_file, "GET"),
+)
+"""The gateway's own interface; the OpenAPI document is made from it."""
 
 
 def build_app(gateway: Gateway) -> Starlette:
@@ -50,29 +78,7 @@ def build_app(gateway: Gateway) -> Starlette:
         on("/v1/chat/completions", chat.chat_completions, "POST"),
         on("/v1/responses", responses.responses, "POST"),
         on("/api/openapi.json", openapi),
-        on("/api/status", views.status),
-        on("/api/agents", views.agents),
-        on("/api/sessions", views.sessions),
-        on("/api/sessions/{key:path}/cancel", routes.cancel_session, "POST"),
-        on("/api/sessions/{key:path}", views.session),
-        on("/api/sessions/{key:path}", views.delete_session, "DELETE"),
-        on("/api/servers", views.servers),
-        on("/api/servers/{name}/restart", views.restart_server, "POST"),
-        on("/api/tools", views.tools),
-        on("/api/prompts", views.prompts),
-        on("/api/models", scopes.models),
-        on("/api/scopes", scopes.open_scope, "POST"),
-        on("/api/messages", routes.post_message, "POST"),
-        on("/api/turns", routes.list_turns),
-        on("/api/turns/{turn}/cancel", routes.cancel_turn, "POST"),
-        on("/api/turns/{turn}/events", turn_events),
-        on("/api/questions/{id}", routes.answer_question, "POST"),
-        on("/api/events", routes.events),
-        on("/api/logs", routes.logs),
-        on("/api/reload", routes.reload, "POST"),
-        on("/api/pins", page.pins),
-        on("/api/servers/{name}/pins", page.accept_pins, "POST"),
-        on("/api/files", page.show_file),
+        *(on(path, handler, method) for path, handler, method in API),
     ]
     if gateway.settings.dashboard:
         table += page_routes()
@@ -94,6 +100,10 @@ def _failed(request: Request, error: Exception) -> Response:
 async def _http_failed(request: Request, error: HTTPException) -> Response:
     body = {"message": error.detail, "type": "invalid_request_error", "param": None, "code": None}
     return JSONResponse({"error": body}, error.status_code, error.headers)
+
+
+async def openapi(gateway: Gateway, request: Request) -> Response:
+    return JSONResponse(document(gateway.url, API))
 
 
 async def health(gateway: Gateway, request: Request) -> Response:

@@ -4,10 +4,11 @@ import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import anyio
 import anyio.to_thread
+from pydantic import WithJsonSchema
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Mount
@@ -15,7 +16,8 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Message, Receive, Scope, Send
 
 from openclaw.core.errors import InvalidRequest, NotFound
-from openclaw.gateway.api.bodies import Json, json_body
+from openclaw.gateway.api.bodies import json_body
+from openclaw.gateway.api.schema import Json, PinNames, given, operation
 from openclaw.gateway.state import Gateway
 from openclaw.media.files import WITHHELD, cleaned
 from openclaw.media.kinds import MAX_OUTBOUND_BYTES, in_mb
@@ -32,6 +34,7 @@ _FILE_HEADERS = {
 }
 
 
+@operation("listPins", "declarations of servers that wait to be accepted")
 async def pins(gateway: Gateway, request: Request) -> Response:
     """What servers say of themselves that nobody has accepted yet."""
     keys = dict(_pin_keys(gateway))
@@ -44,12 +47,15 @@ async def pins(gateway: Gateway, request: Request) -> Response:
     return JSONResponse({"pins": rows})
 
 
+@operation(
+    "acceptPins",
+    "accept what a server says of itself now, all of it or the names given",
+    {"accepted": list[str]},
+    body=PinNames,
+)
 async def accept_pins(gateway: Gateway, request: Request) -> Response:
     """Accept what a server says now: these declarations, or all of them."""
-    body = await json_body(request)
-    names = body.get("names")
-    if names is not None and not _is_texts(names):
-        raise InvalidRequest("has to be a list of strings", field="names")
+    names = given(PinNames, await json_body(request)).names
     server = request.path_params["name"]
     found = [key for key, name in _pin_keys(gateway) if name == server]
     if not found:
@@ -59,10 +65,6 @@ async def accept_pins(gateway: Gateway, request: Request) -> Response:
     for key in found:
         accepted += await anyio.to_thread.run_sync(store.accept, key, names)
     return JSONResponse({"accepted": accepted})
-
-
-def _is_texts(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(one, str) for one in value)  # pyright: ignore[reportUnknownVariableType] - that is what is asked
 
 
 def _store(gateway: Gateway) -> "PinStore":
@@ -103,6 +105,14 @@ def _changes(pinned: "Pinned") -> list[Json]:
     return waiting + gone
 
 
+@operation(
+    "showFile",
+    "a file that the agent handed over, as it is",
+    Annotated[
+        str, WithJsonSchema({"type": "string", "contentMediaType": "application/octet-stream"})
+    ],
+    query={"agent": str, "path": str},
+)
 async def show_file(gateway: Gateway, request: Request) -> Response:
     """A file that the agent handed over: one of its workspace, or a result that was kept."""
     agent = gateway.house.agent(request.query_params.get("agent"))
