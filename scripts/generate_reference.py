@@ -20,7 +20,8 @@ from openclaw.cli.parser import all_parsers
 from openclaw.config.show import json_schema
 from openclaw.config.unsupported_keys import foreign_names
 from openclaw.core.events import Event
-from openclaw.gateway.api.openapi import document
+from openclaw.gateway.api.schema import document
+from openclaw.gateway.http_server import API
 
 ROOT = Path(__file__).parents[1]
 TARGET = ROOT / "docs" / "reference"
@@ -220,7 +221,7 @@ def _event_type(kind: Any) -> str:
 
 def http_page() -> str:
     """The gateway's own interface, from its OpenAPI document."""
-    described = document("http://127.0.0.1:18789")
+    described = document("http://127.0.0.1:18789", API)
     parts = [
         NOTE + "# HTTP API\n",
         "The gateway's own interface, from the OpenAPI document that it serves at `/api/openapi.json`. Who",

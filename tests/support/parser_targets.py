@@ -26,10 +26,11 @@ from openclaw.mcp_client.session.jsonrpc import (
 )
 from openclaw.mcp_server.bootstrap import answers_for
 from openclaw.mcp_server.handshake import Handshake, loads
-from openclaw.mcp_server.line_parsing import TooLong, judge, judge_too_long
+from openclaw.mcp_server.line_parsing import judge, judge_too_long
 from openclaw.media import intake, kinds
 from openclaw.secrets import refs
 from openclaw.secrets.refs import InvalidReference
+from openclaw.stdio.lines import TooLong
 
 _LIMIT = 1 << 20
 _SAFE_INTEGER = 1 << 53
@@ -141,7 +142,7 @@ def read_line_as_order(data: bytes) -> None:
         if not (judged.messages or judged.faults):
             json.loads(data.decode("utf-8", "replace"))
     for cut in (len(data), len(data) // 2):
-        judge_too_long(TooLong(data[:cut], data[cut:]), 1)
+        judge_too_long(TooLong(1, data[:cut], data[cut:]))
 
 
 def read_prompt_call(data: bytes) -> None:

@@ -5,13 +5,11 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from itertools import chain
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 import anyio
-import anyio.to_thread
 from acp import RequestError
 from acp.schema import (
     AcpMcpServer,
@@ -50,8 +48,7 @@ from openclaw.core.events import Event
 from openclaw.core.tools import JsonObject
 from openclaw.media import kinds
 from openclaw.media.files import OrderFiles, order_files
-from openclaw.media.intake import Reader, actual_type, decode
-from openclaw.media.kinds import HEAD_BYTES, mismatch
+from openclaw.media.intake import Intake
 from openclaw.media.transcription import Transcriber
 from openclaw.secrets.refs import has_reference
 from openclaw.sessions.model import Entry, SessionInfo, SessionRef
@@ -75,7 +72,7 @@ async def receive(
     blocks: Sequence[ContentBlock], files: OrderFiles, transcriber: Transcriber
 ) -> Received:
     """Read a prompt; InvalidRequest names the block that cannot be taken."""
-    reader = _Reader(files, Reader(transcriber))
+    reader = _Reader(Intake(transcriber, lambda: files))
     for index, block in enumerate(blocks):
         await reader.take(block, f"prompt[{index}]")
     text = "".join(reader.words)
@@ -86,8 +83,7 @@ async def receive(
 
 @dataclass(slots=True)
 class _Reader:
-    files: OrderFiles
-    reader: Reader
+    intake: Intake
     words: list[str] = field(default_factory=list[str])
     media: list[InboundMedia] = field(default_factory=list[InboundMedia])
     mentioned: bool = False  # whether the last words are a mention
@@ -126,8 +122,7 @@ class _Reader:
         self._mention(name, resource.uri)
         if isinstance(resource, TextResourceContents):
             # The MIME type of source code is anything; what matters is that it is text.
-            data = resource.text.encode("utf-8", "replace")
-            await self._keep([data], "text/plain", name)
+            await self._take(await self.intake.store_text(resource.text, field=where, name=name))
         else:
             await self._binary(resource.blob, resource.mime_type, None, name, where)
 
@@ -139,28 +134,12 @@ class _Reader:
         name: str,
         where: str,
     ) -> None:
-        mime_type = kinds.normalise(declared or "application/octet-stream")
-        if allowed is not None and mime_type not in allowed:
-            raise InvalidRequest(
-                f"{declared!r} is not taken; taken are {', '.join(allowed)}",
-                field=f"{where}.mimeType",
-            )
-        pieces = decode(data, field=f"{where}.data", limit=kinds.MAX_INBOUND_BYTES)
-        first = next(pieces)
-        if allowed is not None:
-            found = mismatch(mime_type, first[:HEAD_BYTES])
-            if found is not None:
-                raise InvalidRequest(f"is declared as {mime_type}, but is {found}", field=where)
-        else:
-            mime_type = actual_type(first[:HEAD_BYTES], mime_type, otherwise=mime_type)
-        await self._keep(chain((first,), pieces), mime_type, name)
+        declared = declared or "application/octet-stream"
+        await self._take(await self.intake.store(data, declared, allowed, field=where, name=name))
 
-    async def _keep(self, pieces: "chain[bytes] | list[bytes]", mime_type: str, name: str) -> None:
-        # Decoding megabytes and writing them would hold up every other session.
-        path = await anyio.to_thread.run_sync(self.files.save, pieces, mime_type)
-        media = Media(mime_type, path=path, name=name or f"attachment{path.suffix}")
-        reading = await self.reader.read(path, mime_type)
-        self.media.append(InboundMedia(media, reading.text, reading.note))
+    async def _take(self, media: Media) -> None:
+        one = await self.intake.read(media)
+        self.media.append(InboundMedia(one.media, one.text, one.note))
 
 
 def _name_of(uri: str) -> str:

@@ -16,8 +16,8 @@ from starlette.routing import BaseRoute, Route
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from openclaw.gateway.api import routes, scopes, views
-from openclaw.gateway.api.openapi import openapi
 from openclaw.gateway.api.routes import turn_events
+from openclaw.gateway.api.schema import document
 from openclaw.gateway.auth import Guard, Names, Refused, refusal_body, require
 from openclaw.gateway.openai import chat, responses
 from openclaw.gateway.openai.requests import error_response
@@ -27,6 +27,36 @@ from openclaw.gateway.state import Gateway
 from openclaw.gateway.tokens import Tokens
 
 Handler = Callable[[Gateway, Request], Awaitable[Any]]
+
+
+API: tuple[tuple[str, Handler, str, str | None], ...] = (
+    ("/api/login", page.log_in, "POST", None),
+    ("/api/login/links", page.make_link, "POST", "admin"),
+    ("/api/status", views.status, "GET", "read"),
+    ("/api/agents", views.agents, "GET", "read"),
+    ("/api/sessions", views.sessions, "GET", "read"),
+    ("/api/sessions/{key:path}/cancel", routes.cancel_session, "POST", "orders"),
+    ("/api/sessions/{key:path}", views.session, "GET", "read"),
+    ("/api/sessions/{key:path}", views.delete_session, "DELETE", "admin"),
+    ("/api/servers", views.servers, "GET", "read"),
+    ("/api/servers/{name}/restart", views.restart_server, "POST", "admin"),
+    ("/api/tools", views.tools, "GET", "read"),
+    ("/api/prompts", views.prompts, "GET", "read"),
+    ("/api/models", scopes.models, "GET", "read"),
+    ("/api/scopes", scopes.open_scope, "POST", "admin"),
+    ("/api/messages", routes.post_message, "POST", "orders"),
+    ("/api/turns", routes.list_turns, "GET", "read"),
+    ("/api/turns/{turn}/cancel", routes.cancel_turn, "POST", "orders"),
+    ("/api/turns/{turn}/events", turn_events, "GET", "orders"),
+    ("/api/questions/{id}", routes.answer_question, "POST", "admin"),
+    ("/api/events", routes.events, "GET", "read"),
+    ("/api/logs", routes.logs, "GET", "read"),
+    ("/api/reload", routes.reload, "POST", "admin"),
+    ("/api/pins", page.pins, "GET", "read"),
+    ("/api/servers/{name}/pins", page.accept_pins, "POST", "admin"),
+    ("/api/files", page.show_file, "GET", "read"),
+)
+"""The gateway's own API, and the scope that each route needs; the OpenAPI document is made from it."""
 
 
 def build_app(gateway: Gateway) -> Starlette:
@@ -53,31 +83,7 @@ def build_app(gateway: Gateway) -> Starlette:
         on("/v1/chat/completions", chat.chat_completions, "POST", "orders"),
         on("/v1/responses", responses.responses, "POST", "orders"),
         on("/api/openapi.json", openapi),
-        on("/api/login", page.log_in, "POST", None),
-        on("/api/login/links", page.make_link, "POST", "admin"),
-        on("/api/status", views.status),
-        on("/api/agents", views.agents),
-        on("/api/sessions", views.sessions),
-        on("/api/sessions/{key:path}/cancel", routes.cancel_session, "POST", "orders"),
-        on("/api/sessions/{key:path}", views.session),
-        on("/api/sessions/{key:path}", views.delete_session, "DELETE", "admin"),
-        on("/api/servers", views.servers),
-        on("/api/servers/{name}/restart", views.restart_server, "POST", "admin"),
-        on("/api/tools", views.tools),
-        on("/api/prompts", views.prompts),
-        on("/api/models", scopes.models),
-        on("/api/scopes", scopes.open_scope, "POST", "admin"),
-        on("/api/messages", routes.post_message, "POST", "orders"),
-        on("/api/turns", routes.list_turns),
-        on("/api/turns/{turn}/cancel", routes.cancel_turn, "POST", "orders"),
-        on("/api/turns/{turn}/events", turn_events, needs="orders"),
-        on("/api/questions/{id}", routes.answer_question, "POST", "admin"),
-        on("/api/events", routes.events),
-        on("/api/logs", routes.logs),
-        on("/api/reload", routes.reload, "POST", "admin"),
-        on("/api/pins", page.pins),
-        on("/api/servers/{name}/pins", page.accept_pins, "POST", "admin"),
-        on("/api/files", page.show_file),
+        *(on(path, handler, method, needs) for path, handler, method, needs in API),
     ]
     if gateway.settings.dashboard:
         table += page_routes()
@@ -99,6 +105,10 @@ def _failed(request: Request, error: Exception) -> Response:
 async def _http_failed(request: Request, error: HTTPException) -> Response:
     body = {"message": error.detail, "type": "invalid_request_error", "param": None, "code": None}
     return JSONResponse({"error": body}, error.status_code, error.headers)
+
+
+async def openapi(gateway: Gateway, request: Request) -> Response:
+    return JSONResponse(document(gateway.url, API))
 
 
 async def health(gateway: Gateway, request: Request) -> Response:

@@ -9,9 +9,7 @@ CallFailed               a ToolFailure: the model reads it and goes on
 └── InvalidResult        the answer is not what the protocol says it is
 """
 
-from typing import cast
-
-from openclaw.core.errors import ToolFailure
+from openclaw.core.errors import ToolFailure, leaves
 
 
 class CallFailed(ToolFailure):
@@ -78,16 +76,9 @@ class NeedsLogin(Exception):
 
 def first_cause(error: BaseException) -> BaseException:
     """The most telling single error inside nested groups: one of ours, where there is one."""
-    leaves = list(_leaves(error))
-    telling = [leaf for leaf in leaves if isinstance(leaf, ConnectionFailed | NeedsLogin)]
-    return (telling or leaves)[0]
-
-
-def _leaves(error: BaseException) -> list[BaseException]:
-    if not isinstance(error, BaseExceptionGroup):
-        return [error]
-    parts = cast("BaseExceptionGroup[BaseException]", error).exceptions
-    return [leaf for part in parts for leaf in _leaves(part)]
+    found = list(leaves(error))
+    telling = [leaf for leaf in found if isinstance(leaf, ConnectionFailed | NeedsLogin)]
+    return (telling or found)[0]
 
 
 def worded(error: BaseException) -> str:

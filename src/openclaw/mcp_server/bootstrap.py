@@ -10,6 +10,8 @@ import threading  # first imported on the main thread: whoever imports it counts
 
 from openclaw.mcp_server.handshake import Answers, Handshake, id_bytes, is_call, loads
 from openclaw.mcp_server.recorded_handshake import LATEST, LEGACY, MODERN, RESULTS
+from openclaw.stdio.descriptors import READ_BYTES, ThreadedReader, claim_stdio, write_all
+from openclaw.stdio.lines import LineSplitter
 from openclaw.version import __version__
 
 TYPE_CHECKING = False
@@ -17,9 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, NoReturn
 
-    from openclaw.mcp_server.chunk_reader import Pieces
+    from openclaw.stdio.lines import TooLong
 
-_CHUNK = 1 << 18
 _TAKEN_WHILE_LOADING = 64 << 20  # then the client has to wait until there is who takes orders
 _SWITCH_INTERVAL_WHILE_LOADING = 0.0005  # the import must not hold back an answer for 5 ms
 
@@ -87,61 +88,39 @@ class _Loader:
             self.finished.set()
 
 
-def _claim_stdio() -> "tuple[int, int]":
-    """Keep the wire to ourselves: what any library reads or prints goes elsewhere."""
-    wire_in, wire_out = os.dup(0), os.dup(1)
-    null = os.open(os.devnull, os.O_RDWR)
-    os.dup2(null, 0)
-    try:
-        os.dup2(2, 1)
-    except OSError:
-        os.dup2(null, 1)
-    os.close(null)
-    sys.stdout = sys.stderr
-    return wire_in, wire_out
+class Wire:
+    """The client's end as raw file descriptors, with the splitter that holds an unfinished line.
 
-
-def _write_all(fd: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(fd, view) :]
-
-
-class _Wire:
-    """The client's end as raw file descriptors, with whatever is left of an unfinished line."""
+    If threads move the bytes, because nothing can watch the pipes, `reader` is the one that reads.
+    """
 
     def __init__(self, wire_in: int, wire_out: int) -> None:
         self.wire_in, self.wire_out = wire_in, wire_out
-        self.rest: list[bytes] = []
+        self.splitter = LineSplitter()
+        self.reader: ThreadedReader | None = None
         self.taken = 0
         self.at_end = False
 
-    def lines(self, chunk: bytes) -> "list[bytes]":
-        """Take a piece and return the lines that this finished; an empty piece is the end."""
+    def lines(self, chunk: bytes) -> "list[bytes | TooLong]":
+        """The lines that this chunk completes; an empty chunk is the end."""
         self.taken += len(chunk)
-        if not chunk:
-            self.at_end = True
-            finished, self.rest = [b"".join(self.rest)], []
-            return finished
-        if b"\n" not in chunk:
-            self.rest.append(chunk)
-            return []
-        head, *tail = chunk.split(b"\n")
-        finished = [b"".join([*self.rest, head]), *tail[:-1]]
-        self.rest = [tail[-1]]
-        return finished
+        self.at_end = not chunk
+        return self.splitter.feed(chunk) if chunk else self.splitter.finish()
+
+    def write(self, data: bytes) -> None:
+        write_all(lambda view: os.write(self.wire_out, view), data)
 
 
-def _answer(wire: _Wire, handshake: Handshake, chunk: bytes) -> None:
+def _answer(wire: Wire, handshake: Handshake, chunk: bytes) -> None:
     answers = b"".join(filter(None, map(handshake.feed, wire.lines(chunk))))
     if answers:
-        _write_all(wire.wire_out, answers)
+        wire.write(answers)
     if wire.at_end and not handshake.owes_an_answer:
         os._exit(0)  # nobody waits for anything: no need to finish the import
 
 
 def _answer_until_loaded(
-    wire: _Wire, handshake: Handshake, load: "Callable[[], Any]", wake: "tuple[int, int]"
+    wire: Wire, handshake: Handshake, load: "Callable[[], Any]", wake: "tuple[int, int]"
 ) -> _Loader:
     if sys.platform == "win32":
         raise NotImplementedError("there is no poll(2) on Windows; threads are used there")
@@ -154,7 +133,7 @@ def _answer_until_loaded(
     started = False
     while not loader.finished.is_set():
         if any(fd == wire.wire_in for fd, _ in ready):
-            _answer(wire, handshake, os.read(wire.wire_in, _CHUNK))
+            _answer(wire, handshake, os.read(wire.wire_in, READ_BYTES))
             if wire.at_end or wire.taken > _TAKEN_WHILE_LOADING:
                 poll.unregister(wire.wire_in)
         if not started:
@@ -164,14 +143,12 @@ def _answer_until_loaded(
     return loader
 
 
-def _answer_by_threads(
-    wire: _Wire, handshake: Handshake, load: "Callable[[], Any]", pieces: "Pieces"
-) -> _Loader:
+def _answer_by_threads(wire: Wire, handshake: Handshake, load: "Callable[[], Any]") -> _Loader:
     """The same where nothing can wait for a pipe and the import at once."""
-    loader = _Loader(load, pieces.wake)
-    pieces.start()
+    reader = wire.reader = ThreadedReader(lambda size: os.read(wire.wire_in, size))
+    loader = _Loader(load, reader.wake)
     loader.start()
-    while (chunk := pieces.get()) is not None:
+    while (chunk := reader.get()) is not None:
         _answer(wire, handshake, chunk)
         if wire.taken > _TAKEN_WHILE_LOADING:
             loader.finished.wait()
@@ -179,7 +156,7 @@ def _answer_by_threads(
     return loader
 
 
-def _refuse(wire: _Wire, handshake: Handshake, error: BaseException) -> None:
+def _refuse(wire: Wire, handshake: Handshake, error: BaseException) -> None:
     """Say why nothing will be answered, on stderr and to every request that waits."""
     sys.excepthook(type(error), error, error.__traceback__)
     for line in handshake.queue:
@@ -191,9 +168,7 @@ def _refuse(wire: _Wire, handshake: Handshake, error: BaseException) -> None:
             continue
         if is_call(message) and type(message.get("id")) in (int, str):
             body = b'"error":{"code":-32603,"message":"the server failed to start; see its log"}'
-            _write_all(
-                wire.wire_out, b'{"jsonrpc":"2.0","id":%b,%b}\n' % (id_bytes(message["id"]), body)
-            )
+            wire.write(b'{"jsonrpc":"2.0","id":%b,%b}\n' % (id_bytes(message["id"]), body))
 
 
 def serve(
@@ -208,7 +183,7 @@ def serve(
     """
     code = 0
     try:
-        code = _serve(_Wire(*_claim_stdio()), program, load, by_threads=by_threads)
+        code = _serve(Wire(*claim_stdio()), program, load, by_threads=by_threads)
     except BrokenPipeError:
         code = 0
     except KeyboardInterrupt:
@@ -218,17 +193,10 @@ def serve(
     os._exit(code)
 
 
-def _pieces(fd: int) -> "Pieces":
-    from openclaw.mcp_server.chunk_reader import Pieces
-
-    return Pieces(fd)
-
-
-def _serve(wire: _Wire, program: str, load: "Callable[[], Any]", *, by_threads: bool) -> int:
+def _serve(wire: Wire, program: str, load: "Callable[[], Any]", *, by_threads: bool) -> int:
     handshake = Handshake(answers_for(program))
-    pieces = _pieces(wire.wire_in) if by_threads else None
-    if pieces is not None:
-        loader = _answer_by_threads(wire, handshake, load, pieces)
+    if by_threads:
+        loader = _answer_by_threads(wire, handshake, load)
     else:
         wake = os.pipe()
         loader = _answer_until_loaded(wire, handshake, load, wake)
@@ -238,11 +206,4 @@ def _serve(wire: _Wire, program: str, load: "Callable[[], Any]", *, by_threads: 
     if loader.error is not None:
         _refuse(wire, handshake, loader.error)
         return 1
-    return loader.loaded.run(
-        wire.wire_in,
-        wire.wire_out,
-        handshake.queue,
-        wire.rest,
-        at_end=wire.at_end,
-        pieces=pieces,
-    )
+    return loader.loaded.run(wire, handshake.queue)

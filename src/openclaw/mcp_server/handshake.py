@@ -7,6 +7,8 @@ state is kept too, so that the SDK can be brought to the same state.
 
 from _json import encode_basestring, make_scanner, scanstring
 
+from openclaw.stdio.lines import TooLong
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -85,14 +87,12 @@ class Handshake:
         self._era: str | None = None  # None, "pinged", "legacy" or "modern"
         self._version = ""
         self._answering = True
-        self.queue: list[bytes | Answered] = []
+        self.queue: list[bytes | TooLong | Answered] = []
         self.owes_an_answer = False
 
-    def feed(self, line: bytes) -> bytes | None:
+    def feed(self, line: bytes | TooLong) -> bytes | None:
         """Take one line; return what is to be written at once, if anything."""
-        if not line or line.isspace():
-            return None
-        if not self._answering or len(line) > _LONGEST:
+        if not self._answering or isinstance(line, TooLong) or len(line) > _LONGEST:
             return self._keep(line)
         try:
             message = loads(line)
@@ -110,7 +110,9 @@ class Handshake:
             return self._keep(line, go_on=settled and message["method"] == "tools/call")
         return b'{"jsonrpc":"2.0","id":%b,"result":%b}\n' % (id_bytes(message["id"]), result)
 
-    def _keep(self, line: bytes, *, expects_answer: bool = True, go_on: bool = False) -> None:
+    def _keep(
+        self, line: bytes | TooLong, *, expects_answer: bool = True, go_on: bool = False
+    ) -> None:
         self.queue.append(line)
         self.owes_an_answer = self.owes_an_answer or expects_answer
         self._answering = self._answering and go_on

@@ -6,73 +6,13 @@ The SDK lets go without a word what is no message of its own. Whoever sent it wo
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from io import BytesIO
 from typing import Any, cast
 
 import mcp_types as types
 from pydantic_core import from_json
 
 from openclaw.mcp_server.handshake import loads, scan
-
-LONGEST_LINE = 384 << 20
-"""Ten images and five files of 15 MiB as base64 are 300 MiB."""
-
-_SHOWN = 4096
-
-
-class TooLong:
-    """A line above the limit. Only its two ends were kept, which may tell whose it was."""
-
-    __slots__ = ("head", "tail")
-
-    def __init__(self, head: bytes, tail: bytes) -> None:
-        self.head = head
-        self.tail = tail
-
-
-class Assembler:
-    """Takes pieces as they come and gives lines as they are complete."""
-
-    def __init__(self, rest: list[bytes], limit: int = LONGEST_LINE) -> None:
-        self._limit = limit
-        self._line = BytesIO()  # it grows where it lies; pieces to be joined would lie there twice
-        self._cut: TooLong | None = None
-        for piece in rest:
-            self._hold(piece)
-        rest.clear()
-
-    def feed(self, chunk: bytes) -> list[bytes | TooLong]:
-        """The lines that this piece completes, without blank ones."""
-        if b"\n" not in chunk:
-            self._hold(chunk)
-            return []
-        head, *lines, rest = chunk.split(b"\n")
-        self._hold(head)
-        finished = self.finish()
-        finished += [self._bounded(line) for line in lines if line and not line.isspace()]
-        self._hold(rest)
-        return finished
-
-    def finish(self) -> list[bytes | TooLong]:
-        """What is held of a line that nothing follows any more."""
-        line = self._cut or self._line.getvalue()
-        self._line, self._cut = BytesIO(), None
-        return [line] if isinstance(line, TooLong) or (line and not line.isspace()) else []
-
-    def _bounded(self, line: bytes) -> bytes | TooLong:
-        return line if len(line) <= self._limit else TooLong(line[:_SHOWN], line[-_SHOWN:])
-
-    def _hold(self, piece: bytes) -> None:
-        if self._cut is not None:
-            self._cut.tail = (self._cut.tail + piece)[-_SHOWN:]
-            return
-        self._line.write(piece)
-        if self._line.tell() > self._limit:
-            held = self._line.getbuffer()
-            self._cut = TooLong(bytes(held[:_SHOWN]), bytes(held[-_SHOWN:]))
-            held.release()
-            self._line = BytesIO()
-
+from openclaw.stdio.lines import TooLong
 
 PARSE_IN_THREAD = 1 << 20
 """A message of this size would hold up the loop while it is parsed."""
@@ -112,14 +52,14 @@ def judge(line: bytes, *, batches: bool = False) -> Judged:
     return judged
 
 
-def judge_too_long(line: TooLong, limit: int) -> Judged:
+def judge_too_long(line: TooLong) -> Judged:
     """A line that was not kept: whoever waits for it is told so, on either side."""
     judged = Judged()
     seen = dict(_members(line.head))
     request_id = _usable(seen.get("id"))
     if request_id is None and (found := _ID_AT_THE_END.search(line.tail)):
         request_id = _usable(_loaded(found[1]))
-    problem = f"a message of over {limit} bytes is not taken"
+    problem = f"a message of over {line.limit} bytes is not taken"
     if _is_answer(seen):
         _fail_own_request(judged, request_id, problem)
     else:

@@ -1,26 +1,50 @@
-"""Brings the SDK's server to where the handshake left the connection, and serves from there."""
+"""Brings the SDK's server to where the handshake left the connection, and serves from there.
+
+The SDK's own stdio runs each direction through a thread, which costs two and a half times the CPU;
+here its streams are on the event loop itself, and reading pauses while the server is behind.
+"""
 
 import asyncio
 import json
 import logging
-import signal
-import sys
-from collections.abc import Callable
-from typing import Any
+import os
+from collections import deque
+from collections.abc import Callable, Iterable
+from functools import partial
+from itertools import chain
+from types import TracebackType
+from typing import Any, Self, cast
 
 import anyio
 import anyio._backends._asyncio  # pyright: ignore[reportUnusedImport]  # otherwise loaded at the first await
+import anyio.to_thread
 import mcp_types as types
-from mcp.shared.message import SessionMessage
+from mcp.shared.message import ServerMessageMetadata, SessionMessage
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, LATEST_HANDSHAKE_VERSION
+from pydantic_core import to_json
 
 from openclaw.agent.port import OpenAgent
-from openclaw.mcp_server.chunk_reader import Pieces
+from openclaw.core.ids import random_id
+from openclaw.mcp_server.bootstrap import Wire
 from openclaw.mcp_server.handshake import Answered
-from openclaw.mcp_server.pipes import Conversation, PipeReader, PipeWriter, Queued
+from openclaw.mcp_server.line_parsing import PARSE_IN_THREAD, Judged, judge, judge_too_long
 from openclaw.mcp_server.server import open_server, warm_up
-from openclaw.mcp_server.threaded import ThreadedReader, ThreadedWriter
+from openclaw.stdio.descriptors import on_termination
+from openclaw.stdio.lines import TooLong
+from openclaw.stdio.pipes import (
+    HIGH_WATER,
+    LineReader,
+    Piece,
+    ThreadedWriter,
+    Writer,
+    as_bytes,
+    open_reader,
+    open_writer,
+)
 
 logger = logging.getLogger(__name__)
+
+Queued = bytes | TooLong | SessionMessage
 
 _REPLAY_PREFIX = "\x00replay:"
 
@@ -31,7 +55,7 @@ class Replay:
     def __init__(self) -> None:
         self._sent: dict[str, Answered] = {}
 
-    def queued(self, queue: list[bytes | Answered]) -> list[Queued]:
+    def queued(self, queue: list[bytes | TooLong | Answered]) -> list[Queued]:
         """What the SDK has to read first, in the order in which it came."""
         return [self._again(item) if isinstance(item, Answered) else item for item in queue]
 
@@ -63,62 +87,324 @@ class Replay:
         return answered is not None
 
 
+_WITH_BATCHES = "2025-03-26"
+"""The one revision in which several messages may come as one line."""
+
+Answer = types.JSONRPCResponse | types.JSONRPCError
+
+
+class _Batch:
+    """The answers to a batch, until the last one is there."""
+
+    def __init__(self, faults: list[types.JSONRPCError]) -> None:
+        self.waiting: list[types.RequestId] = []
+        self.answers: list[SessionMessage] = [SessionMessage(fault) for fault in faults]
+
+
+class Conversation:
+    """The state of one connection that its reader and its writer share.
+
+    `tell` is set by the writer: it puts messages onto the wire as one line, without waiting.
+    """
+
+    def __init__(self, keep_back: Callable[[SessionMessage], bool]) -> None:
+        self._keep_back = keep_back
+        self._revision = ""
+        self._batches: list[_Batch] = []
+        self.tell: Callable[[list[SessionMessage], bool], None] = _nobody
+
+    @property
+    def takes_batches(self) -> bool:
+        """Whether the revision that was agreed on has them."""
+        return self._revision == _WITH_BATCHES
+
+    def noticed(self, item: SessionMessage) -> None:
+        """A message goes to the SDK."""
+        message = item.message
+        if isinstance(message, types.JSONRPCRequest) and message.method == "initialize":
+            asked = (message.params or {}).get("protocolVersion")
+            known = asked in HANDSHAKE_PROTOCOL_VERSIONS
+            self._revision = str(asked) if known else LATEST_HANDSHAKE_VERSION
+
+    def taken(self, judged: Judged) -> list[SessionMessage]:
+        """A line's messages for the SDK; its faults are told."""
+        for fault in judged.faults:
+            logger.debug("refused: %s", fault.error.message)
+        if judged.batch:
+            return self._take_batch(judged)
+        if judged.faults:
+            self.tell([SessionMessage(fault) for fault in judged.faults], False)
+        return [SessionMessage(message) for message in judged.messages]
+
+    def keep_back(self, item: SessionMessage) -> bool:
+        """Whether this does not go onto the wire, or not yet."""
+        if self._keep_back(item):
+            return True
+        message = item.message
+        if not self._batches or not isinstance(message, Answer):
+            return False
+        batch = next((one for one in self._batches if message.id in one.waiting), None)
+        if batch is None:
+            return False
+        batch.answers.append(item)
+        self._settle(batch, message.id)
+        return True
+
+    def _take_batch(self, judged: Judged) -> list[SessionMessage]:
+        batch = _Batch(judged.faults)
+        items: list[SessionMessage] = []
+        for message in judged.messages:
+            metadata = None
+            if isinstance(message, types.JSONRPCRequest):
+                batch.waiting.append(message.id)
+                unanswered = partial(self._unanswered, batch, message.id)
+                metadata = ServerMessageMetadata(on_request_unanswered=unanswered)
+            items.append(SessionMessage(message, metadata))
+        self._batches.append(batch)
+        self._settle(batch, None)
+        return items
+
+    async def _unanswered(self, batch: _Batch, request_id: types.RequestId) -> None:
+        """The client cancelled this one: its batch does not wait for it."""
+        self._settle(batch, request_id)
+
+    def _settle(self, batch: _Batch, request_id: types.RequestId | None) -> None:
+        if request_id in batch.waiting:
+            batch.waiting.remove(request_id)
+        if not batch.waiting and batch in self._batches:
+            self._batches.remove(batch)
+            if batch.answers:
+                self.tell(batch.answers, True)
+
+
+def _nobody(messages: list[SessionMessage], batch: bool) -> None:
+    """Nobody listens before there is a writer."""
+
+
+class _Stream:
+    """What the SDK asks of both its streams."""
+
+    async def aclose(self) -> None:
+        raise NotImplementedError
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc_val: BaseException | None,
+        exc_tb: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+
+class MessageReader(_Stream):
+    """The SDK's read stream. What was queued during the handshake comes first."""
+
+    def __init__(
+        self, lines: LineReader, conversation: Conversation, queued: list[Queued] | None = None
+    ) -> None:
+        self._lines = lines
+        self._conversation = conversation
+        self._queued = deque(queued or [])
+        self._ready: deque[SessionMessage] = deque()
+
+    async def receive(self) -> SessionMessage:
+        """The next message; EndOfStream when the client is gone.
+
+        Anything that isn't a message is answered here.
+        """
+        while not self._ready:
+            item = self._queued.popleft() if self._queued else await self._lines.next()
+            if item is None:
+                raise anyio.EndOfStream
+            if isinstance(item, SessionMessage):
+                self._ready.append(item)
+            else:
+                self._ready.extend(self._conversation.taken(await self._judged(item)))
+        message = self._ready.popleft()
+        self._conversation.noticed(message)
+        _log_traffic("received", message)
+        return message
+
+    async def _judged(self, line: bytes | TooLong) -> Judged:
+        if isinstance(line, TooLong):
+            return judge_too_long(line)
+        batches = self._conversation.takes_batches
+        if len(line) < PARSE_IN_THREAD:
+            return judge(line, batches=batches)
+        return await anyio.to_thread.run_sync(partial(judge, line, batches=batches))
+
+    async def aclose(self) -> None:
+        """Stop reading."""
+        self._lines.close()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> SessionMessage:
+        try:
+            return await self.receive()
+        except anyio.EndOfStream:
+            raise StopAsyncIteration from None
+
+
+_DRAIN_SECONDS = 0.5
+"""What a client that stopped reading is given at the end."""
+
+
+class MessageWriter(_Stream):
+    """The SDK's write stream, and what else the client is told."""
+
+    def __init__(self, writer: Writer, conversation: Conversation) -> None:
+        self._writer = writer
+        self._conversation = conversation
+        conversation.tell = self.tell
+        self._closed = False
+
+    async def send(self, item: SessionMessage) -> None:
+        """Write a message; waits only while the client lags far behind."""
+        if self._closed:
+            raise anyio.ClosedResourceError
+        if self._writer.broken:
+            raise anyio.BrokenResourceError
+        _log_traffic("sent", item)
+        if not self._conversation.keep_back(item):
+            self._write(encode(item))
+        if self._writer.unsent > HIGH_WATER:
+            await self._writer.drained()
+
+    def tell(self, items: list[SessionMessage], batch: bool) -> None:
+        """Write what nobody waits to have written. A client that lags too far is told no faults."""
+        faults = not batch
+        if self._closed or (faults and self._writer.unsent > HIGH_WATER):
+            return
+        for item in items:
+            _log_traffic("sent", item)
+        self._write(encode_batch(items) if batch else chain.from_iterable(map(encode, items)))
+
+    def _write(self, pieces: Iterable[Piece]) -> None:
+        for piece in pieces:
+            self._writer.write(piece)
+
+    async def aclose(self) -> None:
+        """Send what is unsent, within a bound, and stop."""
+        self._closed = True
+        with anyio.move_on_after(_DRAIN_SECONDS, shield=True):
+            await self._writer.drained(0)
+        self._writer.close()
+
+
+_SET_APART = 1 << 16  # base64 of this length goes onto the wire without being copied into the line
+_MARK = f"\x00{random_id()}"  # no string of a message can be this
+_PLACE = to_json(_MARK)[1:-1]
+
+
+def encode(item: SessionMessage) -> list[Piece]:
+    """A message as the pieces of a line. What is large is not copied: it is one of the pieces."""
+    large: list[str] = []
+    message = item.message
+    if isinstance(message, types.JSONRPCResponse):
+        message = message.model_copy(update={"result": _set_apart(message.result, large)})
+    line = message.model_dump_json(by_alias=True, exclude_unset=True).encode()
+    pieces: list[Piece] = []
+    for words in large:
+        before, line = line.split(_PLACE, 1)
+        pieces += [before, words]
+    return [*pieces, line + b"\n"]
+
+
+def encode_batch(items: list[SessionMessage]) -> list[Piece]:
+    """Several messages as the pieces of one line."""
+    pieces: list[Piece] = [b"["]
+    for item in items:
+        *large, last = encode(item)
+        pieces += [*large, as_bytes(last)[:-1], b","]
+    return [*pieces[:-1], b"]\n"]
+
+
+def _set_apart(value: Any, large: list[str]) -> Any:
+    """The value with a mark in the place of each long base64."""
+    if isinstance(value, dict):
+        inside = cast("dict[str, Any]", value)
+        return {
+            key: _mark(inner, large) if key in ("data", "blob") else _set_apart(inner, large)
+            for key, inner in inside.items()
+        }
+    if isinstance(value, list):
+        return [_set_apart(inner, large) for inner in cast("list[Any]", value)]
+    return value
+
+
+def _mark(value: Any, large: list[str]) -> Any:
+    plain = isinstance(value, str) and len(value) >= _SET_APART and _needs_no_escape(value)
+    if not plain:
+        return value
+    large.append(value)
+    return _MARK
+
+
+def _needs_no_escape(text: str) -> bool:
+    return text.isascii() and text.isprintable() and '"' not in text and "\\" not in text
+
+
+_MEDIA_KEYS = ("data", "blob")
+_LONGEST_TEXT = 2_000
+_LONGEST_LOGGED = 20_000
+
+
+def _log_traffic(direction: str, item: SessionMessage) -> None:
+    if logger.isEnabledFor(logging.DEBUG):
+        body = item.message.model_dump(by_alias=True, exclude_unset=True)
+        shown = json.dumps(abridge(body), ensure_ascii=False)[:_LONGEST_LOGGED]
+        logger.debug("%s %s", direction, shown)
+
+
+def abridge(value: Any, key: str = "") -> Any:
+    """The value with media as sizes and long texts cut."""
+    if isinstance(value, dict):
+        inside = cast("dict[str, Any]", value)
+        return {name: abridge(inner, name) for name, inner in inside.items()}
+    if isinstance(value, list):
+        return [abridge(inner) for inner in cast("list[Any]", value)]
+    if isinstance(value, str):
+        if key in _MEDIA_KEYS and len(value) > 64:
+            return f"<{len(value) * 3 // 4} bytes as base64>"
+        if len(value) > _LONGEST_TEXT:
+            return f"{value[:_LONGEST_TEXT]}… <{len(value)} characters>"
+    return value
+
+
 class Prepared:
     """The SDK's side, loaded and waiting for the wire."""
 
     def __init__(self, program: str, agent_id: str | None, open_agent: OpenAgent) -> None:
         self._program, self._agent_id, self._open_agent = program, agent_id, open_agent
 
-    def run(
-        self,
-        wire_in: int,
-        wire_out: int,
-        queue: list[bytes | Answered],
-        rest: list[bytes],
-        *,
-        at_end: bool,
-        pieces: Pieces | None = None,
-    ) -> int:
-        """Serve until the client goes away; returns the exit code.
-
-        With `pieces` a thread reads, and threads go on to: nothing can watch the pipes.
-        """
-        asyncio.run(self._serve(wire_in, wire_out, queue, rest, at_end=at_end, pieces=pieces))
+    def run(self, wire: Wire, queue: list[bytes | TooLong | Answered]) -> int:
+        """Serve until the client goes away; returns the exit code."""
+        asyncio.run(self._serve(wire, queue))
         return 0
 
-    async def _serve(
-        self,
-        wire_in: int,
-        wire_out: int,
-        queue: list[bytes | Answered],
-        rest: list[bytes],
-        *,
-        at_end: bool,
-        pieces: Pieces | None,
-    ) -> None:
+    async def _serve(self, wire: Wire, queue: list[bytes | TooLong | Answered]) -> None:
         replay = Replay()
         conversation = Conversation(replay.keep_back)
-        queued = replay.queued(queue)
-        if pieces is None:
-            reader = PipeReader(wire_in, conversation, queued=queued, rest=rest, at_end=at_end)
-            writer = PipeWriter(wire_out, conversation)
-        else:
-            reader = ThreadedReader(
-                wire_in, conversation, pieces, queued=queued, rest=rest, at_end=at_end
-            )
-            writer = ThreadedWriter(wire_out, conversation)
+        lines = LineReader(
+            wire.reader or open_reader(wire.wire_in), wire.splitter, at_end=wire.at_end
+        )
+        reader = MessageReader(lines, conversation, replay.queued(queue))
+        by_threads = wire.reader is not None
+        write = partial(os.write, wire.wire_out)
+        writer = ThreadedWriter(write) if by_threads else open_writer(wire.wire_out)
         async with open_server(self._program, self._open_agent, self._agent_id) as server:
             with anyio.CancelScope() as scope:
-                _on_termination(scope.cancel)
-                await server.run(reader, writer, server.create_initialization_options())
-
-
-def _on_termination(cancel: Callable[[], Any]) -> None:
-    if sys.platform == "win32":  # its event loop has no signal handlers
-        return
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        loop.add_signal_handler(number, cancel)
+                on_termination(scope.cancel)
+                await server.run(
+                    reader,
+                    MessageWriter(writer, conversation),
+                    server.create_initialization_options(),
+                )
 
 
 def prepare(program: str, agent_id: str | None, open_agent: OpenAgent) -> Prepared:

@@ -1,16 +1,25 @@
-"""What can be read of files that come with one message: their words, within one budget for all."""
+"""The one way in for files that come with a message, whichever front end they come through.
 
-from collections.abc import Iterator
+Each is checked against its limits and its type, kept, and read as far as it has words, within one
+budget for all. What is wrong is an `InvalidRequest` that names the field.
+"""
+
+import mimetypes
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from itertools import chain
+from pathlib import Path, PurePosixPath
 
 import anyio.to_thread
 import pybase64
 
+from openclaw.core.content import Media
 from openclaw.core.errors import InvalidRequest
 from openclaw.media import kinds
 from openclaw.media.documents import pdf_text
-from openclaw.media.kinds import in_mb, looks_like_text, sniff
+from openclaw.media.files import OrderFiles
+from openclaw.media.images import BadImage, measure
+from openclaw.media.kinds import HEAD_BYTES, in_mb, looks_like_text, mismatch, sniff
 from openclaw.media.transcription import Transcriber
 
 _BOMS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
@@ -103,6 +112,130 @@ def actual_type(head: bytes, declared: str, otherwise: str) -> str:
     return otherwise
 
 
+_NAME_LENGTH = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """An attachment that was taken, and what was read of it."""
+
+    media: Media
+    text: str | None
+    note: str | None
+
+
+class Intake:
+    """Takes the attachments of one message. `files` is asked for a place when one has to be kept."""
+
+    def __init__(
+        self,
+        transcriber: Transcriber,
+        files: Callable[[], OrderFiles] | None = None,
+        budget: int = TEXT_BUDGET,
+    ) -> None:
+        self._reader = Reader(transcriber, budget)
+        self._files = files
+
+    async def store(
+        self,
+        data: str,
+        declared: str,
+        allowed: Sequence[str] | None,
+        *,
+        field: str,
+        name: str | None = None,
+        of_object: bool = True,
+    ) -> Media:
+        """Keep base64 that is declared to be of this type.
+
+        Without `allowed` anything is taken, as what it is. `of_object` says that type and data are
+        fields of their own.
+        """
+        mime_type = kinds.normalise(declared)
+        if allowed is not None and mime_type not in allowed:
+            raise InvalidRequest(
+                f"{declared!r} is not taken; taken are {', '.join(allowed)}",
+                field=f"{field}.mimeType" if of_object else field,
+            )
+        data_field = f"{field}.data" if of_object else field
+
+        def keep() -> Media:
+            pieces = decode(data, field=data_field, limit=kinds.MAX_INBOUND_BYTES)
+            first = next(pieces)
+            found = _checked_type(first[:HEAD_BYTES], mime_type, field, strict=allowed is not None)
+            return self._keep(chain((first,), pieces), found, field, name)
+
+        # Decoding megabytes and writing them would hold up everybody else.
+        return await anyio.to_thread.run_sync(keep)
+
+    async def store_text(self, text: str, *, field: str, name: str | None = None) -> Media:
+        """Keep text, whatever its type is called."""
+        data = text.encode("utf-8", "replace")
+        return await anyio.to_thread.run_sync(self._keep, [data], "text/plain", field, name)
+
+    async def check_file(self, path: Path, allowed: Sequence[str]) -> Media:
+        """A file on this machine, which stays where it is."""
+        return await anyio.to_thread.run_sync(_checked_file, path, allowed)
+
+    async def read(self, media: Media) -> Received:
+        """What was stored or checked, with its words."""
+        assert media.path is not None
+        reading = await self._reader.read(media.path, media.mime_type)
+        return Received(media, reading.text, reading.note)
+
+    def _keep(self, pieces: Iterable[bytes], mime_type: str, field: str, name: str | None) -> Media:
+        assert self._files is not None
+        path = self._files().save(pieces, mime_type)
+        _check_image(path, mime_type, field)
+        return Media(mime_type, path=path, name=display_name(name, path))
+
+
+def _checked_type(head: bytes, declared: str, field: str, *, strict: bool) -> str:
+    if not strict:
+        return actual_type(head, declared, otherwise=declared)
+    found = mismatch(declared, head)
+    if found is not None:
+        raise InvalidRequest(f"is declared as {declared}, but the content is {found}", field=field)
+    return declared
+
+
+def _checked_file(path: Path, allowed: Sequence[str]) -> Media:
+    field = str(path)
+    try:
+        size = path.stat().st_size
+        with path.open("rb") as file:
+            head = file.read(HEAD_BYTES)
+    except OSError as error:
+        raise InvalidRequest(error.strerror or str(error), field=field) from error
+    if size > kinds.MAX_INBOUND_BYTES:
+        raise _too_large(size, kinds.MAX_INBOUND_BYTES, field)
+    named = kinds.normalise(mimetypes.guess_type(path.name)[0] or "")
+    mime_type = actual_type(head, named, otherwise="application/octet-stream")
+    if mime_type not in allowed:
+        raise InvalidRequest(f"is {mime_type}; taken are {', '.join(allowed)}", field=field)
+    _check_image(path, mime_type, field)
+    return Media(mime_type, path=path.absolute(), name=path.name)
+
+
+def _check_image(path: Path, mime_type: str, field: str) -> None:
+    if mime_type in kinds.IMAGE_TYPES:
+        try:
+            measure(path.read_bytes())
+        except BadImage as bad:
+            raise InvalidRequest(f"cannot be shown to a model: {bad}", field=field) from None
+
+
+def _too_large(size: int, limit: int, field: str) -> InvalidRequest:
+    return InvalidRequest(f"is {in_mb(size)}; at most {in_mb(limit)} are taken", field=field)
+
+
+def display_name(given: str | None, path: Path) -> str:
+    """A given file name as it may be shown: its last part, printable, short. Never used as a path."""
+    last = PurePosixPath((given or "").replace("\\", "/")).name
+    shown = "".join(char for char in last if char.isprintable()).strip().rstrip(" .")
+    return shown[:_NAME_LENGTH] or f"attachment{path.suffix}"
+
+
 _PIECE = 4 << 20  # characters; a multiple of four, so that pieces decode by themselves
 _WHITESPACE = str.maketrans("", "", " \t\r\n\f\v")
 
@@ -118,12 +251,13 @@ def decode(data: str, *, field: str, limit: int) -> Iterator[bytes]:
         raise InvalidRequest(
             "is a data: URL; give only the base64 that follows its comma", field=field
         )
+    if decoded_size(data) > limit * 2:  # far too much even if half of it is whitespace
+        raise _too_large(decoded_size(data), limit, field)
     total = 0
     for piece in _pieces(data, field):
         total += len(piece)
         if total > limit:
-            size = in_mb(max(total, decoded_size(data)))
-            raise InvalidRequest(f"is {size}; at most {in_mb(limit)} are taken", field=field)
+            raise _too_large(max(total, decoded_size(data)), limit, field)
         yield piece
     if total == 0:
         raise InvalidRequest("is empty", field=field)

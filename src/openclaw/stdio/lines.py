@@ -1,64 +1,74 @@
-"""Bytes as they come, lines as they are complete: linear in time, bounded in space."""
+"""Bytes as they come, lines as they are complete: linear in time, bounded in space. Import-light."""
+
+from io import BytesIO
+
+LONGEST_LINE = 384 << 20
+"""What a client may send in one message: ten images and five files of 15 MiB as base64 are 300 MiB."""
+
+_SHOWN = 4096
 
 
-class Oversize(Exception):
-    """Raised when a line is longer than the limit; `head` is how it begins."""
+class TooLong:
+    """A line above the limit. Only its two ends are kept, which may tell whose it was."""
 
-    def __init__(self, limit: int, head: bytes) -> None:
-        super().__init__(f"a line of over {limit} bytes")
+    __slots__ = ("head", "limit", "tail")
+
+    def __init__(self, limit: int, head: bytes, tail: bytes = b"") -> None:
         self.limit = limit
         self.head = head
-
-
-_HEAD = 4096
+        self.tail = tail
 
 
 class LineSplitter:
-    """Splits a stream at newlines. Each byte is looked at once and copied at most twice."""
+    """Splits a stream at newlines and leaves out blank lines.
 
-    def __init__(self, limit: int) -> None:
+    `too_long` is the latest line above the limit; it is set before that line has ended.
+    """
+
+    def __init__(self, limit: int = LONGEST_LINE) -> None:
         self._limit = limit
-        self._parts: list[bytes] = []
-        self._held = 0
+        self._line = BytesIO()  # it grows in place; pieces to be joined would be in memory twice
+        self._skipping = False
+        self.too_long: TooLong | None = None
 
-    @property
-    def held(self) -> int:
-        """Bytes of the line that is not complete yet."""
-        return self._held
-
-    def feed(self, chunk: bytes) -> list[bytes]:
-        """The lines that this chunk completes; raises `Oversize` past the limit."""
-        first = chunk.find(b"\n")
-        if first < 0:
+    def feed(self, chunk: bytes) -> "list[bytes | TooLong]":
+        """The lines that this chunk completes."""
+        end = chunk.find(b"\n")
+        if end < 0:
             self._hold(chunk)
             return []
-        if len(chunk) > self._limit:
-            self._check(chunk)
-        if not self._parts and first == len(chunk) - 1:
-            return [chunk[:-1]]
-        self._hold(chunk[:first])
-        lines = [b"".join(self._parts), *chunk[first + 1 :].split(b"\n")]
-        rest = lines.pop()
-        self._parts, self._held = ([rest] if rest else []), len(rest)
-        return lines
+        if end == len(chunk) - 1 <= self._limit and not (self._line.tell() or self._skipping):
+            return [chunk[:-1]] if end and not chunk.isspace() else []
+        head, *lines, rest = chunk.split(b"\n")
+        self._hold(head)
+        finished = self.finish()
+        finished += [self._bounded(line) for line in lines if line and not line.isspace()]
+        self._hold(rest)
+        return finished
 
-    def rest(self) -> bytes:
-        """What is held of an incomplete line, given up to the caller."""
-        rest = b"".join(self._parts)
-        self._parts, self._held = [], 0
-        return rest
+    def finish(self) -> "list[bytes | TooLong]":
+        """The line that is held, now that it ends here."""
+        if self._skipping and self.too_long is not None:
+            self._skipping = False
+            return [self.too_long]
+        line = self._line.getvalue()
+        if not line:
+            return []
+        self._line = BytesIO()
+        return [] if line.isspace() else [line]
 
-    def _check(self, chunk: bytes) -> None:
-        """Refuse a line that is too long though it came in one piece."""
-        for line in chunk.split(b"\n"):
-            if len(line) > self._limit:
-                raise Oversize(self._limit, line[:_HEAD])
+    def _bounded(self, line: bytes) -> bytes | TooLong:
+        if len(line) <= self._limit:
+            return line
+        self.too_long = TooLong(self._limit, line[:_SHOWN], line[-_SHOWN:])
+        return self.too_long
 
     def _hold(self, piece: bytes) -> None:
-        self._held += len(piece)
-        if self._held > self._limit:
-            head = b"".join(self._parts[:2])[:_HEAD] or piece[:_HEAD]
-            self._parts, self._held = [], 0
-            raise Oversize(self._limit, head)
-        if piece:
-            self._parts.append(piece)
+        if self._skipping and self.too_long is not None:
+            self.too_long.tail = (self.too_long.tail + piece)[-_SHOWN:]
+            return
+        self._line.write(piece)
+        if self._line.tell() > self._limit:
+            self._bounded(self._line.getvalue())
+            self._skipping = True
+            self._line = BytesIO()

@@ -1,96 +1,325 @@
-"""What a reader of lines needs of a pair of pipes, whoever moves the bytes."""
+"""The two ends of a pipe on the event loop: watched by it, or moved by threads where it cannot.
 
-from asyncio import Future
+There is no task and no queue between a pipe and whoever takes the bytes: that is where most of a
+call's time would go.
+"""
+
+import contextlib
+import os
+import queue
+import stat
+import sys
+import threading
+from abc import ABC, abstractmethod
+from asyncio import FIRST_COMPLETED, Future, get_running_loop, wait
+from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Protocol
 
-from openclaw.stdio.lines import Oversize
+import anyio
 
-READ_BYTES = 256 * 1024
-"""Read at once; a flood of small messages in it is handled in some milliseconds."""
+from openclaw.stdio.descriptors import READ_BYTES, ThreadedReader, write_all
+from openclaw.stdio.lines import LineSplitter, TooLong
 
 HIGH_WATER = 1 << 20
 """Unsent bytes from which a caller waits before it adds more."""
 
-HARD_LIMIT = 8 << 20
-"""Unsent bytes past which answers to the server are dropped: it asks and does not listen."""
+_QUEUED_LINES = 64
+"""Lines that nobody has taken yet from which reading pauses."""
 
-EXIT_AFTER_EOF = 0.25
-"""Seconds in which a process that closed its output is expected to exit and say why."""
+_F_SETPIPE_SZ, _PIPE_BYTES = 1031, 1 << 20
 
-OnLines = Callable[[list[bytes]], None]
-OnEnd = Callable[[str, Oversize | None], None]
-
-
-class StderrSink(Protocol):
-    """Takes what the server says beside the protocol."""
-
-    def feed(self, chunk: bytes) -> None:
-        """Take some bytes."""
-        ...
-
-    def flush(self) -> None:
-        """The server has ended: nothing more comes."""
-        ...
+Piece = bytes | str
+"""What is written. ASCII text becomes bytes when its turn comes, so that it is not there twice."""
 
 
-class Pipe(Protocol):
-    """Lines in, lines out; whoever made it hears once that it ended, and why."""
+class Reader(Protocol):
+    """Gives chunks to a function as they come; the last is empty."""
 
-    def open(self) -> None:
+    def start(self, on_chunk: Callable[[bytes], None]) -> None: ...
+    def pause(self) -> None: ...
+    def resume(self) -> None: ...
+    def drain(self, most: int) -> None: ...
+    def close(self) -> None: ...
+
+
+class WatchedReader:
+    """Reads a descriptor when the event loop says that it can be read."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self._loop = get_running_loop()
+        self._on_chunk: Callable[[bytes], None]
+        self._watching = self._ended = False
+
+    def start(self, on_chunk: Callable[[bytes], None]) -> None:
         """Start to read."""
-        ...
+        self._on_chunk = on_chunk
+        self.resume()
 
     def pause(self) -> None:
-        """Read no more until `resume`."""
-        ...
+        """Read no more until `resume`; whoever writes waits once the pipe is full."""
+        if self._watching:
+            self._watching = False
+            self._loop.remove_reader(self._fd)
 
     def resume(self) -> None:
-        """Read again."""
-        ...
+        """Read again, unless the end was reached."""
+        if not (self._watching or self._ended):
+            self._watching = True
+            self._loop.add_reader(self._fd, self._readable)
 
-    @property
-    def congested(self) -> bool:
-        """Whether so much is unsent that a caller should wait."""
-        ...
-
-    async def drained(self, unless: "Future[Any]") -> None:
-        """Wait until the server has taken what is unsent, or is gone, or `unless` is done."""
-        ...
-
-    def answer(self, line: bytes) -> None:
-        """Send something that nobody waits for."""
-        ...
-
-    def write(self, line: bytes) -> bool:
-        """Send a line; False where it cannot be sent."""
-        ...
-
-    def discard(self) -> None:
-        """Send no more and let go what still comes."""
-        ...
+    def drain(self, most: int) -> None:
+        """Take what is there already, up to so many bytes, also while it is paused."""
+        while not self._ended and most > 0:
+            try:
+                chunk = os.read(self._fd, READ_BYTES)
+            except OSError:
+                return
+            if not chunk:
+                return
+            most -= len(chunk)
+            self._on_chunk(chunk)
 
     def close(self) -> None:
-        """Stop to read and write."""
-        ...
+        """Read no more. The descriptor stays its owner's to close."""
+        self.pause()
+        self._ended = True
+
+    def _readable(self) -> None:
+        try:
+            chunk = os.read(self._fd, READ_BYTES)
+        except BlockingIOError:
+            return
+        except OSError:
+            chunk = b""
+        if not chunk:
+            self.close()
+        self._on_chunk(chunk)
 
 
-async def either(first: "Future[Any]", second: "Future[Any]") -> None:
-    """Wait for one of two futures, which stay as they are when the waiting is cancelled."""
-    waiter: Future[None] = first.get_loop().create_future()
+class Writer(ABC):
+    """Takes what is to be written at once and writes it as fast as the other side reads."""
 
-    def wake(_: "Future[Any]") -> None:
-        if not waiter.done():
-            waiter.set_result(None)
+    def __init__(self) -> None:
+        self._loop = get_running_loop()
+        self._progress: Future[None] | None = None
+        self.unsent: int = 0
+        self.broken = False
+        self.on_broken: Callable[[], None] | None = None
 
-    first.add_done_callback(wake)
-    second.add_done_callback(wake)
-    try:
-        await waiter
-    finally:
-        first.remove_done_callback(wake)
-        second.remove_done_callback(wake)
+    @abstractmethod
+    def write(self, piece: Piece) -> bool:
+        """Write this, now or as soon as it is taken; False if it can never be."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Write no more, not even what is unsent. The descriptor stays its owner's to close."""
+
+    async def drained(
+        self, most: int = HIGH_WATER // 2, unless: "Future[Any] | None" = None
+    ) -> None:
+        """Wait until no more than `most` bytes are unsent, or none can be sent, or `unless` is done."""
+        while self.unsent > most and not (unless is not None and unless.done()):
+            if self._progress is None:
+                self._progress = self._loop.create_future()
+            await wait({self._progress, unless or self._progress}, return_when=FIRST_COMPLETED)
+
+    def _sent(self, size: int) -> None:
+        self.unsent -= size
+        self._report_progress()
+
+    def _break(self) -> None:
+        self.broken = True
+        self.close()
+        if self.on_broken is not None:
+            self.on_broken()
+
+    def _report_progress(self) -> None:
+        if self._progress is not None:
+            self._progress.set_result(None)
+            self._progress = None
 
 
-def nobody(lines: list[bytes]) -> None:
-    """Takes lines that nobody wants any more."""
+class WatchedWriter(Writer):
+    """Writes to a descriptor when the event loop says that it takes more."""
+
+    def __init__(self, fd: int) -> None:
+        super().__init__()
+        self._fd = fd
+        self._pieces: deque[memoryview | str] = deque()
+        self._closed = self._watching = False
+
+    def write(self, piece: Piece) -> bool:
+        if self._closed:
+            return False
+        if self._pieces:
+            self._pieces.append(memoryview(piece) if isinstance(piece, bytes) else piece)
+            self.unsent += len(piece)
+            return True
+        data = as_bytes(piece)
+        written = self._write_some(data)
+        if self.broken:
+            return False
+        if written < len(data):
+            self._pieces.append(memoryview(data)[written:])
+            self.unsent += len(data) - written
+            self._watching = True
+            self._loop.add_writer(self._fd, self._writable)
+        return True
+
+    def close(self) -> None:
+        # The descriptor may be closed by now, and its number another file's: that one is let be.
+        self._closed = True
+        self._unwatch()
+        self._pieces.clear()
+        self._sent(self.unsent)
+
+    def _unwatch(self) -> None:
+        if self._watching:
+            self._watching = False
+            self._loop.remove_writer(self._fd)
+
+    def _write_some(self, data: bytes | memoryview) -> int:
+        try:
+            return os.write(self._fd, data)
+        except BlockingIOError:
+            return 0
+        except OSError:
+            self._break()
+            return 0
+
+    def _writable(self) -> None:
+        while self._pieces:
+            head = self._pieces[0]
+            view = memoryview(as_bytes(head)) if isinstance(head, str) else head
+            written = self._write_some(view)
+            if self.broken:
+                return
+            self._sent(written)
+            if written < len(view):
+                self._pieces[0] = view[written:]
+                return
+            self._pieces.popleft()
+        self._unwatch()
+
+
+class ThreadedWriter(Writer):
+    """Writes on a thread, for descriptors that the event loop cannot watch."""
+
+    def __init__(self, write: Callable[[memoryview], int | None], name: str = "write") -> None:
+        super().__init__()
+        self._write = write
+        self._closed = False
+        self._pieces: queue.SimpleQueue[Piece | None] = queue.SimpleQueue()
+        threading.Thread(target=self._write_all, daemon=True, name=name).start()
+
+    def write(self, piece: Piece) -> bool:
+        if self._closed:
+            return False
+        self.unsent += len(piece)
+        self._pieces.put(piece)
+        return True
+
+    def close(self) -> None:
+        """A thread that still writes is left behind; it ends when the pipe does."""
+        self._closed = True
+        self._pieces.put(None)
+        self._sent(self.unsent)
+
+    def _write_all(self) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            while (piece := self._pieces.get()) is not None:
+                try:
+                    write_all(self._write, as_bytes(piece))
+                except (OSError, ValueError):
+                    self._loop.call_soon_threadsafe(self._break)
+                    return
+                self._loop.call_soon_threadsafe(self._written, len(piece))
+
+    def _written(self, size: int) -> None:
+        if not self._closed:
+            self._sent(size)
+
+
+class LineReader:
+    """Lines to be taken one at a time; reading pauses while many wait."""
+
+    def __init__(self, reader: Reader, splitter: LineSplitter, *, at_end: bool = False) -> None:
+        self._reader = reader
+        self._splitter = splitter
+        self._lines: deque[bytes | TooLong] = deque()
+        self._at_end = at_end
+        self._closed = False
+        self._waiter: Future[None] | None = None
+        if not at_end:
+            reader.start(self._arrived)
+
+    async def next(self) -> bytes | TooLong | None:
+        """The next line; None if there will be none. Raises ClosedResourceError after `close`."""
+        while not self._lines:
+            if self._closed:
+                raise anyio.ClosedResourceError
+            if self._at_end:
+                return None
+            self._waiter = get_running_loop().create_future()
+            await self._waiter
+        line = self._lines.popleft()
+        if len(self._lines) < _QUEUED_LINES // 2 and not self._closed:
+            self._reader.resume()
+        return line
+
+    def close(self) -> None:
+        self._closed = True
+        self._reader.close()
+        self._wake()
+
+    def _arrived(self, chunk: bytes) -> None:
+        self._at_end = not chunk
+        self._lines.extend(self._splitter.feed(chunk) if chunk else self._splitter.finish())
+        if len(self._lines) >= _QUEUED_LINES:
+            self._reader.pause()
+        if self._lines or self._at_end:
+            self._wake()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+
+def open_reader(fd: int) -> Reader:
+    """Whatever can read this descriptor beside the event loop."""
+    if not _watchable(fd):
+        return ThreadedReader(partial(os.read, fd))
+    enlarge(fd)
+    return WatchedReader(fd)
+
+
+def open_writer(fd: int) -> Writer:
+    """Whatever can write to this descriptor beside the event loop."""
+    if not _watchable(fd) or sys.platform == "win32":
+        return ThreadedWriter(partial(os.write, fd))
+    # O_NONBLOCK belongs to the open file, which stderr may share: its prints would then fail.
+    if not os.path.sameopenfile(fd, 2):
+        os.set_blocking(fd, False)
+    return WatchedWriter(fd)
+
+
+def as_bytes(piece: Piece) -> bytes:
+    return piece if isinstance(piece, bytes) else piece.encode("ascii")
+
+
+def enlarge(fd: int) -> None:
+    """Ask for a pipe that takes more at once, where the system lets us."""
+    if sys.platform == "linux":
+        import fcntl
+
+        with contextlib.suppress(OSError):
+            fcntl.fcntl(fd, _F_SETPIPE_SZ, _PIPE_BYTES)
+
+
+def _watchable(fd: int) -> bool:
+    """Whether the event loop can wait for it: files and devices such as /dev/null it cannot."""
+    mode = os.fstat(fd).st_mode
+    return sys.platform != "win32" and (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(fd))

@@ -184,6 +184,15 @@ async def test_files_of_no_use_are_refused(tmp_path: Path, content: bytes, says:
         await read_attachments([], [path], NoTranscriber())
 
 
+@pytest.mark.parametrize("option", ["--image", "--file"])
+async def test_a_broken_image_is_refused(tmp_path: Path, option: str) -> None:
+    path = tmp_path / "broken.png"
+    path.write_bytes(PNG[:18])
+    images, files = ([path], []) if option == "--image" else ([], [path])
+    with pytest.raises(InvalidRequest, match=r"broken\.png: cannot be shown to a model"):
+        await read_attachments(images, files, NoTranscriber())
+
+
 async def test_a_file_that_is_too_large_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "large.txt"
     with path.open("wb") as file:

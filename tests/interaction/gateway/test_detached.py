@@ -96,7 +96,7 @@ async def test_what_fails_before_the_turn_ends_the_stream_with_the_error(
         }
         answer = await client.post("/api/messages", json=body)
     assert "event: error" in answer.text
-    assert "media[0].data" in answer.text
+    assert "media[0]: is declared as image/png" in answer.text
 
 
 async def test_the_same_turn_is_not_begun_twice(house: House, opened: Open) -> None:

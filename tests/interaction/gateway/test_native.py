@@ -1,5 +1,6 @@
 """The gateway's own interface, over a real socket."""
 
+import base64
 import json
 from typing import Any
 
@@ -182,6 +183,24 @@ async def test_a_path_outside_of_the_orders_directories_is_not_read(
             body = {"text": "x", "media": [{"mimeType": "text/plain", "path": path}]}
             answer = await client.post("/api/messages", json={**body, "stream": False})
             assert answer.status_code == 400, path
+
+
+async def test_a_broken_image_is_refused_in_the_form_of_either_interface(
+    house: House, opened: Open
+) -> None:
+    house.configure("http://127.0.0.1:9")
+    broken = base64.b64encode(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR").decode()
+    url = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{broken}"}}
+    native = {"text": "x", "stream": False, "media": [{"mimeType": "image/png", "data": broken}]}
+    openai = {"model": "openclaw/main", "messages": [{"role": "user", "content": [url]}]}
+    async with opened() as client:
+        ours = await client.post("/api/messages", json=native)
+        theirs = await client.post("/v1/chat/completions", json=openai)
+    reason = "cannot be shown to a model: its header is cut off"
+    assert ours.status_code == theirs.status_code == 400
+    assert ours.json()["error"]["message"] == f"media[0]: {reason}"
+    assert theirs.json()["error"]["type"] == "invalid_request_error"
+    assert theirs.json()["error"]["message"].endswith(reason)
 
 
 async def asked(model: ScriptedModel) -> None:

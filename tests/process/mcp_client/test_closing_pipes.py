@@ -10,15 +10,15 @@ from dataclasses import dataclass
 import pytest
 from tests.support.connection_bench import until
 
+from openclaw.mcp_client.transport.child_pipe import ChildPipe
 from openclaw.mcp_client.transport.child_process import Child, Grace, Program, spawn
 from openclaw.mcp_client.transport.orphans import OrphanReaper
-from openclaw.stdio.lines import Oversize
-from openclaw.stdio.pipes import Pipe
+from openclaw.stdio.lines import TooLong
 
 pytestmark = pytest.mark.subprocess
 
 
-def nobody(reason: str, oversize: Oversize | None) -> None:
+def nobody(reason: str, too_long: TooLong | None) -> None:
     """Hears that the pipes ended."""
 
 
@@ -37,7 +37,7 @@ class Started:
     """A child whose input is full, and its pipes."""
 
     child: Child
-    pipe: Pipe
+    pipe: ChildPipe
 
 
 @pytest.fixture

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 import pytest
 from tests.support.connection_bench import until
 
-from openclaw.mcp_client.transport.windows import ThreadedPipe
-from openclaw.stdio.lines import Oversize
+from openclaw.mcp_client.transport.child_pipe import ChildPipe
+from openclaw.mcp_client.transport.windows import threaded_ends
+from openclaw.stdio.lines import TooLong
 
 pytestmark = pytest.mark.subprocess
 
@@ -23,8 +24,8 @@ class Heard:
 
     lines: list[bytes] = field(default_factory=list[bytes])
     stderr: bytes = b""
-    ended: list[tuple[str, Oversize | None]] = field(
-        default_factory=list[tuple[str, Oversize | None]]
+    ended: list[tuple[str, TooLong | None]] = field(
+        default_factory=list[tuple[str, TooLong | None]]
     )
 
     def feed(self, chunk: bytes) -> None:
@@ -33,8 +34,8 @@ class Heard:
     def flush(self) -> None:
         """Nothing is held back here."""
 
-    def on_end(self, reason: str, oversize: Oversize | None) -> None:
-        self.ended.append((reason, oversize))
+    def on_end(self, reason: str, too_long: TooLong | None) -> None:
+        self.ended.append((reason, too_long))
 
 
 @pytest.fixture
@@ -50,9 +51,14 @@ def process(request: pytest.FixtureRequest) -> Generator["subprocess.Popen[bytes
         process.kill()
 
 
-def pipe_of(process: "subprocess.Popen[bytes]", heard: Heard, limit: int = 1000) -> ThreadedPipe:
-    pipe = ThreadedPipe(
-        process, limit=limit, on_lines=heard.lines.extend, on_end=heard.on_end, stderr=heard
+def pipe_of(process: "subprocess.Popen[bytes]", heard: Heard, limit: int = 1000) -> ChildPipe:
+    pipe = ChildPipe(
+        threaded_ends(process),
+        asyncio.get_running_loop().create_future(),
+        limit=limit,
+        on_lines=heard.lines.extend,
+        on_end=heard.on_end,
+        stderr=heard,
     )
     pipe.open()
     return pipe
@@ -90,9 +96,9 @@ async def test_a_line_over_the_limit_ends_it(process: "subprocess.Popen[bytes]")
     pipe = pipe_of(process, heard, limit=10)
     pipe.write(b"x" * 50 + b"\n")
     await until(lambda: bool(heard.ended))
-    reason, oversize = heard.ended[0]
+    reason, too_long = heard.ended[0]
     assert reason == "a message of over 10 bytes"
-    assert oversize is not None
+    assert too_long is not None
     pipe.close()
 
 

@@ -8,6 +8,7 @@ import pytest
 from acp import (
     embedded_blob_resource,
     embedded_text_resource,
+    image_block,
     resource_block,
     resource_link_block,
     text_block,
@@ -17,6 +18,8 @@ from openclaw.acp_agent.session import Received, receive
 from openclaw.core.errors import InvalidRequest
 from openclaw.media.files import OrderFiles
 from openclaw.media.transcription import NoTranscriber
+
+PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\1\0\0\0\1" + bytes(16)
 
 
 async def read(tmp_path: Path, *blocks: Any) -> Received:
@@ -66,7 +69,7 @@ async def test_embedded_text_is_an_attachment_whatever_its_type_is_called(tmp_pa
 @pytest.mark.parametrize(
     ("data", "declared", "found"),
     [
-        (b"\x89PNG\r\n\x1a\n" + bytes(20), "text/plain", "image/png"),
+        (PNG, "text/plain", "image/png"),
         (b"a,b\n1,2\n", "text/csv", "text/csv"),
         (b"plain words", None, "text/plain"),
         (b"\x00\x01\x02\x03" * 9, "application/x-thing", "application/x-thing"),
@@ -94,6 +97,16 @@ async def test_attachments_share_one_budget_of_words(tmp_path: Path) -> None:
         "cut to 50000 characters",
         "left out: the other attachments fill the text budget",
     ]
+
+
+@pytest.mark.parametrize("kind", ["an image", "a blob"])
+async def test_a_broken_image_is_refused(tmp_path: Path, kind: str) -> None:
+    encoded = base64.b64encode(PNG[:18]).decode()
+    block = blob(PNG[:18]) if kind == "a blob" else image_block(encoded, "image/png")
+    with pytest.raises(
+        InvalidRequest, match=r"prompt\[0\]: cannot be shown to a model: its header"
+    ):
+        await read(tmp_path, block)
 
 
 async def test_a_prompt_without_anything_is_refused(tmp_path: Path) -> None:

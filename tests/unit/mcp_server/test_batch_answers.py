@@ -7,7 +7,7 @@ import pytest
 from mcp.shared.message import ServerMessageMetadata, SessionMessage
 
 from openclaw.mcp_server.line_parsing import Judged, judge
-from openclaw.mcp_server.pipes import Conversation
+from openclaw.mcp_server.sdk_handoff import Conversation
 
 
 class Told:

@@ -4,9 +4,9 @@ from pathlib import Path
 import pytest
 
 from openclaw.core.errors import InvalidRequest
-from openclaw.mcp_server.inbound import Attachment, Order, display_name, receive
+from openclaw.mcp_server.inbound import Attachment, Order, receive
 from openclaw.media.files import OrderFiles
-from openclaw.media.intake import TEXT_BUDGET
+from openclaw.media.intake import TEXT_BUDGET, display_name
 from openclaw.media.kinds import MIB
 from openclaw.media.transcription import NoTranscriber
 
@@ -100,6 +100,10 @@ async def test_what_cannot_be_read_is_kept_with_a_note(
             "images[0]: is declared as image/png, but the content is image/gif",
         ),
         (
+            order(images=(attachment("images[0]", PNG[:18], "image/png"),)),
+            "images[0]: cannot be shown to a model: its header is cut off",
+        ),
+        (
             order(images=(Attachment("images[2]", "image/png", None, {"data": "!!!!"}),)),
             (
                 "images[2].data: is not valid base64 (it has characters that base64 does not"
@@ -134,6 +138,7 @@ async def test_a_refused_attachment_is_named_with_the_reason(
         ("\u202egnp.exe", "gnp.exe"),
         ("x" * 300, "x" * 120),
         ("..", "attachment.png"),
+        (".env", ".env"),
         ("", "attachment.png"),
         (None, "attachment.png"),
     ],

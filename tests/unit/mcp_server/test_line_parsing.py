@@ -6,7 +6,8 @@ from typing import Any
 import mcp_types as types
 import pytest
 
-from openclaw.mcp_server.line_parsing import Judged, TooLong, judge, judge_too_long
+from openclaw.mcp_server.line_parsing import Judged, judge, judge_too_long
+from openclaw.stdio.lines import TooLong
 
 PING: dict[str, Any] = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 
@@ -174,13 +175,13 @@ def test_an_empty_batch_is_refused_in_every_revision() -> None:
 def test_the_id_of_a_line_that_is_too_long_is_read_from_its_ends(
     head: bytes, tail: bytes, request_id: Any
 ) -> None:
-    judged = judge_too_long(TooLong(head, tail), 100)
+    judged = judge_too_long(TooLong(100, head, tail))
     assert told(judged) == [(request_id, types.INVALID_REQUEST)]
 
 
 @pytest.mark.parametrize("head", [b'{"jsonrpc":"2.0","id":5,"result":{"x":"', b'{"result":{"x":"'])
 def test_an_answer_that_is_too_long_fails_the_request_that_waits_for_it(head: bytes) -> None:
-    judged = judge_too_long(TooLong(head, b'xx"},"jsonrpc":"2.0","id":5}'), 100)
+    judged = judge_too_long(TooLong(100, head, b'xx"},"jsonrpc":"2.0","id":5}'))
     assert judged.faults == []
     (message,) = judged.messages
     assert isinstance(message, types.JSONRPCError)

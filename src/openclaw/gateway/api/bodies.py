@@ -3,27 +3,23 @@
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from itertools import chain
 from pathlib import Path
 from typing import Any, cast
 
-import anyio.to_thread
 import orjson
 from starlette.requests import Request
 
 from openclaw.agent.port import InboundMedia
-from openclaw.core.content import Media
 from openclaw.core.errors import InvalidRequest
 from openclaw.media import kinds
 from openclaw.media.files import OrderFiles, order_files
-from openclaw.media.intake import Reader, decode
-from openclaw.media.kinds import HEAD_BYTES, mismatch
+from openclaw.media.intake import Intake
 from openclaw.media.transcription import Transcriber
 
 Json = dict[str, Any]
 
 _DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+)(?:;[\w=.+-]+)*;base64,", re.ASCII)
-_NAME_CHARS = 120
+_TAKEN = kinds.FILE_TYPES + kinds.IMAGE_TYPES
 
 
 async def json_body(request: Request) -> Json:
@@ -71,13 +67,13 @@ def objects(value: Any, name: str) -> list[Json]:
 
 
 class Attachments:
-    """Takes what came with a message: checks it, keeps it while `stack` is open, reads it."""
+    """Takes what came with a message, and keeps it while `stack` is open."""
 
     def __init__(self, root: Path, stack: ExitStack, transcriber: Transcriber) -> None:
         self._root = root
         self._stack = stack
-        self._files: OrderFiles | None = None
-        self._reader = Reader(transcriber)
+        self._kept: OrderFiles | None = None
+        self._intake = Intake(transcriber, self._files)
         self._taken: list[InboundMedia] = []
 
     @property
@@ -92,31 +88,29 @@ class Attachments:
             raise InvalidRequest("has to be a data: URL with base64", field=field)
         await self.take(found[1], str(url)[found.end() :], field, name)
 
-    async def take(self, mime_type: str, data: str, field: str, name: str | None = None) -> None:
-        """Base64 with its type."""
+    async def take(
+        self,
+        mime_type: str,
+        data: str,
+        field: str,
+        name: str | None = None,
+        *,
+        of_object: bool = False,
+    ) -> None:
+        """Base64 with its type; `of_object` if both are fields of their own."""
         if len(self._taken) >= kinds.MAX_IMAGES + kinds.MAX_FILES:
             raise InvalidRequest("has too many attachments", field=field)
-        known = kinds.normalise(mime_type)
-        if known not in kinds.FILE_TYPES + kinds.IMAGE_TYPES:
-            raise InvalidRequest(f"{mime_type!r} is not taken", field=field)
-        path = await anyio.to_thread.run_sync(self._store, known, data, field)
-        shown = "".join(c for c in (name or "") if c.isprintable()).strip(" ./\\")[:_NAME_CHARS]
-        media = Media(known, path=path, name=shown or f"attachment{path.suffix}")
-        reading = await self._reader.read(path, known)
-        self._taken.append(InboundMedia(media, reading.text, reading.note))
+        media = await self._intake.store(
+            data, mime_type, _TAKEN, field=field, name=name, of_object=of_object
+        )
+        one = await self._intake.read(media)
+        self._taken.append(InboundMedia(one.media, one.text, one.note))
 
     def take_read(self, media: InboundMedia) -> None:
         """What a front end of ours has read already."""
         self._taken.append(media)
 
-    def _store(self, mime_type: str, data: str, field: str) -> Path:
-        pieces = decode(data, field=field, limit=kinds.MAX_INBOUND_BYTES)
-        first = next(pieces)
-        found = mismatch(mime_type, first[:HEAD_BYTES])
-        if found is not None:
-            raise InvalidRequest(
-                f"is declared as {mime_type}, but the content is {found}", field=field
-            )
-        if self._files is None:  # most messages have no attachment and need no directory
-            self._files = self._stack.enter_context(order_files(self._root))
-        return self._files.save(chain((first,), pieces), mime_type)
+    def _files(self) -> OrderFiles:
+        if self._kept is None:  # most messages have no attachment and need no directory
+            self._kept = self._stack.enter_context(order_files(self._root))
+        return self._kept

@@ -32,12 +32,22 @@ from openclaw.core.errors import (
 )
 from openclaw.core.events import Event
 from openclaw.core.ids import random_id
-from openclaw.gateway.api.bodies import Attachments, Json, flag, json_body, objects, text_field
+from openclaw.gateway.api import schema
+from openclaw.gateway.api.bodies import Attachments, json_body
+from openclaw.gateway.api.schema import (
+    Json,
+    Media,
+    Message,
+    QuestionAnswer,
+    Turn,
+    checked,
+    given,
+    operation,
+)
 from openclaw.gateway.api.scopes import check_scope, require_owner
 from openclaw.gateway.auth import require
 from openclaw.gateway.feeds import EventStream, Feed, Put, WatchedAnswer, Work, frame
 from openclaw.gateway.openai.requests import new_session
-from openclaw.gateway.questions import ACTIONS
 from openclaw.gateway.state import Cluster, Gateway
 
 _RETRY_AFTER = 5.0
@@ -59,6 +69,13 @@ async def detached(gateway: Gateway, turn: str, work: Work) -> EventStream:
     return EventStream(feed.follow)
 
 
+@operation(
+    "turnEvents",
+    "what happened in a running turn, from its beginning, and what happens, to its end",
+    str,
+    query={"questions": bool},
+    stream=True,
+)
 async def turn_events(gateway: Gateway, request: Request) -> Any:
     """What happened in a running turn, from its beginning, and what happens, to its end.
 
@@ -117,80 +134,78 @@ def failed(error: BaseException) -> JSONResponse:
     return JSONResponse({"error": error_json(error)}, http_status(error))
 
 
+@operation(
+    "postMessage",
+    "run a turn; its events as they happen, or with stream: false its reply",
+    schema.Reply,
+    body=Message,
+    stream=True,
+)
 async def post_message(gateway: Gateway, request: Request) -> Any:
     """Run a turn: answered with its events as they happen, or with `stream: false` at its end."""
-    body = await json_body(request)
-    settings = await gateway.backend.agent.settings(text_field(body, "agent"))
+    body = given(Message, await json_body(request))
+    settings = await gateway.backend.agent.settings(body.agent)
     message = _Message(gateway, settings, body)
-    if body.get("workspace") is not None or body.get("scope") is not None:
+    if body.workspace is not None or body.scope is not None:
         require_owner(request, "working in another directory or with servers of one's own")
-    if flag(body, "questions"):
+    if body.questions:
         require(request.scope, "admin")  # who may be asked decides what the agent may do
-    check_scope(gateway, text_field(body, "scope"))
-    if flag(body, "detached"):
+    check_scope(gateway, body.scope)
+    if body.detached:
         return await detached(gateway, message.turn, message.stream)
-    if flag(body, "stream", default=True):
+    if body.stream:
         return EventStream(message.stream)
     return WatchedAnswer(message.whole, failed)
 
 
 class _Message:
-    def __init__(self, gateway: Gateway, settings: AgentSettings, body: Json) -> None:
+    def __init__(self, gateway: Gateway, settings: AgentSettings, body: Message) -> None:
         self._gateway = gateway
         self._settings = settings
-        self._media = objects(body.get("media"), "media")
-        self._text = text_field(body, "text") or ""
-        if not self._text.strip() and not self._media:
+        self._body = body
+        if not body.text.strip() and not body.media:
             raise InvalidRequest("is empty", field="text")
-        self._session = text_field(body, "sessionKey") or new_session()
-        self._origin = text_field(body, "origin") or "api"
-        self.turn = text_field(body, "idempotencyKey") or random_id()
-        self._events = flag(body, "events", default=True)
-        self._callbacks = flag(body, "callbacks")
-        self._prompt_calls = flag(body, "promptCalls")
-        self._asks = flag(body, "questions")
-        self._workspace = text_field(body, "workspace")
-        self._model = text_field(body, "model")
-        self._scope = text_field(body, "scope")
+        self._session = body.session_key or new_session()
+        self.turn = body.idempotency_key or random_id()
 
     async def _context(self, files: ExitStack) -> MessageContext:
         attachments = Attachments(self._gateway.paths.temp, files, self._settings.transcriber)
-        for number, item in enumerate(self._media):
+        body = self._body
+        for number, item in enumerate(body.media):
             await self._take(item, f"media[{number}]", attachments)
         return MessageContext(
-            text=self._text,
+            text=body.text,
             session_key=self._session,
             agent_id=self._settings.id,
             media=tuple(attachments.taken),
-            origin=self._origin,
+            origin=body.origin or "api",
             idempotency_key=self.turn,
-            prompt_calls=self._prompt_calls,
-            workspace=Path(self._workspace) if self._workspace is not None else None,
-            model=self._model,
-            scope=self._scope,
+            prompt_calls=body.prompt_calls,
+            workspace=Path(body.workspace) if body.workspace is not None else None,
+            model=body.model,
+            scope=body.scope,
         )
 
-    async def _take(self, item: Json, field: str, attachments: Attachments) -> None:
-        path, data, mime_type = item.get("path"), item.get("data"), item.get("mimeType")
-        if not isinstance(mime_type, str):
-            raise InvalidRequest("is missing", field=f"{field}.mimeType")
-        if isinstance(path, str):
+    async def _take(self, item: Media, field: str, attachments: Attachments) -> None:
+        if item.path is not None:
             # Only what a front end put there for an order: a client names no other file.
-            if "\0" in path:
+            if "\0" in item.path:
                 raise InvalidRequest("is no path", field=f"{field}.path")
-            _check_inside(Path(path), self._gateway.paths.temp, f"{field}.path")
-            attachments.take_read(inbound_from({**item, "data": None, "url": None}))
+            _check_inside(Path(item.path), self._gateway.paths.temp, f"{field}.path")
+            read = {**item.model_dump(by_alias=True), "data": None, "url": None}
+            attachments.take_read(inbound_from(read))
             return
-        if not isinstance(data, str):
+        if item.data is None:
             raise InvalidRequest("has neither data nor path", field=field)
-        await attachments.take(mime_type, data, f"{field}.data", text_field(item, "name"))
+        await attachments.take(item.mime_type, item.data, field, item.name, of_object=True)
 
     async def whole(self) -> Response:
         with ExitStack() as files:
             context = await self._context(files)
             async with self._gateway.turn(context) as turn:
                 reply = await turn.answer(NOBODY)
-        return JSONResponse({"sessionKey": self._session, **reply_json(reply)})
+        answer = {"sessionKey": self._session, **reply_json(reply)}
+        return JSONResponse(checked(schema.Reply, answer))
 
     async def stream(self, put: Put) -> None:
         try:
@@ -218,18 +233,19 @@ class _Message:
             "sessionKey": self._session,
             "agent": self._settings.id,
             "settings": settings_json(self._settings),
-            "text": self._text,
-            "attachments": [str(item.get("name") or item.get("mimeType")) for item in self._media],
+            "text": self._body.text,
+            "attachments": [item.name or item.mime_type for item in self._body.media],
         }
         put(frame(accepted, "accepted"))
         with ExitStack() as files:
             context = await self._context(files)
             async with self._gateway.turn(context) as turn:
-                asker = self._gateway.questions.asker(on_question) if self._asks else None
+                body = self._body
+                asker = self._gateway.questions.asker(on_question) if body.questions else None
                 listener = TurnListener(
-                    on_block_reply=on_block_reply if self._callbacks else None,
-                    on_tool_result=on_tool_result if self._callbacks else None,
-                    on_event=on_event if self._events else None,
+                    on_block_reply=on_block_reply if body.callbacks else None,
+                    on_tool_result=on_tool_result if body.callbacks else None,
+                    on_event=on_event if body.events else None,
                     ask=asker.permit if asker is not None else None,
                     elicit=asker.elicit if asker is not None else None,
                 )
@@ -245,36 +261,42 @@ def _check_inside(path: Path, directory: Path, field: str) -> None:
         )
 
 
+@operation(
+    "answerQuestion",
+    "answer a question event of a turn's stream",
+    {"answered": str},
+    body=QuestionAnswer,
+)
 async def answer_question(gateway: Gateway, request: Request) -> Response:
     """Say what the person answered."""
-    body = await json_body(request)
-    action, content = text_field(body, "action"), body.get("content")
-    if action not in ACTIONS:
-        raise InvalidRequest(f"has to be one of {', '.join(ACTIONS)}", field="action")
-    if content is not None and not isinstance(content, dict):
-        raise InvalidRequest("has to be an object", field="content")
-    answer: Json = {"action": action}
-    if content is not None and action == "accept":
-        answer["content"] = content
+    body = given(QuestionAnswer, await json_body(request))
+    answer: Json = {"action": body.action}
+    if body.content is not None and body.action == "accept":
+        answer["content"] = body.content
     gateway.questions.answer(request.path_params["id"], answer)
     return JSONResponse({"answered": request.path_params["id"]})
 
 
+@operation("listTurns", "what runs", {"turns": list[Turn]})
 async def list_turns(gateway: Gateway, request: Request) -> Response:
     """The turns that run now."""
     turns = [
-        {
-            "turn": turn.id,
-            "agent": turn.agent,
-            "sessionKey": turn.session,
-            "origin": turn.origin,
-            "startedAt": turn.started,
-        }
+        checked(
+            Turn,
+            {
+                "turn": turn.id,
+                "agent": turn.agent,
+                "sessionKey": turn.session,
+                "origin": turn.origin,
+                "startedAt": turn.started,
+            },
+        )
         for turn in gateway.turns.running
     ]
     return JSONResponse({"turns": turns})
 
 
+@operation("cancelTurn", "stop a turn", {"cancelled": int})
 async def cancel_turn(gateway: Gateway, request: Request) -> Response:
     """Stop one turn."""
     turn, cluster = request.path_params["turn"], gateway.backend.cluster
@@ -285,6 +307,7 @@ async def cancel_turn(gateway: Gateway, request: Request) -> Response:
     return JSONResponse({"cancelled": 1})
 
 
+@operation("cancelSession", "stop what runs in a session", {"cancelled": int}, query={"agent": str})
 async def cancel_session(gateway: Gateway, request: Request) -> Response:
     """Stop what runs in a session."""
     key, agent = request.path_params["key"], request.query_params.get("agent")
@@ -294,12 +317,14 @@ async def cancel_session(gateway: Gateway, request: Request) -> Response:
     return JSONResponse({"cancelled": max(found, here)})
 
 
+@operation("reload", "read the configuration again", {"changed": bool, "waiting": list[str]})
 async def reload(gateway: Gateway, request: Request) -> Response:
     """Read the configuration again."""
     report = await gateway.reload()
     return JSONResponse({"changed": report.changed, "waiting": list(report.waiting)})
 
 
+@operation("events", "what happens, as it happens", str, stream=True)
 async def events(gateway: Gateway, request: Request) -> Any:
     """What happens, as it happens: servers that change, turns that begin and end."""
 
@@ -317,6 +342,7 @@ _TAIL_BYTES = 1024 * 1024
 _MOST_LINES = 5000
 
 
+@operation("logs", "the last lines of the log", {"lines": list[str]}, query={"lines": int})
 async def logs(gateway: Gateway, request: Request) -> Response:
     """The last lines of the log."""
     try:

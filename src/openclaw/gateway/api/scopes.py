@@ -5,7 +5,7 @@ nor its configured token is enough: it takes the token that only this account ca
 """
 
 import secrets
-from typing import Any, cast
+from typing import Any
 
 import orjson
 from pydantic import ValidationError
@@ -15,7 +15,8 @@ from starlette.responses import JSONResponse, Response
 from openclaw.config.schema import McpServerConfig
 from openclaw.config.sensitive import server_credentials
 from openclaw.core.errors import InvalidRequest, NotFound
-from openclaw.gateway.api.bodies import Json, json_body, text_field
+from openclaw.gateway.api.bodies import json_body
+from openclaw.gateway.api.schema import Json, Scope, given, operation
 from openclaw.gateway.api.views import prompt_rows
 from openclaw.gateway.auth import Refused, is_owner
 from openclaw.gateway.feeds import EventStream, Put, frame
@@ -31,13 +32,20 @@ def require_owner(request: Request, what: str) -> None:
         raise Refused(403, f"{what} is for programs of this account on this machine alone")
 
 
+@operation(
+    "openScope",
+    "start MCP servers for one front end, until it closes the connection; this account alone",
+    str,
+    body=Scope,
+    stream=True,
+)
 async def open_scope(gateway: Gateway, request: Request) -> Any:
     """Start servers for one front end; they stop when it closes this connection."""
     require_owner(request, "bringing MCP servers along")
-    body = await json_body(request)
+    body = given(Scope, await json_body(request))
     backend = gateway.backend
-    agent = (await backend.agent.settings(text_field(body, "agent"))).id
-    servers = _servers(body.get("servers") or {})
+    agent = (await backend.agent.settings(body.agent)).id
+    servers = _servers(body.servers)
     for config in servers.values():
         for value in server_credentials(config):
             backend.redactor.register(value)
@@ -67,6 +75,12 @@ def check_scope(gateway: Gateway, scope: str | None) -> None:
         raise NotFound("the connection that brought these MCP servers along is closed")
 
 
+@operation(
+    "listModels",
+    "the models that answer for an agent, the first one first",
+    {"agent": str, "models": list[str]},
+    query={"agent": str},
+)
 async def models(gateway: Gateway, request: Request) -> Response:
     """The models that answer for an agent, the first one first."""
     agent = gateway.backend.agent
@@ -75,13 +89,11 @@ async def models(gateway: Gateway, request: Request) -> Response:
     return JSONResponse({"agent": settings.id, "models": list(names)})
 
 
-def _servers(given: Any) -> dict[str, McpServerConfig]:
-    if not isinstance(given, dict):
-        raise InvalidRequest("has to be an object", field="servers")
-    if has_reference(orjson.dumps(given).decode()):
+def _servers(entries: Json) -> dict[str, McpServerConfig]:
+    if has_reference(orjson.dumps(entries).decode()):
         raise InvalidRequest("a client may not use secret references", field="servers")
     servers: dict[str, McpServerConfig] = {}
-    for name, fields in cast("Json", given).items():
+    for name, fields in entries.items():
         try:
             servers[name] = McpServerConfig.model_validate(fields)
         except ValidationError as error:

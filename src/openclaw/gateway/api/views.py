@@ -8,7 +8,16 @@ from starlette.responses import JSONResponse, Response
 
 from openclaw.agent.event_codec import settings_json
 from openclaw.core.errors import InvalidRequest, NotFound
-from openclaw.gateway.api.bodies import Json
+from openclaw.gateway.api.schema import (
+    Agent,
+    Entry,
+    Json,
+    Server,
+    Session,
+    Tool,
+    checked,
+    operation,
+)
 from openclaw.gateway.metrics import Labels
 from openclaw.gateway.state import Gateway
 from openclaw.sessions.model import SessionInfo, header_json
@@ -22,6 +31,7 @@ if TYPE_CHECKING:
 _MOST = 500
 
 
+@operation("status", "the gateway and its servers")
 async def status(gateway: Gateway, request: Request) -> Response:
     """The gateway itself, and the state of each server."""
     page = await gateway.backend.store.list_sessions(limit=1)
@@ -41,24 +51,34 @@ async def status(gateway: Gateway, request: Request) -> Response:
     )
 
 
+@operation("listAgents", "the agents", {"agents": list[Agent]})
 async def agents(gateway: Gateway, request: Request) -> Response:
     """The agents, the default one first."""
     backend = gateway.backend
     default = (await backend.agent.settings()).id
     rows: list[Json] = [
-        {
-            "id": agent.id,
-            "name": agent.name,
-            "default": agent.id == default,
-            "model": agent.model.primary if agent.model else None,
-            "servers": sorted(agent.servers),
-            "settings": settings_json(await backend.agent.settings(agent.id)),
-        }
+        checked(
+            Agent,
+            {
+                "id": agent.id,
+                "name": agent.name,
+                "default": agent.id == default,
+                "model": agent.model.primary if agent.model else None,
+                "servers": sorted(agent.servers),
+                "settings": settings_json(await backend.agent.settings(agent.id)),
+            },
+        )
         for agent in backend.agents().values()
     ]
     return JSONResponse({"agents": sorted(rows, key=lambda row: not row["default"])})
 
 
+@operation(
+    "listSessions",
+    "sessions, the most recently used first",
+    {"sessions": list[Session], "cursor": str | None},
+    query={"agent": str, "limit": int, "cursor": str, "search": str},
+)
 async def sessions(gateway: Gateway, request: Request) -> Response:
     """Sessions, the most recently used first."""
     query = request.query_params
@@ -68,10 +88,16 @@ async def sessions(gateway: Gateway, request: Request) -> Response:
         cursor=query.get("cursor"),
         search=query.get("search"),
     )
-    rows = [header_json(info) for info in page.sessions]
+    rows = [checked(Session, header_json(info)) for info in page.sessions]
     return JSONResponse({"sessions": rows, "cursor": page.cursor})
 
 
+@operation(
+    "showSession",
+    "a session and its entries",
+    {"session": Session, "entries": list[Entry]},
+    query={"agent": str, "limit": int, "after": int},
+)
 async def session(gateway: Gateway, request: Request) -> Response:
     """One session and its latest entries, or those after the number `after`."""
     info = await _found(gateway, request)
@@ -80,10 +106,14 @@ async def session(gateway: Gateway, request: Request) -> Response:
     first = _count(after, 0, most=1 << 53) if after else max(0, info.entries - limit)
     entries = await gateway.backend.store.entries(info.ref, after=first, limit=limit)
     return JSONResponse(
-        {"session": header_json(info), "entries": [entry.to_json() for entry in entries]}
+        {
+            "session": checked(Session, header_json(info)),
+            "entries": [checked(Entry, entry.to_json()) for entry in entries],
+        }
     )
 
 
+@operation("deleteSession", "remove a session for good", query={"agent": str})
 async def delete_session(gateway: Gateway, request: Request) -> Response:
     """Remove a session for good."""
     info = await _found(gateway, request)
@@ -111,11 +141,13 @@ def _count(text: str | None, default: int, *, most: int = _MOST) -> int:
     return min(int(text), most)
 
 
+@operation("listServers", "MCP servers", {"servers": list[Server]})
 async def servers(gateway: Gateway, request: Request) -> Response:
     """Every MCP server and how it is."""
     return JSONResponse({"servers": await server_rows(gateway)})
 
 
+@operation("restartServer", "connect to a server afresh")
 async def restart_server(gateway: Gateway, request: Request) -> Response:
     """Connect to a server afresh."""
     name = request.path_params["name"]
@@ -123,25 +155,37 @@ async def restart_server(gateway: Gateway, request: Request) -> Response:
     return JSONResponse({"restarted": name})
 
 
+@operation(
+    "listTools",
+    "the MCP tools of an agent",
+    {"agent": str, "tools": list[Tool]},
+    query={"agent": str},
+)
 async def tools(gateway: Gateway, request: Request) -> Response:
     """The MCP tools that an agent may use, with their schemas."""
     agent = await gateway.backend.agent.settings(request.query_params.get("agent"))
     rows = [
-        {
-            "name": spec.name,
-            "label": spec.label,
-            "server": spec.origin.server,
-            "tool": spec.origin.tool,
-            "description": spec.description,
-            "inputSchema": spec.input_schema,
-            "readOnly": spec.read_only,
-            "destructive": spec.destructive,
-        }
+        checked(
+            Tool,
+            {
+                "name": spec.name,
+                "label": spec.label,
+                "server": spec.origin.server,
+                "tool": spec.origin.tool,
+                "description": spec.description,
+                "inputSchema": spec.input_schema,
+                "readOnly": spec.read_only,
+                "destructive": spec.destructive,
+            },
+        )
         for spec in gateway.backend.servers.tools(agent.id).specs()
     ]
     return JSONResponse({"agent": agent.id, "tools": rows})
 
 
+@operation(
+    "listPrompts", "the prompts that a message with promptCalls may name", query={"agent": str}
+)
 async def prompts(gateway: Gateway, request: Request) -> Response:
     """The prompts that may be called in a message to an agent."""
     agent = await gateway.backend.agent.settings(request.query_params.get("agent"))
@@ -177,28 +221,31 @@ def server_row(one: "ServerStatus", clock: "Clock", redact: Any) -> Json:
     """One server."""
     snapshot = one.snapshot
     ready = snapshot.state.value == "ready"
-    return {
-        "name": snapshot.name,
-        "agents": list(one.agents),
-        "sessions": list(one.sessions),
-        "transport": snapshot.transport,
-        "state": snapshot.state.value,
-        "tools": one.tools,
-        "resources": one.resources,
-        "prompts": one.prompts,
-        "protocol": snapshot.protocol,
-        "serverName": snapshot.server_name,
-        "serverVersion": snapshot.server_version,
-        "pid": snapshot.pid,
-        "since": snapshot.since,
-        "uptimeMs": clock.now_ms() - snapshot.since if ready else None,
-        "restarts": snapshot.restarts,
-        "lastError": redact(snapshot.last_error) if snapshot.last_error else None,
-        "nextRetryIn": snapshot.next_retry_in,
-        "leftOut": list(one.left_out),
-        "pin": one.pin,
-        "crossings": list(one.crossings),
-    }
+    return checked(
+        Server,
+        {
+            "name": snapshot.name,
+            "agents": list(one.agents),
+            "sessions": list(one.sessions),
+            "transport": snapshot.transport,
+            "state": snapshot.state.value,
+            "tools": one.tools,
+            "resources": one.resources,
+            "prompts": one.prompts,
+            "protocol": snapshot.protocol,
+            "serverName": snapshot.server_name,
+            "serverVersion": snapshot.server_version,
+            "pid": snapshot.pid,
+            "since": snapshot.since,
+            "uptimeMs": clock.now_ms() - snapshot.since if ready else None,
+            "restarts": snapshot.restarts,
+            "lastError": redact(snapshot.last_error) if snapshot.last_error else None,
+            "nextRetryIn": snapshot.next_retry_in,
+            "leftOut": list(one.left_out),
+            "pin": one.pin,
+            "crossings": list(one.crossings),
+        },
+    )
 
 
 def gauges(gateway: Gateway) -> Iterable[tuple[str, str, Mapping[Labels, float]]]:

@@ -4,10 +4,11 @@ import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import anyio
 import anyio.to_thread
+from pydantic import WithJsonSchema
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Mount
@@ -15,7 +16,8 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Message, Receive, Scope, Send
 
 from openclaw.core.errors import InvalidRequest, NotFound
-from openclaw.gateway.api.bodies import Json, json_body, text_field
+from openclaw.gateway.api.bodies import json_body
+from openclaw.gateway.api.schema import Json, LoginCode, PinNames, given, operation
 from openclaw.gateway.auth import Refused
 from openclaw.gateway.state import Gateway
 from openclaw.media.files import WITHHELD, cleaned
@@ -33,8 +35,8 @@ _FILE_HEADERS = {
 }
 
 
+@operation("makeLoginLink", "a link that logs one browser in, once", {"url": str})
 async def make_link(gateway: Gateway, request: Request) -> Response:
-    """A link that logs one browser in, once."""
     return JSONResponse({"url": login_link(gateway)})
 
 
@@ -43,10 +45,9 @@ def login_link(gateway: Gateway) -> str:
     return f"{gateway.url}/#login={gateway.tokens.new_link_code()}"
 
 
+@operation("logIn", "a token for the page that has a one-time code", {"token": str}, body=LoginCode)
 async def log_in(gateway: Gateway, request: Request) -> Response:
-    """A token for the page that has the code of a one-time link."""
-    body = await json_body(request)
-    token = gateway.tokens.redeem(text_field(body, "code") or "")
+    token = gateway.tokens.redeem(given(LoginCode, await json_body(request)).code)
     if token is None:
         raise Refused(
             401, "this link was used already or is too old; 'openclaw page' makes a new one"
@@ -54,6 +55,7 @@ async def log_in(gateway: Gateway, request: Request) -> Response:
     return JSONResponse({"token": token.reveal()}, headers={"cache-control": "no-store"})
 
 
+@operation("listPins", "declarations of servers that wait to be accepted")
 async def pins(gateway: Gateway, request: Request) -> Response:
     """What servers say of themselves that nobody has accepted yet."""
     keys = dict(_pin_keys(gateway))
@@ -66,12 +68,15 @@ async def pins(gateway: Gateway, request: Request) -> Response:
     return JSONResponse({"pins": rows})
 
 
+@operation(
+    "acceptPins",
+    "accept what a server says of itself now, all of it or the names given",
+    {"accepted": list[str]},
+    body=PinNames,
+)
 async def accept_pins(gateway: Gateway, request: Request) -> Response:
     """Accept what a server says now: these declarations, or all of them."""
-    body = await json_body(request)
-    names = body.get("names")
-    if names is not None and not _is_texts(names):
-        raise InvalidRequest("has to be a list of strings", field="names")
+    names = given(PinNames, await json_body(request)).names
     server = request.path_params["name"]
     found = [key for key, name in _pin_keys(gateway) if name == server]
     if not found:
@@ -81,10 +86,6 @@ async def accept_pins(gateway: Gateway, request: Request) -> Response:
     for key in found:
         accepted += await anyio.to_thread.run_sync(store.accept, key, names)
     return JSONResponse({"accepted": accepted})
-
-
-def _is_texts(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(one, str) for one in value)  # pyright: ignore[reportUnknownVariableType] - that is what is asked
 
 
 def _store(gateway: Gateway) -> "PinStore":
@@ -125,6 +126,14 @@ def _changes(pinned: "Pinned") -> list[Json]:
     return waiting + gone
 
 
+@operation(
+    "showFile",
+    "a file that the agent handed over, as it is",
+    Annotated[
+        str, WithJsonSchema({"type": "string", "contentMediaType": "application/octet-stream"})
+    ],
+    query={"agent": str, "path": str},
+)
 async def show_file(gateway: Gateway, request: Request) -> Response:
     """A file that the agent handed over: one of its workspace, or a result that was kept."""
     settings = await gateway.backend.agent.settings(request.query_params.get("agent"))

@@ -23,6 +23,7 @@ from openclaw.mcp_client.errors import (
     worded,
 )
 from openclaw.mcp_client.lifecycle.state import (
+    UNAVAILABLE,
     Broken,
     Command,
     Connected,
@@ -34,7 +35,6 @@ from openclaw.mcp_client.lifecycle.state import (
     Restarted,
     RetryDue,
     Rules,
-    ServerState,
     Started,
     StateLog,
     Stopped,
@@ -107,13 +107,6 @@ logger = logging.getLogger(__name__)
 
 RESTART_PATIENCE = 5.0
 """Seconds that a call waits for a server to come back, unless it is known to take longer."""
-
-_HOPELESS = (
-    ServerState.FAILED,
-    ServerState.NEEDS_LOGIN,
-    ServerState.DISABLED,
-    ServerState.CLOSED,
-)
 
 _SOFTWARE, _SOFTWARE_READ = 200, 4096  # characters of a server's own name or version
 
@@ -273,7 +266,7 @@ class ServerConnection:
         while (link := self._link) is None or link.is_gone():
             left = deadline - anyio.current_time()
             retry_in = self._retry_in()
-            if self._life.state in _HOPELESS or left <= 0 or (retry_in or 0.0) > left:
+            if self._life.state in UNAVAILABLE or left <= 0 or (retry_in or 0.0) > left:
                 raise self._unavailable()
             with anyio.move_on_after(left):
                 await self._changed.wait()

@@ -20,7 +20,7 @@ from openclaw.mcp_client.catalog.pin_store import Pinning
 from openclaw.mcp_client.catalog.tools import PreparedTools, Suspicion, prepare_tools
 from openclaw.mcp_client.errors import CallFailed
 from openclaw.mcp_client.lifecycle.connection import ConnectionDeps, ServerConnection
-from openclaw.mcp_client.lifecycle.state import ServerState
+from openclaw.mcp_client.lifecycle.state import UNAVAILABLE, ServerState
 from openclaw.mcp_client.session.elicitation import Asking, decline
 from openclaw.mcp_client.session.jsonrpc import Listing
 
@@ -39,12 +39,6 @@ _NOT_OF_THE_CONNECTION = frozenset(
 _READS_AT_ONCE = 4
 _QUIET = 0.2  # seconds between two rounds of reading, so that a chatty server cannot keep us busy
 _UNDECIDED = (ServerState.CONNECTING, ServerState.DISCONNECTED)
-_GONE = (
-    ServerState.FAILED,
-    ServerState.NEEDS_LOGIN,
-    ServerState.DISABLED,
-    ServerState.CLOSED,
-)
 
 
 def fingerprint(name: str, config: "McpServerConfig", roots: Sequence[Path]) -> str:
@@ -141,7 +135,7 @@ class ManagedServer:
     @property
     def gone(self) -> bool:
         """Whether the server will not come back by itself, so that nobody should be offered it."""
-        return self.state in _GONE
+        return self.state in UNAVAILABLE
 
     def _on_resource_updated(self, _: ServerConnection, uri: str) -> None:
         if uri in self._read:

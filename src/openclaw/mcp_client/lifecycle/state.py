@@ -27,6 +27,15 @@ class ServerState(StrEnum):
     CLOSED = "closed"
 
 
+UNAVAILABLE = (
+    ServerState.FAILED,
+    ServerState.NEEDS_LOGIN,
+    ServerState.DISABLED,
+    ServerState.CLOSED,
+)
+"""What a server leaves only when somebody acts: waiting for it does not help."""
+
+
 class Command(Enum):
     """What the owner does next: connect, wait for an event or for `retry_at`, or return."""
 

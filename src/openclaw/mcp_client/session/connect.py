@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import anyio
 import anyio.to_thread
@@ -18,9 +18,11 @@ from openclaw.mcp_client.session.dispatcher import PipeDispatcher
 from openclaw.mcp_client.session.negotiation import Era, EraMemory, greet
 from openclaw.mcp_client.session.notifications import Answers, Incoming
 from openclaw.mcp_client.session.server_session import RequestMetadata, ServerSession
+from openclaw.mcp_client.transport.child_pipe import EXIT_AFTER_EOF, ChildPipe
 from openclaw.mcp_client.transport.child_process import (
     Grace,
     Program,
+    RunningChild,
     StderrTail,
     child_environment,
     popen,
@@ -28,7 +30,6 @@ from openclaw.mcp_client.transport.child_process import (
 )
 from openclaw.mcp_client.transport.orphans import OrphanReaper
 from openclaw.secrets.refs import has_reference
-from openclaw.stdio.pipes import EXIT_AFTER_EOF, OnEnd, OnLines, Pipe, StderrSink
 
 if TYPE_CHECKING:
     from mcp.client.session import ClientSession
@@ -79,7 +80,7 @@ async def open_link(opening: ConnectParams) -> AsyncGenerator[ServerSession]:
 async def _open_stdio(opening: ConnectParams) -> AsyncGenerator[ServerSession]:
     child = await _start(await _program(opening), opening)
 
-    def pipe_for(dispatcher: PipeDispatcher) -> Pipe:
+    def pipe_for(dispatcher: PipeDispatcher) -> ChildPipe:
         return child.pipe(
             limit=opening.config.max_message_bytes,
             on_lines=dispatcher.lines,
@@ -118,25 +119,7 @@ async def _open_stdio(opening: ConnectParams) -> AsyncGenerator[ServerSession]:
             child.close_pipes()
 
 
-class _RunningChild(Protocol):
-    """What both kinds of child can do."""
-
-    pid: int
-
-    def pipe(self, *, limit: int, on_lines: OnLines, on_end: OnEnd, stderr: StderrSink) -> Pipe:
-        """Its pipes."""
-        ...
-
-    async def shut_down(self) -> None:
-        """End it and all it started."""
-        ...
-
-    def close_pipes(self) -> None:
-        """Close our ends."""
-        ...
-
-
-async def _start(program: Program, opening: ConnectParams) -> _RunningChild:
+async def _start(program: Program, opening: ConnectParams) -> RunningChild:
     if sys.platform == "win32":
         from openclaw.mcp_client.transport import windows
 

@@ -28,8 +28,8 @@ from openclaw.mcp_client.errors import (
 )
 from openclaw.mcp_client.session import jsonrpc
 from openclaw.mcp_client.session.jsonrpc import OnProgress, RawResult, answered_id
-from openclaw.stdio.lines import Oversize
-from openclaw.stdio.pipes import Pipe
+from openclaw.mcp_client.transport.child_pipe import ChildPipe
+from openclaw.stdio.lines import TooLong
 
 if TYPE_CHECKING:
     from mcp.shared.dispatcher import CallOptions, OnNotify, OnNotifyIntercept, OnRequest
@@ -71,21 +71,21 @@ class PendingTable(dict[int | str, Pending]):
             self.get(int(key)) if key.isdecimal() and len(key) <= _MAX_DIGITS else None
         )
 
-    def fail(self, reason: str, oversize: Oversize | None) -> None:
+    def fail(self, reason: str, too_long: TooLong | None) -> None:
         """Nothing will be answered any more; one of them may be to blame."""
-        guilty = None if oversize is None else self._guilty(oversize)
+        guilty = None if too_long is None else self._guilty(too_long)
         for pending in self.values():
             if pending.future.done():
                 continue
-            if pending is guilty and oversize is not None:
-                pending.refuse(TooLarge(oversize.limit))
+            if pending is guilty and too_long is not None:
+                pending.refuse(TooLarge(too_long.limit))
             else:
                 pending.refuse(Interrupted(reason))
 
-    def _guilty(self, oversize: Oversize) -> Pending | None:
+    def _guilty(self, too_long: TooLong) -> Pending | None:
         """The request whose answer was too long, where that can be told."""
         alone = next(iter(self.values())) if len(self) == 1 else None
-        return self.find(answered_id(oversize.head)) or alone
+        return self.find(answered_id(too_long.head)) or alone
 
 
 logger = logging.getLogger(__name__)
@@ -107,7 +107,7 @@ _ID_TYPES = (int, str)
 class PipeDispatcher:
     """Correlates requests and answers. `call` raises `CallFailed`; the SDK's methods `MCPError`."""
 
-    def __init__(self, pipe_for: Callable[["PipeDispatcher"], Pipe], server: str) -> None:
+    def __init__(self, pipe_for: Callable[["PipeDispatcher"], ChildPipe], server: str) -> None:
         self._server = server
         self._loop = get_running_loop()
         self._ids = count(1)
@@ -126,7 +126,7 @@ class PipeDispatcher:
         self.redact: Callable[[str], str] = str
         self.end_reason: str | None = None
         self.input_closed = False
-        self._oversize: Oversize | None = None
+        self._too_long: TooLong | None = None
         self._pipe = pipe_for(self)
 
     async def call(
@@ -267,9 +267,9 @@ class PipeDispatcher:
                 return
             self._take_line(line)
 
-    def ended(self, reason: str, oversize: Oversize | None) -> None:
+    def ended(self, reason: str, too_long: TooLong | None) -> None:
         """The pipe is gone; whoever waits is told so."""
-        self.end_reason, self._oversize = reason, oversize
+        self.end_reason, self._too_long = reason, too_long
         if not self._deferred:
             self._fail_pending()
         self._stir()
@@ -442,7 +442,7 @@ class PipeDispatcher:
             logger.warning("MCP server '%s' wrote to its output: %s", self._server, text)
 
     def _fail_pending(self) -> None:
-        self._pending.fail(self.end_reason or "it ended", self._oversize)
+        self._pending.fail(self.end_reason or "it ended", self._too_long)
 
 
 _TRANSPORT = TransportContext(kind="stdio", can_send_request=True)

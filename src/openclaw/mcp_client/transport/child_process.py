@@ -1,4 +1,4 @@
-"""A server's process: starting it, listener it end, and ending all of it (on POSIX)."""
+"""A server's process: starting it, hearing it end, and ending all of it (on POSIX)."""
 
 import asyncio
 import contextlib
@@ -10,12 +10,13 @@ import signal
 import subprocess
 import sys
 import threading
+from abc import ABC, abstractmethod
 from asyncio import AbstractEventLoop, Future, get_running_loop
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
+from typing import IO, Any, Protocol
 
 import anyio
 import anyio.to_thread
@@ -26,11 +27,10 @@ from openclaw.core.ids import random_id
 from openclaw.mcp_client.bounds import LOG_BURST, LOG_LINES_PER_SECOND, RateLimit, printable
 from openclaw.mcp_client.errors import ConnectionFailed
 from openclaw.mcp_client.transport import orphans
+from openclaw.mcp_client.transport.child_pipe import ChildPipe, Ends
 from openclaw.mcp_client.transport.orphans import OrphanReaper
-from openclaw.stdio.pipes import OnEnd, OnLines, Pipe, StderrSink
+from openclaw.stdio.pipes import WatchedReader, WatchedWriter, enlarge
 
-_PIPE_BYTES = 1 << 20
-_F_SETPIPE_SZ = 1031
 _FIRST_POLL, _LAST_POLL = 0.005, 0.1
 
 _PASSING = (errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
@@ -84,7 +84,65 @@ class Program:
     hidden_options: Sequence[str] = ()
 
 
-class Child:
+class RunningChild(ABC):
+    """A process with its three pipes, whatever the system."""
+
+    def __init__(self, process: subprocess.Popen[bytes], grace: Grace) -> None:
+        self._process = process
+        self._grace = grace
+        self._loop: AbstractEventLoop = get_running_loop()
+        self._exited: Future[int] = self._loop.create_future()
+        self.pid = process.pid
+
+    @property
+    def returncode(self) -> int | None:
+        """The exit code, a negative signal number, or None while it runs."""
+        return self._exited.result() if self._exited.done() else None
+
+    @abstractmethod
+    def pipe(self, **options: Any) -> ChildPipe:
+        """Its pipes, with the options of `ChildPipe`."""
+
+    @abstractmethod
+    async def shut_down(self) -> None:
+        """End the process and all it started, within bounds."""
+
+    def close_stdin(self) -> None:
+        """End the server's input."""
+        _close(self._process.stdin)
+
+    def close_pipes(self) -> None:
+        """Close our ends; nobody may be reading them any more."""
+        for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
+            _close(pipe)
+
+    async def _exits_within(self, seconds: float) -> None:
+        with anyio.move_on_after(seconds):
+            while not self._exited.done():
+                gone = anyio.Event()
+                self._exited.add_done_callback(lambda _, gone=gone: gone.set())
+                await gone.wait()
+
+    def _wait_on_a_thread(self) -> None:
+        threading.Thread(target=self._wait, name=f"wait-{self.pid}", daemon=True).start()
+
+    def _wait(self) -> None:
+        code = self._process.wait()
+        with contextlib.suppress(RuntimeError):  # the loop may be closed by now
+            self._loop.call_soon_threadsafe(self._report, code)
+
+    def _report(self, code: int) -> None:
+        if not self._exited.done():
+            self._exited.set_result(code)
+
+
+def _close(pipe: "IO[bytes] | None") -> None:
+    with contextlib.suppress(OSError):
+        if pipe is not None:
+            pipe.close()
+
+
+class Child(RunningChild):
     """A running process that leads its own group, with its three pipes as file descriptors."""
 
     def __init__(
@@ -93,43 +151,24 @@ class Child:
         assert process.stdin is not None
         assert process.stdout is not None
         assert process.stderr is not None
-        self._process = process
+        super().__init__(process, grace)
         self._marker = marker
         self._keeper = keeper
-        self._grace = grace
-        self._loop: AbstractEventLoop = get_running_loop()
-        self._exited: Future[int] = self._loop.create_future()
-        self._stdin = process.stdin
         self.stdin = process.stdin.fileno()
         self.stdout = process.stdout.fileno()
         self.stderr = process.stderr.fileno()
-        self.pid = process.pid
         for pipe in (self.stdin, self.stdout, self.stderr):
             if sys.platform != "win32":
                 os.set_blocking(pipe, False)
-        _enlarge(self.stdout)
+        enlarge(self.stdout)
         keeper.watch(self.pid)
         self._watch()
 
-    @property
-    def returncode(self) -> int | None:
-        """The exit code, a negative signal number, or None while it runs."""
-        return self._exited.result() if self._exited.done() else None
-
-    def pipe(self, *, limit: int, on_lines: OnLines, on_end: OnEnd, stderr: StderrSink) -> Pipe:
-        """Its pipes, on the event loop."""
-        from openclaw.mcp_client.transport.stdio import StdioPipe
-
-        return StdioPipe(self, limit=limit, on_lines=on_lines, on_end=on_end, stderr=stderr)
-
-    def on_exit(self, callback: Callable[[], None]) -> None:
-        """Call back, from the event loop, as soon as the process has ended."""
-        self._exited.add_done_callback(lambda _: callback())
-
-    def close_stdin(self) -> None:
-        """End the server's input."""
-        with contextlib.suppress(OSError):
-            self._stdin.close()
+    def pipe(self, **options: Any) -> ChildPipe:
+        ends = Ends(
+            WatchedWriter(self.stdin), WatchedReader(self.stdout), WatchedReader(self.stderr)
+        )
+        return ChildPipe(ends, self._exited, **options)
 
     async def shut_down(self) -> None:
         """End the process and all it started: kindly, firmly, and within bounds.
@@ -146,21 +185,6 @@ class Child:
         await self._exits_within(grace.kill)
         self._keeper.release(self.pid)
 
-    def close_pipes(self) -> None:
-        """Close our ends; nobody may be reading them any more."""
-        for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
-            with contextlib.suppress(OSError):
-                if pipe is not None:
-                    pipe.close()
-
-    async def _exits_within(self, seconds: float) -> bool:
-        with anyio.move_on_after(seconds):
-            while not self._exited.done():
-                gone = anyio.Event()
-                self._exited.add_done_callback(lambda _, gone=gone: gone.set())
-                await gone.wait()
-        return self._exited.done()
-
     async def _end_group(self, number: int, grace: float) -> None:
         if not orphans.signal_group(self.pid, number):
             return
@@ -176,7 +200,7 @@ class Child:
                 handle = os.pidfd_open(self.pid)
                 self._loop.add_reader(handle, self._reap, handle)
                 return
-        threading.Thread(target=self._wait, name=f"wait-{self.pid}", daemon=True).start()
+        self._wait_on_a_thread()
 
     def _reap(self, handle: int) -> None:
         code = self._process.poll()
@@ -185,15 +209,6 @@ class Child:
         self._loop.remove_reader(handle)
         os.close(handle)
         self._report(code)
-
-    def _wait(self) -> None:
-        code = self._process.wait()
-        with contextlib.suppress(RuntimeError):  # the loop may be closed by now
-            self._loop.call_soon_threadsafe(self._report, code)
-
-    def _report(self, code: int) -> None:
-        if not self._exited.done():
-            self._exited.set_result(code)
 
 
 async def spawn(program: Program, keeper: OrphanReaper, grace: Grace) -> Child:
@@ -284,25 +299,6 @@ def _explained(program: Program, error: OSError) -> SpawnFailed:
             hint="a script needs a first line such as #!/usr/bin/env python3",
         )
     return SpawnFailed(f"cannot start '{program.command}': {error.strerror or error}")
-
-
-def describe_exit(code: int) -> str:
-    """How a process ended, in words."""
-    if code >= 0:
-        return f"exited with code {code}"
-    try:
-        return f"killed by {signal.Signals(-code).name}"
-    except ValueError:
-        return f"killed by signal {-code}"
-
-
-def _enlarge(pipe: int) -> None:
-    """Ask for a pipe that takes more at once, where the system lets us."""
-    if sys.platform == "linux":
-        import fcntl
-
-        with contextlib.suppress(OSError):
-            fcntl.fcntl(pipe, _F_SETPIPE_SZ, _PIPE_BYTES)
 
 
 logger = logging.getLogger(__name__)

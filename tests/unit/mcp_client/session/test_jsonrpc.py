@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openclaw.mcp_client.session import jsonrpc
-from openclaw.stdio.lines import LineSplitter, Oversize
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(),
@@ -79,39 +78,3 @@ def test_what_is_no_message_answers_nothing(line: bytes):
 
 def test_an_id_at_the_end_is_found_too():
     assert jsonrpc.answered_id(b'{"result":{' + b"x" * 2000 + b'},"id":42}') == 42
-
-
-@given(
-    st.lists(st.binary(max_size=50).map(lambda b: b.replace(b"\n", b"")), max_size=20), st.data()
-)
-def test_lines_are_the_same_however_the_stream_is_cut(lines: list[bytes], data: st.DataObject):
-    stream = b"".join(line + b"\n" for line in lines) + b"rest"
-    splitter, taken, position = LineSplitter(1000), list[bytes](), 0
-    while position < len(stream):
-        size = data.draw(st.integers(1, 40))
-        taken += splitter.feed(stream[position : position + size])
-        position += size
-    assert taken == lines
-    assert (splitter.held, splitter.rest(), splitter.held) == (4, b"rest", 0)
-
-
-def test_a_line_over_the_limit_is_refused_and_its_head_is_known():
-    splitter = LineSplitter(10)
-    assert splitter.feed(b"12345") == []
-    with pytest.raises(Oversize) as caught:
-        splitter.feed(b"678901")
-    assert (caught.value.head, caught.value.limit) == (b"12345", 10)
-
-
-@pytest.mark.parametrize("chunk", [b"12345678901\n", b"1\n12345678901\n2\n", b"1\n12345678901"])
-def test_a_line_over_the_limit_is_refused_though_it_comes_at_once(chunk: bytes):
-    with pytest.raises(Oversize) as caught:
-        LineSplitter(10).feed(chunk)
-    assert caught.value.head == b"12345678901"
-
-
-def test_many_small_pieces_take_linear_time():
-    splitter = LineSplitter(1 << 30)
-    for _ in range(200_000):
-        splitter.feed(b"x" * 50)
-    assert len(splitter.feed(b"\n")[0]) == 10_000_000

@@ -7,7 +7,7 @@ import mcp_types as types
 import pytest
 from mcp.shared.message import SessionMessage
 
-from openclaw.mcp_server.pipes import encode, encode_batch
+from openclaw.mcp_server.sdk_handoff import encode, encode_batch
 
 BLOB = "QUJD" * 30_000
 

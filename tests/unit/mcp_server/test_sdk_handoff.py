@@ -4,6 +4,7 @@ import json
 import os
 from collections.abc import Generator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import anyio
@@ -13,9 +14,10 @@ import mcp_types as types
 import pytest
 from mcp.shared.message import SessionMessage
 
-from openclaw.mcp_server.chunk_reader import Pieces
-from openclaw.mcp_server.pipes import Conversation, PipeReader, PipeWriter
-from openclaw.mcp_server.threaded import ThreadedReader, ThreadedWriter
+from openclaw.mcp_server.sdk_handoff import Conversation, MessageReader, MessageWriter
+from openclaw.stdio.descriptors import ThreadedReader
+from openclaw.stdio.lines import LineSplitter
+from openclaw.stdio.pipes import LineReader, ThreadedWriter, open_reader, open_writer
 
 LIMIT = 100_000
 
@@ -31,18 +33,20 @@ class Client:
     threaded: bool
     unread: bytes = b""
 
-    def reader(self, conversation: Conversation, rest: bytes = b"") -> PipeReader:
-        given: dict[str, Any] = {"queued": [], "rest": [rest], "at_end": False, "limit": LIMIT}
-        if not self.threaded:
-            return PipeReader(self.server_in, conversation, **given)
-        pieces = Pieces(self.server_in)
-        pieces.start()
-        pieces.wake()
-        return ThreadedReader(self.server_in, conversation, pieces, **given)
+    def reader(self, conversation: Conversation, rest: bytes = b"") -> MessageReader:
+        splitter = LineSplitter(LIMIT)
+        splitter.feed(rest)
+        if self.threaded:
+            reader = ThreadedReader(partial(os.read, self.server_in))
+            reader.wake()
+        else:
+            reader = open_reader(self.server_in)
+        return MessageReader(LineReader(reader, splitter), conversation)
 
-    def writer(self, conversation: Conversation) -> PipeWriter:
-        kind = ThreadedWriter if self.threaded else PipeWriter
-        return kind(self.server_out, conversation)
+    def writer(self, conversation: Conversation) -> MessageWriter:
+        if self.threaded:
+            return MessageWriter(ThreadedWriter(partial(os.write, self.server_out)), conversation)
+        return MessageWriter(open_writer(self.server_out), conversation)
 
     def send(self, data: bytes) -> None:
         os.write(self.to_server, data)

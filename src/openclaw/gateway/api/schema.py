@@ -1,0 +1,351 @@
+"""What goes over the gateway's own interface: the models that bodies are read and checked with.
+
+The OpenAPI document is made from them and from what `operation` says at each handler.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal, TypeVar, cast
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    WithJsonSchema,
+)
+from pydantic.alias_generators import to_camel
+
+from openclaw.core.errors import InvalidRequest
+from openclaw.mcp_client.lifecycle.state import ServerState
+from openclaw.version import __version__
+
+Json = dict[str, Any]
+
+
+class _Given(BaseModel):
+    """What a client sends. Null means the same as leaving a field out; unknown fields are let be."""
+
+    model_config = ConfigDict(
+        alias_generator=to_camel, populate_by_name=True, strict=True, extra="allow", frozen=True
+    )
+
+
+class _Answer(BaseModel):
+    """What we answer. A field that is not declared here is a mistake of ours."""
+
+    model_config = ConfigDict(alias_generator=to_camel, extra="forbid")
+
+
+Known = TypeVar("Known", bound=BaseModel)
+
+
+def given(model: type[Known], body: Json) -> Known:
+    """A body as the model says; InvalidRequest names the first field that is wrong."""
+    try:
+        return model.model_validate({k: v for k, v in body.items() if v is not None})
+    except ValidationError as error:
+        problem = error.errors(include_url=False)[0]
+        raise InvalidRequest(_worded(problem), field=_place(problem["loc"])) from None
+
+
+def checked(model: type[BaseModel], row: Json) -> Json:
+    """What we answer with, held to what the document says of it."""
+    model.model_validate(row)
+    return row
+
+
+_PROBLEMS = {
+    "missing": "is missing",
+    "string_type": "has to be a string",
+    "bool_type": "has to be true or false",
+    "dict_type": "has to be an object",
+    "model_type": "has to be an object",
+    "model_attributes_type": "has to be an object",
+    "list_type": "has to be a list",
+}
+
+
+def _worded(problem: Mapping[str, Any]) -> str:
+    if problem["type"] == "literal_error":
+        return f"has to be one of {problem['ctx']['expected']}"
+    return _PROBLEMS.get(problem["type"]) or str(problem["msg"])
+
+
+def _place(steps: Iterable[int | str]) -> str:
+    return "".join(f"[{one}]" if isinstance(one, int) else f".{one}" for one in steps)[1:]
+
+
+def _as_list(value: Any) -> Any:
+    return [value] if isinstance(value, dict) else value
+
+
+class Media(_Given):
+    mime_type: str
+    name: str | None = None
+    data: str | None = Field(None, json_schema_extra={"contentEncoding": "base64"})
+    path: str | None = Field(None, description="a file in an order's own directory on this machine")
+
+
+class Message(_Given):
+    text: str = ""
+    agent: str | None = Field(None, description="the agent's id; left out: the default one")
+    session_key: str | None = Field(None, description="left out: a conversation of its own")
+    media: Annotated[list[Media], BeforeValidator(_as_list)] = Field(default_factory=list[Media])
+    origin: str | None = None
+    idempotency_key: str | None = Field(None, description="the same twice is carried out once")
+    stream: bool = True
+    events: bool = True
+    callbacks: bool = False
+    prompt_calls: bool = Field(
+        False, description="a text that is exactly /server:prompt key=value stands for that prompt"
+    )
+    detached: bool = Field(
+        False,
+        description="the turn goes on when the client goes away; `turnEvents` follows it then",
+    )
+    questions: bool = Field(
+        False, description="the client answers `question` events; without it they are declined"
+    )
+    model: str | None = Field(None, description="a model that the configuration names")
+    workspace: str | None = Field(None, description="where file tools work; this account alone")
+    scope: str | None = Field(
+        None, description="servers that were brought along; this account alone"
+    )
+
+
+class Scope(_Given):
+    agent: str | None = None
+    servers: dict[str, Any] = Field(default_factory=dict[str, Any])
+
+
+class QuestionAnswer(_Given):
+    action: Literal["accept", "decline", "cancel"]
+    content: dict[str, Any] | None = None
+
+
+class LoginCode(_Given):
+    code: str = ""
+
+
+class PinNames(_Given):
+    names: list[str] | None = None
+
+
+class ErrorBody(_Answer):
+    type: str
+    message: str
+    hint: str | None = None
+    field: str | None = None
+    retry_after: float | None = None
+
+
+class Error(_Answer):
+    error: ErrorBody
+
+
+class Reply(_Answer):
+    text: str
+    outcome: Literal["ok", "limit", "duplicate"]
+    session_id: str
+    turn_id: str
+    session_key: str | None = None
+    media: list[Media] = []
+    usage: Json = {}
+
+
+class Server(_Answer):
+    name: str
+    agents: list[str] = []
+    sessions: list[str] = []
+    transport: str
+    state: Annotated[str, WithJsonSchema({"enum": [one.value for one in ServerState]})]
+    tools: int
+    resources: int
+    prompts: int
+    protocol: str | None
+    server_name: str | None
+    server_version: str | None
+    pid: int | None
+    since: int = Field(description="milliseconds since 1970")
+    uptime_ms: int | None
+    restarts: int
+    last_error: str | None
+    next_retry_in: float | None = Field(description="seconds")
+    left_out: list[str] = Field(description="tools that cannot be offered, and why")
+    pin: str | None
+    crossings: list[str] = Field(
+        description="where it bears or speaks of another server's tool names"
+    )
+
+
+class Agent(_Answer):
+    id: str
+    name: str | None
+    default: bool
+    model: str | None
+    servers: list[str]
+    settings: Json
+
+
+class Session(_Answer):
+    id: str
+    agent: str
+    key: str
+    title: str | None
+    created_at: int = Field(description="milliseconds since 1970")
+    updated_at: int = Field(description="milliseconds since 1970")
+    messages: int
+    entries: int
+    usage: dict[str, int]
+
+
+class Entry(_Answer):
+    seq: int
+    kind: str
+    turn: str | None
+    at: int = Field(description="milliseconds since 1970")
+    text: str
+    data: Json
+    call_id: str | None = None
+    details: Json | None = None
+
+
+class Tool(_Answer):
+    name: str
+    label: str
+    server: str
+    tool: str
+    description: str
+    input_schema: Json
+    read_only: bool | None
+    destructive: bool | None
+
+
+class Turn(_Answer):
+    turn: str
+    agent: str
+    session_key: str
+    origin: str
+    started_at: int = Field(description="milliseconds since 1970")
+
+
+Fields = Mapping[str, Any]
+"""Fields by name, each with its type."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """What the document says of a handler. `answer` is a type, or the fields of an object."""
+
+    name: str
+    summary: str
+    answer: Any
+    query: Fields = field(default_factory=dict[str, Any])
+    body: type[BaseModel] | None = None
+    stream: bool = False
+
+
+Handler = TypeVar("Handler", bound=Callable[..., Any])
+
+
+def operation(
+    name: str, summary: str, answer: Any = Json, **more: Any
+) -> Callable[[Handler], Handler]:
+    """Say beside a handler what the document says of it."""
+
+    def describe(handler: Handler) -> Handler:
+        cast("Any", handler).operation = Operation(name, summary, answer, **more)
+        return handler
+
+    return describe
+
+
+class _Components:
+    """Schemas as they are used; those of models are collected under their names."""
+
+    def __init__(self) -> None:
+        self.schemas: Json = {}
+
+    def of(self, kind: Any) -> Json:
+        if isinstance(kind, Mapping):
+            fields = {name: self.of(one) for name, one in cast("Fields", kind).items()}
+            return {"type": "object", "properties": fields, "required": []}
+        schema = TypeAdapter(kind).json_schema(
+            by_alias=True, ref_template="#/components/schemas/{model}"
+        )
+        for name, inner in schema.pop("$defs", {}).items():
+            self.schemas.setdefault(name, _plain(inner))
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            self.schemas.setdefault(kind.__name__, _plain(schema))
+            return {"$ref": f"#/components/schemas/{kind.__name__}"}
+        return _plain(schema)
+
+
+def _plain(schema: Any) -> Any:
+    """Without what pydantic adds and only repeats names, and without defaults that say nothing."""
+    if isinstance(schema, list):
+        return [_plain(one) for one in cast("list[Any]", schema)]
+    if not isinstance(schema, dict):
+        return schema
+    left = {k: v for k, v in cast("Json", schema).items() if k != "title" and v is not None}
+    if "properties" not in left:
+        return {key: _plain(value) for key, value in left.items()}
+    left.pop("additionalProperties", None)
+    fields = {name: _plain(one) for name, one in left["properties"].items()}
+    return {**left, "properties": fields, "required": left.get("required", [])}
+
+
+def document(url: str, table: Iterable[tuple[str, Any, str, str | None]]) -> Json:
+    """The OpenAPI document of these routes: path, handler, method."""
+    components = _Components()
+    error = components.of(Error)
+    paths: dict[str, Json] = {}
+    for path, handler, method, _ in table:
+        described: Operation = handler.operation
+        shown = path.replace(":path", "")
+        paths.setdefault(shown, {})[method.lower()] = _entry(described, shown, components, error)
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "OpenClaw gateway", "version": __version__},
+        "servers": [{"url": url}],
+        "security": [{"bearer": []}],
+        "paths": paths,
+        "components": {
+            "schemas": components.schemas,
+            "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
+        },
+    }
+
+
+def _entry(one: Operation, path: str, components: _Components, error: Json) -> Json:
+    inside = [part[1:-1] for part in path.split("/") if part.startswith("{")]
+    parameters = [
+        {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
+        for name in inside
+    ]
+    parameters += [
+        {"name": name, "in": "query", "required": False, "schema": components.of(kind)}
+        for name, kind in one.query.items()
+    ]
+    fine = {"application/json": {"schema": components.of(one.answer)}}
+    if one.stream:
+        fine["text/event-stream"] = {"schema": {"type": "string"}}
+    entry: Json = {
+        "operationId": one.name,
+        "summary": one.summary,
+        "parameters": parameters,
+        "responses": {
+            "200": {"description": "fine", "content": fine},
+            "default": {
+                "description": "failed",
+                "content": {"application/json": {"schema": error}},
+            },
+        },
+    }
+    if one.body is not None:
+        content = {"application/json": {"schema": components.of(one.body)}}
+        entry["requestBody"] = {"required": True, "content": content}
+    return entry

@@ -1,0 +1,137 @@
+"""What can be done with file descriptors before there is an event loop. Import-light.
+
+`mcp_server.bootstrap` imports this before it answers a client's first message.
+"""
+
+import os
+import sys
+import threading
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+READ_BYTES = 256 * 1024
+"""Read at once; a flood of small messages in it is handled in some milliseconds."""
+
+
+def claim_stdio() -> "tuple[int, int]":
+    """Keep stdin and stdout to ourselves: what any library reads or prints goes elsewhere."""
+    wire_in, wire_out = os.dup(0), os.dup(1)
+    null = os.open(os.devnull, os.O_RDWR)
+    os.dup2(null, 0)
+    try:
+        os.dup2(2, 1)
+    except OSError:
+        os.dup2(null, 1)
+    os.close(null)
+    sys.stdout = sys.stderr
+    return wire_in, wire_out
+
+
+def write_all(write: "Callable[[memoryview], int | None]", data: bytes) -> None:
+    """Write everything, however little is taken at a time."""
+    view = memoryview(data)
+    while view:
+        view = view[write(view) or 0 :]
+
+
+def on_termination(cancel: "Callable[[], Any]") -> None:
+    """Call this when the process is asked to stop."""
+    import signal
+    from asyncio import get_running_loop
+
+    if sys.platform == "win32":  # its event loop has no signal handlers; a client closes its end
+        return
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        get_running_loop().add_signal_handler(number, cancel)
+
+
+class ThreadedReader:
+    """Reads a descriptor on a thread, where nothing can wait for it and anything else at once.
+
+    A thread that waits for a pipe cannot be called off, so there is one for the life of the pipe:
+    it reads first for a caller that blocks in `get`, then, from `start` on, for an event loop.
+    The last chunk is empty. One chunk at a time is on its way; then whoever writes has to wait.
+    """
+
+    def __init__(self, read: "Callable[[int], bytes]", name: str = "read") -> None:
+        import queue
+
+        self._read = read
+        self._chunks: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._hand_over: Callable[[bytes], Any] = self._chunks.put
+        self._handing_over = threading.Lock()
+        self._room = threading.Semaphore(1)
+        self._may_read = threading.Event()
+        self._may_read.set()
+        self._closed = False
+        threading.Thread(target=self._read_all, daemon=True, name=name).start()
+
+    def get(self) -> bytes | None:
+        """The next chunk, or None after `wake`; waits for either."""
+        chunk = self._chunks.get()
+        if chunk is not None:
+            self._room.release()
+        return chunk
+
+    def wake(self) -> None:
+        """Let the caller that waits in `get` have None."""
+        self._chunks.put(None)
+
+    def start(self, on_chunk: "Callable[[bytes], None]") -> None:
+        """From now on give chunks to this function, on the running event loop."""
+        from asyncio import get_running_loop
+
+        loop = get_running_loop()
+
+        def arrived(chunk: bytes) -> None:
+            try:
+                if not self._closed:
+                    on_chunk(chunk)
+            finally:
+                self._room.release()
+
+        def hand_over(chunk: bytes) -> None:
+            loop.call_soon_threadsafe(arrived, chunk)
+
+        with self._handing_over:
+            while not self._chunks.empty():
+                chunk = self._chunks.get()
+                if chunk is not None:
+                    hand_over(chunk)
+            self._hand_over = hand_over
+
+    def pause(self) -> None:
+        """Read no more until `resume`, but for a chunk that is on its way."""
+        self._may_read.clear()
+
+    def resume(self) -> None:
+        """Read again."""
+        self._may_read.set()
+
+    def drain(self, most: int) -> None:
+        """Nothing can be read without waiting here."""
+
+    def close(self) -> None:
+        """Give nothing more; the thread ends with the next thing that it reads."""
+        self._closed = True
+        self._may_read.set()
+
+    def _read_all(self) -> None:
+        chunk = b"x"
+        while chunk:
+            self._room.acquire()
+            self._may_read.wait()
+            if self._closed:
+                return
+            try:
+                chunk = self._read(READ_BYTES)
+            except (OSError, ValueError):  # the other end, or our own, was closed
+                chunk = b""
+            with self._handing_over:
+                try:
+                    self._hand_over(chunk)
+                except RuntimeError:  # the loop is closed
+                    return
