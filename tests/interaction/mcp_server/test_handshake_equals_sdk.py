@@ -201,10 +201,10 @@ FAULTS: Mapping[str, Sequence[tuple[Any, int]]] = {
 BY_THREADS = """
 import sys
 from openclaw.cli.commands.mcp_server import prepare
-from openclaw.mcp_server import front
+from openclaw.mcp_server import bootstrap
 
-options = front.Options()
-front.serve(options, lambda: prepare(options), by_threads=True)
+options = bootstrap.Options()
+bootstrap.serve(options, lambda: prepare(options), by_threads=True)
 """
 OURS = {
     "watching": [str(Path(sys.executable).with_name("openclaw")), "mcp-server"],

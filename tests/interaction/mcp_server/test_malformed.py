@@ -20,10 +20,10 @@ READY = {"jsonrpc": "2.0", "method": "notifications/initialized"}
 BY_THREADS = """
 import sys
 from openclaw.cli.commands.mcp_server import prepare
-from openclaw.mcp_server import front
+from openclaw.mcp_server import bootstrap
 
-options = front.Options()
-front.serve(options, lambda: prepare(options), by_threads=True)
+options = bootstrap.Options()
+bootstrap.serve(options, lambda: prepare(options), by_threads=True)
 """
 WAYS = {
     "watching": [str(BIN / "openclaw"), "mcp-server"],
