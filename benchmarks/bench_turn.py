@@ -23,6 +23,8 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from openclaw.agent.port import MessageContext
 from openclaw.agent.service import AgentService
+from openclaw.agent.toolpath.build import ToolPathDeps, tool_path
+from openclaw.agent.toolpath.toolbox import Toolbox
 from openclaw.config.merge import EffectiveAgent, effective_agents
 from openclaw.config.schema import Config
 from openclaw.core.clock import SystemClock
@@ -73,21 +75,21 @@ def ours(store: SessionStore) -> Turn:
     async def stack_for(agent: EffectiveAgent) -> ModelStack:
         return stack
 
-    async def no_resources(agent: EffectiveAgent) -> str:
+    async def no_resources(agent: EffectiveAgent, offered: Toolbox) -> str:
         return ""
 
     stack = ModelStack(Choice((candidate,), "benchmark"), build, clock=SystemClock())
     tools = FakeTools()
     tools.add("weather", "rain", schema=SCHEMA)
     policy = Policy.from_layers([Rules.of("tools", deny=["exec"])])
+    deps = ToolPathDeps(Redactor(), SystemClock())
     service = AgentService(
         store=store,
         agents=effective_agents(Config()),
-        tool_sources=lambda agent, session: (tools,),
+        tools=lambda agent, can_ask: tool_path([tools], policy, deps),
         model_factory=stack_for,
-        policy_for=lambda agent: policy,
         resource_context=no_resources,
-        redactor=Redactor(),
+        redactor=deps.redactor,
     )
     number = 0
 

@@ -1,6 +1,6 @@
 """What goes into a turn and what comes out of it."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypedDict
@@ -8,13 +8,27 @@ from typing import TYPE_CHECKING, Protocol, TypedDict
 from openclaw.core.content import Block, Media
 from openclaw.core.errors import OpenClawError
 from openclaw.core.events import Emit
-from openclaw.core.tools import Elicit, JsonObject, ToolResult
+from openclaw.core.tools import Ask, Elicit, PermissionRequest, ToolResult
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from openclaw.sessions.model import SessionRef
     from openclaw.sessions.store import Lane, SessionStore
+
+__all__ = [
+    "DEFAULT_AGENT",
+    "Ask",
+    "Claim",
+    "InboundMedia",
+    "MessageContext",
+    "OnBlockReply",
+    "OnToolResult",
+    "PermissionRequest",
+    "Reply",
+    "TurnListener",
+    "Usage",
+]
 
 DEFAULT_AGENT = "main"
 
@@ -112,19 +126,6 @@ class Claim(Protocol):
         """Have the lane's next `finish_turn` end the message's place in the queue as well."""
         ...
 
-
-@dataclass(frozen=True, slots=True)
-class PermissionRequest:
-    """A tool call that a person must agree to before it is made."""
-
-    call_id: str
-    name: str
-    label: str
-    arguments: JsonObject
-
-
-Ask = Callable[[PermissionRequest], Awaitable[bool]]
-"""Asks the person; whatever is not a clear yes is a no."""
 
 OnBlockReply = Callable[[tuple[Block, ...]], None]
 OnToolResult = Callable[[str, ToolResult], None]

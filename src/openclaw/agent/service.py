@@ -1,7 +1,7 @@
 """`get_reply`: one message in, one answer out, in its session's lane."""
 
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -44,8 +44,7 @@ from openclaw.content.frame import frame
 from openclaw.core.clock import Clock, SystemClock
 from openclaw.core.errors import InvalidRequest, NotFound, OpenClawError, describe
 from openclaw.core.events import Emit, Notice, TurnFinished, TurnStarted, both, discard
-from openclaw.core.tools import Elicit, ToolSource
-from openclaw.policy import Policy, decide
+from openclaw.core.tools import Elicit
 from openclaw.sessions.model import (
     Entry,
     EntryKind,
@@ -85,17 +84,19 @@ class _Watch:
 
 
 class AgentService:
-    """Answers messages. Turns of one session run one at a time, in order; sessions run side by side."""
+    """Answers messages. Turns of one session run one at a time, in order; sessions run side by side.
+
+    `tools` gives an agent's tools for one turn, and is told whether a person can be asked in it.
+    """
 
     def __init__(
         self,
         *,
         store: SessionStore,
         agents: Mapping[str, EffectiveAgent],
-        tool_sources: Callable[[str, SessionRef], Sequence[ToolSource]],
+        tools: Callable[[EffectiveAgent, bool], Toolbox],
         model_factory: Callable[[EffectiveAgent], Awaitable["ModelStack"]],
-        policy_for: Callable[[EffectiveAgent], Policy],
-        resource_context: Callable[[EffectiveAgent], Awaitable[str]],
+        resource_context: Callable[[EffectiveAgent, Toolbox], Awaitable[str]],
         redactor: Redacts,
         workspace_for: Callable[[EffectiveAgent], Path | None] = lambda agent: None,
         clock: Clock | None = None,
@@ -104,9 +105,8 @@ class AgentService:
     ) -> None:
         self._store = store
         self._agents = agents
-        self._tool_sources = tool_sources
+        self._tools = tools
         self._model_factory = model_factory
-        self._policy_for = policy_for
         self._resource_context = resource_context
         self._workspace_for = workspace_for
         self._redactor = redactor
@@ -172,13 +172,12 @@ class AgentService:
             turn = wanted
         watch.emit(TurnStarted(lane.session.key, agent.id, turn))
         budget = Budget(agent.limits)
-        box = self._toolbox(agent, lane.session, can_ask=watch.ask is not None)
         dispatcher = Dispatcher(
             agent=agent.id,
             session=lane.session.key,
             turn=turn,
             lane=lane,
-            toolbox=box,
+            toolbox=self._tools(agent, watch.ask is not None),
             budget=budget,
             clock=self._clock,
             emit=watch.emit,
@@ -262,7 +261,7 @@ class AgentService:
 
         stack = await self._model_factory(agent)
         built = await stack.primary()
-        resources = await self._resource_context(agent)
+        resources = await self._resource_context(agent, dispatcher.toolbox)
         workspace = self._workspace_for(agent)
         files: list[tuple[str, str]] = []
         if workspace is not None and agent.context_files:
@@ -288,13 +287,6 @@ class AgentService:
             emit=watch.emit,
             streaming=watch.streaming,
             on_block_reply=watch.on_block_reply,
-        )
-
-    def _toolbox(self, agent: EffectiveAgent, session: SessionRef, *, can_ask: bool) -> Toolbox:
-        policy = self._policy_for(agent)
-        sources = self._tool_sources(agent.id, session)
-        return Toolbox(
-            sources, lambda name: decide(policy, name), agent.tool_search_limit, can_ask=can_ask
         )
 
     async def _items(

@@ -1,11 +1,12 @@
 """What the gateway needs of the agent's house: the runtime, as seen from below it."""
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, Unpack
 
 from openclaw.agent.port import MessageContext, Reply, TurnListener
 from openclaw.config.load import LoadedConfig
 from openclaw.config.merge import EffectiveAgent
+from openclaw.core.tools import ToolSpec
 from openclaw.media.transcription import Transcriber
 
 if TYPE_CHECKING:
@@ -80,6 +81,10 @@ class House(Protocol):
 
     def agent(self, agent_id: str | None) -> EffectiveAgent:
         """The agent of this id, or the default one; raises `NotFound`."""
+        ...
+
+    def tools(self, agent_id: str) -> Sequence[ToolSpec]:
+        """The tools that this agent may use now."""
         ...
 
     def transcriber(self) -> Transcriber:

@@ -1,6 +1,6 @@
 """One configuration and what was built from it."""
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,20 +10,20 @@ import anyio
 from openclaw.config.merge import EffectiveAgent, default_agent_id, effective_agents
 from openclaw.config.schema import ModelChoice
 from openclaw.core.tools import ToolSource
-from openclaw.runtime.host import Host, policy_of
-from openclaw.runtime.servers import servers_of
+from openclaw.runtime.host import Host
+from openclaw.runtime.servers import servers_of, tool_path_of
 from openclaw.secrets.refs import Secret
 from openclaw.secrets.resolver import SecretResolver
 
 if TYPE_CHECKING:
     from openclaw.agent.port import MessageContext
     from openclaw.agent.service import AgentService
+    from openclaw.agent.toolpath.toolbox import Toolbox
     from openclaw.config.schema import SamplingConfig
     from openclaw.embedded.open import LocalModels
     from openclaw.mcp_client.lifecycle.manager import AgentServers, McpManager
     from openclaw.models.factory import ModelFactory
     from openclaw.models.stack import ModelStack
-    from openclaw.sessions.model import SessionRef
     from openclaw.sessions.store import SessionStore
 
 _CLOSING_SECONDS = 5.0
@@ -102,23 +102,37 @@ class ConfigGeneration:
         choice = await self._models().choice(agent.model)
         return tuple(candidate.ref for candidate in choice.candidates)
 
+    def tool_path(
+        self,
+        agent: EffectiveAgent,
+        mcp: ToolSource,
+        *,
+        workspace: Path | None = None,
+        can_ask: bool = True,
+    ) -> "Toolbox":
+        """The tools that the agent may use: our own, then these of its MCP servers."""
+        native = (
+            self.native(agent.id)
+            if workspace is None
+            else _native_tools(self.host, agent, self._store, workspace)
+        )
+        return tool_path_of(self.host, agent, [native, mcp], can_ask=can_ask)
+
     def service(
         self, manager: "McpManager", tools: ToolSource, context: "MessageContext"
     ) -> "AgentService":
         """Answers this message with these MCP tools."""
         from openclaw.agent.service import AgentService
 
-        def sources(agent_id: str, session: "SessionRef") -> Sequence[ToolSource]:
-            if context.workspace is None:
-                return [self.native(agent_id), tools]
-            agent = self.agents[agent_id]
-            return [_native_tools(self.host, agent, self._store, context.workspace), tools]
+        def tools_of(agent: EffectiveAgent, can_ask: bool) -> "Toolbox":
+            return self.tool_path(agent, tools, workspace=context.workspace, can_ask=can_ask)
 
-        async def resources(agent: EffectiveAgent) -> str:
+        async def resources(agent: EffectiveAgent, offered: "Toolbox") -> str:
             session = context.server_scope
+            usable = {spec.name for spec in offered.specs()}
             blocks = (
                 manager.instructions(agent.id, session),
-                manager.resource_context(agent.id, session),
+                manager.resource_context(agent.id, session, usable=usable),
                 manager.unavailable(agent.id, session),
             )
             return "\n\n".join(block for block in blocks if block)
@@ -136,9 +150,8 @@ class ConfigGeneration:
         return AgentService(
             store=self._store,
             agents=self.agents,
-            tool_sources=sources,
+            tools=tools_of,
             model_factory=models_of,
-            policy_for=policy_of,
             resource_context=resources,
             workspace_for=workspace,
             redactor=self.host.redactor,

@@ -12,11 +12,10 @@ from openclaw.core.clock import Clock, SystemClock
 from openclaw.core.errors import NotFound
 from openclaw.core.events import Emit, discard
 from openclaw.core.tools import Elicit, ToolSpec
-from openclaw.policy import decide
 from openclaw.runtime.generation import ConfigGeneration, CurrentSecrets, EmbeddedModels
-from openclaw.runtime.host import Host, hide_known, open_secrets, policy_of
+from openclaw.runtime.host import Host, hide_known, open_secrets
 from openclaw.runtime.orders import order_settings, transcriber_of
-from openclaw.runtime.servers import running_servers, telemetry_of
+from openclaw.runtime.servers import audited, running_servers, telemetry_of
 from openclaw.secrets.redactor import Redactor
 
 if TYPE_CHECKING:
@@ -137,10 +136,9 @@ class Runtime:
 
     def tools(self, agent_id: str, session: str | None = None) -> tuple[ToolSpec, ...]:
         """The tools that this agent may use now."""
-        policy = policy_of(self.agent(agent_id))
-        sources = (self._generation.native(agent_id), self.manager.tools(agent_id, session))
-        specs = {spec.name: spec for source in reversed(sources) for spec in source.specs()}
-        return tuple(specs[name] for name in sorted(specs) if decide(policy, name).allowed)
+        mcp = self.manager.tools(agent_id, session)
+        specs = self._generation.tool_path(self.agent(agent_id), mcp).specs()
+        return tuple(sorted(specs, key=lambda spec: spec.name))
 
     async def model_names(self, agent_id: str) -> tuple[str, ...]:
         """The models that answer for this agent, the first one first."""
@@ -247,6 +245,7 @@ async def open_runtime(
         )
         telemetry = await stack.enter_async_context(telemetry_of(host, secrets.resolver))
         host = replace(host, telemetry=telemetry)
+        host = replace(host, on_call=stack.enter_context(audited(host)))
         generation = ConfigGeneration(host, store, local, secrets.resolver)
         current = _Sampling(generation)
         manager = await stack.enter_async_context(

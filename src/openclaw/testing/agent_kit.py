@@ -8,18 +8,19 @@ from typing import Any
 
 from openclaw.agent.port import MessageContext, Reply
 from openclaw.agent.service import AgentService
+from openclaw.agent.toolpath.build import ToolPathDeps, tool_path
+from openclaw.agent.toolpath.toolbox import Toolbox
 from openclaw.config.merge import EffectiveAgent, effective_agents
 from openclaw.config.schema import Config
 from openclaw.core.clock import SystemClock
 from openclaw.core.content import Text
 from openclaw.core.events import Emit, Event
-from openclaw.core.tools import CallContext, JsonObject, Origin, ToolResult, ToolSource, ToolSpec
+from openclaw.core.tools import CallContext, JsonObject, Origin, ToolResult, ToolSpec
 from openclaw.models.factory import ModelFactory, open_models
 from openclaw.models.stack import ModelStack
 from openclaw.policy import Policy, Rules
 from openclaw.secrets.redactor import Redactor
 from openclaw.secrets.resolver import SecretResolver
-from openclaw.sessions.model import SessionRef
 from openclaw.sessions.store import SessionStore
 from openclaw.testing.memory_store import MemoryStore
 
@@ -145,11 +146,13 @@ async def agent_kit(
             built.sleep = _no_sleep
         return built
 
-    async def context(agent: EffectiveAgent) -> str:
+    async def context(agent: EffectiveAgent, offered: Toolbox) -> str:
         return resources
 
-    def sources(agent: str, session: SessionRef) -> Sequence[ToolSource]:
-        return (box,)
+    def path(agent: EffectiveAgent, can_ask: bool) -> Toolbox:
+        deps = ToolPathDeps(redactor, SystemClock())
+        layers, limit = Policy.from_layers(policy), agent.tool_search_limit
+        return tool_path([box], layers, deps, can_ask=can_ask, search_limit=limit)
 
     async with open_models(
         providers=config.models.providers,
@@ -160,9 +163,8 @@ async def agent_kit(
         service = AgentService(
             store=kept,
             agents=effective_agents(config),
-            tool_sources=sources,
+            tools=path,
             model_factory=models,
-            policy_for=lambda agent: Policy.from_layers(policy),
             resource_context=context,
             workspace_for=lambda agent: workspace,
             redactor=redactor,

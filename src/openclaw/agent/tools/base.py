@@ -84,10 +84,10 @@ class NativeTools:
 
     def __init__(self, tools: Iterable[NativeTool]) -> None:
         self._tools = {tool.spec.name: tool for tool in tools}
+        self._specs = tuple(tool.spec for tool in self._tools.values())
 
     def specs(self) -> Sequence[ToolSpec]:
-        """Every tool of this source."""
-        return [tool.spec for tool in self._tools.values()]
+        return self._specs
 
     async def call(self, name: str, arguments: JsonObject, context: CallContext) -> ToolResult:
         """Call one; a failure is a result with `is_error`."""

@@ -136,7 +136,8 @@ async def tools(gateway: Gateway, request: Request) -> Response:
             "readOnly": spec.read_only,
             "destructive": spec.destructive,
         }
-        for spec in gateway.house.manager.tools(agent.id).specs()
+        for spec in gateway.house.tools(agent.id)
+        if spec.origin.server is not None
     ]
     return JSONResponse({"agent": agent.id, "tools": rows})
 
