@@ -7,7 +7,14 @@ from typing import Any, Protocol
 
 from openclaw.core.content import Text
 from openclaw.core.errors import OpenClawError, ToolFailure, describe
-from openclaw.core.tools import CallContext, JsonObject, ToolResult, ToolSpec, failed
+from openclaw.core.tools import (
+    CallContext,
+    JsonObject,
+    ToolResult,
+    ToolSpec,
+    Untrusted,
+    failed,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -110,6 +117,13 @@ def said(text: str, *, addressed: bool = False, details: JsonObject | None = Non
     """A result that is words."""
     block = Text(text, addressed=addressed)
     return ToolResult(blocks=(block,), outputs=(block,), details=details or {})
+
+
+def quoted(text: str, source: str, sender: str, *, note: str = "", **more: Any) -> ToolResult:
+    """A result that is not our words; the tool path frames it, and `note` comes after the frame."""
+    block = Text(text)
+    whose = Untrusted(source, sender, exact=True, note=note)
+    return ToolResult(blocks=(block,), outputs=(block,), untrusted=whose, **more)
 
 
 def schema(required: Sequence[str], **properties: JsonObject) -> JsonObject:
