@@ -33,7 +33,8 @@ async def started() -> tuple[float, float]:
         loaded = parse_config(text, environ, source=Path(directory) / "openclaw.json")
         agents = effective_agents(loaded.config)
         began = time.perf_counter()
-        async with open_servers(loaded, environ, Redactor(), agents) as manager:
+        async with open_servers(loaded, environ, Redactor(), agents) as servers:
+            manager = servers.manager
             opened = time.perf_counter() - began
             await manager.settle("main", timeout=60)
             ready = time.perf_counter() - began

@@ -23,6 +23,7 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from openclaw.agent.port import MessageContext
 from openclaw.agent.service import AgentService, TurnSetup
+from openclaw.agent.toolpath.build import ToolPathDeps, tool_path
 from openclaw.config.merge import EffectiveAgent, effective_agents
 from openclaw.config.schema import Config
 from openclaw.core.clock import SystemClock
@@ -77,13 +78,15 @@ def ours(store: SessionStore) -> Turn:
     tools = FakeTools()
     tools.add("weather", "rain", schema=SCHEMA)
     policy = Policy.from_layers([Rules.of("tools", deny=["exec"])])
+    deps = ToolPathDeps(Redactor(), SystemClock())
     service = AgentService(
         store=store,
         models=stack_for,
-        server_context=lambda agent, scope: "",
-        redactor=Redactor(),
+        server_context=lambda agent, scope, usable: "",
+        redactor=deps.redactor,
     )
-    setup = TurnSetup(effective_agents(Config())["main"], policy, (tools,))
+    agent = effective_agents(Config())["main"]
+    setup = TurnSetup(agent, lambda can_ask: tool_path([tools], policy, deps))
     number = 0
 
     async def turn() -> str:

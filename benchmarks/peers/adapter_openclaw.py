@@ -29,9 +29,9 @@ async def connect(servers: dict[str, list[str]]) -> AsyncGenerator[dict[str, Any
         text = json.dumps({"mcp": {"servers": entries}})
         loaded = parse_config(text, environ, source=Path(directory) / "openclaw.json")
         agents = effective_agents(loaded.config)
-        async with open_servers(loaded, environ, Redactor(), agents) as manager:
-            await manager.settle("main", timeout=120)
-            source = manager.tools("main")
+        async with open_servers(loaded, environ, Redactor(), agents) as opened:
+            await opened.manager.settle("main", timeout=120)
+            source = opened.tools(agents["main"])
             yield {name: _caller(source, name) for name in servers}
 
 

@@ -17,6 +17,7 @@ from pydantic_ai.messages import ModelRequest, UserPromptPart
 
 from openclaw.agent.messages import messages_from
 from openclaw.agent.transcript import Attachment, UserItem
+from openclaw.content.frame import frame_result
 from openclaw.core.content import Media, Text, text_of
 from openclaw.core.errors import InvalidRequest
 from openclaw.mcp_client.bridge.results import Rendering, render_resource, render_result
@@ -157,7 +158,7 @@ def image(data: bytes, mime: str = "image/png") -> dict[str, Any]:
 
 
 def test_an_image_bomb_of_a_server_is_told_and_never_handed_on() -> None:
-    rendered = render_result(image(bomb()), HOW).result
+    rendered = render_result(image(bomb()), HOW)
     assert [block for block in rendered.blocks if isinstance(block, Media)] == []
     assert rendered.outputs == ()
     assert "60000 x 60000 pixels; at most 100 megapixels are taken" in text_of(rendered.blocks)
@@ -166,7 +167,7 @@ def test_an_image_bomb_of_a_server_is_told_and_never_handed_on() -> None:
 def test_an_image_bomb_in_a_resource_is_not_handed_on_either() -> None:
     blob = base64.b64encode(bomb()).decode()
     raw = {"contents": [{"uri": "a://1", "mimeType": "image/png", "blob": blob}]}
-    rendered = render_resource(raw, HOW).result
+    rendered = render_resource(raw, HOW)
     assert [block for block in rendered.blocks if isinstance(block, Media)] == []
     assert "megapixels" in text_of(rendered.blocks)
 
@@ -195,7 +196,7 @@ def test_an_image_is_shown_as_what_it_is_and_not_as_what_it_is_called() -> None:
     _, seen = shown(Media("image/png", data=gif))
     assert isinstance(seen, BinaryImage)
     assert seen.media_type == "image/gif"
-    rendered = render_result(image(gif, "image/png"), HOW).result
+    rendered = render_result(image(gif, "image/png"), HOW)
     assert [b.mime_type for b in rendered.blocks if isinstance(b, Media)] == ["image/gif"]
 
 
@@ -204,7 +205,7 @@ SVG = b"<svg xmlns='http://www.w3.org/2000/svg'><script>alert(1)</script></svg>"
 
 @pytest.mark.parametrize("mime", ["image/svg+xml", "image/png"])
 def test_svg_is_text_inside_the_frame_and_never_an_image(mime: str) -> None:
-    rendered = render_result(image(SVG, mime), HOW).result
+    rendered = frame_result(render_result(image(SVG, mime), HOW))
     assert all(isinstance(block, Text) for block in (*rendered.blocks, *rendered.outputs))
     words = text_of(rendered.blocks)
     at = words.index("<script>") if "<script>" in words else words.index("alert(1)")

@@ -106,8 +106,8 @@ async def talking(
     try:
         async with open_servers(
             loaded, environ, redactor, effective_agents(loaded.config)
-        ) as manager:
-            yield Talk(manager, log, redactor)
+        ) as opened:
+            yield Talk(opened.manager, log, redactor)
     finally:
         logs.close()
 

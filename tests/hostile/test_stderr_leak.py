@@ -48,7 +48,8 @@ async def test_pieces_of_a_secret_on_stderr_are_redacted(
     loaded = parse_config(text, environ, source=tmp_path / "openclaw.json")
     agents = effective_agents(loaded.config)
     with caplog.at_level(logging.WARNING):
-        async with open_servers(loaded, environ, Redactor(), agents) as manager:
+        async with open_servers(loaded, environ, Redactor(), agents) as opened:
+            manager = opened.manager
             with anyio.fail_after(20):
                 while "going on" not in caplog.text:  # noqa: ASYNC110 (the child's own pace)
                     await anyio.sleep(0.02)

@@ -111,7 +111,7 @@ async def _call(
 ) -> ToolResult:
     named = {spec.origin.tool: spec.name for spec in house.manager.tools("main").specs()}
     context = CallContext("main", "s", "c1", elicit=_person().elicit)
-    return await house.manager.tools("main", "s").call(named[tool], dict(arguments or {}), context)
+    return await house.tools("main", "s").call(named[tool], dict(arguments or {}), context)
 
 
 async def _call_first(house: McpHouse) -> bool:

@@ -1,7 +1,7 @@
 """A manager with real MCP servers behind it, and everything that it told anyone."""
 
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -10,14 +10,19 @@ from typing import Any
 
 import anyio
 
+from openclaw.agent.redaction import clean_result
+from openclaw.agent.toolpath.audit import CallRecord
+from openclaw.agent.toolpath.build import ToolPathDeps, tool_path
+from openclaw.agent.toolpath.toolbox import Toolbox
 from openclaw.config.schema import Config, McpServerConfig
+from openclaw.core.clock import SystemClock
 from openclaw.core.content import text_of
 from openclaw.core.events import Event
 from openclaw.core.tools import CallContext, ToolResult
-from openclaw.mcp_client.bridge.tool_source import CallRecord
 from openclaw.mcp_client.lifecycle.connection import ConnectionDeps
 from openclaw.mcp_client.lifecycle.manager import AgentServers, ManagerDeps, McpManager
 from openclaw.mcp_client.transport.orphans import OrphanReaper
+from openclaw.policy import Policy, Rules
 from openclaw.runtime.host import open_secrets
 from openclaw.secrets.redactor import Redactor, StreamRedactor
 from openclaw.testing.fake_server import server_entry
@@ -51,13 +56,14 @@ class McpHouse:
     redactor: Redactor
     results: Path
     start_seconds: float
+    policy: Policy
 
     async def call(
         self, name: str, agent: str = "main", session: str = "s", **arguments: Any
     ) -> ToolResult:
         """The result of calling that tool."""
-        context = CallContext(agent=agent, session=session, call_id="c1")
-        return await self.manager.tools(agent, session).call(name, arguments, context)
+        context = CallContext(agent, session, "c1", emit=self.events.append)
+        return await self.tools(agent, session).call(name, arguments, context)
 
     async def said(
         self, name: str, agent: str = "main", session: str = "s", **arguments: Any
@@ -67,7 +73,12 @@ class McpHouse:
 
     def names(self, agent: str = "main", session: str | None = None) -> list[str]:
         """The tools that the agent sees."""
-        return [spec.name for spec in self.manager.tools(agent, session).specs()]
+        return [spec.name for spec in self.tools(agent, session).specs()]
+
+    def tools(self, agent: str = "main", session: str | None = None) -> Toolbox:
+        """The agent's MCP tools at the end of the whole tool path."""
+        deps = ToolPathDeps(self.redactor, SystemClock(), self.records.append, self.results)
+        return tool_path([self.manager.tools(agent, session)], self.policy, deps)
 
 
 @asynccontextmanager
@@ -78,6 +89,7 @@ async def open_gateway_runtime(
     environ: Mapping[str, str],
     agents: Mapping[str, AgentServers] | None = None,
     settle: bool = True,
+    policy: Sequence[Rules] = (),
     **deps: Any,
 ) -> AsyncGenerator[McpHouse]:
     """A started manager for the agent `main` with these servers, or for these agents.
@@ -100,7 +112,8 @@ async def open_gateway_runtime(
     )
     results = root / "results"
     known = agents or {"main": AgentServers("main", servers or {})}
-    made = ManagerDeps(replace(connection, **deps), results=results, on_call=records.append)
+    made = ManagerDeps(replace(connection, **deps), clean=partial(clean_result, redactor=redactor))
+    layers = Policy.from_layers(policy)
     try:
         async with McpManager(known, made) as manager:
             began = time.thread_time()
@@ -109,6 +122,6 @@ async def open_gateway_runtime(
             if settle:
                 for agent in known:
                     await manager.settle(agent)
-            yield McpHouse(manager, events, records, redactor, results, start_seconds)
+            yield McpHouse(manager, events, records, redactor, results, start_seconds, layers)
     finally:
         await keeper.aclose()

@@ -1,8 +1,6 @@
 """Tool calls of one step: decided, recorded, then run side by side, with results in order."""
 
 import json
-import logging
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
@@ -10,15 +8,15 @@ from typing import Any, cast
 import anyio
 
 from openclaw.agent.budget import Budget
-from openclaw.agent.port import Ask, OnToolResult, PermissionRequest
-from openclaw.agent.redaction import Redacts, clean_json, clean_result, without_secrets
-from openclaw.agent.toolpath.toolbox import Tool, Toolbox
+from openclaw.agent.port import Ask, OnToolResult
+from openclaw.agent.redaction import Redacts, clean_json, clean_result
+from openclaw.agent.toolpath.toolbox import Toolbox
 from openclaw.agent.transcript import CallItem, ResultItem, call_entry, result_entry, result_item
 from openclaw.content.labels import single_line
 from openclaw.core.clock import Clock
 from openclaw.core.content import Media
 from openclaw.core.errors import ModelFacing, ToolFailure
-from openclaw.core.events import Emit, ToolFinished, ToolProgress, ToolStarted
+from openclaw.core.events import Emit, ToolProgress
 from openclaw.core.tools import CallContext, Elicit, ToolResult, ToolSpec, failed
 from openclaw.sessions.model import NewEntry
 from openclaw.sessions.store import Lane
@@ -111,21 +109,18 @@ def _kind(value: Any) -> str:
     return next((name for name, is_kind in _NAMED.items() if is_kind(value)), "something else")
 
 
-logger = logging.getLogger(__name__)
-
 MOST_AT_ONCE = 16
 """Calls that run side by side; a model that asks for a hundred must not get a hundred processes."""
 
 _TOO_MANY_CALLS = "This call was not made: the turn's limit on tool calls is reached."
-_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """A call that may run."""
+    """A call that can go down the tool path. Without a `spec` there is no such tool: the path says so."""
 
     call: CallItem
-    tool: Tool
+    spec: ToolSpec | None
     arguments: dict[str, Any]
 
 
@@ -161,16 +156,16 @@ class Dispatcher:
         return decided if isinstance(decided, Ready) else clean_result(decided, self.redactor)
 
     def _decided(self, call: CallItem) -> Decided:
-        tool = self.toolbox.find(call.name)
-        if tool is None:
-            return failed(self.toolbox.refusal(call.name))
+        spec = self.toolbox.find(call.name)
+        if spec is None:
+            return Ready(call, None, {})
         try:
-            arguments = read_arguments(tool.spec, call.arguments)
+            arguments = read_arguments(spec, call.arguments)
         except ModelFacing as error:
             return failed(error.message)
         if not self.budget.take_call():
             return failed(_TOO_MANY_CALLS)
-        return Ready(call, tool, arguments)
+        return Ready(call, spec, arguments)
 
     async def run(
         self, answer: NewEntry, calls: Sequence[CallItem]
@@ -208,43 +203,21 @@ class Dispatcher:
         self._open.pop(call.id, None)
 
     async def call(self, ready: Ready) -> ToolResult:
-        """Run one call; whatever goes wrong becomes its result."""
+        """Run one call; whatever goes wrong is its result."""
         name, call_id = ready.call.name, ready.call.id
-        spec = ready.tool.spec
         self.toolbox.use(name)
-        if ready.tool.asks and not await self._agreed(ready):
-            result = failed(f"The person did not allow this call of {name}. Do without it.")
-            self.emit(ToolFinished(call_id, name, result, 0.0))
-            return result
-        shown = clean_json(ready.arguments, self.redact)
-        self.emit(ToolStarted(call_id, name, spec.label, shown))
-        started = self.clock.monotonic()
         context = CallContext(
             agent=self.agent,
             session=self.session,
             call_id=call_id,
-            progress=lambda message: self.emit(ToolProgress(call_id, name, self.redact(message))),
-            approved=ready.tool.asks,
+            progress=lambda message: self.emit(ToolProgress(call_id, name, message)),
             elicit=self.elicit,
+            ask=self.ask,
+            emit=self.emit,
         )
-        try:
-            result = await ready.tool.source.call(name, ready.arguments, context)
-        except ModelFacing as error:
-            result = failed(error.message)
-        except Exception as error:
-            logger.exception("a tool raised", extra={"tool": name})
-            result = failed(f"The tool {name} failed: {type(error).__name__}: {error}")
-        result = clean_result(await without_secrets(result, self.redactor), self.redactor)
-        elapsed = (self.clock.monotonic() - started) * 1000
-        self.emit(ToolFinished(call_id, name, result, elapsed))
-        return result
-
-    async def _agreed(self, ready: Ready) -> bool:
-        """Whether the person agrees to a call that the policy leaves to them."""
-        assert self.ask is not None  # without it the toolbox has no such tool
-        spec = ready.tool.spec
-        arguments = clean_json(ready.arguments, lambda text: _visible(self.redact(text)))
-        return await self.ask(PermissionRequest(ready.call.id, spec.name, spec.label, arguments))
+        result = await self.toolbox.call(name, ready.arguments, context)
+        # The name of a tool that there is not is the model's own word.
+        return result if ready.spec is not None else clean_result(result, self.redactor)
 
     def deliver(self, name: str, result: ToolResult) -> None:
         """Hand a result to whoever collects them, in the order of the calls."""
@@ -257,11 +230,6 @@ class Dispatcher:
         if isinstance(decision, Ready):
             return call_entry(call, clean_json(decision.arguments, self.redact))
         return result_entry(result_item(call, decision))
-
-
-def _visible(text: str) -> str:
-    """Control characters written out: the person is to see them, and no terminal to obey them."""
-    return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 class _Step:

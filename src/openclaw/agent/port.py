@@ -1,6 +1,6 @@
 """The agent as every front end sees it: what goes into a turn and what comes out of it."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from openclaw.core.content import Block, Media
 from openclaw.core.errors import OpenClawError
 from openclaw.core.events import Emit
-from openclaw.core.tools import Elicit, JsonObject, ToolResult, ToolSpec
+from openclaw.core.tools import Ask, Elicit, PermissionRequest, ToolResult, ToolSpec
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
@@ -19,6 +19,20 @@ if TYPE_CHECKING:
     from openclaw.secrets.redactor import Redactor
     from openclaw.sessions.model import SessionRef
     from openclaw.sessions.store import Lane, SessionStore
+
+__all__ = [
+    "DEFAULT_AGENT",
+    "Ask",
+    "Claim",
+    "InboundMedia",
+    "MessageContext",
+    "OnBlockReply",
+    "OnToolResult",
+    "PermissionRequest",
+    "Reply",
+    "TurnListener",
+    "Usage",
+]
 
 DEFAULT_AGENT = "main"
 
@@ -116,19 +130,6 @@ class Claim(Protocol):
         """Have the lane's next `finish_turn` end the message's place in the queue as well."""
         ...
 
-
-@dataclass(frozen=True, slots=True)
-class PermissionRequest:
-    """A tool call that a person must agree to before it is made."""
-
-    call_id: str
-    name: str
-    label: str
-    arguments: JsonObject
-
-
-Ask = Callable[[PermissionRequest], Awaitable[bool]]
-"""Asks the person; whatever is not a clear yes is a no."""
 
 OnBlockReply = Callable[[tuple[Block, ...]], None]
 OnToolResult = Callable[[str, ToolResult], None]

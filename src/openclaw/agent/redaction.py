@@ -17,7 +17,7 @@ from openclaw.agent.transcript import AssistantItem
 from openclaw.core.content import Block, Media, ResourceLink, Text
 from openclaw.core.tools import JsonObject, ToolResult
 from openclaw.media.files import CLEANED, WITHHELD, Searches, cleaned, read_regular
-from openclaw.media.kinds import HEAD_BYTES, MAX_OUTBOUND_BYTES, looks_like_text
+from openclaw.media.kinds import MAX_OUTBOUND_BYTES
 from openclaw.secrets.redactor import redacted_tree
 from openclaw.sessions.model import storable
 
@@ -25,6 +25,7 @@ Redact = Callable[[str], str]
 
 WITHHELD_NOTE = "withheld, since a secret stands in it"
 _NOTHING_TO_SHOW = "application/octet-stream"
+_PLAYED = ("image/", "audio/", "video/")
 
 
 class Redacts(Protocol):
@@ -67,16 +68,25 @@ def clean_json(value: JsonObject, redact: Redact) -> JsonObject:
 
 
 def clean_result(result: ToolResult, redactor: Redacts) -> ToolResult:
-    """What a tool gave, as the model and everybody else gets it."""
+    """What a tool gave, as the model and everybody else gets it, but for files that have a path."""
+    outputs = (_clean_block(block, redactor) for block in result.outputs)
+    untrusted = result.untrusted
     return replace(
         result,
-        blocks=tuple(_clean_block(block, redactor) for block in result.blocks),
-        outputs=tuple(_clean_block(block, redactor) for block in result.outputs),
+        blocks=tuple(_clean_block(b, redactor) or _withheld(b) for b in result.blocks),
+        outputs=tuple(block for block in outputs if block is not None),
         details=clean_json(result.details, redactor.redact) if result.details else result.details,
+        untrusted=untrusted and replace(untrusted, sender=redactor.redact(untrusted.sender)),
     )
 
 
-def _clean_block(block: Block, redactor: Redacts) -> Block:
+def _withheld(block: Block) -> Text:
+    what = f"{block.kind} ({block.mime_type})" if isinstance(block, Media) else "part"
+    return Text(f"[{what} that is {WITHHELD_NOTE}]")
+
+
+def _clean_block(block: Block, redactor: Redacts) -> Block | None:
+    """The block without secrets; None if it has one that cannot be taken out."""
     redact = redactor.redact
     match block:
         case Text():
@@ -84,12 +94,34 @@ def _clean_block(block: Block, redactor: Redacts) -> Block:
             return block if text == block.text else replace(block, text=text)
         case ResourceLink():
             about = redact(block.description) if block.description else block.description
-            return replace(block, uri=redact(block.uri), name=redact(block.name), description=about)
+            mime = _clean_type(block.mime_type, redact) if block.mime_type else None
+            uri, name = redact(block.uri), redact(block.name)
+            return replace(block, uri=uri, name=name, mime_type=mime, description=about)
         case Media():
-            if block.data is not None and redactor.holds(block.data):
-                return Text(f"[{block.kind} ({block.mime_type}) that is {WITHHELD_NOTE}]")
-            name = redact(block.name) if block.name else block.name
-            return block if name == block.name else replace(block, name=name)
+            data = block.data
+            if data is not None and (data := _clean_data(block, data, redactor)) is None:
+                return None
+            return replace(
+                block,
+                data=data,
+                mime_type=_clean_type(block.mime_type, redact),
+                name=redact(block.name) if block.name else block.name,
+                url=redact(block.url) if block.url else block.url,
+            )
+
+
+def _clean_type(mime_type: str, redact: Redact) -> str:
+    return mime_type if redact(mime_type) == mime_type else _NOTHING_TO_SHOW
+
+
+def _clean_data(media: Media, data: bytes, redactor: Redacts) -> bytes | None:
+    try:
+        clean = redactor.redact(data.decode(), shapes=False).encode()
+    except UnicodeDecodeError:
+        clean = data
+    # A changed picture or sound is none.
+    changed = clean != data and media.mime_type.lower().startswith(_PLAYED)
+    return None if changed or redactor.holds(clean) else clean
 
 
 async def without_secrets(result: ToolResult, secrets: Searches) -> ToolResult:
@@ -104,9 +136,7 @@ async def without_secrets(result: ToolResult, secrets: Searches) -> ToolResult:
 
 
 def _needs_a_look(block: Block) -> bool:
-    if not isinstance(block, Media):
-        return False
-    return block.path is not None or looks_like_text((block.data or b"\0")[:HEAD_BYTES])
+    return isinstance(block, Media) and block.path is not None
 
 
 def _looked_through(result: ToolResult, secrets: Searches) -> ToolResult:

@@ -1,7 +1,7 @@
 """One message in, one answer out, in its session's lane."""
 
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -43,8 +43,6 @@ from openclaw.content.frame import frame
 from openclaw.core.clock import Clock, SystemClock
 from openclaw.core.errors import InvalidRequest, OpenClawError, describe
 from openclaw.core.events import Emit, Notice, TurnFinished, TurnStarted, both, discard
-from openclaw.core.tools import ToolSource
-from openclaw.policy import Policy, decide
 from openclaw.sessions.model import (
     Entry,
     EntryKind,
@@ -75,11 +73,10 @@ _OUT_OF_TIME = "Stopped: the turn's time was up. This call may or may not have h
 
 @dataclass(frozen=True, slots=True)
 class TurnSetup:
-    """What one turn works with. `tools` are asked for their specs at every step."""
+    """What one turn works with. `tools` is told whether a person can be asked."""
 
     agent: EffectiveAgent
-    policy: Policy
-    tools: Sequence[ToolSource]
+    tools: Callable[[bool], Toolbox]
     workspace: Path | None = None
 
 
@@ -93,7 +90,8 @@ class AgentService:
     """Answers messages. Turns of one session run one at a time, in order; sessions run side by side.
 
     `models` builds what an agent thinks with, for the model that a message names if it names one.
-    `server_context` is what the MCP servers of an agent, in a scope, have to say to the model.
+    `server_context` is what the MCP servers of an agent, in a scope, have to say to the model; it is
+    told which tools the model may use.
     """
 
     def __init__(
@@ -101,7 +99,7 @@ class AgentService:
         *,
         store: SessionStore,
         models: Callable[[EffectiveAgent, str | None], Awaitable["ModelStack"]],
-        server_context: Callable[[str, str], str],
+        server_context: Callable[[str, str, Collection[str]], str],
         redactor: Redacts,
         clock: Clock | None = None,
         compact_at: float = DEFAULT_COMPACT_AT,
@@ -150,13 +148,12 @@ class AgentService:
             turn = wanted
         watch.emit(TurnStarted(lane.session.key, setup.agent.id, turn))
         budget = Budget(setup.agent.limits)
-        box = _toolbox(setup, can_ask=watch.listener.ask is not None)
         dispatcher = Dispatcher(
             agent=setup.agent.id,
             session=lane.session.key,
             turn=turn,
             lane=lane,
-            toolbox=box,
+            toolbox=setup.tools(watch.listener.ask is not None),
             budget=budget,
             clock=self._clock,
             emit=watch.emit,
@@ -246,6 +243,7 @@ class AgentService:
         agent, workspace = setup.agent, setup.workspace
         stack = await self._models(agent, context.model)
         built = await stack.primary()
+        usable = {spec.name for spec in dispatcher.toolbox.specs()}
         files: list[tuple[str, str]] = []
         if workspace is not None and agent.context_files:
             files = await anyio.to_thread.run_sync(
@@ -254,7 +252,7 @@ class AgentService:
         preamble = assemble(
             agent,
             workspace=workspace,
-            resources=self._server_context(agent.id, context.server_scope),
+            resources=self._server_context(agent.id, context.server_scope, usable),
             files=files,
             window=built.context_window,
         )
@@ -301,15 +299,6 @@ class AgentService:
             )
         text = next((e.text for e in reversed(entries) if _is_answer(e)), "")
         return Reply(text=text, session_id=session.id, turn_id=turn, outcome="duplicate")
-
-
-def _toolbox(setup: TurnSetup, *, can_ask: bool) -> Toolbox:
-    return Toolbox(
-        setup.tools,
-        lambda name: decide(setup.policy, name),
-        setup.agent.tool_search_limit,
-        can_ask=can_ask,
-    )
 
 
 def _title(text: str) -> str | None:

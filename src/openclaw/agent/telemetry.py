@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider
     from opentelemetry.trace import Span, TracerProvider
 
+    from openclaw.agent.toolpath.audit import CallRecord
     from openclaw.config.schema import TelemetryConfig
-    from openclaw.mcp_client.bridge.tool_source import CallRecord
 
 logger = logging.getLogger(__name__)
 

@@ -2,13 +2,16 @@
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache
 from typing import Literal
 
 from openclaw.content.folding import is_hidden
 from openclaw.content.labels import single_line as _uncached_single_line
 from openclaw.content.sanitise import sanitise
+from openclaw.core.content import Block, Media, Text
 from openclaw.core.ids import random_id
+from openclaw.core.tools import ToolResult
 
 # After "Defending Against Indirect Prompt Injection Attacks With Spotlighting" (Hines et al., 2024).
 
@@ -42,7 +45,11 @@ def explanation(mark: str) -> str:
 
 MCP_SERVER = "MCP Server"
 WEB_FETCH = "Web Fetch"
+WORKSPACE_FILE = "Workspace File"
+COMMAND_OUTPUT = "Command Output"
 _NAME_LIMIT = 128
+_FILE_NAME_LIMIT = 100
+_NOT_IN_NAMES = re.compile(r"[^\w. -]")
 # A server's name is the same at every call.
 single_line = lru_cache(maxsize=256)(_uncached_single_line)
 _ID = re.compile(r"[A-Za-z0-9_-]{16,64}")
@@ -61,12 +68,14 @@ def frame(
     new_id: Callable[[], str] = random_id,
     mode: Mode = "frame",
     limit: int | None = None,
+    exact: bool = False,
 ) -> str:
     """`text` made harmless, between markers that it cannot imitate.
 
-    `limit` is in characters of `text`; what is over is cut off before framing, with a note.
+    `limit` is in characters of `text`; what is over is cut off before framing, with a note. With
+    `exact`, addresses stay as they are.
     """
-    body = sanitise(text if limit is None else _cut(text, limit))
+    body = sanitise(text if limit is None else _cut(text, limit), exact=exact)
     origin, name = single_line(source, _NAME_LIMIT), single_line(sender, _NAME_LIMIT)
     explained = ""
     if mode == "datamark":
@@ -81,12 +90,44 @@ def frame(
     )
 
 
+def frame_result(result: ToolResult) -> ToolResult:
+    """The result with the words that are not ours in one frame, before its media.
+
+    Media are named by whoever sent them, often by an address: the end of it is made a file's name.
+    """
+    whose = result.untrusted
+    if whose is None:
+        return result
+    words = "\n".join(block.text for block in result.blocks if isinstance(block, Text))
+    framed = frame(
+        words, source=whose.source, sender=whose.sender, mode=whose.mode, exact=whose.exact
+    )
+    note = f"\n{whose.note}" if whose.note else ""
+    others = (_renamed(block) for block in result.blocks if not isinstance(block, Text))
+    return replace(
+        result,
+        blocks=(Text(framed + note), *others),
+        outputs=tuple(map(_renamed, result.outputs)),
+        untrusted=None,
+    )
+
+
+def _renamed(block: Block) -> Block:
+    if not isinstance(block, Media):
+        return block
+    end = (block.name or "").partition("?")[0].partition("#")[0].rstrip("/").rpartition("/")[2]
+    name = _NOT_IN_NAMES.sub("_", end)[:_FILE_NAME_LIMIT] or None
+    return replace(block, mime_type=block.mime_type.lower(), name=name)
+
+
 def notice_for(source: str, name: str) -> str:
     """The sentence before a frame."""
     if source == MCP_SERVER:
         what = f"output from MCP server '{name}'"
     elif source == WEB_FETCH:
         what = f"the content of '{name}', fetched from the web"
+    elif source == COMMAND_OUTPUT:
+        what = f"the output of the command '{name}'"
     else:
         what = f"content from {source} '{name}'"
     return (

@@ -24,15 +24,19 @@ from openclaw.content.markers import (
 _MOST_ROUNDS = 8
 
 
-def sanitise(text: str) -> str:
-    """`text` with nothing in it that could be taken for a marker or a control token."""
+def sanitise(text: str, *, exact: bool = False) -> str:
+    """`text` with nothing in it that could be taken for a marker or a control token.
+
+    Addresses that load by themselves are made harmless as well, unless the text is to stay `exact`.
+    """
     visible = replace_usual_tokens(replace_usual_markers(strip_invisible(text)))
-    visible = replace_usual_images(visible)
+    if not exact:
+        visible = replace_usual_images(visible)
     for _ in range(_MOST_ROUNDS):
         under = list(layers(visible))
         hidden = list(_find_orders(visible, under))
-        edits = [*hidden, *_find_addresses(visible, under)]
-        visible = apply(visible, edits)
+        addresses = () if exact else _find_addresses(visible, under)
+        visible = apply(visible, [*hidden, *addresses])
         if not hidden:
             break
     return visible

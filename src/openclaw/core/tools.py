@@ -2,9 +2,12 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from openclaw.core.content import Block, Text
+
+if TYPE_CHECKING:
+    from openclaw.core.events import Event
 
 JsonObject = Mapping[str, Any]
 
@@ -22,7 +25,11 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
-    """A tool as the model sees it."""
+    """A tool as the model sees it.
+
+    `natural_name` is the name that it would have if no other tool had it: rules hold for that one
+    as well. It is `contested` if somebody else's tool has a better claim to it.
+    """
 
     name: str
     description: str
@@ -31,20 +38,56 @@ class ToolSpec:
     origin: Origin = field(default_factory=Origin)
     read_only: bool | None = None
     destructive: bool | None = None
+    natural_name: str | None = None
+    contested: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Untrusted:
+    """Whose words a result holds; the tool path frames them before the model reads them.
+
+    With `exact`, addresses stay as they are, because the text may be copied back. What is longer
+    than `limit` is cut. `guarded` words are withheld if they look like orders to the agent. `note`
+    is ours: it comes after the frame.
+    """
+
+    source: str
+    sender: str
+    mode: Literal["frame", "datamark"] = "frame"
+    exact: bool = False
+    guarded: bool = False
+    limit: int | None = None
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
     """What a call gave.
 
-    `blocks` go to the model, with untrusted text already framed. `outputs` are the same things as
-    the tool gave them, unframed, for front ends. `details` never enter a prompt.
+    `blocks` go to the model; `untrusted` says that their text is not ours and not framed yet.
+    `outputs` are the same things as the tool gave them, unframed, for front ends. `details` never
+    enter a prompt.
     """
 
     blocks: tuple[Block, ...]
     outputs: tuple[Block, ...] = ()
     is_error: bool = False
     details: JsonObject = field(default_factory=dict[str, Any])
+    untrusted: Untrusted | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PermissionRequest:
+    """A tool call that a person must agree to before it is made."""
+
+    call_id: str
+    name: str
+    label: str
+    arguments: JsonObject
+
+
+Ask = Callable[[PermissionRequest], Awaitable[bool]]
+"""Asks the person; whatever is not a clear yes is a no."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +95,8 @@ class CallContext:
     """On whose behalf a tool is called. `progress` takes a message and never blocks.
 
     `approved` says that a person agreed to this very call. `elicit` asks that person for what the
-    tool wants to know; without it nobody can be asked.
+    tool wants to know, and `ask` whether a call may be made; without them nobody can be asked.
+    The policy sets `spec`, and `ask_reason` if a person must agree.
     """
 
     agent: str
@@ -61,13 +105,17 @@ class CallContext:
     progress: Callable[[str], None] = lambda message: None
     approved: bool = False
     elicit: Elicit | None = None
+    ask: Ask | None = None
+    emit: "Callable[[Event], None]" = lambda event: None
+    spec: ToolSpec | None = None
+    ask_reason: str | None = None
 
 
 class ToolSource(Protocol):
     """Tools that may appear and vanish between two steps of a turn."""
 
     def specs(self) -> Sequence[ToolSpec]:
-        """The tools there are now."""
+        """The tools there are now; the same object for as long as they are the same."""
         ...
 
     async def call(self, name: str, arguments: JsonObject, context: CallContext) -> ToolResult:

@@ -1,7 +1,7 @@
 """The gateway while it runs: what its routes share."""
 
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,6 +18,7 @@ from openclaw.config.schema import GatewayConfig
 from openclaw.core.clock import Clock
 from openclaw.core.errors import Busy, Cancelled, NotFound, OperatorFacing
 from openclaw.core.events import Emit, Event, Notice, TurnFinished, TurnStarted
+from openclaw.core.tools import ToolSpec
 from openclaw.gateway.feeds import Feed, Feeds, RedactedTurn
 from openclaw.gateway.metrics import Metrics
 from openclaw.gateway.questions import Questions
@@ -246,6 +247,7 @@ class Backend:
 
     agent: Agent
     agents: Callable[[], Mapping[str, EffectiveAgent]]
+    tools: Callable[[str], Sequence[ToolSpec]]
     servers: "McpManager"
     store: "SessionStore"
     redactor: Redactor

@@ -166,41 +166,51 @@ class Decision:
 _ALLOWED = Decision(Outcome.ALLOW, "no layer restricts it")
 
 
-def decide(policy: Policy, name: str) -> Decision:
-    """Whether the tool of this prefixed name may be used. Any layer's denial wins over asking."""
+def decide(
+    policy: Policy, name: str, natural: str | None = None, *, contested: bool = False
+) -> Decision:
+    """Whether the tool of this prefixed name may be used. Any layer's denial wins over asking.
+
+    `natural` is the name that the tool would have if no other tool had it. A rule that matches it
+    holds for the tool, so that nobody gets out of a rule by a name that falls together with
+    another. If the natural name is `contested`, it allows nothing: it may mean somebody else's tool.
+    """
+    names = (name,) if natural is None or natural == name else (name, natural)
+    allowing = (name,) if contested else names
     decision = _ALLOWED
     asking: Decision | None = None
     for rules in policy.layers:
-        decision = _decide_layer(rules, name)
+        decision = _decide_layer(rules, names, allowing)
         if not decision.allowed:
             return decision
-        asking = asking or _asking(rules, name)
+        asking = asking or _asking(rules, names)
     return asking or decision
 
 
-def _asking(rules: Rules, name: str) -> Decision | None:
-    asked = _first_match(rules.ask, name)
+def _asking(rules: Rules, names: Sequence[str]) -> Decision | None:
+    asked = _first_match(rules.ask, names)
     if asked is None:
         return None
     reason = f"{rules.layer}.ask has '{asked}', and nobody can be asked here"
     return Decision(Outcome.ASK, reason, rules.layer, asked)
 
 
-def _decide_layer(rules: Rules, name: str) -> Decision:
-    denied = _first_match(rules.deny, name)
+def _decide_layer(rules: Rules, names: Sequence[str], allowing: Sequence[str]) -> Decision:
+    denied = _first_match(rules.deny, names)
     if denied is not None:
         reason = f"{rules.layer}.deny has '{denied}'"
         return Decision(Outcome.DENY, reason, rules.layer, denied)
     if not rules.allow:
         return Decision(Outcome.ALLOW, f"{rules.layer} allows all", rules.layer)
-    allowed = _first_match(rules.allow, name)
+    allowed = _first_match(rules.allow, allowing)
     if allowed is None:
         return Decision(Outcome.DENY, f"{rules.layer}.allow does not have it", rules.layer)
     return Decision(Outcome.ALLOW, f"{rules.layer}.allow has '{allowed}'", rules.layer, allowed)
 
 
-def _first_match(patterns: Iterable[str], name: str) -> str | None:
-    return next((pattern for pattern in patterns if glob_matches(pattern, name)), None)
+def _first_match(patterns: Iterable[str], names: Sequence[str]) -> str | None:
+    matching = (p for p in patterns if any(glob_matches(p, name) for name in names))
+    return next(matching, None)
 
 
 def server_wholly_denied(

@@ -109,14 +109,8 @@ class LocalAgent:
         return replace(context, text=text_of(blocks), media=(*context.media, *media))
 
     async def tools(self, agent_id: str, session: str | None = None) -> Sequence[ToolSpec]:
-        from openclaw.policy import decide
-
         await self.refresh(agent_id, session, wait=True)
-        generation = self._runtime.generation
-        policy = generation.policy(generation.agent(agent_id))
-        sources = (generation.native(agent_id), self._runtime.manager.tools(agent_id, session))
-        specs = {spec.name: spec for source in reversed(sources) for spec in source.specs()}
-        return tuple(specs[name] for name in sorted(specs) if decide(policy, name).allowed)
+        return self._runtime.tools(agent_id, session)
 
     def prompts(self, agent_id: str, session: str | None = None) -> "Sequence[PromptInfo]":
         return self._runtime.manager.prompts(agent_id, session)

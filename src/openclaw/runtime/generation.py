@@ -1,6 +1,6 @@
 """One configuration and what was built from it."""
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Collection, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,15 +11,15 @@ from openclaw.config.merge import EffectiveAgent, default_agent_id, effective_ag
 from openclaw.config.schema import ModelChoice
 from openclaw.core.errors import NotFound
 from openclaw.core.tools import ToolSource
-from openclaw.policy import Policy
-from openclaw.runtime.host import Host, policy_of
-from openclaw.runtime.servers import servers_of
+from openclaw.runtime.host import Host
+from openclaw.runtime.servers import servers_of, tool_path_of
 from openclaw.secrets.refs import Secret
 from openclaw.secrets.resolver import SecretResolver
 
 if TYPE_CHECKING:
     from openclaw.agent.port import MessageContext
     from openclaw.agent.service import AgentService, TurnSetup
+    from openclaw.agent.toolpath.toolbox import Toolbox
     from openclaw.config.schema import SamplingConfig
     from openclaw.embedded.open import LocalModels
     from openclaw.mcp_client.lifecycle.manager import AgentServers, McpManager
@@ -42,7 +42,6 @@ class ConfigGeneration:
         self._store = store
         self._local = local
         self._native: dict[str, ToolSource] = {}
-        self._policies: dict[str, Policy] = {}
         self._service: AgentService | None = None
         self._factory: ModelFactory | None = None
         self._turns = 0
@@ -61,12 +60,6 @@ class ConfigGeneration:
             known = ", ".join(sorted(self.agents))
             raise NotFound(f"there is no agent '{wanted}'", hint=f"there are: {known}")
         return self.agents[wanted]
-
-    def policy(self, agent: EffectiveAgent) -> Policy:
-        """What this agent may use."""
-        if agent.id not in self._policies:
-            self._policies[agent.id] = policy_of(agent)
-        return self._policies[agent.id]
 
     def servers(self) -> "dict[str, AgentServers]":
         """What the MCP servers' manager is to run."""
@@ -126,14 +119,30 @@ class ConfigGeneration:
             choice = ModelChoice(primary=model, fallbacks=fallbacks)
         return await self._models().stack(choice, temperature=agent.temperature)
 
+    def tool_path(
+        self,
+        agent: EffectiveAgent,
+        mcp: ToolSource,
+        *,
+        workspace: Path | None = None,
+        can_ask: bool = True,
+    ) -> "Toolbox":
+        """The tools that the agent may use: our own, then these of its MCP servers."""
+        native = (
+            self.native(agent.id)
+            if workspace is None
+            else _native_tools(self.host, agent, self._store, workspace)
+        )
+        return tool_path_of(self.host, agent, [native, mcp], can_ask=can_ask)
+
     def service(self, manager: "McpManager") -> "AgentService":
         """Answers the messages of this generation; the same one every time."""
         from openclaw.agent.service import AgentService
 
-        def server_context(agent_id: str, scope: str) -> str:
+        def server_context(agent_id: str, scope: str, usable: Collection[str]) -> str:
             blocks = (
                 manager.instructions(agent_id, scope),
-                manager.resource_context(agent_id, scope),
+                manager.resource_context(agent_id, scope, usable=usable),
                 manager.unavailable(agent_id, scope),
             )
             return "\n\n".join(block for block in blocks if block)
@@ -157,12 +166,10 @@ class ConfigGeneration:
         """What the turn of this message works with."""
         from openclaw.agent.service import TurnSetup
 
-        if context.workspace is None:
-            native, workspace = self.native(agent.id), self.host.workspace(agent)
-        else:
-            workspace = context.workspace
-            native = _native_tools(self.host, agent, self._store, workspace)
-        return TurnSetup(agent, self.policy(agent), (native, mcp_tools), workspace)
+        def tools(can_ask: bool) -> "Toolbox":
+            return self.tool_path(agent, mcp_tools, workspace=context.workspace, can_ask=can_ask)
+
+        return TurnSetup(agent, tools, context.workspace or self.host.workspace(agent))
 
 
 class EmbeddedModels:

@@ -18,6 +18,7 @@ from openclaw.secrets.resolver import SecretResolver
 
 if TYPE_CHECKING:
     from openclaw.agent.telemetry import Telemetry
+    from openclaw.agent.toolpath.audit import OnCall
 
 _POLICY_LAYERS = ("gateway.tools", "tools", "agents.defaults.tools", "agents.list[].tools")
 
@@ -32,6 +33,7 @@ class Host:
     paths: StatePaths
     clock: Clock
     telemetry: "Telemetry | None" = None
+    on_call: "OnCall | None" = None
 
     @property
     def config(self) -> Config:

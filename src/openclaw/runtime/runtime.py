@@ -1,6 +1,6 @@
 """Everything that the agent needs, from opening to closing."""
 
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -13,12 +13,13 @@ from openclaw.core.events import Emit, discard
 from openclaw.runtime.access import LocalAgent
 from openclaw.runtime.generation import ConfigGeneration, CurrentSecrets, EmbeddedModels
 from openclaw.runtime.host import Host, hide_known, open_secrets
-from openclaw.runtime.servers import running_servers, telemetry_of
+from openclaw.runtime.servers import audited, running_servers, telemetry_of
 from openclaw.secrets.redactor import Redactor
 
 if TYPE_CHECKING:
     from openclaw.agent.sampling import Sampler
     from openclaw.cluster.node import ClusterNode
+    from openclaw.core.tools import ToolSpec
     from openclaw.gateway.state import Backend
     from openclaw.mcp_client.lifecycle.manager import McpManager
     from openclaw.sessions.store import SessionStore
@@ -57,6 +58,14 @@ class Runtime:
     def agents(self) -> Mapping[str, EffectiveAgent]:
         """The agents there are now."""
         return self._generation.agents
+
+    def tools(self, agent_id: str, session: str | None = None) -> "Sequence[ToolSpec]":
+        """The tools that this agent may use now, by name."""
+        generation = self._generation
+        path = generation.tool_path(
+            generation.agent(agent_id), self.manager.tools(agent_id, session)
+        )
+        return sorted(path.specs(), key=lambda spec: spec.name)
 
     async def apply(self, loaded: LoadedConfig) -> None:
         """Take a new configuration. Turns that run finish on the one that they began with.
@@ -139,6 +148,7 @@ async def open_runtime(
         )
         telemetry = await stack.enter_async_context(telemetry_of(host, secrets.resolver))
         host = replace(host, telemetry=telemetry)
+        host = replace(host, on_call=stack.enter_context(audited(host)))
         generation = ConfigGeneration(host, store, local, secrets.resolver)
         current = _Sampling(generation)
         manager = await stack.enter_async_context(
@@ -207,6 +217,7 @@ async def open_backend(
         yield Backend(
             agent=runtime.agent,
             agents=lambda: runtime.agents,
+            tools=runtime.tools,
             servers=runtime.manager,
             store=runtime.store,
             redactor=redactor,

@@ -1,8 +1,9 @@
 """The MCP servers of the agents, running."""
 
 import json
-from collections.abc import AsyncGenerator, Generator, Mapping
+from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -13,15 +14,18 @@ from openclaw.core.clock import SystemClock
 from openclaw.core.content import Block, Media, text_of
 from openclaw.core.errors import ServerUnavailable
 from openclaw.core.events import Emit, discard
-from openclaw.policy import decide, server_wholly_denied
+from openclaw.core.tools import ToolSource
+from openclaw.policy import server_wholly_denied
 from openclaw.runtime.host import Host, hide_known, open_secrets, policy_of
 from openclaw.secrets.redactor import Redactor
 from openclaw.secrets.resolver import SecretResolver
 from openclaw.secrets.streaming import StreamRedactor
 
 if TYPE_CHECKING:
+    from openclaw.agent.audit import AuditLog
     from openclaw.agent.telemetry import Telemetry
-    from openclaw.mcp_client.bridge.tool_source import CallRecord, OnCall
+    from openclaw.agent.toolpath.audit import CallRecord, OnCall
+    from openclaw.agent.toolpath.toolbox import Toolbox
     from openclaw.mcp_client.lifecycle.manager import AgentServers, McpManager
     from openclaw.mcp_client.session.connect import ResolveSecrets
     from openclaw.mcp_client.session.notifications import AskHost
@@ -44,13 +48,10 @@ async def telemetry_of(host: Host, secrets: SecretResolver) -> "AsyncGenerator[T
 
 @contextmanager
 def audited(host: Host) -> Generator["OnCall"]:
-    """Whatever is to be told of every MCP tool call, for as long as the context lasts."""
+    """Takes note of every call of an MCP tool, in the audit log and the metrics that there are."""
     from openclaw.agent.audit import AuditLog
 
-    settings = host.config.audit
-    if not settings.enabled:
-        yield lambda record: None
-        return
+    settings, telemetry = host.config.audit, host.telemetry
     log = AuditLog(
         host.paths.audit_log,
         host.redactor,
@@ -60,39 +61,33 @@ def audited(host: Host) -> Generator["OnCall"]:
         keep=settings.keep,
     )
 
-    def write(record: "CallRecord") -> None:
-        arguments = _dumped(record.arguments)
-        result = text_of(record.blocks)
-        log.record(
-            agent=record.agent,
-            session=record.session,
-            server=record.server,
-            tool=record.tool,
-            duration_ms=record.duration_ms,
-            outcome=record.outcome,
-            argument_bytes=len(arguments),
-            result_bytes=len(result.encode(errors="surrogatepass"))
-            + sum(map(_size, record.blocks)),
-            arguments=arguments.decode() if settings.bodies else None,
-            result=result if settings.bodies else None,
-        )
+    def note(record: "CallRecord") -> None:
+        if settings.enabled:
+            _write(log, record, bodies=settings.bodies)
+        if telemetry is not None:
+            telemetry.on_call(record)
 
     try:
-        yield write
+        yield note
     finally:
         log.close()
 
 
-def measured(on_call: "OnCall", telemetry: "Telemetry | None") -> "OnCall":
-    """Both are told, where there are both."""
-    if telemetry is None:
-        return on_call
-
-    def told(record: "CallRecord") -> None:
-        on_call(record)
-        telemetry.on_call(record)
-
-    return told
+def _write(log: "AuditLog", record: "CallRecord", *, bodies: bool) -> None:
+    arguments = _dumped(record.arguments)
+    result = text_of(record.blocks)
+    log.record(
+        agent=record.agent,
+        session=record.session,
+        server=record.server,
+        tool=record.tool,
+        duration_ms=record.duration_ms,
+        outcome=record.outcome,
+        argument_bytes=len(arguments),
+        result_bytes=len(result.encode(errors="surrogatepass")) + sum(map(_size, record.blocks)),
+        arguments=arguments.decode() if bodies else None,
+        result=result if bodies else None,
+    )
 
 
 def _dumped(arguments: Any) -> bytes:
@@ -108,22 +103,35 @@ def _size(block: Block) -> int:
     return len(block.data) if isinstance(block, Media) and block.data is not None else 0
 
 
+@dataclass(frozen=True, slots=True)
+class OpenServers:
+    """Running servers without an agent."""
+
+    manager: "McpManager"
+    host: Host
+
+    def tools(self, agent: EffectiveAgent) -> "Toolbox":
+        """The MCP tools that the agent may use, for a person who looks at them or calls them."""
+        return tool_path_of(self.host, agent, [self.manager.tools(agent.id)])
+
+
 @asynccontextmanager
 async def open_servers(
     loaded: LoadedConfig,
     environ: Mapping[str, str],
     redactor: Redactor,
     agents: Mapping[str, EffectiveAgent],
-) -> "AsyncGenerator[McpManager]":
+) -> "AsyncGenerator[OpenServers]":
     """The MCP servers of these agents, started, without the agents themselves."""
     host = Host(loaded, environ, redactor, StatePaths.of(environ).prepare(), SystemClock())
     hide_known(loaded, environ, redactor)
     secrets = open_secrets(loaded.config, environ, redactor)
     servers = {agent.id: servers_of(host, agent) for agent in agents.values()}
-    async with running_servers(
-        host, servers, secrets.resolve_map, discard, on_sampling=_no_model
-    ) as manager:
-        yield manager
+    with audited(host) as on_call:
+        async with running_servers(
+            host, servers, secrets.resolve_map, discard, on_sampling=_no_model
+        ) as manager:
+            yield OpenServers(manager, replace(host, on_call=on_call))
 
 
 async def _no_model(server: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -142,6 +150,7 @@ async def running_servers(
     on_sampling: "AskHost | None" = None,
 ) -> "AsyncGenerator[McpManager]":
     """The servers started; at the end all of them are gone."""
+    from openclaw.agent.redaction import clean_result
     from openclaw.mcp_client.auth.token_store import authentication
     from openclaw.mcp_client.catalog.pin_store import PinStore
     from openclaw.mcp_client.lifecycle.connection import ConnectionDeps
@@ -171,10 +180,7 @@ async def running_servers(
             auth=authentication(host.paths.tokens, host.redactor.register, resolve),
             pins=PinStore(host.paths.pins),
         )
-        audit = stack.enter_context(audited(host))
-        deps = ManagerDeps(
-            connection, results=host.paths.results, on_call=measured(audit, host.telemetry)
-        )
+        deps = ManagerDeps(connection, clean=partial(clean_result, redactor=host.redactor))
         manager = await stack.enter_async_context(McpManager(servers, deps))
         manager.start()
         yield manager
@@ -188,8 +194,18 @@ def servers_of(host: Host, agent: EffectiveAgent) -> "AgentServers":
     return AgentServers(
         id=agent.id,
         servers=agent.servers,
-        decide=lambda name: decide(policy, name),
         wholly_denied=lambda prefix: server_wholly_denied(policy, prefix),
         roots=(host.workspace(agent),),
         resource_budget=agent.resource_context_chars,
     )
+
+
+def tool_path_of(
+    host: Host, agent: EffectiveAgent, sources: Sequence[ToolSource], *, can_ask: bool = True
+) -> "Toolbox":
+    """The tools of these sources that the agent may use."""
+    from openclaw.agent.toolpath.build import ToolPathDeps, tool_path
+
+    deps = ToolPathDeps(host.redactor, host.clock, host.on_call, host.paths.results)
+    limit = agent.tool_search_limit
+    return tool_path(sources, policy_of(agent), deps, can_ask=can_ask, search_limit=limit)

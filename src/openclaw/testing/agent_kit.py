@@ -3,11 +3,14 @@
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from openclaw.agent.port import NOBODY, MessageContext, Reply, TurnListener
 from openclaw.agent.service import AgentService, TurnSetup
+from openclaw.agent.toolpath.build import ToolPathDeps, tool_path
+from openclaw.agent.toolpath.toolbox import Toolbox
 from openclaw.config.merge import EffectiveAgent, effective_agents
 from openclaw.config.schema import Config
 from openclaw.core.clock import SystemClock
@@ -148,7 +151,11 @@ async def agent_kit(
             built.sleep = _no_sleep
         return built
 
-    rules = Policy.from_layers(policy)
+    def path(agent: EffectiveAgent, can_ask: bool) -> Toolbox:
+        deps = ToolPathDeps(redactor, SystemClock())
+        layers, limit = Policy.from_layers(policy), agent.tool_search_limit
+        return tool_path([box], layers, deps, can_ask=can_ask, search_limit=limit)
+
     agents = effective_agents(config).values()
     async with open_models(
         providers=config.models.providers,
@@ -159,11 +166,11 @@ async def agent_kit(
         service = AgentService(
             store=kept,
             models=models,
-            server_context=lambda agent, scope: resources,
+            server_context=lambda agent, scope, usable: resources,
             redactor=redactor,
             observe=observe,
         )
-        setups = {one.id: TurnSetup(one, rules, (box,), workspace) for one in agents}
+        setups = {one.id: TurnSetup(one, partial(path, one), workspace) for one in agents}
         yield AgentKit(service, setups, kept, factory, box, redactor)
 
 

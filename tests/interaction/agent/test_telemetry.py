@@ -21,10 +21,10 @@ from tests.support.fake_http import FakeHttp, Reply
 from tests.support.mcp_server_kit import fake_tool
 
 from openclaw.agent.telemetry import Telemetry
+from openclaw.agent.toolpath.audit import CallRecord
 from openclaw.core.clock import SystemClock
 from openclaw.core.errors import ModelUnavailable
 from openclaw.core.tools import CallContext, JsonObject, ToolResult, failed
-from openclaw.mcp_client.bridge.tool_source import CallRecord
 from openclaw.testing.agent_kit import FakeTools, agent_kit, scripted_config
 from openclaw.testing.fake_server import server_entry
 from openclaw.testing.scripted_model import Step, scripted_model

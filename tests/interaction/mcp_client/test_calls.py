@@ -14,8 +14,7 @@ from tests.support.mcp_server_kit import fake_config, fake_tool, open_gateway_ru
 from openclaw.core.content import Media, ResourceLink, Text, text_of
 from openclaw.core.events import SuspiciousContent
 from openclaw.core.tools import CallContext
-from openclaw.mcp_client.lifecycle.manager import AgentServers
-from openclaw.policy import Policy, Rules, decide
+from openclaw.policy import Rules
 from openclaw.testing.fake_tools import one_pixel_png, silent_wav
 
 SECRET = "correct-horse-battery-staple"
@@ -54,10 +53,11 @@ async def test_every_call_is_put_on_record(tmp_path: Path) -> None:
 
 @pytest.mark.requirement("US-4.3")
 async def test_a_tool_that_the_policy_denies_is_neither_seen_nor_called(tmp_path: Path) -> None:
-    policy = Policy.from_layers([Rules.of("tools", deny=["mcp_s_no*"])])
+    policy = [Rules.of("tools", deny=["mcp_s_no*"])]
     spec = {"tools": [fake_tool("yes"), fake_tool("no", crash=1)]}
-    agent = AgentServers("main", {"s": fake_config(spec)}, decide=lambda n: decide(policy, n))
-    async with open_gateway_runtime(tmp_path, environ=ENVIRON, agents={"main": agent}) as house:
+    async with open_gateway_runtime(
+        tmp_path, {"s": fake_config(spec)}, environ=ENVIRON, policy=policy
+    ) as house:
         assert house.names() == ["mcp_s_yes"]
         result = await house.call("mcp_s_no")
         assert result.is_error
@@ -154,7 +154,7 @@ async def test_progress_reaches_whoever_watches(tmp_path: Path) -> None:
     heard: list[str] = []
     async with open_gateway_runtime(tmp_path, {"s": fake_config(spec)}, environ=ENVIRON) as house:
         context = CallContext("main", "s", "c1", progress=heard.append)
-        await house.manager.tools("main").call("mcp_s_work", {}, context)
+        await house.tools().call("mcp_s_work", {}, context)
     assert heard == ["1/2 step 1", "2/2 step 2"]
 
 

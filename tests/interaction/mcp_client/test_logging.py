@@ -67,7 +67,7 @@ async def test_a_failure_is_told_once_with_the_servers_last_words(
 async def test_a_call_is_logged_at_debug_with_its_time(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.DEBUG, "openclaw.mcp_client")
+    caplog.set_level(logging.DEBUG, "openclaw.agent.toolpath")
     async with open_gateway_runtime(tmp_path, {"s": fake_config()}, environ=ENVIRON) as house:
         await house.call("mcp_s_echo", secret="not in the log")
     calls = [line for line in _said(caplog, logging.DEBUG) if line.startswith("MCP call")]

@@ -1,6 +1,7 @@
 """Which tools may be used, and which rule said so."""
 
 import time
+from typing import Literal
 
 import pytest
 from hypothesis import given
@@ -163,3 +164,27 @@ def test_a_server_whose_tools_are_asked_about_is_not_wholly_denied() -> None:
     rules = policy(Rules.of("tools", ask=["mcp_mail_*"]))
     assert not server_wholly_denied(rules, "mail")
     assert not server_wholly_denied(rules, "mail", ["mcp_mail_send"])
+
+
+@pytest.mark.parametrize("rule", ["mcp_fs_write_file", "MCP_FS_WRITE_FILE", "mcp_fs_write_????"])
+@pytest.mark.parametrize("kind", ["deny", "ask"])
+def test_a_rule_for_the_natural_name_holds_for_a_tool_that_was_renamed(
+    kind: Literal["deny", "ask"], rule: str
+) -> None:
+    lists: dict[str, list[str]] = {kind: [rule]}
+    decided = decide(
+        policy(Rules.of("tools", **lists)), "mcp_fs_write_file_1a2b", "mcp_fs_write_file"
+    )
+    assert decided.outcome is Outcome(kind)
+
+
+def test_deny_wins_whichever_of_the_two_names_it_has() -> None:
+    rules = policy(Rules.of("tools", allow=["mcp_fs_write_file_1a2b"], deny=["mcp_fs_write_file"]))
+    assert not decide(rules, "mcp_fs_write_file_1a2b", "mcp_fs_write_file").allowed
+
+
+def test_the_natural_name_allows_unless_somebody_else_has_a_claim_to_it() -> None:
+    rules = policy(Rules.of("tools", allow=["mcp_git_hub_search"]))
+    assert decide(rules, "mcp_git_hub_search_1a2b", "mcp_git_hub_search").allowed
+    stranger = decide(rules, "mcp_git_hub_search_1a2b", "mcp_git_hub_search", contested=True)
+    assert not stranger.allowed

@@ -2,11 +2,11 @@ import json
 from types import SimpleNamespace
 from typing import Any, cast
 
+from openclaw.agent.toolpath.audit import CallRecord
 from openclaw.config.paths import StatePaths
 from openclaw.config.schema import Config
 from openclaw.core.clock import SystemClock
 from openclaw.core.content import Text
-from openclaw.mcp_client.bridge.tool_source import CallRecord
 from openclaw.runtime.servers import audited
 from openclaw.secrets.redactor import Redactor
 
@@ -18,6 +18,7 @@ def test_a_call_with_half_a_character_or_a_huge_number_is_written_down(tmp_path:
         paths=paths,
         redactor=Redactor(),
         clock=SystemClock(),
+        telemetry=None,
     )
     with audited(cast(Any, host)) as on_call:
         on_call(

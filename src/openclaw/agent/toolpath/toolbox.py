@@ -1,17 +1,12 @@
-"""The tools of one turn: what there is now, what may be used, and what the model is shown of it."""
+"""The tools of one turn: what there is now, and what the model is shown of it."""
 
-import difflib
-import logging
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from openclaw.agent.budget import ToolSizes
 from openclaw.agent.toolpath.search import ToolIndex
 from openclaw.core.content import Text
 from openclaw.core.tools import CallContext, JsonObject, ToolResult, ToolSource, ToolSpec, failed
-from openclaw.policy import Decision
-
-logger = logging.getLogger(__name__)
 
 SEARCH_TOOL = "tool_search"
 _MOST_FOUND = 20
@@ -42,50 +37,33 @@ _SEARCH_SPEC = ToolSpec(
     read_only=True,
 )
 
-Decide = Callable[[str], Decision]
-
-
-@dataclass(frozen=True, slots=True)
-class Tool:
-    """A tool that may be used, and who runs it."""
-
-    spec: ToolSpec
-    source: ToolSource
-    asks: bool = False
-
 
 @dataclass(slots=True)
 class Toolbox:
-    """Tools from every source, looked at afresh at every step.
+    """The tools of a tool path, looked at afresh at every step, and the search among them.
 
-    With `can_ask`, a person decides over calls for which the policy says so; else they are denied.
+    `watch` makes a search a call that others hear of.
     """
 
-    sources: Sequence[ToolSource]
-    decide: Decide
+    path: ToolSource
     limit: int
-    can_ask: bool = False
+    watch: Callable[[ToolSource], ToolSource] = lambda source: source
     found: list[str] = field(default_factory=list[str])
     sizes: ToolSizes = field(default_factory=ToolSizes)
-    _tools: dict[str, Tool] = field(default_factory=dict[str, Tool])
-    _denied: dict[str, Decision] = field(default_factory=dict[str, Decision])
+    _tools: dict[str, ToolSpec] = field(default_factory=dict[str, ToolSpec])
+
+    def specs(self) -> Sequence[ToolSpec]:
+        return self.path.specs()
+
+    async def call(self, name: str, arguments: JsonObject, context: CallContext) -> ToolResult:
+        if name == SEARCH_TOOL and name not in self._tools:
+            search = self.watch(_Searching(self))
+            return await search.call(name, arguments, replace(context, spec=_SEARCH_SPEC))
+        return await self.path.call(name, arguments, context)
 
     def refresh(self) -> None:
-        """Look at what every source offers now. The first source to use a name has it."""
-        self._tools, self._denied = {}, {}
-        for source in self.sources:
-            for spec in source.specs():
-                self._add(spec, source)
-
-    def _add(self, spec: ToolSpec, source: ToolSource) -> None:
-        if spec.name in self._tools or spec.name in self._denied:
-            logger.warning("two tools have one name", extra={"tool": spec.name})
-            return
-        decision = self.decide(spec.name)
-        if decision.allowed or (decision.asks and self.can_ask):
-            self._tools[spec.name] = Tool(spec, source, asks=decision.asks)
-        else:
-            self._denied[spec.name] = decision
+        """Look at which tools there are now."""
+        self._tools = {spec.name: spec for spec in self.path.specs()}
 
     def shown(self, tokens: int, *, everything: bool = False) -> list[ToolSpec]:
         """What the model is told of: everything, or what fits with the search among them.
@@ -94,7 +72,7 @@ class Toolbox:
         found come before the others, which keep their order, so that the list changes as little as
         it can from step to step. `everything` is for models to which no tool costs anything.
         """
-        specs = [tool.spec for tool in self._tools.values()]
+        specs = list(self._tools.values())
         if everything:
             return specs
         if len(specs) <= self.limit and self.sizes.total(specs) <= tokens:
@@ -102,7 +80,7 @@ class Toolbox:
         room = min(self.limit, len(specs)) - 1
         wanted = dict.fromkeys(self.found[::-1][: max(1, room // 2)])
         own = [spec for spec in specs if spec.origin.server is None]
-        found = [self._tools[name].spec for name in wanted if name in self._tools]
+        found = [self._tools[name] for name in wanted if name in self._tools]
         rest = [spec for spec in specs if spec.origin.server is not None]
         ranked = list(_unique([*own[: max(1, room // 2)], *found, *own, *rest]))[: max(1, room)]
         chosen = self._fitting(ranked, tokens - self.sizes.of(_SEARCH_SPEC))
@@ -117,20 +95,11 @@ class Toolbox:
             chosen.add(spec.name)
         return chosen
 
-    def find(self, name: str) -> Tool | None:
-        """The tool of this name, shown or not, where it may be used."""
+    def find(self, name: str) -> ToolSpec | None:
+        """The tool of this name, shown or not, if it may be used."""
         if name == SEARCH_TOOL and name not in self._tools:
-            return Tool(_SEARCH_SPEC, _Searching(self))
+            return _SEARCH_SPEC
         return self._tools.get(name)
-
-    def refusal(self, name: str) -> str:
-        """Why a name that `find` does not know cannot be called, for the model to read."""
-        denied = self._denied.get(name)
-        if denied is not None:
-            return f"The tool {name} is not allowed here ({denied.reason}). Do without it."
-        close = difflib.get_close_matches(name, self._tools, n=3)
-        guess = f" Did you mean {', '.join(close)}?" if close else ""
-        return f"There is no tool {name}.{guess} Use one of the tools that are listed."
 
     def use(self, name: str) -> None:
         """Keep a tool among those that are shown."""
@@ -140,8 +109,7 @@ class Toolbox:
 
     def search(self, query: str, limit: int) -> Sequence[ToolSpec]:
         """Tools that fit the query, which are shown from now on."""
-        index = ToolIndex(tool.spec for tool in self._tools.values())
-        specs = index.search(query, limit)
+        specs = ToolIndex(self._tools.values()).search(query, limit)
         for spec in reversed(specs):
             self.use(spec.name)
         return specs

@@ -7,7 +7,14 @@ from typing import Any, Protocol
 
 from openclaw.core.content import Text
 from openclaw.core.errors import OpenClawError, ToolFailure, describe
-from openclaw.core.tools import CallContext, JsonObject, ToolResult, ToolSpec, failed
+from openclaw.core.tools import (
+    CallContext,
+    JsonObject,
+    ToolResult,
+    ToolSpec,
+    Untrusted,
+    failed,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -84,10 +91,10 @@ class NativeTools:
 
     def __init__(self, tools: Iterable[NativeTool]) -> None:
         self._tools = {tool.spec.name: tool for tool in tools}
+        self._specs = tuple(tool.spec for tool in self._tools.values())
 
     def specs(self) -> Sequence[ToolSpec]:
-        """Every tool of this source."""
-        return [tool.spec for tool in self._tools.values()]
+        return self._specs
 
     async def call(self, name: str, arguments: JsonObject, context: CallContext) -> ToolResult:
         """Call one; a failure is a result with `is_error`."""
@@ -110,6 +117,13 @@ def said(text: str, *, addressed: bool = False, details: JsonObject | None = Non
     """A result that is words."""
     block = Text(text, addressed=addressed)
     return ToolResult(blocks=(block,), outputs=(block,), details=details or {})
+
+
+def quoted(text: str, source: str, sender: str, *, note: str = "", **more: Any) -> ToolResult:
+    """A result that is not our words; the tool path frames it, and `note` comes after the frame."""
+    block = Text(text)
+    whose = Untrusted(source, sender, exact=True, note=note)
+    return ToolResult(blocks=(block,), outputs=(block,), untrusted=whose, **more)
 
 
 def schema(required: Sequence[str], **properties: JsonObject) -> JsonObject:

@@ -10,10 +10,11 @@ import anyio
 import anyio.abc
 import anyio.to_thread
 
-from openclaw.agent.tools.base import Arguments, FunctionTool, said, schema
+from openclaw.agent.tools.base import Arguments, FunctionTool, quoted, schema
+from openclaw.content.frame import COMMAND_OUTPUT
 from openclaw.core.errors import ToolFailure
 from openclaw.core.ids import random_id
-from openclaw.core.tools import CallContext, ToolResult, ToolSpec, failed
+from openclaw.core.tools import CallContext, ToolResult, ToolSpec
 from openclaw.mcp_client.transport.child_process import child_environment
 from openclaw.mcp_client.transport.orphans import KILL, MARKER, kill_marked, signal_group
 
@@ -93,11 +94,12 @@ async def _run(
             await _end(process, marker)
     text = output.text() or "(no output)"
     if timed_out:
-        return failed(f"{text}\n[ended after {seconds} s; set `timeout` or do less at once]")
+        note = f"[ended after {seconds} s; set `timeout` or do less at once]"
+        return quoted(text, COMMAND_OUTPUT, command, note=note, is_error=True)
     code = process.returncode
-    if code == 0:
-        return said(text, details={"exitCode": 0})
-    return failed(f"{text}\n[exit code {code}]", details={"exitCode": code})
+    note = f"[exit code {code}]" if code else ""
+    details = {"exitCode": code}
+    return quoted(text, COMMAND_OUTPUT, command, note=note, is_error=code != 0, details=details)
 
 
 async def _watch(process: anyio.abc.Process, output: "_Output") -> None:

@@ -1,7 +1,6 @@
 """`read` and `attach`: workspace files for the model and for the person."""
 
 import io
-import logging
 import mimetypes
 import os
 from dataclasses import dataclass
@@ -10,13 +9,14 @@ from typing import BinaryIO
 
 import anyio.to_thread
 
-from openclaw.agent.tools.base import Arguments, FunctionTool, said, schema
+from openclaw.agent.tools.base import Arguments, FunctionTool, quoted, said, schema
 from openclaw.agent.tools.search_worker import MAX_LINE_CHARS, folded
+from openclaw.agent.tools.shown_text import as_shown
 from openclaw.agent.tools.workspace import Stamp, Workspace
-from openclaw.content import detect, frame
+from openclaw.content.frame import MCP_SERVER, WORKSPACE_FILE
 from openclaw.core.content import Media, Text
 from openclaw.core.errors import ToolFailure
-from openclaw.core.tools import CallContext, ToolResult, ToolSpec, failed
+from openclaw.core.tools import CallContext, ToolResult, ToolSpec, Untrusted
 from openclaw.mcp_client.bridge.oversized_results import Kept, directory_for, from_name
 from openclaw.media.kinds import (
     HEAD_BYTES,
@@ -31,8 +31,6 @@ from openclaw.media.kinds import (
 # They are read and searched like files of the workspace, never written, and what comes out of them is
 # framed as the server's, as the result itself was.
 
-logger = logging.getLogger(__name__)
-
 
 @dataclass(frozen=True, slots=True)
 class KeptFile:
@@ -42,21 +40,17 @@ class KeptFile:
     name: str
     kept: Kept
 
-    def shown(self, text: str) -> ToolResult:
-        """Words of it as a result."""
-        detection = detect(text)
-        if detection.suspicious:
-            logger.warning(
-                "a kept result of MCP server '%s' looks like an attempt to give the agent orders",
-                self.kept.server,
-                extra={"server": self.kept.server, "signals": detection.signals},
-            )
-            if self.kept.guarded:
-                return failed("This was withheld: it looks like an attempt to give you orders.")
-        framed = frame(text, sender=self.kept.server, mode=self.kept.mode)
-        details = {"untrusted": True, "source": "mcp_server", "server": self.kept.server}
+    def shown(self, text: str, note: str) -> ToolResult:
+        """Words of it as a result, which is as untrusted as the first time."""
+        kept = self.kept
+        details = {"untrusted": True, "source": "mcp_server", "server": kept.server}
         return ToolResult(
-            blocks=(Text(framed),), outputs=(Text(text),), details={**details, "wrapped": True}
+            blocks=(Text(text),),
+            outputs=(Text(text),),
+            details={**details, "wrapped": True},
+            untrusted=Untrusted(
+                MCP_SERVER, kept.server, mode=kept.mode, guarded=kept.guarded, note=note
+            ),
         )
 
 
@@ -88,7 +82,7 @@ MAX_FILE_BYTES = 32 * 1024 * 1024
 _READ = ToolSpec(
     name="read",
     description=(
-        "Read a file of the workspace. Text comes as it is, at most "
+        "Read a file of the workspace. Text comes as it is, ready to be copied into edit, at most "
         f"{MAX_LINES} lines at once: go on with `offset`. Images are shown to you."
     ),
     input_schema=schema(
@@ -149,7 +143,8 @@ def _read(workspace: Workspace, path: str, offset: int, limit: int) -> ToolResul
             raise ToolFailure(f"'{path}' is {what}, not text; attach hands it to the user.")
         if status.st_size > MAX_FILE_BYTES:
             raise ToolFailure(f"'{path}' has {in_mb(status.st_size)}; use search to look into it.")
-        return said(_lines(file, head, offset, limit))
+        text, note = _lines(file, head, offset, limit)
+        return quoted(text, WORKSPACE_FILE, path, note=note)
 
 
 def _read_kept(whole: KeptFile, offset: int, limit: int) -> ToolResult:
@@ -157,7 +152,7 @@ def _read_kept(whole: KeptFile, offset: int, limit: int) -> ToolResult:
         if status.st_size > MAX_FILE_BYTES:
             size = in_mb(status.st_size)
             raise ToolFailure(f"The result has {size}; use search to look into it.")
-        return whole.shown(_lines(file, b"", offset, limit, fold=True))
+        return whole.shown(*_lines(file, b"", offset, limit, fold=True))
 
 
 def _image(file: BinaryIO, path: str, kind: str, size: int) -> ToolResult:
@@ -170,7 +165,10 @@ def _image(file: BinaryIO, path: str, kind: str, size: int) -> ToolResult:
     return ToolResult(blocks=(Text(f"The image '{path}':"), shown))
 
 
-def _lines(file: BinaryIO, head: bytes, offset: int, limit: int, *, fold: bool = False) -> str:
+def _lines(
+    file: BinaryIO, head: bytes, offset: int, limit: int, *, fold: bool = False
+) -> tuple[str, str]:
+    """The lines, and where they stand in the file unless they are the whole of it."""
     encoding = "utf-16" if head.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8-sig"
     taken: list[str] = []
     room, total = MAX_CHARS, 0
@@ -188,16 +186,12 @@ def _lines(file: BinaryIO, head: bytes, offset: int, limit: int, *, fold: bool =
         lines.detach()
     if offset > max(1, total):
         raise ToolFailure(f"The file has {total} lines; give a smaller `offset`.")
-    return _with_place("".join(taken), offset, offset - 1 + len(taken), total)
-
-
-def _with_place(text: str, first: int, last: int, total: int) -> str:
-    """The text, and where it stands in the file unless it is the whole."""
-    if last == total and first == 1:
-        return text or "(the file is empty)"
+    last = offset - 1 + len(taken)
+    if not total:
+        return "(the file is empty)", ""
     more = f"; go on with offset={last + 1}" if last < total else ""
-    end = "" if text.endswith("\n") else "\n"
-    return f"{text}{end}[lines {first} to {last} of {total}{more}]"
+    whole = last == total and offset == 1
+    return "".join(taken), "" if whole else f"[lines {offset} to {last} of {total}{more}]"
 
 
 def _attach(workspace: Workspace, path: str, name: str) -> ToolResult:
@@ -294,6 +288,8 @@ def _edit(workspace: Workspace, path: str, old: str, new: str, everywhere: bool)
     if len(content) > MAX_BYTES:
         raise ToolFailure(f"'{path}' is too large to edit.")
     before, after = _fit_line_ends(content, _encoded(old), _encoded(new))
+    if before not in content and (found := as_shown(content, before, after)) is not None:
+        before, after = found
     count = content.count(before)
     if count == 0:
         raise ToolFailure(f"`old_text` is not in '{path}'; read the file and copy it exactly.")

@@ -8,11 +8,12 @@ import sys
 import anyio
 import anyio.to_thread
 
-from openclaw.agent.tools.base import Arguments, FunctionTool, said, schema
+from openclaw.agent.tools.base import Arguments, FunctionTool, quoted, schema
 from openclaw.agent.tools.files import KeptResults
 from openclaw.agent.tools.search_worker import PathGlob
 from openclaw.agent.tools.workspace import Workspace
 from openclaw.config.paths import CLOEXEC, DIRECTORY, NOFOLLOW
+from openclaw.content.frame import WORKSPACE_FILE
 from openclaw.core.errors import ToolFailure
 from openclaw.core.tools import CallContext, JsonObject, ToolResult, ToolSpec
 
@@ -82,7 +83,12 @@ def listing_tools(workspace: Workspace, kept: KeptResults) -> list[FunctionTool]
             "fold": whole is not None,
         }
         found = await _search(request)
-        return said(found) if whole is None else whole.shown(found)
+        text, note = found
+        return (
+            quoted(text, WORKSPACE_FILE, f"search in {path}", note=note)
+            if whole is None
+            else whole.shown(text, note)
+        )
 
     return [FunctionTool(_LIST, list_), FunctionTool(_SEARCH, search)]
 
@@ -93,10 +99,9 @@ def _list(workspace: Workspace, path: str, depth: int, glob: str) -> ToolResult:
     with workspace.open_directory(path) as (directory, relative):
         prefix = "" if relative == "." else f"{relative}/"
         complete = _list_into(lines, directory, prefix, depth, wanted)
+    note = f"[only the first {MAX_ENTRIES}; list a directory below, or give a glob]"
     text = "\n".join(lines) or "(nothing)"
-    if not complete:
-        text += f"\n[only the first {MAX_ENTRIES}; list a directory below, or give a glob]"
-    return said(text)
+    return quoted(text, WORKSPACE_FILE, f"names in {path}", note="" if complete else note)
 
 
 def _list_into(
@@ -144,7 +149,7 @@ def _described(path: str, status: os.stat_result) -> str:
     return f"{shown} (special)"
 
 
-async def _search(request: JsonObject) -> str:
+async def _search(request: JsonObject) -> tuple[str, str]:
     """Search in a process of its own, which a pattern may keep busy and which can be ended."""
     command = [sys.executable, "-I", "-m", "openclaw.agent.tools.search_worker"]
     asked = json.dumps(request).encode()
@@ -164,4 +169,4 @@ async def _search(request: JsonObject) -> str:
         raise ToolFailure(_NO_ANSWER) from None
     if "error" in answer:
         raise ToolFailure(answer["error"])
-    return answer["text"]
+    return answer["text"], answer["note"]

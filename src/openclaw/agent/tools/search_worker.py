@@ -92,14 +92,15 @@ def main() -> None:
     """Answer one request."""
     _limit_memory()
     try:
-        answer = {"text": search(json.load(sys.stdin))}
+        text, note = search(json.load(sys.stdin))
+        answer = {"text": text, "note": note}
     except OpenClawError as error:
         answer = {"error": error.message}
     sys.stdout.write(json.dumps(answer))
 
 
-def search(request: dict[str, Any]) -> str:
-    """The lines that match, as path:line: text."""
+def search(request: dict[str, Any]) -> tuple[str, str]:
+    """The lines that match, as path:line: text, and what there is to say of them."""
     pattern = _compiled(request)
     wanted = PathGlob(request["glob"]) if request["glob"] else None
     workspace = Workspace(Path(request["root"]))
@@ -116,7 +117,9 @@ def search(request: dict[str, Any]) -> str:
     return _rendered(found, None)
 
 
-def _search_folded(workspace: Workspace, path: str, pattern: re.Pattern[str], most: int) -> str:
+def _search_folded(
+    workspace: Workspace, path: str, pattern: re.Pattern[str], most: int
+) -> tuple[str, str]:
     """The places in one file that may be a single line, by the line numbers of `read`."""
     found: list[str] = []
     with workspace.open_file(path) as (file, _, _):
@@ -195,9 +198,8 @@ def _content(directory: int, name: str) -> bytes | None:
     return None if b"\0" in content[:8192] else content
 
 
-def _rendered(found: list[str], note: str | None) -> str:
-    text = "\n".join(found) or "(no line matches)"
-    return f"{text}\n[{note}]" if note else text
+def _rendered(found: list[str], note: str | None) -> tuple[str, str]:
+    return "\n".join(found) or "(no line matches)", f"[{note}]" if note else ""
 
 
 def _limit_memory() -> None:

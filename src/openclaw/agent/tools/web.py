@@ -1,4 +1,4 @@
-"""`web_fetch`: a page of the web, as Markdown, framed as the stranger's words that it is."""
+"""`web_fetch`: a page of the web, as Markdown."""
 
 import codecs
 import re
@@ -13,10 +13,10 @@ import anyio
 import anyio.to_thread
 
 from openclaw.agent.tools.base import Arguments, FunctionTool, schema
-from openclaw.content import frame
+from openclaw.content.frame import WEB_FETCH
 from openclaw.core.content import Text
 from openclaw.core.errors import OpenClawError, ToolFailure, describe
-from openclaw.core.tools import CallContext, ToolResult, ToolSpec
+from openclaw.core.tools import CallContext, ToolResult, ToolSpec, Untrusted
 
 if TYPE_CHECKING:
     from openclaw.net.client import GuardedClient
@@ -154,7 +154,6 @@ class _Words(HTMLParser):
 MAX_BYTES = 5 * 1024 * 1024
 MAX_CHARS = 48_000
 FETCH_SECONDS = 30.0
-SOURCE = "Web Fetch"
 
 _SPEC = ToolSpec(
     name="web_fetch",
@@ -248,11 +247,11 @@ def _result(page: Page, text: str, offset: int) -> ToolResult:
     if page.truncated:
         notes.append(f"only the first {MAX_BYTES} bytes were read")
     host = urlsplit(page.url).hostname or "unknown"
-    framed = frame(piece or "(empty)", source=SOURCE, sender=host)
-    note = f"\n[{'; '.join(notes)}]" if notes else ""
+    note = f"[{'; '.join(notes)}]" if notes else ""
     return ToolResult(
-        blocks=(Text(f"{framed}{note}"),),
+        blocks=(Text(piece or "(empty)"),),
         outputs=(Text(piece),),
+        untrusted=Untrusted(WEB_FETCH, host, note=note),
         is_error=page.status >= 400,
         details={"untrusted": True, "source": "web_fetch", "host": host, "status": page.status},
     )

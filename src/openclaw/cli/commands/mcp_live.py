@@ -19,7 +19,7 @@ from openclaw.content.characters import strip_invisible
 from openclaw.core.clock import SystemClock
 from openclaw.core.content import Block, Media, ResourceLink, Text
 from openclaw.core.errors import EXIT_FAILED, EXIT_OK, InvalidRequest, NotFound, ServerUnavailable
-from openclaw.core.tools import CallContext
+from openclaw.core.tools import CallContext, ToolSource
 from openclaw.mcp_client.bounds import printable
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ _MARGIN = 5.0  # seconds beyond a server's own time to connect
 @dataclass(frozen=True, slots=True)
 class _Live:
     manager: "McpManager"
+    tools: ToolSource
     agent: EffectiveAgent
     seconds: float
 
@@ -46,7 +47,7 @@ def list_tools(args: argparse.Namespace, env: Environment) -> int:
 
 async def _list_tools(args: argparse.Namespace, env: Environment) -> int:
     async with _live(env, args.agent, only=args.servers) as live:
-        specs = live.manager.tools(live.agent.id).specs()
+        specs = live.tools.specs()
         broken = _unready(live.manager)
         if args.json:
             tools = [
@@ -84,7 +85,7 @@ async def _call_tool(
 ) -> int:
     agent = _agent(env, args.agent)
     async with _live(env, args.agent, only=_servers_of(agent, args.tool)) as live:
-        source = live.manager.tools(live.agent.id)
+        source = live.tools
         name = _full_name(source.specs(), args.tool)
         if name is None:
             _require_ready(env, live.manager)
@@ -327,11 +328,12 @@ async def _live(
     chosen = replace(agent, servers=servers)
     agents = {agent.id: chosen}
     with servers_logged(env, reported=True):
-        async with open_servers(env.load_config(), env.environ, env.redactor, agents) as manager:
+        async with open_servers(env.load_config(), env.environ, env.redactor, agents) as opened:
+            manager = opened.manager
             if settle:
                 async with waiting(env, lambda: f"starting {named(list(servers))}"):
                     await manager.settle(agent.id, timeout=seconds)
-            yield _Live(manager, chosen, seconds)
+            yield _Live(manager, opened.tools(chosen), chosen, seconds)
 
 
 def _unready(manager: "McpManager") -> list["ServerStatus"]:

@@ -232,7 +232,8 @@ async def _probed(env: Environment, loaded: "LoadedConfig") -> list[Json]:
     servers = [server for agent in agents.values() for server in agent.servers.values()]
     seconds = max((one.timeout / 1000 for one in servers), default=0.0) + _PROBE_MARGIN
     with servers_logged(env):
-        async with open_servers(loaded, env.environ, env.redactor, agents) as manager:
+        async with open_servers(loaded, env.environ, env.redactor, agents) as opened:
+            manager = opened.manager
             async with anyio.create_task_group() as group:
                 for agent in agents:
                     group.start_soon(_settled, manager, agent, seconds, name=f"probe {agent}")

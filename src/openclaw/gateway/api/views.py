@@ -178,7 +178,8 @@ async def tools(gateway: Gateway, request: Request) -> Response:
                 "destructive": spec.destructive,
             },
         )
-        for spec in gateway.backend.servers.tools(agent.id).specs()
+        for spec in gateway.backend.tools(agent.id)
+        if spec.origin.server is not None
     ]
     return JSONResponse({"agent": agent.id, "tools": rows})
 

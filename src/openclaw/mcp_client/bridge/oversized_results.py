@@ -11,9 +11,9 @@ import shutil
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Literal
 from urllib.parse import quote, unquote
 
+from openclaw.content.frame import Mode
 from openclaw.core.ids import random_id
 
 _NAME = re.compile(
@@ -26,8 +26,6 @@ MAX_FILES = 64
 MAX_BYTES = 64 * 1024 * 1024
 MAX_SESSIONS = 200
 """What a session may keep, and how many may: no server fills the disk by what it says."""
-
-Mode = Literal["frame", "datamark"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +40,24 @@ class Kept:
 def directory_for(root: Path, agent: str, session: str) -> Path:
     """Where the results of this session are kept."""
     return root / sha256(f"{agent}\0{session}".encode()).hexdigest()[:32]
+
+
+def keep(words: str, kept: Kept, root: Path | None, agent: str, session: str) -> Path | None:
+    """Write the whole to a file of our own; a full disk costs the rest, not the result."""
+    if root is None:
+        return None
+    directory = directory_for(root, agent, session)
+    path = directory / new_name(kept)
+    data = words.encode("utf-8", "backslashreplace")
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not make_room(directory, len(data)):
+            return None
+        path.touch(mode=0o600, exist_ok=False)
+        path.write_bytes(data)
+    except OSError:
+        return None
+    return path
 
 
 def make_room(directory: Path, size: int) -> bool:

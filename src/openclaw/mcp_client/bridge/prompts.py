@@ -2,13 +2,14 @@
 
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from openclaw.content import frame
+from openclaw.content.frame import frame, frame_result
 from openclaw.core.content import Block, Media, Text
 from openclaw.core.errors import InvalidRequest
+from openclaw.core.tools import ToolResult
 from openclaw.mcp_client.bridge.results import Rendering, render_result
 
 _COMMAND = re.compile(r"/([^\s:/]+):(\S+)(?:\s+(.*))?", re.DOTALL)
@@ -102,8 +103,10 @@ def check_arguments(prompt: PromptInfo, arguments: Mapping[str, str]) -> None:
         )
 
 
-def render_prompt(raw: Mapping[str, Any], how: Rendering) -> tuple[PromptMessage, ...]:
-    """The answer to `prompts/get`: every message in a frame of its own."""
+def render_prompt(
+    raw: Mapping[str, Any], how: Rendering, clean: Callable[[ToolResult], ToolResult]
+) -> tuple[PromptMessage, ...]:
+    """The answer to `prompts/get`: every message in a frame of its own, after `clean`."""
     messages = raw.get("messages")
     items = cast(list[object], messages) if isinstance(messages, list) else []
     rendered: list[PromptMessage] = []
@@ -113,7 +116,7 @@ def render_prompt(raw: Mapping[str, Any], how: Rendering) -> tuple[PromptMessage
             role = "assistant" if found.get("role") == "assistant" else "user"
             content = found.get("content")
             blocks = cast(list[object], content) if isinstance(content, list) else [content]
-            result = render_result({"content": blocks}, how).result
+            result = frame_result(clean(render_result({"content": blocks}, how)))
             rendered.append(PromptMessage(role, result.blocks))
     return tuple(rendered)
 

@@ -2,14 +2,16 @@
 
 A name is a function of the server's and the tool's own names, so that it is the same in every run
 and in whatever order servers answer: `mcp_{toolPrefix or server}_{tool}`. One that must be cut, and
-each of those that would fall together, ends in a hash of both names.
+each of those that would fall together, ends in a hash of both names. The name before that is the
+"natural" one, for which rules hold as well. `read_resource` is ours on every server: a tool that a
+server calls so always ends in a hash.
 """
 
 import hashlib
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 import orjson
@@ -90,6 +92,12 @@ class _Named:
     base: str
     ours: bool = False
     foreign: bool = False  # it begins like the tools of another server
+    reserved: bool = False  # it is called like our reading tool
+
+    @property
+    def apart(self) -> bool:
+        """Whether it is told apart at all times: the other may come and go, and names must not."""
+        return self.foreign or self.reserved
 
 
 def safe_name(name: str) -> str:
@@ -130,14 +138,29 @@ def build_catalog(servers: Iterable[ServerTools]) -> dict[str, CatalogEntry]:
     given = list(servers)
     prepared = {(one.server, tool.name): tool for one in given for tool in one.tools}
     entries: dict[str, CatalogEntry] = {}
-    for named, name in sorted(_assign([*_names(given)]).items(), key=lambda item: item[1]):
+    wanted = [*_names(given)]
+    contested = _contested(wanted)
+    for named, name in sorted(_assign(wanted).items(), key=lambda item: item[1]):
         if named.ours:
             spec, output = _reader_spec(name, named.server), None
         else:
             tool = prepared[named.server, named.tool]
             spec, output = _spec(name, named.server, tool), tool.output_schema
+        spec = replace(spec, natural_name=named.base, contested=named in contested)
         entries[name] = CatalogEntry(spec, named.server, named.tool, named.ours, output)
     return entries
+
+
+def _contested(wanted: Iterable[_Named]) -> set[_Named]:
+    """Those whose natural name is, or may become, the name of somebody else's tool."""
+    owners: dict[str, set[str]] = defaultdict(set)
+    for named in wanted:
+        owners[named.base.casefold()].add(named.server)
+    return {
+        named
+        for named in wanted
+        if named.foreign or named.reserved or len(owners[named.base.casefold()]) > 1
+    }
 
 
 def _names(servers: Sequence[ServerTools]) -> Iterable[_Named]:
@@ -147,26 +170,25 @@ def _names(servers: Sequence[ServerTools]) -> Iterable[_Named]:
             for other in servers
             if other.server != one.server and len(other.prefix) > len(one.prefix)
         )
+        reader = _base(one.prefix, READ_RESOURCE)
         for tool in one.tools:
             base = _base(one.prefix, tool.name)
             foreign = base.casefold().startswith(longer)
-            yield _Named(one.server, tool.name, base, foreign=foreign)
+            reserved = base.casefold() == reader.casefold()
+            yield _Named(one.server, tool.name, base, foreign=foreign, reserved=reserved)
         if one.reads_resources:
-            yield _Named(one.server, READ_RESOURCE, _base(one.prefix, READ_RESOURCE), ours=True)
+            yield _Named(one.server, READ_RESOURCE, reader, ours=True)
 
 
 def _assign(wanted: Sequence[_Named]) -> dict[_Named, str]:
     """A name for each; in a group that falls together everyone is told apart by a hash."""
     groups: dict[str, list[_Named]] = defaultdict(list)
     for named in wanted:
-        # Whether the other server runs just now must not matter: its names are its own at all times.
-        groups[("\0" if named.foreign else "") + named.base.casefold()].append(named)
+        groups[("\0" if named.apart else "") + named.base.casefold()].append(named)
     names: dict[_Named, str] = {}
     for group in groups.values():
-        theirs = [named for named in group if not named.ours]
         for named in group:
-            alone = len(group) == 1 or (not named.ours and len(theirs) == 1)
-            plain = alone and not named.foreign and len(named.base) <= MAX_NAME
+            plain = len(group) == 1 and not named.apart and len(named.base) <= MAX_NAME
             names[named] = named.base if plain else _distinct(named, _SHORT_HASH)
     return _settle(names)
 

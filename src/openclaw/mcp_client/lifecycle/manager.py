@@ -28,7 +28,7 @@ from openclaw.mcp_client.bridge.resources import (
     needs_reader,
 )
 from openclaw.mcp_client.bridge.results import Rendering
-from openclaw.mcp_client.bridge.tool_source import Bound, CallPath, McpToolSource, ToolView, Verdict
+from openclaw.mcp_client.bridge.tool_source import Bound, McpToolSource, ToolView
 from openclaw.mcp_client.catalog.pin_store import CrossingWatch
 from openclaw.mcp_client.catalog.pins import Crossing
 from openclaw.mcp_client.catalog.tools import ServerTools, build_catalog
@@ -100,10 +100,9 @@ class McpManager:
     # What agents use
 
     def tools(self, agent: str, session: str | None = None) -> ToolSource:
-        """The agent's tools, as they are at each moment that somebody asks."""
+        """The agent's tools, as they are at each moment that somebody asks, for the tool path."""
         self._places.agent(agent)
-        path = self._call_path(lambda name: self._places.agent(agent).decide(name))
-        return McpToolSource(lambda: self._view(agent, session), path)
+        return McpToolSource(lambda: self._view(agent, session))
 
     @contextmanager
     def hold(self, agent: str, session: str | None = None) -> Generator[ToolSource]:
@@ -125,7 +124,7 @@ class McpManager:
             return own.view
 
         with self._places.held(places):
-            yield McpToolSource(view, self._call_path(known.decide))
+            yield McpToolSource(view)
 
     async def settle(
         self,
@@ -154,13 +153,18 @@ class McpManager:
             await unit.recheck_pins()
         self._look_for_crossings()
 
-    def resource_context(self, agent: str, session: str | None = None) -> str:
-        """The block of MCP resources that goes before the agent's conversation."""
+    def resource_context(
+        self, agent: str, session: str | None = None, *, usable: Collection[str] | None = None
+    ) -> str:
+        """The block of MCP resources that goes before the agent's conversation.
+
+        `usable` names the tools that the agent may use, if those are not all.
+        """
         known = self._places.agent(agent)
         readers = {
             one.entry.server: name
             for name, one in self._view(agent, session).bound.items()
-            if one.entry.ours and known.decide(name).allowed
+            if one.entry.ours and (usable is None or name in usable)
         }
         shown = [
             _resources(name, place.unit, readers.get(name))
@@ -214,9 +218,7 @@ class McpManager:
         await unit.connection.wait_ready(unit.config.timeout / 1000)
         with unit.asking.on_behalf(elicit):
             raw = await unit.connection.get_prompt(call.prompt, call.arguments)
-        deps = self._deps.connection
-        how = Rendering(call.server, call.prompt, deps.redact, deps.holds_secret)
-        return render_prompt(raw, how)
+        return render_prompt(raw, Rendering(call.server, call.prompt), self._deps.clean)
 
     async def expand_prompt(
         self, agent: str, text: str, session: str | None = None, *, elicit: Elicit | None = None
@@ -286,17 +288,6 @@ class McpManager:
         servers = ((unit.name, unit.pinning) for unit in self._places.units)
         return self._crossings.look(self._places.version, servers)
 
-    def _call_path(self, decide: Callable[[str], Verdict]) -> CallPath:
-        return CallPath(
-            decide=decide,
-            redact=self._deps.connection.redact,
-            holds_secret=self._deps.connection.holds_secret,
-            results=self._deps.results,
-            clock=self._deps.connection.clock,
-            emit=self._deps.connection.emit,
-            on_call=self._deps.on_call,
-        )
-
     def _start(self, unit: ManagedServer) -> None:
         assert self._group is not None, "the manager is used inside its context"
         self._group.start_soon(self._run, unit, name=f"mcp {unit.name}")
@@ -340,12 +331,7 @@ class McpManager:
         for name, entry in catalog.items():
             config, unit = running[entry.server]
             bound[name] = Bound(entry, unit, config)
-        specs = tuple(b.entry.spec for n, b in bound.items() if _may_be_used(agent.decide(n)))
-        return ToolView(bound, specs)
-
-
-def _may_be_used(verdict: Verdict) -> bool:
-    return verdict.allowed or verdict.asks
+        return ToolView(bound, tuple(one.entry.spec for one in bound.values()))
 
 
 def _resources(name: str, unit: ManagedServer, reader: str | None = None) -> ServerResources:

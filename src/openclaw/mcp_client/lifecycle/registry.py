@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from openclaw.config.paths import expand
 from openclaw.core.errors import NotFound
-from openclaw.mcp_client.bridge.tool_source import OnCall, Verdict, allow_all
+from openclaw.core.tools import ToolResult
 from openclaw.mcp_client.catalog.cache import CatalogCache
 from openclaw.mcp_client.catalog.tools import safe_name
 from openclaw.mcp_client.lifecycle.connection import ConnectionDeps
@@ -26,16 +26,15 @@ def nothing_denied(_: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class AgentServers:
-    """One agent's servers, and what it may do with them.
+    """One agent's servers.
 
-    `decide` takes a prefixed tool name. `wholly_denied` takes a server's prefix and says whether no
+    `wholly_denied` takes a server's prefix and says whether no
     tool of it can be allowed; such a server is not started. `roots` are the agent's own; a server
     may be told of others, as its configuration says.
     """
 
     id: str
     servers: "Mapping[str, McpServerConfig]"
-    decide: Callable[[str], Verdict] = allow_all
     wholly_denied: Callable[[str], bool] = nothing_denied
     roots: tuple[Path, ...] = ()
     resource_budget: int = 40_000
@@ -43,11 +42,10 @@ class AgentServers:
 
 @dataclass(frozen=True, slots=True)
 class ManagerDeps:
-    """What the manager needs of its host; `results` is where over-long results are kept."""
+    """What the manager needs of its host; `clean` takes the secrets out of prompts."""
 
     connection: ConnectionDeps
-    results: Path | None = None
-    on_call: OnCall = lambda record: None
+    clean: Callable[[ToolResult], ToolResult] = lambda result: result
 
 
 # Some servers, the reference filesystem server among them, take the client's roots instead of the

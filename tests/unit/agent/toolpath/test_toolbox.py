@@ -1,12 +1,17 @@
 """Which tools the model is shown, and how it finds the others."""
 
+from collections.abc import Sequence
+
 import pytest
 
+from openclaw.agent.toolpath.build import ToolPathDeps, tool_path
 from openclaw.agent.toolpath.search import ToolIndex, words
 from openclaw.agent.toolpath.toolbox import SEARCH_TOOL, Toolbox
+from openclaw.core.clock import SystemClock
 from openclaw.core.content import text_of
-from openclaw.core.tools import CallContext
-from openclaw.policy import Policy, Rules, decide
+from openclaw.core.tools import CallContext, ToolSource
+from openclaw.policy import Policy, Rules
+from openclaw.secrets.redactor import Redactor
 from openclaw.testing.agent_kit import FakeTools
 
 PLENTY = 1_000_000
@@ -14,8 +19,13 @@ CONTEXT = CallContext("main", "s", "c")
 
 
 def toolbox(tools: FakeTools, limit: int = 40, deny: tuple[str, ...] = ()) -> Toolbox:
+    return toolbox_of([tools], limit, deny)
+
+
+def toolbox_of(tools: Sequence[ToolSource], limit: int = 40, deny: tuple[str, ...] = ()) -> Toolbox:
     policy = Policy.from_layers([Rules.of("tools", deny=deny)])
-    box = Toolbox([tools], lambda name: decide(policy, name), limit)
+    deps = ToolPathDeps(Redactor(), SystemClock())
+    box = tool_path(tools, policy, deps, search_limit=limit)
     box.refresh()
     return box
 
@@ -95,42 +105,44 @@ def test_the_first_source_to_use_a_name_has_it() -> None:
     first, second = FakeTools(), FakeTools()
     first.add("twin", description="first")
     second.add("twin", description="second")
-    box = Toolbox([first, second], lambda name: decide(Policy(), name), 40)
-    box.refresh()
+    box = toolbox_of([first, second])
     assert [spec.description for spec in box.shown(PLENTY)] == ["first"]
 
 
-def test_a_denied_tool_is_refused_with_its_rule() -> None:
-    box = toolbox(many(3), deny=("mcp_a_*",))
-    assert box.find("mcp_a_t1") is None
-    assert "tools.deny has 'mcp_a_*'" in box.refusal("mcp_a_t1")
+async def refusal(box: Toolbox, name: str) -> str:
+    assert box.find(name) is None
+    return text_of((await box.call(name, {}, CONTEXT)).blocks)
 
 
-def test_an_unknown_tool_is_refused_with_the_nearest_names() -> None:
+async def test_a_denied_tool_is_refused_with_its_rule() -> None:
+    tools = many(3)
+    said = await refusal(toolbox(tools, deny=("mcp_a_*",)), "mcp_a_t1")
+    assert "tools.deny has 'mcp_a_*'" in said
+    assert not tools.calls
+
+
+async def test_an_unknown_tool_is_refused_with_the_nearest_names() -> None:
     box = toolbox(many(3))
-    assert box.refusal("raed") == (
+    assert await refusal(box, "raed") == (
         "There is no tool raed. Did you mean read? Use one of the tools that are listed."
     )
-    assert box.refusal("zzz").startswith("There is no tool zzz. Use")
+    assert (await refusal(box, "zzz")).startswith("There is no tool zzz. Use")
 
 
 async def test_a_search_shows_what_it_found_from_then_on() -> None:
     tools = many(100)
     tools.add("mcp_b_translate", description="Translate text between languages. " * 20, server="b")
     box = toolbox(tools, limit=10)
-    search = box.find(SEARCH_TOOL)
-    assert search is not None
-    assert [spec.name for spec in search.source.specs()] == [SEARCH_TOOL]
-    result = await search.source.call(SEARCH_TOOL, {"query": "translating languages"}, CONTEXT)
+    assert box.find(SEARCH_TOOL) is not None
+    result = await box.call(SEARCH_TOOL, {"query": "translating languages"}, CONTEXT)
     assert "- mcp_b_translate: Translate text" in text_of(result.blocks)
     assert "…" in text_of(result.blocks)
     assert "mcp_b_translate" in [spec.name for spec in box.shown(PLENTY)]
 
 
 async def test_a_search_that_finds_nothing_says_so() -> None:
-    search = toolbox(many(100), limit=10).find(SEARCH_TOOL)
-    assert search is not None
-    result = await search.source.call(SEARCH_TOOL, {"query": "qqq", "limit": 999}, CONTEXT)
+    box = toolbox(many(100), limit=10)
+    result = await box.call(SEARCH_TOOL, {"query": "qqq", "limit": 999}, CONTEXT)
     assert result.is_error
 
 
@@ -139,7 +151,7 @@ def test_a_tool_of_that_name_from_elsewhere_is_not_hidden_by_ours() -> None:
     tools.add(SEARCH_TOOL, description="theirs")
     found = toolbox(tools).find(SEARCH_TOOL)
     assert found is not None
-    assert found.spec.description == "theirs"
+    assert found.description == "theirs"
 
 
 @pytest.mark.parametrize(

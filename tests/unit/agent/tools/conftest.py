@@ -14,6 +14,12 @@ CONTEXT = CallContext(agent="main", session="s", call_id="c")
 Call = Callable[..., Awaitable[ToolResult]]
 
 
+def told(result: ToolResult) -> str:
+    """What the model reads, without the frame around what is not ours."""
+    note = result.untrusted.note if result.untrusted is not None else ""
+    return "\n".join(filter(None, [text_of(result.blocks), note]))
+
+
 @pytest.fixture
 def workspace(tmp_path: Path) -> Path:
     path = tmp_path / "workspace"
@@ -43,8 +49,8 @@ def ok(call: Call) -> Callable[..., Awaitable[str]]:
 
     async def ok(name: str, /, **arguments: object) -> str:
         result = await call(name, **arguments)
-        assert not result.is_error, text_of(result.blocks)
-        return text_of(result.blocks)
+        assert not result.is_error, told(result)
+        return told(result)
 
     return ok
 
@@ -55,7 +61,7 @@ def refused(call: Call) -> Callable[..., Awaitable[str]]:
 
     async def refused(name: str, /, **arguments: object) -> str:
         result = await call(name, **arguments)
-        assert result.is_error, text_of(result.blocks)
-        return text_of(result.blocks)
+        assert result.is_error, told(result)
+        return told(result)
 
     return refused

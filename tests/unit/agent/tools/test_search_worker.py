@@ -22,7 +22,7 @@ def ask(workspace: Path, pattern: str, **more: object) -> str:
         "ignore_case": False,
         "most": 5,
     }
-    return search({**request, **more})
+    return "\n".join(filter(None, search({**request, **more})))
 
 
 def test_it_looks_into_text_files_alone(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:

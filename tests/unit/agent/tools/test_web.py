@@ -8,6 +8,7 @@ import pytest
 from openclaw.agent.tools import web
 from openclaw.agent.tools.base import NativeTools
 from openclaw.agent.tools.web import MAX_CHARS, MAX_HTML_CHARS, Page, convert, web_tool
+from openclaw.content.frame import frame_result
 from openclaw.core.content import Text, text_of
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.tools import CallContext, ToolResult
@@ -39,7 +40,7 @@ async def fetch(
     page: Page | Exception, url: str = "https://a.example/x", **more: int
 ) -> ToolResult:
     tools = NativeTools([web_tool(Canned(page))])
-    return await tools.call("web_fetch", {"url": url, **more}, CONTEXT)
+    return frame_result(await tools.call("web_fetch", {"url": url, **more}, CONTEXT))
 
 
 def page(text: str, mime_type: str = "text/html", status: int = 200) -> Page:

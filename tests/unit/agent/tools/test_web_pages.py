@@ -8,6 +8,7 @@ import pytest
 
 from openclaw.agent.tools.base import NativeTools
 from openclaw.agent.tools.web import GuardedFetcher, decoded, web_tool
+from openclaw.content.frame import frame_result
 from openclaw.core.content import text_of
 from openclaw.core.tools import CallContext
 from openclaw.net.client import Exemptions, GuardedClient
@@ -56,7 +57,7 @@ async def test_a_page_is_fetched_decoded_and_framed(address: str) -> None:
     tools = NativeTools([web_tool(GuardedFetcher(open_loopback))])
     result = await tools.call("web_fetch", {"url": f"{address}/moved"}, CONTEXT)
     assert not result.is_error
-    assert "From: 127.0.0.1\n---\n# Grüße\n" in text_of(result.blocks)
+    assert "From: 127.0.0.1\n---\n# Grüße\n" in text_of(frame_result(result).blocks)
 
 
 async def test_a_page_that_is_too_long_is_cut(address: str) -> None:

@@ -1,7 +1,9 @@
+from functools import partial
 from typing import Any
 
 import pytest
 
+from openclaw.agent.redaction import clean_result
 from openclaw.core.content import Media, Text, text_of
 from openclaw.core.errors import InvalidRequest
 from openclaw.mcp_client.bridge.prompts import (
@@ -14,8 +16,10 @@ from openclaw.mcp_client.bridge.prompts import (
     render_prompt,
 )
 from openclaw.mcp_client.bridge.results import Rendering
+from openclaw.secrets.redactor import Redactor
 from openclaw.testing.fake_tools import one_pixel_png
 
+HOW = Rendering("docs", "greet")
 GREET = PromptInfo("docs", "greet", arguments=(PromptArgument("who", required=True),))
 
 
@@ -63,29 +67,30 @@ def test_known_arguments_are_taken() -> None:
 def test_every_message_is_framed_and_keeps_its_role() -> None:
     raw: dict[str, Any] = {
         "messages": [
-            {"role": "user", "content": {"type": "text", "text": "Hello hunter2"}},
+            {"role": "user", "content": {"type": "text", "text": "Hello hunter2-and-more"}},
             {"role": "assistant", "content": [{"type": "text", "text": "Hi"}]},
             {"role": "system", "content": {"type": "text", "text": "obey"}},
             "nonsense",
         ]
     }
-    how = Rendering("docs", "greet", redact=lambda words: words.replace("hunter2", "*"))
-    messages = render_prompt(raw, how)
+    redactor = Redactor()
+    redactor.register("hunter2-and-more")
+    messages = render_prompt(raw, HOW, partial(clean_result, redactor=redactor))
     assert [message.role for message in messages] == ["user", "assistant", "user"]
-    for message, words in zip(messages, ["Hello *", "Hi", "obey"], strict=True):
+    for message, words in zip(messages, ["Hello [REDACTED]", "Hi", "obey"], strict=True):
         assert f"---\n{words}\n<<<END_EXTERNAL_UNTRUSTED_CONTENT" in text_of(message.blocks)
 
 
 def test_a_prompt_becomes_one_order_with_its_media() -> None:
     image = {"type": "image", "data": one_pixel_png(), "mimeType": "image/png"}
     raw: dict[str, Any] = {"messages": [{"role": "user", "content": image}]}
-    blocks = prompt_text(render_prompt(raw, Rendering("docs", "greet")))
+    blocks = prompt_text(render_prompt(raw, HOW, lambda result: result))
     assert isinstance(blocks[0], Text)
     assert blocks[0].text.startswith("[user]\n")
     assert isinstance(blocks[1], Media)
 
 
 def test_an_empty_prompt_says_so() -> None:
-    (block,) = prompt_text(render_prompt({}, Rendering("docs", "greet")))
+    (block,) = prompt_text(render_prompt({}, HOW, lambda result: result))
     assert isinstance(block, Text)
     assert "(the prompt is empty)" in block.text

@@ -200,11 +200,32 @@ def test_reading_resources_is_a_tool_of_ours() -> None:
     assert entries["mcp_docs_read_resource"].spec.read_only
 
 
-def test_a_servers_own_tool_of_that_name_keeps_it() -> None:
-    entries = build_catalog([server("docs", "read_resource", reads=True)])
-    assert not entries["mcp_docs_read_resource"].ours
-    (ours,) = [name for name, entry in entries.items() if entry.ours]
-    assert ours.startswith("mcp_docs_read_resource_")
+@pytest.mark.parametrize("own", ["read_resource", "READ.resource"])
+def test_a_servers_own_tool_never_has_the_name_of_ours(own: str) -> None:
+    entries = build_catalog([server("docs", own, reads=True)])
+    assert entries["mcp_docs_read_resource"].ours
+    (theirs,) = [name for name, entry in entries.items() if not entry.ours]
+    assert theirs.casefold().startswith("mcp_docs_read_resource_")
+    # Nor while we have none, which depends on what the server lists just now.
+    assert list(build_catalog([server("docs", own)])) == [theirs]
+
+
+def test_a_tool_that_was_renamed_is_known_by_its_natural_name_too() -> None:
+    entries = build_catalog([server("fs", "write_file", "write.file", "read")])
+    natural = {(e.tool, e.spec.natural_name, e.spec.contested) for e in entries.values()}
+    assert natural == {
+        ("write_file", "mcp_fs_write_file", False),
+        ("write.file", "mcp_fs_write_file", False),
+        ("read", "mcp_fs_read", False),
+    }
+
+
+def test_a_natural_name_to_which_another_has_a_claim_is_contested() -> None:
+    servers = [server("git", "hub_search"), server("git_hub", "search"), server("docs", "x")]
+    contested = {e.server for e in build_catalog(servers).values() if e.spec.contested}
+    assert contested == {"git", "git_hub"}
+    (own,) = build_catalog([server("docs", "read_resource")]).values()
+    assert own.spec.contested
 
 
 @pytest.mark.parametrize(("name", "safe"), [("a.b", "a_b"), ("héllo", "h_llo"), ("x-1_Y", "x-1_Y")])

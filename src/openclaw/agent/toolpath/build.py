@@ -1,0 +1,55 @@
+"""What happens to every tool call, and in which order."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from openclaw.agent.redaction import Redacts
+from openclaw.agent.toolpath.approval import Approval
+from openclaw.agent.toolpath.audit import Audit, OnCall
+from openclaw.agent.toolpath.framing import Framing
+from openclaw.agent.toolpath.policy import Policed
+from openclaw.agent.toolpath.redaction import Redaction
+from openclaw.agent.toolpath.sources import Joined
+from openclaw.agent.toolpath.toolbox import Toolbox
+from openclaw.core.clock import Clock
+from openclaw.core.tools import ToolSource
+from openclaw.policy import Policy
+
+
+@dataclass(frozen=True, slots=True)
+class ToolPathDeps:
+    """What the path needs of its host. `results` is where results are kept that are too long."""
+
+    redactor: Redacts
+    clock: Clock
+    on_call: OnCall | None = None
+    results: Path | None = None
+
+
+def tool_path(
+    sources: Sequence[ToolSource],
+    policy: Policy,
+    deps: ToolPathDeps,
+    *,
+    can_ask: bool = True,
+    search_limit: int = 40,
+) -> Toolbox:
+    """The tools of an agent: our own sources first, then MCP servers'.
+
+    A call passes these from the last line to the first, and its result from the first to the last.
+    Secrets are taken out before anything is cut, kept or marked, because half a secret, or one
+    with marks in it, is no longer recognised.
+    """
+    redact = deps.redactor.redact
+    watch = partial(Audit, on_call=deps.on_call, clock=deps.clock, redact=redact)
+
+    path: ToolSource = Joined(sources)
+    path = Redaction(path, deps.redactor)
+    path = Framing(path, deps.results)
+    path = audit = watch(path)
+    path = Approval(path, redact, audit.refused)
+    # Data flow goes here: after the policy, so that approval can name value and source.
+    path = Policed(path, policy, can_ask, audit.refused)
+    return Toolbox(path, search_limit, watch)
