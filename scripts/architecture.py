@@ -1,154 +1,116 @@
-"""Draws the picture of the architecture: docs/explanation/architecture.svg.
+"""Draws docs/explanation/architecture.svg: the packages, in their layers, and who imports whom.
+
+Both come from the project itself: the layers from import-linter's contract in pyproject.toml, the
+lines from the imports in src.
 
 .venv/bin/python scripts/architecture.py
 """
 
-from dataclasses import dataclass
+import ast
+import tomllib
+from collections import Counter
 from pathlib import Path
+from typing import Any
 from xml.sax.saxutils import escape
 
-TARGET = Path(__file__).parents[1] / "docs" / "explanation" / "architecture.svg"
-WIDTH, HEIGHT = 1000, 690
-INK, PAPER, LINE, FAINT = "#1f2430", "#ffffff", "#5b6577", "#8a93a3"
-OURS, OUTSIDE, GUARD, STORE = "#e8f0fe", "#f3f4f6", "#fdeee0", "#e9f6ec"
+ROOT = Path(__file__).parents[1]
+TARGET = ROOT / "docs" / "explanation" / "architecture.svg"
+SOURCE = ROOT / "src" / "openclaw"
+WIDTH, BOX, ROW, GAP, TOP = 1000, 62, 104, 14, 20
+INK, PAPER, LINE, FILL = "#1f2430", "#ffffff", "#5b6577", "#e8f0fe"
 FONT = "ui-sans-serif, system-ui, 'Segoe UI', Helvetica, Arial, sans-serif"
+HIDDEN = {"version", "testing"}
+MEANING = {
+    "cli": "commands, chat, set-up",
+    "runtime": "builds everything; access to the agent",
+    "acp_agent": "editors",
+    "cluster": "many gateways, one database",
+    "gateway": "daemon, API, page",
+    "mcp_server": "order_openclaw",
+    "agent": "one turn: prompt, loop, tool path, own tools",
+    "mcp_client": "other servers' tools",
+    "models": "choosing and asking one",
+    "sessions": "conversations",
+    "embedded": "the model that is included",
+    "discovery": "finding tools",
+    "policy": "may it?",
+    "media": "images, files, sound",
+    "config": "openclaw.json",
+    "net": "guarded HTTP",
+    "content": "framing, detection",
+    "secrets": "references, redaction",
+    "stdio": "lines on pipes",
+    "core": "content, events, errors",
+}
 
 
-@dataclass(frozen=True)
-class Box:
-    """A rectangle with a name and what is in it."""
-
-    x: int
-    y: int
-    width: int
-    height: int
-    title: str
-    lines: tuple[str, ...] = ()
-    fill: str = OURS
-
-    def svg(self) -> str:
-        middle = self.x + self.width / 2
-        rows = 1 + len(self.lines)
-        top = self.y + self.height / 2 - (rows - 1) * 8.5 + 5
-        parts = [
-            (
-                f'<rect x="{self.x}" y="{self.y}" width="{self.width}" height="{self.height}" rx="8" '
-                f'fill="{self.fill}" stroke="{LINE}" stroke-width="1.2"/>'
-            ),
-            (
-                f'<text x="{middle}" y="{top}" text-anchor="middle" font-size="15" font-weight="600">'
-                f"{escape(self.title)}</text>"
-            ),
-        ]
-        parts += [
-            f'<text x="{middle}" y="{top + 17 * (i + 1)}" text-anchor="middle" font-size="12" '
-            f'fill="{LINE}">{escape(line)}</text>'
-            for i, line in enumerate(self.lines)
-        ]
-        return "\n".join(parts)
+def layers() -> list[list[str]]:
+    """The packages of each layer, the highest first."""
+    project: Any = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    contracts = project["tool"]["importlinter"]["contracts"]
+    found = next(one for one in contracts if one["name"] == "Layers")["layers"]
+    rows = [[name.strip() for name in row.split("|")] for row in found]
+    return [[name for name in row if name not in HIDDEN] for row in rows]
 
 
-def arrow(x1: int, y1: int, x2: int, y2: int, label: str = "", *, both: bool = False) -> str:
-    """A line with a head; its label stands beside its middle."""
-    start = 'marker-start="url(#back)" ' if both else ""
-    line = (
-        f'<line x1="{x1}" y1="{y1}" x2="{x2}" y2="{y2}" stroke="{LINE}" stroke-width="1.6" '
-        f'{start}marker-end="url(#head)"/>'
-    )
-    if not label:
-        return line
-    x, y = (x1 + x2) / 2, (y1 + y2) / 2
-    place = f'x="{x + 8}" y="{y - 9}"' if x1 == x2 else f'x="{x}" y="{y - 7}" text-anchor="middle"'
-    return f'{line}\n<text {place} font-size="12" fill="{LINE}">{escape(label)}</text>'
+def imports() -> Counter[tuple[str, str]]:
+    """How many modules of one package import another package."""
+    found: Counter[tuple[str, str]] = Counter()
+    for path in SOURCE.rglob("*.py"):
+        package = path.relative_to(SOURCE).parts[0].removesuffix(".py")
+        used: set[str] = set()
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("openclaw."):
+                used.add((node.module or "").split(".")[1])
+        found.update((package, name) for name in used if name != package)
+    return found
 
 
-def frame(x: int, y: int, width: int, height: int, label: str) -> str:
-    """A dashed border around what belongs together."""
+def places(rows: list[list[str]]) -> dict[str, tuple[float, float, float]]:
+    """Each package's left edge, top edge and width."""
+    found: dict[str, tuple[float, float, float]] = {}
+    for number, row in enumerate(rows):
+        width = min(300.0, (WIDTH - 2 * TOP - GAP * (len(row) - 1)) / len(row))
+        left = (WIDTH - (width + GAP) * len(row) + GAP) / 2
+        for place, name in enumerate(row):
+            found[name] = (left + place * (width + GAP), TOP + number * ROW, width)
+    return found
+
+
+def _line(start: tuple[float, float, float], end: tuple[float, float, float], count: int) -> str:
+    x1, y1 = start[0] + start[2] / 2, start[1] + BOX
+    x2, y2 = end[0] + end[2] / 2, end[1]
     return (
-        f'<rect x="{x}" y="{y}" width="{width}" height="{height}" rx="12" fill="none" '
-        f'stroke="{FAINT}" stroke-dasharray="6 5"/>\n'
-        f'<text x="{x + 14}" y="{y + 20}" font-size="12" fill="{FAINT}">{escape(label)}</text>'
+        f'<path d="M{x1:.0f} {y1:.0f} C{x1:.0f} {y1 + 34:.0f} {x2:.0f} {y2 - 34:.0f} '
+        f'{x2:.0f} {y2:.0f}" fill="none" stroke="{LINE}" stroke-width="{min(3, 0.6 + count / 8):.1f}" '
+        f'opacity="{min(0.55, 0.14 + count / 40):.2f}"/>'
     )
 
 
-SHAPES = [
-    # who speaks to it
-    Box(30, 24, 200, 58, "MCP clients", ("Claude Code, Cursor, Zed …",), OUTSIDE).svg(),
-    Box(270, 24, 200, 58, "Editors", ("Zed, acpx …",), OUTSIDE).svg(),
-    Box(510, 24, 220, 58, "Programs, browsers", ("OpenAI's API, the page",), OUTSIDE).svg(),
-    Box(770, 24, 200, 58, "You, in a terminal", ("openclaw agent, chat",), OUTSIDE).svg(),
-    arrow(130, 82, 130, 138, "stdio", both=True),
-    arrow(370, 82, 370, 138, "ACP", both=True),
-    arrow(620, 82, 620, 138, "HTTP", both=True),
-    arrow(870, 82, 870, 138, both=True),
-    # the process
-    frame(14, 104, 972, 460, "openclaw"),
-    Box(30, 138, 200, 60, "mcp_server", ("order_openclaw",)).svg(),
-    Box(270, 138, 200, 60, "acp_agent", ("editors' sessions",)).svg(),
-    Box(510, 138, 220, 60, "gateway", ("daemon, API, page, reload",)).svg(),
-    Box(770, 138, 200, 60, "cli", ("commands",)).svg(),
-    arrow(130, 198, 300, 252),
-    arrow(370, 198, 400, 252),
-    arrow(620, 198, 580, 252),
-    arrow(870, 198, 700, 252),
-    Box(
-        270,
-        252,
-        460,
-        104,
-        "agent",
-        (
-            "takes the session's lane · assembles the prompt",
-            "asks the model · dispatches tool calls",
-            "own tools, plugins · audit · events",
-        ),
-    ).svg(),
-    Box(30, 266, 190, 76, "sessions", ("on disk before", "the answer is given"), STORE).svg(),
-    arrow(220, 304, 270, 304, both=True),
-    Box(780, 266, 190, 76, "models", ("providers, fallbacks,", "the embedded one"), STORE).svg(),
-    arrow(730, 304, 780, 304, both=True),
-    # the way to a server and back
-    Box(270, 402, 130, 50, "policy", ("may it?",), GUARD).svg(),
-    Box(600, 402, 130, 50, "content", ("frames, sanitises",), GUARD).svg(),
-    arrow(335, 356, 335, 402, "call"),
-    arrow(665, 402, 665, 356, "result"),
-    arrow(335, 452, 335, 486),
-    arrow(665, 486, 665, 452),
-    Box(
-        270,
-        486,
-        460,
-        62,
-        "mcp_client",
-        ("one owner task per server · catalogue · pins · restarts",),
-    ).svg(),
-    Box(30, 486, 190, 62, "secrets", ("resolved when a server", "starts; redacted"), GUARD).svg(),
-    arrow(220, 517, 270, 517),
-    Box(
-        780, 486, 190, 62, "net, sandbox", ("guarded addresses,", "confined processes"), GUARD
-    ).svg(),
-    arrow(730, 517, 780, 517),
-    # what it uses
-    Box(
-        180, 618, 280, 54, "MCP servers on this machine", ("processes, their own group",), OUTSIDE
-    ).svg(),
-    Box(540, 618, 280, 54, "MCP servers elsewhere", ("HTTP, SSE, OAuth",), OUTSIDE).svg(),
-    arrow(360, 548, 330, 618, both=True),
-    arrow(640, 548, 670, 618, both=True),
-    f'<text x="250" y="592" font-size="12" fill="{LINE}">stdin, stdout</text>',
-    f'<text x="668" y="592" font-size="12" fill="{LINE}">HTTPS</text>',
-]
+def _box(name: str, place: tuple[float, float, float]) -> str:
+    x, y, width = place
+    return (
+        f'<rect x="{x:.0f}" y="{y:.0f}" width="{width:.0f}" height="{BOX}" rx="8" fill="{FILL}" '
+        f'stroke="{LINE}"/>\n<text x="{x + width / 2:.0f}" y="{y + 27:.0f}" text-anchor="middle" '
+        f'font-size="15" font-weight="600">{escape(name)}</text>\n<text x="{x + width / 2:.0f}" '
+        f'y="{y + 46:.0f}" text-anchor="middle" font-size="11" fill="{LINE}">'
+        f"{escape(MEANING[name])}</text>"
+    )
 
 
 def picture() -> str:
     """The whole drawing."""
-    shapes = "\n".join(SHAPES)
-    return f"""<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="{FONT}" fill="{INK}" role="img" aria-label="The parts of OpenClaw and how a message goes through them">
-<defs>
-<marker id="head" viewBox="0 0 10 10" refX="9" refY="5" markerWidth="7" markerHeight="7" orient="auto"><path d="M0 0 L10 5 L0 10 z" fill="{LINE}"/></marker>
-<marker id="back" viewBox="0 0 10 10" refX="1" refY="5" markerWidth="7" markerHeight="7" orient="auto"><path d="M10 0 L0 5 L10 10 z" fill="{LINE}"/></marker>
-</defs>
-<rect width="{WIDTH}" height="{HEIGHT}" rx="10" fill="{PAPER}"/>
+    rows = layers()
+    where = places(rows)
+    lines = [
+        _line(where[a], where[b], count)
+        for (a, b), count in sorted(imports().items())
+        if a in where and b in where and where[a][1] < where[b][1]
+    ]
+    shapes = "\n".join([*lines, *(_box(name, place) for name, place in where.items())])
+    height = TOP + len(rows) * ROW - (ROW - BOX) + TOP
+    return f"""<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" font-family="{FONT}" fill="{INK}" role="img" aria-label="The packages of OpenClaw in their layers, and which imports which">
+<rect width="{WIDTH}" height="{height}" rx="10" fill="{PAPER}"/>
 {shapes}
 </svg>
 """

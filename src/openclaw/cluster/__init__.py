@@ -1,0 +1,1 @@
+"""Many gateways on one PostgreSQL server."""

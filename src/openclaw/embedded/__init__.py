@@ -1,0 +1,1 @@
+"""The model that comes with the program, and the rules that choose its tools."""

@@ -1,0 +1,1 @@
+"""Reading and writing lines on file descriptors."""

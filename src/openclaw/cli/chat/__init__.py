@@ -1,0 +1,1 @@
+"""`openclaw chat`: input, questions, the conversation and how it is shown."""

@@ -1,0 +1,1 @@
+"""`openclaw init` and `doctor`: what is found, planned, written and checked."""

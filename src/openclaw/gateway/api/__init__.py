@@ -1,0 +1,1 @@
+"""The gateway's own HTTP API; the OpenAPI document is made from it."""

@@ -1,0 +1,1 @@
+"""The page: its own routes, and the files in `static/`."""

@@ -1,0 +1,1 @@
+"""Logins to remote servers: OAuth, tokens, and where they are kept."""

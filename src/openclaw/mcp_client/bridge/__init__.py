@@ -1,0 +1,1 @@
+"""What the agent gets from a server: tools, results, resources and prompts."""

@@ -1,0 +1,1 @@
+"""Confining a server's process."""

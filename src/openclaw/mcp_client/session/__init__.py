@@ -1,0 +1,1 @@
+"""Speaking MCP with one server: handshake, requests, notifications, listing."""
