@@ -1,0 +1,301 @@
+"""Judges whether a call changes something or sends something out. Doubt counts as an effect."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from functools import lru_cache
+
+from openclaw.policy.dataflow.normalise import fold, split, word_set
+from openclaw.policy.dataflow.roles import is_exit_parameter, properties
+
+
+class Action(StrEnum):
+    READ = "read"
+    OPEN = "open an address"
+    SEND = "send"
+    PAY = "pay"
+    POST = "publish"
+    SHARE = "share"
+    INVITE = "invite"
+    CREATE = "create"
+    UPDATE = "change"
+    DELETE = "delete"
+    RESERVE = "book or buy"
+    RUN = "run"
+    UNKNOWN = "act"
+
+
+def _table(rows: dict[Action, str]) -> dict[str, Action]:
+    return {word: action for action, row in rows.items() for word in row.split()}
+
+
+_BY_TOOL_WORD = _table(
+    {
+        Action.SEND: "send email mail message notify forward reply respond dm sms text tell alert broadcast "
+        "call contact ping remind",
+        Action.PAY: "pay transfer refund charge wire donate tip withdraw deposit payout",
+        Action.POST: "post publish upload tweet comment submit push release deploy announce toot",
+        Action.SHARE: "share grant allow permit expose",
+        Action.INVITE: "invite",
+        Action.CREATE: "create add new insert write make save append put store record register schedule "
+        "draft generate init copy clone duplicate import attach remember note plan apply",
+        Action.UPDATE: "update edit set change modify patch rename move reschedule replace assign mark "
+        "toggle enable disable configure merge close reopen format restore lock adjust switch "
+        "turn upsert label tag star accept approve reject decline play pause press click type fill drag archive "
+        "start complete finish commit stash rebase pull sync connect pin unpin mute follow vote react snooze unarchive",
+        Action.DELETE: "delete remove cancel drop clear erase purge trash destroy unsubscribe revoke kick "
+        "ban wipe truncate uninstall reset kill stop terminate empty unlink rm",
+        Action.RESERVE: "reserve book buy order purchase checkout subscribe rent hire",
+        Action.RUN: "run exec execute eval shell bash install build invoke terminal sh spawn python",
+        Action.OPEN: "fetch browse navigate visit open download crawl scrape goto curl wget request http",
+        Action.READ: "get list read search find show describe check count view query lookup look summarize "
+        "summarise validate analyze analyse compare calculate compute estimate preview inspect status is "
+        "has can explain translate parse diff head tail cat ls grep glob tree stat whoami time now weather "
+        "today recall measure rank filter detect verify watch fetch_all load retrieve convert think ask "
+        "log blame screenshot extract snapshot resolve thinking sequentialthinking current hover wait scroll",
+    }
+)
+_MONEY = frozenset(
+    {"money", "payment", "payments", "funds", "transaction", "transactions", "invoice"}
+)
+
+# How a person asks for it. Past tenses are left out on purpose: "Bob posted" asks for nothing.
+_ASKED: dict[Action, str] = {
+    Action.SEND: r"send|e-?mail|mail|message|text|tell|forward|reply|respond|answer|notify|inform|ping|dm"
+    r"|write|post|publish|announce|let \w+ know|share|contact|ask|remind|invite|thank|congratulate|greet|warn|submit|report"
+    r"|schick\w*|send\w*|maile?|schreib\w*|antworte\w*|informier\w*|sag|leite"
+    r"|envo[iy]\w*|écri[st]\w*|réponds?|transf[eè]re\w*|dis|env[ií]a\w*|manda\w*|escrib\w*|responde\w*"
+    r"|avisa\w*|reenv[ií]a\w*",
+    Action.PAY: r"pay|transfer|refund|wire|settle|reimburse|send|donate|tip|return|charge|cover|split"
+    r"|bezahl\w*|zahl\w*|überweis\w*|erstatte\w*|pa[iy]e\w*|vire\w*|rembourse\w*|pag\w+|transfiere",
+    Action.POST: r"post|publish|share|send|write|upload|put|advertise|tweet|comment|reply|announce|submit"
+    r"|push|release|deploy|ship|file|open|report|answer|veröffentlich\w*|poste|publie\w*|publica\w*|sube",
+    Action.SHARE: r"share|give \w+ access|grant|send|invite|allow|teile?|freigeben|partage\w*|comparte\w*",
+    Action.INVITE: r"invite|add|include|bring|onboard|lade|füge|invite[rz]?|ajoute\w*|invita\w*|añade",
+    Action.CREATE: r"create|add|make|set up|set-up|setup|schedule|book (?:an? |the |some )?(?:meeting|appointment|slot|call|time|event|\d+ hours?)|put|plan|organi[sz]e|save|write|draft"
+    r"|note|record|remind|open (?:an?|the|another|new)|file|start|generate|insert|block|log|register|append|build|prepare|store"
+    r"|copy|buy|order|comment|compile|collect|document|jot|track|remember|implement|summari[sz]e .{0,60}\b(?:to|into)\b"
+    r"|set|report|extract|export|turn .{0,60}\binto\b|invite|refactor|split|fix|scaffold"
+    r"|erstell\w*|leg\w*|anlegen|füge|hinzufügen|trag\w*|schreib\w*|speicher\w*|notier\w*|plane?"
+    r"|crée\w*|ajoute\w*|enregistre\w*|note[rz]?|prépare|crea\w*|añad\w*|agrega\w*|guarda\w*|escrib\w*|anota",
+    Action.UPDATE: r"update|change|edit|set|adjust|modify|correct|move|rename|fix|refactor|replace|mark|assign"
+    r"|reschedule|append|improve|convert|format|rewrite|add|turn|switch|shift|postpone|merge|close|reopen"
+    r"|resolve|enable|disable|apply|label|tag|sort|clean up|tidy|extend|increase|decrease|raise|lower|put"
+    r"|accept|decline|approve|archive|complete|finish|check off|tick|commit|pay|migrate|implement|bump|simplify|translate|extract|make|play|pause|click"
+    r"|fill|ändere?|ändern|aktualisier\w*|verschieb\w*|korrigier\w*|ersetz\w*|benenn\w*|setz\w*|stell\w*"
+    r"|modifie\w*|change[rz]?|corrige\w*|déplace\w*|mets|cambia\w*|actualiza\w*|modifica\w*|mueve|pon",
+    Action.DELETE: r"delete|remove|cancel|drop|clear|erase|discard|purge|trash|clean|unsubscribe|revoke|kick"
+    r"|get rid of|wipe|archive|empty|reset|uninstall|stop|kill|throw (?:away|out)"
+    r"|lösch\w*|entfern\w*|storniere?\w*|supprime\w*|efface\w*|annule\w*|elimina\w*|borra\w*|cancela\w*",
+    Action.RESERVE: r"book|reserve|buy|order|purchase|make (?:a|the|me a|us a) reservation|subscribe|rent|hire"
+    r"|get (?:me|us) (?:a|some|two|\d+)|buche?\w*|reservier\w*|kauf\w*|bestell\w*|réserve\w*|achète\w*"
+    r"|commande\w*|reserva\w*|compra\w*|pide",
+    Action.RUN: r"run|execute|test|build|install|compile|lint|start|fix|refactor|implement|debug|check|add|make"
+    r"|set up|deploy|benchmark|profile|format|update|upgrade|migrate|convert|reproduce|verify|release|commit"
+    r"|count|plot|compute|calculate|analy[sz]e|clean|rename|move|find out|show|list"
+    r"|starte?|führ\w*|teste?\w*|baue?|installier\w*|exécute\w*|lance\w*|ejecuta\w*|corre|prueba\w*|instala",
+}
+_NEGATED = re.compile(
+    r"(?:\b(?:do not|don't|dont|never|not|without|no need to|avoid|stop|nicht|kein\w*|ne|pas|sin|no)"
+    r"\s+(?:\w+\s+){0,2})$"
+)
+_NOUN_BEFORE = re.compile(
+    r"\b(?:an?|the|my|your|his|her|their|our|this|that|these|those|each|every|any|all|some|no|unread|new|last"
+    r"|latest|recent|first|next|of|from|in|via|by|per|which|what|whose|incoming|direct|blog|der|die|das|ein\w*"
+    r"|mein\w*|le|la|les|un|une|mon|ma|mes|el|los|las|mi|mis|'s)\s+$"
+)
+_NOUN_AFTER = re.compile(
+    r"\s+(?:from|address\w*|account|inbox|i|we|was|is|were|are|has|have|history)\b"
+)
+_MAY_BE_NOUN = word_set(
+    "email e-mail mail message text post book order schedule share answer reply change update move report "
+    "comment note log record plan test build file release block ping set copy list contact fix tip label tag "
+    "start pay transfer refund charge wire draft remind run push drop stop cancel reset clean split check "
+    "count track invite tweet format sort put"
+)
+_TO_US = re.compile(
+    r"\s+(?:me|us|mir|uns)\b(?!\s+(?:a|an|the)?\s*(?:e-?mail|mail|message|sms|reminder|calendar|event))"
+)
+_TELLING = word_set(
+    "send tell text write message give show remind notify inform ask answer sag schick dis envoie"
+)
+_DELEGATED = re.compile(
+    r"\b(?:do|perform|follow|execute|carry out|complete|handle|act on|work through|take care of|obey|apply|führ\w*"
+    r"|erledig\w*|befolg\w*|suis|exécute\w*|sigue|haz)\b.{0,60}?"
+    r"\b(?:actions?|instructions?|tasks?|steps?|to-?dos?|todo list|what (?:it|he|she|they|the \w+) (?:says?|asks?|wants?)"
+    r"|requests?|anweisungen|aufgaben|tâches|tareas|instrucciones)\b"
+)
+
+
+def action_of(tool: str) -> Action:
+    name = split(tool)
+    action = _first_action(name)
+    if action in (Action.SEND, Action.CREATE) and _MONEY & set(name):
+        return Action.PAY
+    return Action.UPDATE if action is Action.RESERVE and "git" in name else action
+
+
+def _first_action(name: tuple[str, ...]) -> Action:
+    """A leading verb decides; after a noun ("order_cancel") any verb that acts beats one that reads."""
+    found = [(word, _BY_TOOL_WORD[word]) for word in name if word in _BY_TOOL_WORD]
+    verbs = [action for word, action in found if word not in _MAY_BE_NOUN] or [
+        action for _, action in found
+    ]
+    if not verbs:
+        return Action.UNKNOWN
+    if verbs[0] is Action.READ and (name[0] not in _BY_TOOL_WORD or "and" in name):
+        return next((action for action in verbs if action is not Action.READ), Action.READ)
+    return verbs[0]
+
+
+def asked_for(action: Action, tool: str, request: str) -> bool:
+    """Whether the request, read as the person's own words, asks for this kind of action."""
+    return any(_is_request(match, request) for match in _pattern(action, tool).finditer(request))
+
+
+def hands_over(request: str) -> bool:
+    """Whether the person told us to do what some text says."""
+    return _DELEGATED.search(fold(request)) is not None
+
+
+@lru_cache(maxsize=1024)
+def _pattern(action: Action, tool: str) -> re.Pattern[str]:
+    own = [
+        word
+        for word in split(tool)
+        if len(word) > 2 and (action is Action.UNKNOWN or word in _BY_TOOL_WORD)
+    ]
+    words = "|".join([re.escape(word) for word in own] + [_ASKED.get(action, "(?!)")])
+    return re.compile(rf"(?<![\w/.-])(?:{words})(?![\w-])")
+
+
+def _is_request(match: re.Match[str], request: str) -> bool:
+    before, after = request[max(0, match.start() - 30) : match.start()], request[match.end() :][:40]
+    word = match.group()
+    if _NEGATED.search(before):
+        return False
+    if word in _TELLING and _TO_US.match(after):
+        return False
+    return word not in _MAY_BE_NOUN or not (_NOUN_BEFORE.search(before) or _NOUN_AFTER.match(after))
+
+
+class EffectClass(StrEnum):
+    """What the configuration's table may say about a tool."""
+
+    READ = "read"
+    OPEN = "open"
+    CHANGE = "change"
+    SEND = "send"
+    DESTROY = "destroy"
+
+
+@dataclass(frozen=True, slots=True)
+class Hints:
+    """A server's own claims. They can make a tool more dangerous, rarely less."""
+
+    read_only: bool | None = None
+    destructive: bool | None = None
+    open_world: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """`pinned_read_only` is the person's own review of this definition, by its pin."""
+
+    server: str
+    name: str
+    schema: Mapping[str, object] = field(default_factory=dict[str, object])
+    hints: Hints = Hints()
+    pinned_read_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """`final` cannot be undone (delete, pay, book): what it acts on must be named by the person."""
+
+    action: Action
+    changes: bool = False
+    sends: bool = False
+    final: bool = False
+    why: str = ""
+
+    @property
+    def none(self) -> bool:
+        return not (self.changes or self.sends)
+
+
+_SENDING = frozenset({Action.SEND, Action.PAY, Action.POST, Action.SHARE, Action.INVITE})
+_FINAL = frozenset({Action.DELETE, Action.PAY, Action.RESERVE})
+_SEEN_BY_OTHERS = word_set(
+    "comment issue pull pr gist tweet post review reply discussion release webhook message email sms",
+    "page",
+    # Seen by nobody else, but read again later as if it were ours.
+    "memory memories remember observation observations skill prompt rule instruction",
+)
+_BY_CLASS = {
+    EffectClass.READ: Effect(Action.READ, why="classified as a read"),
+    EffectClass.OPEN: Effect(Action.OPEN, sends=True, why="classified as opening addresses"),
+    EffectClass.CHANGE: Effect(Action.UNKNOWN, changes=True, why="classified as a change"),
+    EffectClass.SEND: Effect(Action.SEND, changes=True, sends=True, why="classified as sending"),
+    EffectClass.DESTROY: Effect(
+        Action.DELETE, changes=True, final=True, why="classified as destructive"
+    ),
+}
+
+
+def effect_of(tool: Tool, table: Mapping[str, EffectClass]) -> Effect:
+    """`table` maps `server/tool` to a class and overrides everything else."""
+    action = action_of(tool.name)
+    listed = table.get(f"{tool.server}/{tool.name}")
+    if listed is not None:
+        return _keep_action(_BY_CLASS[listed], action)
+    if tool.pinned_read_only:
+        return Effect(Action.READ, why="reviewed and pinned as a read")
+    if action in (Action.READ, Action.OPEN):
+        return _of_reading(tool, action)
+    if action is Action.UNKNOWN and tool.hints.read_only and not _has_exit(tool):
+        return Effect(Action.READ, why="says that it only reads, and its name does not contradict")
+    return _of_changing(tool, action)
+
+
+def _of_reading(tool: Tool, action: Action) -> Effect:
+    if tool.hints.destructive and tool.hints.read_only is not True:
+        return Effect(action, changes=True, final=True, why="says that it is destructive")
+    if _has_exit(tool):
+        return Effect(Action.OPEN, sends=True, why="takes an address, so it can send data there")
+    return Effect(Action.READ, why="its name says that it reads")
+
+
+def _of_changing(tool: Tool, action: Action) -> Effect:
+    sends = (
+        action in _SENDING
+        or bool(_SEEN_BY_OTHERS & set(split(tool.name)))
+        or _has_exit(tool)
+        or tool.hints.open_world is True
+    )
+    final = action in _FINAL or (tool.hints.destructive is True and action is Action.UNKNOWN)
+    why = "its name does not say what it does" if action is Action.UNKNOWN else "its name says so"
+    return Effect(action, changes=True, sends=sends, final=final, why=why)
+
+
+def _has_exit(tool: Tool) -> bool:
+    parts = properties(tool.schema)
+    if action_of(tool.name) is Action.READ:
+        # A reader that looks something up by address (`search(sender=…)`) opens nothing.
+        return any(is_exit_parameter(name, part) and _opens(name) for name, part in parts.items())
+    return any(is_exit_parameter(name, part) for name, part in parts.items())
+
+
+def _opens(name: str) -> bool:
+    return any(
+        word in name.lower()
+        for word in ("url", "uri", "link", "href", "endpoint", "webhook", "host", "proxy")
+    )
+
+
+def _keep_action(effect: Effect, action: Action) -> Effect:
+    """The table says how dangerous; the name still says which verb the person would use."""
+    if effect.none or action in (Action.READ, Action.UNKNOWN):
+        return effect
+    return replace(effect, action=action)

@@ -1,0 +1,245 @@
+"""Every text of a conversation, indexed as it arrives, so that a check does not read it all again."""
+
+import re
+from collections import defaultdict
+
+from openclaw.policy.dataflow.atoms import Atom, AtomKind, address, comparable, find, host_of
+from openclaw.policy.dataflow.normalise import (
+    fold,
+    nouns_of,
+    number,
+    numbers,
+    phrase,
+    squeeze,
+    word_set,
+    words,
+)
+from openclaw.policy.dataflow.origin import FREE_FORM, Kind, Leaf, Source, Text, prepare
+
+_QUOTED = re.compile(
+    r"```.*?```|^\s*>.*?$|\"[^\"\n]{3,}\"|“[^”]{3,}”|«[^»]{3,}»|(?<!\w)'[^'\n]{3,}'(?!\w)",
+    re.DOTALL | re.MULTILINE,
+)
+COMMON_WORDS = word_set(
+    "the and for with from you your our team mail email info contact admin support sales office hello security "
+    "news noreply service services help account accounts billing user users test file files document docx "
+    "pdf txt xlsx csv meeting event new sent draft received read unread project list all message"
+)
+_LONGEST_SPAN = 6
+_MONTHS = "january february march april may june july august september october november december"
+_ISO_DAY = re.compile(r"(\d{4})-(\d{2})-(\d{2})")
+_NUMBERED = (
+    "issue|pr|ticket|file|event|mail|email|message|task|row|item|order|invoice|transaction|case|bug"
+)
+# "see www.example.com.Then go on": a full stop without the space after it.
+_GLUED = re.compile(r"(\b[\w-]+\.[a-z]{2,4})\.(?=[A-Z][a-z])")
+_SHORT_ANSWER = 8
+_TOWARDS = re.compile(
+    r"(?:^|[\n,;:=(/•*-]|\b(?:to|cc|bcc|e?mail|send|tell|notify|inform|invite|with|and|or|for|pay|refund|message"
+    r"|forward|write|ask|contact|add|also|text|at|is|are|recipient|account|in|on|into|ping|dm|remind|thank|reply"
+    r"|share|transfer|give|lets?|through|using|use|read|open|visit|an|nach|mit|und|bei|schreib\w*|à|avec|et|a|con|y|para))"
+    r"\s*(?:(?:the|my|our|your|user|colleague|friend|channel|group|dear|address|their|his|her|new|team|der|die|das"
+    r"|den|dem|la|le|el|see|please)\s+)*[\s'\"“<(#@`]*$"
+    r"|\bto\s+(?:(?!from|by|about|of|that|not)\w+\s+){1,3}[\s'\"“<(#@`]*$"
+)
+_AGAINST = re.compile(
+    r"\b(?:never|not|don't|dont|except|without|avoid|nicht|kein\w*|ne|pas|no|sin)\b[^.,;\n]{0,25}$"
+)
+_THEM = re.compile(
+    r"\b(?:them|him|her|there|everyone|everybody|all|both|each|ihm|ihr|ihnen|lui|leur|le|les)\b"
+)
+_BACK = re.compile(
+    r"\b(?:reply|replies|respond|answer|write back|send (?:\w+ ){0,3}back|back|refund|return|reimburse"
+    r"|contact|decline|confirm|rsvp|antworte\w*|zurück|réponds?|rembourse\w*|responde|devuelve)\b"
+)
+
+
+class Person:
+    """Grows with each message of the person; every question it answers is about all of them."""
+
+    def __init__(self) -> None:
+        self._messages: list[str] = []
+        self._phrase = " "
+        self._addresses: set[str] = set()
+        self._hosts: set[str] = set()
+        self._numbers: set[str] = set()
+        self._vocabulary: set[str] = set()
+        self.spans: set[bytes] = set()
+
+    def add(self, text: str) -> None:
+        self._messages.append(text)
+        self._phrase += f"\n{phrase(text)}"
+        self._numbers |= numbers(text)
+        self._vocabulary |= set(words(text))
+        self.spans |= _spans(words(text))
+        for atom in find(_GLUED.sub(r"\1 ", text)):
+            self._addresses.add(comparable(atom))
+            if atom.kind is AtomKind.URL and comparable(atom) == host_of(atom.text):
+                self._hosts.add(host_of(atom.text))
+
+    def learn(self, text: str) -> None:
+        """Our own words or a trusted source: its values count, but it asks for nothing."""
+        messages = self._messages
+        self._messages = []
+        self.add(text)
+        self._messages = messages
+
+    @property
+    def request(self) -> str:
+        """The latest message without quotations; a short follow-up includes the one before."""
+        parts: list[str] = []
+        for message in reversed(self._messages):
+            own = _QUOTED.sub(" … ", fold(message))
+            parts.append(own)
+            if len(words(own)) >= _SHORT_ANSWER:
+                break
+        return "\n".join(reversed(parts))
+
+    def gave_words(self, value: str) -> bool:
+        wanted = phrase(value)
+        return len(wanted) > 2 and wanted in self._phrase
+
+    def gave_word(self, word: str) -> bool:
+        return word in self._vocabulary
+
+    def gave_address(self, comparable_form: str) -> bool:
+        return comparable_form in self._addresses
+
+    def gave_host(self, url: str) -> bool:
+        return host_of(url) in self._hosts
+
+    def gave_atom(self, atom: Atom) -> bool:
+        return comparable(atom) in self._addresses or self.gave_exactly(atom.text)
+
+    def gave_exactly(self, value: str) -> bool:
+        return any(_stands_alone(value, message) for message in self._messages)
+
+    def gave_number(self, value: str) -> bool:
+        return bool(numbers(value) & self._numbers)
+
+    def gave_id(self, value: str) -> bool:
+        """A short number is an identifier only if the person called it one ("issue 13", "#13")."""
+        if len(value) > 3 or not value.isdigit():
+            return self.gave_words(value)
+        labelled = re.compile(rf"(?:#|\b(?:id|number|no|nr|{_NUMBERED})s?)\W{{0,3}}0*{value}\b")
+        return any(labelled.search(fold(message)) for message in self._messages)
+
+    def gave_day(self, value: str) -> bool:
+        match = _ISO_DAY.search(value)
+        return match is not None and any(f" {form} " in self._phrase for form in _forms(match))
+
+    def named_as_destination(self, value: str) -> bool:
+        """Whether some mention reads like "to X", rather than "from X", "about X" or "never to X"."""
+        if _BACK.search(self.request):
+            return True
+        if not address(value) and _THEM.search(self.request):
+            return True
+        before = [context for message in self._messages for context in _before(value, message)]
+        return not before or any(
+            _TOWARDS.search(one) and not _AGAINST.search(one) for one in before
+        )
+
+
+def name_words(email: str) -> list[str]:
+    found = words(email.split("@")[0])
+    return [word for word in found if len(word) > 2 and word not in COMMON_WORDS]
+
+
+def _spans(said: list[str]) -> set[bytes]:
+    """Each run of a few words, squeezed: what the person may have picked from a list."""
+    runs = ("".join(said[at : at + n]) for at in range(len(said)) for n in range(1, _LONGEST_SPAN))
+    return {run.encode() for run in runs if len(run) > 2 and number(run) is None}
+
+
+def _stands_alone(value: str, text: str) -> bool:
+    return re.search(rf"(?<![^\W_]){re.escape(value)}(?![^\W_])", text) is not None
+
+
+def _before(value: str, message: str) -> list[str]:
+    folded = fold(message)
+    starts = [
+        match.start() for match in re.finditer(rf"(?<!\w){re.escape(fold(value))}(?!\w)", folded)
+    ]
+    return [folded[max(0, start - 40) : start] for start in starts]
+
+
+def _forms(match: re.Match[str]) -> list[str]:
+    year, month, day = (int(part) for part in match.groups())
+    if not 1 <= month <= 12:
+        return []
+    name = _MONTHS.split()[month - 1]
+    ordinal = f"{day}{'th' if 10 < day < 20 else {1: 'st', 2: 'nd', 3: 'rd'}.get(day % 10, 'th')}"
+    days = (str(day), ordinal, f"{day:02}")
+    spoken = [f"{n} {d}" for n in (name, name[:3]) for d in days]
+    spoken += [f"{d} {of}{n}" for n in (name, name[:3]) for d in days for of in ("", "of ")]
+    return [
+        *spoken,
+        f"{year} {month:02} {day:02}",
+        f"{day} {month} {year}",
+        f"{month} {day} {year}",
+    ]
+
+
+_DOCUMENT = re.compile(r"\.\w{2,5}$|/|^www\.")
+_DOCUMENT_NOUNS = word_set(
+    "email mail message inbox file document note page webpage article channel chat thread issue",
+    "ticket recipe event calendar transcript spreadsheet sheet",
+)
+_POINTING = (
+    r"\b(?:based on|according to|from|in|on|per|using|mentioned|described|listed|inside|forward|copy"
+    r"|translate|quote|aus|laut|dans|en)\s+(?:\S+\s+){{0,3}}?{noun}s?\b"
+)
+
+
+class Index:
+    """One per conversation. Adding costs time in proportion to the text, checking hardly any."""
+
+    def __init__(self) -> None:
+        self.person = Person()
+        self.sources: list[Source] = []
+        self._addresses: defaultdict[str, set[bytes]] = defaultdict(set)
+
+    def add(self, text: Text) -> None:
+        if text.origin.kind is Kind.PERSON:
+            self.person.add(text.text)
+        elif not text.origin.untrusted:
+            self.person.learn(text.text)
+        else:
+            self._add_source(prepare(text))
+
+    def leaves_of(self, value: str) -> list[tuple[Source, Leaf]]:
+        """Where the value is a whole field of structured output."""
+        key = squeeze(value)
+        return [(one, leaf) for one in self.sources for leaf in one.leaves.get(key, ())]
+
+    def quoting(self, value: str) -> Source | None:
+        """The first text in which the value occurs."""
+        return next((one for one in self.sources if one.quotes(value)), None)
+
+    def addresses_of(self, name: str) -> set[bytes]:
+        """Every e-mail address in a field of some output whose first part contains this name."""
+        return self._addresses.get(name, set())
+
+    def pointed_at(self, source: Source) -> bool:
+        """Whether the person told us to work from this source."""
+        given = [value for value in source.asked_with if self.person.gave_words(value)]
+        if any(_DOCUMENT.search(value) for value in given):
+            return True
+        if source.origin.kind in FREE_FORM:
+            return any(" " in value.strip() for value in given)
+        return bool(given) and self._points_to(nouns_of(source.origin.tool))
+
+    def _points_to(self, nouns: list[str]) -> bool:
+        request = self.person.request
+        kinds = _DOCUMENT_NOUNS.intersection(nouns)
+        return any(
+            re.search(_POINTING.format(noun=noun.replace("email", "e?-?mail")), request)
+            for noun in kinds
+        )
+
+    def _add_source(self, source: Source) -> None:
+        self.sources.append(source)
+        for key, found in source.leaves.items():
+            if "@" in found[0].value:
+                for word in name_words(found[0].value):
+                    self._addresses[word].add(key)

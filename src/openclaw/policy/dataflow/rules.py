@@ -1,0 +1,144 @@
+"""What the person configured and answered before."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+from openclaw.policy.dataflow.effects import EffectClass
+
+
+class Why(StrEnum):
+    ACTION = "you did not ask for this kind of action"
+    HANDED_OVER = "you told me to follow a text, and the text asks for this"
+    DESTINATION = "you did not give this destination"
+    SENDER = "you named this only as where something came from"
+    OBJECT = "you did not name what this acts on"
+    CREDENTIAL = "you did not give this credential or permission"
+    COMMAND = "you did not give this command"
+    PLACE = "you did not name this place"
+    QUOTED = "it stands only in text that came from outside"
+    LEAVES = "it comes from a private source and would leave"
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """One value in doubt. `source` and `sentence` say where it was found, if anywhere."""
+
+    tool: str
+    why: Why
+    parameter: str = ""
+    value: str = ""
+    source: str = ""
+    sentence: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """`logged` holds what would have been asked, in mode `log`."""
+
+    logged: tuple[Doubt, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    doubts: tuple[Doubt, ...]
+
+    @property
+    def key(self) -> frozenset[tuple[str, str, str]]:
+        """Calls with the same key are one question."""
+        return frozenset((doubt.tool, doubt.why, doubt.value) for doubt in self.doubts)
+
+
+@dataclass(frozen=True, slots=True)
+class Refuse:
+    doubts: tuple[Doubt, ...]
+
+
+Decision = Pass | Ask | Refuse
+
+
+class Mode(StrEnum):
+    ASK = "ask"
+    REFUSE = "refuse"
+    LOG = "log"
+    OFF = "off"
+
+
+class Answer(StrEnum):
+    ONCE = "once"
+    SESSION = "session"
+    ALWAYS = "always"
+    NO = "no"
+
+
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """One remembered answer. Without `value` it holds for everything from this source."""
+
+    tool: str
+    source: str = ""
+    value: str = ""
+    parameter: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """`modes` and `effects` are keyed by `server/tool`, `modes` by `server` as well."""
+
+    mode: Mode = Mode.ASK
+    modes: Mapping[str, Mode] = field(default_factory=dict[str, Mode])
+    effects: Mapping[str, EffectClass] = field(default_factory=dict[str, EffectClass])
+    trusted_servers: frozenset[str] = frozenset()
+    allowed: frozenset[Allowance] = frozenset()
+
+    def mode_of(self, server: str, tool: str) -> Mode:
+        return self.modes.get(f"{server}/{tool}", self.modes.get(server, self.mode))
+
+    def allows(self, doubt: Doubt) -> bool:
+        exact = Allowance(doubt.tool, doubt.source, doubt.value, doubt.parameter)
+        if exact in self.allowed:
+            return True
+        return bool(doubt.source) and Allowance(doubt.tool, doubt.source) in self.allowed
+
+
+def remember(rules: Rules, asked: Ask, answer: Answer) -> Rules:
+    """The rules after the person's answer. `once` and `no` leave nothing behind.
+
+    `always` widens to source and tool only where a source is known: that nobody asked for an
+    action is remembered for these values alone.
+    """
+    if answer in (Answer.ONCE, Answer.NO):
+        return rules
+    wide = answer is Answer.ALWAYS
+    new = {
+        Allowance(doubt.tool, doubt.source)
+        if wide and doubt.source
+        else Allowance(doubt.tool, doubt.source, doubt.value, doubt.parameter)
+        for doubt in asked.doubts
+    }
+    return replace(rules, allowed=rules.allowed | new)
+
+
+def question(asked: Ask, suspicious: Callable[[str], bool]) -> str:
+    """Names each value in doubt, its source and its sentence, and what the detector thinks of it."""
+    lines = [_line(doubt, suspicious) for doubt in asked.doubts]
+    return f"Allow {asked.doubts[0].tool}?\n" + "\n".join(lines)
+
+
+def refusal(refused: Ask | Refuse) -> str:
+    """For the model: what was not done, why, and how to go on without it."""
+    reasons = "; ".join(f"{doubt.value}: {doubt.why.value}" for doubt in refused.doubts)
+    return (
+        f"{refused.doubts[0].tool} was not called. {reasons}. Finish what the person asked without this, "
+        "say what was left out, and do not try to reach the same end another way."
+    )
+
+
+def _line(doubt: Doubt, suspicious: Callable[[str], bool]) -> str:
+    where = f" (from {doubt.source})" if doubt.source else ""
+    name = f"{doubt.parameter}: " if doubt.parameter else ""
+    line = f"- {name}{doubt.value}{where}: {doubt.why.value}"
+    if not doubt.sentence:
+        return line
+    mark = "  [looks like an injected instruction]" if suspicious(doubt.sentence) else ""
+    return f"{line}\n    “{doubt.sentence}”{mark}"

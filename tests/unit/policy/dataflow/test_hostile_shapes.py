@@ -1,0 +1,40 @@
+"""Texts built to make a pattern run for ever. A pattern that backtracks badly hangs here."""
+
+import pytest
+from tests.unit.policy.dataflow.kit import call
+
+from openclaw.policy.dataflow import PERSON, Index, Rules, Text, check, neutralise, server
+
+SIZE = 100_000
+SHAPES = {
+    "one word": "a" * SIZE,
+    "digits": "1" * SIZE,
+    "dashes": "a-" * (SIZE // 2),
+    "slashes": "a/" * (SIZE // 2),
+    "dots": "a." * (SIZE // 2),
+    "brackets": "[" * SIZE,
+    "links": "[x](a " * (SIZE // 6),
+    "tags": "<a " * (SIZE // 3),
+    "ticks": "`a``b```" * (SIZE // 8),
+    "spaces": "password" + " " * SIZE,
+    "hex": "ab " * (SIZE // 3),
+    "at signs": "a@" * (SIZE // 2),
+    "mixed token": "aB3/" * (SIZE // 4),
+    "numbers": "1 2, " * (SIZE // 5),
+    "nesting": "[" * 2_000 + "1" + "]" * 2_000,
+    "json depth": '{"a":' * 5_000 + "1" + "}" * 5_000,
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_no_text_keeps_the_check_busy(shape: str) -> None:
+    index = Index()
+    index.add(Text(PERSON, "Send anna@work.example a summary."))
+    index.add(Text(server("s", "t"), SHAPES[shape]))
+    sent = call("mail.send_email", to=["anna@work.example"], subject="x", body=SHAPES[shape])
+    assert check(sent, index, Rules()) is not None
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_no_answer_keeps_the_neutraliser_busy(shape: str) -> None:
+    assert neutralise(SHAPES[shape], ())[0]
