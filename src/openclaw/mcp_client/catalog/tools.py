@@ -116,11 +116,13 @@ def prepare_tools(
         if tool.name in prepared:
             warnings.append(f"tool '{label}' is declared twice; the first is used")
             continue
+        dropped: list[str] = []
         try:
-            prepared[tool.name] = _prepare(label, tool, budget, redact)
+            prepared[tool.name] = _prepare(label, tool, budget, redact, dropped)
         except (BadSchema, UnsafeSchema) as bad:
             warnings.append(f"tool '{label}' is left out: {bad}")
             continue
+        warnings.extend(f"tool '{label}': {reason}" for reason in dict.fromkeys(dropped))
         suspicions.extend(_suspicions(server, tool))
     return PreparedTools(tuple(prepared.values()), tuple(warnings), tuple(suspicions))
 
@@ -197,14 +199,18 @@ def _hashed(base: str, server: str, tool: str, digits: int) -> str:
 
 
 def _prepare(
-    label: str, tool: "Tool", budget: SchemaBudget, redact: Callable[[str], str]
+    label: str,
+    tool: "Tool",
+    budget: SchemaBudget,
+    redact: Callable[[str], str],
+    dropped: list[str],
 ) -> PreparedTool:
     hints = tool.annotations
     return PreparedTool(
         name=tool.name,
         label=label,
         description=sanitise_label(redact(tool.description or ""), MAX_DESCRIPTION),
-        schema=_redacted(sanitise_schema(check_schema(tool.input_schema, budget)), redact),
+        schema=_redacted(sanitise_schema(check_schema(tool.input_schema, budget), dropped), redact),
         read_only=hints.read_only_hint if hints else None,
         destructive=hints.destructive_hint if hints else None,
         output_schema=_output_schema(tool, budget),
