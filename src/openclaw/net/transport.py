@@ -292,23 +292,35 @@ async def resolve_with_system(host: str, port: int) -> Sequence[str]:
 
 @dataclass(frozen=True, slots=True)
 class Exemptions:
-    """What the operator allows though it would be blocked: `host`, `host:port`, address likewise."""
+    """What the operator allows though it would be blocked: `host`, `host:port`, address likewise.
+
+    `pairs` are names that may have one address each, and no other that would be blocked.
+    """
 
     hosts: frozenset[str] = frozenset()
     addresses: frozenset[str] = frozenset()
     loopback: bool = False
+    pairs: frozenset[tuple[str, str]] = frozenset()
 
     @classmethod
     def of(
-        cls, *, hosts: Iterable[str] = (), addresses: Iterable[str] = (), loopback: bool = False
+        cls,
+        *,
+        hosts: Iterable[str] = (),
+        addresses: Iterable[str] = (),
+        loopback: bool = False,
+        pairs: Iterable[tuple[str, str]] = (),
     ) -> "Exemptions":
         """Exemptions from plain lists."""
         lowered = frozenset(host.lower() for host in hosts)
-        return cls(lowered, frozenset(addresses), loopback)
+        paired = frozenset((host.lower(), address) for host, address in pairs)
+        return cls(lowered, frozenset(addresses), loopback, paired)
 
     def cover(self, host: str, port: int, address: str) -> bool:
         """Whether this address may be reached under this name and port."""
         if self.loopback and is_loopback(address):
+            return True
+        if (host, address) in self.pairs:
             return True
         return not {host, f"{host}:{port}"}.isdisjoint(self.hosts) or not {
             address,
