@@ -113,6 +113,11 @@ _SERVER = _object(
         "items": _TEXT,
         "description": "where it bears or speaks of another server's tool names",
     },
+    suspicions={
+        "type": "array",
+        "items": _TEXT,
+        "description": "which of its declarations look like orders to the agent, with the sentence",
+    },
 )
 _SCHEMAS: Json = {
     "Error": _object(

@@ -18,15 +18,8 @@ _MAX_FIRST_LINE = 512
 _LIBRARIES = ("lib", "lib64", "libexec", "share", "ssl", "jmods", "conf")
 """What an installation with a `lib` directory runs on, besides its `bin`."""
 
-VERSION_MANAGERS = (
-    ".asdf",
-    ".local/share/mise/installs",
-    ".local/share/mise/shims",
-    ".pyenv",
-    ".rbenv",
-    ".volta",
-)
-"""Below the home directory: whole trees of programs whose commands look each other up."""
+VERSION_MANAGERS = (".asdf", ".pyenv", ".rbenv", ".volta", "mise")
+"""Directories that are whole trees of programs, whose commands look each other up."""
 
 
 def own_files(program: Program, home: Path, guarded: Iterable[Path]) -> Iterator[Path]:
@@ -40,7 +33,7 @@ def own_files(program: Program, home: Path, guarded: Iterable[Path]) -> Iterator
         if command is None:
             break
         for path in _steps_to(Path(command).absolute()):
-            yield from _parts(path, home, holders)
+            yield from _parts(path, holders)
         command = _interpreter(Path(command), program)
     for word in program.arguments:
         given = Path(word)
@@ -48,13 +41,14 @@ def own_files(program: Program, home: Path, guarded: Iterable[Path]) -> Iterator
             yield given
 
 
-def _parts(path: Path, home: Path, holders: set[Path]) -> Iterator[Path]:
-    managers = (home / name for name in VERSION_MANAGERS)
+def _parts(path: Path, holders: set[Path]) -> Iterator[Path]:
     modules = [parent for parent in path.parents if parent.name == "node_modules"]
-    trees = [*(place for place in managers if path.is_relative_to(place)), *modules[-1:]]
+    managers = [parent for parent in path.parents if parent.name in VERSION_MANAGERS]
+    trees = [place for place in (*managers[-1:], *modules[-1:]) if place not in holders]
     if not trees and path.parent.name == "bin":
         prefix = path.parent.parent
         trees = [*_installation(prefix, guarded=prefix in holders)]
+        trees += [place for place in _linked(prefix) if place not in holders]
     yield from trees
     if not any(map(path.is_relative_to, trees)):
         yield path
@@ -69,6 +63,16 @@ def _installation(prefix: Path, *, guarded: bool) -> Iterator[Path]:
     elif (prefix / "lib").is_dir():
         yield prefix / "bin"
         yield from (prefix / name for name in _LIBRARIES if (prefix / name).is_dir())
+
+
+def _linked(prefix: Path) -> Iterator[Path]:
+    """Libraries that an installation of Python takes from elsewhere, as `pip install -e` leaves them."""
+    for file in prefix.glob("lib/python3*/site-packages/*.pth"):
+        try:
+            lines = file.read_text().splitlines()
+        except (OSError, UnicodeDecodeError):
+            continue
+        yield from (Path(line) for line in lines if line.startswith("/") and Path(line).is_dir())
 
 
 def _steps_to(path: Path) -> Iterator[Path]:
