@@ -99,7 +99,7 @@ def _running_in(stat: bytes, group: int) -> bool:
 
 logger = logging.getLogger(__name__)
 
-_PROGRAM = Path(__file__).with_name("keeper_main.py")
+_PROGRAM = Path(__file__).with_name("orphan_reaper.py")
 _CLOSING = 1.0
 """Seconds that the keeper has to leave once it was told to; it does nothing then but exit."""
 
