@@ -6,6 +6,7 @@ configured. Else Landlock with seccomp, which denies what was not named but hide
 `strict` does not start the server.
 """
 
+import contextlib
 import hashlib
 import json
 import logging
@@ -476,7 +477,8 @@ def in_landlock(reach: Reach, program: Program, *, sockets: bool = False) -> Pro
     environment = dict(program.environment)
     for home in own:
         temporary = home / "tmp"
-        private_directory(temporary)
+        with contextlib.suppress(OSError):  # the server may have put anything there
+            temporary.mkdir(mode=0o700)
         environment |= {"HOME": str(home), "TMPDIR": str(temporary)}
     return replace(
         program,
