@@ -292,7 +292,7 @@ def _reader_spec(name: str, server: str) -> ToolSpec:
 
 
 def _suspicions(server: str, tool: "Tool", redact: Callable[[str], str]) -> Iterable[Suspicion]:
-    found = suspicion(server, tool.name, redact("\n".join(_words(tool))))
+    found = suspicion(server, tool.name, redact("\n\n".join(_words(tool))))
     if found is not None:
         yield found
 
