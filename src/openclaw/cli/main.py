@@ -24,14 +24,14 @@ def clawdbot() -> "NoReturn":
 
 def _run_and_leave(program: str) -> "NoReturn":
     try:
-        code = run(program, sys.argv[1:])
+        code = run(program, sys.argv[1:], own_process=True)
     except KeyboardInterrupt:  # also while something is still being imported
         code = _INTERRUPTED
     sys.exit(code)
 
 
-def run(program: str, arguments: list[str]) -> int:
-    """Do what the arguments ask and return the exit code."""
+def run(program: str, arguments: list[str], *, own_process: bool = False) -> int:
+    """Do what the arguments ask and return the exit code; `own_process` if nothing else runs here."""
     if arguments in (["--version"], ["-V"]):
         from openclaw.version import __version__
 
@@ -47,10 +47,16 @@ def run(program: str, arguments: list[str]) -> int:
             bootstrap.serve(program, lambda: _prepare_server(program, options))
     from openclaw.cli.dispatch import dispatch
 
+    if own_process:
+        from openclaw.cli.process_privacy import hide_environment
+
+        hide_environment()
     return dispatch(program, arguments)
 
 
 def _prepare_server(program: str, options: "Options") -> "Any":
     from openclaw.cli.commands.mcp_server import prepare_first
+    from openclaw.cli.process_privacy import hide_environment
 
+    hide_environment()
     return prepare_first(program, options)

@@ -103,17 +103,27 @@ class SamplingConfig(Section):
     """Most tokens, in and out, that the server may use in one run of the program."""
 
 
+def _network(value: Any) -> Any:
+    if isinstance(value, bool) or value == "internet":
+        return value
+    raise wrong_shape('true, false or "internet"')
+
+
 class SandboxConfig(Section):
     """What a stdio server may reach on this machine."""
 
     mode: SandboxMode = "auto"
-    """`off`, `auto` (as good as this machine allows, with a warning) or `strict` (refuse to start without one)."""
+    """`off`; `auto` (as good as this machine allows, with a warning; open are the workspace and what `args` and `env` name by absolute paths) or `strict` (only what is named here, or it is not started)."""
     read: Texts = ()
     """Directories and files that the server may read, beyond the system's own."""
     write: Texts = ()
     """Directories and files that the server may write."""
-    network: Flag = True
-    """Whether the server may use the network."""
+    network: Annotated[
+        Flag | Literal["internet"], BeforeValidator(_network), AlsoAs(({"const": "internet"},))
+    ] = True
+    """Whether the server may use the network: `true` for all of it, this machine's own services included; `"internet"` for public addresses through a proxy of ours, for programs that use proxies; `false` for none."""
+    workspace: Flag | None = None
+    """Whether the server may write to the agent's workspace and its own working directory. Left out: with `auto`, not with `strict`."""
 
 
 class ProcessLimits(Section):

@@ -5,6 +5,7 @@ import unicodedata
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar, cast
 
+from openclaw.content.characters import strip_invisible
 from openclaw.content.folding import FILLERS
 from openclaw.content.sanitise import holds_orders, sanitise
 
@@ -42,7 +43,11 @@ _TYPES = frozenset({"object", "array", "string", "number", "integer", "boolean",
 
 # Joiners stay: Persian, the Indic scripts and emoji need them, and `sanitise` has taken the rest.
 _NEEDED = "\n\t\u200c\u200d"
+_BREAKS = "\n\t\r"
+_SEEN = _BREAKS + _NEEDED
 _HIDDEN = re.compile(f"[\u00ad\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff{FILLERS}]")
+# A selector chooses a form of a symbol or an ideograph; behind a letter it can only carry data.
+_IDLE_SELECTOR = re.compile("(?<![#*0-9])(?<=[!-~])[\ufe00-\ufe0f\U000e0100-\U000e01ef]")
 
 
 def sanitise_label(text: str, limit: int) -> str:
@@ -64,71 +69,138 @@ class UnsafeSchema(ValueError):
     """Raised for a schema that can be neither shown to a model as it is nor cleaned."""
 
 
-def sanitise_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """A JSON schema in which no text is a marker or a control token.
+def has_hidden(text: str) -> bool:
+    """Whether `text` has characters that a person cannot see and no script needs.
 
-    Names and values that a call must repeat cannot be changed; raises `UnsafeSchema` where one of
-    them is such a thing.
+    Line breaks and tabs are none: a tool that splits lines may well have them as a choice.
     """
-    return cast(dict[str, Any], _clean(schema, depth=0))
+    if text.isascii():
+        return any(char < " " or char == "\x7f" for char in text if char not in _BREAKS)
+    if _HIDDEN.search(text) or _IDLE_SELECTOR.search(text):
+        return True
+    if any(c not in _SEEN and unicodedata.category(c)[0] == "C" for c in text):
+        return True
+    return strip_invisible(text) != text
 
 
-def _clean(value: object, *, depth: int) -> object:
-    if isinstance(value, str):
-        return value if value in _TYPES else sanitise_label(value, DESCRIPTION_LIMIT)
-    if depth > _DEEPEST:
-        return {} if isinstance(value, Mapping | list) else value
-    if isinstance(value, Mapping):
-        items = cast(Mapping[str, object], value).items()
-        return {key: _clean_entry(key, entry, depth) for key, entry in items if _stays(key, entry)}
-    if isinstance(value, list):
-        return [_clean(item, depth=depth + 1) for item in cast(list[object], value)]
-    return value
+def sanitise_schema(schema: Mapping[str, Any], dropped: list[str] | None = None) -> dict[str, Any]:
+    """A JSON schema in which no text is a marker or a control token, or has hidden characters.
+
+    Names and values that a call must repeat cannot be changed. A choice, a default or an example
+    with such a thing in it is left out, and `dropped` gets a line that says so; for a name, or if
+    no choice is left, it raises `UnsafeSchema`.
+    """
+    return cast(dict[str, Any], _Cleaner([] if dropped is None else dropped).clean(schema, 0))
 
 
-def _stays(key: str, entry: object) -> bool:
-    return not (_unsafe(key) or (key in _WHOLE and any(map(_unsafe, _strings(entry)))))
+class _Cleaner:
+    def __init__(self, dropped: list[str]) -> None:
+        self._dropped = dropped
 
+    def clean(self, value: object, depth: int) -> object:
+        if isinstance(value, str):
+            return value if value in _TYPES else sanitise_label(value, DESCRIPTION_LIMIT)
+        if depth > _DEEPEST:
+            return {} if isinstance(value, Mapping | list) else value
+        if isinstance(value, Mapping):
+            return dict(self._entries(cast(Mapping[str, object], value), depth))
+        if isinstance(value, list):
+            return [self.clean(item, depth + 1) for item in cast(list[object], value)]
+        return value
 
-def _clean_entry(key: str, entry: object, depth: int) -> object:
-    if key in _COMPARED:
-        return _as_it_is(entry)
-    if key in _WHOLE:
-        return entry
-    if key in _COPIED:
-        return _copied(entry, depth + 1)
-    if key in _TEXT_KEYS and isinstance(entry, str):
-        return sanitise_label(entry, _TEXT_KEYS[key])
-    if key in _NAMED and isinstance(entry, Mapping):
-        named = cast(Mapping[str, object], entry).items()
-        return {_as_it_is(name): _clean_named(part, depth + 2) for name, part in named}
-    return _clean(entry, depth=depth + 1)
+    def _entries(self, entries: Mapping[str, object], depth: int) -> Iterator[tuple[str, object]]:
+        for key, entry in entries.items():
+            if _problem(key) or (key in _WHOLE and _problem_in(entry)):
+                self._drop(f"a `{key}`" if key in _WHOLE else "a keyword", key, entry)
+            elif key == "default" and _problem_in(entry) == _UNSEEN:
+                self._drop("a default", entry)
+            else:
+                yield key, self._entry(key, entry, depth)
 
+    def _entry(self, key: str, entry: object, depth: int) -> object:
+        if key == "enum" and isinstance(entry, list):
+            return self._choices(cast(list[object], entry))
+        if key in _COMPARED:
+            return _as_it_is(entry)
+        if key in _WHOLE:
+            return entry
+        if key in _COPIED:
+            return self._copied(entry, depth + 1)
+        if key in _TEXT_KEYS and isinstance(entry, str):
+            return sanitise_label(entry, _TEXT_KEYS[key])
+        if key in _NAMED and isinstance(entry, Mapping):
+            named = cast(Mapping[str, object], entry).items()
+            return {_as_it_is(name): self._named(part, depth + 2) for name, part in named}
+        return self.clean(entry, depth + 1)
 
-def _clean_named(entry: object, depth: int) -> object:
-    # A list is one of further names.
-    if isinstance(entry, list):
-        return _as_it_is(cast(list[object], entry))
-    return _clean(entry, depth=depth)
+    def _named(self, entry: object, depth: int) -> object:
+        # A list is one of further names.
+        if isinstance(entry, list):
+            return _as_it_is(cast(list[object], entry))
+        return self.clean(entry, depth)
+
+    def _choices(self, choices: list[object]) -> list[object]:
+        """The choices without those that a model could not be shown: the others still work."""
+        for choice in choices:
+            if _problem_in(choice) == _MARKER:
+                _as_it_is(choice)
+        kept = [choice for choice in choices if not _problem_in(choice)]
+        if choices and not kept:
+            _as_it_is(choices)
+        for choice in choices:
+            if _problem_in(choice):
+                self._drop("a choice", choice)
+        return kept
+
+    def _copied(self, value: object, depth: int) -> object:
+        if isinstance(value, str):
+            return sanitise_label(value, DESCRIPTION_LIMIT) if _problem(value) else value
+        if depth > _DEEPEST:
+            return {} if isinstance(value, Mapping | list) else value
+        if isinstance(value, Mapping):
+            items = cast(Mapping[str, object], value).items()
+            return {
+                key: self._copied(entry, depth + 1) for key, entry in items if not _problem(key)
+            }
+        if isinstance(value, list):
+            return list(self._examples(cast(list[object], value), depth))
+        return value
+
+    def _examples(self, values: list[object], depth: int) -> Iterator[object]:
+        for value in values:
+            if _problem_in(value) == _UNSEEN:
+                self._drop("an example", value)
+            else:
+                yield self._copied(value, depth + 1)
+
+    def _drop(self, what: str, *values: object) -> None:
+        problem = next(filter(None, map(_problem_in, values)), _UNSEEN)
+        self._dropped.append(f"{what} in its input schema {problem}, and is left out")
 
 
 def _as_it_is(value: _T) -> _T:
-    if any(map(_unsafe, _strings(value))):
+    problem = _problem_in(value)
+    if problem == _MARKER:
         raise UnsafeSchema("a name or a value in its input schema is a marker or a control token")
+    if problem:
+        raise UnsafeSchema(f"a name or a value in its input schema {problem}")
     return value
 
 
-def _copied(value: object, depth: int) -> object:
-    if isinstance(value, str):
-        return sanitise_label(value, DESCRIPTION_LIMIT) if _unsafe(value) else value
-    if depth > _DEEPEST:
-        return {} if isinstance(value, Mapping | list) else value
-    if isinstance(value, Mapping):
-        items = cast(Mapping[str, object], value).items()
-        return {key: _copied(entry, depth + 1) for key, entry in items if not _unsafe(key)}
-    if isinstance(value, list):
-        return [_copied(item, depth + 1) for item in cast(list[object], value)]
-    return value
+_MARKER = "is a marker or a control token"
+_UNSEEN = "has characters that cannot be seen"
+
+
+def _problem(text: str) -> str | None:
+    """What is wrong with a text that cannot be changed."""
+    if _unsafe(text):
+        return _MARKER
+    return _UNSEEN if has_hidden(text) else None
+
+
+def _problem_in(value: object) -> str | None:
+    """The first such problem of the texts in it, keys too."""
+    return next((found for text in _strings(value) if (found := _problem(text))), None)
 
 
 def _strings(value: object) -> Iterator[str]:

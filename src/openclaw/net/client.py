@@ -2,7 +2,7 @@
 
 import ssl
 import zlib
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from http.cookiejar import CookieJar, DefaultCookiePolicy
@@ -171,6 +171,7 @@ class GuardedClient:
     """An HTTP client that cannot be led to private addresses, nor flooded, nor held up.
 
     Nothing is read from the environment: no proxy, no netrc, no certificates. Cookies are not kept.
+    `on_hop` is called with each URL, redirects included, before it is reached, and may raise.
     """
 
     def __init__(
@@ -181,7 +182,9 @@ class GuardedClient:
         exemptions: Exemptions | None = None,
         resolve: Resolve = resolve_with_system,
         ssl_context: ssl.SSLContext | None = None,
+        on_hop: Callable[[str], None] | None = None,
     ) -> None:
+        self._on_hop = on_hop
         self._max_bytes = max_bytes
         self._total_timeout = total_timeout
         self._client = httpx2.AsyncClient(
@@ -268,6 +271,8 @@ class GuardedClient:
         raise FetchRefused(order.target.host, f"more than {MOST_REDIRECTS} redirects")
 
     async def _send(self, order: _Order) -> httpx2.Response:
+        if self._on_hop is not None:
+            self._on_hop(order.target.url)
         request = self._client.build_request(
             order.method, order.target.url, headers=dict(order.headers), content=order.content
         )

@@ -22,6 +22,7 @@ from openclaw.config import json5
 from openclaw.config.load import load_config
 from openclaw.core.clock import SystemClock
 from openclaw.core.errors import InvalidConfig, InvalidRequest, OperatorFacing
+from openclaw.mcp_client.sandbox.confinement import find_means
 
 GITHUB = {"command": sys.executable, "args": ["-V"], "env": {"GITHUB_TOKEN": "ghp_verysecret1"}}
 REMOTE = {"type": "http", "url": "https://h.example/mcp?api_key=k3yk3yk3y"}
@@ -115,6 +116,17 @@ def test_other_programs_servers_are_taken_over_with_references(full: House) -> N
     assert servers["github"].env == {"GITHUB_TOKEN": "secret://env/GITHUB_TOKEN"}
     assert servers["remote"].url == "https://h.example/mcp?api_key=<secret://env/REMOTE_API_KEY>"
     assert "export GITHUB_TOKEN=" in full.out
+
+
+@pytest.mark.parametrize("word", ["--yes", "--no-sandbox"])
+def test_servers_that_are_taken_over_are_confined_unless_the_person_says_otherwise(
+    full: House, word: str
+) -> None:
+    assert full.run("--yes", word) == 0
+    can = find_means(os.environ["PATH"]).best is not None
+    wanted = "auto" if can and word == "--yes" else "off"
+    assert full.loaded().mcp.servers["clock"].sandbox.mode == wanted
+    assert full.loaded().mcp.servers["remote"].sandbox.mode == "off"
 
 
 def test_only_the_named_servers_are_taken_over(full: House) -> None:

@@ -15,12 +15,16 @@ from openclaw.cli.commands import mcp
 from openclaw.cli.environment import Environment
 from openclaw.cli.parser import CommandParser, parse, subparsers
 from openclaw.core.errors import InvalidConfig, InvalidRequest, NotFound, ServerUnavailable
+from openclaw.mcp_client.sandbox.confinement import find_means
 from openclaw.testing.fake_server import command
 
 PNG = (
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5E"
     "rkJggg=="
 )
+
+SANDBOX = {"sandbox": "auto"} if find_means(os.environ["PATH"]).best else {}
+"""What an added server gets on this machine."""
 
 SPEC: dict[str, Any] = {
     "tools": [
@@ -113,9 +117,52 @@ def test_a_server_is_added_with_everything_that_was_said(shell: Shell) -> None:
             "cwd": "/tmp",
             "toolPrefix": "d",
             "lazy": True,
+            **SANDBOX,
         }
     }
     assert "Added MCP server 'docs'" in shell.out.getvalue()
+
+
+@pytest.mark.skipif(not SANDBOX, reason="nothing can confine here")
+def test_a_server_that_is_added_is_confined_unless_the_person_says_otherwise(
+    shell: Shell,
+) -> None:
+    shell.run("add", "a", "--", "npx", "-y", "a")
+    assert "It runs in a sandbox" in shell.out.getvalue()
+    shell.run("add", "b", "--no-sandbox", "--", "npx", "-y", "b")
+    assert "sandbox" not in shell.out.getvalue()
+    shell.run("add", "c", "--read", "~/.kube", "--network", "internet", "--", "npx", "c")
+    shell.run("add", "d", "--", "docker", "run", "-i", "mcp/d")
+    shell.run("add", "e", "--url", "https://e.example/mcp")
+    assert {name: entry.get("sandbox") for name, entry in shell.servers().items()} == {
+        "a": "auto",
+        "b": None,
+        "c": {"mode": "auto", "read": ["~/.kube"], "network": "internet"},
+        "d": None,
+        "e": None,
+    }
+    with pytest.raises(InvalidRequest, match="in a sandbox"):
+        shell.run("add", "f", "--no-sandbox", "--read", "/x", "--", "npx", "f")
+
+
+@pytest.mark.subprocess
+@pytest.mark.skipif(not SANDBOX, reason="nothing can confine here")
+def test_a_server_that_was_added_cannot_read_what_it_was_not_given(shell: Shell) -> None:
+    (shell.home / "private.txt").write_text("a diary")
+    thief = "import sys; sys.exit(open(sys.argv[1]).read())"
+    shell.run("add", "thief", "--", sys.executable, "-I", "-c", thief, "~/private.txt")
+    shell.run(
+        "add",
+        "bold",
+        "--",
+        sys.executable,
+        "-I",
+        "-c",
+        thief.replace("sys.argv[1]", repr(str(shell.home / "private.txt"))),
+    )
+    shell.run("probe")
+    assert "a diary" not in shell.out.getvalue()
+    assert "No such file" in shell.out.getvalue() or "denied" in shell.out.getvalue()
 
 
 def test_a_credential_in_plain_text_is_warned_about(shell: Shell) -> None:
@@ -204,7 +251,7 @@ def test_an_existing_server_is_replaced_only_by_force(shell: Shell) -> None:
     with pytest.raises(InvalidRequest, match="--force"):
         shell.run("add", "s", "--", "two")
     shell.run("add", "s", "--force", "--", "two")
-    assert shell.servers()["s"] == {"command": "two"}
+    assert shell.servers()["s"] == {"command": "two", **SANDBOX}
 
 
 def test_comments_survive_adding_and_removing(shell: Shell) -> None:
@@ -243,7 +290,10 @@ def test_a_server_that_is_not_there_cannot_be_removed(shell: Shell) -> None:
 
 def test_adding_and_removing_say_json_when_asked(shell: Shell) -> None:
     shell.run("add", "s", "--json", "--", "x")
-    assert json.loads(shell.out.getvalue()) == {"added": "s"}
+    assert json.loads(shell.out.getvalue()) == {
+        "added": "s",
+        "sandbox": SANDBOX.get("sandbox", "off"),
+    }
     assert shell.json("remove", "s") == {"removed": "s"}
 
 
@@ -452,7 +502,10 @@ def test_codex_and_commented_files_can_be_imported(shell: Shell, tmp_path: Path)
     jsonc.write_text('{ // VS Code\n "servers": {"two": {"command": "two"},}, }')
     shell.run("import", str(toml), "--yes")
     shell.run("import", str(jsonc), "--yes")
-    assert shell.servers() == {"one": {"command": "one"}, "two": {"command": "two"}}
+    assert shell.servers() == {
+        "one": {"command": "one", **SANDBOX},
+        "two": {"command": "two", **SANDBOX},
+    }
 
 
 @pytest.mark.parametrize(

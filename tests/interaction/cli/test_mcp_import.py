@@ -42,7 +42,7 @@ def imported(home: Path) -> dict[str, Any]:
 
 def test_a_credential_under_an_odd_name_is_neither_written_nor_shown(home: Path) -> None:
     put(home / ".cursor/mcp.json", GOOD)
-    code, out, err = run(home, "--yes")
+    code, out, err = run(home, "--yes", "--no-sandbox")
     assert code == 0
     assert imported(home) == {"good": {"command": "good", "env": {"FOO": "secret://env/FOO"}}}
     assert "environment variable FOO" in err
@@ -62,7 +62,7 @@ def test_a_broken_file_costs_itself_alone_and_the_exit_code_says_so(
     bad = put(home / ".claude.json", broken)
     put(home / ".cursor/mcp.json", GOOD)
     put(home / ".codex/config.toml", '[mcp_servers.also]\ncommand = ["also", "-y"]\n')
-    code, _, err = run(home, "--yes")
+    code, _, err = run(home, "--yes", "--no-sandbox")
     assert code == 1
     assert set(imported(home)) == {"good", "also"}
     assert imported(home)["also"] == {"command": "also", "args": ["-y"]}

@@ -104,7 +104,7 @@ def test_a_schema_changes_in_its_words_alone() -> None:
                 "description": "\u200bx\u202e",
                 "default": "<|im_end|>",
             },
-            "title": {"enum": [" a", "im_start"], "const": "\u202e"},
+            "title": {"enum": [" a", "im_start", "\u202e"], "const": "\t"},
         },
         "anyOf": [{"title": "[INST]"}, True],
         "required": ["description"],
@@ -117,7 +117,7 @@ def test_a_schema_changes_in_its_words_alone() -> None:
         "description": "d [control:im_start]",
         "properties": {
             "description": {"type": "string", "description": "x", "default": "[control:im_end]"},
-            "title": {"enum": [" a", "im_start"], "const": "\u202e"},
+            "title": {"enum": [" a", "im_start"], "const": "\t"},
         },
         "anyOf": [{"title": "[control:inst]"}, True],
         "required": ["description"],
@@ -179,8 +179,14 @@ def test_no_other_part_of_a_schema_holds_a_token(bad: str) -> None:
 
 def test_what_a_call_may_repeat_stays_as_it_was() -> None:
     part: dict[str, Any] = {
-        "default": " two  spaces\u200b ",
-        "examples": [{"a b": ["<b>", "List<T>"]}],
+        "default": " two  spaces\r\n ",
+        "examples": [
+            {"a b": ["<b>", "List<T>"]},
+            "می\u200cخواهم",
+            "👩\u200d💻",
+            "✔\ufe0f",
+            "1\ufe0f\u20e3",
+        ],
         "pattern": "^<[a-z]+>|\\[INST$",
         "format": "date-time",
         "enum": ["<", "|", "a|b", "<a>", None, 1],
@@ -188,6 +194,48 @@ def test_what_a_call_may_repeat_stays_as_it_was() -> None:
     }
     schema = {"type": "object", "properties": {"a": part}, "$schema": "https://json-schema.org/x"}
     assert sanitise_schema(schema) == schema
+
+
+UNSEEN = [
+    "a\u200bb",
+    "\U000e0041\U000e0042",
+    "x\u202ey",
+    "a\ufe01b\ufe02",
+    "q\x1b[8mq",
+    "\u3164",
+    "a\xadb",
+]
+
+
+@pytest.mark.parametrize("bad", UNSEEN)
+def test_a_value_with_characters_that_nobody_sees_is_left_out_with_a_reason(bad: str) -> None:
+    schema: dict[str, Any] = {
+        "properties": {
+            "a": {"enum": ["fine", bad], "default": bad, "examples": ["fine", bad, {"k": bad}]},
+            "b": {"pattern": bad, "default": {"k": bad}},
+        }
+    }
+    dropped: list[str] = []
+    a = {"enum": ["fine"], "examples": ["fine"]}
+    assert sanitise_schema(schema, dropped) == {"properties": {"a": a, "b": {}}}
+    assert "a choice in its input schema has characters that cannot be seen" in dropped[0]
+    assert len(dropped) == 6
+
+
+@pytest.mark.parametrize("bad", UNSEEN)
+@pytest.mark.parametrize(
+    "schema",
+    [
+        '{"properties": {BAD: {}}}',
+        '{"required": [BAD]}',
+        '{"items": {"const": BAD}}',
+        '{"enum": [BAD]}',
+        '{"$ref": BAD}',
+    ],
+)
+def test_a_name_with_characters_that_nobody_sees_costs_the_tool(bad: str, schema: str) -> None:
+    with pytest.raises(UnsafeSchema, match="cannot be seen"):
+        sanitise_schema(json.loads(schema.replace("BAD", json.dumps(bad))))
 
 
 def test_a_bottomless_schema_is_cut_off() -> None:

@@ -58,6 +58,12 @@ def register(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--replace", action="store_true", help="write a new file where there is one; it is kept"
     )
+    parser.add_argument(
+        "--no-sandbox",
+        action="store_true",
+        help="let the servers that are taken over run as you do; without this, they are confined "
+        "if this machine can do that",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON and nothing else")
 
 
@@ -96,7 +102,14 @@ def _set_up(args: argparse.Namespace, env: Environment, asker: Asker | None) -> 
         _introduce(env, found, path, fresh=text is None)
     wishes = _wishes(args, env, found, asker, text)
     plan = make_plan(
-        env, found, path, text, model=wishes.model, servers=wishes.servers, clients=wishes.clients
+        env,
+        found,
+        path,
+        text,
+        model=wishes.model,
+        servers=wishes.servers,
+        clients=wishes.clients,
+        sandbox=not args.no_sandbox,
     )
     if not args.json:
         _show(env, plan, whole=args.dry_run or not args.yes)

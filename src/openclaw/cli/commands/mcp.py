@@ -94,6 +94,7 @@ def _declare_editing(actions: Any) -> None:
         help="an HTTP header; V may contain a secret:// reference",
     )
     add.add_argument("--cwd", metavar="DIR", help="the server's working directory")
+    _declare_sandbox(add)
     add.add_argument("--tool-prefix", metavar="P", help="stands for NAME in the tools' names")
     add.add_argument("--lazy", action="store_true", help="start it when it is first used")
     add.add_argument("--agent", metavar="ID", help="for this agent alone")
@@ -107,6 +108,26 @@ def _declare_editing(actions: Any) -> None:
     )
     remove.add_argument("name", metavar="NAME")
     remove.add_argument("--agent", metavar="ID", help="from this agent alone")
+
+
+_NO_SANDBOX = "let it run as you do; without this, it is confined if this machine can do that"
+
+
+def _declare_sandbox(add: argparse.ArgumentParser) -> None:
+    add.add_argument("--no-sandbox", action="store_true", help=_NO_SANDBOX)
+    for option, what in (("--read", "read"), ("--write", "write to")):
+        add.add_argument(
+            option,
+            action="append",
+            default=[],
+            metavar="PATH",
+            help=f"a file or directory that the server may {what}, besides the workspace",
+        )
+    add.add_argument(
+        "--network",
+        choices=("on", "internet", "off"),
+        help="what it may reach: all, only public addresses through a proxy, or nothing",
+    )
 
 
 def _declare_importing(actions: Any) -> None:
@@ -123,6 +144,7 @@ def _declare_importing(actions: Any) -> None:
     take.add_argument("--dry-run", action="store_true", help="show what would be written")
     take.add_argument("--yes", action="store_true", help="write without asking")
     take.add_argument("--force", action="store_true", help="replace servers of the same names")
+    take.add_argument("--no-sandbox", action="store_true", help=_NO_SANDBOX)
     take.add_argument(
         "--keep-secrets",
         action="store_true",

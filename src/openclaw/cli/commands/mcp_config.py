@@ -9,6 +9,12 @@ from typing import TYPE_CHECKING, Any
 from openclaw.cli.argv_text import read_line
 from openclaw.cli.environment import Environment
 from openclaw.cli.parser import no_server
+from openclaw.cli.setup.default_sandbox import (
+    DEFAULT,
+    EXPLAINED,
+    all_with_sandbox,
+    with_sandbox,
+)
 from openclaw.cli.setup.import_servers import (
     SOURCES,
     ImportedServer,
@@ -88,8 +94,12 @@ def _print(env: Environment, rows: list[dict[str, Any]]) -> None:
 def add_server(args: argparse.Namespace, env: Environment) -> int:
     """Add a server to the configuration file."""
     entry = _entry(args)
+    if not args.no_sandbox:
+        entry = with_sandbox(entry, env.environ)
     path = _change(env, lambda text: _added(text, args.agent, args.name, entry, args.force))
-    _say(env, args, f"Added MCP server '{args.name}' to {path}.", {"added": args.name})
+    fact = {"added": args.name, "sandbox": entry.get("sandbox", "off")}
+    words = f"Added MCP server '{args.name}' to {path}."
+    _say(env, args, f"{words}\n{EXPLAINED}" if "sandbox" in entry else words, fact)
     return EXIT_OK
 
 
@@ -156,8 +166,27 @@ def _entry(args: argparse.Namespace) -> dict[str, Any]:
         entry["inheritEnv"] = args.inherit_env
     if args.header:
         entry["headers"] = dict(_pair(word, ":", "--header") for word in args.header)
+    if sandbox := _sandbox(args):
+        entry["sandbox"] = sandbox
     given = {"cwd": args.cwd, "toolPrefix": args.tool_prefix, "lazy": args.lazy or None}
     return entry | {key: value for key, value in given.items() if value is not None}
+
+
+_NETWORKS: dict[str | None, bool | str] = {"on": True, "internet": "internet", "off": False}
+
+
+def _sandbox(args: argparse.Namespace) -> dict[str, Any]:
+    """What the person said of the sandbox; empty if nothing."""
+    wanted: dict[str, Any] = {}
+    if args.read:
+        wanted["read"] = args.read
+    if args.write:
+        wanted["write"] = args.write
+    if args.network is not None:
+        wanted["network"] = _NETWORKS[args.network]
+    if wanted and (args.no_sandbox or args.url):
+        raise InvalidRequest("--read, --write and --network are for a server in a sandbox")
+    return {"mode": DEFAULT, **wanted} if wanted else {}
 
 
 def _pair(word: str, separator: str, option: str) -> tuple[str, str]:
@@ -207,6 +236,8 @@ def take_over(args: argparse.Namespace, env: Environment) -> int:
     references: tuple[Reference, ...] = ()
     if not args.keep_secrets:
         found, references = protect(found, env.environ)
+    if not args.no_sandbox:
+        found = all_with_sandbox(found, env.environ)
     path = env.config_option or config_path(env.environ)
     before = read_text(path) or ""
     found = _valid(env, path, before, found, problems, force=args.force)

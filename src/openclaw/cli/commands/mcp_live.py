@@ -62,12 +62,26 @@ async def _list_tools(args: argparse.Namespace, env: Environment) -> int:
                 }
                 for spec in specs
             ]
-            env.say_json({"tools": tools, "unavailable": [_status(s) for s in broken]})
+            suspicious = {
+                one.snapshot.name: list(one.suspicions)
+                for one in live.manager.status()
+                if one.suspicions
+            }
+            env.say_json(
+                {
+                    "tools": tools,
+                    "unavailable": [_status(s) for s in broken],
+                    "suspicions": suspicious,
+                }
+            )
         else:
             for spec in specs:
                 first = spec.description.partition("\n")[0]
                 env.say(f"{spec.name}\n    {first[:200]}")
             _warn_of(env, broken)
+            for one in live.manager.status():
+                for words in one.suspicions:
+                    env.warn(printable(f"MCP server '{one.snapshot.name}': {words}"))
         return EXIT_FAILED if broken else EXIT_OK
 
 
@@ -200,7 +214,7 @@ def _probe_line(row: Mapping[str, Any]) -> str:
     offers = f"{row['tools']} tools, {row['resources']} resources, {row['prompts']} prompts"
     software = " ".join(word for word in (row["serverName"], row["serverVersion"]) if word)
     line = f"{row['name']}: ready in {row['ms']:.0f} ms, {row['protocol']}, {offers} ({software})"
-    notes = [*row["leftOut"], *row["crossings"]]
+    notes = [*row["suspicions"], *row["leftOut"], *row["crossings"]]
     if row["pin"] not in (None, "pinned"):
         notes.append(f"{row['pin']}; see: openclaw mcp pins show {row['name']}")
     return "\n".join([line, *(f"    {note}" for note in notes)])
@@ -373,6 +387,7 @@ def _status(one: "ServerStatus") -> dict[str, Any]:
         "leftOut": list(one.left_out),
         "pin": one.pin,
         "crossings": list(one.crossings),
+        "suspicions": list(one.suspicions),
     }
 
 

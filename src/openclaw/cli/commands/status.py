@@ -197,7 +197,13 @@ def _row(name: str, agents: Sequence[str], transport: str, state: str) -> Json:
     )
     counts = {"tools": None, "resources": None, "prompts": None, "restarts": 0}
     head = {"name": name, "agents": list(agents), "sessions": [], "transport": transport}
-    tail: Json = {"nextRetryIn": None, "leftOut": [], "pin": None, "crossings": []}
+    tail: Json = {
+        "nextRetryIn": None,
+        "leftOut": [],
+        "pin": None,
+        "crossings": [],
+        "suspicions": [],
+    }
     return {**head, "state": state, **counts, **empty, **tail}
 
 

@@ -193,7 +193,7 @@ def _below(
         error = redact(row["lastError"])
         for line in error.split("\n"):
             yield from wrapped(Text(visible(line), "red"), width, _INDENT)
-    for crossing in row.get("crossings", ()):
+    for crossing in (*row.get("suspicions", ()), *row.get("crossings", ())):
         yield from wrapped(Text(visible(redact(crossing)), "yellow"), width, _INDENT)
 
 

@@ -339,7 +339,26 @@ def _pins(env: Environment, servers: Servers) -> Iterator[Finding]:
         yield Finding("pins", OK, f"pinned when they first start: {', '.join(unseen)}")
     if found and not changed:
         yield Finding("pins", OK, f"{_declare(len(found))} what was accepted")
+    yield from _suspicious(env, found)
     yield from _crossings(found)
+
+
+def _suspicious(env: Environment, found: "Mapping[str, Pinned]") -> Iterator[Finding]:
+    """What was declared when the server was last seen, judged again."""
+    from openclaw.mcp_client.catalog.pins import INSTRUCTIONS
+    from openclaw.mcp_client.catalog.tools import suspicion
+
+    for server, pinned in found.items():
+        for name, declared in {**pinned.accepted, **pinned.pending}.items():
+            seen = suspicion(server, None if name == INSTRUCTIONS else name, declared.text)
+            if seen is not None:
+                yield Finding(
+                    "declarations",
+                    WARNING,
+                    f"MCP server '{server}': {seen.words()}",
+                    f"read all of it: {env.program} mcp tools {server} --json; `tools.deny` or "
+                    '`onSuspicious: "block"` takes it away',
+                )
 
 
 def _changes(pinned: "Pinned") -> str:

@@ -9,6 +9,7 @@ from openclaw.cli.commands.mcp_config import target_place
 from openclaw.cli.environment import Environment
 from openclaw.cli.render.terminal import fitted
 from openclaw.cli.setup.checks import OK, Finding, examine
+from openclaw.cli.setup.default_sandbox import all_with_sandbox
 from openclaw.cli.setup.discovery import Found, ModelOffer, shown_path
 from openclaw.cli.setup.file_changes import FileChange, Written
 from openclaw.cli.setup.import_servers import ImportedServer, Reference
@@ -61,7 +62,8 @@ _TEXT = """\
       },
 
       // MCP servers, whose tools the agent may use: a `command` to start, or a `url`.
-      // They get the variables under `env`, not your whole environment.
+      // They get the variables under `env`, not your whole environment, and `sandbox: "auto"`
+      // hides your home directory from them; `sandbox: "off"` lets one run as you do.
       mcp: {
         servers: {
         },
@@ -121,6 +123,7 @@ def make_plan(
     model: ModelOffer | None,
     servers: Sequence[str],
     clients: Sequence[str],
+    sandbox: bool = True,
 ) -> Plan:
     """Decide what every file becomes; `text` is the configuration to add to, if there is one."""
     notes: list[str] = []
@@ -129,7 +132,8 @@ def make_plan(
         base = base if text is None else with_model(base, model.ref)
         base = with_key(base, model.provider, model.variable) if model.variable else base
     parse_config(base, env.environ, source=path)
-    wanted = [one.server for one in found.servers if one.server.name in servers]
+    wanted = tuple(one.server for one in found.servers if one.server.name in servers)
+    wanted = all_with_sandbox(wanted, env.environ) if sandbox else wanted
     after, taken = _with_servers(env, path, base, wanted, notes)
     plan = Plan(
         path=path,

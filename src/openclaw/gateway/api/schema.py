@@ -179,6 +179,9 @@ class Server(_Answer):
     crossings: list[str] = Field(
         description="where it bears or speaks of another server's tool names"
     )
+    suspicions: list[str] = Field(
+        description="which of its declarations look like orders to the agent, with the sentence"
+    )
 
 
 class Agent(_Answer):

@@ -245,6 +245,7 @@ def server_row(one: "ServerStatus", clock: "Clock", redact: Any) -> Json:
             "leftOut": list(one.left_out),
             "pin": one.pin,
             "crossings": list(one.crossings),
+            "suspicions": list(one.suspicions),
         },
     )
 

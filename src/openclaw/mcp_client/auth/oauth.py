@@ -22,7 +22,9 @@ from pydantic import AnyUrl
 from openclaw.core.errors import OperatorFacing
 from openclaw.mcp_client.auth.token_store import ServerLogin, Vault, login_key, open_vault
 from openclaw.mcp_client.errors import NeedsLogin
+from openclaw.net.addresses import why_blocked
 from openclaw.net.client import Exemptions, FetchError, GuardedClient
+from openclaw.net.transport import resolve_with_system
 
 if TYPE_CHECKING:
     from openclaw.config.agent_schema import McpAuthConfig, McpServerConfig
@@ -33,6 +35,8 @@ logger = logging.getLogger(__name__)
 logging.getLogger("mcp.client.auth.oauth2").setLevel(logging.CRITICAL)
 
 ResolveSecrets = Callable[[Mapping[str, str]], "Awaitable[dict[str, Secret]]"]
+OpenClient = Callable[..., GuardedClient]
+"""Opens the client of one request; the default is the guarded client itself."""
 Redirect = Callable[[str], Awaitable[None]]
 Callback = Callable[[], Awaitable[AuthorizationCodeResult]]
 
@@ -76,13 +80,21 @@ class Auth(OAuthClientProvider):
     """The authentication of one server's requests.
 
     What belongs to the login itself goes through the guarded client, since a server that we do not
-    trust names the addresses; only the server's own host is exempt. Without a person, needing one
-    raises `NeedsLogin`.
+    trust names the addresses. A private address is reached only under the server's own name, and
+    only if it is the one that the server itself answered from; a server that the operator named by
+    a loopback address may also have its login on loopback. Without a person, needing one raises
+    `NeedsLogin`.
     """
 
     def __init__(
-        self, url: str, metadata: OAuthClientMetadata, login: ServerLogin, person: Person | None
+        self,
+        url: str,
+        metadata: OAuthClientMetadata,
+        login: ServerLogin,
+        person: Person | None,
+        open_client: OpenClient = GuardedClient,
     ) -> None:
+        self._open_client = open_client
         self._login = login
         self._person = person
         self._scope = metadata.scope
@@ -92,8 +104,8 @@ class Auth(OAuthClientProvider):
             url, metadata, login, redirect, None if person is None else person.callback
         )
         login.context = self.context
-        host = urlsplit(url).hostname or ""
-        self._exemptions = Exemptions.of(hosts=[host], loopback=is_loopback(host))
+        self._host = (urlsplit(url).hostname or "").lower()
+        self._answered_from: str | None = None
         if person is None:
             self.context.callback_handler = _no_answer
 
@@ -117,6 +129,10 @@ class Auth(OAuthClientProvider):
         await super()._initialize()
         entry = await self._login.entry()
         self.context.token_expiry_time = entry.get("expiresAt")
+        if self._answered_from is None and await _is_private(self._host):
+            # Whether its login may be private too is known once it has answered: let it refuse the
+            # token first.
+            self.context.token_expiry_time = None
         if self.context.oauth_metadata is None and entry.get("metadata"):
             self.context.oauth_metadata = OAuthMetadata.model_validate(entry["metadata"])
 
@@ -135,6 +151,7 @@ class Auth(OAuthClientProvider):
                     response = await self._fetch(outgoing)
                 else:
                     response = yield outgoing
+                    self._answered_from = _peer(response) or self._answered_from
                     self._wants_more = response.status_code == _FORBIDDEN
                     if response.status_code == _UNAUTHORIZED and not refreshed:
                         refreshed = True
@@ -182,27 +199,51 @@ class Auth(OAuthClientProvider):
 
     async def _fetch(self, request: httpx2.Request) -> httpx2.Response:
         """One request of the login itself, redirects and all, within bounds."""
-        url = str(request.url)
-        check_address(url)
         headers = {
             name: value
             for name, value in request.headers.items()
             if name.lower() not in ("host", "content-length")
         }
-        client = GuardedClient(
-            max_bytes=_MAX_ANSWER, total_timeout=_SECONDS, exemptions=self._exemptions
+        client = self._open_client(
+            max_bytes=_MAX_ANSWER,
+            total_timeout=_SECONDS,
+            exemptions=self._exemptions(),
+            on_hop=check_address,
         )
         content = request.content or None
         try:
             async with client:
                 got = await client.fetch(
-                    url, method=request.method, headers=headers, content=content
+                    str(request.url), method=request.method, headers=headers, content=content
                 )
         except FetchError as error:
             raise OAuthFlowError(error.message) from None
-        check_address(got.url)
         kept = {k: v for k, v in got.headers.items() if k.lower() not in _UNPACKED}
         return httpx2.Response(got.status, headers=kept, content=got.body, request=request)
+
+    def _exemptions(self) -> Exemptions:
+        own = (self._host, self._answered_from)
+        return Exemptions.of(
+            pairs=[(host, address) for host, address in (own,) if address],
+            loopback=is_loopback(self._host),
+        )
+
+
+def _peer(response: httpx2.Response) -> str | None:
+    """The address that the answer came from."""
+    stream = response.extensions.get("network_stream")
+    address: Any = stream.get_extra_info("server_addr") if stream is not None else None
+    return str(address[0]) if address else None
+
+
+async def _is_private(host: str) -> bool:
+    """Whether any address of this name would be blocked."""
+    if is_loopback(host):
+        return False
+    try:
+        return any(map(why_blocked, await resolve_with_system(host, 443)))
+    except OSError:
+        return False
 
 
 _UNPACKED = ("content-encoding", "content-length", "transfer-encoding")
@@ -219,6 +260,7 @@ class Logins:
     vault: Callable[["McpAuthConfig"], Vault]
     resolve_secrets: ResolveSecrets
     register: Callable[[str], None] = lambda value: None
+    open_client: OpenClient = GuardedClient
 
     def log_out(self, config: "McpServerConfig") -> bool:
         """Forget the login to this server; whether there was one."""
@@ -246,7 +288,7 @@ class Logins:
             scope=" ".join(settings.scopes) or None,
             token_endpoint_auth_method=None if settings.client_secret else "none",
         )
-        return Auth(url, metadata, login, person)
+        return Auth(url, metadata, login, person, self.open_client)
 
     async def _preset(self, auth: "McpAuthConfig") -> OAuthClientInformationFull | None:
         if auth.client_id is None:

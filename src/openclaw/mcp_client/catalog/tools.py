@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 import orjson
 
-from openclaw.content import UnsafeSchema, detect, sanitise_label, sanitise_schema
+from openclaw.content import UnsafeSchema, sanitise_label, sanitise_schema
+from openclaw.content.detection.declarations import detect_declaration
+from openclaw.content.labels import single_line
 from openclaw.core.tools import Origin, ToolSpec
 from openclaw.mcp_client.catalog.schema_check import BadSchema, SchemaBudget, check_schema
 
@@ -34,12 +36,33 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
 
 @dataclass(frozen=True, slots=True)
 class Suspicion:
-    """Detection fired on what a server declares; never with the text."""
+    """Detection fired on what a server declares; `tool` is None for what it says of itself.
+
+    The sentence is for a person to judge, without hidden characters; it belongs in no log.
+    """
 
     server: str
     tool: str | None
     score: float
     signals: tuple[str, ...]
+    sentence: str = ""
+
+    def words(self) -> str:
+        """For a person."""
+        what = "what it says of itself" if self.tool is None else f"tool '{_shown(self.tool)}'"
+        return f'{what} looks like an attempt to give the agent orders: "{self.sentence}"'
+
+
+def suspicion(server: str, tool: str | None, text: str) -> Suspicion | None:
+    """What detection says of a declaration's text; None if nothing."""
+    found = detect_declaration(text)
+    if not found.suspicious:
+        return None
+    return Suspicion(server, tool, found.score, found.signals, single_line(found.sentence, 300))
+
+
+def _shown(name: str) -> str:
+    return single_line(name, MAX_LABEL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,12 +147,14 @@ def prepare_tools(
         if tool.name in prepared:
             warnings.append(f"tool '{label}' is declared twice; the first is used")
             continue
+        dropped: list[str] = []
         try:
-            prepared[tool.name] = _prepare(label, tool, budget, redact)
+            prepared[tool.name] = _prepare(label, tool, budget, redact, dropped)
         except (BadSchema, UnsafeSchema) as bad:
             warnings.append(f"tool '{label}' is left out: {bad}")
             continue
-        suspicions.extend(_suspicions(server, tool))
+        warnings.extend(f"tool '{label}': {reason}" for reason in dict.fromkeys(dropped))
+        suspicions.extend(_suspicions(server, tool, redact))
     return PreparedTools(tuple(prepared.values()), tuple(warnings), tuple(suspicions))
 
 
@@ -219,14 +244,18 @@ def _hashed(base: str, server: str, tool: str, digits: int) -> str:
 
 
 def _prepare(
-    label: str, tool: "Tool", budget: SchemaBudget, redact: Callable[[str], str]
+    label: str,
+    tool: "Tool",
+    budget: SchemaBudget,
+    redact: Callable[[str], str],
+    dropped: list[str],
 ) -> PreparedTool:
     hints = tool.annotations
     return PreparedTool(
         name=tool.name,
         label=label,
         description=sanitise_label(redact(tool.description or ""), MAX_DESCRIPTION),
-        schema=_redacted(sanitise_schema(check_schema(tool.input_schema, budget)), redact),
+        schema=_redacted(sanitise_schema(check_schema(tool.input_schema, budget), dropped), redact),
         read_only=hints.read_only_hint if hints else None,
         destructive=hints.destructive_hint if hints else None,
         output_schema=_output_schema(tool, budget),
@@ -284,10 +313,10 @@ def _reader_spec(name: str, server: str) -> ToolSpec:
     )
 
 
-def _suspicions(server: str, tool: "Tool") -> Iterable[Suspicion]:
-    found = detect("\n".join(_words(tool)))
-    if found.suspicious:
-        yield Suspicion(server, tool.name, found.score, tuple(found.signals))
+def _suspicions(server: str, tool: "Tool", redact: Callable[[str], str]) -> Iterable[Suspicion]:
+    found = suspicion(server, tool.name, redact("\n\n".join(_words(tool))))
+    if found is not None:
+        yield found
 
 
 def _words(tool: "Tool") -> Iterable[str]:

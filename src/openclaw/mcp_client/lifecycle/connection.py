@@ -74,9 +74,9 @@ class ConnectionDeps:
     there is a secret in what cannot be changed. `cache` is the directory where a server's protocol
     era is remembered; without it nothing is. `on_sampling` and `on_elicitation` take the server's
     name and the request's params and give back the result's object; without them the requests are
-    refused and declined. `confine` may put a sandbox around a program. `auth` gives the HTTP
-    authentication of a server that is configured with one; without it such a server needs a login
-    that nobody can give. `pins` is where tools' declarations are compared; without it they are not.
+    refused and declined. `confine` may put a sandbox around a program, given the server's name and
+    its roots. `auth` gives the HTTP authentication of a server that is configured with one; without
+    it such a server needs a login that nobody can give. `pins` is where tools' declarations are compared; without it they are not.
     """
 
     resolve_secrets: ResolveSecrets
@@ -92,7 +92,9 @@ class ConnectionDeps:
     emit: Emit = discard
     on_sampling: AskHost | None = None
     on_elicitation: AskHost | None = None
-    confine: "Callable[[McpServerConfig, Program], Program]" = lambda config, program: program
+    confine: "Callable[[McpServerConfig, Program, str, Sequence[Path]], Program]" = (
+        lambda config, program, name, roots: program
+    )
     auth: "Callable[[McpServerConfig], Awaitable[Auth]] | None" = None
     pins: "PinStore | None" = None
 
@@ -420,7 +422,7 @@ class ServerConnection:
             incoming=Incoming(self.name, following, deps.redact, deps.line_redactor(), deps.clock),
             memory=EraMemory(deps.cache, identity(self.config)),
             stderr=self._stderr,
-            confine=deps.confine,
+            confine=lambda config, program: deps.confine(config, program, self.name, deps.roots),
             auth=deps.auth,
         )
 

@@ -11,13 +11,17 @@ from typing import TYPE_CHECKING
 import anyio
 import anyio.to_thread
 
-from openclaw.content import detect
 from openclaw.content.sanitise import prepare
 from openclaw.core.events import Emit, SuspiciousContent
 from openclaw.mcp_client.bridge.resources import MAX_READ, ResolvedResource, resolve, wanted
 from openclaw.mcp_client.catalog.cache import CatalogCache
 from openclaw.mcp_client.catalog.pin_store import Pinning
-from openclaw.mcp_client.catalog.tools import PreparedTools, Suspicion, prepare_tools
+from openclaw.mcp_client.catalog.tools import (
+    PreparedTools,
+    Suspicion,
+    prepare_tools,
+    suspicion,
+)
 from openclaw.mcp_client.errors import CallFailed
 from openclaw.mcp_client.lifecycle.connection import ConnectionDeps, ServerConnection
 from openclaw.mcp_client.lifecycle.state import UNAVAILABLE, ServerState
@@ -89,6 +93,7 @@ class ManagedServer:
         self.listing = Listing()
         self.pinning = Pinning(name, config, deps.pins, deps.redact)
         self.instructions_suspicious = False
+        self.suspicions: tuple[Suspicion, ...] = ()
         self.tools_known = anyio.Event()
         self.resources_known = anyio.Event()
         self._read: dict[str, ResolvedResource] = {}
@@ -174,11 +179,12 @@ class ManagedServer:
         )
         for warning in self.prepared.warnings:
             logger.warning("MCP server '%s': %s", self.name, warning)
-        words = await anyio.to_thread.run_sync(detect, listing.instructions or "")
-        self.instructions_suspicious = words.suspicious
-        if words.suspicious:
-            self._suspect(Suspicion(self.name, None, words.score, tuple(words.signals)))
-        for seen in self.prepared.suspicions:
+        about_itself = await anyio.to_thread.run_sync(
+            suspicion, self.name, None, self._redact(listing.instructions or "")
+        )
+        self.instructions_suspicious = about_itself is not None
+        self.suspicions = (*((about_itself,) if about_itself else ()), *self.prepared.suspicions)
+        for seen in self.suspicions:
             self._suspect(seen)
         await self.pinning.check(listing)
         self.tools_known.set()

@@ -37,7 +37,8 @@ class ServerStatus:
     """One server for a person to look at. `agents` use it; `sessions` brought it.
 
     `pin` says how its declarations compare with the accepted ones; `crossings` where its tools bear
-    the names of other servers' tools, or speak of them.
+    the names of other servers' tools, or speak of them; `suspicions` which of its declarations look
+    like orders to the agent, with the sentence.
     """
 
     snapshot: ServerSnapshot
@@ -49,6 +50,7 @@ class ServerStatus:
     left_out: tuple[str, ...] = ()
     pin: str | None = None
     crossings: tuple[str, ...] = ()
+    suspicions: tuple[str, ...] = ()
 
 
 def status_of(unit: "ManagedServer", crossings: Iterable[Crossing] = ()) -> ServerStatus:
@@ -63,6 +65,7 @@ def status_of(unit: "ManagedServer", crossings: Iterable[Crossing] = ()) -> Serv
         left_out=(*unit.listing.dropped, *unit.prepared.warnings),
         pin=unit.pinning.words,
         crossings=tuple(one.words() for one in crossings if unit.name in (one.server, one.other)),
+        suspicions=tuple(one.words() for one in unit.suspicions),
     )
 
 

@@ -1,23 +1,28 @@
 """What a stdio server may reach on this machine, and what keeps it to that.
 
-Bubblewrap where it works: a file system of its own with the system's programs, what the server is
-made of and what the operator named, its own processes, and no network where none is wanted. Else
-Landlock, which denies what was not named but hides nothing. Else `strict` does not start the server.
+Bubblewrap if it works: a file system of its own with the system's programs, what the server is made
+of and what the operator named, its own processes, and no network or only the public one if so
+configured. Else Landlock with seccomp, which denies what was not named but hides nothing. Else
+`strict` does not start the server.
 """
 
+import contextlib
+import hashlib
 import json
 import logging
 import os
+import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from openclaw.config.paths import expand, home_dir
+from openclaw.config.paths import expand, home_dir, private_directory
+from openclaw.mcp_client.sandbox.own_files import own_files
 from openclaw.mcp_client.transport.child_process import (
     OPTIONS,
     Program,
@@ -89,10 +94,6 @@ def _running() -> int:
     return total
 
 
-logger = logging.getLogger(__name__)
-
-Confine = Callable[["McpServerConfig", Program], Program]
-
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/opt", "/nix/store", "/gnu/store")
 """Programs and libraries."""
 
@@ -131,19 +132,22 @@ RESOLVER = ("/run/systemd/resolve",)
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty")
 
 _LANDLOCK = Path(__file__).with_name("landlock.py")
+_INTERNET = Path(__file__).with_name("internet.py")
 _PROBE_SECONDS = 5.0
-_MAX_LINKS = 16
-_MAX_INTERPRETERS = 4
-_MAX_FIRST_LINE = 512
+_HOMES = "sandbox"  # below the state directory
 
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """What this machine can confine with: the path of a bubblewrap that works, Landlock's version."""
+    """What this machine can confine with: the path of a bubblewrap that works, Landlock's version.
+
+    `sockets` says whether Unix sockets can be kept from a server that Landlock confines.
+    """
 
     bubblewrap: str | None
     why_no_bubblewrap: str
     landlock: int
+    sockets: bool = True
 
     @property
     def best(self) -> str | None:
@@ -158,19 +162,24 @@ class Means:
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """What one server may reach. Paths are absolute and exist."""
+    """What one server may reach. Paths are absolute and exist.
+
+    `own_home` stands in for the home directory; without it an empty one does.
+    """
 
     read: tuple[Path, ...]
     write: tuple[Path, ...]
-    network: bool
+    network: "bool | Literal['internet']"
     home: Path
+    own_home: Path | None = None
     hidden: tuple[Path, ...] = ()
 
 
 class Sandbox:
     """Puts every program of this host into what its server's configuration says.
 
-    `state` is the directory that no server may see unless it is named outright.
+    `state` is the directory that no server may see unless it is named outright; each server's own
+    home directory is in it.
     """
 
     def __init__(
@@ -179,28 +188,43 @@ class Sandbox:
         self._environ = environ
         self._state = state
         self._means = means
+        self._home = home_dir(environ)
 
-    def confine(self, config: "McpServerConfig", program: Program) -> Program:
-        """The program as it is to be started; raises `SpawnFailed` where `strict` cannot be kept.
+    def confine(
+        self,
+        config: "McpServerConfig",
+        program: Program,
+        name: str = "",
+        roots: Sequence[Path] = (),
+    ) -> Program:
+        """The program as it is to be started; raises `SpawnFailed` if `strict` cannot be kept.
 
-        It may look at the machine for some milliseconds, the first time that it is used.
+        `roots` are the directories that the server named `name` is told to work in. It may look at
+        the machine for some milliseconds, the first time that it is used.
         """
         check(program)
-        return limited(self._sandboxed(config.sandbox, program), config.limits)
+        return limited(self._sandboxed(config, program, name, roots), config.limits)
 
-    def _sandboxed(self, wanted: "SandboxConfig", program: Program) -> Program:
+    def _sandboxed(
+        self, config: "McpServerConfig", program: Program, name: str, roots: Sequence[Path]
+    ) -> Program:
+        wanted = config.sandbox
         if wanted.mode == "off":
             return program
         means = self._means or find_means(self._environ.get("PATH", os.defpath))
         strict = wanted.mode == "strict"
         if means.best is None:
             return self._without(strict, f"no sandbox can be had here: {means.missing}", program)
-        reach = self._reach(wanted, program)
+        reach = self._reach(config, program, name, roots)
         if means.bubblewrap is not None:
+            if reach.network == "internet":
+                _judge_internet(means.bubblewrap)
             return in_bubblewrap(means.bubblewrap, reach, program)
-        if not wanted.network:
-            _judge_network(strict)
-        return in_landlock(reach, program)
+        for reason in _lacks(wanted, means):
+            if strict:
+                raise SpawnFailed(reason, hint="install bubblewrap")
+            logger.warning("%s", reason)
+        return in_landlock(reach, program, sockets=not means.sockets)
 
     def _without(self, strict: bool, reason: str, program: Program) -> Program:
         if strict:
@@ -208,22 +232,89 @@ class Sandbox:
         logger.warning("'%s' runs without a sandbox: %s", program.command, reason)
         return program
 
-    def _reach(self, wanted: "SandboxConfig", program: Program) -> Reach:
-        home = home_dir(self._environ)
-        named = [*self._named("read", wanted.read, program)]
+    def _reach(
+        self, config: "McpServerConfig", program: Program, name: str, roots: Sequence[Path]
+    ) -> Reach:
+        wanted = config.sandbox
+        read = [*self._named("read", wanted.read, program)]
+        write = [*self._named("write", wanted.write, program)]
         if program.directory is not None:
-            named.append(program.directory.absolute())
+            read.append(program.directory.absolute())
+        if wanted.workspace if wanted.workspace is not None else wanted.mode == "auto":
+            write += self._working_places(roots, program)
+        if wanted.mode == "auto":
+            also_read, also_write = self._spoken_of(config, program)
+            read, write = [*read, *also_read], [*write, *also_write]
         return Reach(
-            read=(*named, *parts_of(program, guarded=self._guarded(home))),
-            write=tuple(self._named("write", wanted.write, program)),
+            read=(*read, *own_files(program, self._home, guarded=self._guarded())),
+            write=tuple(write),
             network=wanted.network,
-            home=home,
+            home=self._home,
+            own_home=self._own_home(name, config),
             hidden=() if self._state is None or not self._state.is_dir() else (self._state,),
         )
 
-    def _guarded(self, home: Path) -> tuple[Path, ...]:
+    def _own_home(self, name: str, config: "McpServerConfig") -> Path | None:
+        """Where this server keeps what it would keep in a home directory, from start to start."""
+        if self._state is None:
+            return None
+        told = json.dumps([name, config.command]).encode()
+        plain = re.sub(r"[^A-Za-z0-9_-]", "_", name)[:40]
+        home = self._state / _HOMES / f"{plain}-{hashlib.sha256(told).hexdigest()[:12]}"
+        for directory in (self._state / _HOMES, home):
+            private_directory(directory)
+        return home
+
+    def _working_places(self, roots: Sequence[Path], program: Program) -> Iterator[Path]:
+        directory = () if program.directory is None else (program.directory.absolute(),)
+        for place in (*roots, *directory):
+            if not place.is_dir():
+                continue
+            if self._holds_home(place):
+                logger.warning("the sandbox does not open %s; name what is needed in it", place)
+            else:
+                yield place
+
+    def _spoken_of(
+        self, config: "McpServerConfig", program: Program
+    ) -> tuple[list[Path], list[Path]]:
+        """What the command line and `env` name by an absolute path: to read, and to write as well.
+
+        A script comes with the project that it is in, and a database with its directory, where its
+        journal is.
+        """
+        read: list[Path] = []
+        write: list[Path] = []
+        options = (word.partition("=")[2] for word in program.arguments if word.startswith("-"))
+        variables = (program.environment.get(name, "") for name in config.env)
+        for word in (*program.arguments, *options, *variables):
+            path = Path(word)
+            if not path.is_absolute() or any(map(path.is_relative_to, SYSTEM)):
+                continue
+            if path.suffix in _SCRIPTS and path.is_file():
+                read.append(self._project(path))
+            elif path.suffix in _DATABASES and self._may_open(path.parent):
+                write.append(path.parent)
+            elif path.is_file() or (path.is_dir() and self._may_open(path)):
+                write.append(path)
+        return read, write
+
+    def _project(self, script: Path) -> Path:
+        places = [place for place in script.parents if self._may_open(place)]
+        marked = (p for p in places if any((p / name).exists() for name in _PROJECT_FILES))
+        return next(marked, places[0] if places else script)
+
+    def _may_open(self, place: Path) -> bool:
+        return place.is_dir() and place != self._home and not self._holds_home(place)
+
+    def _holds_home(self, place: Path) -> bool:
+        """Whether opening this would open everybody's files, or ours."""
+        inside = (self._home, *(() if self._state is None else (self._state,)))
+        return any(place in path.parents for path in inside) and place != self._home
+
+    def _guarded(self) -> tuple[Path, ...]:
         state = () if self._state is None else (self._state,)
-        return (home, home / ".local", *state)
+        return (self._home / ".local", *state)
 
     def _named(self, key: str, paths: Iterable[str], program: Program) -> Iterator[Path]:
         for given in paths:
@@ -235,11 +326,33 @@ class Sandbox:
             yield path
 
 
-def _judge_network(strict: bool) -> None:
-    reason = "Landlock denies TCP alone, so that `network: false` does not wholly hold"
-    if strict:
-        raise SpawnFailed(reason, hint="install bubblewrap")
-    logger.warning("%s", reason)
+_SCRIPTS = frozenset({".js", ".mjs", ".cjs", ".ts", ".mts", ".py", ".rb", ".php", ".jar", ".sh"})
+_DATABASES = frozenset({".db", ".sqlite", ".sqlite3", ".duckdb"})
+_PROJECT_FILES = ("package.json", "pyproject.toml", "node_modules", ".venv", "Gemfile", ".git")
+
+
+def _lacks(wanted: "SandboxConfig", means: Means) -> Iterator[str]:
+    """What was asked for that Landlock does not do."""
+    if wanted.network == "internet":
+        yield '`network: "internet"` needs bubblewrap: Landlock cannot tell addresses apart'
+    elif not wanted.network:
+        yield "Landlock denies TCP alone, so that `network: false` does not wholly hold"
+    if not means.sockets:
+        yield "with Landlock on this kind of machine every Unix socket can be reached"
+
+
+def _judge_internet(bubblewrap: str) -> None:
+    why = _why_no_internet(bubblewrap)
+    if why is not None:
+        hint = "allow user namespaces, or choose `network: true` or `network: false`"
+        raise SpawnFailed(f'`network: "internet"` cannot be had here: {why}', hint=hint)
+
+
+@lru_cache(maxsize=4)
+def _why_no_internet(bubblewrap: str) -> str | None:
+    """Why no network of its own can be made, found out by making one with a sandbox in it."""
+    inside = [*_ISOLATION, "--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev"]
+    return _tried([*_IN_INTERNET, bubblewrap, *inside, "/bin/sh", "-c", ":"])
 
 
 @lru_cache(maxsize=4)
@@ -247,21 +360,27 @@ def find_means(path: str) -> Means:
     """What this machine can confine with; found out by trying, once."""
     if sys.platform != "linux":
         return Means(None, f"there is no bubblewrap for {sys.platform}", 0)
-    from openclaw.mcp_client.sandbox.landlock import version
+    from openclaw.mcp_client.sandbox.landlock import can_filter, version
 
     found = shutil.which("bwrap", path=path) or shutil.which("bwrap", path=os.defpath)
     if found is None:
-        return Means(None, "bubblewrap (bwrap) is not installed", version())
+        return Means(None, "bubblewrap (bwrap) is not installed", version(), can_filter())
     trouble = _trouble_with(found)
-    return Means(None if trouble else found, trouble or "", version())
+    return Means(None if trouble else found, trouble or "", version(), can_filter())
 
 
 def _trouble_with(bubblewrap: str) -> str | None:
     """Why it does not work here, such as a kernel that grants no namespaces to this user."""
     options = [*_ISOLATION, "--unshare-net", "--ro-bind", "/", "/", "--proc", "/proc"]
+    why = _tried([bubblewrap, *options, "--dev", "/dev", "/bin/sh", "-c", ":"])
+    return None if why is None else f"bubblewrap does not work here ({why})"
+
+
+def _tried(command: list[str]) -> str | None:
+    """What a command said that failed; None if it did not fail."""
     try:
         tried = subprocess.run(  # noqa: S603  the operator's own bubblewrap
-            [bubblewrap, *options, "--dev", "/dev", "/bin/sh", "-c", ":"],
+            command,
             env={},
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -269,13 +388,14 @@ def _trouble_with(bubblewrap: str) -> str | None:
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        return f"bubblewrap cannot be run ({error})"
+        return f"it cannot be run: {error}"
     if tried.returncode == 0:
         return None
     said = tried.stderr.decode(errors="replace").strip().partition("\n")[0][:200]
-    return f"bubblewrap does not work here ({said or f'code {tried.returncode}'})"
+    return said or f"code {tried.returncode}"
 
 
+_IN_INTERNET = (sys.executable, "-I", "-S", str(_INTERNET))
 _ISOLATION = (
     "--unshare-pid",
     "--unshare-ipc",
@@ -293,24 +413,33 @@ def in_bubblewrap(bubblewrap: str, reach: Reach, program: Program) -> Program:
 
     Its environment is empty: whatever stands there can be read inside, as that of process 1.
     """
-    options = [*_ISOLATION, *([] if reach.network else ["--unshare-net"])]
+    options = [*_ISOLATION, *(["--unshare-net"] if reach.network is False else [])]
     for path in (*SYSTEM, *SYSTEM_SETTINGS, *RESOLVER):
         options += ["--ro-bind-try", path, path]
     options += ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--tmpfs", "/var/tmp"]  # noqa: S108  mount points inside
-    options += ["--tmpfs", str(reach.home)]
+    home = str(reach.home)
+    options += ["--bind", str(reach.own_home), home] if reach.own_home else ["--tmpfs", home]
     for _, flag, path in sorted(_mounts(reach), key=lambda mount: mount[0]):
         options += [flag, path] if flag == "--tmpfs" else [flag, path, path]
     options += ["--remount-ro", "/"]
     options += ["--chdir", str((program.directory or reach.home).absolute())]
-    for name, value in program.environment.items():
+    proxied = _proxied() if reach.network == "internet" else {}
+    for name, value in {**program.environment, **proxied}.items():
         options += ["--setenv", name, value]
     command = located(program) or program.command
+    around = _IN_INTERNET if reach.network == "internet" else ()
+    first, *rest = [*around, bubblewrap, "--args", OPTIONS, "--", command, *program.arguments]
     return Program(
-        command=bubblewrap,
-        arguments=("--args", OPTIONS, "--", command, *program.arguments),
-        environment={},
-        hidden_options=tuple(options),
+        command=first, arguments=tuple(rest), environment={}, hidden_options=tuple(options)
     )
+
+
+def _proxied() -> dict[str, str]:
+    """What makes a program use the proxy that is its only way out."""
+    from openclaw.mcp_client.sandbox.internet import PROXY, VARIABLES
+
+    named = dict.fromkeys(VARIABLES, PROXY)
+    return {**named, "NO_PROXY": "", "no_proxy": "", "NODE_USE_ENV_PROXY": "1"}
 
 
 def _mounts(reach: Reach) -> Iterator[tuple[tuple[int, int], str, str]]:
@@ -321,66 +450,39 @@ def _mounts(reach: Reach) -> Iterator[tuple[tuple[int, int], str, str]]:
         (2, "--bind", reach.write),
     ):
         for path in dict.fromkeys(paths):
-            yield (len(path.parts), rank), flag, str(path)
+            if flag != "--ro-bind" or not _is_open(path, reach):
+                yield (len(path.parts), rank), flag, str(path)
 
 
-def in_landlock(reach: Reach, program: Program) -> Program:
+def _is_open(path: Path, reach: Reach) -> bool:
+    """Whether a directory above is mounted, with nothing hidden in between."""
+    for place in path.parents:
+        if place in reach.hidden or place == reach.home:
+            return place in reach.read
+        if place in reach.read or place in reach.write:
+            return True
+    return False
+
+
+def in_landlock(reach: Reach, program: Program, *, sockets: bool = False) -> Program:
     """The program behind a small one of ours that confines itself and then becomes it."""
     command = located(program) or program.command
+    own = () if reach.own_home is None else (reach.own_home,)
     policy = {
         "read": [*SYSTEM, *SYSTEM_SETTINGS, *RESOLVER, "/proc", "/sys", *map(str, reach.read)],
-        "write": [*DEVICES, *map(str, reach.write)],
-        "network": reach.network,
+        "write": [*DEVICES, *map(str, (*reach.write, *own))],
+        "network": reach.network is not False,
+        "sockets": sockets,
     }
+    environment = dict(program.environment)
+    for home in own:
+        temporary = home / "tmp"
+        with contextlib.suppress(OSError):  # the server may have put anything there
+            temporary.mkdir(mode=0o700)
+        environment |= {"HOME": str(home), "TMPDIR": str(temporary)}
     return replace(
         program,
         command=sys.executable,
         arguments=("-I", "-S", str(_LANDLOCK), json.dumps(policy), command, *program.arguments),
+        environment=environment,
     )
-
-
-def parts_of(program: Program, guarded: Iterable[Path]) -> Iterator[Path]:
-    """What the program itself is made of: where it and its interpreter are installed, and files that
-    it is given to run.
-
-    Of a place that holds `guarded` directories only the file itself is taken.
-    """
-    holders = {parent for path in guarded for parent in (path, *path.parents)}
-    command: str | None = located(program) or program.command
-    for _ in range(_MAX_INTERPRETERS):
-        if command is None:
-            break
-        for path in _steps_to(Path(command).absolute()):
-            installed = path.parent.parent
-            yield path if path.parent.name != "bin" or installed in holders else installed
-        command = _interpreter(Path(command), program)
-    for word in program.arguments:
-        given = Path(word)
-        if given.is_absolute() and given.is_file():
-            yield given
-
-
-def _steps_to(path: Path) -> Iterator[Path]:
-    """The path, every link on the way, and the file in the end."""
-    for _ in range(_MAX_LINKS):
-        yield path
-        if not path.is_symlink():
-            break
-        path = Path(os.path.normpath(path.parent / path.readlink()))
-    yield path.resolve()
-
-
-def _interpreter(script: Path, program: Program) -> str | None:
-    """What runs a script, by its first line; `env` names a program that is looked up."""
-    try:
-        with script.open("rb") as file:
-            first = file.readline(_MAX_FIRST_LINE)
-    except OSError:
-        return None
-    words = os.fsdecode(first[2:]).split() if first.startswith(b"#!") else []
-    if not words:
-        return None
-    if Path(words[0]).name != "env":
-        return words[0]
-    named = [word for word in words[1:] if not word.startswith("-") and "=" not in word]
-    return located(replace(program, command=named[0])) if named else None

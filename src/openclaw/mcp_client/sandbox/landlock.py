@@ -1,16 +1,21 @@
-"""Confines itself by Landlock and becomes the program: run as a script by `python -I -S`.
+"""Confines itself by Landlock and seccomp and becomes the program: run as a script by `python -I -S`.
 
 usage: landlock.py POLICY COMMAND [ARGUMENT]...
 
-POLICY is JSON: {"read": [PATH], "write": [PATH], "network": BOOL}. It exits with 126, having said
-why on stderr, where the kernel does not do all of it: nothing ever runs unconfined by mistake.
-Standard library only, so that it costs little time.
+POLICY is JSON: {"read": [PATH], "write": [PATH], "network": BOOL, "sockets": BOOL}. Landlock has no
+say over connecting to a Unix socket by its path, so unless `sockets` is true the program can make no
+Unix socket but connected pairs. It exits with 126, having said why on stderr, if the kernel does not
+do all of it: nothing ever runs unconfined by mistake. Standard library only, so that it costs little
+time.
 """
 
 import ctypes
 import json
 import os
+import platform
+import socket
 import stat
+import struct
 import sys
 
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
@@ -30,6 +35,19 @@ BIND_TCP_AND_CONNECT_TCP = 3
 ABSTRACT_SOCKETS_AND_SIGNALS = 3
 REFUSED = 126
 
+SET_SECCOMP, FILTER_MODE = 22, 2
+ALLOW, DENY = 0x7FFF0000, 0x00050000
+X32_CALLS = 0x40000000  # x86_64 takes every call a second time from here on
+# Of each machine: its name to the kernel, and the numbers of socket, socketpair and io_uring_setup.
+MACHINES = {
+    "x86_64": (0xC000003E, 41, 53, 425),
+    "aarch64": (0xC00000B7, 198, 199, 425),
+}
+LOAD, EQUAL, AT_LEAST, AND, RETURN = 0x20, 0x15, 0x35, 0x54, 0x06
+CALL, MACHINE, FIRST_ARGUMENT, SECOND_ARGUMENT = 0, 4, 16, 24  # places in `struct seccomp_data`
+EPERM, EACCES, ENOSYS = 1, 13, 38
+KIND_OF_SOCKET = 0xF
+
 
 class RulesetAttr(ctypes.Structure):
     """What the ruleset decides about: `struct landlock_ruleset_attr`."""
@@ -46,6 +64,12 @@ class PathBeneathAttr(ctypes.Structure):
 
     _pack_ = 1
     _fields_ = (("allowed_access", ctypes.c_uint64), ("parent_fd", ctypes.c_int32))
+
+
+class Filter(ctypes.Structure):
+    """A program for seccomp: `struct sock_fprog`."""
+
+    _fields_ = (("length", ctypes.c_ushort), ("instructions", ctypes.c_char_p))
 
 
 class Refused(Exception):
@@ -115,6 +139,62 @@ def allow(rules: int, path: str, rights: int) -> None:
         os.close(place)
 
 
+def can_filter(machine: str | None = None) -> bool:
+    """Whether we know how to take Unix sockets away on this kind of machine."""
+    return sys.platform == "linux" and (machine or platform.machine()) in MACHINES
+
+
+def socket_filter(machine: str) -> bytes:
+    """The seccomp program that allows every call but those that make a Unix socket.
+
+    A connected pair of the kinds that cannot be connected again is allowed: programs talk to their
+    own children through them. So is no call of another instruction set, and no io_uring, by which
+    sockets are made without a call.
+    """
+    kernel_name, make, make_pair, uring = MACHINES[machine]
+    allow, refuse, missing, foreign = "allow", "refuse", "missing", "foreign"
+    program: list[tuple[int, int, str | None, str | None]] = [
+        (LOAD, MACHINE, None, None),
+        (EQUAL, kernel_name, None, foreign),
+        (LOAD, CALL, None, None),
+        (AT_LEAST, X32_CALLS, foreign, None),
+        (EQUAL, uring, missing, None),
+        (EQUAL, make, "socket", None),
+        (EQUAL, make_pair, None, allow),
+        (LOAD, FIRST_ARGUMENT, None, None),
+        (EQUAL, socket.AF_UNIX, None, allow),
+        (LOAD, SECOND_ARGUMENT, None, None),
+        (AND, KIND_OF_SOCKET, None, None),
+        (EQUAL, socket.SOCK_STREAM, allow, None),
+        (EQUAL, socket.SOCK_SEQPACKET, allow, refuse),
+        (LOAD, FIRST_ARGUMENT, None, None),  # "socket"
+        (EQUAL, socket.AF_UNIX, refuse, allow),
+        (RETURN, ALLOW, None, None),
+        (RETURN, DENY | EACCES, None, None),
+        (RETURN, DENY | ENOSYS, None, None),
+        (RETURN, DENY | EPERM, None, None),
+    ]
+    places = {"socket": 13, allow: 15, refuse: 16, missing: 17, foreign: 18}
+
+    def distance(at: int, label: str | None) -> int:
+        return 0 if label is None else places[label] - at - 1
+
+    return b"".join(
+        struct.pack("=HBBI", code, distance(at, then), distance(at, otherwise), value)
+        for at, (code, value, then, otherwise) in enumerate(program)
+    )
+
+
+def take_sockets() -> None:
+    """Make no Unix socket from here on; raises `Refused`."""
+    if not can_filter():
+        raise Refused(f"Unix sockets cannot be taken away on {platform.machine()}")
+    program = socket_filter(platform.machine())
+    wanted = Filter(len(program) // 8, program)
+    if _libc.prctl(SET_SECCOMP, FILTER_MODE, ctypes.byref(wanted), 0, 0):
+        raise Refused(f"seccomp was refused: {os.strerror(ctypes.get_errno())}")
+
+
 def confine(read: list[str], write: list[str], *, network: bool) -> None:
     """Restrict this process for good; raises `Refused`."""
     abi = version()
@@ -139,6 +219,8 @@ def main(arguments: list[str]) -> None:
     policy = json.loads(arguments[0])
     try:
         confine(policy["read"], policy["write"], network=policy["network"])
+        if not policy.get("sockets"):
+            take_sockets()
         os.execv(arguments[1], arguments[1:])  # noqa: S606  becoming the server is the purpose
     except (Refused, OSError) as error:
         sys.stderr.write(f"the sandbox could not be set up: {error}\n")

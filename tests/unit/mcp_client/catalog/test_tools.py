@@ -191,7 +191,7 @@ def test_orders_in_a_description_or_a_schema_are_noticed() -> None:
     hidden: dict[str, Any] = {"type": "object", "properties": {"x": {"description": order}}}
     prepared = prepare_tools("s", [tool("a", description=order), tool("b", schema=hidden)])
     assert [seen.tool for seen in prepared.suspicions] == ["a", "b"]
-    assert all(order not in str(seen) for seen in prepared.suspicions)
+    assert all(seen.sentence == order for seen in prepared.suspicions)
 
 
 def test_reading_resources_is_a_tool_of_ours() -> None:

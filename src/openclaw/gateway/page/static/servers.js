@@ -163,8 +163,9 @@ class ServerCard {
     this.restart.disabled = server.state === "disabled";
     this.error.hidden = !server.lastError || server.state === "ready";
     this.error.replaceChildren(h("strong", {}, "Last error: "), server.lastError ?? "");
-    this.notes.hidden = !server.leftOut.length;
-    this.notes.replaceChildren(...server.leftOut.slice(0, 20).map((one) => h("li", {}, one)));
+    const notes = [...(server.suspicions ?? []), ...server.leftOut];
+    this.notes.hidden = !notes.length;
+    this.notes.replaceChildren(...notes.slice(0, 20).map((one) => h("li", {}, one)));
     this.toolsTitle.textContent = count(server.tools, "tool");
     this.tools.hidden = server.tools === 0 && !this.tools.open;
     this.pins.update(server.name, changes);
