@@ -47,6 +47,7 @@ from openclaw.acp_agent.host import AgentHost, HostLink
 from openclaw.acp_agent.session import (
     SESSION_PREFIX,
     ClientServer,
+    Found,
     Listed,
     Session,
     find,
@@ -239,8 +240,8 @@ class OpenClawAgent:
     ) -> LoadSessionResponse:
         """Go on with a conversation and show it again from its beginning."""
         host = await self._link.get()
-        session, entries = await self._reopen(session_id, cwd, mcp_servers or (), host)
-        for update in replay(entries):
+        session, found = await self._reopen(session_id, cwd, mcp_servers or (), host)
+        for update in replay(found.entries, found.media) if found is not None else ():
             await self._client.session_update(session.id, update)
         return LoadSessionResponse(
             modes=modes(host.agents, session.agent_id),
@@ -360,13 +361,13 @@ class OpenClawAgent:
 
     async def _reopen(
         self, key: str, cwd: str, given: Sequence[ClientServer], host: AgentHost
-    ) -> tuple[Session, Sequence[Any]]:
+    ) -> tuple[Session, Found | None]:
         found = await find(host.store, key)
         if found is None and key not in self._sessions:
             raise no_such_session(key)
         agent_id = found.agent if found is not None else self._sessions[key].agent_id
         session = await self._open(key, host.agent(agent_id).id, cwd, given, host)
-        return session, found.entries if found is not None else ()
+        return session, found
 
     async def _options(self, session: Session, host: AgentHost) -> list[Any]:
         options: list[SessionConfigOptionSelect] = model_option(

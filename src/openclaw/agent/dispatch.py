@@ -3,7 +3,7 @@
 import json
 import logging
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
@@ -13,7 +13,14 @@ from openclaw.agent.budget import Budget
 from openclaw.agent.port import Ask, OnToolResult, PermissionRequest
 from openclaw.agent.redaction import Redacts, clean_json, clean_result, without_secrets
 from openclaw.agent.toolpath.toolbox import Tool, Toolbox
-from openclaw.agent.transcript import CallItem, ResultItem, call_entry, result_entry, result_item
+from openclaw.agent.transcript import (
+    NOT_MADE,
+    CallItem,
+    ResultItem,
+    call_entry,
+    result_entry,
+    result_item,
+)
 from openclaw.content.labels import single_line
 from openclaw.core.clock import Clock
 from openclaw.core.content import Media
@@ -116,6 +123,10 @@ logger = logging.getLogger(__name__)
 MOST_AT_ONCE = 16
 """Calls that run side by side; a model that asks for a hundred must not get a hundred processes."""
 
+_CUT_CALL = (
+    "The call to {name} was not made: your answer reached the limit on its length before its arguments "
+    "were complete. Write less at once: make several smaller calls."
+)
 _TOO_MANY_CALLS = "This call was not made: the turn's limit on tool calls is reached."
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
@@ -148,8 +159,10 @@ class Dispatcher:
     on_tool_result: OnToolResult | None = None
     ask: Ask | None = None
     elicit: Elicit | None = None
+    keep: Callable[[ResultItem], Awaitable[ResultItem]] | None = None
     media: list[Media] = field(default_factory=list[Media])
     _open: dict[str, CallItem] = field(default_factory=dict[str, CallItem])
+    _sent: set[str] = field(default_factory=set[str])
 
     def redact(self, text: str) -> str:
         """The text without secrets."""
@@ -164,6 +177,8 @@ class Dispatcher:
         tool = self.toolbox.find(call.name)
         if tool is None:
             return failed(self.toolbox.refusal(call.name))
+        if call.cut:
+            return failed(_CUT_CALL.format(name=call.name))
         try:
             arguments = read_arguments(tool.spec, call.arguments)
         except ModelFacing as error:
@@ -182,23 +197,32 @@ class Dispatcher:
         """
         decided = [(call, self.decide(call)) for call in calls]
         self._open = {call.id: call for call in calls}
-        numbers = await self.lane.append(
-            self.turn, [answer, *(self._opening(*one) for one in decided)]
-        )
-        step = _Step(self, decided, numbers[1:])
-        return numbers[0], await step.run()
+        self._sent.clear()
+        # A call that a person must agree to is recorded once they have: until then it is not made.
+        opened = [one for one in decided if not _must_ask(one[1])]
+        entries = [answer, *(self._opening(*one) for one in opened)]
+        first, *numbers = await self.lane.append(self.turn, entries)
+        known = {call.id: number for (call, _), number in zip(opened, numbers, strict=True)}
+        step = _Step(self, decided, [known.get(call.id, 0) for call, _ in decided])
+        return first, await step.run()
 
     def close_open(self, text: str) -> list[NewEntry]:
-        """Results, with this text, for the calls that have none because the turn was stopped."""
+        """Results for the calls that have none because the turn was stopped; `text` if it was sent."""
         missing, self._open = self._open, {}
         return [
-            result_entry(ResultItem(call.id, call.name, text, is_error=True))
+            result_entry(
+                ResultItem(
+                    call.id, call.name, text if call.id in self._sent else NOT_MADE, is_error=True
+                )
+            )
             for call in missing.values()
         ]
 
     async def record(self, call: CallItem, result: ToolResult) -> ResultItem:
         """Keep what a call gave."""
         item = result_item(call, result)
+        if self.keep is not None:
+            item = await self.keep(item)
         (seq,) = await self.lane.append(self.turn, [result_entry(item, result.details)])
         self.settled(call)
         return replace(item, seq=seq)
@@ -216,6 +240,9 @@ class Dispatcher:
             result = failed(f"The person did not allow this call of {name}. Do without it.")
             self.emit(ToolFinished(call_id, name, result, 0.0))
             return result
+        if ready.tool.asks:
+            await self.lane.append(self.turn, [self._opening(ready.call, ready)])
+        self._sent.add(call_id)
         shown = clean_json(ready.arguments, self.redact)
         self.emit(ToolStarted(call_id, name, spec.label, shown))
         started = self.clock.monotonic()
@@ -257,6 +284,10 @@ class Dispatcher:
         if isinstance(decision, Ready):
             return call_entry(call, clean_json(decision.arguments, self.redact))
         return result_entry(result_item(call, decision))
+
+
+def _must_ask(decision: Decided) -> bool:
+    return isinstance(decision, Ready) and decision.tool.asks
 
 
 def _visible(text: str) -> str:

@@ -104,7 +104,7 @@ def test_the_text_to_be_summarised_marks_what_is_untrusted_and_keeps_its_bound()
     ]
     text = compaction.request_text(items, 800)
     assert estimate(text) <= 900
-    assert "[summary of what came before]\nearlier" in text
+    assert "[earlier notes]\nearlier" in text
     assert "[the person]\norder\n[attached: pic]" in text
     assert '[called look {"a": 1}]' in text
     assert "[result of look: untrusted data]" in text
@@ -125,7 +125,7 @@ def test_a_summary_without_a_model_says_what_was_asked_and_used() -> None:
 
 
 def test_images_and_calls_count() -> None:
-    image = Attachment(Media("image/png", data=b"x"), "pic")
+    image = Attachment(None, "pic", mime_type="image/png")
     assert compaction.tokens_of(UserItem("", (image,))) > IMAGE_TOKENS
     busy = AssistantItem("", (CallItem("1", "t", "x" * 1000),))
     assert compaction.tokens_of(busy) > 200
