@@ -188,7 +188,7 @@ _OVERFLOW = re.compile(
             r"exceeds? (the )?(model'?s )?context (length|window|limit|size)",  # Ollama, OpenAI
             r"context window exceeds",  # MiniMax
             r"exceed context limit",  # Anthropic, when max_tokens is counted in
-            r"(prompt|input|request) (is |was )?too (long|large) (for|;|:|on)?",  # Anthropic, Bedrock, OpenAI TPM
+            r"(prompt|input) (is |was )?too long|request too large for",  # Anthropic, OpenAI
             r"exceeds the maximum number of (input )?tokens|input token count",  # Google
             r"prompt token count .{0,40}exceeds|prompt contains \d+ tokens",  # Copilot, Mistral
             r"exceeded model token limit",  # Moonshot
