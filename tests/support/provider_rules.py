@@ -28,7 +28,7 @@ def _chat(body: Json) -> list[str]:
             continue
         if open_calls:
             found.append("a call without its result")
-        calls = message.get("tool_calls") or []
+        calls: list[Any] = message.get("tool_calls") or []
         if role == "assistant" and not message.get("content") and not calls:
             found.append("an empty answer")
         if role == "user" and not message.get("content"):

@@ -124,8 +124,8 @@ def without_old_images(items: Sequence[Item], count: int) -> list[Item]:
         item = out[at]
         shown = sum(map(_is_shown, item.attachments)) if isinstance(item, _WITH_MEDIA) else 0
         if shown > count:
-            out[at] = _without_images(item, shown - max(0, count))
-        count -= shown
+            out[at] = _without_images(item, shown - count)
+        count = max(0, count - shown)
     return out
 
 

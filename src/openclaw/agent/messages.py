@@ -82,7 +82,7 @@ def messages_from(items: Sequence[Item], images: Shown) -> list[ModelMessage]:
 
 
 def _response(item: AssistantItem) -> ModelResponse:
-    parts: list[ModelResponsePart] = [TextPart(item.text)] if item.text else []
+    parts: list[ModelResponsePart] = [TextPart(item.text)] if item.text.strip() else []
     parts.extend(ToolCallPart(c.name, _sendable(c.arguments), c.id) for c in item.calls)
     return ModelResponse(parts=parts or [TextPart("[no answer]")])
 
@@ -135,6 +135,8 @@ def answer_from(response: ModelResponse, taken: set[str]) -> AssistantItem:
     parts: list[ModelResponsePart] = []
     calls: list[CallItem] = []
     for part in response.parts:
+        if isinstance(part, TextPart) and not part.content.strip():
+            continue  # Anthropic refuses to take such a text back
         if isinstance(part, ToolCallPart):
             part.tool_call_id = _own_id(part.tool_call_id, taken)
             raw = part.args if isinstance(part.args, str) else json.dumps(part.args or {})
@@ -144,7 +146,7 @@ def answer_from(response: ModelResponse, taken: set[str]) -> AssistantItem:
     if calls and response.finish_reason == "length" and not _is_whole(calls[-1].arguments):
         calls[-1] = replace(calls[-1], cut=True)
     text = "".join(part.content for part in parts if isinstance(part, TextPart))
-    return AssistantItem(text, tuple(calls), native=response)
+    return AssistantItem(text, tuple(calls), native=replace(response, parts=parts))
 
 
 def _is_whole(arguments: str) -> bool:

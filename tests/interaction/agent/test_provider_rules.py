@@ -39,7 +39,7 @@ class RandomScript(Script):
                 ]
             )
         if dice.random() < 0.45 and request.tools:
-            return Step(text=dice.choice(["", "I will look."]), calls=self._calls(request))
+            return Step(text=dice.choice(["", "\n", "I will look."]), calls=self._calls(request))
         return Step(text=dice.choice(["Fine. " + "y" * dice.randrange(900), "", " \n"]))
 
     def _calls(self, request: Request) -> tuple[tuple[str, JsonObject | str], ...]:
