@@ -87,9 +87,10 @@ def _anthropic(body: Json) -> list[str]:
 
 def _google(body: Json) -> list[str]:
     found: list[str] = []
-    expected, calls = "user", 0
+    expected, calls, results = "user", 0, 0
     for content in body["contents"]:
-        if content["role"] != expected:
+        # Words may follow results in a message of their own, since they must not share one.
+        if content["role"] != expected and not (results and content["role"] == "user"):
             found.append("roles do not alternate")
         expected = "model" if content["role"] == "user" else "user"
         parts = content["parts"]
