@@ -71,12 +71,15 @@ async def test_the_time_limit_stops_a_tool_and_tells_the_model_later() -> None:
     tools = FakeTools()
     tools.add("forever", forever)
     async with (
-        scripted_model([Step(calls=(("forever", {}),)), Step(text="fine")]) as model,
-        agent_kit(scripted_config(model.url, limits={"timeoutMs": 300}), tools=tools) as kit,
+        scripted_model(
+            [Step(calls=(("forever", {}),)), Step(text="I waited."), Step(text="fine")]
+        ) as model,
+        agent_kit(scripted_config(model.url, limits={"timeoutMs": 500}), tools=tools) as kit,
     ):
         reply = await kit.say("go")
         assert reply.outcome == "limit"
-        assert "time limit of 0.3 s" in reply.text
+        assert "time limit of 0.5 s" in reply.text
+        assert reply.text.endswith("I waited.")
         await kit.say("and now?")
     sent = json.dumps(model.requests[-1].body["messages"])
     assert "the turn's time was up. This call may or may not have happened." in sent

@@ -160,8 +160,10 @@ async def test_a_store_without_space_refuses_a_write_and_goes_on_when_there_is_s
 ) -> None:
     opened: list[sqlite3.Connection] = []
 
+    really_open = connections.open_writer
+
     def watched(path: Path) -> sqlite3.Connection:
-        opened.append(connections.open_writer(path))
+        opened.append(really_open(path))
         return opened[-1]
 
     monkeypatch.setattr(connections, "open_writer", watched)
