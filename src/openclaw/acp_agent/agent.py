@@ -46,6 +46,7 @@ from openclaw.acp_agent.blocks import ContentBlock, FormKinds, Forms, forms_of
 from openclaw.acp_agent.session import (
     SESSION_PREFIX,
     ClientServer,
+    Found,
     Listed,
     Session,
     find,
@@ -223,8 +224,8 @@ class OpenClawAgent:
         **kwargs: Any,
     ) -> LoadSessionResponse:
         """Go on with a conversation and show it again from its beginning."""
-        session, entries = await self._reopen(session_id, cwd, mcp_servers or ())
-        for update in replay(entries):
+        session, found = await self._reopen(session_id, cwd, mcp_servers or ())
+        for update in replay(found.entries, found.media) if found is not None else ():
             await self._client.session_update(session.id, update)
         return LoadSessionResponse(
             modes=modes(await self._agent.agents(), session.agent_id),
@@ -343,13 +344,12 @@ class OpenClawAgent:
 
     async def _reopen(
         self, key: str, cwd: str, given: Sequence[ClientServer]
-    ) -> tuple[Session, Sequence[Any]]:
+    ) -> tuple[Session, Found | None]:
         found = await find(await self._agent.store(), key)
         if found is None and key not in self._sessions:
             raise no_such_session(key)
         agent_id = found.agent if found is not None else self._sessions[key].agent_id
-        session = await self._open(key, agent_id, cwd, given)
-        return session, found.entries if found is not None else ()
+        return await self._open(key, agent_id, cwd, given), found
 
     async def _options(self, session: Session) -> list[Any]:
         return [*model_option(await self._models(session), session.model)]

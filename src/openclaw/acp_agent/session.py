@@ -436,6 +436,7 @@ class Found:
 
     agent: str
     entries: Sequence[Entry]
+    media: Mapping[str, bytes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -454,10 +455,16 @@ async def find(store: SessionStore, key: str) -> Found | None:
     if not parts:
         return None
     entries: list[Entry] = []
+    media: dict[str, bytes] = {}
     for part in parts:
-        entries += await store.history(_ref(part), since_compaction=False)
+        said = await store.history(_ref(part), since_compaction=False)
+        entries += said
+        for attached in (one for entry in said for one in entry.data.get("media", ())):
+            data = await store.media(_ref(part), str(attached.get("digest", "")))
+            if data is not None:
+                media[attached["digest"]] = data
     latest = max(parts, key=lambda part: part.updated_ms)
-    return Found(latest.agent, sorted(entries, key=lambda entry: entry.at_ms))
+    return Found(latest.agent, sorted(entries, key=lambda entry: entry.at_ms), media)
 
 
 async def list_page(

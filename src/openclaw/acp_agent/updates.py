@@ -31,7 +31,7 @@ from openclaw.agent.transcript import (
     UserItem,
     items_from,
 )
-from openclaw.core.content import text_of
+from openclaw.core.content import Media, text_of
 from openclaw.core.events import (
     PLAN_TOOL,
     BlockReply,
@@ -208,15 +208,18 @@ _FRAME = re.compile(
 )
 
 
-def replay(entries: Sequence[Entry]) -> Iterator[Update]:
-    """Everything that was said and done, in order, as a client would have seen it."""
+def replay(entries: Sequence[Entry], media: Mapping[str, bytes] | None = None) -> Iterator[Update]:
+    """Everything that was said and done, in order, as a client would have seen it.
+
+    `media` are attachments by their digests; those that are missing are named.
+    """
     # The summaries stand for what is all there: a client is shown the conversation itself.
     said = [entry for entry in entries if entry.kind is not EntryKind.COMPACTION]
     calls: dict[str, CallItem] = {}
     for item in items_from(said):
         if isinstance(item, AssistantItem):
             calls.update((call.id, call) for call in item.calls)
-        yield from _updates(item, calls)
+        yield from _updates(item, calls, media or {})
 
 
 def unframed(text: str) -> str:
@@ -224,17 +227,20 @@ def unframed(text: str) -> str:
     return _FRAME.sub(lambda found: found["body"], text)
 
 
-def _updates(item: Item, calls: dict[str, CallItem]) -> Iterator[Update]:
+def _updates(
+    item: Item, calls: dict[str, CallItem], media: Mapping[str, bytes]
+) -> Iterator[Update]:
     match item:
         case UserItem():
             if item.text:
                 yield update_user_message_text(item.text)
             for attachment in item.attachments:
-                yield update_user_message(_attached(attachment))
+                yield update_user_message(_attached(attachment, media))
         case AssistantItem() if item.text.strip():
             yield update_agent_message_text(item.text)
         case ResultItem():
-            yield _plan(item, calls.get(item.call_id)) or _tool_call(item, calls.get(item.call_id))
+            call = calls.get(item.call_id)
+            yield _plan(item, call) or _tool_call(item, call, media)
         case _:
             return
 
@@ -247,9 +253,9 @@ def _plan(item: ResultItem, call: CallItem | None) -> Update | None:
     return None if plan is None else plan_update(plan)
 
 
-def _tool_call(item: ResultItem, call: CallItem | None) -> Update:
+def _tool_call(item: ResultItem, call: CallItem | None, media: Mapping[str, bytes]) -> Update:
     words = [text_block(unframed(item.text))] if item.text else []
-    shown: list[ContentBlock] = [*words, *map(_attached, item.attachments)]
+    shown: list[ContentBlock] = [*words, *(_attached(one, media) for one in item.attachments)]
     return start_tool_call(
         item.call_id,
         item.name,
@@ -267,8 +273,10 @@ def _arguments(call: CallItem | None) -> object:
         return None
 
 
-def _attached(attachment: Attachment) -> ContentBlock:
-    media = attachment.media
-    if media is not None and (media.path is None or media.path.exists()):
-        return content_block(media)
+def _attached(attachment: Attachment, media: Mapping[str, bytes]) -> ContentBlock:
+    data = media.get(attachment.digest or "")
+    if data is not None:
+        return content_block(Media(attachment.mime_type, data=data))
+    if attachment.media is not None:
+        return content_block(attachment.media)
     return text_block(f"[{attachment.label}]")

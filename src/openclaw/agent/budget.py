@@ -1,12 +1,20 @@
 """Bounds on one turn, and the words for the one that ended it."""
 
 import json
-from collections.abc import Iterable
+import math
+from collections.abc import Awaitable, Callable, Generator, Iterable
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import ParamSpec, TypeVar
+
+import anyio
 
 from openclaw.agent.port import Usage
 from openclaw.config.agent_schema import TurnLimits
 from openclaw.core.tools import ToolSpec
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class LimitReached(Exception):
@@ -26,12 +34,16 @@ class Budget:
     output_tokens: int = 0
     cache_read_tokens: int = 0
     cache_write_tokens: int = 0
+    cost: float = 0.0
     requests: int = 0
     tool_calls: int = 0
     _over: str | None = field(default=None)
+    _scope: anyio.CancelScope | None = None
+    _waiting: int = 0
+    _left: float = 0.0
 
     def before_request(self) -> None:
-        """Raise where another request to the model would be one too many."""
+        """Raise if another request to the model would be one too many."""
         if self._over is not None:
             raise LimitReached(self._over)
         if self.requests >= self.limits.max_steps:
@@ -39,15 +51,21 @@ class Budget:
                 f"I stopped: this turn reached its limit of {self.limits.max_steps} steps. "
                 "Say “go on” to continue (limits.maxSteps)."
             )
-        used = self.input_tokens + self.output_tokens
+        # What the provider had cached costs a tenth or less, and comes again at every step.
+        used = self.input_tokens - self.cache_read_tokens + self.output_tokens
         if used >= self.limits.max_tokens:
             raise LimitReached(
-                f"I stopped: this turn used {used} tokens, and its limit is "
-                f"{self.limits.max_tokens} (limits.maxTokens)."
+                f"I stopped: this turn used {used} tokens, not counting cached ones, and its limit "
+                f"is {self.limits.max_tokens}. Say “go on” to continue (limits.maxTokens)."
+            )
+        if 0 < self.limits.max_cost <= self.cost:
+            raise LimitReached(
+                f"I stopped: this turn cost ${self.cost:.2f}, and its limit is "
+                f"${self.limits.max_cost:g}. Say “go on” to continue (limits.maxCost)."
             )
 
     def take_call(self) -> bool:
-        """Count a tool call; False where it is one too many, and the turn ends after this step."""
+        """Count a tool call; False if it is one too many, and the turn ends after this step."""
         if self.tool_calls >= self.limits.max_tool_calls:
             self._over = (
                 f"I stopped: this turn reached its limit of {self.limits.max_tool_calls} tool "
@@ -57,15 +75,45 @@ class Budget:
         self.tool_calls += 1
         return True
 
-    @property
-    def seconds(self) -> float:
-        """The most time that the turn may take."""
-        return self.limits.timeout_ms / 1000
+    @contextmanager
+    def time_limit(self) -> Generator[anyio.CancelScope]:
+        """Cancels the body when the turn's time is up."""
+        with anyio.move_on_after(self.limits.timeout_ms / 1000) as scope:
+            self._scope = scope
+            yield scope
+
+    def pausing(self, ask: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
+        """`ask`, which waits for a person; meanwhile the turn's time stands still."""
+
+        async def asked(*args: P.args, **kwargs: P.kwargs) -> T:
+            with self._paused():
+                return await ask(*args, **kwargs)
+
+        return asked
+
+    @contextmanager
+    def _paused(self) -> Generator[None]:
+        scope = self._scope
+        if scope is None:
+            yield
+            return
+        if not self._waiting:
+            self._left = scope.deadline - anyio.current_time()
+            scope.deadline = math.inf
+        self._waiting += 1
+        try:
+            yield
+        finally:
+            self._waiting -= 1
+            if not self._waiting:
+                scope.deadline = anyio.current_time() + self._left
 
     def out_of_time(self) -> str:
         """What is said when the time is up."""
+        seconds = self.limits.timeout_ms / 1000
         return (
-            f"I stopped: this turn reached its time limit of {self.seconds:g} s (limits.timeoutMs)."
+            f"I stopped: this turn reached its time limit of {seconds:g} s. "
+            "Say “go on” to continue (limits.timeoutMs)."
         )
 
     @property

@@ -1,8 +1,9 @@
 """Tool calls of one step: decided, recorded, then run side by side, with results in order."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, cast
 
 import anyio
@@ -11,7 +12,14 @@ from openclaw.agent.budget import Budget
 from openclaw.agent.port import Ask, OnToolResult
 from openclaw.agent.redaction import Redacts, clean_json, clean_result
 from openclaw.agent.toolpath.toolbox import Toolbox
-from openclaw.agent.transcript import CallItem, ResultItem, call_entry, result_entry, result_item
+from openclaw.agent.transcript import (
+    NOT_MADE,
+    CallItem,
+    ResultItem,
+    call_entry,
+    result_entry,
+    result_item,
+)
 from openclaw.content.labels import single_line
 from openclaw.core.clock import Clock
 from openclaw.core.content import Media
@@ -112,6 +120,10 @@ def _kind(value: Any) -> str:
 MOST_AT_ONCE = 16
 """Calls that run side by side; a model that asks for a hundred must not get a hundred processes."""
 
+_CUT_CALL = (
+    "The call to {name} was not made: your answer reached the limit on its length before its arguments "
+    "were complete. Write less at once: make several smaller calls."
+)
 _TOO_MANY_CALLS = "This call was not made: the turn's limit on tool calls is reached."
 
 
@@ -143,8 +155,10 @@ class Dispatcher:
     on_tool_result: OnToolResult | None = None
     ask: Ask | None = None
     elicit: Elicit | None = None
+    keep: Callable[[ResultItem], Awaitable[ResultItem]] | None = None
     media: list[Media] = field(default_factory=list[Media])
     _open: dict[str, CallItem] = field(default_factory=dict[str, CallItem])
+    _sent: set[str] = field(default_factory=set[str])
 
     def redact(self, text: str) -> str:
         """The text without secrets."""
@@ -159,6 +173,8 @@ class Dispatcher:
         spec = self.toolbox.find(call.name)
         if spec is None:
             return Ready(call, None, {})
+        if call.cut:
+            return failed(_CUT_CALL.format(name=call.name))
         try:
             arguments = read_arguments(spec, call.arguments)
         except ModelFacing as error:
@@ -177,23 +193,32 @@ class Dispatcher:
         """
         decided = [(call, self.decide(call)) for call in calls]
         self._open = {call.id: call for call in calls}
-        numbers = await self.lane.append(
-            self.turn, [answer, *(self._opening(*one) for one in decided)]
-        )
-        step = _Step(self, decided, numbers[1:])
-        return numbers[0], await step.run()
+        self._sent.clear()
+        # A call is recorded when it is made, which may be after a person has agreed to it.
+        answered = [(call, one) for call, one in decided if not isinstance(one, Ready)]
+        entries = [answer, *(result_entry(result_item(*one)) for one in answered)]
+        first, *numbers = await self.lane.append(self.turn, entries)
+        known = {call.id: number for (call, _), number in zip(answered, numbers, strict=True)}
+        step = _Step(self, decided, [known.get(call.id, 0) for call, _ in decided])
+        return first, await step.run()
 
     def close_open(self, text: str) -> list[NewEntry]:
-        """Results, with this text, for the calls that have none because the turn was stopped."""
+        """Results for the calls that have none because the turn was stopped; `text` if it was sent."""
         missing, self._open = self._open, {}
         return [
-            result_entry(ResultItem(call.id, call.name, text, is_error=True))
+            result_entry(
+                ResultItem(
+                    call.id, call.name, text if call.id in self._sent else NOT_MADE, is_error=True
+                )
+            )
             for call in missing.values()
         ]
 
     async def record(self, call: CallItem, result: ToolResult) -> ResultItem:
         """Keep what a call gave."""
         item = result_item(call, result)
+        if self.keep is not None:
+            item = await self.keep(item)
         (seq,) = await self.lane.append(self.turn, [result_entry(item, result.details)])
         self.settled(call)
         return replace(item, seq=seq)
@@ -214,6 +239,7 @@ class Dispatcher:
             elicit=self.elicit,
             ask=self.ask,
             emit=self.emit,
+            begin=partial(self._begin, ready),
         )
         result = await self.toolbox.call(name, ready.arguments, context)
         # The name of a tool that there is not is the model's own word.
@@ -225,11 +251,11 @@ class Dispatcher:
         if self.on_tool_result is not None:
             self.on_tool_result(name, result)
 
-    def _opening(self, call: CallItem, decision: Decided) -> NewEntry:
-        """What is recorded before anything runs: that a call will, or why it does not."""
-        if isinstance(decision, Ready):
-            return call_entry(call, clean_json(decision.arguments, self.redact))
-        return result_entry(result_item(call, decision))
+    async def _begin(self, ready: Ready) -> None:
+        """Record that a call is made now: from here on it may have happened."""
+        entry = call_entry(ready.call, clean_json(ready.arguments, self.redact))
+        await self.lane.append(self.turn, [entry])
+        self._sent.add(ready.call.id)
 
 
 class _Step:

@@ -1,31 +1,32 @@
 """The steps of one turn: ask the model, run the tools it calls, until it answers. Imports the library."""
 
 import logging
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 import anyio
-import anyio.to_thread
 from pydantic_ai.messages import InstructionPart, ModelMessage, ModelRequest, UserPromptPart
 from pydantic_ai.models import ModelRequestParameters
-from pydantic_ai.usage import RequestUsage
 
 from openclaw.agent import compaction
-from openclaw.agent.budget import Budget
+from openclaw.agent.attachments import SessionMedia, digests
+from openclaw.agent.budget import Budget, LimitReached
 from openclaw.agent.dispatch import Dispatcher
-from openclaw.agent.messages import MAX_IMAGE_BYTES, answer_from, definitions, messages_from
+from openclaw.agent.messages import answer_from, definitions, messages_from
 from openclaw.agent.port import OnBlockReply
 from openclaw.agent.prompt import Preamble
 from openclaw.agent.redaction import clean_answer
 from openclaw.agent.transcript import (
     AssistantItem,
-    Attachment,
     Item,
     ResultItem,
     SummaryItem,
     UserItem,
     assistant_entry,
+    refused_entry,
+    summary_entry,
+    with_refusals,
 )
 from openclaw.core.content import Text
 from openclaw.core.errors import InvalidRequest, OpenClawError
@@ -39,23 +40,33 @@ from openclaw.core.events import (
 )
 from openclaw.core.tools import ToolSpec
 from openclaw.models.build import Built
-from openclaw.models.stack import Answered, ContextOverflow, ModelStack, Watcher
-from openclaw.sessions.model import EntryKind, NewEntry
+from openclaw.models.stack import Answered, ContextOverflow, ImageRefused, ModelStack, Watcher
 from openclaw.sessions.store import Lane
 
 logger = logging.getLogger(__name__)
-
-MOST_IMAGES = 8
-"""The newest images go to the model; older ones are named only."""
 
 TOOLS_SHARE = 0.35
 """Of the context, what definitions of tools may take; the rest are found by searching."""
 
 Messages = Callable[[Built], list[ModelMessage]]
 
-_COMPACTIONS_PER_STEP = 3
+_ATTEMPTS_PER_STEP = 5
+_OVERFLOW_SHARE = 0.6
+"""Of a conversation that did not fit, what is tried next."""
+
 _EMPTY_ANSWERS = 1
 """A model that says nothing at all is asked once more."""
+
+_CUT_ANSWERS = 2
+"""So many answers in a row may be cut off in the middle of a call."""
+
+CLOSING_SECONDS = 60.0
+"""How long a model may take to say what was done, once a limit has ended the turn."""
+
+_CLOSING = (
+    "[Not from the person: {why} No more tools can be called. Tell the person briefly what was done, "
+    "what is left to do, and anything they must know before they continue.]"
+)
 
 _SHOWN_ON_FILTER = "The provider's content filter stopped the answer."
 _SHOWN_ON_LENGTH = "[The answer was cut off at the model's limit on its length.]"
@@ -70,6 +81,7 @@ class Loop:
     lane: Lane
     stack: ModelStack
     preamble: Preamble
+    media: SessionMedia
     dispatcher: Dispatcher
     budget: Budget
     compact_at: float
@@ -78,14 +90,24 @@ class Loop:
     on_block_reply: OnBlockReply | None = None
     _factor: float = 1.0
     _fixed: int = 0
-    _images: dict[Path, bytes] = field(default_factory=dict[Path, bytes])
+    _images: dict[str, bytes | str] = field(default_factory=dict[str, bytes | str])
+    _accepted: set[str] = field(default_factory=set[str])
+    _notes: list[str] = field(default_factory=list[str])
     _taken: set[str] = field(default_factory=set[str])
+    _order: int = 0
+    _cut: int = 0
+    asking: bool = False
+    """Whether a model is being waited for."""
 
-    async def run(self) -> tuple[str, str]:
-        """The answer and the model that gave it."""
+    def __post_init__(self) -> None:
         self._taken = {
             call.id for item in self.items if isinstance(item, AssistantItem) for call in item.calls
         }
+        self._order = next((i.seq for i in reversed(self.items) if isinstance(i, UserItem)), 0)
+        self._accepted = set(digests(item for item in self.items if item.seq < self._order))
+
+    async def run(self) -> tuple[str, str]:
+        """The answer and the model that gave it."""
         for item in self.items:
             if isinstance(item, ResultItem):
                 self.dispatcher.toolbox.use(item.name)
@@ -99,8 +121,47 @@ class Loop:
                 continue
             text = _final_text(answered, answer)
             if text or empty == _EMPTY_ANSWERS:
-                return text, model
+                return "\n\n".join([text, *self._notes]), model
             empty += 1
+
+    async def compact(self, focus: str) -> str:
+        """Summarise everything before the person's last message; the answer says what came of it."""
+        built = await self.stack.primary()
+        before = compaction.total_tokens(self.items)
+        cut = next(
+            at for at, item in enumerate(self.items) if compaction.is_order(item, self._order)
+        )
+        if not await self._summarise(built, cut, focus):
+            return "There is nothing to summarise yet."
+        after = compaction.total_tokens(self.items)
+        return f"I summarised the conversation: about {before} tokens before, {after} now."
+
+    async def closing(self, why: str, *, ask: bool = True) -> str:
+        """The answer of a turn that a limit ended: why, what was done and what is left."""
+        said = None
+        if ask:
+            self.items.append(UserItem(_CLOSING.format(why=why)))
+            with anyio.move_on_after(CLOSING_SECONDS):
+                try:
+                    built = await self.stack.primary()
+                    said = (await self._request(self._specs(built), Watcher())).response.text
+                except (OpenClawError, ContextOverflow, ImageRefused):
+                    logger.warning("no model could say what the turn had done", exc_info=True)
+            self.items.pop()
+        return f"{why}\n\n{said or self._so_far()}"
+
+    def _so_far(self) -> str:
+        """What was done and what is left, in our own words."""
+        own = [item for item in self.items if item.seq >= self._order]
+        calls = Counter(item.name for item in own if isinstance(item, ResultItem))
+        used = ", ".join(f"{name} ({count})" for name, count in calls.most_common(12))
+        plan, files = compaction.changes_of(self.items)
+        lines = [
+            f"Tools used: {used}." if used else "No tool had been used yet.",
+            f"Files changed: {files}." if files else "",
+            f"The plan:\n{plan}" if plan else "",
+        ]
+        return "\n".join(line for line in lines if line)
 
     async def _step(self, answer: AssistantItem, model: str) -> None:
         """Run the calls of an answer that is not the last."""
@@ -114,44 +175,55 @@ class Loop:
         seq, results = await self.dispatcher.run(entry, answer.calls)
         self.items.append(replace(answer, seq=seq))
         self.items.extend(results)
+        self._cut = self._cut + 1 if any(call.cut for call in answer.calls) else 0
+        if self._cut == _CUT_ANSWERS:
+            raise LimitReached(
+                "I stopped: twice in a row the model reached the limit on the length of its answers "
+                "in the middle of a tool call (maxTokens of the model)."
+            )
 
     async def _ask(self) -> Answered:
-        """One answer of a model, with room made for it where the conversation has grown too long."""
-        for attempt in range(_COMPACTIONS_PER_STEP + 1):
+        """One answer of a model, with room made for it if the conversation has grown too long."""
+        for _ in range(_ATTEMPTS_PER_STEP):
             self.budget.before_request()
             built = await self.stack.primary()
-            self.dispatcher.toolbox.refresh()
-            specs = self.dispatcher.toolbox.shown(
-                int(built.context_window * TOOLS_SHARE), everything=built.reads_every_tool
-            )
-            # A model whose rules look through the tools has them beside its context, not in it.
-            tools = 0 if built.reads_every_tool else self.dispatcher.toolbox.sizes.total(specs)
-            self._fixed = self.preamble.tokens + tools
+            specs = self._specs(built)
             await self._make_room(built)
-            if built.accepts_images:
-                await self._load_images()
+            await self._load_images(built)
             try:
-                return await self._request(specs)
+                return await self._request(specs, self._watcher())
+            except ImageRefused as refused:
+                await self._drop_images(refused.reason)
             except ContextOverflow:
-                if attempt == _COMPACTIONS_PER_STEP:
-                    break
-                # The context is smaller than was thought, so that only what is there is a measure.
-                room = compaction.total_tokens(self.items) // 2 ** (attempt + 1)
+                # The context is smaller than was thought: only what is there is a measure.
+                room = int(compaction.total_tokens(self.items) * _OVERFLOW_SHARE)
                 await self._shrink(built, room)
         raise InvalidRequest(
             "the message does not fit into the model's context, even alone",
             hint="send less at once, or use a model with a larger context",
         )
 
-    async def _request(self, specs: list[ToolSpec]) -> Answered:
+    def _specs(self, built: Built) -> list[ToolSpec]:
+        """The tools that the model is shown now."""
+        box = self.dispatcher.toolbox
+        box.refresh()
+        specs = box.shown(
+            int(built.context_window * TOOLS_SHARE), everything=built.reads_every_tool
+        )
+        # A model whose rules look through the tools has them beside its context, not in it.
+        tools = 0 if built.reads_every_tool else box.sizes.total(specs)
+        self._fixed = self.preamble.tokens + tools
+        return specs
+
+    async def _request(self, specs: list[ToolSpec], watcher: Watcher) -> Answered:
         parameters = ModelRequestParameters(
             function_tools=definitions(specs),
             instruction_parts=[InstructionPart(content=part) for part in self.preamble.parts],
         )
         guess = self._guess()
-        answered = await self._respond(self._messages, parameters, self._watcher())
+        answered = await self._respond(self._messages, parameters, watcher)
+        self._accepted.update(self._images)
         usage = answered.response.usage
-        self._count(usage)
         if usage.input_tokens and guess:
             # What the provider counted corrects the next guess, within reason.
             self._factor = min(3.0, max(0.9, usage.input_tokens / guess))
@@ -163,14 +235,18 @@ class Loop:
         """The stack's answer; that a model was called is told, whatever came of it."""
         clock = self.dispatcher.clock
         started = clock.monotonic()
+        self.asking = True
         try:
             answered = await self.stack.respond(messages, parameters, watcher)
-        except (OpenClawError, ContextOverflow) as error:
+        except (OpenClawError, ContextOverflow, ImageRefused) as error:
+            self.asking = False
             asked = self.stack.choice.candidates[0].ref
             elapsed = (clock.monotonic() - started) * 1000
             self.emit(ModelCalled(asked, elapsed, error=type(error).__name__))
             raise
+        self.asking = False
         response = answered.response
+        self._count(answered)
         self.emit(
             ModelCalled(
                 answered.built.candidate.ref,
@@ -183,16 +259,17 @@ class Loop:
         )
         return answered
 
-    def _count(self, usage: RequestUsage) -> None:
+    def _count(self, answered: Answered) -> None:
+        usage = answered.response.usage
         self.budget.requests += 1
+        self.budget.cost += answered.built.price_of(answered.response)
         self.budget.input_tokens += usage.input_tokens
         self.budget.output_tokens += usage.output_tokens
         self.budget.cache_read_tokens += usage.cache_read_tokens
         self.budget.cache_write_tokens += usage.cache_write_tokens
 
     def _messages(self, built: Built) -> list[ModelMessage]:
-        images = built.accepts_images
-        return messages_from(self.items, images=images, read_bytes=self._images.get)
+        return messages_from(self.items, self._images if built.accepts_images else {})
 
     def _watcher(self) -> Watcher:
         def notice(message: str) -> None:
@@ -212,83 +289,93 @@ class Loop:
         return self._fixed + compaction.total_tokens(self.items)
 
     async def _make_room(self, built: Built) -> None:
+        self.items = compaction.without_old_images(self.items, built.image_limits.count)
         window = built.context_window
-        if self._guess() * self._factor <= window * self.compact_at:
+        most = min(window * self.compact_at, window - built.output_room)
+        if self._guess() * self._factor <= most:
             return
-        # Where preamble and tools fill the context by themselves, the message still has its place.
-        room = max(window * compaction.KEEP_SHARE - self._fixed, window * compaction.LEAST_SHARE)
-        await self._shrink(built, int(room / self._factor))
+        # If preamble and tools fill the context by themselves, the message still has its place.
+        room = max(most / self._factor - self._fixed, window * compaction.LEAST_SHARE)
+        await self._shrink(built, int(room))
 
     async def _shrink(self, built: Built, room: int) -> None:
-        """Summarise the oldest part, then cut long results where what is left is still too much."""
-        cut = compaction.cut_index(self.items, room)
-        old = self.items[:cut]
-        if old and not (len(old) == 1 and isinstance(old[0], SummaryItem)):
-            summary = await self._summary(old, built)
-            await self._keep_summary(summary, cut)
+        """Cut old results, then summarise the oldest part, then cut what is left if need be."""
+        room = int(room * compaction.FILLED_SHARE)
+        items = compaction.trimmed_old(self.items, room)
+        if compaction.total_tokens(items) > room:
+            notes = min(int(built.context_window * compaction.SUMMARY_SHARE), room // 4)
+            cut = compaction.cut_index(items, room - notes, self._order)
+            await self._summarise(built, cut)
         self.items = compaction.trimmed(self.items, room)
 
-    async def _keep_summary(self, summary: str, cut: int) -> None:
-        kept = self.items[cut:]
-        last = next((at for at in range(cut - 1, -1, -1) if _is_user(self.items[at])), None)
-        if last is not None and not any(map(_is_user, kept)):
-            order = self.items[last].text
-            summary = (
-                f"{summary}\n\nThe person's message that is being worked on, verbatim:\n{order}"
-            )
-        summary = self.dispatcher.redact(summary)
-        through = kept[0].seq - 1
-        entry = NewEntry(EntryKind.COMPACTION, {"summary": summary}, summary)
-        seq = await self.lane.compact(self.turn, entry, through=through)
-        self.items = [SummaryItem(summary, seq), *kept]
-        self.emit(Notice("info", "earlier parts of the conversation were summarised"))
-
-    async def _summary(self, old: list[Item], built: Built) -> str:
-        tokens = int(built.context_window * compaction.SUMMARY_SHARE / self._factor)
-        text = compaction.request_text(old, max(100, tokens - 250))
-        parameters = ModelRequestParameters(
-            instruction_parts=[InstructionPart(content=compaction.INSTRUCTIONS)]
+    async def _summarise(self, built: Built, cut: int, focus: str = "") -> bool:
+        """Have a summary stand for the items before `cut`; False if it would stand for nothing."""
+        old = [item for item in self.items[:cut] if not compaction.is_order(item, self._order)]
+        if not any(isinstance(item, UserItem | AssistantItem) for item in old):
+            return False
+        most = max(60, int(built.context_window * compaction.SUMMARY_SHARE / self._factor))
+        summary = compaction.summary_of(old, await self._notes_on(old, built, most, focus), most)
+        kept, redact = self.items[cut:], self.dispatcher.redact
+        earlier = (item.through for item in old if isinstance(item, SummaryItem))
+        through = max(kept[0].seq - 1, *earlier, 0)
+        summary = replace(
+            summary,
+            summary=redact(summary.summary),
+            plan=redact(summary.plan),
+            files=tuple(map(redact, summary.files)),
+            through=through,
         )
+        # The store gives back what comes after `through`; these would not be among it.
+        orders = [item for item in self.items[:cut] if compaction.is_order(item, self._order)]
+        early = [item for item in kept if isinstance(item, UserItem) and item.seq <= through]
+        messages = [item for item in (*orders, *early) if isinstance(item, UserItem)]
+        entry = summary_entry(summary, messages)
+        seq = await self.lane.compact(self.turn, entry, through=through)
+        self.items = [replace(summary, seq=seq), *orders, *kept]
+        self.emit(Notice("info", "earlier parts of the conversation were summarised"))
+        return True
+
+    async def _notes_on(self, old: list[Item], built: Built, most: int, focus: str) -> str:
+        tokens = int(built.context_window * compaction.REQUEST_SHARE / self._factor)
+        text = compaction.request_text(old, max(100, tokens - 250))
+        asked = f"{compaction.INSTRUCTIONS}Write at most {most * 2 // 3} words.\n"
+        if focus:
+            asked += f"The person wants these notes to keep above all: {focus}\n"
+        parameters = ModelRequestParameters(instruction_parts=[InstructionPart(content=asked)])
         try:
             answered = await self._respond(
                 lambda _: [ModelRequest(parts=[UserPromptPart(text)])], parameters, Watcher()
             )
         except (OpenClawError, ContextOverflow):
             logger.warning("no model made a summary; the oldest part is cut short instead")
-            return compaction.plain_summary(old, tokens // 2)
-        self._count(answered.response.usage)
-        summary = answered.response.text or compaction.plain_summary(old, tokens // 2)
-        return compaction.cut_to(summary, max(60, tokens // 2))
+            return compaction.plain_summary(old, most)
+        return answered.response.text or compaction.plain_summary(old, most)
 
     # ---- images
 
-    async def _load_images(self) -> None:
-        wanted = [path for path in self._image_paths() if path not in self._images]
-        if wanted:
-            self._images.update(await anyio.to_thread.run_sync(_read_all, wanted))
+    async def _load_images(self, built: Built) -> None:
+        """Read the images that the model is to see, and say how many it no longer sees."""
+        if not built.accepts_images:
+            return
+        before = sum(image == compaction.LEFT_OUT for image in self._images.values())
+        self._images = await self.media.images(self.items, built.image_limits)
+        left_out = sum(image == compaction.LEFT_OUT for image in self._images.values())
+        if left_out > before:
+            self.emit(
+                Notice("warning", f"the {left_out} oldest images are no longer shown to the model")
+            )
 
-    def _image_paths(self) -> list[Path]:
-        attachments: list[Attachment] = []
-        for item in self.items:
-            if isinstance(item, UserItem | ResultItem):
-                attachments.extend(item.attachments)
-        media = [one.media for one in attachments if one.media and one.media.kind == "image"]
-        return [one.path for one in media[-MOST_IMAGES:] if one.path is not None]
-
-
-def _is_user(item: Item) -> bool:
-    return isinstance(item, UserItem)
-
-
-def _read_all(paths: list[Path]) -> dict[Path, bytes]:
-    found: dict[Path, bytes] = {}
-    for path in paths:
-        try:
-            if path.stat().st_size <= MAX_IMAGE_BYTES:
-                found[path] = path.read_bytes()
-        except OSError:
-            logger.info("an image is gone", extra={"path": str(path)})
-    return found
+    async def _drop_images(self, reason: str) -> None:
+        """Never send the images again that made a provider refuse a request: the new ones, else all."""
+        sent = [digest for digest, image in self._images.items() if isinstance(image, bytes)]
+        fresh = [digest for digest in sent if digest not in self._accepted] or sent
+        reason = self.dispatcher.redact(reason)
+        await self.lane.append(self.turn, [refused_entry(fresh, reason)])
+        self.items = with_refusals(self.items, dict.fromkeys(fresh, reason))
+        what = "an image was" if len(fresh) == 1 else f"{len(fresh)} images were"
+        note = f"[{what} not shown to the model: {reason}]"
+        self._notes.append(note)
+        self.emit(Notice("warning", note[1:-1]))
 
 
 def _final_text(answered: Answered, answer: AssistantItem) -> str:

@@ -41,7 +41,12 @@ class Sampler:
         messages = _messages(params)
         built = await (await self.model()).primary()
         settings = _settings(built.settings, params, most=min(rules.max_tokens, left))
-        response = await built.model.request(messages, settings, ModelRequestParameters())
+        async with built.model.request_stream(
+            messages, settings, ModelRequestParameters()
+        ) as stream:
+            async for _ in stream:
+                pass
+            response = stream.get()
         usage = response.usage
         self._used[server] = (
             self._used.get(server, 0) + usage.input_tokens + max(usage.output_tokens, 1)

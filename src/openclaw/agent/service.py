@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import anyio
 import anyio.to_thread
 
+from openclaw.agent.attachments import SessionMedia
 from openclaw.agent.budget import Budget, LimitReached
 from openclaw.agent.dispatch import Dispatcher
 from openclaw.agent.port import (
@@ -69,6 +70,8 @@ DEFAULT_COMPACT_AT = 0.8
 _TITLE_CHARS = 80
 _TAKEN_OVER = "The program that ran this turn stopped; another one goes on with it."
 _OUT_OF_TIME = "Stopped: the turn's time was up. This call may or may not have happened."
+_COMPACT = "/compact"
+"""With `prompt_calls`, a message that summarises the conversation so far."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,34 +136,44 @@ class AgentService:
     ) -> Reply:
         # Not before it is this turn's: while it waits, more secrets may become known.
         context = clean_message(context, self._redactor)
-        message = UserItem(context.text, tuple(map(_attachment, context.media)))
+        media = SessionMedia(self._store, lane.session, self._redactor)
+        message = await media.kept(UserItem(context.text, tuple(map(_attachment, context.media))))
         opening = user_entry(message, context.origin, context.workspace)
         wanted = context.idempotency_key
         resumed = False
         try:
             turn = await lane.begin_turn([opening], turn=wanted)
-        except InvalidRequest:
+        except InvalidRequest as refusal:
             if wanted is None:
                 raise
+            if await self._store.find_turn(lane.session, wanted) is None:
+                raise InvalidRequest(refusal.message, field=_KEY) from refusal
             resumed = context.claim is not None and await self._resumed(lane, wanted, watch.emit)
             if not resumed:
-                return await self._earlier(lane.session, wanted)
+                return await self._earlier(lane.session, wanted, context.text)
             turn = wanted
         watch.emit(TurnStarted(lane.session.key, setup.agent.id, turn))
         budget = Budget(setup.agent.limits)
+        listener = watch.listener
+        listener = replace(
+            listener,
+            ask=listener.ask and budget.pausing(listener.ask),
+            elicit=listener.elicit and budget.pausing(listener.elicit),
+        )
         dispatcher = Dispatcher(
             agent=setup.agent.id,
             session=lane.session.key,
             turn=turn,
             lane=lane,
-            toolbox=setup.tools(watch.listener.ask is not None),
+            toolbox=setup.tools(listener.ask is not None),
             budget=budget,
             clock=self._clock,
             emit=watch.emit,
             redactor=self._redactor,
-            on_tool_result=watch.listener.on_tool_result,
-            ask=watch.listener.ask,
-            elicit=watch.listener.elicit,
+            on_tool_result=listener.on_tool_result,
+            ask=listener.ask,
+            elicit=listener.elicit,
+            keep=media.kept,
         )
         async with _ending(lane, turn, dispatcher, watch.emit, context.claim):
             if context.claim is not None and context.claim.refusal is not None:
@@ -168,7 +181,8 @@ class AgentService:
             items = await self._items(lane.session, message, resumed=resumed)
             if len(items) == 1:
                 await self._store.set_title(lane.session, _title(context.text))
-            return await self._answer(setup, dispatcher, items, watch, context)
+            loop = await self._loop(setup, dispatcher, items, watch, context, media)
+            return await self._answer(loop, _focus(context), context.claim)
 
     async def _resumed(self, lane: Lane, turn: str, emit: Emit) -> bool:
         """Go on with a turn whose program died; false where the turn ended otherwise.
@@ -188,46 +202,43 @@ class AgentService:
         emit(Notice("warning", _TAKEN_OVER))
         return True
 
-    async def _answer(
-        self,
-        setup: TurnSetup,
-        dispatcher: Dispatcher,
-        items: list[Item],
-        watch: _Watch,
-        context: MessageContext,
-    ) -> Reply:
-        budget, lane, turn = dispatcher.budget, dispatcher.lane, dispatcher.turn
+    async def _answer(self, loop: "Loop", focus: str | None, claim: Claim | None) -> Reply:
+        dispatcher, budget, lane = loop.dispatcher, loop.budget, loop.lane
         outcome, text, model = "ok", "", ""
         closing: list[NewEntry] = []
         try:
-            with anyio.move_on_after(budget.seconds) as scope:
-                loop = await self._loop(setup, dispatcher, items, watch, context)
-                text, model = await loop.run()
+            with budget.time_limit() as scope:
+                if focus is not None:
+                    text = await loop.compact(focus)
+                else:
+                    text, model = await loop.run()
             if scope.cancelled_caught:
-                outcome, text = "limit", budget.out_of_time()
                 closing = dispatcher.close_open(_OUT_OF_TIME)
+                # A model that did not answer until now will not say what was done either.
+                outcome = "limit"
+                text = await loop.closing(budget.out_of_time(), ask=not loop.asking)
         except LimitReached as reached:
-            outcome, text = "limit", reached.message
+            outcome, text = "limit", await loop.closing(reached.message)
         text = self._redactor.redact(text)
         final = assistant_entry(AssistantItem(text), model)
         reply = Reply(
             text=text,
             session_id=lane.session.id,
-            turn_id=turn,
+            turn_id=loop.turn,
             media=tuple(dispatcher.media),
             usage=budget.usage,
             outcome=outcome,
         )
-        if context.claim is not None:
-            await context.claim.settle(lane, outcome, reply)
+        if claim is not None:
+            await claim.settle(lane, outcome, reply)
         await lane.finish_turn(
-            turn,
+            loop.turn,
             Outcome.OK,
             [*closing, final],
             usage=_stored_usage(budget),
             detail="" if outcome == "ok" else text,
         )
-        watch.emit(TurnFinished(lane.session.key, turn, "ok"))
+        loop.emit(TurnFinished(lane.session.key, loop.turn, "ok"))
         return reply
 
     async def _loop(
@@ -237,6 +248,7 @@ class AgentService:
         items: list[Item],
         watch: _Watch,
         context: MessageContext,
+        media: SessionMedia,
     ) -> "Loop":
         from openclaw.agent.loop import Loop
 
@@ -262,6 +274,7 @@ class AgentService:
             lane=dispatcher.lane,
             stack=stack,
             preamble=preamble,
+            media=media,
             dispatcher=dispatcher,
             budget=dispatcher.budget,
             compact_at=self._compact_at,
@@ -287,18 +300,41 @@ class AgentService:
         assert resumed or at == len(items) - 1
         return items
 
-    async def _earlier(self, session: SessionRef, turn: str) -> Reply:
+    async def _earlier(self, session: SessionRef, turn: str, text: str) -> Reply:
         """The answer of a turn that has this id already."""
         history = await self._store.history(session, since_compaction=False)
         entries = [entry for entry in history if entry.turn == turn]
-        if not any(entry.kind is EntryKind.TURN_FINISHED for entry in entries):
+        asked = next((e for e in entries if e.kind is EntryKind.USER_MESSAGE), None)
+        if asked is not None and asked.data.get("text") != text:
             raise InvalidRequest(
-                "this order was given before and did not finish",
-                field="idempotencyKey",
+                "another message was sent with this key",
+                field=_KEY,
+                hint="a key stands for one message; send this one with a key of its own",
+            )
+        ending = next((e for e in reversed(entries) if e.kind in _BAD_ENDINGS), None)
+        if ending is not None:
+            detail = str(ending.data.get("detail", ""))
+            raise InvalidRequest(
+                f"the order with this key {_BAD_ENDINGS[ending.kind]}{detail and f' ({detail})'}",
+                field=_KEY,
                 hint="see what it did, then send it with another key",
             )
-        text = next((e.text for e in reversed(entries) if _is_answer(e)), "")
-        return Reply(text=text, session_id=session.id, turn_id=turn, outcome="duplicate")
+        answer = next((e.text for e in reversed(entries) if _is_answer(e)), "")
+        return Reply(text=answer, session_id=session.id, turn_id=turn, outcome="duplicate")
+
+
+_KEY = "idempotencyKey"
+_BAD_ENDINGS = {
+    EntryKind.TURN_CANCELLED: "was stopped before it was finished",
+    EntryKind.TURN_ERROR: "failed",
+    EntryKind.TURN_LOST: "did not finish: the program stopped while it ran",
+}
+
+
+def _focus(context: MessageContext) -> str | None:
+    """What a summary is to keep above all, if the message asks for one; else None."""
+    command, _, rest = context.text.strip().partition(" ")
+    return rest.strip() if context.prompt_calls and command == _COMPACT else None
 
 
 def _title(text: str) -> str | None:
@@ -363,4 +399,5 @@ def _attachment(inbound: InboundMedia) -> Attachment:
     text = inbound.text
     if text is not None:
         text = frame(text, source="Attachment", sender=inbound.media.name or label)
-    return Attachment(inbound.media, f"{label}; {inbound.note}" if inbound.note else label, text)
+    noted = f"{label}; {inbound.note}" if inbound.note else label
+    return Attachment(inbound.media, noted, text, mime_type=inbound.media.mime_type)

@@ -4,19 +4,15 @@ Every call has a result here: one that the entries lack is told to the model as 
 cancelled, or of unknown outcome, and is never run again.
 """
 
-import base64
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from openclaw.core.content import Block, Media, ResourceLink, Text
 from openclaw.core.tools import ToolResult
 from openclaw.sessions.model import Entry, EntryKind, NewEntry
-
-INLINE_MEDIA_BYTES = 256 * 1024
-"""Media without a file of its own is kept in the transcript up to this size."""
 
 UNKNOWN_OUTCOME = (
     "Outcome unknown: the program stopped while this call was running. It may or may not have "
@@ -29,6 +25,8 @@ CANCELLED_CALL = (
 NOT_MADE = "This call was not made: the turn ended before it."
 RESUMED = "resumed"
 """The key, in a notice's data, that says that a lost turn goes on from there."""
+REFUSED = "refusedImages"
+"""The key, in a notice's data, of the images that a provider refused: they are not sent again."""
 
 _ENDINGS = {
     EntryKind.TURN_CANCELLED: "[The person stopped this turn before it was answered.]",
@@ -39,11 +37,23 @@ _ENDINGS = {
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
-    """Media in a conversation, with what is said about it in words."""
+    """Media in a conversation, with what is said about it in words.
+
+    `digest` names it in the session's store; `media` is its content before it is stored there, or an
+    address that nobody has read. `refused` says why a provider would not take it.
+    """
 
     media: Media | None
     label: str
     text: str | None = None
+    digest: str | None = None
+    mime_type: str = ""
+    refused: str | None = None
+
+    @property
+    def is_image(self) -> bool:
+        """Whether a model that sees can be shown it."""
+        return (self.mime_type or (self.media.mime_type if self.media else "")).startswith("image/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +67,15 @@ class UserItem:
 
 @dataclass(frozen=True, slots=True)
 class CallItem:
-    """A call as the model made it; `arguments` is the text it wrote, which may be no JSON at all."""
+    """A call as the model made it; `arguments` is the text it wrote, which may not be JSON.
+
+    A call is `cut` if the model reached its output limit before it had written all of them.
+    """
 
     id: str
     name: str
     arguments: str
+    cut: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +102,21 @@ class ResultItem:
 
 @dataclass(frozen=True, slots=True)
 class SummaryItem:
-    """What stands for everything before it."""
+    """What stands for every entry up to number `through`: a summary, the latest plan, changed files."""
 
-    text: str
+    summary: str
     seq: int = 0
+    through: int = 0
+    plan: str = ""
+    files: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """All of it, as the model reads it."""
+        plan = f"## Plan, as last updated\n{self.plan}" if self.plan else ""
+        listed = "\n".join(f"- {name}" for name in self.files)
+        files = f"## Files changed so far\n{listed}" if listed else ""
+        return "\n\n".join(part for part in (self.summary, plan, files) if part)
 
 
 Item = UserItem | AssistantItem | ResultItem | SummaryItem
@@ -126,6 +151,30 @@ def call_entry(call: CallItem, arguments: Mapping[str, Any]) -> NewEntry:
     return NewEntry(EntryKind.TOOL_CALL, data, call.name, call_id=call.id)
 
 
+def summary_entry(item: SummaryItem, messages: Sequence[UserItem]) -> NewEntry:
+    """The entry of a summary; these messages of the person stay word for word behind it."""
+    data = {
+        "summary": item.summary,
+        "through": item.through,
+        "plan": item.plan,
+        "files": list(item.files),
+        "messages": [
+            {
+                "seq": one.seq,
+                "text": one.text,
+                "media": list(map(_attachment_json, one.attachments)),
+            }
+            for one in messages
+        ],
+    }
+    return NewEntry(EntryKind.COMPACTION, data, item.text)
+
+
+def refused_entry(digests: Sequence[str], reason: str) -> NewEntry:
+    """The entry that says that a provider refused these images."""
+    return NewEntry(EntryKind.NOTICE, {REFUSED: list(digests), "text": reason}, reason)
+
+
 def resumed_entry(reason: str) -> NewEntry:
     """The entry that says that a turn whose program died goes on, by another one."""
     return NewEntry(EntryKind.NOTICE, {RESUMED: True, "text": reason}, reason)
@@ -151,7 +200,8 @@ def result_item(call: CallItem, result: ToolResult) -> ResultItem:
     attachments: list[Attachment] = []
     for block in result.blocks:
         if isinstance(block, Media):
-            attachments.append(Attachment(block, media_label(block)))
+            label = media_label(block)
+            attachments.append(Attachment(block, label, mime_type=block.mime_type))
         else:
             words.append(_words(block))
     return ResultItem(call.id, call.name, "\n".join(words), tuple(attachments), result.is_error)
@@ -178,17 +228,10 @@ def _attachment_json(attachment: Attachment) -> dict[str, Any]:
     if attachment.text is not None:
         out["text"] = attachment.text
     media = attachment.media
-    if media is None:
-        return out
-    out["mimeType"] = media.mime_type
-    if media.name:
-        out["name"] = media.name
-    if media.path is not None:
-        out["path"] = str(media.path)
-    elif media.url is not None:
-        out["url"] = media.url
-    elif media.data is not None and len(media.data) <= INLINE_MEDIA_BYTES:
-        out["data"] = base64.b64encode(media.data).decode("ascii")
+    if attachment.digest is not None:
+        out |= {"mimeType": attachment.mime_type, "digest": attachment.digest}
+    elif media is not None and media.url is not None:
+        out |= {"mimeType": media.mime_type, "url": media.url}
     return out
 
 
@@ -211,18 +254,18 @@ class _Reader:
         self._answer: AssistantItem | None = None
         self._results: dict[str, ResultItem] = {}
         self._started: set[str] = set()
-        self._ending = NOT_MADE
+        self._refused: dict[str, str] = {}
 
     def read(self, entry: Entry) -> None:
         """Take the next entry."""
         data: Any = entry.data
         match entry.kind:
             case EntryKind.COMPACTION:
-                self._items.append(SummaryItem(str(data.get("summary", entry.text)), entry.seq))
+                self._items.append(_summary(entry, data))
+                self._items += [_said(one, one["seq"]) for one in data.get("messages", ())]
             case EntryKind.USER_MESSAGE:
                 self._close()
-                media = tuple(map(_attachment, data.get("media", ())))
-                self._items.append(UserItem(str(data.get("text", "")), media, entry.seq))
+                self._items.append(_said(data, entry.seq))
             case EntryKind.ASSISTANT_MESSAGE:
                 self._close()
                 calls = tuple(_calls(data))
@@ -235,6 +278,8 @@ class _Reader:
                 self._results[entry.call_id] = _result(entry, data)
             case EntryKind.NOTICE if data.get(RESUMED):
                 self._go_on()
+            case EntryKind.NOTICE if data.get(REFUSED):
+                self._refused |= dict.fromkeys(data[REFUSED], str(data.get("text", "")))
             case EntryKind.TURN_CANCELLED | EntryKind.TURN_ERROR | EntryKind.TURN_LOST:
                 self._end_badly(entry.kind)
             case _:
@@ -243,7 +288,7 @@ class _Reader:
     def finish(self) -> list[Item]:
         """Everything that was read."""
         self._close()
-        return self._items
+        return with_refusals(self._items, self._refused)
 
     def _end_badly(self, kind: EntryKind) -> None:
         self._close(CANCELLED_CALL if kind is EntryKind.TURN_CANCELLED else UNKNOWN_OUTCOME)
@@ -268,6 +313,35 @@ class _Reader:
         self._started.clear()
 
 
+def with_refusals(items: Sequence[Item], refused: Mapping[str, str]) -> list[Item]:
+    """The items with these images, named by their digests, marked as refused for these reasons."""
+    return [_marked(item, refused) for item in items] if refused else list(items)
+
+
+def _marked(item: Item, refused: Mapping[str, str]) -> Item:
+    if not isinstance(item, UserItem | ResultItem) or not item.attachments:
+        return item
+    marked = tuple(
+        replace(one, refused=refused.get(one.digest or "")) if one.digest in refused else one
+        for one in item.attachments
+    )
+    return replace(item, attachments=marked)
+
+
+def _said(data: Mapping[str, Any], seq: int) -> UserItem:
+    return UserItem(str(data.get("text", "")), tuple(map(_attachment, data.get("media", ()))), seq)
+
+
+def _summary(entry: Entry, data: Mapping[str, Any]) -> SummaryItem:
+    return SummaryItem(
+        str(data.get("summary", entry.text)),
+        entry.seq,
+        int(data.get("through", 0)),
+        str(data.get("plan", "")),
+        tuple(map(str, data.get("files", ()))),
+    )
+
+
 def _calls(data: Mapping[str, Any]) -> Iterator[CallItem]:
     for call in data.get("calls", ()):
         arguments = call.get("arguments", "{}")
@@ -287,16 +361,11 @@ def _result(entry: Entry, data: Mapping[str, Any]) -> ResultItem:
 
 
 def _attachment(raw: Mapping[str, Any]) -> Attachment:
-    label = str(raw.get("label", "attachment"))
-    return Attachment(_media(raw), label, raw.get("text"))
-
-
-def _media(raw: Mapping[str, Any]) -> Media | None:
-    mime_type, name = raw.get("mimeType"), raw.get("name")
-    if not mime_type:
-        return None
-    if "data" in raw:
-        return Media(mime_type, data=base64.b64decode(raw["data"]), name=name)
-    if "path" in raw:
-        return Media(mime_type, path=Path(raw["path"]), name=name)
-    return Media(mime_type, url=raw["url"], name=name) if "url" in raw else None
+    mime_type, url = str(raw.get("mimeType", "")), raw.get("url")
+    return Attachment(
+        Media(mime_type, url=url) if url else None,
+        str(raw.get("label", "attachment")),
+        raw.get("text"),
+        raw.get("digest"),
+        mime_type,
+    )

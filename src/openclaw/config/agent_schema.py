@@ -307,7 +307,7 @@ BUILT_IN_PROVIDERS = ("local", "anthropic", "openai", "google", "ollama", "openr
 
 
 class ModelCost(Section):
-    """Prices in US dollars for a million tokens, for the usage report."""
+    """Prices in US dollars for a million tokens, for `limits.maxCost`."""
 
     input: Price = 0
     """Input tokens."""
@@ -335,9 +335,9 @@ class ModelEntry(Section):
     input: tuple[Literal["text", "image", "audio"], ...] = ("text",)
     """What the model can read."""
     reasoning: Flag = False
-    """Whether the model thinks before it answers."""
+    """Whether the model thinks before it answers; it is then sent no temperature, which such models refuse."""
     cost: ModelCost | None = None
-    """What the model costs."""
+    """What the model costs, if the built-in price list does not know it or you pay another price."""
     path: Text | None = None
     """For the embedded model: a GGUF file of one's own."""
 
@@ -355,8 +355,8 @@ class ProviderConfig(Section):
     """HTTP headers for every request; values may be or contain `secret://` references."""
     models: tuple[ModelEntry, ...] = ()
     """What we know about the provider's models."""
-    timeout_ms: Milliseconds = 120_000
-    """Milliseconds of silence after which a request is given up."""
+    timeout_ms: Milliseconds = 300_000
+    """Milliseconds of silence after which a request is given up; answers are streamed, so long ones are no silence."""
     max_retries: Count = 3
     """Retries on rate limits, overload and failures of the provider."""
 
@@ -399,14 +399,16 @@ class ToolPolicyConfig(Section):
 class TurnLimits(Section):
     """Bounds on one turn."""
 
-    max_steps: PositiveInt = 50
+    max_steps: PositiveInt = 500
     """Most requests to the model."""
-    max_tool_calls: PositiveInt = 100
+    max_tool_calls: PositiveInt = 1_000
     """Most tool calls."""
-    max_tokens: PositiveInt = 1_000_000
-    """Most tokens, in and out."""
-    timeout_ms: Milliseconds = 600_000
-    """Most time, in milliseconds."""
+    max_tokens: PositiveInt = 20_000_000
+    """Most tokens, in and out; input that the provider had cached is not counted."""
+    max_cost: Price = 25
+    """Most US dollars, for models whose price is known; 0 means no limit."""
+    timeout_ms: Milliseconds = 3_600_000
+    """Most time, in milliseconds; time spent waiting for a person is not counted."""
 
 
 class AgentDefaults(Section):
@@ -434,6 +436,8 @@ class AgentDefaults(Section):
     """Most characters of MCP resources that are put before a conversation."""
     temperature: Temperature | None = None
     """The sampling temperature; left out: the provider's own."""
+    readable_sessions: Texts = ()
+    """Keys or globs of this agent's other sessions that `sessions_list` and `session_history` may read; a session always reads itself."""
 
 
 class AgentEntry(AgentDefaults):

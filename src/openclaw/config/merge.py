@@ -36,6 +36,7 @@ class EffectiveAgent:
     tool_search_limit: int
     resource_context_chars: int
     temperature: float | None
+    readable_sessions: tuple[str, ...] = ()
 
 
 def overlay(base: S, own: Section) -> S:
@@ -133,4 +134,5 @@ def _effective(config: Config, entry: AgentEntry) -> EffectiveAgent:
         tool_search_limit=merged.tool_search_limit,
         resource_context_chars=merged.resource_context_chars,
         temperature=merged.temperature,
+        readable_sessions=merged.readable_sessions,
     )

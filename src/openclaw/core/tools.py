@@ -90,13 +90,18 @@ Ask = Callable[[PermissionRequest], Awaitable[bool]]
 """Asks the person; whatever is not a clear yes is a no."""
 
 
+async def _nothing() -> None:
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class CallContext:
     """On whose behalf a tool is called. `progress` takes a message and never blocks.
 
     `approved` says that a person agreed to this very call. `elicit` asks that person for what the
     tool wants to know, and `ask` whether a call may be made; without them nobody can be asked.
-    The policy sets `spec`, and `ask_reason` if a person must agree.
+    The policy sets `spec`, and `ask_reason` if a person must agree. `begin` is awaited once nothing
+    stands in the way of the call any more, right before it is made.
     """
 
     agent: str
@@ -109,6 +114,7 @@ class CallContext:
     emit: "Callable[[Event], None]" = lambda event: None
     spec: ToolSpec | None = None
     ask_reason: str | None = None
+    begin: Callable[[], Awaitable[None]] = _nothing
 
 
 class ToolSource(Protocol):

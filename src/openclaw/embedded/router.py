@@ -70,6 +70,9 @@ _GIT_WORDS = frozenset(
 # Words that say that a path without an ending is a file.
 _READING = frozenset(stem(word) for word in word_set("read open cat print"))
 _HINT = 0.3
+_WHICH_FILES = re.compile(
+    r"\b(?:what|which|how many) (?:\w+ )?(?:files|folders|directories|documents)\b", re.IGNORECASE
+)
 _MEDIA_ENDING = re.compile(
     r"\.(?:png|jpe?g|gif|webp|bmp|svg|mp3|wav|ogg|flac|m4a|mp4)$", re.IGNORECASE
 )
@@ -260,6 +263,8 @@ def _accepts(doc: ToolDoc, kinds: set[Kind]) -> int:
 def _hints(message: str, spans: tuple[Span, ...], said: list[str]) -> dict[str, float]:
     """What a bare path or address suggests: a file is read, a directory listed, a page fetched."""
     hints: dict[str, float] = {}
+    if _WHICH_FILES.search(message):
+        hints |= dict.fromkeys(map(stem, ("list", "directory")), _HINT)
     for span in spans:
         if span.kind is Kind.PATH:
             hints |= dict.fromkeys(_suggested(span, message, said), _HINT)

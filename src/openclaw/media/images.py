@@ -1,10 +1,18 @@
-"""What an image is and how large it would be, read from its headers without decoding it. Pure.
+"""What an image is, and a copy of it that a model's provider accepts.
 
 A few kilobytes can stand for gigabytes of pixels. Whoever decodes them, here or at a model's end,
-pays for it; so they are refused by what their headers say.
+pays for it; so images are refused by what their headers say before anything is decoded.
 """
 
+import io
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from openclaw.media.kinds import MAX_IMAGES, MIB
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 MAX_PIXELS = 100_000_000
 """Pixels of one frame."""
@@ -35,6 +43,78 @@ class ImageSize:
 
 class BadImage(ValueError):
     """Raised when this is no image that a model can be shown; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImageLimits:
+    """What a provider accepts in one request; the defaults are those of the strictest.
+
+    Anthropic takes 32 MB in all, 5 MB and 8,000 pixels for each, and less for each beyond twenty.
+    """
+
+    count: int = 20
+    side: int = 8_000
+    total_bytes: int = 20 * MIB
+
+    @property
+    def bytes(self) -> int:
+        """Of one image, so that as many as one order may have are all shown."""
+        return self.total_bytes // MAX_IMAGES
+
+
+STRICT_LIMITS = ImageLimits()
+_SIDES = (4096, 3072, 2048, 1536, 1024, 512)
+_FORMATS = ("PNG", "JPEG", "GIF", "WEBP")
+
+
+def fitted(data: bytes, limits: ImageLimits) -> bytes:
+    """The image as it can be sent: as it is, or smaller; raises `BadImage` if it does not decode.
+
+    It may take a second: not for the event loop.
+    """
+    size = measure(data)
+    from PIL import Image
+
+    Image.MAX_IMAGE_PIXELS = MAX_PIXELS
+    fits = len(data) <= limits.bytes and max(size.width, size.height) <= limits.side
+    try:
+        with Image.open(io.BytesIO(data), formats=_FORMATS) as image:
+            # A JPEG can be decoded at a fraction of its size, which saves time and memory.
+            image.draft("RGB", (_SIDES[0], _SIDES[0]))
+            image.load()
+            return data if fits else _smaller(image, limits)
+    except BadImage:
+        raise
+    except Exception as error:
+        raise BadImage(f"it is damaged ({error})") from error
+
+
+def _smaller(image: "Image", limits: ImageLimits) -> bytes:
+    from PIL import ImageOps
+
+    upright = ImageOps.exif_transpose(image)  # its metadata are lost with the old encoding
+    for side in (limits.side, *_SIDES):
+        if side < max(upright.size) or side == limits.side:
+            copy = upright.copy()
+            copy.thumbnail((side, side))
+            for encoded in _encodings(copy):
+                if len(encoded) <= limits.bytes:
+                    return encoded
+    raise BadImage("it is too large to be sent")
+
+
+def _encodings(image: "Image") -> Iterator[bytes]:
+    from PIL import Image
+
+    if image.has_transparency_data or image.mode in ("1", "L", "P"):  # most often drawn, not taken
+        buffer = io.BytesIO()
+        image.save(buffer, "PNG")
+        yield buffer.getvalue()
+    white = Image.new("RGBA", image.size, "white")
+    flat = Image.alpha_composite(white, image.convert("RGBA")).convert("RGB")
+    buffer = io.BytesIO()
+    flat.save(buffer, "JPEG", quality=85)
+    yield buffer.getvalue()
 
 
 def measure(data: bytes) -> ImageSize:

@@ -8,17 +8,28 @@ from pydantic_ai import JsonSchemaTransformer
 from pydantic_ai.profiles.google import GoogleJsonSchemaTransformer
 
 from openclaw.core.errors import MissingExtra, ModelUnavailable
-from openclaw.models.choose import FALLBACK_CONTEXT_WINDOW, Candidate
+from openclaw.media.images import STRICT_LIMITS, ImageLimits
+from openclaw.models.choose import Candidate
 from openclaw.net.proxies import open_client
 
 if TYPE_CHECKING:
     import httpx2
+    from pydantic_ai.messages import ModelResponse
     from pydantic_ai.models import Model
     from pydantic_ai.profiles import ModelProfile
     from pydantic_ai.settings import ModelSettings
 
 _PLACEHOLDER_KEY = "none"
 """What a provider without a key is sent, since the client libraries insist on one."""
+
+
+MOST_OUTPUT_SHARE = 0.5
+"""Of the context, what an answer may claim; a `maxTokens` beyond it would leave no room to ask."""
+
+_IMAGE_LIMITS: Mapping[str, ImageLimits] = {
+    # Google counts the whole request, in base64: 20 MB.
+    "google-generative-ai": ImageLimits(total_bytes=14 * 1024 * 1024),
+}
 
 
 class Revealable(Protocol):
@@ -54,7 +65,34 @@ class Built:
     def context_window(self) -> int:
         """Tokens that fit, as configured, else as the library knows the model, else a small guess."""
         known = self.candidate.context_window or self.model.context_window
-        return known or FALLBACK_CONTEXT_WINDOW
+        return known or self.candidate.smallest_window
+
+    @property
+    def output_room(self) -> int:
+        """Tokens of the context that the answer may need, as far as `maxTokens` says."""
+        return min(self.candidate.max_tokens or 0, int(self.context_window * MOST_OUTPUT_SHARE))
+
+    def price_of(self, response: "ModelResponse") -> float:
+        """US dollars for an answer: as configured, else as the library knows; 0 if nobody does."""
+        cost, usage = self.candidate.cost, response.usage
+        if cost is not None:
+            plain = usage.input_tokens - usage.cache_read_tokens - usage.cache_write_tokens
+            dollars = (
+                max(0, plain) * cost.input
+                + usage.cache_read_tokens * cost.cache_read
+                + usage.cache_write_tokens * cost.cache_write
+                + usage.output_tokens * cost.output
+            )
+            return dollars / 1_000_000
+        try:
+            return float(response.cost().total_price)
+        except (LookupError, ValueError, AssertionError):
+            return 0.0
+
+    @property
+    def image_limits(self) -> ImageLimits:
+        """What an image sent to this model may measure."""
+        return _IMAGE_LIMITS.get(self.candidate.api, STRICT_LIMITS)
 
     @property
     def accepts_images(self) -> bool:
@@ -122,7 +160,7 @@ def _settings(candidate: Candidate, temperature: float | None) -> "ModelSettings
     settings: ModelSettings = {}
     if candidate.max_tokens is not None:
         settings["max_tokens"] = candidate.max_tokens
-    if temperature is not None:
+    if temperature is not None and not candidate.reasoning:  # which refuse one
         settings["temperature"] = temperature
     if candidate.api == "anthropic-messages":
         settings["cache"] = True
@@ -133,10 +171,13 @@ def profile_of(candidate: Candidate) -> "ModelProfile":
     """What overrides the library's own idea of a model."""
 
     google = candidate.api == "google-generative-ai"
-    return {
+    profile: ModelProfile = {
         "json_schema_transformer": OneGoogleObject if google else OneObject,
         "supports_image_input": "image" in candidate.accepts,
     }
+    if candidate.reasoning:
+        profile["supports_thinking"] = True
+    return profile
 
 
 def _unswayed(sdk: _Sdk, headers: dict[str, str]) -> _Sdk:

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from openclaw.config.agent_schema import ModelChoice, ModelEntry, ProviderConfig
+from openclaw.config.agent_schema import ModelChoice, ModelCost, ModelEntry, ProviderConfig
 from openclaw.core.errors import ModelUnavailable
 
 Api = Literal[
@@ -19,10 +19,10 @@ Api = Literal[
 LOCAL_PROVIDER = "local"
 DEFAULT_LOCAL_MODEL = "smollm2-135m-instruct"
 FALLBACK_CONTEXT_WINDOW = 32_768
-"""What a model of which nothing is known is taken to hold: small enough for most."""
+"""The context of a model that neither we nor the library know: small enough for most."""
 
 OLLAMA_CONTEXT_WINDOW = 8_192
-"""Ollama cuts a longer prompt without a word, so that its small default is the safe guess."""
+"""Ollama cuts a longer prompt without saying so; its small default is the safe guess."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,10 @@ class KnownProvider:
     base_url: str
     key_variables: tuple[str, ...] = ()
     default_model: str = ""
+    smallest_window: int = FALLBACK_CONTEXT_WINDOW
+    """For a model that the library does not know yet."""
     context_window: int | None = None
+    """What the provider really uses, whatever the model could hold."""
     accepts: frozenset[str] = frozenset({"text", "image"})
 
 
@@ -56,7 +59,7 @@ KNOWN_PROVIDERS: Mapping[str, KnownProvider] = {
             "https://api.openai.com/v1",
             ("OPENAI_API_KEY",),
             "gpt-5-mini",
-            400_000,
+            128_000,
         ),
         KnownProvider(
             "google",
@@ -72,7 +75,7 @@ KNOWN_PROVIDERS: Mapping[str, KnownProvider] = {
             "https://openrouter.ai/api/v1",
             ("OPENROUTER_API_KEY",),
             "anthropic/claude-sonnet-5",
-            200_000,
+            128_000,
         ),
         KnownProvider(
             "ollama",
@@ -89,7 +92,7 @@ KNOWN_PROVIDERS: Mapping[str, KnownProvider] = {
 class Candidate:
     """A model that may be asked, and how. `api_key` is a reference or a value not yet resolved.
 
-    `context_window` and `max_tokens` are None where neither configuration nor table knows them.
+    `context_window` is None if the library's data decide, `max_tokens` if the provider decides.
     """
 
     provider: str
@@ -99,9 +102,12 @@ class Candidate:
     api_key: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     context_window: int | None = None
+    smallest_window: int = FALLBACK_CONTEXT_WINDOW
     max_tokens: int | None = None
+    reasoning: bool = False
+    cost: ModelCost | None = None
     accepts: frozenset[str] = frozenset({"text"})
-    timeout: float = 120.0
+    timeout: float = 300.0
     max_retries: int = 3
     path: str | None = None
     key_hint: str = ""
@@ -268,6 +274,7 @@ def _built_in(known: KnownProvider, model: str, environ: Mapping[str, str]) -> C
         # A reference, so that the value is known to the redactor before anyone else has it.
         api_key=f"secret://env/{variable}" if variable else None,
         context_window=known.context_window,
+        smallest_window=known.smallest_window,
         accepts=known.accepts,
         key_hint=" or ".join(known.key_variables),
     )
@@ -293,5 +300,7 @@ def _configured(
         candidate,
         context_window=entry.context_window or candidate.context_window,
         max_tokens=entry.max_tokens,
+        reasoning=entry.reasoning,
+        cost=entry.cost,
         accepts=frozenset(entry.input),
     )

@@ -2,10 +2,11 @@
 
 import logging
 import random
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import anyio
 
@@ -15,6 +16,7 @@ from openclaw.models.build import Built
 from openclaw.models.choose import Candidate, Choice
 
 if TYPE_CHECKING:
+    from pydantic_ai.exceptions import ModelHTTPError
     from pydantic_ai.messages import ModelMessage, ModelResponse
     from pydantic_ai.models import ModelRequestParameters, StreamedResponse
 
@@ -99,17 +101,30 @@ class Failure:
     reason: str
     retry_after: float | None = None
     hint: str | None = None
+    most_retries: int | None = None
+    blames_request: bool = False
+    """The provider works; another session's request may well be answered."""
+    about_images: bool = False
+    """Without its images, the request might be accepted."""
 
 
 class ContextOverflow(Exception):
     """Raised when a request does not fit into the model's context."""
 
 
+class ImageRefused(Exception):
+    """Raised when a provider refuses a request because of an image in it."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
 def judge(error: Exception, address: str | None = None) -> Failure:
     """What `error`, raised by the model library or the transport, means for the request."""
     from pydantic_ai import exceptions as known
 
-    if isinstance(error, known.ModelContextWindowExceededError):
+    if isinstance(error, known.ModelContextWindowExceededError) or _says_overflow(error):
         return Failure(Verdict.OVERFLOW, "the conversation does not fit into the model's context")
     if isinstance(error, known.ModelRateLimitError):
         return Failure(Verdict.RETRY, "its rate limit is reached", error.retry_after)
@@ -118,7 +133,8 @@ def judge(error: Exception, address: str | None = None) -> Failure:
     if isinstance(error, known.ModelUnavailableError | known.ModelServerError):
         return Failure(Verdict.RETRY, f"it failed ({_status(error)})", error.retry_after)
     if isinstance(error, known.ModelRequestTimeout | known.ModelTimeoutError):
-        return Failure(Verdict.RETRY, "it did not answer in time")
+        # The request may have been carried out and billed, so it is not sent again and again.
+        return Failure(Verdict.RETRY, "it did not answer in time", most_retries=1)
     if isinstance(error, known.ModelConnectionError):
         hint = f"check that {address} is right and can be reached" if address else None
         return Failure(Verdict.RETRY, f"the connection failed ({_cause(error)})", hint=hint)
@@ -145,29 +161,51 @@ def _refused(error: Exception) -> Failure:
             hint="check the model's name and the provider's baseUrl",
         )
     if isinstance(error, known.ModelHTTPError):
-        if _says_overflow(str(error.body)):
-            return Failure(Verdict.OVERFLOW, "the conversation does not fit into its context")
-        if error.status_code in (408, 409, 425, 429) or error.status_code >= 500:
-            return Failure(Verdict.RETRY, f"it failed ({_status(error)})", error.retry_after)
-        return Failure(Verdict.NEXT, f"it refused the request ({_status(error)})")
-    return Failure(Verdict.NEXT, f"{type(error).__name__}: {_short(error)}")
+        return _refused_request(error)
+    return Failure(Verdict.NEXT, f"{type(error).__name__}: {_short(error)}", blames_request=True)
 
 
-_OVERFLOW_WORDS = (
-    "context length",
-    "context window",
-    "context size",
-    "too many tokens",
-    "prompt is too long",
-    "maximum number of tokens",
-    "exceeds the available context",
+def _refused_request(error: "ModelHTTPError") -> Failure:
+    status = error.status_code
+    if status in (408, 409, 425, 429) or status >= 500:
+        return Failure(Verdict.RETRY, f"it failed ({_status(error)})", error.retry_after)
+    reason = f"it refused the request ({_status(error)})"
+    if status == _TOO_LARGE:
+        return Failure(Verdict.OVERFLOW, reason, blames_request=True, about_images=True)
+    about_images = "image" in str(error.body).casefold()
+    return Failure(Verdict.NEXT, reason, blames_request=True, about_images=about_images)
+
+
+_TOO_LARGE = 413
+
+_OVERFLOW = re.compile(
+    "|".join(
+        (
+            r"context[ _](length|window|size|limit)[ _]?(is |was )?exceed",
+            # OpenAI, OpenRouter, xAI, vLLM, DeepSeek, llama.cpp, Ollama
+            r"(maximum|max|model's|available) (context|prompt|model) (length|window|size|limit)",
+            r"exceed_context_size_error",  # llama.cpp
+            r"exceeds? (the )?(model'?s )?context (length|window|limit|size)",  # Ollama, OpenAI
+            r"context window exceeds",  # MiniMax
+            r"exceed context limit",  # Anthropic, when max_tokens is counted in
+            r"(prompt|input) (is |was )?too long|request too large for",  # Anthropic, OpenAI
+            r"exceeds the maximum number of (input )?tokens|input token count",  # Google
+            r"prompt token count .{0,40}exceeds|prompt contains \d+ tokens",  # Copilot, Mistral
+            r"exceeded model token limit",  # Moonshot
+            r"reduce the length of the (messages|prompt|input)",  # Groq, OpenAI
+            r"tokens to keep from the initial prompt",  # LM Studio
+            r"`inputs` tokens \+ `max_new_tokens`|`inputs` must have less than",  # TGI, Together
+            r"too many (input )?tokens(?!,? please wait)|too many total text bytes",  # Cohere, Bedrock
+        )
+    ),
+    re.IGNORECASE,
 )
 
 
-def _says_overflow(body: str) -> bool:
-    """Whether a refusal is about length, in the words of servers that have no code for it."""
-    folded = body.casefold()
-    return any(words in folded for words in _OVERFLOW_WORDS)
+def _says_overflow(error: Exception) -> bool:
+    """Whether a refusal is about length, in the words of the vendors that have no code for it."""
+    body = getattr(error, "body", None)
+    return body is not None and _OVERFLOW.search(str(body)) is not None
 
 
 def _status(error: Exception) -> str:
@@ -224,9 +262,9 @@ RETRIES_BEFORE_FALLBACK = 1
 
 @dataclass(frozen=True, slots=True)
 class Watcher:
-    """Who is told what comes; without `text`, answers are fetched whole."""
+    """Who is told what comes."""
 
-    text: Callable[[str], None] | None = None
+    text: Callable[[str], None] = lambda piece: None
     thinking: Callable[[str], None] | None = None
     notice: Callable[[str], None] = lambda message: None
 
@@ -285,12 +323,14 @@ class ModelStack:
     ) -> Answered:
         """The first answer that a model gives.
 
-        Raises `ContextOverflow` where the request does not fit, and `ModelUnavailable`, with every
-        model's reason, where none answers.
+        Raises `ContextOverflow` if the request does not fit, `ImageRefused` if an image in it is
+        the trouble, and `ModelUnavailable`, with every model's reason, if none answers.
         """
         failures: list[tuple[Candidate, Failure]] = []
         entries = self._in_order()
-        gate = _gate(watcher)
+        gate = TextGate(
+            watcher.text, lambda: watcher.notice("the connection broke; the answer starts over")
+        )
         for index, entry in enumerate(entries):
             last = index == len(entries) - 1
             try:
@@ -304,7 +344,8 @@ class ModelStack:
                 entry.rests_until = 0.0
                 return Answered(outcome, built)
             failures.append((entry.candidate, outcome))
-            entry.rests_until = self._clock.monotonic() + COOL_DOWN_SECONDS
+            if not outcome.blames_request:
+                entry.rests_until = self._clock.monotonic() + COOL_DOWN_SECONDS
             if not last:
                 watcher.notice(f"{entry.candidate.ref}: {outcome.reason}; trying another model")
         raise _unavailable(failures)
@@ -360,7 +401,7 @@ class _Asking:
     messages: "list[ModelMessage]"
     parameters: "ModelRequestParameters"
     watcher: Watcher
-    gate: TextGate | None
+    gate: TextGate
     _unfinished: "ModelResponse | None" = None
 
     async def run(self, *, retries: int) -> "ModelResponse | Failure":
@@ -370,9 +411,13 @@ class _Asking:
             failure = await self._attempt()
             if not isinstance(failure, Failure):
                 return failure
+            if failure.about_images and _carry_images(self.messages):
+                raise ImageRefused(failure.reason)
             if failure.verdict is Verdict.OVERFLOW:
                 raise ContextOverflow
             attempt += 1
+            if failure.most_retries is not None:
+                retries = min(retries, failure.most_retries)
             if failure.verdict is Verdict.NEXT or attempt > retries:
                 return failure
             delay = self.stack.delay(attempt, failure)
@@ -387,15 +432,12 @@ class _Asking:
         self.watcher.notice(f"{ref}: {failure.reason}; trying again in {delay:.1f} s")
 
     async def _attempt(self) -> "ModelResponse | Failure":
-        if self.gate is not None:
-            self.gate.restart()
+        self.gate.restart()
         try:
             response = await self._ask()
         except Exception as error:  # a library's failure is judged, whatever its type
             logger.debug("model request failed", exc_info=error)
             return judge(error, self.built.candidate.base_url)
-        if self.gate is None:
-            return response
         if not self.stack.ends_properly(self.built, response):
             if self._unfinished is None or response.state == "incomplete":
                 self._unfinished = response
@@ -408,10 +450,9 @@ class _Asking:
     async def _ask(self) -> "ModelResponse":
         # The library's own preparation of messages would escape what the person typed, such as
         # `<system>`; ours need none, so that they go out byte for byte.
-        model, messages = self.built.model, self.messages
-        if self.gate is None:
-            return await model.request(messages, self.built.settings, self.parameters)
-        async with model.request_stream(messages, self.built.settings, self.parameters) as stream:
+        # It is always streamed: then only silence can end it early, however long the answer is.
+        built, messages = self.built, self.messages
+        async with built.model.request_stream(messages, built.settings, self.parameters) as stream:
             await self._read(stream, self.gate)
             return stream.get()
 
@@ -443,11 +484,15 @@ class _Asking:
             self.watcher.thinking(part.content_delta)
 
 
-def _gate(watcher: Watcher) -> TextGate | None:
-    if watcher.text is None:
-        return None
-    return TextGate(
-        watcher.text, lambda: watcher.notice("the connection broke; the answer starts over")
+def _carry_images(messages: "Sequence[ModelMessage]") -> bool:
+    from pydantic_ai.messages import BinaryImage
+
+    contents: list[object] = [getattr(part, "content", None) for m in messages for part in m.parts]
+    return any(
+        isinstance(piece, BinaryImage)
+        for content in contents
+        if isinstance(content, list)
+        for piece in cast("list[object]", content)
     )
 
 

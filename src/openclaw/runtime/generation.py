@@ -217,6 +217,7 @@ def _native_tools(
         allow_rules=[glob for rules in agent.tools for glob in (*rules.allow, *rules.ask)],
         store=store,
         results=host.paths.results,
+        readable_sessions=agent.readable_sessions,
     )
 
 

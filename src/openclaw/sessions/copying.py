@@ -68,6 +68,14 @@ class Archive(Protocol):
         """A piece of a transcript."""
         ...
 
+    async def keep_media(self, session: SessionRef, data: bytes) -> str:
+        """Keep an attachment."""
+        ...
+
+    async def media(self, session: SessionRef, digest: str) -> bytes | None:
+        """An attachment that was kept."""
+        ...
+
     async def dossier(self, session: SessionRef) -> Dossier:
         """What there is of a session at one moment."""
         ...
@@ -150,10 +158,22 @@ async def _copy_one(source: Archive, target: Archive, info: SessionInfo) -> int 
         if not piece:
             raise NotFound("it was deleted while it was copied")
         await target.receive_entries(wanted.info, last, piece)
+        await _copy_media(source, target, wanted.info.ref, piece)
         last = piece[-1].seq
     await target.receive_dossier(wanted)
     _require_whole(wanted, await target.dossier(wanted.info.ref))
     return last - reached
+
+
+async def _copy_media(
+    source: Archive, target: Archive, session: SessionRef, entries: Sequence[Entry]
+) -> None:
+    """The attachments that these entries name; a summary names only such as were copied before."""
+    for entry in entries:
+        for attached in entry.data.get("media", ()):
+            data = await source.media(session, str(attached.get("digest", "")))
+            if data is not None:
+                await target.keep_media(session, data)
 
 
 async def _counterpart(target: Archive, info: SessionInfo) -> Dossier | None:

@@ -156,6 +156,17 @@ class SessionStore(Protocol):
         """Name a session; None takes its title away."""
         ...
 
+    async def keep_media(self, session: SessionRef, data: bytes) -> str:
+        """Keep an attachment until the session is deleted, and return its digest.
+
+        What a session keeps is bounded: the oldest attachments go first.
+        """
+        ...
+
+    async def media(self, session: SessionRef, digest: str) -> bytes | None:
+        """An attachment that was kept, or None if it is gone."""
+        ...
+
     async def delete(self, session: SessionRef) -> None:
         """Remove a session and all that it holds; `Busy` while a turn holds its lane."""
         ...

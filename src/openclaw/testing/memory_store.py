@@ -11,6 +11,7 @@ import anyio.lowlevel
 from openclaw.core.clock import Clock, SystemClock
 from openclaw.core.errors import Busy, DeveloperFacing, InvalidRequest, NotFound
 from openclaw.core.ids import random_id
+from openclaw.media.attachments import digest_of
 from openclaw.sessions.model import (
     CALLER_KINDS,
     MESSAGE_KINDS,
@@ -51,6 +52,7 @@ class _Session:
     usage: Usage = field(default_factory=Usage)
     entries: list[Entry] = field(default_factory=list[Entry])
     turns: dict[str, Turn] = field(default_factory=dict[str, Turn])
+    media: dict[str, bytes] = field(default_factory=dict[str, bytes])
     epoch: int = 0
     summary: Entry | None = None
     summarised: int = 0
@@ -311,6 +313,16 @@ class MemoryStore:
     async def set_title(self, session: SessionRef, title: str | None) -> None:
         """Name a session."""
         self._record(session).title = checked_title(title)
+
+    async def keep_media(self, session: SessionRef, data: bytes) -> str:
+        """Keep an attachment."""
+        digest = digest_of(data)
+        self._record(session).media[digest] = data
+        return digest
+
+    async def media(self, session: SessionRef, digest: str) -> bytes | None:
+        """An attachment that was kept."""
+        return self._record(session).media.get(digest)
 
     async def delete(self, session: SessionRef) -> None:
         """Remove a session that nobody holds."""

@@ -32,7 +32,10 @@ HELLO = {
     },
 }
 READY = {"jsonrpc": "2.0", "method": "notifications/initialized"}
-PNG_HEAD = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJ")
+# A whole image; what follows it is ignored by whoever decodes it.
+PNG_HEAD = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
 
 
 def order(number: int, **arguments: Any) -> dict[str, Any]:

@@ -1,7 +1,5 @@
 """A stored conversation, shown again."""
 
-from pathlib import Path
-
 from openclaw.acp_agent.updates import replay, unframed
 from openclaw.agent.transcript import (
     AssistantItem,
@@ -15,7 +13,6 @@ from openclaw.agent.transcript import (
     user_entry,
 )
 from openclaw.content.frame import frame
-from openclaw.core.content import Media
 from openclaw.sessions.model import Entry, EntryKind, NewEntry
 
 
@@ -64,14 +61,12 @@ def test_a_summary_is_for_the_model_alone() -> None:
     assert [one.content.text for one in shown] == ["Hi."]
 
 
-def test_attachments_are_shown_where_they_are_still_there(tmp_path: Path) -> None:
-    kept = tmp_path / "a.png"
-    kept.write_bytes(b"png")
+def test_attachments_are_shown_where_they_are_still_there() -> None:
     attachments = (
-        Attachment(Media("image/png", path=kept), "image a.png"),
-        Attachment(Media("image/png", path=tmp_path / "gone.png"), "image gone.png"),
+        Attachment(None, "image a.png", digest="d1", mime_type="image/png"),
+        Attachment(None, "image gone.png", digest="d2", mime_type="image/png"),
     )
-    shown = list(replay(entries(user_entry(UserItem("", attachments), "acp"))))
+    shown = list(replay(entries(user_entry(UserItem("", attachments), "acp")), {"d1": b"png"}))
     assert [one.content.type for one in shown] == ["image", "text"]
     assert shown[1].content.text == "[image gone.png]"
 

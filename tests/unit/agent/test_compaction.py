@@ -71,6 +71,66 @@ def test_trimming_keeps_every_item_and_the_persons_words(items: list[Item], room
     assert [item.text for item in out if isinstance(item, UserItem)] == said
 
 
+@given(conversations(), st.integers(200, 4_000))
+def test_trimming_wastes_no_more_than_a_tenth_of_the_room(items: list[Item], room: int) -> None:
+    out = compaction.trimmed(items, room)
+    if out != items:
+        assert compaction.total_tokens(out) >= min(room, compaction.total_tokens(items)) * 0.9 - 30
+
+
+def test_old_results_go_before_the_newest() -> None:
+    items: list[Item] = [
+        UserItem("look"),
+        ResultItem("1", "t", "old " * 2_000),
+        AssistantItem("next"),
+        ResultItem("2", "t", "new " * 2_000),
+    ]
+    out = compaction.trimmed(items, 3_000)
+    assert out[3] == items[3]
+    assert len(out[1].text) < 4_000
+
+
+def test_what_the_person_says_in_the_turn_is_kept_and_counted() -> None:
+    order = UserItem("the order", seq=5)
+    items: list[Item] = [UserItem("before", seq=1), order]
+    items += [AssistantItem("step " * 100, seq=6 + n) for n in range(20)]
+    cut = compaction.cut_index(items, 500, 5)
+    assert cut > items.index(order)
+    kept = [item for item in items[:cut] if compaction.is_order(item, 5)]
+    assert kept == [order]
+    assert compaction.total_tokens([*kept, *items[cut:]]) <= 500
+
+
+def test_the_oldest_images_are_left_out_first() -> None:
+    image = Attachment(None, "pic", digest="d", mime_type="image/png")
+    items: list[Item] = [UserItem("a", (image, image)), UserItem("b", (image,))]
+    first, second = compaction.without_old_images(items, 2)
+    assert isinstance(first, UserItem)
+    assert [one.refused for one in first.attachments] == [compaction.LEFT_OUT, None]
+    assert second == items[1]
+
+
+def test_changed_files_and_the_plan_are_remembered_and_failures_are_not() -> None:
+    items: list[Item] = [
+        AssistantItem(
+            "",
+            (
+                CallItem("1", "write", '{"path": "a.txt"}'),
+                CallItem("2", "edit", '{"path": "b.txt"}'),
+                CallItem("3", "update_plan", '{"plan": [{"step": "go", "status": "pending"}]}'),
+            ),
+        ),
+        ResultItem("1", "write", "ok"),
+        ResultItem("2", "edit", "no such file", is_error=True),
+        ResultItem("3", "update_plan", "ok"),
+    ]
+    summary = compaction.summary_of(items, "notes", 500)
+    assert summary.files == ("a.txt",)
+    assert summary.plan == "- [pending] go"
+    again = compaction.summary_of([summary, UserItem("more")], "other notes", 500)
+    assert (again.files, again.plan) == (summary.files, summary.plan)
+
+
 def test_trimming_cuts_the_longest_result_first() -> None:
     items: list[Item] = [ResultItem("1", "t", "short"), ResultItem("2", "t", "x" * 40_000)]
     out = compaction.trimmed(items, 1000)
@@ -104,7 +164,7 @@ def test_the_text_to_be_summarised_marks_what_is_untrusted_and_keeps_its_bound()
     ]
     text = compaction.request_text(items, 800)
     assert estimate(text) <= 900
-    assert "[summary of what came before]\nearlier" in text
+    assert "[earlier notes]\nearlier" in text
     assert "[the person]\norder\n[attached: pic]" in text
     assert '[called look {"a": 1}]' in text
     assert "[result of look: untrusted data]" in text
@@ -125,7 +185,7 @@ def test_a_summary_without_a_model_says_what_was_asked_and_used() -> None:
 
 
 def test_images_and_calls_count() -> None:
-    image = Attachment(Media("image/png", data=b"x"), "pic")
+    image = Attachment(None, "pic", mime_type="image/png")
     assert compaction.tokens_of(UserItem("", (image,))) > IMAGE_TOKENS
     busy = AssistantItem("", (CallItem("1", "t", "x" * 1000),))
     assert compaction.tokens_of(busy) > 200

@@ -1,6 +1,6 @@
 """Between the conversation and the library's messages."""
 
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 from pydantic_ai.messages import (
@@ -14,7 +14,7 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 
-from openclaw.agent.messages import MAX_IMAGE_BYTES, answer_from, definitions, messages_from
+from openclaw.agent.messages import answer_from, definitions, messages_from
 from openclaw.agent.transcript import (
     AssistantItem,
     Attachment,
@@ -23,15 +23,10 @@ from openclaw.agent.transcript import (
     SummaryItem,
     UserItem,
 )
-from openclaw.core.content import Media
 from openclaw.testing.agent_kit import FakeTools
 
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\1\0\0\0\1"
-IMAGE = Attachment(Media("image/png", data=PNG, name="a.png"), "image a.png")
-
-
-def nothing(path: Path) -> None:
-    return None
+IMAGE = Attachment(None, "image a.png", digest="d1", mime_type="image/png")
 
 
 def test_items_become_requests_and_responses_in_turn() -> None:
@@ -44,8 +39,7 @@ def test_items_become_requests_and_responses_in_turn() -> None:
             ResultItem("2", "t", "two", is_error=True),
             AssistantItem("bye"),
         ],
-        images=True,
-        read_bytes=nothing,
+        {},
     )
     assert [type(message) for message in messages] == [
         ModelRequest,
@@ -64,18 +58,18 @@ def test_items_become_requests_and_responses_in_turn() -> None:
 
 def test_an_answer_of_this_turn_goes_back_as_it_came() -> None:
     native = ModelResponse(parts=[ThinkingPart("hm", signature="s"), TextPart("x")])
-    messages = messages_from([AssistantItem("x", native=native)], images=False, read_bytes=nothing)
+    messages = messages_from([AssistantItem("x", native=native)], {})
     assert messages == [native]
 
 
 def test_an_answer_without_words_still_says_something() -> None:
-    (message,) = messages_from([AssistantItem("")], images=False, read_bytes=nothing)
+    (message,) = messages_from([AssistantItem("")], {})
     assert message.parts == [TextPart("[no answer]")]
 
 
 def test_broken_arguments_go_back_as_an_object() -> None:
     item = AssistantItem("", (CallItem("1", "t", "{bad"), CallItem("2", "t", "")))
-    (message,) = messages_from([item], images=False, read_bytes=nothing)
+    (message,) = messages_from([item], {})
     calls = [part.args for part in message.parts if isinstance(part, ToolCallPart)]
     assert calls == ['{"unparsed": "{bad"}', "{}"]
 
@@ -96,28 +90,30 @@ def test_a_call_with_an_id_that_was_seen_before_gets_one_of_its_own() -> None:
 
 
 def test_images_are_shown_where_they_can_be() -> None:
-    (message,) = messages_from([UserItem("look", (IMAGE,))], images=True, read_bytes=nothing)
+    (message,) = messages_from([UserItem("look", (IMAGE,))], {"d1": PNG})
     (part,) = message.parts
     assert isinstance(part, UserPromptPart)
     assert part.content == ["look", BinaryImage(PNG, media_type="image/png")]
 
 
-def test_an_image_that_is_gone_or_too_large_is_named() -> None:
-    gone = Attachment(Media("image/png", path=Path("/gone.png")), "image gone.png")
-    large = Attachment(
-        Media("image/png", data=b"x" * (MAX_IMAGE_BYTES + 1)), "image large.png", "a description"
-    )
-    (message,) = messages_from([UserItem("", (gone, large))], images=True, read_bytes=nothing)
+def test_an_image_that_is_not_sent_is_named_with_the_reason() -> None:
+    damaged = replace(IMAGE, digest="d2")
+    described = replace(IMAGE, digest="d3", text="a description")
+    item = UserItem("", (IMAGE, damaged, described))
+    (message,) = messages_from([item], {"d2": "it is damaged"})
     (part,) = message.parts
     assert isinstance(part, UserPromptPart)
-    assert part.content == ["[image gone.png: not shown]", "[image large.png]\na description"]
+    assert part.content == [
+        "[image a.png: not shown]",
+        "[image a.png: not shown: it is damaged]",
+        "[image a.png]\na description",
+    ]
 
 
 def test_a_result_with_an_image_has_its_words_first() -> None:
     item = ResultItem("1", "t", "here", (IMAGE, Attachment(None, "sound")))
     shown, hidden = (
-        messages_from([item], images=images, read_bytes=nothing)[0].parts[0]
-        for images in (True, False)
+        messages_from([item], images)[0].parts[0] for images in ({"d1": PNG}, dict[str, bytes]())
     )
     assert isinstance(shown, ToolReturnPart)
     assert isinstance(hidden, ToolReturnPart)
@@ -126,6 +122,18 @@ def test_a_result_with_an_image_has_its_words_first() -> None:
         BinaryImage(PNG, media_type="image/png"),
     ]
     assert hidden.content == "here\n[image a.png: not shown]\n[sound: not shown]"
+
+
+def test_only_the_last_call_of_an_answer_that_was_cut_off_is_cut() -> None:
+    def answered(*arguments: str, reason: Any = "length") -> list[bool]:
+        parts = [ToolCallPart("t", given, str(n)) for n, given in enumerate(arguments)]
+        answer = answer_from(ModelResponse(parts=parts, finish_reason=reason), set())
+        return [call.cut for call in answer.calls]
+
+    assert answered('{"a": 1}', '{"a": "tex') == [False, True]
+    assert answered('{"a": 1}', "") == [False, True]
+    assert answered('{"a": 1}') == [False]
+    assert answered('{"a": ', reason="stop") == [False]
 
 
 def test_schemas_pass_untouched() -> None:

@@ -1,5 +1,6 @@
 """From a session's entries to a conversation in which every call has a result."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +8,6 @@ import pytest
 
 from openclaw.agent.transcript import (
     CANCELLED_CALL,
-    INLINE_MEDIA_BYTES,
     NOT_MADE,
     UNKNOWN_OUTCOME,
     AssistantItem,
@@ -21,8 +21,10 @@ from openclaw.agent.transcript import (
     call_entry,
     items_from,
     media_label,
+    refused_entry,
     result_entry,
     result_item,
+    summary_entry,
     user_entry,
 )
 from openclaw.core.content import Media, ResourceLink, Text
@@ -120,18 +122,32 @@ def test_arguments_kept_as_an_object_are_read_too() -> None:
     assert items[0].calls == (CallItem("x", "n", '{"a": 1}'),)
 
 
-def test_media_come_back_by_path_address_or_small_content() -> None:
+def test_media_come_back_by_digest_or_address() -> None:
     attachments = (
-        Attachment(Media("image/png", path=Path("/a.png"), name="a.png"), "one"),
-        Attachment(Media("image/png", url="https://x/y.png"), "two"),
-        Attachment(Media("image/png", data=b"tiny"), "three", "words"),
-        Attachment(Media("image/png", data=b"x" * (INLINE_MEDIA_BYTES + 1)), "four"),
-        Attachment(None, "five"),
+        Attachment(None, "one", digest="d1", mime_type="image/png"),
+        Attachment(Media("image/png", url="https://x/y.png"), "two", mime_type="image/png"),
+        Attachment(None, "three", "words"),
     )
     (item,) = items_from(entries(user_entry(UserItem("look", attachments), "cli")))
     assert isinstance(item, UserItem)
-    assert item.attachments[:3] == attachments[:3]
-    assert item.attachments[3:] == (Attachment(None, "four"), Attachment(None, "five"))
+    assert item.attachments == attachments
+
+
+def test_a_refused_image_stays_refused() -> None:
+    image = Attachment(None, "one", digest="d1", mime_type="image/png")
+    (item,) = items_from(
+        entries(user_entry(UserItem("look", (image,)), "cli"), refused_entry(["d1"], "too large"))
+    )
+    assert isinstance(item, UserItem)
+    assert item.attachments[0].refused == "too large"
+
+
+def test_a_summary_comes_back_with_the_messages_that_it_carries() -> None:
+    summary = SummaryItem("## Goal\nwin", 1, 7, "- [pending] a", ("a.txt",))
+    order = UserItem("NEVER delete anything", seq=3)
+    assert items_from(entries(summary_entry(summary, [order]))) == [summary, order]
+    assert "## Plan, as last updated\n- [pending] a" in summary.text
+    assert "- a.txt" in summary.text
 
 
 def test_a_results_blocks_become_words_and_attachments() -> None:
@@ -140,10 +156,12 @@ def test_a_results_blocks_become_words_and_attachments() -> None:
     result = ToolResult(blocks=(Text("a"), image, link))
     item = result_item(CALL, result)
     assert item.text == "a\n[resource x: file:///x]"
-    assert item.attachments == (Attachment(image, "image shot.png (image/png)"),)
-    saved = items_from(entries(called(CALL), result_entry(item)))
+    label = "image shot.png (image/png)"
+    assert item.attachments == (Attachment(image, label, mime_type="image/png"),)
+    kept = Attachment(None, label, digest="d1", mime_type="image/png")
+    saved = items_from(entries(called(CALL), result_entry(replace(item, attachments=(kept,)))))
     assert isinstance(saved[1], ResultItem)
-    assert saved[1].attachments == item.attachments
+    assert saved[1].attachments == (kept,)
 
 
 def test_media_are_named_as_well_as_can_be() -> None:

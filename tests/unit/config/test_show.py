@@ -35,7 +35,7 @@ def test_it_shows_each_agent_as_it_runs_with_all_defaults() -> None:
     assert two["mcp"]["servers"]["b"]["toolTimeout"] == 5
     assert two["mcp"]["servers"]["b"]["transport"] == "http"
     assert two["model"] == {"primary": "local/x", "fallbacks": []}
-    assert one["limits"]["maxSteps"] == 50
+    assert one["limits"]["maxSteps"] == 500
     assert tree["gateway"]["port"] == 18_789
     json.dumps(tree, allow_nan=False)
 

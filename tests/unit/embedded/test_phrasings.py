@@ -99,3 +99,10 @@ def test_five_hundred_tools_are_looked_through_in_less_than_fifty_milliseconds(
         took.append(time.process_time() - start)
     traced = sys.gettrace() is not None  # measuring coverage slows it several times
     assert min(took) < (0.5 if traced else 0.05)
+
+
+@pytest.mark.parametrize(
+    "question", ["What files are there?", "what files do I have?", "How many files are there?"]
+)
+def test_a_question_for_the_files_lists_them(crowded: Router, question: str) -> None:
+    assert [call.tool for call in crowded.route(question)] == ["list"]

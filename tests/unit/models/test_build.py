@@ -9,10 +9,17 @@ from typing import Any
 import pytest
 from pydantic_ai.models.test import TestModel
 
+from openclaw.config.agent_schema import ProviderConfig
 from openclaw.core.clock import SystemClock
 from openclaw.core.errors import MissingExtra, ModelUnavailable, SecretUnavailable
 from openclaw.models.build import Built, ModelBuilder
-from openclaw.models.choose import FALLBACK_CONTEXT_WINDOW, Candidate, Choice
+from openclaw.models.choose import (
+    FALLBACK_CONTEXT_WINDOW,
+    OLLAMA_CONTEXT_WINDOW,
+    Candidate,
+    Choice,
+    resolve,
+)
 from openclaw.models.factory import open_models
 from openclaw.models.stack import ModelStack, Watcher
 from openclaw.secrets.redactor import Redactor
@@ -50,6 +57,36 @@ async def test_every_api_has_its_model(api: Any) -> None:
     assert built.settings.get("temperature") == 0.5
     assert built.context_window == FALLBACK_CONTEXT_WINDOW
     assert not built.accepts_images
+    await built.aclose()
+
+
+@pytest.mark.parametrize(
+    ("ref", "window"),
+    [
+        ("anthropic/claude-sonnet-5-5", 1_000_000),
+        ("anthropic/claude-sonnet-of-the-future", 200_000),
+        ("openai/gpt-4o", 128_000),
+        ("openai/gpt-5-mini", 400_000),
+        ("openrouter/anthropic/claude-sonnet-5", 1_000_000),
+        ("ollama/gpt-oss:20b", OLLAMA_CONTEXT_WINDOW),
+    ],
+)
+async def test_context_windows_come_from_the_library(ref: str, window: int) -> None:
+    keys = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENROUTER_API_KEY")
+    candidate = resolve(ref, {}, dict.fromkeys(keys, "k"))
+    built = await builder(**dict.fromkeys(keys, "k")).build(candidate)
+    assert built.context_window == window
+    await built.aclose()
+
+
+async def test_a_configured_context_window_wins_and_a_thinking_model_gets_no_temperature() -> None:
+    entry = {"id": "gpt-4o", "contextWindow": 50_000, "maxTokens": 40_000, "reasoning": True}
+    providers = {"openai": ProviderConfig.model_validate({"apiKey": "k", "models": [entry]})}
+    built = await builder().build(resolve("openai/gpt-4o", providers, {}), temperature=0.5)
+    assert built.context_window == 50_000
+    assert built.output_room == 25_000, "half of the context is left to ask with"
+    assert "temperature" not in built.settings
+    assert built.model.profile.get("supports_thinking")
     await built.aclose()
 
 

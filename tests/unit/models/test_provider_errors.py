@@ -36,6 +36,79 @@ def test_every_failure_has_its_verdict(error: Exception, verdict: Verdict) -> No
     assert judge(error).verdict is verdict
 
 
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        (400, "This model's maximum context length is 8192 tokens. However, you requested 9000"),
+        (400, "Your input exceeds the context window of this model. Please adjust your input"),
+        (429, "Request too large for gpt-4o on tokens per min (TPM): Limit 30000, Requested 40000"),
+        (400, "prompt is too long: 208310 tokens > 200000 maximum"),
+        (400, "input length and `max_tokens` exceed context limit: 188240 + 21333 > 200000"),
+        (400, "Input is too long for requested model."),
+        (
+            400,
+            "The input token count (1196265) exceeds the maximum number of tokens allowed (1048575).",
+        ),
+        (
+            400,
+            "This endpoint's maximum context length is 131072 tokens. However, you requested 150000",
+        ),
+        (400, "Prompt contains 40000 tokens and 0 draft tokens, too large for model with 32768"),
+        (400, "Please reduce the length of the messages or completion."),
+        (
+            400,
+            "This model's maximum prompt length is 131072 but the request contains 537812 tokens.",
+        ),
+        (400, "the request exceeds the available context size, try increasing it"),
+        (400, "exceed_context_size_error"),
+        (400, "prompt too long; exceeded max context length by 4 tokens"),
+        (500, "the input length exceeds the context length"),
+        (400, "The decoder prompt (length 9000) is longer than the maximum model length of 8192"),
+        (422, "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4096"),
+        (
+            400,
+            "The number of tokens to keep from the initial prompt is greater than the context length",
+        ),
+        (400, "too many tokens: total number of tokens in the prompt exceeds the limit"),
+        (400, "prompt token count of 130000 exceeds the limit of 128000"),
+        (400, "context window exceeds limit (2013)"),
+        (
+            400,
+            "Invalid request: Your request exceeded model token limit: 262144 (requested: 300000)",
+        ),
+        (413, "request_too_large"),
+    ],
+)
+def test_every_vendors_words_for_too_long_are_understood(status: int, words: str) -> None:
+    assert judge(http(status, {"error": {"message": words}})).verdict is Verdict.OVERFLOW
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "Rate limit reached for gpt-4o on tokens per min (TPM): Limit 30000, Used 29000",
+        "Too many tokens, please wait before trying again.",
+        "max_tokens is too large: 100000",
+        "Invalid value for 'model'",
+    ],
+)
+def test_other_refusals_are_not_taken_for_it(words: str) -> None:
+    assert judge(http(429, {"error": {"message": words}})).verdict is not Verdict.OVERFLOW
+
+
+def test_only_the_providers_own_failures_count_against_it() -> None:
+    for error in (http(400, "bad"), http(422, "bad"), ValueError("a defect")):
+        assert judge(error).blames_request
+    for error in (http(500), http(429), known.ModelAuthenticationError("m", "who?")):
+        assert not judge(error).blames_request
+
+
+def test_a_refusal_that_speaks_of_an_image_says_so() -> None:
+    assert judge(http(400, "Could not process image")).about_images
+    assert judge(http(413, "")).about_images
+    assert not judge(http(400, "bad")).about_images
+
+
 def test_the_reason_has_the_providers_own_words_and_not_the_whole_body() -> None:
     failure = judge(http(400, {"error": {"message": "no\n such  model", "trace": "x" * 999}}))
     assert failure.reason == "it refused the request (HTTP 400: no such model)"

@@ -18,7 +18,9 @@ from openclaw.sessions.model import (
     TurnState,
     Usage,
 )
+from openclaw.sessions.sqlite.store import FileStore
 from openclaw.sessions.store import LaneLost, SessionStore
+from openclaw.testing.memory_store import MemoryStore
 
 K = EntryKind
 
@@ -462,3 +464,34 @@ async def test_data_that_is_no_json_or_too_large_is_refused(store: SessionStore)
         with pytest.raises(InvalidRequest, match="too large"):
             await lane.append(None, [NewEntry(K.NOTICE, {"x": "y" * MAX_ENTRY_BYTES})])
     assert await store.history(session) == []
+
+
+async def test_attachments_are_kept_with_their_session_and_deleted_with_it(
+    store: SessionStore,
+) -> None:
+    session, other = await store.open_session("main", "k"), await store.open_session("main", "l")
+    digest = await store.keep_media(session, b"an image")
+    assert await store.keep_media(session, b"an image") == digest
+    assert await store.media(session, digest) == b"an image"
+    assert await store.media(other, digest) is None
+    assert await store.media(session, "../../sessions.db") is None
+    await store.delete(session)
+    again = await store.open_session("main", "k")
+    assert await store.media(again, digest) is None
+
+
+async def test_a_session_keeps_the_newest_attachments_within_a_bound(
+    store: SessionStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if isinstance(store, MemoryStore):
+        pytest.skip("a test's own store forgets all at its end")
+    monkeypatch.setattr("openclaw.sessions.postgres.store.SESSION_BYTES", 25)
+    if isinstance(store, FileStore):
+        monkeypatch.setattr(store._media, "_session_bytes", 25)
+    session = await store.open_session("main", "k")
+    digests: list[str] = []
+    for number in range(3):
+        digests.append(await store.keep_media(session, bytes([number]) * 10))
+        await anyio.sleep(0.02)  # the order is that of their times
+    found = [await store.media(session, digest) is not None for digest in digests]
+    assert found == [False, True, True]

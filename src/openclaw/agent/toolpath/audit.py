@@ -47,6 +47,7 @@ class Audit(Wrapper):
     redact: Redact
 
     async def call(self, name: str, arguments: JsonObject, context: CallContext) -> ToolResult:
+        await context.begin()
         label = context.spec.label if context.spec is not None else name
         shown = clean_json(arguments, self.redact)
         context.emit(ToolStarted(context.call_id, name, label, shown))

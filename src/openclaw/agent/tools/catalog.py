@@ -97,6 +97,7 @@ def native_tools(
     fetcher: Fetcher | None = None,
     plugins: bool = True,
     results: Path | None = None,
+    readable_sessions: Sequence[str] = (),
 ) -> NativeTools:
     """The tools of an agent that works in `workspace`.
 
@@ -116,7 +117,7 @@ def native_tools(
     tools.append(web_tool(fetcher or GuardedFetcher()))
     tools.append(planning_tool())
     if store is not None:
-        tools += session_tools(store)
+        tools += session_tools(store, readable_sessions)
     if plugins:
         # `exec` stays ours also where it is off: a plugin must not take its name.
         taken = {tool.spec.name for tool in tools} | {"exec", "tool_search"}

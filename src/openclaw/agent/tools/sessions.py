@@ -1,6 +1,8 @@
 """`sessions_list` and `session_history`: what the agent itself was told and did before."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
+from fnmatch import fnmatchcase
 
 from openclaw.agent.tools.base import Arguments, FunctionTool, said, schema
 from openclaw.content import frame, sanitise_label
@@ -17,8 +19,8 @@ MAX_CHARS = 48_000
 _LIST = ToolSpec(
     name="sessions_list",
     description=(
-        "List your stored conversations, the most recently used first, with their keys, titles "
-        "and sizes."
+        "List the stored conversations that you may read from here, the most recently used first, "
+        "with their keys, titles and sizes."
     ),
     input_schema=schema(
         [],
@@ -31,7 +33,7 @@ _LIST = ToolSpec(
 )
 _HISTORY = ToolSpec(
     name="session_history",
-    description="Read one of your stored conversations, or the latest part of it.",
+    description="Read this conversation from its beginning, or another that sessions_list names.",
     input_schema=schema(
         ["key"],
         key={"type": "string", "description": "The session's key, as sessions_list shows it."},
@@ -51,24 +53,36 @@ _SPEAKERS = {EntryKind.USER_MESSAGE: "User", EntryKind.ASSISTANT_MESSAGE: "Assis
 _TOOLS = frozenset({EntryKind.TOOL_CALL, EntryKind.TOOL_RESULT})
 
 
-def session_tools(store: SessionStore) -> list[FunctionTool]:
-    """The tools that look into the store. An agent sees its own sessions and no other's."""
+def session_tools(store: SessionStore, readable: Sequence[str] = ()) -> list[FunctionTool]:
+    """The tools that look into the store.
+
+    A session reads itself, and of the same agent's sessions those whose keys match `readable`.
+    """
+
+    def may_read(info: SessionInfo, context: CallContext) -> bool:
+        return info.key == context.session or any(fnmatchcase(info.key, p) for p in readable)
 
     async def list_(arguments: Arguments, context: CallContext) -> ToolResult:
-        page = await store.list_sessions(
-            context.agent,
-            limit=arguments.whole("limit", 20, least=1, most=MAX_SESSIONS),
-            search=arguments.text("search", "") or None,
-        )
-        lines = [_line(info) for info in page.sessions]
-        more = ["[there are more; use `search` or a greater `limit`]"] if page.cursor else []
-        return said("\n".join([*lines, *more]) or "(no session)")
+        limit = arguments.whole("limit", 20, least=1, most=MAX_SESSIONS)
+        search = arguments.text("search", "") or None
+        shown: list[str] = []
+        cursor: str | None = None
+        while len(shown) <= limit:
+            page = await store.list_sessions(
+                context.agent, limit=MAX_SESSIONS, cursor=cursor, search=search
+            )
+            shown += [_line(info) for info in page.sessions if may_read(info, context)]
+            if (cursor := page.cursor) is None:
+                break
+        more = ["[there are more; use `search` or a greater `limit`]"] if shown[limit:] else []
+        return said("\n".join([*shown[:limit], *more]) or "(no session)")
 
     async def history(arguments: Arguments, context: CallContext) -> ToolResult:
         key = arguments.text("key")
         found = await store.find_sessions(key, context.agent)
+        found = [info for info in found if may_read(info, context)]
         if not found:
-            raise ToolFailure("You have no session with that key; use sessions_list.")
+            raise ToolFailure("There is no session with that key that you may read.")
         wanted = MESSAGE_KINDS | _TOOLS if arguments.flag("tools") else MESSAGE_KINDS
         limit = arguments.whole("limit", 40, least=1, most=MAX_ENTRIES)
         # Several entries make a message; look back far enough, and never through all of it.

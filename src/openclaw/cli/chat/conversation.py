@@ -99,6 +99,7 @@ class Talk:
             "/help": self._help,
             "/new": self._new,
             "/session": self._session,
+            "/compact": self._compact,
             "/model": self._model,
             "/tools": self._tools,
             "/image": self._image,
@@ -124,6 +125,9 @@ class Talk:
         if key:
             self.session = key
         self._view.say(f"This is conversation '{visible(self.session)}'.")
+
+    async def _compact(self, rest: str) -> None:
+        await self._turn(f"/compact {rest}".strip())
 
     async def _model(self, _: str) -> None:
         models = await self._agent.models(self._id)

@@ -10,6 +10,7 @@ import anyio
 from openclaw.core.clock import Clock
 from openclaw.core.errors import Busy
 from openclaw.core.ids import random_id
+from openclaw.media.attachments import SESSION_BYTES, digest_of
 from openclaw.sessions.copying import CopyConflict, Dossier, TurnRecord
 from openclaw.sessions.model import (
     Entry,
@@ -36,6 +37,13 @@ from openclaw.sessions.store import DEFAULT_LIMIT, LEASE_SECONDS
 
 if TYPE_CHECKING:
     from openclaw.sessions.postgres.pool import Connection
+
+_REMOVE_OLDEST_MEDIA = """
+DELETE FROM media USING (
+  SELECT digest AS old, sum(octet_length(data)) OVER (ORDER BY kept_at DESC, digest) AS total
+  FROM media WHERE session = $1
+) AS sums WHERE session = $1 AND digest = old AND total > $2
+"""
 
 
 async def dossier(connection: "Connection", session: SessionRef) -> Dossier:
@@ -217,6 +225,35 @@ class PostgresStore:
             )
 
         queries.found_row(await self.database.write(rename), session)
+
+    async def keep_media(self, session: SessionRef, data: bytes) -> str:
+        """Keep an attachment."""
+        digest = digest_of(data)
+
+        async def keep(db: "Connection") -> None:
+            row = await queries.row_of(db, session)
+            await db.execute(
+                "INSERT INTO media (session, digest, data) VALUES ($1, $2, $3)"
+                " ON CONFLICT (session, digest) DO UPDATE SET kept_at = now()",
+                row,
+                digest,
+                data,
+            )
+            await db.execute(_REMOVE_OLDEST_MEDIA, row, SESSION_BYTES)
+
+        await self.database.transact(keep)
+        return digest
+
+    async def media(self, session: SessionRef, digest: str) -> bytes | None:
+        """An attachment that was kept."""
+        return await self.database.read(
+            lambda db: db.fetchval(
+                "SELECT data FROM media JOIN sessions ON row = session"
+                " WHERE id = $1 AND digest = $2",
+                session.id,
+                digest,
+            )
+        )
 
     async def delete(self, session: SessionRef) -> None:
         """Remove a session that nobody holds."""

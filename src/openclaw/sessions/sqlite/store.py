@@ -12,6 +12,7 @@ import anyio.to_thread
 from openclaw.core.clock import Clock
 from openclaw.core.errors import Busy
 from openclaw.core.ids import random_id
+from openclaw.media.attachments import AttachmentFiles
 from openclaw.sessions.copying import CopyConflict, Dossier, TurnRecord
 from openclaw.sessions.liveness import own_mark
 from openclaw.sessions.model import (
@@ -32,6 +33,9 @@ from openclaw.sessions.sqlite import connections, lanes, queries
 from openclaw.sessions.sqlite.connections import Readers, Writer
 from openclaw.sessions.sqlite.lanes import FileLane, LaneDesk
 from openclaw.sessions.store import DEFAULT_LIMIT, LEASE_SECONDS
+
+MEDIA_DIRECTORY = "media"
+"""Beside the database, for the attachments of its sessions."""
 
 
 def dossier(connection: sqlite3.Connection, session: SessionRef) -> Dossier:
@@ -131,7 +135,15 @@ def _add(connection: sqlite3.Connection, row: int, entry: Entry) -> None:
 class FileStore:
     """A `SessionStore` that many processes of one machine may share."""
 
-    def __init__(self, writer: Writer, readers: Readers, desk: LaneDesk, clock: Clock) -> None:
+    def __init__(
+        self,
+        writer: Writer,
+        readers: Readers,
+        desk: LaneDesk,
+        clock: Clock,
+        media: AttachmentFiles,
+    ) -> None:
+        self._media = media
         self._writer = writer
         self._readers = readers
         self._desk = desk
@@ -210,6 +222,16 @@ class FileStore:
     async def delete(self, session: SessionRef) -> None:
         """Remove a session that nobody holds."""
         await self._writer.run(partial(self._delete, session), durable=True)
+        await anyio.to_thread.run_sync(self._media.delete, session.id)
+
+    async def keep_media(self, session: SessionRef, data: bytes) -> str:
+        """Keep an attachment."""
+        with connections.translated(self._media.root):
+            return await anyio.to_thread.run_sync(self._media.keep, session.id, data)
+
+    async def media(self, session: SessionRef, digest: str) -> bytes | None:
+        """An attachment that was kept."""
+        return await anyio.to_thread.run_sync(self._media.read, session.id, digest)
 
     async def search(self, text: str, *, agent: str | None = None, limit: int = 20) -> list[Hit]:
         """Entries that contain every word of `text`."""
@@ -278,7 +300,8 @@ async def open_file_store(
         async with anyio.create_task_group() as group:
             group.start_soon(desk.beat, name="session leases")
             try:
-                yield FileStore(writer, readers, desk, clock)
+                media = AttachmentFiles(path.with_name(MEDIA_DIRECTORY))
+                yield FileStore(writer, readers, desk, clock, media)
             except Exception as error:  # noqa: BLE001 - raised again below, outside the group
                 failure = error
             group.cancel_scope.cancel()

@@ -26,10 +26,30 @@ async def filled() -> MemoryStore:
     return store
 
 
-async def call(store: MemoryStore, name: str, **arguments: object) -> str:
-    context = CallContext(agent="main", session="s", call_id="c")
-    result = await NativeTools(session_tools(store)).call(name, arguments, context)
-    return text_of(result.blocks)
+async def call(
+    store: MemoryStore,
+    name: str,
+    readable: tuple[str, ...] = ("*",),
+    session: str = "s",
+    **arguments: object,
+) -> str:
+    context = CallContext(agent="main", session=session, call_id="c")
+    tools = NativeTools(session_tools(store, readable))
+    return text_of((await tools.call(name, arguments, context)).blocks)
+
+
+async def test_a_session_reads_itself_and_others_only_if_the_config_names_them() -> None:
+    store = await filled()
+    other = (await store.open_session("main", "work")).id
+    listed = await call(store, "sessions_list", (), "trip")
+    assert "'trip'" in listed
+    assert "work" not in listed
+    assert "about trip" in await call(store, "session_history", (), "trip", key="trip")
+    for key in ("work", other, "private"):
+        refused = await call(store, "session_history", (), "trip", key=key)
+        assert "no session with that key that you may read" in refused
+    assert "about work" in await call(store, "session_history", ("wo*",), "trip", key="work")
+    assert "'work'" in await call(store, "sessions_list", ("wo*",), "trip")
 
 
 async def test_an_agent_lists_its_own_sessions_and_no_other() -> None:
