@@ -14,7 +14,9 @@ from typing import Any, cast
 Hide = Callable[[str], str]
 """Takes known secrets out of a text and says how long each was."""
 
-_BLANK_LETTERS = frozenset("\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
+_BLANK_LETTERS = frozenset(
+    "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0"
+)
 _SPACES = frozenset(" \u3000")  # the ordinary one, and the one that Chinese and Japanese text has
 _COMMANDS = {"exec": "command", "run_code": "code"}
 _INDENT = "  "
