@@ -16,6 +16,7 @@ import pytest
 from anyio import create_task_group, create_tcp_listener
 from anyio.abc import SocketAttribute
 from playwright.async_api import Browser, Page, Request, async_playwright, expect
+from tests.support import disguised_call
 from tests.support.gateway_kit import House
 
 from openclaw.agent.transcript import UserItem, user_entry
@@ -41,6 +42,7 @@ pytestmark = [
 ]
 
 TOKEN = "page-token-0123456789"
+DISGUISED = f"{'x' * 30_000}\n{disguised_call.CONTENT}"
 PATIENCE = 20_000  # milliseconds, for a machine that has much else to do
 FLAGS = [
     "--no-sandbox",
@@ -122,6 +124,7 @@ RULES = (
         ),
     ),
     Step(when="question", role="user", calls=(("mcp_kit_ask", {}),)),
+    Step(when="disguised", role="user", calls=(("write", {"path": "c.sh", "content": DISGUISED}),)),
     Step(when="permission", role="user", calls=(("write", {"path": "a.txt", "content": "b"}),)),
     Step(when="colour", role="tool", text="It said {last}"),
     Step(role="tool", text="It is **mild**, " + "mild, " * 15 + "and dry.", delay=0.02),
@@ -777,6 +780,36 @@ async def test_what_an_mcp_server_asks_is_answered_on_the_page(page: Page) -> No
     prose = page.locator(".prose").last
     for part in ("accept", "green", "3", "true"):
         await expect(prose).to_contain_text(part)
+
+
+async def test_a_call_is_shown_whole_and_a_click_that_comes_too_soon_does_not_count(
+    site: Site, page: Page
+) -> None:
+    written = site.house.state / "workspace" / "c.sh"
+    await page.evaluate(
+        """() => new MutationObserver((_, observer) => {
+            const allow = document.querySelector("form.question button.primary");
+            if (!allow) return;
+            observer.disconnect();
+            allow.click();
+            allow.form.requestSubmit();
+            window.clickedAtOnce = true;
+        }).observe(document.body, { childList: true, subtree: true })"""
+    )
+    await page.get_by_role("textbox", name="Message").fill("disguised")
+    await page.keyboard.press("Enter")
+    question = page.get_by_role("form", name="Question").last
+    allow = question.get_by_role("button", name="Allow")
+    await expect(allow).to_be_enabled()
+    assert await page.evaluate("window.clickedAtOnce")
+    assert not written.exists()
+    shown = await question.locator("pre").text_content()
+    lines = disguised_call.BODY.split("\n")[2:]
+    assert shown == "\n".join(["path: c.sh", "content:", f"+ {'x' * 30_000}", *lines])
+    await allow.click()
+    await expect(question.get_by_role("status")).to_have_text("Allowed.")
+    await expect(page.get_by_role("button", name="Send", exact=True)).to_be_visible()
+    assert written.read_text() == DISGUISED
 
 
 async def test_a_tool_that_needs_permission_is_asked_about(site: Site, page: Page) -> None:

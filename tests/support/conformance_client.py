@@ -174,7 +174,7 @@ _DOINGS: dict[str, Callable[[McpHouse, Play], Awaitable[None]]] = {
 
 def _person() -> Questions:
     async def answer(question: str) -> str:
-        return "y" if question.endswith("[y/N] ") or "(y/n" in question else ""
+        return "y" if question.endswith("[y/n] ") or "(y/n" in question else ""
 
     return Questions(answer, _forget, nullcontext)
 

@@ -30,7 +30,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from pydantic import ValidationError
 
 from openclaw.acp_agent.blocks import ContentBlock, Forms
-from openclaw.acp_agent.updates import Translator, Update, kind_of, locations
+from openclaw.acp_agent.updates import Translator, Update, call_content, kind_of, locations
 from openclaw.agent.port import (
     Agent,
     AgentSettings,
@@ -162,7 +162,10 @@ _OPTIONS = [
 
 @dataclass(slots=True)
 class Session:
-    """A session that is open. `always` are the tools that the person allowed for all of it."""
+    """A session that is open. `always` are the tools that the person allowed for all of it.
+
+    They are kept by definition: a tool that its server declares anew is asked about again.
+    """
 
     id: str
     cwd: Path
@@ -299,13 +302,13 @@ class _Turn:
         """Whether the person agrees, asked one question at a time."""
         session = self._session
         async with session.asking:
-            if request.name in session.always:
+            if request.definition in session.always:
                 return True
             self._put(self._translator.asking(request))
             await self._all_shown()
             chosen = await self._choice(request)
         if chosen == _ALWAYS:
-            session.always.add(request.name)
+            session.always.add(request.definition)
         return chosen in (_ONCE, _ALWAYS)
 
     async def _elicit(self, server: str, params: JsonObject) -> JsonObject:
@@ -324,9 +327,10 @@ class _Turn:
     async def _choice(self, request: PermissionRequest) -> str | None:
         call = ToolCallUpdate(
             tool_call_id=request.call_id,
-            title=request.label or request.name,
+            title=request.title,
             kind=kind_of(request.name),
             status="pending",
+            content=call_content(request),
             locations=locations(request.name, request.arguments, self._session.cwd),
             raw_input=dict(request.arguments),
         )

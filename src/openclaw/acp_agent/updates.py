@@ -83,6 +83,15 @@ def locations(name: str, arguments: JsonObject, cwd: Path) -> list[ToolCallLocat
     return [ToolCallLocation(path=str(cwd / path))]
 
 
+def call_content(request: PermissionRequest) -> list[Any] | None:
+    """The whole call for the person who decides; fenced, since editors render Markdown."""
+    if not request.body:
+        return None
+    longest = max(map(len, re.findall("`+", request.body)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return tool_contents([text_block(f"{fence}\n{request.body}\n{fence}")])
+
+
 class Translator:
     """Turns the events of one turn into updates, and knows what the client has been shown."""
 
@@ -117,7 +126,12 @@ class Translator:
         return [
             *self._held(),
             *self._announce(
-                request.call_id, request.name, request.label, request.arguments, "pending"
+                request.call_id,
+                request.name,
+                request.title,
+                request.arguments,
+                "pending",
+                content=call_content(request),
             ),
         ]
 
@@ -170,7 +184,14 @@ class Translator:
                 return [update_tool_call(event.call_id, status=status, content=content)]
 
     def _announce(
-        self, call_id: str, name: str, label: str, arguments: JsonObject, status: Status
+        self,
+        call_id: str,
+        name: str,
+        label: str,
+        arguments: JsonObject,
+        status: Status,
+        *,
+        content: list[Any] | None = None,
     ) -> list[Update]:
         self._announced.add(call_id)
         return [
@@ -179,6 +200,7 @@ class Translator:
                 label or name,
                 kind=kind_of(name),
                 status=status,
+                content=content,
                 locations=locations(name, arguments, self._cwd),
                 raw_input=dict(arguments),
             )

@@ -35,6 +35,10 @@ class Redacts(Protocol):
         """`text` without any secret that is known and, with `shapes`, what looks like one."""
         ...
 
+    def redact_known(self, text: str, /) -> str:
+        """`text` without any secret that is known; says how long each was."""
+        ...
+
     def holds(self, data: bytes, /) -> bool:
         """Whether a secret that is known stands in what is no text."""
         ...

@@ -72,9 +72,15 @@ class Environment:
         import json
 
         text = json.dumps(value, indent=2, ensure_ascii=False)
-        # Half a character, as of a file's name that is not UTF-8, is not JSON unless it is escaped.
-        self.say(text if is_text(text) else json.dumps(value, indent=2))
+        # Half a character, as of a file's name that is not UTF-8, is not JSON unless it is escaped;
+        # and a terminal would obey some characters that JSON leaves as they are.
+        plain = is_text(text) and not (self.stdout.isatty() and _has_controls(text))
+        self.say(text if plain else json.dumps(value, indent=2))
 
     def warn(self, text: str) -> None:
         """Write a line on stderr."""
         self.stderr.write(self.redactor.redact(text) + "\n")
+
+
+def _has_controls(text: str) -> bool:
+    return not text.replace("\n", "").isprintable()

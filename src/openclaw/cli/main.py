@@ -1,5 +1,6 @@
 """The entry points. Nothing heavy is imported before it is known what was asked."""
 
+import os
 import sys
 
 TYPE_CHECKING = False
@@ -10,6 +11,7 @@ if TYPE_CHECKING:
 
 
 _INTERRUPTED = 130  # as a shell reports SIGINT
+_WORLD_WRITABLE = 0o002
 
 
 def main() -> "NoReturn":
@@ -23,6 +25,8 @@ def clawdbot() -> "NoReturn":
 
 
 def _run_and_leave(program: str) -> "NoReturn":
+    # Whatever the shell says: nothing that we or our children make may be changed by everybody.
+    os.umask(os.umask(_WORLD_WRITABLE) | _WORLD_WRITABLE)
     try:
         code = run(program, sys.argv[1:], own_process=True)
     except KeyboardInterrupt:  # also while something is still being imported

@@ -78,12 +78,20 @@ class ToolResult:
 
 @dataclass(frozen=True, slots=True)
 class PermissionRequest:
-    """A tool call that a person must agree to before it is made."""
+    """A tool call that a person must agree to before it is made.
+
+    `title` and `body` are the whole call, ready to be shown; a front end changes and cuts nothing.
+    `arguments` are the same as data, with known secrets hidden. `definition` names the tool as it
+    is declared now: an answer that holds for later calls holds for this definition only.
+    """
 
     call_id: str
     name: str
     label: str
     arguments: JsonObject
+    title: str
+    body: str
+    definition: str
 
 
 Ask = Callable[[PermissionRequest], Awaitable[bool]]

@@ -98,11 +98,14 @@ class Asker:
         """Whether the person agrees to a tool call."""
         question = {
             "kind": "permission",
-            "text": f"The agent wants to use {request.label or request.name}",
+            "text": f"The agent wants to use {request.title}",
             "callId": request.call_id,
             "name": request.name,
             "label": request.label,
             "arguments": dict(request.arguments),
+            "title": request.title,
+            "body": request.body,
+            "definition": request.definition,
             "options": ["accept", "decline"],
         }
         answer = await self._questions.put(self._tell, question)
@@ -133,6 +136,9 @@ def permission_from(question: JsonObject) -> PermissionRequest:
         name=question["name"],
         label=question["label"],
         arguments=question["arguments"],
+        title=question["title"],
+        body=question["body"],
+        definition=question["definition"],
     )
 
 

@@ -1,6 +1,5 @@
 """The MCP server on the SDK's low-level one: exactly one tool."""
 
-import json
 from collections.abc import AsyncGenerator, Awaitable
 from contextlib import asynccontextmanager
 from typing import Any, Protocol
@@ -12,7 +11,6 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import methods
 
 from openclaw.agent.port import Ask, OpenAgent, PermissionRequest
-from openclaw.content import sanitise_label
 from openclaw.core.clock import SystemClock
 from openclaw.core.tools import Elicit, JsonObject
 from openclaw.mcp_server.orders import Caller, OrderDesk, refusal
@@ -22,8 +20,6 @@ _ASKING_BY_RESULT = "2026-07-28"
 """From this revision on a server asks by its result and is called again: an order cannot wait so."""
 
 _DECLINED: JsonObject = {"action": "decline"}
-
-_LABEL_CHARS, _ARGUMENTS_CHARS = 200, 1000
 
 _AGREEMENT: JsonObject = {
     "type": "object",
@@ -62,11 +58,7 @@ def permission(client: AskedClient) -> Ask:
     """Asks the person at the client whether a tool may be used; all but a clear yes is a no."""
 
     async def ask(request: PermissionRequest) -> bool:
-        given = json.dumps(dict(request.arguments), ensure_ascii=False, default=str)
-        message = (
-            f"The agent wants to use {sanitise_label(request.label or request.name, _LABEL_CHARS)}"
-            f" with {sanitise_label(given, _ARGUMENTS_CHARS)}"
-        )
+        message = f"The agent wants to use {request.title}\n\n{request.body}".rstrip()
         try:
             answer = await client.elicit_form(message, dict(_AGREEMENT))
         except MCPError:

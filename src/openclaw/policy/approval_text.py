@@ -6,6 +6,7 @@ are hidden, each with its length.
 """
 
 import json
+import re
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +15,10 @@ from typing import Any, cast
 Hide = Callable[[str], str]
 """Takes known secrets out of a text and says how long each was."""
 
-_BLANK_LETTERS = frozenset("\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
+_BLANK_LETTERS = frozenset(
+    "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0"
+)
+_UNSEEN_STYLE = re.compile("(?<![^\x00-\x7f])\ufe0f")  # it belongs behind an emoji alone
 _SPACES = frozenset(" \u3000")  # the ordinary one, and the one that Chinese and Japanese text has
 _COMMANDS = {"exec": "command", "run_code": "code"}
 _INDENT = "  "
@@ -45,7 +49,8 @@ def visible(text: str) -> str:
     """Text with everything spelled out that a reader would not see or that moves what they see."""
     if text.isascii() and text.isprintable():
         return text
-    return "".join(c if _is_visible(c) else _spelled(c) for c in text)
+    shown = "".join(c if _is_visible(c) else _spelled(c) for c in text)
+    return _UNSEEN_STYLE.sub(_spelled("\ufe0f"), shown)
 
 
 def _is_visible(char: str) -> bool:

@@ -67,9 +67,10 @@ async def test_where_nobody_can_be_asked_the_call_is_denied_with_the_reason() ->
     assert "tools.ask has 'send*', and nobody can be asked here" in text
 
 
-async def test_the_person_sees_no_secret_and_no_terminal_obeys_what_is_asked() -> None:
-    key = "sk-ant-api03-" + "Ab3dEf6hIj9k" * 4
-    tools, [asked], _, _ = await run(answer=True, to=f"{key}\x1b[2J\nann")
-    assert tools.calls == [("send_mail", {"to": f"{key}\x1b[2J\nann"})]
-    assert key not in asked.arguments["to"]
-    assert asked.arguments["to"].endswith("\\u001b[2J\nann")
+async def test_the_person_sees_the_call_that_runs_and_no_terminal_obeys_it() -> None:
+    disguised = "AWS_SECRET_ACCESS_KEY=`touch$IFS/pwned` ls"
+    tools, [asked], _, _ = await run(answer=True, to=f"{disguised}\x1b[2J\nann")
+    assert tools.calls == [("send_mail", {"to": f"{disguised}\x1b[2J\nann"})]
+    assert asked.body == f"to:\n  {disguised}<U+001B>[2J\n  ann"
+    assert asked.arguments == {"to": f"{disguised}<U+001B>[2J\nann"}
+    assert asked.title == "send_mail"

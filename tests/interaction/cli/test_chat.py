@@ -12,6 +12,7 @@ from typing import Any
 import anyio
 import anyio.to_thread
 import pytest
+from tests.support import disguised_call
 from tests.support.mcp_server_kit import fake_tool
 from tests.support.terminal import Terminal, on_terminal
 
@@ -42,6 +43,13 @@ RULES = [
     Step(when="slowly", role="user", text="word " * 400, delay=0.05),
     Step(when="ask me", role="user", calls=(("mcp_fake_ask", {}),)),
     Step(when="list it", role="user", calls=(("list", {}),)),
+    Step(when="disguised", role="user", calls=(("write", disguised_call.ARGUMENTS),)),
+    Step(
+        when="think first",
+        role="user",
+        calls=(("write", {"path": "b.txt", "content": "b"}),),
+        delay=1.0,
+    ),
     Step(when="write it", role="user", calls=(("write", {"path": "a.txt", "content": "b"}),)),
     Step(when="never", role="user", hang=True),
     Step(when="fail", role="user", status=401, message="bad key"),
@@ -309,6 +317,45 @@ async def test_a_tool_that_needs_permission_is_asked_about(environ: dict[str, st
         terminal.until("The tool said")
 
     await at_terminal(environ, typing)
+
+
+async def test_the_call_that_runs_is_shown_to_its_end_before_it_can_be_allowed(
+    environ: dict[str, str],
+) -> None:
+    def typing(terminal: Terminal) -> None:
+        terminal.send("disguised")
+        shown = terminal.until("n refuses:")
+        terminal.type("y\r")
+        terminal.until("or answer n.")
+        terminal.send("")
+        shown += terminal.until("Allow it?")
+        terminal.type("sure\r")
+        terminal.until("Please answer y or n.")
+        terminal.send("y")
+        terminal.until("✓ write")
+        assert f"The agent wants to use {disguised_call.TITLE}" in shown
+        assert "AWS_SECRET_ACCESS_KEY=`touch$IFS/pwned` ls" in shown
+        assert shown.count("x") > 4000
+        assert "; rm -rf ~' https://a.example" in shown
+        assert "+ echo :warning: <U+E0041><U+200B><U+3164><U+001B>[2J" in shown
+        terminal.until("The tool said")
+
+    await at_terminal(environ, typing)
+    written = Path(environ["HOME"]) / ".openclaw" / "workspace" / "run.sh"
+    assert written.read_text() == disguised_call.CONTENT
+
+
+async def test_what_is_typed_before_the_question_is_no_consent(environ: dict[str, str]) -> None:
+    def typing(terminal: Terminal) -> None:
+        terminal.ready()
+        terminal.type("think first\ry\r")  # the second line waits in the line editor
+        terminal.type("y\ry\r")  # and these in the terminal
+        terminal.until("Allow it?")
+        terminal.type("n\r")
+        terminal.until("did not allow")
+
+    await at_terminal(environ, typing)
+    assert not (Path(environ["HOME"]) / ".openclaw" / "workspace" / "b.txt").exists()
 
 
 async def test_a_single_message_asks_at_a_terminal_too(environ: dict[str, str]) -> None:

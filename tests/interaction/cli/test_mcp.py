@@ -65,13 +65,14 @@ class Shell:
     home: Path
     out: io.StringIO = field(default_factory=io.StringIO)
     err: io.StringIO = field(default_factory=io.StringIO)
+    terminal: bool = False
 
     @property
     def config(self) -> Path:
         return self.state / "openclaw.json"
 
     def run(self, *words: str, stdin: str | None = None) -> int:
-        self.out, self.err = io.StringIO(), io.StringIO()
+        self.out, self.err = Terminal() if self.terminal else io.StringIO(), io.StringIO()
         environ = {
             "PATH": os.environ["PATH"],
             "HOME": str(self.home),
@@ -345,6 +346,20 @@ def test_a_tool_is_called_by_either_name(shell: Shell, tool: str) -> None:
     shell.add_fake()
     assert shell.run("call", tool, "n=1", "s=word", "--args", '{"x": null}') == 0
     assert json.loads(shell.out.getvalue()) == {"x": None, "n": 1, "s": "word"}
+
+
+def test_no_terminal_obeys_what_a_server_gives(shell: Shell) -> None:
+    evil = "a\x1b]0;owned\x07\x1b[2J\x9b31m\rb\tc\nd"
+    link = {"type": "resource_link", "uri": "file:///x", "name": evil}
+    text = {"type": "text", "text": evil}
+    shell.add_fake("fake", {"tools": [fake_tool("say", result={"content": [text, link]})]})
+    shell.terminal = True
+    for options in ([], ["--json"]):
+        assert shell.run("call", "fake/say", *options) == 0
+        shown = shell.out.getvalue()
+        assert "file:///x" in shown
+        assert not set("\x1b\x07\x9b\r") & set(shown)
+    assert len(json.loads(shown)["content"]) == 2
 
 
 def test_a_call_only_starts_the_server_it_needs(shell: Shell, tmp_path: Path) -> None:

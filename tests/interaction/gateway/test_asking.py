@@ -11,6 +11,7 @@ import httpx2
 import pytest
 from tests.interaction.cli import test_chat
 from tests.interaction.gateway.conftest import Open
+from tests.support import disguised_call
 from tests.support.gateway_kit import House
 from tests.support.loop_time import pass_time
 from tests.support.mcp_server_kit import fake_tool
@@ -28,6 +29,7 @@ model = test_chat.model
 test_a_server_asks = test_chat.test_a_server_asks_the_person_and_gets_the_answer
 test_declining = test_chat.test_a_question_may_be_declined_or_left_and_then_the_turn_be_stopped
 test_permission = test_chat.test_a_tool_that_needs_permission_is_asked_about
+test_disguise = test_chat.test_the_call_that_runs_is_shown_to_its_end_before_it_can_be_allowed
 test_a_single_message = test_chat.test_a_single_message_asks_at_a_terminal_too
 test_nobody_there = test_chat.test_without_a_terminal_a_server_is_told_that_nobody_answers
 
@@ -106,6 +108,36 @@ async def test_a_question_that_nobody_answers_in_time_is_declined(
                 seen = dict([e async for e in events_of(client, {"text": text, "questions": True})])
                 assert seen["question_closed"]["why"] == "expired"
                 assert told in seen["reply"]["text"]
+
+
+async def test_a_question_shows_the_call_that_runs(house: House, opened: Open) -> None:
+    rules = [
+        Step(when="write", role="user", calls=(("write", disguised_call.ARGUMENTS),)),
+        Step(role="tool", text="It said {last}"),
+    ]
+    seen: list[Any] = []
+    asked: list[PermissionRequest] = []
+
+    async def ask(request: PermissionRequest) -> bool:
+        asked.append(request)
+        return True
+
+    async with scripted_model(rules=rules) as model:
+        house.configure(model.url, tools={"ask": ["write"]})
+        async with opened() as client:
+            async for name, data in events_of(client, {"text": "write", "questions": True}):
+                if name == "question":
+                    seen.append(data)
+                    answer = {"action": "decline"}
+                    await client.post(f"/api/questions/{data['id']}", json=answer)
+        async with house.here() as info, GatewayClient(info.url, house.state) as ours:
+            await ours.reply(MessageContext("write", "s"), TurnListener(ask=ask))
+    (question,), (request,) = seen, asked
+    assert question["text"] == f"The agent wants to use {disguised_call.TITLE}"
+    assert (question["title"], question["body"]) == (disguised_call.TITLE, disguised_call.BODY)
+    assert (request.title, request.body) == (disguised_call.TITLE, disguised_call.BODY)
+    written = house.state / "workspace" / disguised_call.ARGUMENTS["path"]
+    assert written.read_text() == disguised_call.CONTENT
 
 
 async def test_a_client_that_cannot_be_asked_is_not(house: House, opened: Open) -> None:

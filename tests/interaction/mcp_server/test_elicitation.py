@@ -6,6 +6,7 @@ import mcp_types as types
 import pytest
 from mcp.client.session import ClientRequestContext
 from tests.interaction.mcp_server.conftest import Connect, Setup
+from tests.support import disguised_call
 from tests.support.mcp_server_kit import fake_tool
 
 from openclaw.testing.fake_server import server_entry
@@ -117,5 +118,27 @@ async def test_the_clients_person_agrees_to_a_tool_or_does_not(
         setup.configure(model.url, servers, tools={"ask": ["mcp_fake_*"]})
         async with connect(elicitation_callback=person, mode="legacy") as client:
             reply = said(await client.call_tool(ORDER, {"message": "go"}))
-    assert asked == ['The agent wants to use MCP: fake/echo with {"x": "a"}']
+    assert asked == ["The agent wants to use MCP: fake/echo (mcp_fake_echo)\n\nx: a"]
     assert ("EXTERNAL" in reply, "did not allow" in reply) == (allowed, not allowed)
+
+
+async def test_the_clients_person_is_shown_the_call_that_runs(
+    setup: Setup, connect: Connect
+) -> None:
+    asked: list[str] = []
+
+    async def person(
+        context: ClientRequestContext, params: types.ElicitRequestParams
+    ) -> types.ElicitResult:
+        asked.append(params.message)
+        return types.ElicitResult(action="decline")
+
+    rules = [
+        Step(role="user", calls=(("write", disguised_call.ARGUMENTS),)),
+        Step(role="tool", text="It said {last}"),
+    ]
+    async with scripted_model(rules=rules) as model:
+        setup.configure(model.url, {}, tools={"ask": ["write"]})
+        async with connect(elicitation_callback=person, mode="legacy") as client:
+            await client.call_tool(ORDER, {"message": "go"})
+    assert asked == [f"The agent wants to use {disguised_call.TITLE}\n\n{disguised_call.BODY}"]

@@ -63,6 +63,10 @@ def test_a_secret_in_two_pieces_does_not_pass(at: int) -> None:
         assert updates[-1].session_update == "tool_call"
 
 
+def request(name: str, body: str = "") -> PermissionRequest:
+    return PermissionRequest("c", name, "", {"path": "x"}, name, body, "definition")
+
+
 def test_a_plan_is_shown_as_a_plan_and_not_as_a_call() -> None:
     one = translator()
     plan = [{"step": f"Use {SECRET}", "status": "in_progress"}, {"step": "Done", "priority": "low"}]
@@ -77,7 +81,7 @@ def test_a_plan_is_shown_as_a_plan_and_not_as_a_call() -> None:
 
 def test_a_plan_that_the_person_was_asked_about_is_a_call() -> None:
     one = translator()
-    one.asking(PermissionRequest("c", "update_plan", "Plan", {"plan": []}))
+    one.asking(request("update_plan"))
     (update,) = one.updates(ToolStarted("c", "update_plan", "Plan", {"plan": []}))
     assert update.session_update == "tool_call_update"
 
@@ -140,10 +144,10 @@ def test_a_call_is_announced_with_its_kind_and_file_and_then_updated() -> None:
 
 def test_a_call_that_was_asked_about_is_announced_once_and_fails_where_it_is_refused() -> None:
     one = translator()
-    request = PermissionRequest("c", "mcp_mail_send", "", {"path": "not a file of ours"})
-    (asked,) = one.asking(request)
+    (asked,) = one.asking(request("mcp_mail_send", "path: `not` a ```file``` of ours"))
     assert (asked.title, asked.kind, asked.status) == ("mcp_mail_send", "other", "pending")
     assert asked.locations is None
+    assert asked.content[0].content.text == "````\npath: `not` a ```file``` of ours\n````"
     (goes,) = one.updates(ToolStarted("c", "mcp_mail_send", "Send", {}))
     assert (goes.session_update, goes.status) == ("tool_call_update", "in_progress")
     (refused,) = one.updates(ToolFinished("c", "mcp_mail_send", failed("No."), 0.0))

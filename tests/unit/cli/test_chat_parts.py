@@ -26,7 +26,7 @@ from openclaw.cli.chat.commands import (
     tool_text,
 )
 from openclaw.cli.chat.input import LineInput
-from openclaw.cli.chat.questions import Questions, fields_of, value_of
+from openclaw.cli.chat.questions import Questions, fields_of, pages_of, value_of
 from openclaw.cli.chat.view import (
     LinesAbove,
     PlainView,
@@ -345,13 +345,22 @@ def test_a_schema_that_is_none_asks_for_little(schema: object) -> None:
     assert len(fields_of(schema)) <= 1
 
 
+DISCARDED = "(what was typed before is forgotten)"
+
+
 class Person:
     """Somebody who gives these answers, one after the other, or wants out."""
 
     def __init__(self, *answers: str | type[BaseException]) -> None:
         self.answers = list(answers)
         self.read: list[str] = []
-        self.questions = Questions(self._ask, self.read.append, self._paused)
+        self.questions = Questions(
+            self._ask,
+            self.read.append,
+            self._paused,
+            discard=lambda: self.read.append(DISCARDED),
+            size=lambda: (40, 14),
+        )
 
     async def _ask(self, question: str) -> str:
         self.read.append(question)
@@ -382,7 +391,7 @@ async def test_a_form_is_filled_in_with_defaults_and_second_tries() -> None:
     ("answers", "action"),
     [
         (["n"], "decline"),
-        ([""], "decline"),
+        (["", "what?", "n"], "decline"),
         ([KeyboardInterrupt], "cancel"),
         (["y", EOFError], "cancel"),
     ],
@@ -402,11 +411,48 @@ async def test_an_address_is_shown_and_not_opened() -> None:
     assert any("https://example.com/login" in line for line in agreed.read)
 
 
+def permission(body: str) -> PermissionRequest:
+    return PermissionRequest("1", "exec", "Run", {}, "Run (exec)", body, "definition")
+
+
 @pytest.mark.parametrize(
-    ("answer", "agreed"), [("yes", True), ("", False), ("what?", False), (KeyboardInterrupt, False)]
+    ("answers", "agreed"),
+    [
+        (["yes"], True),
+        (["", "what?", "yes please", "Y"], True),
+        (["hm", "no"], False),
+        ([KeyboardInterrupt], False),
+        (["", EOFError], False),
+    ],
 )
-async def test_a_tool_call_is_made_only_on_a_clear_yes(answer: Any, agreed: bool) -> None:
-    person = Person(answer)
-    request = PermissionRequest("1", "exec", "Run a command", {"command": "rm -r x"})
-    assert await person.questions.permit(request) is agreed
-    assert any("rm -r x" in line for line in person.read)
+async def test_a_tool_call_is_made_only_on_a_clear_yes(answers: list[Any], agreed: bool) -> None:
+    person = Person(*answers)
+    assert await person.questions.permit(permission("$ rm -r x")) is agreed
+    assert person.answers == []
+    assert person.read[:2] == ["The agent wants to use Run (exec)", "$ rm -r x"]
+
+
+async def test_what_was_typed_before_a_call_is_shown_is_no_answer() -> None:
+    person = Person("hm", "y")
+    await person.questions.permit(permission("$ ls"))
+    question = [DISCARDED, "Allow it? [y/n] "]
+    assert person.read[2:] == [*question, "Please answer y or n.", *question]
+
+
+async def test_a_long_call_is_seen_to_its_end_before_it_can_be_allowed() -> None:
+    body = "$ echo " + "a" * 2000 + "; rm -rf ~\n" + "more\n" * 30 + "end"
+    person = Person("y", "", *[""] * 7, "y")
+    assert await person.questions.permit(permission(body))
+    shown = "".join(person.read)
+    assert shown.index("; rm -rf ~") < shown.index("Allow it?")
+    assert shown.index("end") < shown.index("Allow it?")
+    assert "Press Enter to see the rest, or answer n." in person.read
+    refused = Person("n")
+    assert not await refused.questions.permit(permission(body))
+
+
+@pytest.mark.parametrize("text", ["", "a\n\nb\n", "x" * 401, "ab\n" * 50 + "y" * 99])
+def test_pages_are_the_whole_text(text: str) -> None:
+    pages = pages_of(text, 40, 10)
+    assert "".join(pages) == text
+    assert all(len(pages_of(page, 40, 10)) == 1 for page in pages)

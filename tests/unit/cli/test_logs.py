@@ -114,6 +114,14 @@ def test_nobody_can_forge_a_record_or_drive_the_terminal(make: Any, redactor: Re
     assert not [c for c in shown if not c.isprintable() and c != "\n"]
 
 
+@pytest.mark.parametrize("make", [human, machine])
+def test_what_cannot_be_seen_is_written_out(make: Any, redactor: Redactor) -> None:
+    stream = make(redactor)
+    hidden = "\U000e0041\U000e007f\xad\u034f\u200b\u3164\ufe01\ufeff"
+    logger.info("a%sb", hidden)
+    assert not set(hidden) & set(stream.getvalue())
+
+
 def test_a_record_for_a_machine_is_one_line(redactor: Redactor) -> None:
     stream = machine(redactor)
     logger.info("one\ntwo", extra={"server": "three\nfour"})

@@ -121,3 +121,17 @@ def test_wrong_usage_is_told_in_json_to_whoever_asked_for_it(
         "error": {"type": "InvalidRequest", "message": "unrecognized arguments: --frob"}
     }
     assert "unrecognized arguments: --frob" in captured.err
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no modes")
+def test_neither_we_nor_our_children_make_files_that_everybody_can_change() -> None:
+    code = (
+        "import os, sys; from openclaw.cli.main import main; sys.argv = ['openclaw', '--version']\n"
+        "try: main()\n"
+        "except SystemExit: print(oct(os.umask(0)))"
+    )
+    for given, held in ((0o000, "0o2"), (0o027, "0o27")):
+        told = subprocess.run(
+            [sys.executable, "-c", code], umask=given, capture_output=True, text=True, check=True
+        )
+        assert told.stdout.split()[-1] == held

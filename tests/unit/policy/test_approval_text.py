@@ -36,7 +36,7 @@ def test_a_name_cannot_forge_a_line() -> None:
 
 @pytest.mark.parametrize(
     "hidden",
-    ["\u200b", "\u2060", "\u202e", "\U000e0041", "\u3164", "\u2800", "\x1b", "\r", "\ufe00", "\xa0", "\u2028"],
+    ["\u200b", "\u2060", "\u202e", "\U000e0041", "\u3164", "\u2800", "\x1b", "\r", "\ufe00", "\ufe0f", "\u034f", "\xa0", "\u2028"],
 )  # fmt: skip
 def test_what_a_screen_would_swallow_is_spelled_out(hidden: str) -> None:
     assert visible(f"a{hidden}b") == f"a<U+{ord(hidden):04X}>b"
@@ -61,5 +61,5 @@ def test_an_edit_is_shown_as_a_difference() -> None:
 
 
 def test_ordinary_text_in_any_script_stays_as_it_is() -> None:
-    for text in ("Grüße, 你好　世界", "مرحبا", "naïve — “quoted” 👍"):
+    for text in ("Grüße, 你好　世界", "مرحبا", "naïve — “quoted” 👍 ❤️"):
         assert one_line(text) == text

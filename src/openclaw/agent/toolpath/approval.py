@@ -1,22 +1,32 @@
 """Calls that a person must agree to."""
 
-import re
+import hashlib
+import json
 from dataclasses import dataclass, replace
 
 from openclaw.agent.redaction import Redact, clean_json
 from openclaw.agent.toolpath.audit import Refused
 from openclaw.agent.toolpath.sources import Wrapper
 from openclaw.core.events import ToolFinished
-from openclaw.core.tools import CallContext, JsonObject, PermissionRequest, ToolResult, failed
-
-_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+from openclaw.core.tools import (
+    CallContext,
+    JsonObject,
+    PermissionRequest,
+    ToolResult,
+    ToolSpec,
+    failed,
+)
+from openclaw.policy.approval_text import describe_call, one_line, visible
 
 
 @dataclass(frozen=True, slots=True)
 class Approval(Wrapper):
-    """Asks the person before a call that the policy leaves to them; a call knows that it is approved."""
+    """Asks the person before a call that the policy leaves to them; a call knows that it is approved.
 
-    redact: Redact
+    `hide` takes out the secrets that are known and nothing else: the person must see what runs.
+    """
+
+    hide: Redact
     refused: Refused
 
     async def call(self, name: str, arguments: JsonObject, context: CallContext) -> ToolResult:
@@ -33,10 +43,23 @@ class Approval(Wrapper):
         if context.ask is None:
             return False
         label = context.spec.label if context.spec is not None else name
-        shown = clean_json(arguments, lambda text: _visible(self.redact(text)))
-        return await context.ask(PermissionRequest(context.call_id, name, label, shown))
+        shown = describe_call(name, label, arguments, self.hide)
+        request = PermissionRequest(
+            call_id=context.call_id,
+            name=one_line(name),
+            label=one_line(self.hide(label)),
+            arguments=clean_json(arguments, lambda text: visible(self.hide(text))),
+            title=shown.title,
+            body=shown.body,
+            definition=_definition(name, context.spec),
+        )
+        return await context.ask(request)
 
 
-def _visible(text: str) -> str:
-    """Control characters written out: the person is to see them, and no terminal to obey them."""
-    return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+def _definition(name: str, spec: ToolSpec | None) -> str:
+    """A digest that changes with whatever the tool's server says of it."""
+    parts: list[object] = [name]
+    if spec is not None:
+        parts += [spec.origin.server, spec.origin.tool, spec.description, spec.input_schema]
+    written = json.dumps(parts, sort_keys=True, ensure_ascii=True, default=str)
+    return hashlib.sha256(written.encode()).hexdigest()

@@ -49,7 +49,7 @@ def tool_path(
     path = Redaction(path, deps.redactor)
     path = Framing(path, deps.results)
     path = audit = watch(path)
-    path = Approval(path, redact, audit.refused)
+    path = Approval(path, deps.redactor.redact_known, audit.refused)
     # Data flow goes here: after the policy, so that approval can name value and source.
     path = Policed(path, policy, can_ask, audit.refused)
     return Toolbox(path, search_limit, watch)

@@ -192,6 +192,40 @@ def ask_line(stdin: TextIO, stdout: TextIO) -> Callable[[str], Awaitable[str]]:
     return ask
 
 
+def discard_typed(stdin: TextIO) -> Callable[[], None]:
+    """Forgets what was typed at this terminal so far; it was not an answer to what comes now."""
+
+    def discard() -> None:
+        if not stdin.isatty():
+            return
+        from prompt_toolkit.input.defaults import create_input
+        from prompt_toolkit.input.typeahead import clear_typeahead
+
+        clear_typeahead(create_input(stdin))  # keys behind the Enter that ended the last line
+        if sys.platform == "win32":
+            import msvcrt
+
+            while msvcrt.kbhit():
+                msvcrt.getwch()
+        else:
+            import termios
+
+            termios.tcflush(stdin.fileno(), termios.TCIFLUSH)
+
+    return discard
+
+
+def write_exactly(stream: TextIO) -> Callable[[str], None]:
+    """Writes lines as they are: nothing is redacted, wrapped or made prettier."""
+
+    def write(text: str) -> None:
+        encoding = stream.encoding or "utf-8"
+        stream.write(f"{text}\n".encode(encoding, "backslashreplace").decode(encoding))
+        stream.flush()
+
+    return write
+
+
 def _keys() -> "KeyBindings":
     from prompt_toolkit.key_binding import KeyBindings
 

@@ -1,9 +1,10 @@
-"""Questions of MCP servers, put to the person at the terminal.
+"""Questions to the person at the terminal: what MCP servers want to know, and which calls may be made.
 
-A server's words are shown as its words: made printable, cut, and under its name.
+A server's words are shown as its words: made printable, cut, and under its name. A call is shown
+whole and as it is. What was typed before a question appeared is not an answer to it.
 """
 
-import json
+import shutil
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 _MESSAGE_CHARS = 1000
 _LABEL_CHARS = 200
 _MOST_FIELDS = 20
+_PROMPT_ROWS = 4  # of a screen: what is asked, and what stands above it
 
 DECLINE = "decline"
 CANCEL = "cancel"
@@ -148,16 +150,39 @@ def _text(field: Field, text: str) -> str:
     return text
 
 
+def pages_of(text: str, columns: int, rows: int) -> list[str]:
+    """The text in pieces that fit on a screen each; joined, they are the text."""
+    pages: list[str] = []
+    room, page = rows, ""
+    for line in text.splitlines(keepends=True):
+        for start in range(0, len(line), columns):
+            if room == 0:
+                pages.append(page)
+                room, page = rows, ""
+            page += line[start : start + columns]
+            room -= 1
+    return [*pages, page] if page else pages
+
+
 class Questions:
-    """Asks the person what servers want to know, one question at a time."""
+    """Asks the person, one question at a time.
+
+    `say` is for our own words and those of servers; `show` writes a call exactly as it is given.
+    `discard` forgets what was typed so far.
+    """
 
     def __init__(
         self,
         ask: Ask,
         say: Callable[[str], None],
         paused: Callable[[], AbstractContextManager[None]],
+        *,
+        show: Callable[[str], None] | None = None,
+        discard: Callable[[], None] = lambda: None,
+        size: Callable[[], tuple[int, int]] = shutil.get_terminal_size,
     ) -> None:
         self._ask, self._say, self._paused = ask, say, paused
+        self._show, self._discard, self._size = show or say, discard, size
         self._lock = anyio.Lock()
 
     async def elicit(self, server: str, params: JsonObject) -> JsonObject:
@@ -174,16 +199,37 @@ class Questions:
                     raise
 
     async def permit(self, request: "PermissionRequest") -> bool:
-        """Whether the person agrees to a tool call; anything but a clear yes is a no."""
+        """Whether the person agrees to a tool call, all of which they have seen."""
         async with self._lock:
-            given = json.dumps(dict(request.arguments), ensure_ascii=False, default=str)
             with self._paused():
-                self._say(f"The agent wants to use {_words(request.label, _LABEL_CHARS)}")
-                self._say(f"  {_words(given, _MESSAGE_CHARS)}")
+                self._show(f"The agent wants to use {request.title}")
                 try:
-                    return await self._agreed("Allow it?")
+                    return await self._seen(request.body) and await self._agreed("Allow it?")
                 except (KeyboardInterrupt, EOFError):
                     return False
+
+    async def _seen(self, body: str) -> bool:
+        """Show it, a screen at a time; False if the person refuses before its end."""
+        columns, rows = self._size()
+        pages = pages_of(body, max(columns, 20), max(rows - _PROMPT_ROWS, 5))
+        for number, page in enumerate(pages, 1):
+            self._show(page.removesuffix("\n"))
+            if number == len(pages):
+                break
+            left = sum(map(len, pages[number:]))
+            if not await self._more(f"{left:,} characters more. Enter shows them, n refuses: "):
+                return False
+        return True
+
+    async def _more(self, question: str) -> bool:
+        while True:
+            self._discard()
+            said = (await self._ask(question)).strip().casefold()
+            if said in ("n", "no"):
+                return False
+            if not said:
+                return True
+            self._say("Press Enter to see the rest, or answer n.")
 
     async def _asked(self, server: str, params: JsonObject) -> JsonObject:
         message = _words(params.get("message") or "", _MESSAGE_CHARS)
@@ -207,7 +253,12 @@ class Questions:
         return {"action": "accept"}
 
     async def _agreed(self, question: str) -> bool:
-        return (await self._ask(f"{question} [y/N] ")).strip().casefold() in ("y", "yes")
+        while True:
+            self._discard()
+            try:
+                return _yes_or_no((await self._ask(f"{question} [y/n] ")).strip())
+            except InvalidRequest:
+                self._say("Please answer y or n.")
 
     async def _answer(self, field: Field) -> Any:
         if field.description:

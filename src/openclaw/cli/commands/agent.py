@@ -116,7 +116,7 @@ async def _turn(args: argparse.Namespace, env: Environment, message: str) -> "Re
 
 def _questions(args: argparse.Namespace, env: Environment, view: "TurnView") -> "Questions | None":
     """Puts questions to the person, where one sits at a terminal."""
-    from openclaw.cli.chat.input import ask_line
+    from openclaw.cli.chat.input import ask_line, discard_typed, write_exactly
     from openclaw.cli.chat.questions import Questions
 
     if (
@@ -125,7 +125,13 @@ def _questions(args: argparse.Namespace, env: Environment, view: "TurnView") -> 
         or not (env.stdin.isatty() and env.stderr.isatty())
     ):
         return None
-    return Questions(ask_line(env.stdin, env.stderr), view.say, view.paused)
+    return Questions(
+        ask_line(env.stdin, env.stderr),
+        view.say,
+        view.paused,
+        show=write_exactly(env.stderr),
+        discard=discard_typed(env.stdin),
+    )
 
 
 def _print(reply: "Reply", env: Environment) -> None:

@@ -11,7 +11,7 @@ import anyio
 
 from openclaw.cli.environment import Environment
 from openclaw.cli.interrupts import run_interruptible
-from openclaw.cli.logs import last_words, servers_logged
+from openclaw.cli.logs import last_words, servers_logged, visible_lines
 from openclaw.cli.parser import no_server, not_there
 from openclaw.cli.render.activity import named, waiting
 from openclaw.config.merge import EffectiveAgent, default_agent_id, effective_agents
@@ -77,7 +77,7 @@ async def _list_tools(args: argparse.Namespace, env: Environment) -> int:
         else:
             for spec in specs:
                 first = spec.description.partition("\n")[0]
-                env.say(f"{spec.name}\n    {first[:200]}")
+                _say(env, f"{spec.name}\n    {first[:200]}")
             _warn_of(env, broken)
             for one in live.manager.status():
                 for words in one.suspicions:
@@ -114,7 +114,7 @@ async def _call_tool(
         env.say_json({"isError": result.is_error, "content": content, "details": result.details})
     else:
         for block in shown:
-            env.say(_as_text(block))
+            _say(env, _as_text(block))
     return EXIT_FAILED if result.is_error else EXIT_OK
 
 
@@ -241,7 +241,7 @@ async def _prompt(args: argparse.Namespace, env: Environment) -> int:
         env.say_json({"messages": rows})
     else:
         for message in messages:
-            env.say("\n".join([f"[{message.role}]", *(_as_text(b) for b in message.blocks)]))
+            _say(env, "\n".join([f"[{message.role}]", *(_as_text(b) for b in message.blocks)]))
     return EXIT_OK
 
 
@@ -271,7 +271,7 @@ async def _list_prompts(args: argparse.Namespace, env: Environment) -> int:
                 f"{a.name}=…" if a.required else f"[{a.name}=…]" for a in one.arguments
             )
             env.say(printable(f"{one.command} {takes}".rstrip()))
-            env.say(f"    {one.description[:200]}")
+            _say(env, f"    {one.description[:200]}")
     return EXIT_OK
 
 
@@ -400,6 +400,11 @@ def _as_json(block: Block) -> dict[str, Any]:
             return {"type": block.kind, "mimeType": block.mime_type, "bytes": size}
         case ResourceLink():
             return {"type": "resource_link", "uri": block.uri, "name": block.name}
+
+
+def _say(env: Environment, text: str) -> None:
+    """Write a server's words: as they are for a program, and so that a terminal only shows them."""
+    env.say(visible_lines(text) if env.stdout.isatty() else text)
 
 
 def _as_text(block: Block) -> str:

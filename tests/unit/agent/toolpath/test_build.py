@@ -146,7 +146,7 @@ async def test_what_is_ours_is_not_framed_and_comes_after_what_is_not() -> None:
 async def test_a_person_is_asked_before_anything_happens() -> None:
     path = Path_(mcp(text("sent")), ask=["mcp_s_*"])
     await path.call(to="ann\x1b")
-    assert [one.arguments for one in path.asked] == [{"to": "ann\\u001b"}]
+    assert [one.arguments for one in path.asked] == [{"to": "ann<U+001B>"}]
     assert [type(event) for event in path.events] == [ToolStarted, ToolFinished]
     path = Path_(mcp(text("sent")), ask=["mcp_s_*"])
     path.answer = False
@@ -154,6 +154,29 @@ async def test_a_person_is_asked_before_anything_happens() -> None:
     assert not path.tools.calls
     assert [type(event) for event in path.events] == [ToolFinished]
     assert [(one.outcome, one.duration_ms) for one in path.records] == [("denied", 0.0)]
+
+
+async def test_a_question_hides_known_secrets_alone_and_says_how_long_they_are() -> None:
+    path = Path_(mcp(text("sent")), ask=["mcp_s_*"])
+    await path.call(a=f"{SECRET}!", b="Authorization: Bearer `touch$IFS/pwned`")
+    (asked,) = path.asked
+    assert asked.body.split("\n") == [
+        f"a: [a known secret of {len(SECRET)} characters]!",
+        "b: Authorization: Bearer `touch$IFS/pwned`",
+    ]
+    assert SECRET not in repr(asked)
+
+
+async def test_a_question_names_the_definition_that_it_is_about() -> None:
+    path = Path_(mcp(text("sent")), ask=["mcp_s_*"])
+    await path.call(to="ann")
+    await path.call(to="bob")
+    for description, schema in (("Sends mail.", {}), ("Sends mail.", {"type": "object"})):
+        path.tools.add("mcp_s_t", description=description, schema=schema, server="s")
+        await path.call(to="ann")
+    first, second, *changed = [one.definition for one in path.asked]
+    assert first == second
+    assert len({first, *changed}) == 3
 
 
 async def test_where_nobody_can_be_asked_a_tool_is_neither_seen_nor_called() -> None:

@@ -2,6 +2,7 @@
 
 import os
 import stat
+import sys
 import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -179,6 +180,17 @@ async def test_a_write_leaves_no_other_file_and_keeps_the_mode(workspace: Path, 
 
 def _open_descriptors() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no modes")
+def test_nothing_is_made_for_everybody_to_change_whatever_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        Workspace(tmp_path).replace_file("a/b/new", b"x")
+    finally:
+        os.umask(before)
+    for made in ("a", "a/b", "a/b/new"):
+        assert not (tmp_path / made).stat().st_mode & 0o022
 
 
 def _umask() -> int:

@@ -1,11 +1,11 @@
 /* Questions of a turn to the person: may a tool be used, and what an MCP server wants to know. */
 
 import { call, path } from "./api.js";
-import { announce, h, icon, toast } from "./dom.js";
+import { announce, copyButton, h, icon, toast } from "./dom.js";
 import { anchor } from "./markdown.js";
-import { foldedText } from "./pieces.js";
-import { pretty } from "./words.js";
 
+/** A click this soon was meant for what was there before. In milliseconds. */
+const TOO_SOON = 300;
 const CLOSED = { answered: "Answered.", expired: "Nobody answered in time: declined.", cancelled: "No longer asked." };
 
 /** One question, in the conversation, until it is answered or its time is up. */
@@ -24,13 +24,28 @@ export class Question {
       "form",
       { className: "question", "aria-label": "Question", onsubmit: (event) => this.#submit(event) },
       h("p", { className: "question-text", dir: "auto" }, icon("alert"), h("span", {}, ...this.#asks())),
-      question.kind === "permission" ? foldedText(pretty(question.arguments)) : null,
+      question.kind === "permission" && question.body ? wholeText(question.body) : null,
       question.url ? h("p", {}, anchor(question.url, [question.url]) ?? question.url) : null,
       ...this.fields.map((one) => one.element),
       this.buttons,
       this.state,
     );
     announce(question.text);
+    this.#wait();
+  }
+
+  /** Nothing can be pressed at first; the time counts from when the question can be seen. */
+  #wait() {
+    this.#disable(true);
+    const seen = () => {
+      if (document.hidden) return document.addEventListener("visibilitychange", seen, { once: true });
+      requestAnimationFrame(() => setTimeout(() => this.#disable(false), TOO_SOON));
+    };
+    seen();
+  }
+
+  #disable(disabled) {
+    for (const button of this.buttons.children) button.disabled = disabled;
   }
 
   /** It is over, and why. */
@@ -49,22 +64,28 @@ export class Question {
 
   #submit(event) {
     event.preventDefault();
+    if (this.buttons.lastChild.disabled) return undefined;
     const content = Object.fromEntries(this.fields.map((one) => [one.name, one.value()]).filter(([, value]) => value !== undefined));
     return this.#answer("accept", this.question.kind === "permission" || this.question.mode === "url" ? undefined : content);
   }
 
   async #answer(action, content) {
-    for (const button of this.buttons.children) button.disabled = true;
+    this.#disable(true);
     this.said = action === "decline" ? "Declined." : this.question.kind === "permission" ? "Allowed." : "Answered.";
     try {
       await call("POST", path(["questions", this.question.id]), { action, content });
     } catch (error) {
       this.said = undefined;
       toast(error.message, error.hint);
-      for (const button of this.buttons.children) button.disabled = false;
+      this.#disable(false);
       if (this.closed) this.close(this.closed); // somebody else was first, and what is shown is theirs
     }
   }
+}
+
+/** A call as it runs, all of it: whoever allows it has it in front of them. */
+function wholeText(text) {
+  return h("div", { className: "plain-box" }, h("pre", { className: "plain", tabIndex: 0, dir: "ltr" }, text), copyButton(() => text));
 }
 
 /** A form's fields, as the schema of the question has them: texts, numbers, choices and yes or no. */
