@@ -183,3 +183,15 @@ def test_the_keeper_ends_groups_and_marked_processes(monkeypatch: pytest.MonkeyP
     other.kill()
     other.wait()
     grouped.stdout.close()
+
+
+@pytest.mark.parametrize("method", ["resources/list", "prompts/list"])
+async def test_a_listing_that_hangs_costs_that_listing_alone(bench: Bench, method: str):
+    spec = {"tools": [{"name": "echo"}], "resources": [], "prompts": []}
+    prompt = {"name": "hello"}
+    resource = {"uri": "a:1", "name": "a"}
+    other = {"prompts": [prompt]} if method == "resources/list" else {"resources": [resource]}
+    whole = {**spec, **other, "faults": {"hang": [method]}}
+    async with bench.serve(whole, timeout=30_000) as server:
+        assert [tool.name for tool in server.listing.tools] == ["echo"]
+        assert len(server.listing.prompts) + len(server.listing.resources) == 1

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import anyio
 
-from openclaw.mcp_client.errors import InvalidResult, RemoteError
+from openclaw.mcp_client.errors import Interrupted, InvalidResult, RemoteError, Unavailable
 from openclaw.mcp_client.session.jsonrpc import OnProgress, RawResult
 from openclaw.mcp_client.session.negotiation import Era
 
@@ -171,7 +171,10 @@ class ServerSession:
             again = {**params, "inputResponses": answers} if answers else dict(params)
             if (state := result.get("requestState")) is not None:
                 again["requestState"] = state
-            result = await self._once(method, again, timeout, on_progress)
+            try:
+                result = await self._once(method, again, timeout, on_progress)
+            except Unavailable as gone:  # an earlier round was sent, so nobody may begin again
+                raise Interrupted(gone.reason) from None
             if result.get("resultType") != "input_required":
                 return result
         raise InvalidResult(f"the server asked for input more than {MAX_ROUNDS} times")
