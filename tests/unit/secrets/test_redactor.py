@@ -274,3 +274,10 @@ def test_half_a_character_neither_stops_the_search_nor_hides_a_secret() -> None:
     assert redactor.redact("caf\udce9 swordfish-1") == "caf\udce9 [REDACTED]"
     assert redactor.redact("caf\udce9 sword\nfish-1") == "caf\udce9 [REDACTED]"
     assert redactor.redact("it is half\udce9sword-2!") == "it is [REDACTED]!"
+
+
+@pytest.mark.parametrize(
+    "text", ["Authorization: Bearer token", '{"Authorization": "Bearer token for the API"}']
+)
+def test_what_documentation_says_of_a_header_is_no_secret(text: str) -> None:
+    assert Redactor().redact(text) == text

@@ -22,9 +22,11 @@ if TYPE_CHECKING:
     from mcp_types import Tool
 
 MAX_NAME = 64
-MAX_DESCRIPTION = 4000
+MAX_DESCRIPTION = 32_000
+MAX_SERVER_DESCRIPTIONS = 400_000  # all the descriptions of one server together
 MAX_LABEL = 120
 READ_RESOURCE = "read_resource"
+_CUT = "… [cut: {shown} of {whole} characters; the rest is in the server's own documentation]"
 _SHORT_HASH = 8
 _LONG_HASH = 16
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
@@ -108,6 +110,7 @@ def prepare_tools(
     it holds nobody up.
     """
     budget = SchemaBudget()
+    room = MAX_SERVER_DESCRIPTIONS
     prepared: dict[str, PreparedTool] = {}
     warnings: list[str] = []
     suspicions: list[Suspicion] = []
@@ -117,10 +120,12 @@ def prepare_tools(
             warnings.append(f"tool '{label}' is declared twice; the first is used")
             continue
         try:
-            prepared[tool.name] = _prepare(label, tool, budget, redact)
+            one = _prepare(label, tool, budget, redact, min(room, MAX_DESCRIPTION))
         except (BadSchema, UnsafeSchema) as bad:
             warnings.append(f"tool '{label}' is left out: {bad}")
             continue
+        prepared[tool.name] = one
+        room -= len(one.description)
         suspicions.extend(_suspicions(server, tool))
     return PreparedTools(tuple(prepared.values()), tuple(warnings), tuple(suspicions))
 
@@ -196,14 +201,23 @@ def _hashed(base: str, server: str, tool: str, digits: int) -> str:
     return f"{base[: MAX_NAME - digits - 1]}_{digest[:digits]}"
 
 
+def _described(text: str, limit: int) -> str:
+    """The description, whole if there is room; else it says what is missing and where that is."""
+    whole = sanitise_label(text, len(text) + 1)
+    if len(whole) <= limit:
+        return whole
+    shown = max(0, limit - len(_CUT) - 16)
+    return f"{whole[:shown]}{_CUT.format(shown=shown, whole=len(whole))}"
+
+
 def _prepare(
-    label: str, tool: "Tool", budget: SchemaBudget, redact: Callable[[str], str]
+    label: str, tool: "Tool", budget: SchemaBudget, redact: Callable[[str], str], room: int
 ) -> PreparedTool:
     hints = tool.annotations
     return PreparedTool(
         name=tool.name,
         label=label,
-        description=sanitise_label(redact(tool.description or ""), MAX_DESCRIPTION),
+        description=_described(redact(tool.description or ""), room),
         schema=_redacted(sanitise_schema(check_schema(tool.input_schema, budget)), redact),
         read_only=hints.read_only_hint if hints else None,
         destructive=hints.destructive_hint if hints else None,

@@ -138,9 +138,17 @@ def test_control_and_invisible_characters_leave_descriptions() -> None:
     assert not set("\x1b\u202e\u200b") & set(prepared.description)
 
 
-def test_a_description_is_capped() -> None:
-    (prepared,) = prepare_tools("s", [tool("t", description="x" * 100_000)]).tools
-    assert len(prepared.description) <= 4000
+def test_a_long_description_is_shown_whole() -> None:
+    (prepared,) = prepare_tools("s", [tool("t", description="x" * 20_000)]).tools
+    assert prepared.description == "x" * 20_000
+
+
+def test_a_description_that_must_be_cut_says_so() -> None:
+    tools = [tool(f"t{n}", description="x" * 100_000) for n in range(20)]
+    prepared = prepare_tools("s", tools).tools
+    assert all(one.description.endswith("documentation]") for one in prepared)
+    assert "of 100000 characters" in prepared[0].description
+    assert sum(len(one.description) for one in prepared) < 420_000
 
 
 @pytest.mark.requirement("US-2.1")
