@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 _FIRST_TOOLS_SECONDS = 20.0
 """How long a turn waits for servers that have not yet said which tools they have."""
 
+_NEW_SERVER_SECONDS = 10.0
+"""How long the first turns wait for one that has never answered, counted from its greeting."""
+
 
 class Runtime:
     """The agent with all that it uses, ready to answer."""
@@ -129,7 +132,9 @@ class Runtime:
 
     async def settle(self, agent_id: str, session: str | None = None) -> None:
         """Wait, within a bound, until the agent's servers have said what they have."""
-        await self.manager.settle(agent_id, session, timeout=_FIRST_TOOLS_SECONDS)
+        await self.manager.settle(
+            agent_id, session, timeout=_FIRST_TOOLS_SECONDS, newcomer=_NEW_SERVER_SECONDS
+        )
 
     def prompts(self, agent_id: str, session: str | None = None) -> "tuple[PromptInfo, ...]":
         """The prompts that may be called by a message to this agent."""

@@ -140,6 +140,7 @@ class ServerConnection:
         self._since = deps.clock.now_ms()
         self._changed = anyio.Event()
         self._listed = anyio.Event()
+        self.asked = anyio.Event()  # the server has been greeted for the first time
         self._attempt: anyio.CancelScope | None = None
         self._link: ServerSession | None = None
         self._following: ChangeSubscription | None = None
@@ -204,6 +205,10 @@ class ServerConnection:
         """Connect afresh, whatever the state, with the count of restarts at zero."""
         self._feed(Restarted())
         self._end_attempt()
+
+    def answered_before(self) -> bool:
+        """Whether it has ever finished a handshake, in this process or in an earlier one."""
+        return EraMemory(self._deps.cache, identity(self.config)).recall() is not None
 
     async def wait_ready(self, timeout: float) -> None:
         """Return once the server is ready; raises `ServerUnavailable`."""
@@ -461,6 +466,7 @@ class ServerConnection:
             stderr=self._stderr,
             confine=deps.confine,
             auth=deps.auth,
+            on_asked=self.asked.set,
         )
 
 

@@ -59,6 +59,8 @@ class ConnectParams:
     stderr: StderrTail
     confine: "Callable[[McpServerConfig, Program], Program]"
     auth: "Callable[[McpServerConfig], Awaitable[Auth]] | None" = None
+    on_asked: Callable[[], None] = lambda: None
+    """Called when all is loaded and the server has the word."""
 
 
 @asynccontextmanager
@@ -149,6 +151,7 @@ async def _greet(
     opening: ConnectParams, session: "ClientSession", dispatcher: PipeDispatcher, over: anyio.Event
 ) -> Era:
     seconds = opening.config.timeout / 1000
+    opening.on_asked()
     try:
         with anyio.fail_after(seconds):
             return await greet(session, opening.memory)

@@ -214,6 +214,7 @@ async def open_http(opening: ConnectParams) -> AsyncGenerator[ServerSession]:
         auth = await opening.auth(opening.config)
         watch.remedy = f"run: openclaw mcp login {opening.name}"
     dial = _Dial(url, headers, watch, auth)
+    opening.on_asked()
     try:
         async with AsyncExitStack() as stack:
             yield await _enter_first(stack, opening, dial)

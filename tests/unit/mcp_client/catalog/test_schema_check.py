@@ -135,7 +135,7 @@ def test_a_reference_leads_to_what_it_names() -> None:
 
 def test_a_reference_may_be_percent_encoded_or_name_an_id() -> None:
     text = {"type": "string"}
-    root = {
+    root: dict[str, Any] = {
         "$id": "https://e.com/schemas/tool.json",
         "$defs": {"a b": text, "Map<string>": text, "part": {"$id": "part.json", **text}},
     }
