@@ -116,6 +116,11 @@ def prepare_tools(
     suspicions: list[Suspicion] = []
     for tool in tools:
         label = sanitise_label(tool.name, MAX_LABEL)
+        if _only_for_apps(tool):
+            continue
+        if tool.execution is not None and tool.execution.task_support == "required":
+            warnings.append(f"tool '{label}' is left out: it can only run as a task")
+            continue
         if tool.name in prepared:
             warnings.append(f"tool '{label}' is declared twice; the first is used")
             continue
@@ -199,6 +204,15 @@ def _base(prefix: str, tool: str) -> str:
 def _hashed(base: str, server: str, tool: str, digits: int) -> str:
     digest = hashlib.sha256(f"{server}\0{tool}".encode("utf-8", "surrogatepass")).hexdigest()
     return f"{base[: MAX_NAME - digits - 1]}_{digest[:digits]}"
+
+
+def _only_for_apps(tool: "Tool") -> bool:
+    """Whether only an MCP app's own page may call this (`_meta.ui.visibility`)."""
+    match tool.meta:
+        case {"ui": {"visibility": [*visible]}}:
+            return "model" not in visible
+        case _:
+            return False
 
 
 def _described(text: str, limit: int) -> str:

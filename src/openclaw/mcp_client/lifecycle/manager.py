@@ -26,6 +26,7 @@ from openclaw.mcp_client.bridge.resources import (
     ServerResources,
     build_resource_context,
     needs_reader,
+    wanted,
 )
 from openclaw.mcp_client.bridge.results import Rendering
 from openclaw.mcp_client.bridge.tool_source import Bound, CallPath, McpToolSource, ToolView, Verdict
@@ -357,7 +358,7 @@ def _resources(name: str, unit: ManagedServer, reader: str | None = None) -> Ser
     return ServerResources(
         server=name,
         read=unit.resources,
-        listed=unit.listing.resources,
+        listed=tuple(wanted(unit.listing.resources, ())),
         templates=tuple(one.uri_template for one in unit.listing.resource_templates),
         reader=reader,
     )

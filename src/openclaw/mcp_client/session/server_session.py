@@ -1,5 +1,6 @@
 """An open connection to a server, whatever carries it."""
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
@@ -75,6 +76,7 @@ def _meta(version: str, capabilities: Mapping[str, Any]) -> dict[str, Any]:
     from mcp_types import (
         CLIENT_CAPABILITIES_META_KEY,
         CLIENT_INFO_META_KEY,
+        LOG_LEVEL_META_KEY,
         PROTOCOL_VERSION_META_KEY,
     )
 
@@ -84,7 +86,16 @@ def _meta(version: str, capabilities: Mapping[str, Any]) -> dict[str, Any]:
         PROTOCOL_VERSION_META_KEY: version,
         CLIENT_INFO_META_KEY: {"name": "openclaw", "version": __version__},
         CLIENT_CAPABILITIES_META_KEY: dict(capabilities),
+        LOG_LEVEL_META_KEY: _log_level(),
     }
+
+
+def _log_level() -> str:
+    """The least of a server's log messages that we would show; it need not send what is below."""
+    level = logging.getLogger(__name__).getEffectiveLevel()
+    if level <= logging.DEBUG:
+        return "debug"
+    return "info" if level <= logging.INFO else "warning"
 
 
 MAX_ROUNDS = 10

@@ -6,12 +6,14 @@ was killed: no keeper is needed.
 
 import contextlib
 import ctypes
+import os.path
 import queue
 import subprocess
 import sys
 import threading
 from asyncio import Future, get_running_loop
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from pathlib import PureWindowsPath
 from subprocess import Popen
 from typing import IO, Any
 
@@ -20,6 +22,22 @@ import anyio
 from openclaw.mcp_client.transport.child_process import Grace, Program, describe_exit
 from openclaw.mcp_client.transport.stdio import LinePipe
 from openclaw.stdio.pipes import READ_BYTES, OnEnd, OnLines, StderrSink, nobody
+
+_EXTENSIONS = ".COM;.EXE;.BAT;.CMD"
+
+
+def find_program(
+    command: str, environ: Mapping[str, str], is_file: Callable[[str], bool] = os.path.isfile
+) -> str:
+    """The file that a shell would run for this command: `npx` is `npx.cmd` there. Pure but for `is_file`."""
+    known = {name.upper(): value for name, value in environ.items()}
+    extensions = known.get("PATHEXT", _EXTENSIONS).split(";")
+    path = PureWindowsPath(command)
+    whole = path.suffix.upper() in (extension.upper() for extension in extensions)
+    names = [command] if whole else [command + extension.lower() for extension in extensions]
+    places = [""] if path.name != command else known.get("PATH", "").split(";")
+    candidates = (str(PureWindowsPath(place, name)) for place in places for name in names)
+    return next((candidate for candidate in candidates if is_file(candidate)), command)
 
 
 class ThreadedPipe(LinePipe):

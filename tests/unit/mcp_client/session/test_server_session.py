@@ -37,3 +37,8 @@ async def test_a_call_whose_server_dies_between_rounds_is_not_begun_again() -> N
     with pytest.raises(Interrupted):
         await session.request("tools/call", {"name": "pay"}, timeout=None)
     assert len(caller.sent) == 1
+
+
+def test_a_request_of_the_newest_revision_says_which_log_messages_we_want() -> None:
+    stamped = RequestMetadata("2026-07-28", Era.MODERN, {}, http=False).params({"name": "x"})
+    assert stamped["_meta"]["io.modelcontextprotocol/logLevel"] in ("debug", "info", "warning")
