@@ -361,12 +361,13 @@ class ServerConnection:
 
     async def _live(self) -> None:
         following = ChangeSubscription(self._refresh, self._resource_updated)
+        self._following = following
         async with open_link(self._opening(following)) as link:
             await self._list_all(link, following)
             async with anyio.create_task_group() as group:
                 group.start_soon(following.run, link, name=f"following {self.name}")
                 following.want_updates(self._wanted_updates)
-                self._link, self._following = link, following
+                self._link = link
                 self._feed(Connected())
                 await link.ended.wait()
                 self._link = None
@@ -426,7 +427,11 @@ class ServerConnection:
         timeout = self.config.timeout / 1000
 
         async def ask(method: str, params: dict[str, Any]) -> RawResult:
-            return await link.request(method, params, timeout=timeout)
+            page = await link.request(method, params, timeout=timeout)
+            ttl = page.get("ttlMs")
+            if isinstance(ttl, int | float) and ttl > 0 and self._following is not None:
+                self._following.stale_after(kind, ttl / 1000)
+            return page
 
         return await listings.fetch(ask, kind, self._deps.redact)
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import math
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -215,6 +216,9 @@ MAX_UPDATES = 1000
 
 SUBSCRIBE_TIMEOUT = 10.0
 
+MIN_TTL = 30.0
+"""Seconds that a catalogue is good for at least, whatever the server says."""
+
 MAX_RETRIES = 8
 """How often what could not be learnt is asked again, after longer and longer pauses."""
 
@@ -234,6 +238,7 @@ class ChangeSubscription:
         self._touched: set[str] = set()
         self._wanted: tuple[str, ...] = ()
         self._subscribed: set[str] = set()
+        self._due: dict[str, float] = {}
         self._wake = anyio.Event()
         self._listening: anyio.CancelScope | None = None
 
@@ -241,6 +246,10 @@ class ChangeSubscription:
         """A catalogue is not what it was."""
         self._stale.add(kind)
         self._wake.set()
+
+    def stale_after(self, kind: str, seconds: float) -> None:
+        """The server says how long its catalogue is good for: ask again then."""
+        self._due[kind] = anyio.current_time() + max(seconds, MIN_TTL)
 
     def resource_updated(self, uri: str) -> None:
         """The contents of a resource changed."""
@@ -262,8 +271,12 @@ class ChangeSubscription:
                 group.start_soon(self._listen, link, name="subscriptions/listen")
             failures = 0
             while True:
-                await self._wake.wait()
+                with anyio.CancelScope(deadline=min(self._due.values(), default=math.inf)):
+                    await self._wake.wait()
                 self._wake = anyio.Event()
+                now = anyio.current_time()
+                self._stale |= {kind for kind, due in self._due.items() if due <= now}
+                self._due = {kind: due for kind, due in self._due.items() if due > now}
                 failures = 0 if await self._catch_up(link) else failures + 1
                 await anyio.sleep(COALESCE)
                 if 0 < failures <= MAX_RETRIES:

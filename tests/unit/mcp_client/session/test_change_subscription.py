@@ -69,6 +69,26 @@ async def test_a_refresh_that_failed_is_tried_again() -> None:
     assert tries == ["tools"] * 3
 
 
+async def test_a_catalogue_is_asked_for_again_when_its_time_is_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(notifications, "MIN_TTL", 0.0)
+    refreshed = anyio.Event()
+
+    async def refresh(_: Any, kind: str) -> bool:
+        assert kind == "prompts"
+        refreshed.set()
+        return True
+
+    following = ChangeSubscription(refresh, lambda uri: None)
+    following.stale_after("prompts", 0.01)
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as group:
+            group.start_soon(following.run, cast("Any", _Link()))
+            await refreshed.wait()
+            group.cancel_scope.cancel()
+
+
 async def test_one_refused_subscription_leaves_the_others_and_unwanted_ones_end() -> None:
     async def refresh(_: Any, kind: str) -> bool:
         return True
