@@ -162,6 +162,7 @@ class FakeHttpServer:
             try:
                 yield self
             finally:
+                self.protocol.cancel_all()
                 group.cancel_scope.cancel()
 
     async def _serve(self, stream: anyio.abc.SocketStream) -> None:

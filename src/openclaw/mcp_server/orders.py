@@ -182,10 +182,16 @@ async def _progress(report: Report | None, clock: Clock) -> AsyncGenerator[Emit 
         yield None
         return
     reporter = ProgressReporter(report, clock)
+    failure: Exception | None = None
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(reporter.run, name="order progress")
-        yield reporter.on_event
+        try:
+            yield reporter.on_event
+        except Exception as error:  # noqa: BLE001  a task group would hide it in an exception group
+            failure = error
         tasks.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
 
 
 def refusal(message: str) -> types.CallToolResult:

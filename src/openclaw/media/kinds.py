@@ -116,6 +116,7 @@ _PREFIXES: tuple[tuple[bytes, str], ...] = (
 _RIFF = {b"WAVE": "audio/wav", b"WEBP": "image/webp", b"AVI ": "video/x-msvideo"}
 _AUDIO_BRANDS = (b"M4A ", b"M4B ", b"M4P ", b"F4A ")
 _IMAGE_BRANDS = (b"heic", b"heix", b"mif1", b"avif", b"avis")
+_OLD_QUICKTIME = (b"moov", b"mdat", b"wide", b"free", b"skip", b"pnot")  # before there was ftyp
 _TAR_MAGIC_AT = 257
 _PDF_SEARCH = 1024  # readers accept a header within the first 1024 bytes
 
@@ -137,9 +138,29 @@ def sniff(head: bytes) -> str | None:
         return _RIFF[head[8:12]]
     if head[4:8] == b"ftyp":
         return _by_brand(head[8:12])
-    if head[_TAR_MAGIC_AT : _TAR_MAGIC_AT + 5] == b"ustar":
+    if head[4:8] in _OLD_QUICKTIME and int.from_bytes(head[:4]) not in range(2, 8):
+        return "video/quicktime"
+    if head[_TAR_MAGIC_AT : _TAR_MAGIC_AT + 5] == b"ustar" or _is_old_tar(head[:512]):
         return "application/x-tar"
-    return _by_frame_sync(head) or _late_pdf(head)
+    return _by_frame_sync(head) or _late_mp3(head) or _late_pdf(head)
+
+
+def _is_old_tar(header: bytes) -> bool:
+    """Whether this is the header of a v7 tar, which has a checksum and no magic."""
+    given = header[148:156].strip(b" \0")
+    if len(header) < 512 or not header[0] or not given or given.strip(b"01234567"):
+        return False
+    return int(given, 8) == sum(header) - sum(header[148:156]) + 8 * ord(" ")
+
+
+def _late_mp3(head: bytes) -> str | None:
+    """An MP3 behind zeros, as some recorders write it; a frame's header has more to it then."""
+    frame = head.lstrip(b"\0")
+    if frame.startswith(b"ID3"):
+        return "audio/mpeg"
+    if len(frame) < 4 or frame[2] >> 4 in (0, 15) or frame[2] >> 2 & 3 == 3:
+        return None
+    return "audio/mpeg" if _by_frame_sync(frame) == "audio/mpeg" else None
 
 
 def _by_brand(brand: bytes) -> str:

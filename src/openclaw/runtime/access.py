@@ -57,6 +57,9 @@ T = TypeVar("T")
 _FIRST_TOOLS_SECONDS = 20.0
 """How long a turn waits for servers that have not yet said which tools they have."""
 
+_NEW_SERVER_SECONDS = 10.0
+"""How long the first turns wait for one that has never answered, counted from its greeting."""
+
 _GATEWAY_TOOLS_SECONDS = 30.0  # the gateway itself waits less long
 
 
@@ -87,7 +90,9 @@ class LocalAgent:
     async def answer_here(self, context: MessageContext, listener: TurnListener = NOBODY) -> Reply:
         """Answer in this process, with the tools of every server that starts within a bound."""
         manager, scope = self._runtime.manager, context.server_scope
-        await manager.settle(context.agent_id, scope, timeout=_FIRST_TOOLS_SECONDS)
+        await manager.settle(
+            context.agent_id, scope, timeout=_FIRST_TOOLS_SECONDS, newcomer=_NEW_SERVER_SECONDS
+        )
         if context.prompt_calls:
             context = await self._expanded(context, listener.elicit)
         # Not before: whoever waits for servers begins with the configuration that there is then.
@@ -120,7 +125,9 @@ class LocalAgent:
     ) -> None:
         if wait:
             manager = self._runtime.manager
-            await manager.settle(agent_id, session, timeout=_FIRST_TOOLS_SECONDS)
+            await manager.settle(
+                agent_id, session, timeout=_FIRST_TOOLS_SECONDS, newcomer=_NEW_SERVER_SECONDS
+            )
 
     async def models(self, agent_id: str) -> Sequence[str]:
         generation = self._runtime.generation

@@ -48,6 +48,10 @@ def _named(pattern: str, *names: str) -> Shape:
 # Between a key and its value: `key: `, `"key": "`, `\"key\": \"`, `key=`, `(b'key', b'`.
 _GAP: Final = r"(?:\\{0,2}[\"'])?\s{0,4}[:=,]\s{0,4}+(?:b?\\{0,2}[\"'])?+"
 _NOT_A_REFERENCE: Final = r"(?!<?secret://|\[REDACTED)"
+_NOT_A_WORD: Final = (  # "Authorization: Bearer token" is what documentation says
+    r"(?!(?:tokens?|keys?|headers?|auth|authentication|credentials?|scheme|string|values?|your|the|for"
+    r"|and|with|required|optional)(?![A-Za-z0-9._~+/=-]))"
+)
 _LINE_BREAK: Final = r"(?:\s|\\+[nr])"
 
 SHAPES: Final[tuple[Shape, ...]] = (
@@ -76,7 +80,7 @@ SHAPES: Final[tuple[Shape, ...]] = (
         r"://(?:[^\s/?#@:\"'<>]{0,128}:(?P<v>(?!\[REDACTED)[^\s/@\"'<>]{1,256})@)")),
     Shape(("://",), re.compile(r"://(?P<v>[A-Za-z0-9_-]{20,256})@")),
     _named(rf"authorization{_GAP}(?:(?:bearer|basic|token|bot|apikey|negotiate)\s{{1,4}}+)?+"
-           rf"(?P<v>{_NOT_A_REFERENCE}(?:(?:digest|aws4)[^\r\n]{{1,2000}}|[^\s\"',;\\)]{{3,}}+))",
+           rf"(?P<v>{_NOT_A_REFERENCE}{_NOT_A_WORD}(?:(?:digest|aws4)[^\r\n]{{1,2000}}|[^\s\"',;\\)]{{3,}}+))",
            "authorization"),
     _named(rf"(?:bearer|basic)\s{{1,4}}(?P<v>{_NOT_A_REFERENCE}"
            r"(?=[A-Za-z0-9._~+/=-]{0,200}?[0-9._~+/=]|[A-Za-z]{24})[A-Za-z0-9._~+/=-]{12,}+)",

@@ -108,6 +108,11 @@ class FakeProtocol:
         """Set when the client has given that request up."""
         return self._cancelled.setdefault(request_id, threading.Event())
 
+    def cancel_all(self) -> None:
+        """End every call that waits, so that no thread outlives the server."""
+        for event in list(self._cancelled.values()):
+            event.set()
+
     def announce(self, peer: Peer, method: str, params: Json) -> None:
         """Send a change notification, on each open subscription where there are any."""
         if not self._listens:

@@ -5,6 +5,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from tests.support.mcp_server_kit import (
     McpHouse,
@@ -79,6 +80,37 @@ async def test_the_model_is_told_which_servers_are_not_available_but_not_in_thei
         assert house.manager.unavailable("main") == (
             "The MCP server 'missing' is not available (it failed), so its tools are missing."
         )
+
+
+async def test_a_server_that_never_answered_holds_up_nobody(tmp_path: Path) -> None:
+    hung = fake_config({"faults": {"hang": ["initialize", "server/discover"]}}, timeout=600_000)
+    servers = {"good": fake_config(), "hung": hung}
+    async with open_gateway_runtime(tmp_path, servers, environ=ENVIRON, settle=False) as house:
+        await house.manager.settle("main", servers=["good"], timeout=60)
+        with anyio.fail_after(60):
+            await house.manager.settle("main", timeout=600, newcomer=0.1)
+        assert house.names() == ["mcp_good_echo"]
+        assert state_of(house.manager, "hung") is ServerState.CONNECTING
+
+
+async def test_tools_that_are_offered_are_not_said_to_be_missing(tmp_path: Path) -> None:
+    servers = {"s": fake_config(PID)}
+    async with open_gateway_runtime(tmp_path, servers, environ=ENVIRON) as house:
+        os.kill(await pid(house), 9)
+        await until(lambda: state_of(house.manager, "s") is not ServerState.READY)
+        assert house.names() == ["mcp_s_pid"]
+        assert "missing" not in house.manager.unavailable("main")
+
+
+async def test_an_agent_without_prompts_takes_them_from_nobody_else(tmp_path: Path) -> None:
+    spec = {"prompts": [{"name": "hello"}]}
+    agents = {
+        "a": AgentServers("a", {"s": fake_config(spec, prompts=False)}),
+        "b": AgentServers("b", {"s": fake_config(spec)}),
+    }
+    async with open_gateway_runtime(tmp_path, environ=ENVIRON, agents=agents) as house:
+        assert not house.manager.prompts("a")
+        assert [one.name for one in house.manager.prompts("b")] == ["hello"]
 
 
 @pytest.mark.requirement("NFR-1.3")

@@ -183,3 +183,48 @@ def test_the_keeper_ends_groups_and_marked_processes(monkeypatch: pytest.MonkeyP
     other.kill()
     other.wait()
     grouped.stdout.close()
+
+
+@pytest.mark.parametrize("method", ["resources/list", "prompts/list"])
+async def test_a_listing_that_hangs_costs_that_listing_alone(bench: Bench, method: str):
+    spec = {"tools": [{"name": "echo"}], "resources": [], "prompts": []}
+    prompt = {"name": "hello"}
+    resource = {"uri": "a:1", "name": "a"}
+    other = {"prompts": [prompt]} if method == "resources/list" else {"resources": [resource]}
+    whole = {**spec, **other, "faults": {"hang": [method]}}
+    async with bench.serve(whole, timeout=30_000) as server:
+        assert [tool.name for tool in server.listing.tools] == ["echo"]
+        assert len(server.listing.prompts) + len(server.listing.resources) == 1
+
+
+_TAKES_ITS_TIME = """
+import signal, sys, time
+from pathlib import Path
+
+def leave(*_):
+    time.sleep(1)
+    Path(sys.argv[1]).write_text("saved")
+    raise SystemExit
+
+signal.signal(signal.SIGTERM, leave)
+Path(sys.argv[2]).touch()
+time.sleep(600)
+"""
+
+
+async def test_a_hurried_host_leaves_and_the_reaper_lets_the_server_finish(tmp_path: Path):
+    saved, ready, keeper = tmp_path / "saved", tmp_path / "ready", OrphanReaper()
+    program = child_process.Program(
+        command=sys.executable,
+        arguments=("-S", "-c", _TAKES_ITS_TIME, str(saved), str(ready)),
+        environment={},
+        directory=None,
+    )
+    child = await child_process.spawn(program, keeper, child_process.HURRIED)
+    await until(ready.exists, 30)
+    await child.shut_down()
+    assert not saved.exists()
+    child.close_pipes()
+    await keeper.aclose()
+    await until(saved.exists, 30)
+    await until(lambda: not is_running(child.pid), 30)

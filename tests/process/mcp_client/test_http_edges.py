@@ -9,10 +9,12 @@ import anyio
 import anyio.abc
 import pytest
 from anyio.streams.buffered import BufferedByteReceiveStream
-from tests.support.connection_bench import Bench, until
+from tests.support.connection_bench import Bench, LoopWatch, until
+from tests.support.fake_http_server import FakeHttpServer
 
-from openclaw.mcp_client.errors import InvalidResult, RemoteError
+from openclaw.mcp_client.errors import Interrupted, RemoteError, TooLarge
 from openclaw.mcp_client.lifecycle.state import ServerState
+from openclaw.mcp_client.transport.sse import _endpoint
 
 Handler = Callable[[str, dict[str, Any], anyio.abc.SocketStream], Awaitable[None]]
 GREETING: dict[str, Any] = {
@@ -61,7 +63,12 @@ async def serving(handler: Handler) -> AsyncGenerator[str]:
                     length = int(head.partition("content-length: ")[2].partition("\r\n")[0] or 0)
                     body = await reader.receive_exactly(length) if length else b"{}"
                     await handler(head.split(" ")[0].upper(), json.loads(body), stream)
-                except (anyio.EndOfStream, anyio.IncompleteRead, anyio.BrokenResourceError):
+                except (
+                    anyio.EndOfStream,
+                    anyio.IncompleteRead,
+                    anyio.BrokenResourceError,
+                    anyio.ClosedResourceError,
+                ):
                     return
 
     listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
@@ -80,7 +87,7 @@ async def test_a_body_over_the_limit_is_that_calls_error(bench: Bench):
     async with serving(handle) as url:
         entry = {"url": url, "transport": "http", "maxMessageBytes": 100_000}
         async with bench.run(bench.to(entry)) as server:
-            with pytest.raises(InvalidResult, match="over the limit of 100000 bytes"):
+            with pytest.raises(TooLarge, match="over the limit of 100000 bytes"):
                 await server.call_tool("big", {})
             assert server.snapshot.state is ServerState.READY
 
@@ -149,3 +156,149 @@ async def test_a_remote_server_without_an_address_cannot_work(bench: Bench):
     async with bench.run(bench.to({"transport": "http"}), ready=False) as server:
         await until(lambda: server.snapshot.state is ServerState.FAILED)
         assert server.snapshot.last_error == "a remote server needs a `url`"
+
+
+def events(stream: anyio.abc.SocketStream, data: bytes) -> Awaitable[None]:
+    return respond(stream, 200, b"data: " + data + b"\n\n", "text/event-stream")
+
+
+@pytest.mark.parametrize("kind", ["json", "events"])
+async def test_a_flood_of_values_costs_that_call_and_no_time(bench: Bench, kind: str):
+    async def handle(method: str, message: dict[str, Any], stream: anyio.abc.SocketStream) -> None:
+        if not await greet(stream, message):
+            head = json.dumps({"jsonrpc": "2.0", "id": message["id"]})[:-1]
+            flood = f'{head}, "result": {{"content": [{"[]," * 3_000_000}[]]}}}}'.encode()
+            await (respond(stream, 200, flood) if kind == "json" else events(stream, flood))
+
+    async with (
+        serving(handle) as url,
+        bench.run(bench.to({"url": url, "transport": "http"})) as server,
+    ):
+        async with LoopWatch().watching() as watch:
+            with pytest.raises(TooLarge, match="values"):
+                await server.call_tool("flood", {})
+        assert watch.longest < 1.5
+        assert server.snapshot.state is ServerState.READY
+
+
+async def test_a_dropped_request_fails_alone_and_the_next_is_sent(bench: Bench):
+    """Two calls are in flight when the connection of one is cut."""
+    asked, release = anyio.Event(), anyio.Event()
+
+    async def handle(method: str, message: dict[str, Any], stream: anyio.abc.SocketStream) -> None:
+        if await greet(stream, message):
+            return
+        match message["params"]["name"]:
+            case "slow":
+                asked.set()
+                await release.wait()
+                await answer(stream, message, {"content": []})
+            case "drop":
+                await stream.aclose()
+            case _:
+                await answer(stream, message, {"content": []})
+
+    finished: list[str] = []
+    async with (
+        serving(handle) as url,
+        bench.run(bench.to({"url": url, "transport": "http"})) as server,
+    ):
+
+        async def slow() -> None:
+            await server.call_tool("slow", {})
+            finished.append("slow")
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(slow)
+            await asked.wait()
+            with pytest.raises(Interrupted):
+                await server.call_tool("drop", {})
+            await server.call_tool("next", {})
+            release.set()
+        assert finished == ["slow"]
+        assert server.snapshot.restarts == 0
+
+
+async def test_a_forbidden_call_leaves_the_server_as_it_was(bench: Bench):
+    async def handle(method: str, message: dict[str, Any], stream: anyio.abc.SocketStream) -> None:
+        if await greet(stream, message):
+            return
+        if message["params"]["name"] == "admin":
+            await respond(stream, 403)
+        else:
+            await answer(stream, message, {"content": []})
+
+    async with (
+        serving(handle) as url,
+        bench.run(bench.to({"url": url, "transport": "http"})) as server,
+    ):
+        with pytest.raises(RemoteError, match="403"):
+            await server.call_tool("admin", {})
+        await server.call_tool("other", {})
+        assert server.snapshot.state is ServerState.READY
+
+
+async def test_a_servers_own_error_of_that_code_is_not_a_lost_server(bench: Bench):
+    async def handle(method: str, message: dict[str, Any], stream: anyio.abc.SocketStream) -> None:
+        if not await greet(stream, message):
+            error = {"code": -32000, "message": "no such city"}
+            body = {"jsonrpc": "2.0", "id": message["id"], "error": error}
+            await respond(stream, 200, json.dumps(body).encode())
+
+    async with (
+        serving(handle) as url,
+        bench.run(bench.to({"url": url, "transport": "http"})) as server,
+    ):
+        with pytest.raises(RemoteError, match="no such city"):
+            await server.call_tool("weather", {})
+
+
+async def test_an_sse_server_that_names_no_endpoint_is_given_up_in_time(bench: Bench):
+    async def handle(method: str, message: dict[str, Any], stream: anyio.abc.SocketStream) -> None:
+        await stream.send(b"HTTP/1.1 200 X\r\nContent-Type: text/event-stream\r\n\r\n")
+        await anyio.sleep_forever()
+
+    async with serving(handle) as url:
+        entry = {"url": url, "transport": "sse", "maxRestarts": 0, "timeout": 1000}
+        async with bench.run(bench.to(entry), ready=False) as server:
+            await until(lambda: server.snapshot.state is ServerState.FAILED, 30)
+            assert server.snapshot.last_error == "the server named no endpoint within 1 s"
+
+
+async def test_a_server_that_was_away_once_is_asked_for_its_revision_again(bench: Bench):
+    discovered: list[str] = []
+
+    async def handle(method: str, message: dict[str, Any], stream: anyio.abc.SocketStream) -> None:
+        if message.get("method") == "server/discover":
+            discovered.append("asked")
+        if len(discovered) == 1:
+            await respond(stream, 503)
+        else:
+            await greet(stream, message)
+
+    async with (
+        serving(handle) as url,
+        bench.run(bench.to({"url": url, "transport": "http"})),
+    ):
+        assert discovered == ["asked", "asked"]
+
+
+async def test_the_session_is_ended_when_the_server_is_stopped(bench: Bench):
+    fake = FakeHttpServer({"tools": []})
+    async with fake.running():
+        async with bench.run(bench.to({"url": fake.url, "transport": "http"})):
+            pass
+        assert [r.headers["mcp-session-id"] for r in fake.requests if r.method == "DELETE"]
+
+
+@pytest.mark.parametrize(
+    ("url", "endpoint", "whole"),
+    [
+        ("https://Example.COM/sse", "https://example.com:443/post", "https://example.com/post"),
+        ("http://example.com:80/sse", "/post?s=1", "http://example.com/post?s=1"),
+    ],
+)
+def test_the_case_of_a_host_and_a_default_port_do_not_make_another_origin(
+    url: str, endpoint: str, whole: str
+):
+    assert _endpoint(url, endpoint) == whole

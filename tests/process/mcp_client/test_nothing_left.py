@@ -14,7 +14,7 @@ from tests.support.connection_bench import Bench, is_running, until
 
 from openclaw.mcp_client.lifecycle.connection import ServerConnection
 from openclaw.mcp_client.lifecycle.state import ServerState
-from openclaw.mcp_client.transport.child_process import HURRIED, Grace
+from openclaw.mcp_client.transport.child_process import Grace
 
 pytestmark = pytest.mark.subprocess
 
@@ -78,7 +78,8 @@ async def test_grandchildren_end_with_a_server_that_crashes(bench: Bench):
 @pytest.mark.requirement("FR-3.4")
 async def test_a_server_that_ignores_everything_is_killed_in_the_end(bench: Bench):
     spec = {"tools": [SPAWN], "faults": {"ignoreEof": True, "ignoreSigterm": True}}
-    async with bench.serve(spec, deps={"grace": HURRIED}) as server:
+    grace = Grace(stdin=0.25, term=0.15, kill=0.3)
+    async with bench.serve(spec, deps={"grace": grace}) as server:
         pids = await spawned(server)
     assert not any(map(is_running, pids))
 

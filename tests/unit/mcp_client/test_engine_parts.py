@@ -48,7 +48,7 @@ def test_an_era_is_remembered_on_disk_for_its_owner_alone(tmp_path: Path):
     memory.remember(Era.LEGACY)
     memory.remember(Era.MODERN)
     assert EraMemory(tmp_path / "cache", "key").recall() is Era.MODERN
-    file = tmp_path / "cache" / "mcp-eras" / "key"
+    file = tmp_path / "cache" / "mcp-protocols" / "key"
     assert file.stat().st_mode & 0o777 == 0o600
     assert [path.name for path in file.parent.iterdir()] == ["key"]
 
@@ -61,8 +61,8 @@ def test_a_memory_that_cannot_be_kept_is_no_failure(tmp_path: Path):
 
 
 def test_nonsense_on_disk_is_no_memory(tmp_path: Path):
-    (tmp_path / "mcp-eras").mkdir()
-    (tmp_path / "mcp-eras" / "key").write_text("medieval")
+    (tmp_path / "mcp-protocols").mkdir()
+    (tmp_path / "mcp-protocols" / "key").write_text("medieval")
     assert EraMemory(tmp_path, "key").recall() is None
 
 

@@ -81,3 +81,29 @@ def test_mime_types_are_known_by_other_names_and_with_parameters() -> None:
 def test_text_may_have_colours_but_no_nul() -> None:
     assert looks_like_text(b"\x1b[31mred\x1b[0m\r\n")
     assert not looks_like_text(b"a\0b")
+
+
+def _v7_tar(name: bytes) -> bytes:
+    header = bytearray(512)
+    header[: len(name)] = name
+    header[148:156] = b" " * 8
+    header[148:156] = f"{sum(header):06o}\0 ".encode()
+    return bytes(header)
+
+
+@pytest.mark.parametrize(
+    ("declared", "head"),
+    [
+        ("application/x-tar", _v7_tar(b"notes.txt")),
+        ("video/quicktime", b"\0\0\0\x08wide\0\0\x10\0mdat"),
+        ("video/quicktime", b"\0\0\x10\0moov\0\0\0\x6cmvhd"),
+        ("audio/mpeg", b"\0" * 417 + b"\xff\xfb\x90\x64" + b"\0" * 32),
+    ],
+)
+def test_older_and_padded_files_are_known(declared: str, head: bytes) -> None:
+    assert mismatch(declared, head) is None
+
+
+def test_zeros_alone_are_nothing() -> None:
+    assert mismatch("audio/mpeg", bytes(4096)) == "nothing that is recognised"
+    assert mismatch("application/x-tar", bytes(512)) == "nothing that is recognised"

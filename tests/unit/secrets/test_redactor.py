@@ -288,3 +288,10 @@ def test_base64_of_utf_16_is_found_as_powershell_writes_it(encoding: str, before
     left = shown.replace("[REDACTED]", "")
     assert "[REDACTED]" in shown
     assert all(piece not in left for piece in (encoded[24:48], encoded[30:54]))
+
+
+@pytest.mark.parametrize(
+    "text", ["Authorization: Bearer token", '{"Authorization": "Bearer token for the API"}']
+)
+def test_what_documentation_says_of_a_header_is_no_secret(text: str) -> None:
+    assert Redactor().redact(text) == text

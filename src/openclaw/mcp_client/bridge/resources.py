@@ -52,8 +52,12 @@ class ServerResources:
 
 
 def wanted(resources: "Iterable[Resource]", filters: Sequence[str]) -> "list[Resource]":
-    """The resources that the filter lets into the context: a substring, or a glob, of the URI."""
-    return [one for one in resources if not filters or _matches(one.uri, filters)]
+    """The resources that the filter lets into the context: a substring, or a glob, of the URI.
+
+    Pages of MCP apps are for a person to look at: no model reads them.
+    """
+    for_models = [one for one in resources if not one.uri.startswith("ui://")]
+    return [one for one in for_models if not filters or _matches(one.uri, filters)]
 
 
 def _matches(uri: str, filters: Sequence[str]) -> bool:

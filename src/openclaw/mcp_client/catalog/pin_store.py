@@ -3,6 +3,7 @@
 import hashlib
 import json
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -249,20 +250,24 @@ class Pinning:
 
 
 class CrossingWatch:
-    """Where servers shadow or speak of one another's tools; each finding is logged once."""
+    """Where servers shadow or speak of one another's tools; each pair of servers is logged once."""
 
     def __init__(self) -> None:
         self._version = -1
         self._found: list[Crossing] = []
-        self._told: set[Crossing] = set()
+        self._told: set[tuple[str, str, str]] = set()
 
     def look(self, version: int, servers: Iterable[tuple[str, Pinning]]) -> list[Crossing]:
         """The findings among these servers; looked for once for each version of what they offer."""
         if version != self._version:
             self._version = version
             self._found = crossings({name: pinning.mentions for name, pinning in servers})
-            for one in self._found[:_MOST_TOLD]:
-                if one not in self._told:
-                    self._told.add(one)
-                    logger.warning("MCP servers: %s", one.words(), extra={"server": one.server})
+            pairs = Counter((one.server, one.other, one.kind) for one in self._found)
+            for one in self._found:
+                pair = (one.server, one.other, one.kind)
+                if pair not in self._told and len(self._told) < _MOST_TOLD:
+                    self._told.add(pair)
+                    more = f" (and {pairs[pair] - 1} more)" if pairs[pair] > 1 else ""
+                    words = f"{one.words()}{more}"
+                    logger.warning("MCP servers: %s", words, extra={"server": one.server})
         return self._found

@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from mcp_types import Tool
@@ -29,6 +29,7 @@ MAX_SERVER_TEXT = 1024 * 1024
 
 _CUT = "\n… (the rest is not kept)"
 _SEEN_BY_A_PERSON = "\n"
+_UNORDERED = frozenset({"required", "enum", "type", "anyOf", "allOf", "oneOf"})
 _MAX_WORDS = 200
 _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{2,127}")
 _DISTINCTIVE = re.compile(r"[_-]|[a-z][A-Z]|\d")
@@ -99,12 +100,27 @@ def declarations(listing: "Listing", redact: Callable[[str], str] = str) -> dict
     room = MAX_SERVER_TEXT
     found: dict[str, Declaration] = {}
     for name, value in _declared(listing):
-        written = json.dumps(value, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
+        written = _written(_canonical(value))
         digest = hashlib.sha256(redact(written).encode()).hexdigest()
         text = _readable(value, min(room, MAX_TEXT), redact)
         room -= len(text)
         found[name] = Declaration(digest, text)
     return found
+
+
+def _written(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
+
+
+def _canonical(value: Any, keyword: str = "") -> Any:
+    """The same for two declarations that differ in order alone, where order means nothing."""
+    if isinstance(value, dict):
+        fields = cast("dict[str, Any]", value)
+        return {key: _canonical(part, key) for key, part in fields.items()}
+    if isinstance(value, list):
+        parts = [_canonical(part) for part in cast("list[Any]", value)]
+        return sorted(parts, key=_written) if keyword in _UNORDERED else parts
+    return value
 
 
 def _declared(listing: "Listing") -> Iterator[tuple[str, Any]]:

@@ -4,6 +4,7 @@ import operator
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, cast
+from urllib.parse import unquote, urljoin
 
 import anyio.to_thread
 import orjson
@@ -182,15 +183,29 @@ def resolve_reference(root: Mapping[str, Any], reference: object) -> object:
     """What a local reference means; raises `BadSchema` for a remote or dangling one."""
     if not isinstance(reference, str):
         raise BadSchema("'$ref' in its input schema has the wrong type")
-    if not reference.startswith("#"):
-        raise BadSchema("its input schema refers to another document")
-    fragment = reference[1:]
+    address, _, coded = reference.partition("#")
+    start = _document(root, address) if address else root
+    fragment = unquote(coded)
     if fragment and not fragment.startswith("/"):
-        return _anchored(root, fragment)
-    found: object = root
+        return _anchored(start, fragment)
+    found: object = start
     for step in fragment.split("/")[1:]:
         found = _step(found, step.replace("~1", "/").replace("~0", "~"))
     return found
+
+
+def _document(root: Mapping[str, Any], address: str) -> Mapping[str, Any]:
+    """The part of this very document that has that `$id`."""
+    try:
+        base = str(root.get("$id", ""))
+        wanted = urljoin(base, address)
+        for schema in _all_schemas(root):
+            own = schema.get("$id")
+            if isinstance(own, str) and urljoin(base, own).rstrip("#") == wanted:
+                return schema
+    except ValueError:  # no address at all
+        pass
+    raise BadSchema("its input schema refers to another document")
 
 
 def _step(holder: object, key: str) -> object:
@@ -204,15 +219,20 @@ def _step(holder: object, key: str) -> object:
 
 
 def _anchored(root: Mapping[str, Any], anchor: str) -> object:
+    for schema in _all_schemas(root):
+        if anchor in (schema.get("$anchor"), schema.get("$dynamicAnchor")):
+            return schema
+    raise BadSchema("its input schema refers to a part that is not there")
+
+
+def _all_schemas(root: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     pending: list[object] = [root]
     while pending:
         schema = pending.pop()
         if isinstance(schema, dict):
             found = cast(dict[str, Any], schema)
-            if anchor in (found.get("$anchor"), found.get("$dynamicAnchor")):
-                return found
+            yield found
             pending.extend(subschemas(found))
-    raise BadSchema("its input schema refers to a part that is not there")
 
 
 def expanded_size(root: Mapping[str, Any]) -> int:

@@ -26,9 +26,11 @@ if TYPE_CHECKING:
     from mcp_types import Tool
 
 MAX_NAME = 64
-MAX_DESCRIPTION = 4000
+MAX_DESCRIPTION = 32_000
+MAX_SERVER_DESCRIPTIONS = 400_000  # all the descriptions of one server together
 MAX_LABEL = 120
 READ_RESOURCE = "read_resource"
+_CUT = "… [cut: {shown} of {whole} characters; the rest is in the server's own documentation]"
 _SHORT_HASH = 8
 _LONG_HASH = 16
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
@@ -139,20 +141,28 @@ def prepare_tools(
     it holds nobody up.
     """
     budget = SchemaBudget()
+    room = MAX_SERVER_DESCRIPTIONS
     prepared: dict[str, PreparedTool] = {}
     warnings: list[str] = []
     suspicions: list[Suspicion] = []
     for tool in tools:
         label = sanitise_label(tool.name, MAX_LABEL)
+        if _only_for_apps(tool):
+            continue
+        if tool.execution is not None and tool.execution.task_support == "required":
+            warnings.append(f"tool '{label}' is left out: it can only run as a task")
+            continue
         if tool.name in prepared:
             warnings.append(f"tool '{label}' is declared twice; the first is used")
             continue
         dropped: list[str] = []
         try:
-            prepared[tool.name] = _prepare(label, tool, budget, redact, dropped)
+            one = _prepare(label, tool, budget, redact, dropped, min(room, MAX_DESCRIPTION))
         except (BadSchema, UnsafeSchema) as bad:
             warnings.append(f"tool '{label}' is left out: {bad}")
             continue
+        prepared[tool.name] = one
+        room -= len(one.description)
         warnings.extend(f"tool '{label}': {reason}" for reason in dict.fromkeys(dropped))
         suspicions.extend(_suspicions(server, tool, redact))
     return PreparedTools(tuple(prepared.values()), tuple(warnings), tuple(suspicions))
@@ -243,18 +253,37 @@ def _hashed(base: str, server: str, tool: str, digits: int) -> str:
     return f"{base[: MAX_NAME - digits - 1]}_{digest[:digits]}"
 
 
+def _only_for_apps(tool: "Tool") -> bool:
+    """Whether only an MCP app's own page may call this (`_meta.ui.visibility`)."""
+    match tool.meta:
+        case {"ui": {"visibility": [*visible]}}:
+            return "model" not in visible
+        case _:
+            return False
+
+
+def _described(text: str, limit: int) -> str:
+    """The description, whole if there is room; else it says what is missing and where that is."""
+    whole = sanitise_label(text, len(text) + 1)
+    if len(whole) <= limit:
+        return whole
+    shown = max(0, limit - len(_CUT) - 16)
+    return f"{whole[:shown]}{_CUT.format(shown=shown, whole=len(whole))}"
+
+
 def _prepare(
     label: str,
     tool: "Tool",
     budget: SchemaBudget,
     redact: Callable[[str], str],
     dropped: list[str],
+    room: int,
 ) -> PreparedTool:
     hints = tool.annotations
     return PreparedTool(
         name=tool.name,
         label=label,
-        description=sanitise_label(redact(tool.description or ""), MAX_DESCRIPTION),
+        description=_described(redact(tool.description or ""), room),
         schema=_redacted(sanitise_schema(check_schema(tool.input_schema, budget), dropped), redact),
         read_only=hints.read_only_hint if hints else None,
         destructive=hints.destructive_hint if hints else None,

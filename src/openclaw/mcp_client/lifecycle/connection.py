@@ -14,10 +14,12 @@ from openclaw.core.errors import OperatorFacing, SecretUnavailable, ServerUnavai
 from openclaw.core.events import Emit, ServerChanged, discard
 from openclaw.mcp_client import bounds
 from openclaw.mcp_client.errors import (
+    CallFailed,
     ConnectionFailed,
     Interrupted,
     InvalidResult,
     NeedsLogin,
+    TimedOut,
     Unavailable,
     first_cause,
     worded,
@@ -108,7 +110,10 @@ __all__ = ["ConnectionDeps", "ServerConnection"]
 logger = logging.getLogger(__name__)
 
 RESTART_PATIENCE = 5.0
-"""Seconds that a call waits for a server to come back, unless it is known to take longer."""
+"""Seconds until a restart for which a call waits; then it also waits while the server starts."""
+
+OTHERS_PATIENCE = 2.0
+"""Seconds that resources and prompts may take longer than the tools before a server is ready."""
 
 _SOFTWARE, _SOFTWARE_READ = 200, 4096  # characters of a server's own name or version
 
@@ -129,6 +134,8 @@ class ServerConnection:
         self._life: Life = born(enabled=config.enabled)
         self._since = deps.clock.now_ms()
         self._changed = anyio.Event()
+        self._listed = anyio.Event()
+        self.asked = anyio.Event()  # the server has been greeted for the first time
         self._attempt: anyio.CancelScope | None = None
         self._link: ServerSession | None = None
         self._following: ChangeSubscription | None = None
@@ -194,6 +201,10 @@ class ServerConnection:
         self._feed(Restarted())
         self._end_attempt()
 
+    def answered_before(self) -> bool:
+        """Whether it has ever finished a handshake, in this process or in an earlier one."""
+        return EraMemory(self._deps.cache, identity(self.config)).recall() is not None
+
     async def wait_ready(self, timeout: float) -> None:
         """Return once the server is ready; raises `ServerUnavailable`."""
         try:
@@ -249,18 +260,13 @@ class ServerConnection:
     ) -> RawResult:
         link = self._link
         if link is None:
-            link = await self._ready_link(self._patience())
+            link = await self._ready_link(self.config.timeout / 1000)
         try:
             return await link.request(method, params, timeout=timeout, on_progress=on_progress)
         except Unavailable:
             # It was never sent, so that sending it to the server's successor is no repetition.
-            link = await self._ready_link(RESTART_PATIENCE)
+            link = await self._ready_link(self.config.timeout / 1000)
             return await link.request(method, params, timeout=timeout, on_progress=on_progress)
-
-    def _patience(self) -> float:
-        """How long a call waits: for a first start as long as that may take."""
-        first = self._life.restarts == 0 and self._life.last_error is None
-        return self.config.timeout / 1000 if first else RESTART_PATIENCE
 
     async def _ready_link(self, patience: float) -> ServerSession:
         deadline = anyio.current_time() + patience
@@ -268,7 +274,11 @@ class ServerConnection:
         while (link := self._link) is None or link.is_gone():
             left = deadline - anyio.current_time()
             retry_in = self._retry_in()
-            if self._life.state in UNAVAILABLE or left <= 0 or (retry_in or 0.0) > left:
+            if (
+                self._life.state in UNAVAILABLE
+                or left <= 0
+                or (retry_in or 0.0) > min(left, RESTART_PATIENCE)
+            ):
                 raise self._unavailable()
             with anyio.move_on_after(left):
                 await self._changed.wait()
@@ -346,45 +356,77 @@ class ServerConnection:
 
     async def _live(self) -> None:
         following = ChangeSubscription(self._refresh, self._resource_updated)
+        self._following = following
         async with open_link(self._opening(following)) as link:
-            await self._list_all(link)
+            await self._list_all(link, following)
             async with anyio.create_task_group() as group:
                 group.start_soon(following.run, link, name=f"following {self.name}")
                 following.want_updates(self._wanted_updates)
-                self._link, self._following = link, following
+                self._link = link
                 self._feed(Connected())
                 await link.ended.wait()
                 self._link = None
                 self._feed(Lost(link.why_ended()))
                 group.cancel_scope.cancel()
 
-    async def _list_all(self, link: ServerSession) -> None:
-        seconds = self.config.timeout / 1000
+    async def _list_all(self, link: ServerSession, following: ChangeSubscription) -> None:
+        """List what the server offers. Only its tools hold it up; what is late is listed later."""
         # Twice as much is redacted as is kept, so that no secret is cut in two and missed.
         said = self._deps.redact((link.session.instructions or "")[: 2 * bounds.MAX_INSTRUCTIONS])
         fresh = Listing(instructions=said[: bounds.MAX_INSTRUCTIONS] or None)
-        offered = _capabilities(link)
-        try:
-            with anyio.fail_after(seconds):
-                for kind in listings.KINDS:
-                    if kind in offered and self._wants(kind):
-                        fresh = listings.merged(fresh, await self._fetch(link, kind))
-        except TimeoutError:
-            raise ConnectionFailed(f"it did not list its tools within {seconds:g} s") from None
+        offered = [k for k in listings.KINDS if k in _capabilities(link) and self._wants(k)]
+        fetched: dict[str, dict[str, listings.Listed]] = {}
+        async with anyio.create_task_group() as group:
+            for kind in offered:
+                group.start_soon(self._list_one, link, kind, fetched, name=f"list {kind}")
+            while "tools" in offered and "tools" not in fetched:
+                await self._listed.wait()
+            with anyio.move_on_after(OTHERS_PATIENCE):
+                while len(fetched) < len(offered):
+                    await self._listed.wait()
+            group.cancel_scope.cancel()
+        for kind in offered:
+            fresh = listings.merged(fresh, fetched.get(kind, {}))
+            if kind not in fetched:
+                following.list_changed(kind)
         self._replace_listing(link, fresh)
 
-    async def _refresh(self, link: ServerSession, kind: str) -> None:
-        if kind in _capabilities(link) and self._wants(kind):
-            fetched = await self._fetch(link, kind)
-            whole = {name: part for name, part in fetched.items() if not part.failed}
-            if whole:  # what could not be listed again stays as it was
-                self._replace_listing(link, listings.merged(self.listing, whole))
+    async def _list_one(
+        self, link: ServerSession, kind: str, fetched: dict[str, dict[str, listings.Listed]]
+    ) -> None:
+        seconds = self.config.timeout / 1000
+        try:
+            with anyio.fail_after(seconds):
+                fetched[kind] = await self._fetch(link, kind)
+        except (TimeoutError, TimedOut):
+            if kind == "tools":
+                raise ConnectionFailed(f"it did not list its tools within {seconds:g} s") from None
+        except CallFailed as failure:
+            if kind == "tools" or link.is_gone():
+                raise
+            logger.debug("MCP server '%s' did not list its %s: %s", self.name, kind, failure)
+        self._listed.set()
+        self._listed = anyio.Event()
+
+    async def _refresh(self, link: ServerSession, kind: str) -> bool:
+        """List this kind again; whether the server gave all of it."""
+        if kind not in _capabilities(link) or not self._wants(kind):
+            return True
+        fetched = await self._fetch(link, kind)
+        whole = {name: part for name, part in fetched.items() if not part.failed}
+        if whole:  # what could not be listed again stays as it was
+            self._replace_listing(link, listings.merged(self.listing, whole))
+        return len(whole) == len(fetched)
 
     async def _fetch(self, link: ServerSession, kind: str) -> dict[str, listings.Listed]:
         timeout = self.config.timeout / 1000
 
         async def ask(method: str, params: dict[str, Any]) -> RawResult:
-            return await link.request(method, params, timeout=timeout)
+            page = await link.request(method, params, timeout=timeout)
+            ttl = page.get("ttlMs")
+            if isinstance(ttl, int | float) and ttl > 0 and self._following is not None:
+                self._following.stale_after(kind, ttl / 1000)
+            return page
 
         return await listings.fetch(ask, kind, self._deps.redact)
 
@@ -424,6 +466,7 @@ class ServerConnection:
             stderr=self._stderr,
             confine=lambda config, program: deps.confine(config, program, self.name, deps.roots),
             auth=deps.auth,
+            on_asked=self.asked.set,
         )
 
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _NOT_OF_THE_CONNECTION = frozenset(
-    {"enabled", "tool_prefix", "prompts", "roots", "framing", "on_suspicious", "max_result_chars"}
+    {"enabled", "tool_prefix", "roots", "framing", "on_suspicious", "max_result_chars"}
 )
 """Settings that say how an agent uses a server; agents that differ in them alone share it."""
 
@@ -105,6 +105,7 @@ class ManagedServer:
         self._stale = _Signal()
         self._stale_uris: set[str] = set()
         self._all_stale = False
+        self._patience_ends: float | None = None
         self.connection.on_listing.append(self._on_listing)
         self.connection.on_state.append(self._on_state)
         self.connection.on_resource_updated.append(self._on_resource_updated)
@@ -122,6 +123,19 @@ class ManagedServer:
             await self.connection.run()
             group.cancel_scope.cancel()
 
+    async def wait_tools(self, newcomer: float | None) -> None:
+        """Wait until it is clear which tools it has.
+
+        One that never answered is waited for no longer than that, once for all who wait.
+        """
+        if newcomer is None or await anyio.to_thread.run_sync(self.connection.answered_before):
+            await self.tools_known.wait()
+            return
+        await self.connection.asked.wait()
+        self._patience_ends = self._patience_ends or anyio.current_time() + newcomer
+        with anyio.CancelScope(deadline=self._patience_ends):
+            await self.tools_known.wait()
+
     def stop(self) -> None:
         """Ask for the end; `run` returns then."""
         self.connection.stop()
@@ -134,6 +148,7 @@ class ManagedServer:
         if self.state not in (*_UNDECIDED, ServerState.READY):
             self.tools_known.set()
             self.resources_known.set()
+            connection.asked.set()
         if self.gone is not was_gone:
             self._on_change(self)
 
@@ -141,6 +156,11 @@ class ManagedServer:
     def gone(self) -> bool:
         """Whether the server will not come back by itself, so that nobody should be offered it."""
         return self.state in UNAVAILABLE
+
+    @property
+    def offers_tools(self) -> bool:
+        """Whether tools are offered, also while the server is away and expected back."""
+        return bool(self.prepared.tools) and not self.gone
 
     def _on_resource_updated(self, _: ServerConnection, uri: str) -> None:
         if uri in self._read:

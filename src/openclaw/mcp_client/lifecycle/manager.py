@@ -26,6 +26,7 @@ from openclaw.mcp_client.bridge.resources import (
     ServerResources,
     build_resource_context,
     needs_reader,
+    wanted,
 )
 from openclaw.mcp_client.bridge.results import Rendering
 from openclaw.mcp_client.bridge.tool_source import Bound, McpToolSource, ToolView
@@ -133,10 +134,12 @@ class McpManager:
         *,
         servers: Collection[str] | None = None,
         timeout: float = 30.0,
+        newcomer: float | None = None,
     ) -> None:
         """Wait until it is clear which tools the agent has, or for `timeout` seconds.
 
-        `servers` names those to wait for, where it is not all of them.
+        `servers` names those to wait for, where it is not all of them. A server that has never
+        answered gets `newcomer` seconds to do so; its tools arrive when they arrive.
         """
         units = [
             place.unit
@@ -144,11 +147,14 @@ class McpManager:
             if place.unit is not None and (servers is None or name in servers)
         ]
         with anyio.move_on_after(timeout):
-            for unit in units:
-                await unit.tools_known.wait()
+            async with anyio.create_task_group() as group:
+                for unit in units:
+                    if not unit.tools_known.is_set():
+                        group.start_soon(unit.wait_tools, newcomer, name=f"wait for {unit.name}")
             with anyio.move_on_after(_RESOURCES_WAIT):
                 for unit in units:
-                    await unit.resources_known.wait()
+                    if unit.tools_known.is_set():
+                        await unit.resources_known.wait()
         for unit in units:
             await unit.recheck_pins()
         self._look_for_crossings()
@@ -338,7 +344,7 @@ def _resources(name: str, unit: ManagedServer, reader: str | None = None) -> Ser
     return ServerResources(
         server=name,
         read=unit.resources,
-        listed=unit.listing.resources,
+        listed=tuple(wanted(unit.listing.resources, ())),
         templates=tuple(one.uri_template for one in unit.listing.resource_templates),
         reader=reader,
     )

@@ -76,7 +76,8 @@ def unavailable_block(servers: Iterable[tuple[str, "ManagedServer"]]) -> str:
     """
     return "\n".join(
         f"The MCP server '{sanitise_label(name, _NAME)}' is not available "
-        f"({_WORDS[unit.connection.snapshot.state]}), so its tools are missing."
+        f"({_WORDS[unit.connection.snapshot.state]}), so "
+        + ("calls wait for it or fail." if unit.offers_tools else "its tools are missing.")
         for name, unit in servers
         if unit.connection.snapshot.state in _WORDS
     )

@@ -60,6 +60,8 @@ class ConnectParams:
     stderr: StderrTail
     confine: "Callable[[McpServerConfig, Program], Program]"
     auth: "Callable[[McpServerConfig], Awaitable[Auth]] | None" = None
+    on_asked: Callable[[], None] = lambda: None
+    """Called when all is loaded and the server has the word."""
 
 
 @asynccontextmanager
@@ -132,6 +134,7 @@ async def _greet(
     opening: ConnectParams, session: "ClientSession", dispatcher: PipeDispatcher, over: anyio.Event
 ) -> Era:
     seconds = opening.config.timeout / 1000
+    opening.on_asked()
     try:
         with anyio.fail_after(seconds):
             return await greet(session, opening.memory)
@@ -146,17 +149,22 @@ async def _greet(
         raise ConnectionFailed(dispatcher.end_reason) from None
 
 
-async def _program(opening: ConnectParams) -> Program:
+async def _program(opening: ConnectParams, *, windows: bool = sys.platform == "win32") -> Program:
     config = opening.config
     if config.command is None:
         raise OperatorFacing("a stdio server needs a `command`")
     secrets = await opening.resolve_secrets({k: str(v) for k, v in config.env.items()})
     own = {name: secret.reveal() for name, secret in secrets.items()}
-    environment = child_environment(opening.environ, own, config.inherit_env)
+    environment = child_environment(opening.environ, own, config.inherit_env, windows=windows)
+    command = config.command
+    if command.startswith("~"):
+        command = str(expand(command, opening.environ))
+    if windows:
+        from openclaw.mcp_client.transport.windows import find_program
+
+        command = find_program(command, environment)
     program = Program(
-        command=str(expand(config.command, opening.environ))
-        if config.command.startswith("~")
-        else config.command,
+        command=command,
         arguments=await _arguments(opening),
         environment=environment,
         directory=None if config.cwd is None else expand(config.cwd, opening.environ),

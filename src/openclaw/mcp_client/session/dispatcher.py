@@ -21,7 +21,6 @@ from openclaw.mcp_client import bounds
 from openclaw.mcp_client.errors import (
     CallFailed,
     Interrupted,
-    InvalidResult,
     TimedOut,
     TooLarge,
     Unavailable,
@@ -430,12 +429,7 @@ class PipeDispatcher:
     def _undecodable(self, line: bytes, problem: jsonrpc.Undecodable) -> None:
         pending = self._pending.find(problem.id)
         if pending is not None and not pending.future.done():
-            failure = (
-                TooLarge(jsonrpc.MAX_VALUES, "values")
-                if isinstance(problem, jsonrpc.TooManyValues)
-                else InvalidResult(f"the server's answer cannot be read: {problem.reason}")
-            )
-            pending.refuse(failure)
+            pending.refuse(jsonrpc.unreadable(problem))
             return
         if line.strip() and self._noise.allows(self._loop.time()):
             text = bounds.printable(self.redact(line[:65536].decode("utf-8", "replace")), 500)

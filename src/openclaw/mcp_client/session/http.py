@@ -1,5 +1,6 @@
 """Remote servers, over streamable HTTP or the older SSE transport."""
 
+import logging
 from collections.abc import AsyncGenerator, Generator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -27,25 +28,38 @@ from openclaw.mcp_client.errors import (
 )
 from openclaw.mcp_client.session.connect import ConnectParams
 from openclaw.mcp_client.session.dispatcher import MAX_EXTENSION
+from openclaw.mcp_client.session.http_client import (
+    PARSE_ERROR,
+    SESSION_HEADER,
+    Exchange,
+    RemoteClient,
+    Watch,
+    recorded,
+)
 from openclaw.mcp_client.session.interception import InterceptingDispatcher, as_dispatcher
 from openclaw.mcp_client.session.jsonrpc import OnProgress, RawResult
 from openclaw.mcp_client.session.negotiation import greet
 from openclaw.mcp_client.session.server_session import RequestMetadata, ServerSession
-from openclaw.mcp_client.transport.sse import Watch, sse_streams
+from openclaw.mcp_client.transport.sse import sse_streams
 from openclaw.secrets.refs import has_reference
+
+logger = logging.getLogger(__name__)
 
 if TYPE_CHECKING:
     from mcp.client.session import ClientSession
     from mcp.shared.dispatcher import ProgressFnT
     from mcp.shared.transport_context import TransportContext
 
-READ_TIMEOUT = 300.0
-"""Seconds of silence after which a stream counts as lost."""
+END_SESSION_WITHIN = 2.0
+"""Seconds that a server has to hear that its session is over."""
 
 _FALL_BACK = (400, 404, 405)
 """What a server answers to a POST when it knows only the older transport, as the spec lists."""
 
-_CLOSED, _PARSE_ERROR, _INVALID_REQUEST = -32000, -32700, -32600
+_CLOSED, _METHOD_NOT_FOUND = -32000, -32601
+_CLOSED_BY_SDK = ("Connection closed", "SSE stream ")  # a server may send the same code
+_BAD_REQUEST, _UNAUTHORIZED, _FORBIDDEN, _NOT_FOUND = 400, 401, 403, 404
+_TOO_MANY, _SERVER_ERROR = 429, 500
 
 
 class StreamCaller:
@@ -55,14 +69,21 @@ class StreamCaller:
         self._dispatcher, self._watch = dispatcher, watch
         self.lost = anyio.Event()
         self._reason = "the connection was lost"
+        self._needs_login: str | None = None
         self._calls: set[_Deadline] = set()
         self._served = 0
 
     def why_lost(self) -> str:
         """The reason, in words; raises `NeedsLogin` where that is the reason."""
-        if self._watch.wants_login:
-            raise NeedsLogin(_refused(self._watch))
+        if self._needs_login is not None:
+            raise NeedsLogin(self._needs_login)
         return self._reason
+
+    def turned_away(self) -> bool:
+        """Whether the last answer says nothing about the server, only that it was not reached."""
+        status = self._watch.status
+        refused = status in (_UNAUTHORIZED, _FORBIDDEN, _TOO_MANY) or (status or 0) >= _SERVER_ERROR
+        return refused or self._watch.problem is not None
 
     async def call(
         self,
@@ -77,15 +98,15 @@ class StreamCaller:
         if self.lost.is_set():
             raise Unavailable(self._reason)
         options: CallOptions = {} if headers is None else {"headers": headers}
-        with anyio.CancelScope() as scope:
+        with recorded() as exchange, anyio.CancelScope() as scope:
             deadline = _Deadline(scope, timeout, stands=self._served > 0)
             if on_progress is not None:
                 options["on_progress"] = deadline.extended_by(on_progress)
             self._calls.add(deadline)
             try:
                 return await self._dispatcher.send_raw_request(method, params, options)
-            except MCPError as error:
-                raise self._failure(error) from None
+            except (MCPError, ConnectionFailed) as error:
+                raise self._failure(error, exchange) from None
             finally:
                 self._calls.remove(deadline)
         raise TimedOut(timeout or 0.0)
@@ -105,19 +126,46 @@ class StreamCaller:
         for deadline in self._calls:
             deadline.stand(self._served > 0)
 
-    def _failure(self, error: MCPError) -> CallFailed:
-        if self._watch.wants_login:
-            self.lost.set()
-            return RemoteError(error.code, _refused(self._watch))
-        if error.code == _CLOSED:
-            return Interrupted(error.message)
-        if error.code == _INVALID_REQUEST and error.message == "Session terminated":
-            self._reason = "the server ended the session"
-            self.lost.set()
-            return Interrupted(self._reason)
-        if error.code == _PARSE_ERROR:
-            return InvalidResult(f"the server's answer cannot be read: {error.message[:200]}")
-        return RemoteError(error.code, error.message, error.data)
+    def _failure(self, error: MCPError | ConnectionFailed, exchange: Exchange) -> CallFailed:
+        if exchange.problem is not None:
+            if isinstance(exchange.problem, Unavailable) and len(self._calls) == 1:
+                self._lose(exchange.problem.reason)  # nothing is in flight that might still arrive
+            return exchange.problem
+        code = error.code if isinstance(error, MCPError) else None
+        message = error.message if isinstance(error, MCPError) else str(error)
+        if exchange.status == _UNAUTHORIZED:
+            self._needs_login = self._watch.refused(_UNAUTHORIZED)
+            self._lose(self._needs_login)
+            return RemoteError(code or _CLOSED, self._needs_login)
+        if self._forgot_session(exchange, code, message):
+            # A server that does not know the session has done nothing for it.
+            self._lose("the server ended the session")
+            return Unavailable(self._reason)
+        if code is None or message == _NO_WORDS:
+            return RemoteError(code or _CLOSED, _status_in_words(exchange.status))
+        if code == _CLOSED and message.startswith(_CLOSED_BY_SDK):
+            return Interrupted(message) if exchange.sent else Unavailable(self._reason)
+        if code == PARSE_ERROR:
+            return InvalidResult(f"the server's answer cannot be read: {message[:200]}")
+        return RemoteError(code, message, error.data if isinstance(error, MCPError) else None)
+
+    def _forgot_session(self, exchange: Exchange, code: int | None, message: str) -> bool:
+        if exchange.status == _BAD_REQUEST:  # as servers answer that were copied from an example
+            return code == _CLOSED and "session" in message.lower()
+        has_session = code is None or self._watch.session is not None  # SSE always has one
+        return exchange.status == _NOT_FOUND and has_session and code != _METHOD_NOT_FOUND
+
+    def _lose(self, reason: str) -> None:
+        self._reason = reason
+        self.lost.set()
+
+
+_NO_WORDS = "Server returned an error response"  # what the SDK says for a status without a body
+
+
+def _status_in_words(status: int | None) -> str:
+    allows = ": it does not allow this call" if status == _FORBIDDEN else ""
+    return f"the server answered {status}{allows}"
 
 
 class _Deadline:
@@ -166,6 +214,7 @@ async def open_http(opening: ConnectParams) -> AsyncGenerator[ServerSession]:
         auth = await opening.auth(opening.config)
         watch.remedy = f"run: openclaw mcp login {opening.name}"
     dial = _Dial(url, headers, watch, auth)
+    opening.on_asked()
     try:
         async with AsyncExitStack() as stack:
             yield await _enter_first(stack, opening, dial)
@@ -200,11 +249,17 @@ async def _open(
 ) -> AsyncGenerator[ServerSession]:
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(_client(opening, dial))
+        stack.push_async_callback(_end_session, client, dial)
         limit = opening.config.max_message_bytes
         streams = await stack.enter_async_context(
-            sse_streams(client, dial.url, limit)
+            sse_streams(client, dial.url, limit, opening.config.timeout / 1000)
             if transport == "sse"
-            else streamable_http_client(dial.url, http_client=client, max_sse_event_size=limit)
+            else streamable_http_client(
+                dial.url,
+                http_client=client,
+                terminate_on_close=False,  # it would not live to see it: see `_end_session`
+                max_sse_event_size=limit,
+            )
         )
         dispatcher: JSONRPCDispatcher[TransportContext] = JSONRPCDispatcher(*streams)
         caller = StreamCaller(dispatcher, dial.watch)
@@ -221,7 +276,7 @@ async def _greeted(
     seconds = opening.config.timeout / 1000
     try:
         with anyio.fail_after(seconds):
-            era = await greet(session, opening.memory)
+            era = await greet(session, opening.memory, caller.turned_away)
     except TimeoutError:
         raise ConnectionFailed(f"no handshake within {seconds:g} s") from None
     version = session.protocol_version or ""
@@ -237,26 +292,31 @@ async def _greeted(
     )
 
 
-def _client(opening: ConnectParams, dial: _Dial) -> httpx2.AsyncClient:
-    return httpx2.AsyncClient(
-        headers=dial.headers,
-        auth=dial.auth,
-        timeout=httpx2.Timeout(opening.config.timeout / 1000, read=READ_TIMEOUT),
-        event_hooks={"response": [dial.watch.saw]},
-    )
+def _client(opening: ConnectParams, dial: _Dial) -> RemoteClient:
+    # Every call has its own deadline, and a stream of events may be silent for as long as it likes.
+    timeout = httpx2.Timeout(opening.config.timeout / 1000, read=None)
+    return RemoteClient(dial.watch, headers=dial.headers, auth=dial.auth, timeout=timeout)
+
+
+async def _end_session(client: RemoteClient, dial: _Dial) -> None:
+    """Tell the server that its session is over, also when we are being cancelled."""
+    if dial.watch.session is None:
+        return
+    with anyio.move_on_after(END_SESSION_WITHIN, shield=True):
+        try:
+            await client.delete(dial.url, headers={SESSION_HEADER: dial.watch.session})
+        except httpx2.HTTPError as error:
+            logger.debug("the session could not be ended: %s", worded(error))
 
 
 def _explained(error: Exception, watch: Watch) -> Exception:
     cause = first_cause(error)
     if watch.wants_login:
-        return NeedsLogin(_refused(watch))
+        return NeedsLogin(watch.refused(watch.status))
     if isinstance(cause, httpx2.HTTPError):
         return ConnectionFailed(f"cannot be reached ({worded(cause)})")
+    if isinstance(cause, MCPError) and watch.problem is not None:
+        return ConnectionFailed(getattr(watch.problem, "reason", watch.problem.message))
     if isinstance(cause, MCPError) and watch.status is not None:
         return ConnectionFailed(f"the server answered {watch.status}")
     return cause if isinstance(cause, Exception) else error
-
-
-def _refused(watch: Watch) -> str:
-    remedy = f"; {watch.remedy}" if watch.remedy else ""
-    return f"the server answered {watch.status}: it needs a login or other credentials{remedy}"

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Any, cast
 
 import orjson
 
-from openclaw.mcp_client.errors import CallFailed, InvalidResult, RemoteError, TimedOut
+from openclaw.mcp_client.errors import (
+    CallFailed,
+    InvalidResult,
+    RemoteError,
+    TimedOut,
+    TooLarge,
+)
 from openclaw.mcp_client.lifecycle.state import ServerState
 
 if TYPE_CHECKING:
@@ -96,6 +102,7 @@ _REST_OF_STRING = re.compile(rb'(?:[^"\\]++|\\.)*+', re.DOTALL)
 _RESPONSE_ID = re.compile(rb'"id"\s*:\s*(?:(\d{1,18})|"([^"\\]{1,64})")')
 _HEAD, _TAIL = 512, 256
 _CONTAINERS = (dict, list)
+_TOO_DEEP = "it is nested too deeply"
 
 Message = dict[str, Any]
 Batch = list[Any]
@@ -121,13 +128,38 @@ def decode(line: bytes) -> Message | Batch:
     try:
         message: Any = orjson.loads(line)
     except orjson.JSONDecodeError as error:
-        deep = "depth" in error.msg or "recursion" in error.msg.lower()
-        raise Undecodable("it is nested too deeply" if deep else "not JSON", line) from None
+        raise Undecodable(_TOO_DEEP if _is_about_depth(error) else "not JSON", line) from None
     if type(message) is not dict and type(message) is not list:
         raise Undecodable("not a JSON object", line)
     if _may_be_deep(line) and deeper_than(message, MAX_DEPTH):
-        raise Undecodable("it is nested too deeply", line)
+        raise Undecodable(_TOO_DEEP, line)
     return cast("Message | Batch", message)
+
+
+def check_bounds(text: bytes) -> None:
+    """Raise `Undecodable` for JSON that holds too many values or is nested too deeply."""
+    if len(text) >= LARGE and count_values(text, MAX_VALUES) > MAX_VALUES:
+        raise TooManyValues(f"it holds over {MAX_VALUES} values", text)
+    if _may_be_deep(text):
+        try:
+            message: Any = orjson.loads(text)
+        except orjson.JSONDecodeError as error:
+            if _is_about_depth(error):
+                raise Undecodable(_TOO_DEEP, text) from None
+            return
+        if type(message) in _CONTAINERS and deeper_than(message, MAX_DEPTH):
+            raise Undecodable(_TOO_DEEP, text)
+
+
+def unreadable(problem: Undecodable) -> CallFailed:
+    """The failure of the call that this was the answer to."""
+    if isinstance(problem, TooManyValues):
+        return TooLarge(MAX_VALUES, "values")
+    return InvalidResult(f"the server's answer cannot be read: {problem.reason}")
+
+
+def _is_about_depth(error: orjson.JSONDecodeError) -> bool:
+    return "depth" in error.msg or "recursion" in error.msg.lower()
 
 
 def _may_be_deep(line: bytes) -> bool:

@@ -52,7 +52,7 @@ class EraMemory:
     """One small file per server. What cannot be read or written is not remembered."""
 
     def __init__(self, directory: Path | None, key: str) -> None:
-        self._path = None if directory is None else directory / "mcp-eras" / key
+        self._path = None if directory is None else directory / "mcp-protocols" / key
 
     def recall(self) -> Era | None:
         """The era that was remembered."""
@@ -77,18 +77,28 @@ class EraMemory:
             logger.debug("the protocol era cannot be remembered: %s", error)
 
 
-async def greet(session: "ClientSession", memory: EraMemory) -> Era:
-    """Do the handshake that fits the server, and remember which one that was."""
+async def greet(
+    session: "ClientSession", memory: EraMemory, turned_away: Callable[[], bool] | None = None
+) -> Era:
+    """Do the handshake that fits the server, and remember which one that was.
+
+    `turned_away` says whether the last answer came from something in front of the server (a login,
+    a maintenance page): that says nothing about its era. Without it, the server is a child process.
+    """
     remembered = await anyio.to_thread.run_sync(memory.recall)
-    handshake = _initialize_first if remembered is Era.LEGACY else _discover_first
+    probe = _Probe(session, turned_away or (lambda: False))
     try:
-        era = await handshake(session)
+        if remembered is Era.LEGACY:
+            era = await _initialize_first(session)
+        else:
+            era = await _discover_first(session, probe)
     except Exception:
-        if remembered is None:
-            # A server that dies of the question is not asked again.
+        if remembered is None and turned_away is None:
+            # A child that dies of the question is not asked again.
             await anyio.to_thread.run_sync(memory.remember, Era.LEGACY)
         raise
-    await anyio.to_thread.run_sync(memory.remember, era)
+    if not probe.turned_away:
+        await anyio.to_thread.run_sync(memory.remember, era)
     return era
 
 
@@ -108,8 +118,10 @@ async def _initialize_first(session: "ClientSession") -> Era:
 class _Probe:
     """`server/discover`, asked in a task of its own so that its answer may come late."""
 
-    def __init__(self, session: "ClientSession") -> None:
+    def __init__(self, session: "ClientSession", was_turned_away: Callable[[], bool]) -> None:
         self._session = session
+        self._was_turned_away = was_turned_away
+        self.turned_away = False
         self.done = anyio.Event()
         self.result: DiscoverResult | None = None
         self.on_late_answer: Callable[[], None] = lambda: None
@@ -125,6 +137,7 @@ class _Probe:
                 self.result = result
                 self.on_late_answer()
         except (MCPError, ValueError) as refusal:
+            self.turned_away = self._was_turned_away()
             logger.debug("server/discover was refused: %s", refusal)
         finally:
             self.done.set()
@@ -148,13 +161,12 @@ async def _discovered(session: "ClientSession") -> dict[str, Any]:
     return await session.send_discover(both[-1])
 
 
-async def _discover_first(session: "ClientSession") -> Era:
+async def _discover_first(session: "ClientSession", probe: _Probe) -> Era:
     """Ask; greet in the old way when the answer is no, or does not come.
 
     `initialize` may then stand behind a question that the server has not read yet, because it is
     still starting. A server that answers both answers the question first, and refuses the other.
     """
-    probe = _Probe(session)
     era = Era.LEGACY
     async with anyio.create_task_group() as group:
         group.start_soon(probe.ask, name="server/discover")

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import math
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -12,7 +13,7 @@ import anyio
 from openclaw.core.clock import Clock
 from openclaw.core.tools import Elicit
 from openclaw.mcp_client.bounds import LOG_BURST, LOG_LINES_PER_SECOND, RateLimit, printable
-from openclaw.mcp_client.errors import CallFailed
+from openclaw.mcp_client.errors import CallFailed, RemoteError
 from openclaw.mcp_client.session.listing import KINDS
 from openclaw.mcp_client.session.negotiation import Era
 from openclaw.mcp_client.session.server_session import ServerSession
@@ -215,6 +216,12 @@ MAX_UPDATES = 1000
 
 SUBSCRIBE_TIMEOUT = 10.0
 
+MIN_TTL = 30.0
+"""Seconds that a catalogue is good for at least, whatever the server says."""
+
+MAX_RETRIES = 8
+"""How often what could not be learnt is asked again, after longer and longer pauses."""
+
 _FIRST_PAUSE, _LAST_PAUSE = 1.0, 30.0
 
 
@@ -223,7 +230,7 @@ class ChangeSubscription:
 
     def __init__(
         self,
-        refresh: Callable[[ServerSession, str], Awaitable[None]],
+        refresh: Callable[[ServerSession, str], Awaitable[bool]],
         updated: Callable[[str], None],
     ) -> None:
         self._refresh, self._updated = refresh, updated
@@ -231,6 +238,7 @@ class ChangeSubscription:
         self._touched: set[str] = set()
         self._wanted: tuple[str, ...] = ()
         self._subscribed: set[str] = set()
+        self._due: dict[str, float] = {}
         self._wake = anyio.Event()
         self._listening: anyio.CancelScope | None = None
 
@@ -238,6 +246,10 @@ class ChangeSubscription:
         """A catalogue is not what it was."""
         self._stale.add(kind)
         self._wake.set()
+
+    def stale_after(self, kind: str, seconds: float) -> None:
+        """The server says how long its catalogue is good for: ask again then."""
+        self._due[kind] = anyio.current_time() + max(seconds, MIN_TTL)
 
     def resource_updated(self, uri: str) -> None:
         """The contents of a resource changed."""
@@ -257,34 +269,47 @@ class ChangeSubscription:
         async with anyio.create_task_group() as group:
             if link.era is Era.MODERN:
                 group.start_soon(self._listen, link, name="subscriptions/listen")
+            failures = 0
             while True:
-                await self._wake.wait()
+                with anyio.CancelScope(deadline=min(self._due.values(), default=math.inf)):
+                    await self._wake.wait()
                 self._wake = anyio.Event()
-                await self._catch_up(link)
+                now = anyio.current_time()
+                self._stale |= {kind for kind, due in self._due.items() if due <= now}
+                self._due = {kind: due for kind, due in self._due.items() if due > now}
+                failures = 0 if await self._catch_up(link) else failures + 1
                 await anyio.sleep(COALESCE)
+                if 0 < failures <= MAX_RETRIES:
+                    with anyio.move_on_after(min(_FIRST_PAUSE * 2 ** (failures - 1), _LAST_PAUSE)):
+                        await self._wake.wait()
+                    self._wake.set()
 
-    async def _catch_up(self, link: ServerSession) -> None:
+    async def _catch_up(self, link: ServerSession) -> bool:
+        """Learn what changed; what could not be learnt is still due, and the answer is False."""
         stale, self._stale = self._stale, set()
         touched, self._touched = self._touched, set()
-        try:
-            for kind in sorted(stale):
-                await self._refresh(link, kind)
-            if link.era is Era.LEGACY:
-                await self._subscribe(link)
-        except CallFailed as failure:
-            logger.debug("a change could not be followed: %s", failure)
+        for kind in sorted(stale):
+            if not await _succeeds(self._refresh(link, kind)):
+                self._stale.add(kind)
+        subscribed = link.era is not Era.LEGACY or await self._subscribe(link)
         for uri in sorted(touched):
             self._updated(uri)
+        return not self._stale and subscribed
 
-    async def _subscribe(self, link: ServerSession) -> None:
+    async def _subscribe(self, link: ServerSession) -> bool:
+        """Ask for updates of what is wanted, and for no more of what is not."""
         capabilities = link.session.server_capabilities
         resources = None if capabilities is None else capabilities.resources
         if resources is None or not resources.subscribe:
-            return
-        for uri in self._wanted:
-            if uri not in self._subscribed:
+            return True
+        wanted = set(self._wanted)
+        for uri in sorted(self._subscribed - wanted):
+            self._subscribed.discard(uri)
+            await _succeeds(_asked(link, "resources/unsubscribe", uri))
+        for uri in sorted(wanted - self._subscribed):
+            if await _succeeds(_asked(link, "resources/subscribe", uri)):
                 self._subscribed.add(uri)
-                await link.request("resources/subscribe", {"uri": uri}, timeout=SUBSCRIBE_TIMEOUT)
+        return wanted <= self._subscribed
 
     async def _listen(self, link: ServerSession) -> None:
         """Hold the modern era's one stream of changes open; the events come as notifications."""
@@ -322,6 +347,23 @@ class ChangeSubscription:
         ) as subscription:
             async for _ in subscription:
                 pass
+
+
+async def _asked(link: ServerSession, method: str, uri: str) -> bool:
+    """Whether that is settled: a server that says no would say it again."""
+    try:
+        await link.request(method, {"uri": uri}, timeout=SUBSCRIBE_TIMEOUT)
+    except RemoteError as refusal:
+        logger.debug("%s was refused: %s", method, refusal)
+    return True
+
+
+async def _succeeds(step: Awaitable[bool]) -> bool:
+    try:
+        return await step
+    except CallFailed as failure:
+        logger.debug("a change could not be followed: %s", failure)
+        return False
 
 
 def _tells_of(capabilities: "ServerCapabilities | None") -> tuple[bool, bool, bool]:

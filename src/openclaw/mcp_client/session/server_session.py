@@ -1,12 +1,13 @@
 """An open connection to a server, whatever carries it."""
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import anyio
 
-from openclaw.mcp_client.errors import InvalidResult, RemoteError
+from openclaw.mcp_client.errors import Interrupted, InvalidResult, RemoteError, Unavailable
 from openclaw.mcp_client.session.jsonrpc import OnProgress, RawResult
 from openclaw.mcp_client.session.negotiation import Era
 
@@ -75,6 +76,7 @@ def _meta(version: str, capabilities: Mapping[str, Any]) -> dict[str, Any]:
     from mcp_types import (
         CLIENT_CAPABILITIES_META_KEY,
         CLIENT_INFO_META_KEY,
+        LOG_LEVEL_META_KEY,
         PROTOCOL_VERSION_META_KEY,
     )
 
@@ -84,7 +86,16 @@ def _meta(version: str, capabilities: Mapping[str, Any]) -> dict[str, Any]:
         PROTOCOL_VERSION_META_KEY: version,
         CLIENT_INFO_META_KEY: {"name": "openclaw", "version": __version__},
         CLIENT_CAPABILITIES_META_KEY: dict(capabilities),
+        LOG_LEVEL_META_KEY: _log_level(),
     }
+
+
+def _log_level() -> str:
+    """The least of a server's log messages that we would show; it need not send what is below."""
+    level = logging.getLogger(__name__).getEffectiveLevel()
+    if level <= logging.DEBUG:
+        return "debug"
+    return "info" if level <= logging.INFO else "warning"
 
 
 MAX_ROUNDS = 10
@@ -171,7 +182,10 @@ class ServerSession:
             again = {**params, "inputResponses": answers} if answers else dict(params)
             if (state := result.get("requestState")) is not None:
                 again["requestState"] = state
-            result = await self._once(method, again, timeout, on_progress)
+            try:
+                result = await self._once(method, again, timeout, on_progress)
+            except Unavailable as gone:  # an earlier round was sent, so nobody may begin again
+                raise Interrupted(gone.reason) from None
             if result.get("resultType") != "input_required":
                 return result
         raise InvalidResult(f"the server asked for input more than {MAX_ROUNDS} times")

@@ -55,9 +55,11 @@ class Grace:
     """Between SIGTERM and SIGKILL."""
     kill: float = 2.0
     """For the kernel to end what was killed; past it we only give up waiting."""
+    leaves_rest: bool = False
+    """Whether the orphan reaper ends what is still there after SIGTERM, in its own time."""
 
 
-HURRIED = Grace(stdin=0.25, term=0.15, kill=0.3)
+HURRIED = Grace(stdin=0.25, term=0.15, kill=0.3, leaves_rest=True)
 """For a host that must itself be gone within a second."""
 
 
@@ -180,6 +182,8 @@ class Child(RunningChild):
         if not crashed:
             await self._exits_within(grace.stdin)
             await self._end_group(signal.SIGTERM, grace.term)
+            if grace.leaves_rest and self._keeper.runs and not self._exited.done():
+                return
         await self._end_group(orphans.KILL, grace.kill)
         await anyio.to_thread.run_sync(orphans.kill_marked, self._marker)
         await self._exits_within(grace.kill)

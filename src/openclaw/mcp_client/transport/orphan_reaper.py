@@ -9,7 +9,7 @@ import signal
 import sys
 import time
 
-GRACE = 1.0
+GRACE = 5.0
 """Seconds between SIGTERM and SIGKILL; the servers also see their input end."""
 
 PASSES = 3

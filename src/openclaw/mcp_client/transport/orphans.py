@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -138,8 +139,13 @@ class OrphanReaper:
         self._groups.discard(group)
         self._say(f"-{group}\n")
 
+    @property
+    def runs(self) -> bool:
+        """Whether it would end what is left behind."""
+        return self._process is not None
+
     async def aclose(self) -> None:
-        """Let the keeper go. Groups that are still known are ended by it first."""
+        """Let the keeper go. It ends the groups that are still known, and nobody waits for that."""
         self._closed = True
         process, self._process = self._process, None
         if process is None:
@@ -187,8 +193,11 @@ def _dismiss(process: subprocess.Popen[bytes], at_peace: bool) -> None:
         if at_peace:
             process.stdin.write(b"quit\n")
         process.stdin.close()
+    if not at_peace:
+        threading.Thread(target=process.wait, name="orphan reaper", daemon=True).start()
+        return
     try:
-        process.wait(_CLOSING if at_peace else _CLOSING + 2)
+        process.wait(_CLOSING)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()

@@ -5,9 +5,11 @@ was killed: no keeper is needed.
 """
 
 import ctypes
+import os.path
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from pathlib import PureWindowsPath
 from subprocess import Popen
 from typing import Any
 
@@ -15,6 +17,22 @@ from openclaw.mcp_client.transport.child_pipe import ChildPipe, Ends
 from openclaw.mcp_client.transport.child_process import Grace, Program, RunningChild
 from openclaw.stdio.descriptors import ThreadedReader
 from openclaw.stdio.pipes import ThreadedWriter
+
+_EXTENSIONS = ".COM;.EXE;.BAT;.CMD"
+
+
+def find_program(
+    command: str, environ: Mapping[str, str], is_file: Callable[[str], bool] = os.path.isfile
+) -> str:
+    """The file that a shell would run for this command: `npx` is `npx.cmd` there. Pure but for `is_file`."""
+    known = {name.upper(): value for name, value in environ.items()}
+    extensions = known.get("PATHEXT", _EXTENSIONS).split(";")
+    path = PureWindowsPath(command)
+    whole = path.suffix.upper() in (extension.upper() for extension in extensions)
+    names = [command] if whole else [command + extension.lower() for extension in extensions]
+    places = [""] if path.name != command else known.get("PATH", "").split(";")
+    candidates = (str(PureWindowsPath(place, name)) for place in places for name in names)
+    return next((candidate for candidate in candidates if is_file(candidate)), command)
 
 
 def threaded_ends(process: "Popen[bytes]") -> Ends:

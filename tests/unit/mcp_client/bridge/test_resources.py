@@ -144,3 +144,8 @@ def test_a_reading_tool_is_offered_where_there_is_more_than_the_context_shows(
     servers: ServerResources, *, needed: bool
 ) -> None:
     assert needs_reader(servers, budget=100) is needed
+
+
+def test_the_pages_of_apps_are_for_no_model() -> None:
+    listed = [resource("ui://widget/chart.html"), resource("file:///a.md")]
+    assert [one.uri for one in wanted(listed, [])] == ["file:///a.md"]

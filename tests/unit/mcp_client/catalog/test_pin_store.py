@@ -4,13 +4,14 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from openclaw.config.agent_schema import McpServerConfig
 from openclaw.core.errors import NotFound, OperatorFacing
-from openclaw.mcp_client.catalog.pin_store import PinStore, pin_key, target_of
+from openclaw.mcp_client.catalog.pin_store import CrossingWatch, PinStore, pin_key, target_of
 from openclaw.mcp_client.catalog.pins import Declaration
 
 
@@ -111,3 +112,12 @@ def test_what_is_shown_of_a_server_holds_no_credential() -> None:
     assert target_of(config(command="/usr/bin/npx", args=["--token", "sesame"])) == "npx"
     shown = target_of(config(url="https://me:sesame@a.example:8443/mcp?key=sesame"))
     assert shown == "https://a.example:8443/mcp"
+
+
+def test_two_servers_with_the_same_tools_are_one_warning(caplog: pytest.LogCaptureFixture) -> None:
+    tools = {f"tool_{n}": frozenset[str]() for n in range(12)}
+    servers: Any = [(name, SimpleNamespace(mentions=tools)) for name in ("a", "b")]
+    found = CrossingWatch().look(1, servers)
+    assert len(found) >= 12
+    assert len(caplog.messages) == 1
+    assert "(and 11 more)" in caplog.messages[0]

@@ -167,3 +167,23 @@ def test_speaking_of_ones_own_tools_and_of_ordinary_words_is_fine() -> None:
 
 def test_a_name_is_printed_on_one_line() -> None:
     assert shown_name("a\nb\x1b[31m") == "a\\nb\\u001b[31m"
+
+
+def test_the_order_of_keys_and_of_choices_is_no_change() -> None:
+    one = {
+        "type": "object",
+        "properties": {"a": {"type": ["string", "null"]}, "b": {"enum": ["x", "y"]}},
+        "required": ["a", "b"],
+    }
+    other = {
+        "required": ["b", "a"],
+        "properties": {"b": {"enum": ["y", "x"]}, "a": {"type": ["null", "string"]}},
+        "type": "object",
+    }
+    before = declarations(listing({**ECHO, "inputSchema": one}))
+    after = declarations(listing({**ECHO, "inputSchema": other}))
+    assert before["echo"].digest == after["echo"].digest
+    more = {**one, "required": ["a"]}
+    assert (
+        declarations(listing({**ECHO, "inputSchema": more}))["echo"].digest != after["echo"].digest
+    )

@@ -131,3 +131,18 @@ def test_a_reference_leads_to_what_it_names() -> None:
     assert resolve_reference({"$defs": {"a": {"type": "string"}}}, "#/$defs/a") == {
         "type": "string"
     }
+
+
+def test_a_reference_may_be_percent_encoded_or_name_an_id() -> None:
+    text = {"type": "string"}
+    root: dict[str, Any] = {
+        "$id": "https://e.com/schemas/tool.json",
+        "$defs": {"a b": text, "Map<string>": text, "part": {"$id": "part.json", **text}},
+    }
+    assert resolve_reference(root, "#/$defs/a%20b") == text
+    assert resolve_reference(root, "#/$defs/Map%3Cstring%3E") == text
+    assert resolve_reference(root, "https://e.com/schemas/tool.json#/$defs/a%20b") == text
+    assert resolve_reference(root, "tool.json#/$defs/a%20b") == text
+    assert resolve_reference(root, "part.json") == root["$defs"]["part"]
+    with pytest.raises(BadSchema, match="another document"):
+        resolve_reference(root, "https://elsewhere.com/schemas/tool.json")

@@ -138,9 +138,17 @@ def test_control_and_invisible_characters_leave_descriptions() -> None:
     assert not set("\x1b\u202e\u200b") & set(prepared.description)
 
 
-def test_a_description_is_capped() -> None:
-    (prepared,) = prepare_tools("s", [tool("t", description="x" * 100_000)]).tools
-    assert len(prepared.description) <= 4000
+def test_a_long_description_is_shown_whole() -> None:
+    (prepared,) = prepare_tools("s", [tool("t", description="x" * 20_000)]).tools
+    assert prepared.description == "x" * 20_000
+
+
+def test_a_description_that_must_be_cut_says_so() -> None:
+    tools = [tool(f"t{n}", description="x" * 100_000) for n in range(20)]
+    prepared = prepare_tools("s", tools).tools
+    assert all(one.description.endswith("documentation]") for one in prepared)
+    assert "of 100000 characters" in prepared[0].description
+    assert sum(len(one.description) for one in prepared) < 420_000
 
 
 @pytest.mark.requirement("US-2.1")
@@ -249,3 +257,15 @@ def test_a_schema_that_is_no_schema_without_its_secret_is_left_out() -> None:
     )
     assert found.tools == ()
     assert found.warnings == ("tool 'x' is left out: its input schema holds a secret",)
+
+
+def test_tools_for_apps_and_tools_that_need_tasks_are_not_offered() -> None:
+    tools = [
+        tool("both", _meta={"ui": {"visibility": ["model", "app"]}}),
+        tool("app", _meta={"ui": {"visibility": ["app"]}}),
+        tool("task", execution={"taskSupport": "required"}),
+        tool("perhaps", execution={"taskSupport": "optional"}),
+    ]
+    prepared = prepare_tools("s", tools)
+    assert [one.name for one in prepared.tools] == ["both", "perhaps"]
+    assert prepared.warnings == ("tool 'task' is left out: it can only run as a task",)

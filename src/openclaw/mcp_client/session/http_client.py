@@ -1,0 +1,219 @@
+"""The HTTP client for remote servers: a request that fails, fails alone, and every body is bounded.
+
+The MCP SDK ends the whole connection when one request raises, and parses whatever it is sent. Here a
+POST that fails becomes a response that the SDK hands to the one call it belongs to, and what a
+server sends is counted before anybody parses it.
+"""
+
+import json
+import re
+from collections.abc import AsyncGenerator, AsyncIterator, Generator
+from contextlib import aclosing, contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any
+
+import anyio.to_thread
+import httpx2
+
+from openclaw.mcp_client.errors import CallFailed, Interrupted, TooLarge, Unavailable, worded
+from openclaw.mcp_client.session import jsonrpc
+
+PARSE_ERROR = -32700
+SESSION_HEADER = "mcp-session-id"
+
+_UNAUTHORIZED, _FORBIDDEN, _FAILED = 401, 403, 503
+_NEVER_SENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout)
+_BLANK_LINE = re.compile(rb"(?:\r\n|\n|\r(?!\n)){2}")
+_BOM = b"\xef\xbb\xbf"
+
+
+@dataclass(slots=True)
+class Exchange:
+    """What became of the POST of one call. `problem` is why there was no answer, in our terms."""
+
+    sent: bool = False
+    status: int | None = None
+    problem: CallFailed | None = None
+
+
+_exchange: ContextVar[Exchange | None] = ContextVar("openclaw_exchange", default=None)
+
+
+@contextmanager
+def recorded() -> Generator[Exchange]:
+    """Record the POST that is made in this context; the SDK carries it to its own tasks."""
+    token = _exchange.set(exchange := Exchange())
+    try:
+        yield exchange
+    finally:
+        _exchange.reset(token)
+
+
+class Watch:
+    """Sees every response: remembers the last refusal, and the session that the server opened.
+
+    `remedy` says what a person can do if the server wants a login; `problem` is the last request
+    that got no answer.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.status: int | None = None
+        self.session: str | None = None
+        self.remedy: str | None = None
+        self.problem: CallFailed | None = None
+
+    @property
+    def wants_login(self) -> bool:
+        """Whether the last answer was that we may not."""
+        return self.status in (_UNAUTHORIZED, _FORBIDDEN)
+
+    def refused(self, status: int | None) -> str:
+        """What a person is told of a server that wants credentials."""
+        remedy = f"; {self.remedy}" if self.remedy else ""
+        return f"the server answered {status}: it needs a login or other credentials{remedy}"
+
+    async def saw(self, response: httpx2.Response) -> None:
+        """Take a response whose body was not read yet."""
+        if response.request.method != "DELETE":
+            self.status = response.status_code if response.is_error else None
+        self.session = response.headers.get(SESSION_HEADER, self.session)
+        if not _is_events(response) and isinstance(response.stream, httpx2.AsyncByteStream):
+            response.stream = _Bounded(response.stream, self.limit)
+
+
+class RemoteClient(httpx2.AsyncClient):
+    """Never raises for a POST that could not be made or read: see `Exchange.problem`."""
+
+    def __init__(self, watch: Watch, **options: Any) -> None:
+        super().__init__(event_hooks={"response": [watch.saw]}, **options)
+        self._watch = watch
+
+    async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+        """The response, with a body that is safe to parse."""
+        if request.method != "POST":
+            response = await super().send(request, **options)
+            return self._as_events(response) if _is_events(response) else response
+        exchange = _exchange.get() or Exchange()
+        exchange.sent = True
+        try:
+            options["stream"] = True
+            response = await super().send(request, **options)
+            exchange.status = response.status_code
+            if _is_events(response):
+                return self._as_events(response, exchange)
+            if response.next_request is not None:
+                return response
+            return await self._whole(response)
+        except _NEVER_SENT as error:
+            exchange.sent = False
+            problem = Unavailable(f"cannot be reached ({worded(error)})")
+        except _TooLong:
+            problem = TooLarge(self._watch.limit)
+        except jsonrpc.Undecodable as error:
+            problem = jsonrpc.unreadable(error)
+        except httpx2.TransportError as error:
+            problem = Interrupted(worded(error))
+        exchange.problem = self._watch.problem = problem
+        return httpx2.Response(_FAILED, request=request)
+
+    async def _whole(self, response: httpx2.Response) -> httpx2.Response:
+        parts = bytearray()
+        async with aclosing(response):
+            async for part in response.aiter_bytes():  # what was compressed counts in full
+                parts += part
+                if len(parts) > self._watch.limit:
+                    raise _TooLong(self._watch.limit)
+        body = bytes(parts)
+        await _check(body)
+        return _with(response, content=body)
+
+    def _as_events(
+        self, response: httpx2.Response, exchange: Exchange | None = None
+    ) -> httpx2.Response:
+        return _with(response, stream=_Events(response, self._watch.limit, exchange))
+
+
+def _is_events(response: httpx2.Response) -> bool:
+    return response.headers.get("content-type", "").lower().startswith("text/event-stream")
+
+
+def _with(response: httpx2.Response, **body: Any) -> httpx2.Response:
+    """The same response with a body that is decoded already."""
+    coded = ("content-encoding", "content-length", "transfer-encoding")
+    headers = [(name, value) for name, value in response.headers.multi_items() if name not in coded]
+    return httpx2.Response(response.status_code, headers=headers, request=response.request, **body)
+
+
+async def _check(body: bytes) -> None:
+    """Raise `Undecodable` if this must not be parsed; what is no JSON at all is not our affair."""
+    if len(body) >= jsonrpc.LARGE:
+        await anyio.to_thread.run_sync(jsonrpc.check_bounds, body)
+    else:
+        jsonrpc.check_bounds(body)
+
+
+class _TooLong(httpx2.StreamError):
+    """Raised when a body is over the limit."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"it is over the limit of {limit} bytes")
+
+
+class _Bounded(httpx2.AsyncByteStream):
+    def __init__(self, inner: httpx2.AsyncByteStream, limit: int) -> None:
+        self._inner, self._limit = inner, limit
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        total = 0
+        async for chunk in self._inner:
+            total += len(chunk)
+            if total > self._limit:
+                raise _TooLong(self._limit)
+            yield chunk
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+class _Events(httpx2.AsyncByteStream):
+    """The events of a stream, each handed on whole once it is counted.
+
+    An event that must not be parsed becomes the error answer to the request that it answers.
+    """
+
+    def __init__(self, inner: httpx2.Response, limit: int, exchange: Exchange | None) -> None:
+        self._inner, self._limit, self._exchange = inner, limit, exchange
+
+    async def __aiter__(self) -> AsyncGenerator[bytes]:
+        held, searched = bytearray(), 0
+        async for chunk in self._inner.aiter_bytes():
+            held += chunk
+            while end := _BLANK_LINE.search(held, searched):
+                event = bytes(held[: end.end()])
+                del held[: end.end()]
+                searched = 0
+                yield await self._checked(event)
+            searched = max(0, len(held) - 3)
+            if len(held) > self._limit:
+                if self._exchange is not None:
+                    self._exchange.problem = TooLarge(self._limit)
+                raise httpx2.SSEError(f"an event is over the limit of {self._limit} bytes")
+        yield bytes(held)
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+    async def _checked(self, event: bytes) -> bytes:
+        lines = event.removeprefix(_BOM).splitlines()
+        data = b"\n".join(line[5:] for line in lines if line.startswith(b"data:"))
+        try:
+            await _check(data)
+        except jsonrpc.Undecodable as problem:
+            if self._exchange is not None:
+                self._exchange.problem = jsonrpc.unreadable(problem)
+            error = {"code": PARSE_ERROR, "message": problem.reason}
+            answer = {"jsonrpc": "2.0", "id": problem.id or 0, "error": error}
+            return b"data: " + json.dumps(answer).encode() + b"\n\n"
+        return event

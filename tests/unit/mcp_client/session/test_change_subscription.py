@@ -1,0 +1,106 @@
+"""Following what changes at a server."""
+
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any, cast
+
+import anyio
+import pytest
+
+from openclaw.mcp_client.errors import RemoteError, TimedOut
+from openclaw.mcp_client.session import notifications
+from openclaw.mcp_client.session.negotiation import Era
+from openclaw.mcp_client.session.notifications import ChangeSubscription
+
+
+class _Link:
+    """A server with resources; `refuses` names the one that it never tells of."""
+
+    era = Era.LEGACY
+    session = SimpleNamespace(
+        server_capabilities=SimpleNamespace(resources=SimpleNamespace(subscribe=True))
+    )
+
+    def __init__(self, refuses: str = "") -> None:
+        self.refuses = refuses
+        self.asked: list[tuple[str, str]] = []
+        self.changed = anyio.Event()
+
+    async def request(
+        self, method: str, params: Mapping[str, Any], *, timeout: float | None
+    ) -> dict[str, Any]:
+        self.asked.append((method, params["uri"]))
+        self.changed.set()
+        self.changed = anyio.Event()
+        if params["uri"] == self.refuses:
+            raise RemoteError(-32602, "no")
+        return {}
+
+    async def until(self, *asked: tuple[str, str]) -> None:
+        while set(self.asked) != set(asked):
+            await self.changed.wait()
+
+
+@pytest.fixture(autouse=True)
+def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(notifications, "_FIRST_PAUSE", 0.0)
+    monkeypatch.setattr(notifications, "COALESCE", 0.0)
+
+
+async def test_a_refresh_that_failed_is_tried_again() -> None:
+    tries: list[str] = []
+    learnt = anyio.Event()
+
+    async def refresh(_: Any, kind: str) -> bool:
+        tries.append(kind)
+        if len(tries) == 1:
+            raise TimedOut(1.0)
+        if len(tries) == 3:
+            learnt.set()
+        return len(tries) == 3
+
+    following = ChangeSubscription(refresh, lambda uri: None)
+    following.list_changed("tools")
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as group:
+            group.start_soon(following.run, cast("Any", _Link()))
+            await learnt.wait()
+            group.cancel_scope.cancel()
+    assert tries == ["tools"] * 3
+
+
+async def test_a_catalogue_is_asked_for_again_when_its_time_is_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(notifications, "MIN_TTL", 0.0)
+    refreshed = anyio.Event()
+
+    async def refresh(_: Any, kind: str) -> bool:
+        assert kind == "prompts"
+        refreshed.set()
+        return True
+
+    following = ChangeSubscription(refresh, lambda uri: None)
+    following.stale_after("prompts", 0.01)
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as group:
+            group.start_soon(following.run, cast("Any", _Link()))
+            await refreshed.wait()
+            group.cancel_scope.cancel()
+
+
+async def test_one_refused_subscription_leaves_the_others_and_unwanted_ones_end() -> None:
+    async def refresh(_: Any, kind: str) -> bool:
+        return True
+
+    link = _Link(refuses="a:1")
+    following = ChangeSubscription(refresh, lambda uri: None)
+    following.want_updates(["a:1", "b:2"])
+    first = {("resources/subscribe", "a:1"), ("resources/subscribe", "b:2")}
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as group:
+            group.start_soon(following.run, cast("Any", link))
+            await link.until(*first)
+            following.want_updates(["a:1"])
+            await link.until(*first, ("resources/unsubscribe", "b:2"))
+            group.cancel_scope.cancel()

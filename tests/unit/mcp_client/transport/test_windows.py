@@ -1,0 +1,44 @@
+"""What differs on Windows, as far as it can be decided elsewhere."""
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from openclaw.config.schema import McpServerConfig
+from openclaw.mcp_client.session.connect import _program
+from openclaw.mcp_client.transport.child_process import Program
+from openclaw.mcp_client.transport.windows import find_program
+
+ENVIRON = {"Path": r"C:\Windows;C:\node", "PATHEXT": ".EXE;.CMD"}
+
+
+@pytest.mark.parametrize(
+    ("command", "files", "found"),
+    [
+        ("npx", {r"C:\node\npx.cmd"}, r"C:\node\npx.cmd"),
+        ("npx", {r"C:\Windows\npx.exe", r"C:\node\npx.cmd"}, r"C:\Windows\npx.exe"),
+        ("npx.cmd", {r"C:\node\npx.cmd"}, r"C:\node\npx.cmd"),
+        (r"D:\tools\run", {r"D:\tools\run.exe"}, r"D:\tools\run.exe"),
+        ("missing", set[str](), "missing"),
+    ],
+)
+def test_a_command_is_found_as_a_shell_finds_it(command: str, files: set[str], found: str) -> None:
+    assert find_program(command, ENVIRON, files.__contains__) == found
+
+
+async def test_a_child_on_windows_gets_the_variables_that_programs_need_there() -> None:
+    async def resolve(values: Any) -> dict[str, Any]:
+        return {}
+
+    def unconfined(config: Any, program: Program) -> Program:
+        return program
+
+    opening = SimpleNamespace(
+        config=McpServerConfig.model_validate({"command": "server"}),
+        environ={"SystemRoot": r"C:\Windows", "SECRET": "x"},
+        resolve_secrets=resolve,
+        confine=unconfined,
+    )
+    program = await _program(cast("Any", opening), windows=True)
+    assert program.environment == {"SystemRoot": r"C:\Windows"}
