@@ -48,9 +48,6 @@ logger = logging.getLogger(__name__)
 MOST_IMAGES = 8
 """The newest images go to the model; older ones are named only."""
 
-TOOLS_SHARE = 0.35
-"""Of the context, what definitions of tools may take; the rest are found by searching."""
-
 Messages = Callable[[Built], list[ModelMessage]]
 
 _COMPACTIONS_PER_STEP = 3
@@ -86,9 +83,6 @@ class Loop:
         self._taken = {
             call.id for item in self.items if isinstance(item, AssistantItem) for call in item.calls
         }
-        for item in self.items:
-            if isinstance(item, ResultItem):
-                self.dispatcher.toolbox.use(item.name)
         empty = 0
         while True:
             answered = await self._ask()
@@ -114,15 +108,15 @@ class Loop:
         seq, results = await self.dispatcher.run(entry, answer.calls)
         self.items.append(replace(answer, seq=seq))
         self.items.extend(results)
+        self.dispatcher.toolbox.recall(results)
 
     async def _ask(self) -> Answered:
         """One answer of a model, with room made for it where the conversation has grown too long."""
         for attempt in range(_COMPACTIONS_PER_STEP + 1):
             self.budget.before_request()
             built = await self.stack.primary()
-            self.dispatcher.toolbox.refresh()
-            specs = self.dispatcher.toolbox.shown(
-                int(built.context_window * TOOLS_SHARE), everything=built.reads_every_tool
+            specs = await self.dispatcher.toolbox.shown(
+                built.context_window, everything=built.reads_every_tool
             )
             # A model whose rules look through the tools has them beside its context, not in it.
             tools = 0 if built.reads_every_tool else self.dispatcher.toolbox.sizes.total(specs)
