@@ -1,6 +1,7 @@
 """Which tools the model is shown, and how it finds the others."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -304,14 +305,15 @@ async def test_all_sessions_share_one_index_and_the_next_process_reads_its_file(
     tmp_path: Path,
 ) -> None:
     tools, place = many(300), tmp_path / "tools"
+    deps = ToolPathDeps(Redactor(), SystemClock())
     for _ in range(2):  # two processes
-        finder = ToolSearch(place)
-        deps = ToolPathDeps(Redactor(), SystemClock(), finder=finder)
+        deps = replace(deps, finder=ToolSearch(place))
         for _ in range(2):  # two sessions
             box = tool_path([tools], Policy.from_layers([]), deps)
             assert "mcp_a_t222" in await asked(box, query="thing 222")
     (file,) = place.iterdir()
     tools.add("mcp_a_new", description="Translate text.", server="a")
+    box = tool_path([tools], Policy.from_layers([]), deps)
     assert "best first: mcp_a_new" in await asked(box, query="translate text")
     assert len(list(place.iterdir())) == 2
     assert file.exists()
