@@ -1,4 +1,4 @@
-"""Which tools the model is shown at first. Pure: the same tools and words give the same list."""
+"""Which tools the model is shown at first: the same tools and words give the same list."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
