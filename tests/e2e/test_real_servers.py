@@ -16,6 +16,9 @@ import anyio.lowlevel
 import pytest
 from tests.support.mcp_server_kit import McpHouse, open_gateway_runtime
 
+from openclaw.agent.toolpath.choice import Bounds
+from openclaw.agent.tools.catalog import native_tools
+from openclaw.agent.transcript import UserItem
 from openclaw.config.schema import McpServerConfig
 from openclaw.core.content import Media, ResourceLink, Text, text_of
 from openclaw.mcp_client.bridge.prompts import parse_prompt_call
@@ -69,6 +72,31 @@ async def test_the_time_server_tells_and_converts_the_time(tmp_path: Path, progr
         wrong = await house.call("mcp_s_get_current_time", timezone="Mars/Olympus")
         assert wrong.is_error
         assert "MCP tool error (s/get_current_time)" in text_of(wrong.blocks)
+
+
+@pytest.mark.parametrize("window", [32_768, 128_000, 200_000])
+async def test_the_two_tools_of_the_time_server_are_shown_beside_two_large_servers(
+    tmp_path: Path, programs: Path, node_packages: Any, window: int
+) -> None:
+    servers = {
+        "everything": config(*node_packages.script(EVERYTHING)),
+        "filesystem": config(*node_packages.script(FILESYSTEM), str(tmp_path)),
+        "time": config(str(programs / "mcp-server-time"), "--local-timezone", "UTC"),
+    }
+    agents = {"main": AgentServers("main", servers, roots=(tmp_path,))}
+    async with open_gateway_runtime(
+        tmp_path / "state", environ=ENVIRON, agents=agents, settle=False
+    ) as house:
+        await house.manager.settle("main", timeout=60)
+        native = native_tools("main", tmp_path, environ={})
+        box = house.tools(own=native)
+        box.recall([UserItem("Read every file of this directory and list what is in it.")])
+        shown = await box.shown(window)
+    names = {spec.name for spec in shown}
+    assert {"mcp_time_convert_time", "mcp_time_get_current_time"} <= names
+    assert {spec.name for spec in native.specs()} <= names
+    assert "mcp_filesystem_list_directory" in names
+    assert box.sizes.total(shown) <= Bounds().tokens(window)
 
 
 async def test_the_git_server_reads_and_writes_a_repository(tmp_path: Path, programs: Path) -> None:

@@ -18,7 +18,7 @@ from openclaw.config.schema import Config, McpServerConfig
 from openclaw.core.clock import SystemClock
 from openclaw.core.content import text_of
 from openclaw.core.events import Event
-from openclaw.core.tools import CallContext, ToolResult
+from openclaw.core.tools import CallContext, ToolResult, ToolSource
 from openclaw.mcp_client.lifecycle.connection import ConnectionDeps
 from openclaw.mcp_client.lifecycle.manager import AgentServers, ManagerDeps, McpManager
 from openclaw.mcp_client.transport.orphans import OrphanReaper
@@ -75,10 +75,13 @@ class McpHouse:
         """The tools that the agent sees."""
         return [spec.name for spec in self.tools(agent, session).specs()]
 
-    def tools(self, agent: str = "main", session: str | None = None) -> Toolbox:
-        """The agent's MCP tools at the end of the whole tool path."""
+    def tools(
+        self, agent: str = "main", session: str | None = None, *, own: ToolSource | None = None
+    ) -> Toolbox:
+        """The agent's MCP tools, after its `own`, at the end of the whole tool path."""
         deps = ToolPathDeps(self.redactor, SystemClock(), self.records.append, self.results)
-        return tool_path([self.manager.tools(agent, session)], self.policy, deps)
+        sources = [self.manager.tools(agent, session)]
+        return tool_path([own, *sources] if own else sources, self.policy, deps)
 
 
 @asynccontextmanager

@@ -125,6 +125,8 @@ class Budget:
 IMAGE_TOKENS = 1_200
 MESSAGE_TOKENS = 6
 """What the frame around a message costs, whatever it says."""
+TOOL_TOKENS = 24
+"""What the JSON around a tool's name, description and schema costs."""
 
 _ASCII_CHARS_PER_TOKEN = 3.6
 _OTHER_TOKENS_PER_CHAR = 0.9
@@ -142,7 +144,7 @@ def estimate(text: str) -> int:
 def estimate_tool(spec: ToolSpec) -> int:
     """Tokens of a tool's definition."""
     schema = json.dumps(spec.input_schema, default=str)
-    return estimate(schema) + estimate(spec.description) + estimate(spec.name) + MESSAGE_TOKENS
+    return estimate(schema) + estimate(spec.description) + estimate(spec.name) + TOOL_TOKENS
 
 
 class ToolSizes:

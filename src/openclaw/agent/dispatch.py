@@ -230,7 +230,6 @@ class Dispatcher:
     async def call(self, ready: Ready) -> ToolResult:
         """Run one call; whatever goes wrong is its result."""
         name, call_id = ready.call.name, ready.call.id
-        self.toolbox.use(name)
         context = CallContext(
             agent=self.agent,
             session=self.session,

@@ -45,8 +45,6 @@ from openclaw.sessions.store import Lane
 
 logger = logging.getLogger(__name__)
 
-TOOLS_SHARE = 0.35
-"""Of the context, what definitions of tools may take; the rest are found by searching."""
 
 Messages = Callable[[Built], list[ModelMessage]]
 
@@ -108,9 +106,6 @@ class Loop:
 
     async def run(self) -> tuple[str, str]:
         """The answer and the model that gave it."""
-        for item in self.items:
-            if isinstance(item, ResultItem):
-                self.dispatcher.toolbox.use(item.name)
         empty = 0
         while True:
             answered = await self._ask()
@@ -144,7 +139,8 @@ class Loop:
             with anyio.move_on_after(CLOSING_SECONDS):
                 try:
                     built = await self.stack.primary()
-                    said = (await self._request(self._specs(built), Watcher())).response.text
+                    specs = await self._specs(built)
+                    said = (await self._request(specs, Watcher())).response.text
                 except (OpenClawError, ContextOverflow, ImageRefused):
                     logger.warning("no model could say what the turn had done", exc_info=True)
             self.items.pop()
@@ -175,6 +171,7 @@ class Loop:
         seq, results = await self.dispatcher.run(entry, answer.calls)
         self.items.append(replace(answer, seq=seq))
         self.items.extend(results)
+        self.dispatcher.toolbox.recall(results)
         self._cut = self._cut + 1 if any(call.cut for call in answer.calls) else 0
         if self._cut == _CUT_ANSWERS:
             raise LimitReached(
@@ -187,7 +184,7 @@ class Loop:
         for _ in range(_ATTEMPTS_PER_STEP):
             self.budget.before_request()
             built = await self.stack.primary()
-            specs = self._specs(built)
+            specs = await self._specs(built)
             await self._make_room(built)
             await self._load_images(built)
             try:
@@ -203,13 +200,10 @@ class Loop:
             hint="send less at once, or use a model with a larger context",
         )
 
-    def _specs(self, built: Built) -> list[ToolSpec]:
+    async def _specs(self, built: Built) -> list[ToolSpec]:
         """The tools that the model is shown now."""
         box = self.dispatcher.toolbox
-        box.refresh()
-        specs = box.shown(
-            int(built.context_window * TOOLS_SHARE), everything=built.reads_every_tool
-        )
+        specs = await box.shown(built.context_window, everything=built.reads_every_tool)
         # A model whose rules look through the tools has them beside its context, not in it.
         tools = 0 if built.reads_every_tool else box.sizes.total(specs)
         self._fixed = self.preamble.tokens + tools

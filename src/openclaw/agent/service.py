@@ -31,6 +31,7 @@ from openclaw.agent.transcript import (
     Attachment,
     Item,
     ResultItem,
+    SummaryItem,
     UserItem,
     assistant_entry,
     items_from,
@@ -179,6 +180,7 @@ class AgentService:
             if context.claim is not None and context.claim.refusal is not None:
                 raise context.claim.refusal
             items = await self._items(lane.session, message, resumed=resumed)
+            dispatcher.toolbox.recall(await self._whole(lane.session, items))
             if len(items) == 1:
                 await self._store.set_title(lane.session, _title(context.text))
             loop = await self._loop(setup, dispatcher, items, watch, context, media)
@@ -299,6 +301,12 @@ class AgentService:
             items[at] = replace(message, seq=items[at].seq)
         assert resumed or at == len(items) - 1
         return items
+
+    async def _whole(self, session: SessionRef, items: list[Item]) -> list[Item]:
+        """The conversation from its first message on, even if a summary replaced that."""
+        if not items or not isinstance(items[0], SummaryItem):
+            return items
+        return items_from(await self._store.history(session, since_compaction=False))
 
     async def _earlier(self, session: SessionRef, turn: str, text: str) -> Reply:
         """The answer of a turn that has this id already."""

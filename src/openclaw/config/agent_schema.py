@@ -430,8 +430,10 @@ class AgentDefaults(Section):
     """What the agent is told first, in place of the built-in text."""
     limits: TurnLimits = TurnLimits()
     """Bounds on one turn."""
-    tool_search_limit: PositiveInt = 40
-    """With more tools than this, the rest are found through `tool_search`."""
+    tool_context_percent: Annotated[float, Strict(), Field(ge=1, le=5)] = 3.0
+    """Percent of the model's context for definitions of tools; the rest are found through `tool_search`."""
+    tool_search_limit: PositiveInt | None = None
+    """At most this many tools are shown before a search. Left out: `toolContextPercent` alone decides."""
     resource_context_chars: Count = 40_000
     """Most characters of MCP resources that are put before a conversation."""
     temperature: Temperature | None = None

@@ -33,7 +33,8 @@ class EffectiveAgent:
     limits: TurnLimits
     context_files: tuple[str, ...]
     system_prompt: str | None
-    tool_search_limit: int
+    tool_context_percent: float
+    tool_search_limit: int | None
     resource_context_chars: int
     temperature: float | None
     readable_sessions: tuple[str, ...] = ()
@@ -131,6 +132,7 @@ def _effective(config: Config, entry: AgentEntry) -> EffectiveAgent:
         limits=merged.limits,
         context_files=merged.context_files,
         system_prompt=merged.system_prompt,
+        tool_context_percent=merged.tool_context_percent,
         tool_search_limit=merged.tool_search_limit,
         resource_context_chars=merged.resource_context_chars,
         temperature=merged.temperature,

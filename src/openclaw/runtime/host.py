@@ -19,8 +19,25 @@ from openclaw.secrets.resolver import SecretResolver
 if TYPE_CHECKING:
     from openclaw.agent.telemetry import Telemetry
     from openclaw.agent.toolpath.audit import OnCall
+    from openclaw.agent.toolpath.search import ToolSearch
 
 _POLICY_LAYERS = ("gateway.tools", "tools", "agents.defaults.tools", "agents.list[].tools")
+
+
+class SharedSearch:
+    """The search among tools, opened when tools are first needed; its indexes are in `directory`."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._search: ToolSearch | None = None
+
+    def opened(self) -> "ToolSearch":
+        """The same one every time."""
+        from openclaw.agent.toolpath.search import ToolSearch
+
+        if self._search is None:
+            self._search = ToolSearch(self._directory)
+        return self._search
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +51,11 @@ class Host:
     clock: Clock
     telemetry: "Telemetry | None" = None
     on_call: "OnCall | None" = None
+    tool_search: "SharedSearch | None" = None
+
+    def finder(self) -> "ToolSearch":
+        """The search among tools, shared by every generation of the configuration."""
+        return (self.tool_search or SharedSearch(self.paths.cache / "tools")).opened()
 
     @property
     def config(self) -> Config:

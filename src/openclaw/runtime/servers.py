@@ -205,7 +205,8 @@ def tool_path_of(
 ) -> "Toolbox":
     """The tools of these sources that the agent may use."""
     from openclaw.agent.toolpath.build import ToolPathDeps, tool_path
+    from openclaw.agent.toolpath.choice import Bounds
 
-    deps = ToolPathDeps(host.redactor, host.clock, host.on_call, host.paths.results)
-    limit = agent.tool_search_limit
-    return tool_path(sources, policy_of(agent), deps, can_ask=can_ask, search_limit=limit)
+    deps = ToolPathDeps(host.redactor, host.clock, host.on_call, host.paths.results, host.finder())
+    bounds = Bounds(agent.tool_context_percent, agent.tool_search_limit)
+    return tool_path(sources, policy_of(agent), deps, can_ask=can_ask, bounds=bounds)

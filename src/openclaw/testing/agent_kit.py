@@ -10,6 +10,8 @@ from typing import Any
 from openclaw.agent.port import NOBODY, MessageContext, Reply, TurnListener
 from openclaw.agent.service import AgentService, TurnSetup
 from openclaw.agent.toolpath.build import ToolPathDeps, tool_path
+from openclaw.agent.toolpath.choice import Bounds
+from openclaw.agent.toolpath.search import ToolSearch
 from openclaw.agent.toolpath.toolbox import Toolbox
 from openclaw.config.merge import EffectiveAgent, effective_agents
 from openclaw.config.schema import Config
@@ -143,7 +145,7 @@ async def agent_kit(
     Retries do not wait unless `no_delay` is off.
     """
     redactor, box = Redactor(), tools or FakeTools()
-    kept = store or MemoryStore()
+    kept, finder = store or MemoryStore(), ToolSearch()
 
     async def models(agent: EffectiveAgent, model: str | None) -> ModelStack:
         built = stack or await factory.stack(agent.model)
@@ -152,9 +154,9 @@ async def agent_kit(
         return built
 
     def path(agent: EffectiveAgent, can_ask: bool) -> Toolbox:
-        deps = ToolPathDeps(redactor, SystemClock())
-        layers, limit = Policy.from_layers(policy), agent.tool_search_limit
-        return tool_path([box], layers, deps, can_ask=can_ask, search_limit=limit)
+        deps = ToolPathDeps(redactor, SystemClock(), finder=finder)
+        bounds = Bounds(agent.tool_context_percent, agent.tool_search_limit)
+        return tool_path([box], Policy.from_layers(policy), deps, can_ask=can_ask, bounds=bounds)
 
     agents = effective_agents(config).values()
     async with open_models(

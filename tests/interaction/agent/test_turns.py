@@ -24,7 +24,7 @@ from openclaw.sessions.model import EntryKind, NewEntry, SessionRef
 from openclaw.sessions.store import SessionStore
 from openclaw.testing.agent_kit import AgentKit, FakeTools, agent_kit, scripted_config
 from openclaw.testing.memory_store import MemoryStore
-from openclaw.testing.scripted_model import Step, scripted_model
+from openclaw.testing.scripted_model import Request, Step, scripted_model
 
 LOOPING = Step(calls=(("again", {}),))
 
@@ -306,27 +306,89 @@ async def test_tools_may_appear_and_vanish_between_two_steps() -> None:
     assert [e.message for e in kit.events if isinstance(e, ToolProgress)] == ["swapping"]
 
 
-async def test_five_hundred_tools_cost_the_context_of_forty() -> None:
+def five_hundred() -> FakeTools:
     tools = FakeTools()
     tools.add("read", description="Read a file.")
     for number in range(500):
         tools.add(f"mcp_many_tool{number}", description=f"Thing {number}.", server="many")
     tools.add("mcp_ship_track", "at sea", description="Track a parcel by number.", server="ship")
+    return tools
+
+
+def defined(request: Request) -> str:
+    """The definitions of tools exactly as they were sent."""
+    return json.dumps(request.body["tools"])
+
+
+async def test_five_hundred_tools_cost_the_context_of_a_few() -> None:
     steps = [
-        Step(calls=(("tool_search", {"query": "track a parcel"}),)),
-        Step(calls=(("mcp_ship_track", {}),)),
+        Step(calls=(("tool_search", {"query": "thing 477", "limit": 2}),)),
+        Step(calls=(("mcp_many_tool477", {}),)),
         Step(text="At sea."),
     ]
     async with (
         scripted_model(steps) as model,
-        agent_kit(scripted_config(model.url), tools=tools) as kit,
+        agent_kit(scripted_config(model.url), tools=five_hundred()) as kit,
     ):
         assert (await kit.say("Where is my parcel?")).text == "At sea."
-    assert [len(request.tools) for request in model.requests] == [40, 40, 40]
-    assert {"tool_search", "read"} <= set(model.requests[0].tools)
-    assert "mcp_ship_track" not in model.requests[0].tools
-    assert "mcp_ship_track" in model.requests[1].tools
-    assert kit.tools.calls == [("mcp_ship_track", {})]
+    first, second, third = (request.tools for request in model.requests)
+    assert len(defined(model.requests[0])) < 16_000
+    assert {"tool_search", "read", "mcp_ship_track"} <= set(first)
+    assert "mcp_many_tool477" not in first
+    assert second[: len(first)] == first
+    assert second[len(first)] == "mcp_many_tool477"
+    assert third == second
+    assert kit.tools.calls == [("mcp_many_tool477", {})]
+
+
+async def test_the_list_of_tools_is_sent_byte_for_byte_alike_over_steps_and_turns() -> None:
+    steps = [
+        Step(calls=(("read", {}),)),
+        Step(calls=(("mcp_ship_track", {}),)),
+        Step(text="one"),
+        Step(text="two"),
+        Step(calls=(("tool_search", {"queries": ["thing 477", "thing 478"], "limit": 1}),)),
+        Step(text="three"),
+        Step(text="four"),
+    ]
+    async with (
+        scripted_model(steps) as model,
+        agent_kit(scripted_config(model.url), tools=five_hundred()) as kit,
+    ):
+        for text in ("Where is my parcel?", "Read a file", "thing 300", "and now?"):
+            await kit.say(text)
+    sent = [defined(request) for request in model.requests]
+    assert len(sent) == 7
+    assert len(set(sent[:5])) == 1
+    assert len(set(sent[5:])) == 1
+    assert sent[5].startswith(sent[0].removesuffix("]"))
+
+
+async def test_a_tool_that_was_not_shown_can_be_called_and_is_shown_from_then_on() -> None:
+    steps = [Step(calls=(("mcp_many_tool477", {}),)), Step(text="done"), Step(text="again")]
+    async with (
+        scripted_model(steps) as model,
+        agent_kit(scripted_config(model.url), tools=five_hundred()) as kit,
+    ):
+        await kit.say("go")
+        await kit.say("go on")
+    assert kit.tools.calls == [("mcp_many_tool477", {})]
+    first, second, third = (request.tools for request in model.requests)
+    assert second == third == (*first, "mcp_many_tool477")
+
+
+async def test_a_summary_in_place_of_the_first_message_does_not_change_the_list() -> None:
+    config = {"contextWindow": 12_000, "maxTokens": 100}
+    async with (
+        scripted_model([Step(text="ok")] * 40) as model,
+        agent_kit(scripted_config(model.url, model=config), tools=five_hundred()) as kit,
+    ):
+        await kit.say("Where is my parcel?")
+        for number in range(12):
+            await kit.say(f"message {number} " + "x" * 4_000)
+    sent = [defined(request) for request in model.requests if request.body.get("tools")]
+    assert len(model.requests) > len(sent)  # summaries were asked for
+    assert len(set(sent)) == 1
 
 
 async def test_the_prompt_is_assembled_in_the_order_of_the_house(tmp_path: Path) -> None:

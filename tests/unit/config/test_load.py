@@ -90,7 +90,8 @@ def test_the_rest_has_the_documented_defaults() -> None:
     )
     assert (config.sessions.store, config.media.transcription.provider) == ("file", "auto")
     assert (config.mcp_server.audio, config.mcp_server.tool_results) == ("auto", "addressed")
-    assert config.agents.defaults.tool_search_limit == 40
+    assert config.agents.defaults.tool_context_percent == 3
+    assert config.agents.defaults.tool_search_limit is None
     assert (config.audit.enabled, config.audit.bodies, config.logging.json_) == (True, False, False)
 
 

@@ -1,16 +1,18 @@
 """What happens to every tool call, and in which order."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
 from openclaw.agent.redaction import Redacts
 from openclaw.agent.toolpath.approval import Approval
 from openclaw.agent.toolpath.audit import Audit, OnCall
+from openclaw.agent.toolpath.choice import DEFAULT_BOUNDS, Bounds
 from openclaw.agent.toolpath.framing import Framing
 from openclaw.agent.toolpath.policy import Policed
 from openclaw.agent.toolpath.redaction import Redaction
+from openclaw.agent.toolpath.search import ToolSearch
 from openclaw.agent.toolpath.sources import Joined
 from openclaw.agent.toolpath.toolbox import Toolbox
 from openclaw.core.clock import Clock
@@ -20,12 +22,16 @@ from openclaw.policy import Policy
 
 @dataclass(frozen=True, slots=True)
 class ToolPathDeps:
-    """What the path needs of its host. `results` is where results are kept that are too long."""
+    """What the path needs of its host.
+
+    `results` is where results are kept that are too long. `finder` is shared by all sessions.
+    """
 
     redactor: Redacts
     clock: Clock
     on_call: OnCall | None = None
     results: Path | None = None
+    finder: ToolSearch = field(default_factory=ToolSearch)
 
 
 def tool_path(
@@ -34,7 +40,7 @@ def tool_path(
     deps: ToolPathDeps,
     *,
     can_ask: bool = True,
-    search_limit: int = 40,
+    bounds: Bounds = DEFAULT_BOUNDS,
 ) -> Toolbox:
     """The tools of an agent: our own sources first, then MCP servers'.
 
@@ -52,4 +58,4 @@ def tool_path(
     path = Approval(path, deps.redactor.redact_known, audit.refused)
     # Data flow goes here: after the policy, so that approval can name value and source.
     path = Policed(path, policy, can_ask, audit.refused)
-    return Toolbox(path, search_limit, watch)
+    return Toolbox(path, bounds, deps.finder, watch)

@@ -1,74 +1,95 @@
-"""Finding tools by what they do: BM25 over names, descriptions and parameter names."""
+"""Finding tools by what they do, with indexes that all sessions of the process share."""
 
-import math
-import re
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, cast
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import anyio.to_thread
 
 from openclaw.core.tools import ToolSpec
+from openclaw.discovery import IndexCache, ToolDocument, ToolIndex
 
-_WORD = re.compile(r"[^\W_]+")
-_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-_K1, _B = 1.2, 0.6
-_NAME_WEIGHT = 3
-_DESCRIPTION_CHARS = 1_000
-_SHORTEST_STEM = 4
+_LISTS_KEPT = 8
 
 
-def words(text: str) -> list[str]:
-    """The words of `text`, folded, with camelCase and snake_case taken apart."""
-    return [_stem(word) for word in _WORD.findall(_CAMEL.sub(" ", text).casefold())]
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Tools for one need, the best first; if none `fits`, they are only the nearest there are."""
+
+    need: str
+    specs: tuple[ToolSpec, ...]
+    fits: bool
 
 
-def _stem(word: str) -> str:
-    """A crude singular, so that "files" finds "file"."""
-    if len(word) > _SHORTEST_STEM and word.endswith("s") and not word.endswith("ss"):
-        return word[:-1]
-    return word
+@dataclass(frozen=True, slots=True)
+class _Catalogue:
+    """A list of tools and its index."""
+
+    specs: Sequence[ToolSpec]
+    by_name: dict[str, ToolSpec]
+    by_folded: dict[str, ToolSpec]
+    index: ToolIndex
+
+    def search(self, need: str, limit: int) -> Found:
+        """A tool whose name is asked for comes first; one that shares nothing is left out."""
+        matches = self.index.search(need, limit)
+        exact = self.by_folded.get(need.strip().casefold())
+        near = [match for match in matches if match.score > 0 or match.fits]
+        names = [exact.name] if exact is not None else []
+        names += [match.full_name for match in near if match.full_name not in names]
+        specs = tuple(self.by_name[name] for name in names[:limit])
+        return Found(need, specs, exact is not None or any(match.fits for match in near))
 
 
-class ToolIndex:
-    """An index over some tools; building it is linear, and so is a search."""
+class ToolSearch:
+    """Searches among any list of tools. Without a `directory`, indexes live in memory only."""
 
-    def __init__(self, specs: Iterable[ToolSpec]) -> None:
-        self._specs = list(specs)
-        self._counts = [Counter(_document(spec)) for spec in self._specs]
-        self._lengths = [sum(count.values()) for count in self._counts]
-        self._mean = (sum(self._lengths) / len(self._lengths)) if self._lengths else 1.0
-        self._spread: Counter[str] = Counter()
-        for count in self._counts:
-            self._spread.update(count.keys())
+    def __init__(self, directory: Path | None = None, cache: IndexCache | None = None) -> None:
+        self._cache = cache or IndexCache(directory)
+        # The tools are kept beside their ids, so that these cannot come to mean others.
+        self._known: OrderedDict[tuple[int, ...], _Catalogue] = OrderedDict()
 
-    def search(self, query: str, limit: int) -> Sequence[ToolSpec]:
-        """The best matches, the best first; a tool whose name is asked for comes first of all."""
-        asked = Counter(words(query))
-        exact = query.strip().casefold()
-        scored: list[tuple[float, int]] = []
-        for at, spec in enumerate(self._specs):
-            score = self._score(at, asked) + (1_000.0 if spec.name.casefold() == exact else 0.0)
-            if score > 0:
-                scored.append((score, -at))
-        scored.sort(reverse=True)
-        return [self._specs[-at] for _, at in scored[:limit]]
+    async def find(
+        self, specs: Sequence[ToolSpec], needs: Iterable[str], limit: int
+    ) -> list[Found]:
+        """What there is for each need."""
+        catalogue = await self._catalogue(specs)
+        return [await anyio.to_thread.run_sync(catalogue.search, need, limit) for need in needs]
 
-    def _score(self, at: int, asked: Mapping[str, int]) -> float:
-        count, length = self._counts[at], self._lengths[at]
-        total = 0.0
-        for word in asked:
-            often = count.get(word, 0)
-            if often:
-                rarity = math.log(1 + (len(self._specs) + 0.5) / (self._spread[word] + 0.5))
-                norm = _K1 * (1 - _B + _B * length / self._mean)
-                total += rarity * often * (_K1 + 1) / (often + norm)
-        return total
+    async def nearest(self, specs: Sequence[ToolSpec], text: str, limit: int) -> list[str]:
+        """The names of the tools that fit this text, the best first."""
+        if not text.strip():
+            return []
+        index = (await self._catalogue(specs)).index
+        matches = await anyio.to_thread.run_sync(index.nearest, text, limit)
+        return [match.full_name for match in matches if match.fits]
+
+    async def _catalogue(self, specs: Sequence[ToolSpec]) -> _Catalogue:
+        key = tuple(map(id, specs))
+        known = self._known.get(key)
+        if known is None:
+            known = await anyio.to_thread.run_sync(self._read, specs)
+        self._known[key] = known
+        self._known.move_to_end(key)
+        while len(self._known) > _LISTS_KEPT:
+            self._known.popitem(last=False)
+        return known
+
+    def _read(self, specs: Sequence[ToolSpec]) -> _Catalogue:
+        return _Catalogue(
+            specs,
+            {spec.name: spec for spec in specs},
+            {spec.name.casefold(): spec for spec in specs},
+            self._cache.index_of([_document(spec) for spec in specs]),
+        )
 
 
-def _document(spec: ToolSpec) -> list[str]:
-    properties: Any = spec.input_schema.get("properties")
-    names = list(cast("dict[str, Any]", properties)) if isinstance(properties, dict) else []
-    return [
-        *words(spec.name) * _NAME_WEIGHT,
-        *words(spec.description[:_DESCRIPTION_CHARS]),
-        *(word for name in names for word in words(name)),
-    ]
+def _document(spec: ToolSpec) -> ToolDocument:
+    return ToolDocument(
+        full_name=spec.name,
+        server=spec.origin.server or "",
+        name=spec.origin.tool or spec.name,
+        description=spec.description,
+        schema=spec.input_schema,
+    )

@@ -4,53 +4,56 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from openclaw.agent.budget import ToolSizes
-from openclaw.agent.toolpath.search import ToolIndex
+from openclaw.agent.toolpath.choice import (
+    MOST_AT_FIRST,
+    NEAREST,
+    Bounds,
+    choose,
+    fits_whole,
+    lines_room,
+    server_lines,
+)
+from openclaw.agent.toolpath.search import Found, ToolSearch
+from openclaw.agent.toolpath.search_tool import (
+    SEARCH_TOOL,
+    answer,
+    names_in,
+    needs_of,
+    search_spec,
+)
+from openclaw.agent.transcript import Item, ResultItem, UserItem
 from openclaw.core.content import Text
 from openclaw.core.tools import CallContext, JsonObject, ToolResult, ToolSource, ToolSpec, failed
 
-SEARCH_TOOL = "tool_search"
-_MOST_FOUND = 20
-_DEFAULT_FOUND = 8
-_SUMMARY_CHARS = 200
 
-_SEARCH_SPEC = ToolSpec(
-    name=SEARCH_TOOL,
-    description=(
-        "Find tools by what they do. There are more tools than those listed; search here before "
-        "concluding that something cannot be done. Tools that are found can be called from the "
-        "next step on."
-    ),
-    input_schema={
-        "type": "object",
-        "properties": {
-            "query": {"type": "string", "description": "What the tool should do, in a few words."},
-            "limit": {
-                "type": "integer",
-                "description": f"Most tools to find (default {_DEFAULT_FOUND}).",
-                "minimum": 1,
-                "maximum": _MOST_FOUND,
-            },
-        },
-        "required": ["query"],
-    },
-    label="Search tools",
-    read_only=True,
-)
+@dataclass(frozen=True, slots=True)
+class _First:
+    """What is shown before anything was searched for, and what it was chosen from."""
+
+    specs: Sequence[ToolSpec]
+    tokens: int
+    shown: tuple[ToolSpec, ...]
 
 
 @dataclass(slots=True)
 class Toolbox:
     """The tools of a tool path, looked at afresh at every step, and the search among them.
 
-    `watch` makes a search a call that others hear of.
+    The list that the model is shown depends on the tools there are, on the conversation's first
+    message and on what was searched for and used since. It only grows at its end, so that
+    providers' caches hold. `watch` makes a search a call that others hear of.
     """
 
     path: ToolSource
-    limit: int
+    bounds: Bounds = field(default_factory=Bounds)
+    finder: ToolSearch = field(default_factory=ToolSearch)
     watch: Callable[[ToolSource], ToolSource] = lambda source: source
-    found: list[str] = field(default_factory=list[str])
     sizes: ToolSizes = field(default_factory=ToolSizes)
+    _opening: str | None = None
+    _added: list[str] = field(default_factory=list[str])
+    _recent: list[str] = field(default_factory=list[str])
     _tools: dict[str, ToolSpec] = field(default_factory=dict[str, ToolSpec])
+    _first: _First | None = None
 
     def specs(self) -> Sequence[ToolSpec]:
         return self.path.specs()
@@ -58,65 +61,89 @@ class Toolbox:
     async def call(self, name: str, arguments: JsonObject, context: CallContext) -> ToolResult:
         if name == SEARCH_TOOL and name not in self._tools:
             search = self.watch(_Searching(self))
-            return await search.call(name, arguments, replace(context, spec=_SEARCH_SPEC))
+            return await search.call(name, arguments, replace(context, spec=search_spec()))
         return await self.path.call(name, arguments, context)
 
-    def refresh(self) -> None:
-        """Look at which tools there are now."""
-        self._tools = {spec.name: spec for spec in self.path.specs()}
+    def recall(self, items: Iterable[Item]) -> None:
+        """Take note of what is in a conversation: its first message, the tools found and used.
 
-    def shown(self, tokens: int, *, everything: bool = False) -> list[ToolSpec]:
-        """What the model is told of: everything, or what fits with the search among them.
-
-        What fits are `limit` tools that take at most `tokens`. Our own tools and those that were
-        found come before the others, which keep their order, so that the list changes as little as
-        it can from step to step. `everything` is for models to which no tool costs anything.
+        A conversation that is recalled whole gives the same list as one that is recalled bit by bit.
         """
-        specs = list(self._tools.values())
-        if everything:
-            return specs
-        if len(specs) <= self.limit and self.sizes.total(specs) <= tokens:
-            return specs
-        room = min(self.limit, len(specs)) - 1
-        wanted = dict.fromkeys(self.found[::-1][: max(1, room // 2)])
-        own = [spec for spec in specs if spec.origin.server is None]
-        found = [self._tools[name] for name in wanted if name in self._tools]
-        rest = [spec for spec in specs if spec.origin.server is not None]
-        ranked = list(_unique([*own[: max(1, room // 2)], *found, *own, *rest]))[: max(1, room)]
-        chosen = self._fitting(ranked, tokens - self.sizes.of(_SEARCH_SPEC))
-        return [*(spec for spec in specs if spec.name in chosen), _SEARCH_SPEC]
+        for item in items:
+            if isinstance(item, UserItem) and self._opening is None:
+                self._opening = item.text
+            elif isinstance(item, ResultItem):
+                self._use(item.name)
+                if item.name == SEARCH_TOOL:
+                    self._add(names_in(item.text))
 
-    def _fitting(self, ranked: Sequence[ToolSpec], tokens: int) -> set[str]:
-        chosen: set[str] = set()
-        for spec in ranked:
-            tokens -= self.sizes.of(spec)
-            if tokens < 0:
-                break
-            chosen.add(spec.name)
-        return chosen
+    async def shown(self, window: int, *, everything: bool = False) -> list[ToolSpec]:
+        """What the model is told of: everything, or what fits and the search for the rest.
+
+        `window` is the model's context. `everything` is for models to which no tool costs anything.
+        """
+        self._tools = {spec.name: spec for spec in self.path.specs()}
+        specs = list(self._tools.values())
+        tokens = self.bounds.tokens(window)
+        if everything or fits_whole(specs, tokens, self.bounds, self.sizes):
+            return specs
+        first = await self._at_first(specs, min(tokens, MOST_AT_FIRST))
+        return [*first, *self._added_since(first, tokens)]
+
+    async def _at_first(self, specs: Sequence[ToolSpec], tokens: int) -> tuple[ToolSpec, ...]:
+        known = self._first
+        if known is not None and known.tokens == tokens and _same(known.specs, specs):
+            return known.shown
+        near = await self.finder.nearest(specs, self._opening or "", NEAREST)
+        lines = lines_room(specs, tokens)
+        room = tokens - lines - self.sizes.of(search_spec())
+        most = None if self.bounds.most is None else self.bounds.most - 1
+        chosen = choose(specs, near, room, most, self.sizes)
+        shown = (*chosen, search_spec(server_lines(specs, chosen, lines)))
+        self._first = _First(specs, tokens, shown)
+        return shown
+
+    def _added_since(self, first: Iterable[ToolSpec], tokens: int) -> list[ToolSpec]:
+        """What was found and used since, in that order; if it is too much, the latest of it."""
+        shown = {spec.name for spec in first}
+        kept: set[str] = set()
+        for name in reversed(self._recent):
+            if name in self._tools and name not in shown:
+                tokens -= self.sizes.of(self._tools[name])
+                if tokens < 0 and kept:
+                    break
+                kept.add(name)
+        return [self._tools[name] for name in self._added if name in kept]
 
     def find(self, name: str) -> ToolSpec | None:
         """The tool of this name, shown or not, if it may be used."""
         if name == SEARCH_TOOL and name not in self._tools:
-            return _SEARCH_SPEC
+            return search_spec()
         return self._tools.get(name)
 
-    def use(self, name: str) -> None:
-        """Keep a tool among those that are shown."""
-        if name in self.found:
-            self.found.remove(name)
-        self.found.append(name)
+    def _use(self, name: str) -> None:
+        if name not in self._added:
+            self._added.append(name)
+        if name in self._recent:
+            self._recent.remove(name)
+        self._recent.append(name)
 
-    def search(self, query: str, limit: int) -> Sequence[ToolSpec]:
-        """Tools that fit the query, which are shown from now on."""
-        specs = ToolIndex(self._tools.values()).search(query, limit)
-        for spec in reversed(specs):
-            self.use(spec.name)
-        return specs
+    async def search(self, needs: Sequence[str], limit: int) -> list[Found]:
+        """Tools that fit each need; they are shown once the answer is recalled."""
+        if not self._tools:
+            self._tools = {spec.name: spec for spec in self.path.specs()}
+        return await self.finder.find(list(self._tools.values()), needs, limit)
+
+    def _add(self, found: Iterable[str]) -> None:
+        """The best match counts as the latest, so that it is the last to go."""
+        names = list(found)
+        self._added += [name for name in dict.fromkeys(names) if name not in self._added]
+        for name in reversed(names):
+            self._use(name)
 
 
-def _unique(specs: Iterable[ToolSpec]) -> Iterable[ToolSpec]:
-    return {spec.name: spec for spec in specs}.values()
+def _same(one: Sequence[ToolSpec], other: Sequence[ToolSpec]) -> bool:
+    return len(one) == len(other) and all(a is b for a, b in zip(one, other, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,18 +153,13 @@ class _Searching:
     box: Toolbox
 
     def specs(self) -> Sequence[ToolSpec]:
-        return (_SEARCH_SPEC,)
+        return (search_spec(),)
 
     async def call(self, name: str, arguments: JsonObject, context: CallContext) -> ToolResult:
-        asked = int(arguments.get("limit") or _DEFAULT_FOUND)
-        found = self.box.search(str(arguments["query"]), max(1, min(asked, _MOST_FOUND)))
-        if not found:
+        needs, limit = needs_of(arguments)
+        if not needs:
+            return failed("Say in `query` what the tool should do.")
+        found = await self.box.search(needs, limit)
+        if not any(one.specs for one in found):
             return failed("No tool fits. Try other words.")
-        lines = [f"- {spec.name}: {_line(spec.description)}" for spec in found]
-        text = "These tools can be called from the next step on:\n" + "\n".join(lines)
-        return ToolResult(blocks=(Text(text),))
-
-
-def _line(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= _SUMMARY_CHARS else f"{line[: _SUMMARY_CHARS - 1]}…"
+        return ToolResult(blocks=(Text(answer(found)),))
