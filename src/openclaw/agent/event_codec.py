@@ -163,6 +163,7 @@ def reply_json(reply: Reply) -> Json:
     return {
         "text": reply.text,
         "outcome": reply.outcome,
+        "finishReason": reply.finish_reason,
         "sessionId": reply.session_id,
         "turnId": reply.turn_id,
         "media": [media_json(one) for one in reply.media],
@@ -178,8 +179,9 @@ def reply_from(body: Mapping[str, Any]) -> Reply:
         session_id=body["sessionId"],
         turn_id=body["turnId"],
         media=tuple(media_from(one) for one in body["media"]),
-        usage=Usage(**{f.name: usage[_camel(f.name)] for f in fields(Usage)}),
+        usage=Usage(**{f.name: usage.get(_camel(f.name), 0) for f in fields(Usage)}),
         outcome=body["outcome"],
+        finish_reason=body.get("finishReason", "stop"),
     )
 
 

@@ -39,6 +39,7 @@ from openclaw.core.events import (
 )
 from openclaw.core.tools import ToolSpec
 from openclaw.models.build import Built
+from openclaw.models.options import ModelOptions
 from openclaw.models.stack import Answered, ContextOverflow, ModelStack, Watcher
 from openclaw.sessions.model import EntryKind, NewEntry
 from openclaw.sessions.store import Lane
@@ -76,6 +77,9 @@ class Loop:
     emit: Emit
     streaming: bool
     on_block_reply: OnBlockReply | None = None
+    options: ModelOptions | None = None
+    finish_reason: str = "stop"
+    """Why the last answer ended, in the library's word."""
     _factor: float = 1.0
     _fixed: int = 0
     _images: dict[Path, bytes] = field(default_factory=dict[Path, bytes])
@@ -97,7 +101,8 @@ class Loop:
             if answer.calls:
                 await self._step(answer, model)
                 continue
-            text = _final_text(answered, answer)
+            self.finish_reason = answered.response.finish_reason or "stop"
+            text = _final_text(answered, answer, say_length=self.options is None)
             if text or empty == _EMPTY_ANSWERS:
                 return text, model
             empty += 1
@@ -149,7 +154,7 @@ class Loop:
             instruction_parts=[InstructionPart(content=part) for part in self.preamble.parts],
         )
         guess = self._guess()
-        answered = await self._respond(self._messages, parameters, self._watcher())
+        answered = await self._respond(self._messages, parameters, self._watcher(), self.options)
         usage = answered.response.usage
         self._count(usage)
         if usage.input_tokens and guess:
@@ -158,13 +163,17 @@ class Loop:
         return answered
 
     async def _respond(
-        self, messages: Messages, parameters: ModelRequestParameters, watcher: Watcher
+        self,
+        messages: Messages,
+        parameters: ModelRequestParameters,
+        watcher: Watcher,
+        options: ModelOptions | None = None,
     ) -> Answered:
         """The stack's answer; that a model was called is told, whatever came of it."""
         clock = self.dispatcher.clock
         started = clock.monotonic()
         try:
-            answered = await self.stack.respond(messages, parameters, watcher)
+            answered = await self.stack.respond(messages, parameters, watcher, options)
         except (OpenClawError, ContextOverflow) as error:
             asked = self.stack.choice.candidates[0].ref
             elapsed = (clock.monotonic() - started) * 1000
@@ -188,6 +197,7 @@ class Loop:
         self.budget.input_tokens += usage.input_tokens
         self.budget.output_tokens += usage.output_tokens
         self.budget.cache_read_tokens += usage.cache_read_tokens
+        self.budget.reasoning_tokens += usage.output_reasoning_tokens
         self.budget.cache_write_tokens += usage.cache_write_tokens
 
     def _messages(self, built: Built) -> list[ModelMessage]:
@@ -291,10 +301,10 @@ def _read_all(paths: list[Path]) -> dict[Path, bytes]:
     return found
 
 
-def _final_text(answered: Answered, answer: AssistantItem) -> str:
+def _final_text(answered: Answered, answer: AssistantItem, *, say_length: bool) -> str:
     reason = answered.response.finish_reason
     if reason == "content_filter" and not answer.text:
         return _SHOWN_ON_FILTER
-    if reason == "length":
+    if reason == "length" and say_length:
         return f"{answer.text}\n\n{_SHOWN_ON_LENGTH}".strip()
     return answer.text

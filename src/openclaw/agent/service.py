@@ -42,7 +42,18 @@ from openclaw.config.merge import EffectiveAgent
 from openclaw.content.frame import frame
 from openclaw.core.clock import Clock, SystemClock
 from openclaw.core.errors import InvalidRequest, OpenClawError, describe
-from openclaw.core.events import Emit, Notice, TurnFinished, TurnStarted, both, discard
+from openclaw.core.events import (
+    STARTS_OVER,
+    Emit,
+    Event,
+    ModelCalled,
+    Notice,
+    TextDelta,
+    TurnFinished,
+    TurnStarted,
+    both,
+    discard,
+)
 from openclaw.sessions.model import (
     Entry,
     EntryKind,
@@ -68,6 +79,7 @@ DEFAULT_COMPACT_AT = 0.8
 
 _TITLE_CHARS = 80
 _TAKEN_OVER = "The program that ran this turn stopped; another one goes on with it."
+_STOPPED_HERE = "[The answer was stopped here.]"
 _OUT_OF_TIME = "Stopped: the turn's time was up. This call may or may not have happened."
 
 
@@ -80,10 +92,24 @@ class TurnSetup:
     workspace: Path | None = None
 
 
+class _Streamed:
+    """Keeps what was streamed of an answer that is not complete yet."""
+
+    def __init__(self) -> None:
+        self.text = ""
+
+    def on_event(self, event: Event) -> None:
+        if isinstance(event, TextDelta):
+            self.text += event.text
+        elif event == STARTS_OVER or (isinstance(event, ModelCalled) and event.error is None):
+            self.text = ""
+
+
 @dataclass(frozen=True, slots=True)
 class _Watch:
     emit: Emit
     listener: TurnListener
+    streamed: _Streamed
 
 
 class AgentService:
@@ -121,7 +147,9 @@ class AgentService:
         if storable(context.text) != context.text:
             raise InvalidRequest("has characters that no model can be sent", field="message")
         emit = listener.on_event or discard
-        watch = _Watch(both(emit, self._observe()) if self._observe else emit, listener)
+        streamed = _Streamed()
+        emit = both(emit, self._observe()) if self._observe else emit
+        watch = _Watch(both(streamed.on_event, emit), listener, streamed)
         session = await self._store.open_session(agent.id, context.session_key)
         claim = context.claim
         held = claim.lane(self._store, session) if claim else self._store.acquire_lane(session)
@@ -162,7 +190,7 @@ class AgentService:
             ask=watch.listener.ask,
             elicit=watch.listener.elicit,
         )
-        async with _ending(lane, turn, dispatcher, watch.emit, context.claim):
+        async with _ending(lane, turn, dispatcher, watch, context.claim):
             if context.claim is not None and context.claim.refusal is not None:
                 raise context.claim.refusal
             items = await self._items(lane.session, message, resumed=resumed)
@@ -197,17 +225,20 @@ class AgentService:
         context: MessageContext,
     ) -> Reply:
         budget, lane, turn = dispatcher.budget, dispatcher.lane, dispatcher.turn
-        outcome, text, model = "ok", "", ""
+        outcome, text, model, finish_reason = "ok", "", "", "stop"
         closing: list[NewEntry] = []
         try:
             with anyio.move_on_after(budget.seconds) as scope:
                 loop = await self._loop(setup, dispatcher, items, watch, context)
                 text, model = await loop.run()
+                finish_reason = loop.finish_reason
             if scope.cancelled_caught:
                 outcome, text = "limit", budget.out_of_time()
                 closing = dispatcher.close_open(_OUT_OF_TIME)
         except LimitReached as reached:
             outcome, text = "limit", reached.message
+        if outcome == "limit" and watch.streamed.text:
+            text = f"{watch.streamed.text}\n\n{text}"
         text = self._redactor.redact(text)
         final = assistant_entry(AssistantItem(text), model)
         reply = Reply(
@@ -217,6 +248,7 @@ class AgentService:
             media=tuple(dispatcher.media),
             usage=budget.usage,
             outcome=outcome,
+            finish_reason=finish_reason,
         )
         if context.claim is not None:
             await context.claim.settle(lane, outcome, reply)
@@ -268,6 +300,7 @@ class AgentService:
             emit=watch.emit,
             streaming=watch.listener.on_event is not None,
             on_block_reply=watch.listener.on_block_reply,
+            options=context.options,
         )
 
     async def _items(
@@ -313,7 +346,7 @@ def _is_answer(entry: Entry) -> bool:
 
 @asynccontextmanager
 async def _ending(
-    lane: Lane, turn: str, dispatcher: Dispatcher, emit: Emit, claim: Claim | None
+    lane: Lane, turn: str, dispatcher: Dispatcher, watch: _Watch, claim: Claim | None
 ) -> AsyncGenerator[None]:
     """Write down how a turn ended that did not end well, whatever ended it."""
     cancelled = anyio.get_cancelled_exc_class()
@@ -327,6 +360,10 @@ async def _ending(
             told = "stopped before it was finished"
         else:
             told = describe(error) if isinstance(error, OpenClawError) else type(error).__name__
+        partial: list[NewEntry] = []
+        if watch.streamed.text.strip():
+            shown = dispatcher.redact(f"{watch.streamed.text}\n\n{_STOPPED_HERE}")
+            partial.append(assistant_entry(AssistantItem(shown), ""))
         with anyio.CancelScope(shield=True), anyio.move_on_after(CLOSING_SECONDS):
             try:
                 if claim is not None:
@@ -334,7 +371,7 @@ async def _ending(
                 await lane.finish_turn(
                     turn,
                     outcome,
-                    dispatcher.close_open(CANCELLED_CALL),
+                    [*dispatcher.close_open(CANCELLED_CALL), *partial],
                     usage=_stored_usage(dispatcher.budget),
                     detail=dispatcher.redact(told),
                 )
@@ -342,7 +379,7 @@ async def _ending(
                 logger.info("a turn ended that is no longer ours: %s", lost.message)
             except OpenClawError:
                 logger.warning("the end of a turn could not be written", exc_info=True)
-        emit(TurnFinished(lane.session.key, turn, str(outcome)))
+        watch.emit(TurnFinished(lane.session.key, turn, str(outcome)))
         raise
 
 

@@ -21,6 +21,7 @@ from openclaw.core.errors import InvalidRequest
 from openclaw.core.tools import ToolResult
 from openclaw.media.files import OrderFiles
 from openclaw.media.kinds import in_mb
+from openclaw.models.options import options_from, options_json
 
 MOST_MEDIA_BYTES = 64 * 1024 * 1024
 """What the media of one order, and of one answer, may have together."""
@@ -57,6 +58,7 @@ def order_bytes(context: MessageContext, *, streams: bool, callbacks: bool) -> b
         "workspace": str(context.workspace) if context.workspace else None,
         "model": context.model,
         "scope": context.scope,
+        "options": options_json(context.options),
         "streams": streams,
         "callbacks": callbacks,
     }
@@ -78,6 +80,7 @@ def order_from(body: bytes, files: OrderFiles | None) -> Carried:
         workspace=Path(item["workspace"]) if item["workspace"] else None,
         model=item["model"],
         scope=item.get("scope"),
+        options=options_from(item.get("options")),
     )
     return Carried(context, item["streams"], item["callbacks"])
 

@@ -149,6 +149,7 @@ class Error(_Answer):
 class Reply(_Answer):
     text: str
     outcome: Literal["ok", "limit", "duplicate"]
+    finish_reason: str = "stop"
     session_id: str
     turn_id: str
     session_key: str | None = None

@@ -1,7 +1,7 @@
 """What OpenAI's clients send, as one message to an agent.
 
-The last user message is the order. The session is named by the header or `user`; without either,
-each request is a conversation of its own, and what was said before comes along as its text.
+The last message is the order and has to be the user's. The session is named by the header; without
+it, each request is a conversation of its own, and what was said before comes along as its text.
 """
 
 import logging
@@ -29,7 +29,7 @@ MODEL = "openclaw"
 _INSTRUCTING = ("system", "developer")
 _IMAGES = ("image_url", "input_image")
 _FILES = ("file", "input_file")
-_TEXTS = ("text", "input_text", "output_text")
+_TEXTS = ("text", "input_text", "output_text", "refusal")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +50,9 @@ def agent_of(model: Any) -> str | None:
     return agent or None
 
 
-def session_of(body: Mapping[str, Any], headers: Headers) -> str | None:
-    """The session that the client names, if any."""
-    named = headers.get(SESSION_HEADER) or body.get("user")
-    if named is not None and not isinstance(named, str):
-        raise InvalidRequest("has to be a string", field="user")
-    return named or None
+def session_of(headers: Headers) -> str | None:
+    """The session that the client names, if any. (`user` names a person, who has many chats.)"""
+    return headers.get(SESSION_HEADER) or None
 
 
 def new_session() -> str:
@@ -70,17 +67,43 @@ async def order_text(
 
     `continued` means that the session knows what was said before.
     """
-    last = next((i for i in reversed(range(len(messages))) if _role(messages[i]) == "user"), None)
-    if last is None:
-        raise InvalidRequest("has no user message", field=field)
+    last = order_index(messages, field)
     said = [Said(_role(m), _text(m.get("content"), field)) for m in messages]
     order = said[last].text
-    await _take_media(messages[last].get("content"), f"{field}[{last}].content", attachments)
+    for at in range(last if continued else 0, last + 1):
+        if _role(messages[at]) in ("user", "assistant"):
+            before = len(attachments.taken)
+            await _take_media(messages[at].get("content"), f"{field}[{at}].content", attachments)
+            if at < last:
+                said[at] = _with_attachments(said[at], before, len(attachments.taken))
     if not order.strip() and not attachments.taken:
         raise InvalidRequest("the last user message is empty", field=field)
     told = [one.text for one in said if one.role in _INSTRUCTING and one.text.strip()]
     before = [] if continued else [o for o in said[:last] if o.role in ("user", "assistant")]
     return _with_preamble(order, told, before)
+
+
+def order_index(messages: Sequence[Json], field: str) -> int:
+    """Which message is the order: the last one, instructions aside, if it is the user's.
+
+    An order that was answered already must not be carried out again.
+    """
+    for at, message in enumerate(messages):
+        if _role(message) not in (*_INSTRUCTING, "user", "assistant"):
+            kind = message.get("role") or message.get("type")
+            raise InvalidRequest(f"a message of {kind!r} is not taken", field=f"{field}[{at}]")
+    spoken = [at for at, m in enumerate(messages) if _role(m) not in _INSTRUCTING]
+    if not any(_role(messages[at]) == "user" for at in spoken):
+        raise InvalidRequest("has no user message", field=field)
+    if _role(messages[spoken[-1]]) != "user":
+        raise InvalidRequest("the last message has to be the user's", field=field)
+    return spoken[-1]
+
+
+def _with_attachments(one: Said, first: int, end: int) -> Said:
+    """An earlier message that says which of the attachments came with it."""
+    names = " ".join(f"[attachment {number}]" for number in range(first + 1, end + 1))
+    return Said(one.role, f"{one.text} {names}".strip()) if names else one
 
 
 def _with_preamble(order: str, told: Sequence[str], before: Sequence[Said]) -> str:
@@ -104,7 +127,7 @@ def _text(content: Any, field: str) -> str:
     if content is None or isinstance(content, str):
         return content or ""
     parts = [part for part in objects(content, field) if part.get("type") in _TEXTS]
-    return "\n".join(str(part.get("text") or "") for part in parts)
+    return "\n".join(str(part.get("text") or part.get("refusal") or "") for part in parts)
 
 
 async def _take_media(content: Any, field: str, attachments: Attachments) -> None:

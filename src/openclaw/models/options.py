@@ -1,0 +1,44 @@
+"""What the sender of one message asks of the model. Pure: imports no library."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class ModelOptions:
+    """Settings for one message; None leaves a setting to the configuration.
+
+    `stop` holds the texts that end an answer. `json_output` asks for a JSON object as the answer,
+    and `schema` for one that fits this JSON schema, called `schema_name`.
+    """
+
+    max_tokens: int | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    stop: tuple[str, ...] = ()
+    seed: int | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    json_output: bool = False
+    schema: Mapping[str, Any] | None = None
+    schema_name: str | None = None
+    schema_strict: bool | None = None
+
+    @property
+    def structured(self) -> bool:
+        """Whether the answer has to be JSON."""
+        return self.json_output or self.schema is not None
+
+
+def options_json(options: ModelOptions | None) -> dict[str, Any] | None:
+    """The options as JSON, so that another process can use them."""
+    return None if options is None else asdict(options)
+
+
+def options_from(body: Mapping[str, Any] | None) -> ModelOptions | None:
+    """The options back."""
+    if body is None:
+        return None
+    known: dict[str, Any] = {**body, "stop": tuple(body["stop"])}
+    return ModelOptions(**known)
