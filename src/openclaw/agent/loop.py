@@ -9,13 +9,14 @@ import anyio
 import anyio.to_thread
 from pydantic_ai.messages import InstructionPart, ModelMessage, ModelRequest, UserPromptPart
 from pydantic_ai.models import ModelRequestParameters
+from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.usage import RequestUsage
 
 from openclaw.agent import compaction
 from openclaw.agent.budget import Budget
 from openclaw.agent.dispatch import Dispatcher
 from openclaw.agent.messages import MAX_IMAGE_BYTES, answer_from, definitions, messages_from
-from openclaw.agent.port import OnBlockReply
+from openclaw.agent.port import ClientCall, OnBlockReply
 from openclaw.agent.prompt import Preamble
 from openclaw.agent.redaction import clean_answer
 from openclaw.agent.transcript import (
@@ -80,6 +81,8 @@ class Loop:
     options: ModelOptions | None = None
     finish_reason: str = "stop"
     """Why the last answer ended, in the library's word."""
+    client_calls: tuple[ClientCall, ...] = ()
+    """With these, for the sender to run, the turn ended."""
     _factor: float = 1.0
     _fixed: int = 0
     _images: dict[Path, bytes] = field(default_factory=dict[Path, bytes])
@@ -100,12 +103,18 @@ class Loop:
             model = answered.built.candidate.ref
             if answer.calls:
                 await self._step(answer, model)
+                if self.client_calls:
+                    return "", model
                 continue
             self.finish_reason = answered.response.finish_reason or "stop"
             text = _final_text(answered, answer, say_length=self.options is None)
             if text or empty == _EMPTY_ANSWERS:
                 return text, model
             empty += 1
+
+    @property
+    def _client_tools(self) -> set[str]:
+        return {tool.name for tool in self.options.tools} if self.options else set()
 
     async def _step(self, answer: AssistantItem, model: str) -> None:
         """Run the calls of an answer that is not the last."""
@@ -116,7 +125,13 @@ class Loop:
             if self.on_block_reply is not None:
                 self.on_block_reply(blocks)
         entry = assistant_entry(kept, model)
-        seq, results = await self.dispatcher.run(entry, answer.calls)
+        own = [call for call in answer.calls if call.name not in self._client_tools]
+        self.client_calls = tuple(
+            ClientCall(call.id, call.name, call.arguments)
+            for call in kept.calls
+            if call.name in self._client_tools
+        )
+        seq, results = await self.dispatcher.run(entry, own)
         self.items.append(replace(answer, seq=seq))
         self.items.extend(results)
 
@@ -150,7 +165,7 @@ class Loop:
 
     async def _request(self, specs: list[ToolSpec]) -> Answered:
         parameters = ModelRequestParameters(
-            function_tools=definitions(specs),
+            function_tools=[*definitions(specs), *self._client_definitions()],
             instruction_parts=[InstructionPart(content=part) for part in self.preamble.parts],
         )
         guess = self._guess()
@@ -161,6 +176,21 @@ class Loop:
             # What the provider counted corrects the next guess, within reason.
             self._factor = min(3.0, max(0.9, usage.input_tokens / guess))
         return answered
+
+    def _client_definitions(self) -> list[ToolDefinition]:
+        for name in self._client_tools:
+            if self.dispatcher.toolbox.find(name) is not None:
+                raise InvalidRequest(f"the agent has a tool '{name}' of its own", field="tools")
+        tools = self.options.tools if self.options else ()
+        return [
+            ToolDefinition(
+                name=tool.name,
+                description=tool.description,
+                parameters_json_schema=dict(tool.schema),
+                strict=False,
+            )
+            for tool in tools
+        ]
 
     async def _respond(
         self,

@@ -15,6 +15,7 @@ from openclaw.agent.dispatch import Dispatcher
 from openclaw.agent.port import (
     NOBODY,
     Claim,
+    ClientCall,
     InboundMedia,
     MessageContext,
     Reply,
@@ -37,6 +38,7 @@ from openclaw.agent.transcript import (
     result_entry,
     resumed_entry,
     user_entry,
+    waiting_calls,
 )
 from openclaw.config.merge import EffectiveAgent
 from openclaw.content.frame import frame
@@ -162,11 +164,13 @@ class AgentService:
         # Not before it is this turn's: while it waits, more secrets may become known.
         context = clean_message(context, self._redactor)
         message = UserItem(context.text, tuple(map(_attachment, context.media)))
-        opening = user_entry(message, context.origin, context.workspace)
+        opening = [result_entry(item) for item in await self._client_results(lane, context)]
+        if context.text or context.media or not opening:
+            opening.append(user_entry(message, context.origin, context.workspace))
         wanted = context.idempotency_key
         resumed = False
         try:
-            turn = await lane.begin_turn([opening], turn=wanted)
+            turn = await lane.begin_turn(opening, turn=wanted)
         except InvalidRequest:
             if wanted is None:
                 raise
@@ -193,7 +197,8 @@ class AgentService:
         async with _ending(lane, turn, dispatcher, watch, context.claim):
             if context.claim is not None and context.claim.refusal is not None:
                 raise context.claim.refusal
-            items = await self._items(lane.session, message, resumed=resumed)
+            said = opening[-1].kind is EntryKind.USER_MESSAGE
+            items = await self._items(lane.session, message if said else None, resumed=resumed)
             if len(items) == 1:
                 await self._store.set_title(lane.session, _title(context.text))
             return await self._answer(setup, dispatcher, items, watch, context)
@@ -226,12 +231,13 @@ class AgentService:
     ) -> Reply:
         budget, lane, turn = dispatcher.budget, dispatcher.lane, dispatcher.turn
         outcome, text, model, finish_reason = "ok", "", "", "stop"
+        calls: tuple[ClientCall, ...] = ()
         closing: list[NewEntry] = []
         try:
             with anyio.move_on_after(budget.seconds) as scope:
                 loop = await self._loop(setup, dispatcher, items, watch, context)
                 text, model = await loop.run()
-                finish_reason = loop.finish_reason
+                finish_reason, calls = loop.finish_reason, loop.client_calls
             if scope.cancelled_caught:
                 outcome, text = "limit", budget.out_of_time()
                 closing = dispatcher.close_open(_OUT_OF_TIME)
@@ -249,13 +255,14 @@ class AgentService:
             usage=budget.usage,
             outcome=outcome,
             finish_reason=finish_reason,
+            calls=calls,
         )
         if context.claim is not None:
             await context.claim.settle(lane, outcome, reply)
         await lane.finish_turn(
             turn,
             Outcome.OK,
-            [*closing, final],
+            closing if calls else [*closing, final],
             usage=_stored_usage(budget),
             detail="" if outcome == "ok" else text,
         )
@@ -304,7 +311,7 @@ class AgentService:
         )
 
     async def _items(
-        self, session: SessionRef, message: UserItem, *, resumed: bool = False
+        self, session: SessionRef, message: UserItem | None, *, resumed: bool = False
     ) -> list[Item]:
         """The conversation, the attachments of the new message as they came.
 
@@ -312,6 +319,8 @@ class AgentService:
         and even a summary that stands for it.
         """
         items = items_from(await self._store.history(session))
+        if message is None:
+            return items
         at = next(
             (at for at in reversed(range(len(items))) if isinstance(items[at], UserItem)), None
         )
@@ -319,6 +328,26 @@ class AgentService:
             items[at] = replace(message, seq=items[at].seq)
         assert resumed or at == len(items) - 1
         return items
+
+    async def _client_results(self, lane: Lane, context: MessageContext) -> list[ResultItem]:
+        """What the sender's own tools gave: one result for each call that waits for one."""
+        wanted = context.idempotency_key
+        if not context.results or (
+            wanted is not None and await self._store.find_turn(lane.session, wanted) is not None
+        ):
+            return []  # none, or given before: then they are in the transcript
+        entries = await self._store.history(lane.session)
+        calls = waiting_calls(entries)
+        given = {result.call_id: result.text for result in context.results}
+        if given.keys() - calls.keys():
+            raise InvalidRequest("no call waits for this result", field="tool_call_id")
+        if calls.keys() - given.keys():
+            raise InvalidRequest("the result of a call is missing", field="tool_call_id")
+        clean = {call: self._redactor.redact(storable(text)) for call, text in given.items()}
+        return [
+            ResultItem(call, name, frame(clean[call], source="Client tool", sender=name))
+            for call, name in calls.items()
+        ]
 
     async def _earlier(self, session: SessionRef, turn: str) -> Reply:
         """The answer of a turn that has this id already."""

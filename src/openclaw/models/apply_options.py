@@ -33,12 +33,16 @@ def with_settings(built: Built, options: ModelOptions | None) -> Built:
         return built
     given = {key: getattr(options, key) for key in _KEYS if getattr(options, key) not in (None, ())}
     supported = _SUPPORTED.get(built.candidate.api, _SAMPLING)
+    if options.tools and built.candidate.api == "local":
+        raise InvalidRequest("the embedded model cannot call a client's tools", field="tools")
     for key in given:
         if key not in supported:
             raise InvalidRequest(f"{built.candidate.ref} does not support it", field=key)
     settings: dict[str, Any] = {**built.settings, **given}
     if "stop" in settings:
         settings["stop_sequences"] = list(settings.pop("stop"))
+    if options.must_call:
+        settings["tool_choice"] = list(options.must_call)
     bound = built.settings.get("max_tokens")
     if options.max_tokens is not None and bound is not None:
         settings["max_tokens"] = min(bound, options.max_tokens)

@@ -10,7 +10,7 @@ from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.gateway.api.bodies import Json, json_body, objects
 from openclaw.gateway.feeds import Put, frame
 from openclaw.gateway.openai.options import chat_options
-from openclaw.gateway.openai.order import Order, reason_of
+from openclaw.gateway.openai.order import Order, reason_of, waiting_session
 from openclaw.gateway.openai.requests import MODEL, agent_of, error_body
 from openclaw.gateway.state import Gateway
 
@@ -48,15 +48,26 @@ async def chat_completions(gateway: Gateway, request: Request) -> Any:
     if not messages:
         raise InvalidRequest("is missing", field="messages")
     settings = await gateway.backend.agent.settings(agent_of(body.get("model")))
+    waiting, results = await waiting_session(gateway, settings.id, messages, "messages")
     order = _Completion(
-        gateway, settings, request, body, messages, field="messages", options=options
+        gateway,
+        settings,
+        request,
+        body,
+        messages,
+        field="messages",
+        options=options,
+        previous=waiting,
+        results=results,
     )
     return order.respond()
 
 
 class _Completion(Order):
     def rendered(self, text: str, reply: Reply) -> Json:
-        message = {"role": "assistant", "content": text}
+        message: Json = {"role": "assistant", "content": text}
+        if reply.calls:
+            message |= {"content": text or None, "tool_calls": self._tool_calls(reply)}
         choice = {"index": 0, "message": message, "finish_reason": reason_of(reply)}
         return {**self._head("chat.completion"), "choices": [choice], "usage": usage(reply)}
 
@@ -75,11 +86,19 @@ class _Completion(Order):
 
         # What was sent cannot be taken back here, so the reader is told that it is void.
         _, reply = await self.write(piece, lambda _: piece(_STARTS_OVER))
+        for index, call in enumerate(self._tool_calls(reply)):
+            put(self._chunk({"tool_calls": [{"index": index, **call}]}))
         put(self._chunk({}, reason_of(reply)))
         options: Any = self.body.get("stream_options")
         if isinstance(options, dict) and options.get("include_usage"):  # pyright: ignore[reportUnknownMemberType] - any JSON
             head = self._head("chat.completion.chunk")
             put(frame({**head, "choices": [], "usage": usage(reply)}))
+
+    def _tool_calls(self, reply: Reply) -> list[Json]:
+        return [
+            {"id": name, "type": "function", "function": {"name": tool, "arguments": arguments}}
+            for name, tool, arguments in self.calls(reply)
+        ]
 
     def _chunk(self, delta: Json, reason: str | None = None) -> bytes:
         choice = {"index": 0, "delta": delta, "finish_reason": reason}

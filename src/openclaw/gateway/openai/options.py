@@ -3,14 +3,16 @@
 Null means the default everywhere, as it does for OpenAI.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Any, cast
 
 from openclaw.core.errors import InvalidRequest
-from openclaw.gateway.api.bodies import Json, text_field
-from openclaw.models.options import ModelOptions
+from openclaw.gateway.api.bodies import Json, objects, text_field
+from openclaw.models.options import ClientTool, ModelOptions
 
 _MOST_STOPS = 4
+_TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 # Read elsewhere, or without any effect on the answer.
 _SHARED = frozenset(
@@ -23,6 +25,8 @@ _SHARED = frozenset(
         "temperature",
         "top_p",
         "parallel_tool_calls",
+        "tools",
+        "tool_choice",
         "safety_identifier",
         "prompt_cache_key",
         "prompt_cache_retention",
@@ -51,8 +55,6 @@ _RESPONSES = _SHARED | {
 
 # These may be sent with the one value that changes nothing.
 _DEFAULTS: Mapping[str, tuple[Any, ...]] = {
-    "tools": ([],),
-    "tool_choice": ("auto", "none"),
     "functions": ([],),
     "logprobs": (False,),
     "top_logprobs": (0,),
@@ -83,6 +85,7 @@ def chat_options(body: Json) -> ModelOptions:
         presence_penalty=_number(body, "presence_penalty", -2, 2),
         frequency_penalty=_number(body, "frequency_penalty", -2, 2),
         **_chat_format(body.get("response_format")),
+        **_tools(body),
     )
 
 
@@ -96,6 +99,7 @@ def response_options(body: Json) -> ModelOptions:
         temperature=_number(body, "temperature", 0, 2),
         top_p=_number(body, "top_p", 0, 1),
         **_format(_object(text.get("format"), "text.format"), "text.format"),
+        **_tools(body),
     )
 
 
@@ -161,6 +165,41 @@ def _format(form: Json, field: str) -> dict[str, Any]:
         "schema_name": text_field(form, "name"),
         "schema_strict": strict if isinstance(strict, bool) else None,
     }
+
+
+def _tools(body: Json) -> dict[str, Any]:
+    """The client's own tools, and which of them the model has to call."""
+    tools = [
+        _tool(one, f"tools[{at}]") for at, one in enumerate(objects(body.get("tools"), "tools"))
+    ]
+    names = [tool.name for tool in tools]
+    if len(set(names)) < len(names):
+        raise InvalidRequest("two tools have the same name", field="tools")
+    choice: Any = body.get("tool_choice") or "auto"
+    if choice == "none":
+        return {}
+    if choice == "auto":
+        return {"tools": tuple(tools)}
+    if choice == "required" and names:
+        return {"tools": tuple(tools), "must_call": tuple(names)}
+    chosen = _object(choice, "tool_choice") if isinstance(choice, dict) else {}
+    name = (chosen.get("function") or chosen).get("name")
+    if chosen.get("type") != "function" or name not in names:
+        raise InvalidRequest("names no tool of this request", field="tool_choice")
+    return {"tools": tuple(tools), "must_call": (str(name),)}
+
+
+def _tool(given: Json, field: str) -> ClientTool:
+    if given.get("type") != "function":
+        raise InvalidRequest("only tools of the type 'function' are supported", field=field)
+    inner = _object(given.get("function"), f"{field}.function") or given
+    name = text_field(inner, "name") or ""
+    if not _TOOL_NAME.fullmatch(name):
+        raise InvalidRequest("has to be 1 to 64 letters, digits, _ or -", field=f"{field}.name")
+    schema = _object(inner.get("parameters"), f"{field}.parameters")
+    return ClientTool(
+        name, text_field(inner, "description") or "", schema or {"type": "object", "properties": {}}
+    )
 
 
 def _object(value: Any, field: str) -> Json:

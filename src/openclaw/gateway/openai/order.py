@@ -10,18 +10,26 @@ import pybase64
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from openclaw.agent.port import AgentSettings, MessageContext, Reply, TurnListener
+from openclaw.agent.port import (
+    AgentSettings,
+    ClientResult,
+    MessageContext,
+    Reply,
+    TurnListener,
+)
 from openclaw.core.content import Block, Media, text_of
-from openclaw.core.errors import ModelUnavailable
+from openclaw.core.errors import InvalidRequest, ModelUnavailable
 from openclaw.core.events import STARTS_OVER, BlockReply, Event, TextDelta
 from openclaw.core.ids import random_id
 from openclaw.gateway.api.bodies import Attachments, Json, flag
 from openclaw.gateway.feeds import EventStream, Put, WatchedAnswer
 from openclaw.gateway.openai.requests import (
+    call_id,
     error_response,
     new_session,
     order_index,
     order_text,
+    results_of,
     session_of,
 )
 from openclaw.gateway.state import Gateway
@@ -107,10 +115,26 @@ def _shown(media: Media) -> str:
 
 
 def reason_of(reply: Reply) -> str:
-    """Why the answer ended: stop, length or content_filter."""
+    """Why the answer ended: stop, length, content_filter or tool_calls."""
     if reply.outcome == "limit":
         return "length"
+    if reply.calls:
+        return "tool_calls"
     return reply.finish_reason if reply.finish_reason in ("length", "content_filter") else "stop"
+
+
+async def waiting_session(
+    gateway: Gateway, agent: str, messages: Sequence[Json], field: str
+) -> tuple[str | None, list[ClientResult]]:
+    """The key of the session that waits for the results at the end of the messages, and these."""
+    order_index(messages, field)
+    session, results = results_of(messages, field)
+    if session is None:
+        return None, []
+    for found in await gateway.backend.store.find_sessions(session, agent):
+        if found.id == session:
+            return found.key, results
+    raise InvalidRequest("no call with this id waits for a result", field="tool_call_id")
 
 
 class Order(ABC):
@@ -131,8 +155,10 @@ class Order(ABC):
         field: str,
         options: ModelOptions,
         previous: str | None = None,
+        results: Sequence[ClientResult] = (),
     ) -> None:
         order_index(messages, field)
+        self._results = tuple(results)
         self.gateway = gateway
         self._options = options
         self.body = body
@@ -141,6 +167,8 @@ class Order(ABC):
         self.agent = settings.id
         self._field = field
         named = session_of(request.headers) or previous
+        if results and previous is not None and named != previous:
+            raise InvalidRequest("the call belongs to another session", field="tool_call_id")
         self._continued = named is not None
         self.session = named or new_session()
         self.turn = random_id()
@@ -196,6 +224,13 @@ class Order(ABC):
             piece(rest)
         return written.text, reply
 
+    @staticmethod
+    def calls(reply: Reply) -> list[tuple[str, str, str]]:
+        """The calls that the client is to run: their ids, names and arguments."""
+        return [
+            (call_id(reply.session_id, call.id), call.name, call.arguments) for call in reply.calls
+        ]
+
     def _check(self, reply: Reply) -> None:
         """Raise if the answer is not the JSON that was asked for; one that was cut says so itself."""
         if not self._options.structured or reason_of(reply) != "stop":
@@ -219,4 +254,5 @@ class Order(ABC):
             origin="openai",
             idempotency_key=self.turn,
             options=self._options,
+            results=self._results,
         )

@@ -5,6 +5,7 @@ it, each request is a conversation of its own, and what was said before comes al
 """
 
 import logging
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 
+from openclaw.agent.port import ClientResult
 from openclaw.core.errors import (
     Busy,
     InvalidRequest,
@@ -27,6 +29,9 @@ from openclaw.gateway.api.bodies import Attachments, Json, objects
 SESSION_HEADER = "x-openclaw-session-key"
 MODEL = "openclaw"
 _INSTRUCTING = ("system", "developer")
+_SPEAKING = ("user", "assistant", "tool")
+_ROLES = {"message": "user", "function_call": "assistant", "function_call_output": "tool"}
+_CALL_ID = re.compile(r"call_([0-9A-Za-z-]+)_(.+)")
 _IMAGES = ("image_url", "input_image")
 _FILES = ("file", "input_file")
 _TEXTS = ("text", "input_text", "output_text", "refusal")
@@ -68,7 +73,9 @@ async def order_text(
     `continued` means that the session knows what was said before.
     """
     last = order_index(messages, field)
-    said = [Said(_role(m), _text(m.get("content"), field)) for m in messages]
+    if _role(messages[last]) == "tool":
+        return ""
+    said = [Said(_role(m), _said(m, field)) for m in messages]
     order = said[last].text
     for at in range(last if continued else 0, last + 1):
         if _role(messages[at]) in ("user", "assistant"):
@@ -79,25 +86,69 @@ async def order_text(
     if not order.strip() and not attachments.taken:
         raise InvalidRequest("the last user message is empty", field=field)
     told = [one.text for one in said if one.role in _INSTRUCTING and one.text.strip()]
-    before = [] if continued else [o for o in said[:last] if o.role in ("user", "assistant")]
+    before = [] if continued else [o for o in said[:last] if o.role in _SPEAKING and o.text]
     return _with_preamble(order, told, before)
 
 
 def order_index(messages: Sequence[Json], field: str) -> int:
-    """Which message is the order: the last one, instructions aside, if it is the user's.
+    """Which message is the order: the last one, instructions aside, the user's or a tool's result.
 
     An order that was answered already must not be carried out again.
     """
     for at, message in enumerate(messages):
-        if _role(message) not in (*_INSTRUCTING, "user", "assistant"):
+        if _role(message) not in (*_INSTRUCTING, *_SPEAKING):
             kind = message.get("role") or message.get("type")
             raise InvalidRequest(f"a message of {kind!r} is not taken", field=f"{field}[{at}]")
     spoken = [at for at, m in enumerate(messages) if _role(m) not in _INSTRUCTING]
-    if not any(_role(messages[at]) == "user" for at in spoken):
+    if not any(_role(messages[at]) in ("user", "tool") for at in spoken):
         raise InvalidRequest("has no user message", field=field)
-    if _role(messages[spoken[-1]]) != "user":
-        raise InvalidRequest("the last message has to be the user's", field=field)
+    if _role(messages[spoken[-1]]) == "assistant":
+        raise InvalidRequest(
+            "the last message has to be the user's, or a tool's result", field=field
+        )
     return spoken[-1]
+
+
+def call_id(session: str, call: str) -> str:
+    """A call's id for the client, which names the session that waits for the result."""
+    return f"call_{session}_{call}"
+
+
+def results_of(messages: Sequence[Json], field: str) -> tuple[str | None, list[ClientResult]]:
+    """The results at the end of the messages, and the id of the session that waits for them.
+
+    A user's message may follow them. Then calls that are not ours are history like the rest.
+    """
+    spoken = [m for m in messages if _role(m) not in _INSTRUCTING]
+    with_order = _role(spoken[-1]) == "user"
+    results: list[ClientResult] = []
+    sessions: set[str] = set()
+    for message in reversed(spoken[:-1] if with_order else spoken):
+        if _role(message) != "tool":
+            break
+        given = message.get("tool_call_id") or message.get("call_id")
+        found = _CALL_ID.fullmatch(given) if isinstance(given, str) else None
+        if found is None:
+            if with_order:
+                return None, []
+            raise InvalidRequest("no call with this id waits for a result", field="tool_call_id")
+        sessions.add(found[1])
+        results.insert(0, ClientResult(found[2], _said(message, field)))
+    if len(sessions) > 1:
+        raise InvalidRequest("the calls belong to more than one conversation", field=field)
+    return next(iter(sessions), None), results
+
+
+def _said(message: Json, field: str) -> str:
+    """What a message says, calls and their results included."""
+    if message.get("type") == "function_call":
+        return f"[called {message.get('name')} with {message.get('arguments')}]"
+    content = message.get("output" if message.get("type") == "function_call_output" else "content")
+    lines = [_text(content, field)]
+    for call in objects(message.get("tool_calls"), f"{field}.tool_calls"):
+        function: Any = call.get("function") or {}
+        lines.append(f"[called {function.get('name')} with {function.get('arguments')}]")
+    return "\n".join(line for line in lines if line)
 
 
 def _with_attachments(one: Said, first: int, end: int) -> Said:
@@ -119,7 +170,8 @@ def _with_preamble(order: str, told: Sequence[str], before: Sequence[Said]) -> s
 
 
 def _role(message: Mapping[str, Any]) -> str:
-    role = message.get("role", "user" if message.get("type") in (None, "message") else "")
+    of_type = _ROLES.get(message.get("type") or "message", "")
+    role = message.get("role", of_type)
     return role if isinstance(role, str) else ""
 
 

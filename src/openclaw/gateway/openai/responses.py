@@ -12,7 +12,7 @@ from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.gateway.api.bodies import Json, json_body, objects, text_field
 from openclaw.gateway.feeds import Put, frame
 from openclaw.gateway.openai.options import response_options
-from openclaw.gateway.openai.order import Order, reason_of
+from openclaw.gateway.openai.order import Order, reason_of, waiting_session
 from openclaw.gateway.openai.requests import MODEL, agent_of, error_body
 from openclaw.gateway.state import Gateway
 from openclaw.sessions.model import EntryKind, SessionRef, Turn, TurnState
@@ -33,6 +33,9 @@ async def responses(gateway: Gateway, request: Request) -> Any:
     options, messages = response_options(body), _messages(body)
     settings = await gateway.backend.agent.settings(agent_of(body.get("model")))
     previous = await _previous(gateway, body, settings.id)
+    waiting, results = await waiting_session(gateway, settings.id, messages, "input")
+    if previous is not None and waiting is not None and previous != waiting:
+        raise InvalidRequest("the call belongs to another conversation", field="call_id")
     order = _Response(
         gateway,
         settings,
@@ -41,7 +44,8 @@ async def responses(gateway: Gateway, request: Request) -> Any:
         messages,
         field="input",
         options=options,
-        previous=previous,
+        previous=previous or waiting,
+        results=results,
     )
     await order.open()
     return order.respond()
@@ -148,17 +152,35 @@ class _Response(Order):
 
         text, reply = await self.write(piece, start_over)
         item.end("completed")
+        for at, call in enumerate(self._function_calls(reply), item.index + 1):
+            begun = {**call, "arguments": "", "status": "in_progress"}
+            place = {"item_id": call["id"], "output_index": at}
+            arguments = call["arguments"]
+            say("response.output_item.added", output_index=at, item=begun)
+            say("response.function_call_arguments.delta", **place, delta=arguments)
+            say(
+                "response.function_call_arguments.done",
+                **place,
+                name=call["name"],
+                arguments=arguments,
+            )
+            say("response.output_item.done", output_index=at, item=call)
         body = self.rendered(text, reply, item.id)
         say(f"response.{body['status']}", response=body)
 
     def rendered(self, text: str, reply: Reply, item: str | None = None) -> Json:
         reason = reason_of(reply)
+        if reason == "tool_calls":
+            reason = "stop"
         cut = {"length": "max_output_tokens"}.get(reason, reason)
         used = reply.usage
         return {
             **self._head("completed" if reason == "stop" else "incomplete"),
             "incomplete_details": None if reason == "stop" else {"reason": cut},
-            "output": [_message(item or f"msg_{self.turn}", text, "completed")],
+            "output": [
+                _message(item or f"msg_{self.turn}", text, "completed"),
+                *self._function_calls(reply),
+            ],
             "usage": {
                 "input_tokens": used.input_tokens,
                 "input_tokens_details": {
@@ -170,6 +192,19 @@ class _Response(Order):
                 "total_tokens": used.input_tokens + used.output_tokens,
             },
         }
+
+    def _function_calls(self, reply: Reply) -> list[Json]:
+        return [
+            {
+                "id": f"fc_{self.turn}_{at}",
+                "type": "function_call",
+                "status": "completed",
+                "call_id": name,
+                "name": tool,
+                "arguments": arguments,
+            }
+            for at, (name, tool, arguments) in enumerate(self.calls(reply))
+        ]
 
     def _head(self, status: str) -> Json:
         return {
@@ -185,8 +220,8 @@ class _Response(Order):
             "output": [],
             "parallel_tool_calls": False,
             "previous_response_id": self.body.get("previous_response_id"),
-            "tool_choice": "auto",
-            "tools": [],
+            "tool_choice": self.body.get("tool_choice") or "auto",
+            "tools": self.body.get("tools") or [],
             "usage": None,
         }
 
