@@ -345,8 +345,10 @@ class AgentService:
             raise InvalidRequest("the result of a call is missing", field="tool_call_id")
         clean = {call: self._redactor.redact(storable(text)) for call, text in given.items()}
         return [
-            ResultItem(call, name, frame(clean[call], source="Client tool", sender=name))
-            for call, name in calls.items()
+            ResultItem(
+                call.id, call.name, frame(clean[call.id], source="Client tool", sender=call.name)
+            )
+            for call in calls.values()
         ]
 
     async def _earlier(self, session: SessionRef, turn: str) -> Reply:

@@ -203,12 +203,12 @@ def items_from(entries: Sequence[Entry]) -> list[Item]:
     return reader.finish()
 
 
-def waiting_calls(entries: Sequence[Entry]) -> dict[str, str]:
-    """The calls without a result with which the last turn ended well: their ids and names."""
-    calls: dict[str, str] = {}
+def waiting_calls(entries: Sequence[Entry]) -> dict[str, CallItem]:
+    """The calls without a result with which the last turn ended well, by their ids."""
+    calls: dict[str, CallItem] = {}
     for entry in entries:
         if entry.kind is EntryKind.ASSISTANT_MESSAGE:
-            calls = {call.id: call.name for call in _calls(entry.data)}
+            calls = {call.id: call for call in _calls(entry.data)}
         elif entry.kind is EntryKind.TOOL_RESULT:
             calls.pop(entry.call_id or "", None)
         elif entry.kind in (EntryKind.USER_MESSAGE, *_ENDINGS):

@@ -106,11 +106,13 @@ async def test_a_response_calls_a_clients_tool_and_takes_its_output(
             else:
                 first = await openai.responses.create(input="Rain?", **order)
             call = first.output[-1]
+            shown = await openai.responses.retrieve(first.id)
             output = {"type": "function_call_output", "call_id": call.call_id, "output": "rain"}
             second = await openai.responses.create(
                 input=[output], previous_response_id=first.id, **order
             )
     assert (call.type, call.name) == ("function_call", "weather")
+    assert (shown.output[-1].call_id, shown.output[-1].arguments) == (call.call_id, call.arguments)
     assert second.output_text == "It rains."
     assert model.requests[1].last_role == "tool"
 

@@ -1,19 +1,20 @@
 """`POST /v1/responses` and `GET /v1/responses/ID`, as OpenAI's clients know them."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from openclaw.agent.port import Reply
+from openclaw.agent.transcript import waiting_calls
 from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.gateway.api.bodies import Json, json_body, objects, text_field
 from openclaw.gateway.feeds import Put, frame
 from openclaw.gateway.openai.options import response_options
 from openclaw.gateway.openai.order import Order, reason_of, waiting_session
-from openclaw.gateway.openai.requests import MODEL, agent_of, error_body
+from openclaw.gateway.openai.requests import MODEL, agent_of, call_id, error_body
 from openclaw.gateway.state import Gateway
 from openclaw.sessions.model import EntryKind, SessionRef, Turn, TurnState
 
@@ -60,6 +61,13 @@ async def show_response(gateway: Gateway, request: Request) -> Response:
     said = [e.text for e in entries if e.kind is EntryKind.ASSISTANT_MESSAGE and e.text]
     status = _STATUS[turn.state]
     text = "\n\n".join(said)
+    output = [_message(f"msg_{turn.id}", text, "completed")] if text else []
+    if turn.state is TurnState.OK:
+        calls = [
+            (call_id(session.id, call.id), call.name, call.arguments)
+            for call in waiting_calls(entries).values()
+        ]
+        output += _function_calls(turn.id, calls)
     failure = {"code": "server_error", "message": "the turn did not finish"}
     return JSONResponse(
         {
@@ -72,7 +80,7 @@ async def show_response(gateway: Gateway, request: Request) -> Response:
             "incomplete_details": None,
             "instructions": None,
             "metadata": {},
-            "output": [_message(f"msg_{turn.id}", text, "completed")] if text else [],
+            "output": output,
             "parallel_tool_calls": False,
             "previous_response_id": None,
             "tool_choice": "auto",
@@ -152,7 +160,7 @@ class _Response(Order):
 
         text, reply = await self.write(piece, start_over)
         item.end("completed")
-        for at, call in enumerate(self._function_calls(reply), item.index + 1):
+        for at, call in enumerate(_function_calls(self.turn, self.calls(reply)), item.index + 1):
             begun = {**call, "arguments": "", "status": "in_progress"}
             place = {"item_id": call["id"], "output_index": at}
             arguments = call["arguments"]
@@ -179,7 +187,7 @@ class _Response(Order):
             "incomplete_details": None if reason == "stop" else {"reason": cut},
             "output": [
                 _message(item or f"msg_{self.turn}", text, "completed"),
-                *self._function_calls(reply),
+                *_function_calls(self.turn, self.calls(reply)),
             ],
             "usage": {
                 "input_tokens": used.input_tokens,
@@ -192,19 +200,6 @@ class _Response(Order):
                 "total_tokens": used.input_tokens + used.output_tokens,
             },
         }
-
-    def _function_calls(self, reply: Reply) -> list[Json]:
-        return [
-            {
-                "id": f"fc_{self.turn}_{at}",
-                "type": "function_call",
-                "status": "completed",
-                "call_id": name,
-                "name": tool,
-                "arguments": arguments,
-            }
-            for at, (name, tool, arguments) in enumerate(self.calls(reply))
-        ]
 
     def _head(self, status: str) -> Json:
         return {
@@ -261,6 +256,20 @@ def _message(name: str, text: str, status: str) -> Json:
         "status": status,
         "content": [] if status == "in_progress" else [_part(text)],
     }
+
+
+def _function_calls(turn: str, calls: Iterable[tuple[str, str, str]]) -> list[Json]:
+    return [
+        {
+            "id": f"fc_{turn}_{at}",
+            "type": "function_call",
+            "status": "completed",
+            "call_id": name,
+            "name": tool,
+            "arguments": arguments,
+        }
+        for at, (name, tool, arguments) in enumerate(calls)
+    ]
 
 
 def _part(text: str) -> Json:
