@@ -1,4 +1,4 @@
-"""What the sender of one message asks of the model. Pure: imports no library."""
+"""What the sender of one message asks of the model. Imports no library."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
