@@ -35,6 +35,7 @@ class Budget:
     cache_read_tokens: int = 0
     cache_write_tokens: int = 0
     cost: float = 0.0
+    reasoning_tokens: int = 0
     requests: int = 0
     tool_calls: int = 0
     _over: str | None = field(default=None)
@@ -119,7 +120,14 @@ class Budget:
     @property
     def usage(self) -> Usage:
         """What was used so far."""
-        return Usage(self.input_tokens, self.output_tokens, self.requests, self.tool_calls)
+        return Usage(
+            self.input_tokens,
+            self.output_tokens,
+            self.requests,
+            self.tool_calls,
+            self.cache_read_tokens,
+            self.reasoning_tokens,
+        )
 
 
 IMAGE_TOKENS = 1_200

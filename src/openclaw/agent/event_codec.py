@@ -8,7 +8,14 @@ from typing import Any, get_args
 
 import pybase64
 
-from openclaw.agent.port import AgentSettings, InboundMedia, MessageContext, Reply, Usage
+from openclaw.agent.port import (
+    AgentSettings,
+    ClientCall,
+    InboundMedia,
+    MessageContext,
+    Reply,
+    Usage,
+)
 from openclaw.core import errors
 from openclaw.core.content import Block, Media, ResourceLink, Text
 from openclaw.core.events import BlockReply, Event, SuspiciousContent, ToolFinished
@@ -163,6 +170,8 @@ def reply_json(reply: Reply) -> Json:
     return {
         "text": reply.text,
         "outcome": reply.outcome,
+        "finishReason": reply.finish_reason,
+        "calls": [asdict(call) for call in reply.calls],
         "sessionId": reply.session_id,
         "turnId": reply.turn_id,
         "media": [media_json(one) for one in reply.media],
@@ -178,8 +187,10 @@ def reply_from(body: Mapping[str, Any]) -> Reply:
         session_id=body["sessionId"],
         turn_id=body["turnId"],
         media=tuple(media_from(one) for one in body["media"]),
-        usage=Usage(**{f.name: usage[_camel(f.name)] for f in fields(Usage)}),
+        usage=Usage(**{f.name: usage.get(_camel(f.name), 0) for f in fields(Usage)}),
         outcome=body["outcome"],
+        finish_reason=body.get("finishReason", "stop"),
+        calls=tuple(ClientCall(**call) for call in body.get("calls", ())),
     )
 
 

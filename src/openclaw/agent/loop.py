@@ -8,13 +8,14 @@ from dataclasses import dataclass, field, replace
 import anyio
 from pydantic_ai.messages import InstructionPart, ModelMessage, ModelRequest, UserPromptPart
 from pydantic_ai.models import ModelRequestParameters
+from pydantic_ai.tools import ToolDefinition
 
 from openclaw.agent import compaction
 from openclaw.agent.attachments import SessionMedia, digests
 from openclaw.agent.budget import Budget, LimitReached
 from openclaw.agent.dispatch import Dispatcher
 from openclaw.agent.messages import answer_from, definitions, messages_from
-from openclaw.agent.port import OnBlockReply
+from openclaw.agent.port import ClientCall, OnBlockReply
 from openclaw.agent.prompt import Preamble
 from openclaw.agent.redaction import clean_answer
 from openclaw.agent.transcript import (
@@ -40,6 +41,7 @@ from openclaw.core.events import (
 )
 from openclaw.core.tools import ToolSpec
 from openclaw.models.build import Built
+from openclaw.models.options import ModelOptions
 from openclaw.models.stack import Answered, ContextOverflow, ImageRefused, ModelStack, Watcher
 from openclaw.sessions.store import Lane
 
@@ -86,6 +88,11 @@ class Loop:
     emit: Emit
     streaming: bool
     on_block_reply: OnBlockReply | None = None
+    options: ModelOptions | None = None
+    finish_reason: str = "stop"
+    """Why the last answer ended, in the library's word."""
+    client_calls: tuple[ClientCall, ...] = ()
+    """With these, for the sender to run, the turn ended."""
     _factor: float = 1.0
     _fixed: int = 0
     _images: dict[str, bytes | str] = field(default_factory=dict[str, bytes | str])
@@ -113,8 +120,11 @@ class Loop:
             model = answered.built.candidate.ref
             if answer.calls:
                 await self._step(answer, model)
+                if self.client_calls:
+                    return "", model
                 continue
-            text = _final_text(answered, answer)
+            self.finish_reason = answered.response.finish_reason or "stop"
+            text = _final_text(answered, answer, say_length=self.options is None)
             if text or empty == _EMPTY_ANSWERS:
                 return "\n\n".join([text, *self._notes]), model
             empty += 1
@@ -140,7 +150,7 @@ class Loop:
                 try:
                     built = await self.stack.primary()
                     specs = await self._specs(built)
-                    said = (await self._request(specs, Watcher())).response.text
+                    said = (await self._request(specs, Watcher(), None)).response.text
                 except (OpenClawError, ContextOverflow, ImageRefused):
                     logger.warning("no model could say what the turn had done", exc_info=True)
             self.items.pop()
@@ -159,6 +169,10 @@ class Loop:
         ]
         return "\n".join(line for line in lines if line)
 
+    @property
+    def _client_tools(self) -> set[str]:
+        return {tool.name for tool in self.options.tools} if self.options else set()
+
     async def _step(self, answer: AssistantItem, model: str) -> None:
         """Run the calls of an answer that is not the last."""
         kept = clean_answer(answer, self.dispatcher.redact)
@@ -168,7 +182,13 @@ class Loop:
             if self.on_block_reply is not None:
                 self.on_block_reply(blocks)
         entry = assistant_entry(kept, model)
-        seq, results = await self.dispatcher.run(entry, answer.calls)
+        own = [call for call in answer.calls if call.name not in self._client_tools]
+        self.client_calls = tuple(
+            ClientCall(call.id, call.name, call.arguments)
+            for call in kept.calls
+            if call.name in self._client_tools
+        )
+        seq, results = await self.dispatcher.run(entry, own)
         self.items.append(replace(answer, seq=seq))
         self.items.extend(results)
         self.dispatcher.toolbox.recall(results)
@@ -188,7 +208,7 @@ class Loop:
             await self._make_room(built)
             await self._load_images(built)
             try:
-                return await self._request(specs, self._watcher())
+                return await self._request(specs, self._watcher(), self.options)
             except ImageRefused as refused:
                 await self._drop_images(refused.reason)
             except ContextOverflow:
@@ -209,13 +229,15 @@ class Loop:
         self._fixed = self.preamble.tokens + tools
         return specs
 
-    async def _request(self, specs: list[ToolSpec], watcher: Watcher) -> Answered:
+    async def _request(
+        self, specs: list[ToolSpec], watcher: Watcher, options: ModelOptions | None
+    ) -> Answered:
         parameters = ModelRequestParameters(
-            function_tools=definitions(specs),
+            function_tools=[*definitions(specs), *self._client_definitions()],
             instruction_parts=[InstructionPart(content=part) for part in self.preamble.parts],
         )
         guess = self._guess()
-        answered = await self._respond(self._messages, parameters, watcher)
+        answered = await self._respond(self._messages, parameters, watcher, options)
         self._accepted.update(self._images)
         usage = answered.response.usage
         if usage.input_tokens and guess:
@@ -223,15 +245,34 @@ class Loop:
             self._factor = min(3.0, max(0.9, usage.input_tokens / guess))
         return answered
 
+    def _client_definitions(self) -> list[ToolDefinition]:
+        for name in self._client_tools:
+            if self.dispatcher.toolbox.find(name) is not None:
+                raise InvalidRequest(f"the agent has a tool '{name}' of its own", field="tools")
+        tools = self.options.tools if self.options else ()
+        return [
+            ToolDefinition(
+                name=tool.name,
+                description=tool.description,
+                parameters_json_schema=dict(tool.schema),
+                strict=False,
+            )
+            for tool in tools
+        ]
+
     async def _respond(
-        self, messages: Messages, parameters: ModelRequestParameters, watcher: Watcher
+        self,
+        messages: Messages,
+        parameters: ModelRequestParameters,
+        watcher: Watcher,
+        options: ModelOptions | None = None,
     ) -> Answered:
         """The stack's answer; that a model was called is told, whatever came of it."""
         clock = self.dispatcher.clock
         started = clock.monotonic()
         self.asking = True
         try:
-            answered = await self.stack.respond(messages, parameters, watcher)
+            answered = await self.stack.respond(messages, parameters, watcher, options)
         except (OpenClawError, ContextOverflow, ImageRefused) as error:
             self.asking = False
             asked = self.stack.choice.candidates[0].ref
@@ -260,6 +301,7 @@ class Loop:
         self.budget.input_tokens += usage.input_tokens
         self.budget.output_tokens += usage.output_tokens
         self.budget.cache_read_tokens += usage.cache_read_tokens
+        self.budget.reasoning_tokens += usage.output_reasoning_tokens
         self.budget.cache_write_tokens += usage.cache_write_tokens
 
     def _messages(self, built: Built) -> list[ModelMessage]:
@@ -372,10 +414,10 @@ class Loop:
         self.emit(Notice("warning", note[1:-1]))
 
 
-def _final_text(answered: Answered, answer: AssistantItem) -> str:
+def _final_text(answered: Answered, answer: AssistantItem, *, say_length: bool) -> str:
     reason = answered.response.finish_reason
     if reason == "content_filter" and not answer.text:
         return _SHOWN_ON_FILTER
-    if reason == "length":
+    if reason == "length" and say_length:
         return f"{answer.text}\n\n{_SHOWN_ON_LENGTH}".strip()
     return answer.text

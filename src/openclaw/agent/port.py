@@ -9,6 +9,7 @@ from openclaw.core.content import Block, Media
 from openclaw.core.errors import OpenClawError
 from openclaw.core.events import Emit
 from openclaw.core.tools import Ask, Elicit, PermissionRequest, ToolResult, ToolSpec
+from openclaw.models.options import ModelOptions
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
@@ -51,6 +52,23 @@ class InboundMedia:
 
 
 @dataclass(frozen=True, slots=True)
+class ClientCall:
+    """A call to a tool of the sender's own, which the sender is to run."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClientResult:
+    """What such a call gave."""
+
+    call_id: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class MessageContext:
     """A message exactly as it was given, and where it belongs.
 
@@ -59,7 +77,9 @@ class MessageContext:
     of an MCP server; without it, every message is taken as it is. `workspace` and `model` stand in
     for the agent's own where the front end lets the person choose them. `scope` names the MCP
     servers that the front end brought along, where it is not the session's key that names them.
-    `claim` is how a message is held that came out of a queue.
+    `claim` is how a message is held that came out of a queue. `options` is what the sender asks of
+    the model; a sender that gives any reads `Reply.finish_reason` as well. `results` answer the calls
+    with which the session's last turn ended; the text may be empty then.
     """
 
     text: str
@@ -73,6 +93,8 @@ class MessageContext:
     model: str | None = None
     scope: str | None = None
     claim: "Claim | None" = None
+    options: ModelOptions | None = None
+    results: tuple[ClientResult, ...] = ()
 
     @property
     def server_scope(self) -> str:
@@ -88,6 +110,8 @@ class Usage:
     output_tokens: int = 0
     requests: int = 0
     tool_calls: int = 0
+    cached_tokens: int = 0  # of the input
+    reasoning_tokens: int = 0  # of the output
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +121,8 @@ class Reply:
     `outcome` is ok; limit, where a bound on the turn ended it and the text says which; or
     duplicate, where the order had been carried out before and this is its answer again. A turn that
     was cancelled or failed raises instead. `media` is what tools handed to the person.
+    `finish_reason` is stop, length (the model's answer was cut) or content_filter. `calls` are for the
+    sender to run: its next message has their results.
     """
 
     text: str
@@ -105,6 +131,8 @@ class Reply:
     media: tuple[Media, ...] = ()
     usage: Usage = field(default_factory=Usage)
     outcome: str = "ok"
+    finish_reason: str = "stop"
+    calls: tuple[ClientCall, ...] = ()
 
 
 class Claim(Protocol):

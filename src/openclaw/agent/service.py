@@ -16,6 +16,7 @@ from openclaw.agent.dispatch import Dispatcher
 from openclaw.agent.port import (
     NOBODY,
     Claim,
+    ClientCall,
     InboundMedia,
     MessageContext,
     Reply,
@@ -39,12 +40,24 @@ from openclaw.agent.transcript import (
     result_entry,
     resumed_entry,
     user_entry,
+    waiting_calls,
 )
 from openclaw.config.merge import EffectiveAgent
 from openclaw.content.frame import frame
 from openclaw.core.clock import Clock, SystemClock
 from openclaw.core.errors import InvalidRequest, OpenClawError, describe
-from openclaw.core.events import Emit, Notice, TurnFinished, TurnStarted, both, discard
+from openclaw.core.events import (
+    STARTS_OVER,
+    Emit,
+    Event,
+    ModelCalled,
+    Notice,
+    TextDelta,
+    TurnFinished,
+    TurnStarted,
+    both,
+    discard,
+)
 from openclaw.sessions.model import (
     Entry,
     EntryKind,
@@ -70,6 +83,7 @@ DEFAULT_COMPACT_AT = 0.8
 
 _TITLE_CHARS = 80
 _TAKEN_OVER = "The program that ran this turn stopped; another one goes on with it."
+_STOPPED_HERE = "[The answer was stopped here.]"
 _OUT_OF_TIME = "Stopped: the turn's time was up. This call may or may not have happened."
 _COMPACT = "/compact"
 """With `prompt_calls`, a message that summarises the conversation so far."""
@@ -84,10 +98,24 @@ class TurnSetup:
     workspace: Path | None = None
 
 
+class _Streamed:
+    """Keeps what was streamed of an answer that is not complete yet."""
+
+    def __init__(self) -> None:
+        self.text = ""
+
+    def on_event(self, event: Event) -> None:
+        if isinstance(event, TextDelta):
+            self.text += event.text
+        elif event == STARTS_OVER or (isinstance(event, ModelCalled) and event.error is None):
+            self.text = ""
+
+
 @dataclass(frozen=True, slots=True)
 class _Watch:
     emit: Emit
     listener: TurnListener
+    streamed: _Streamed
 
 
 class AgentService:
@@ -125,7 +153,9 @@ class AgentService:
         if storable(context.text) != context.text:
             raise InvalidRequest("has characters that no model can be sent", field="message")
         emit = listener.on_event or discard
-        watch = _Watch(both(emit, self._observe()) if self._observe else emit, listener)
+        streamed = _Streamed()
+        emit = both(emit, self._observe()) if self._observe else emit
+        watch = _Watch(both(streamed.on_event, emit), listener, streamed)
         session = await self._store.open_session(agent.id, context.session_key)
         claim = context.claim
         held = claim.lane(self._store, session) if claim else self._store.acquire_lane(session)
@@ -139,11 +169,13 @@ class AgentService:
         context = clean_message(context, self._redactor)
         media = SessionMedia(self._store, lane.session, self._redactor)
         message = await media.kept(UserItem(context.text, tuple(map(_attachment, context.media))))
-        opening = user_entry(message, context.origin, context.workspace)
+        opening = [result_entry(item) for item in await self._client_results(lane, context)]
+        if context.text or context.media or not opening:
+            opening.append(user_entry(message, context.origin, context.workspace))
         wanted = context.idempotency_key
         resumed = False
         try:
-            turn = await lane.begin_turn([opening], turn=wanted)
+            turn = await lane.begin_turn(opening, turn=wanted)
         except InvalidRequest as refusal:
             if wanted is None:
                 raise
@@ -176,15 +208,16 @@ class AgentService:
             elicit=listener.elicit,
             keep=media.kept,
         )
-        async with _ending(lane, turn, dispatcher, watch.emit, context.claim):
+        async with _ending(lane, turn, dispatcher, watch, context.claim):
             if context.claim is not None and context.claim.refusal is not None:
                 raise context.claim.refusal
-            items = await self._items(lane.session, message, resumed=resumed)
+            said = opening[-1].kind is EntryKind.USER_MESSAGE
+            items = await self._items(lane.session, message if said else None, resumed=resumed)
             dispatcher.toolbox.recall(await self._whole(lane.session, items))
             if len(items) == 1:
                 await self._store.set_title(lane.session, _title(context.text))
             loop = await self._loop(setup, dispatcher, items, watch, context, media)
-            return await self._answer(loop, _focus(context), context.claim)
+            return await self._answer(loop, _focus(context), context.claim, watch)
 
     async def _resumed(self, lane: Lane, turn: str, emit: Emit) -> bool:
         """Go on with a turn whose program died; false where the turn ended otherwise.
@@ -204,9 +237,12 @@ class AgentService:
         emit(Notice("warning", _TAKEN_OVER))
         return True
 
-    async def _answer(self, loop: "Loop", focus: str | None, claim: Claim | None) -> Reply:
+    async def _answer(
+        self, loop: "Loop", focus: str | None, claim: Claim | None, watch: _Watch
+    ) -> Reply:
         dispatcher, budget, lane = loop.dispatcher, loop.budget, loop.lane
-        outcome, text, model = "ok", "", ""
+        outcome, text, model, finish_reason = "ok", "", "", "stop"
+        calls: tuple[ClientCall, ...] = ()
         closing: list[NewEntry] = []
         try:
             with budget.time_limit() as scope:
@@ -214,6 +250,7 @@ class AgentService:
                     text = await loop.compact(focus)
                 else:
                     text, model = await loop.run()
+                    finish_reason, calls = loop.finish_reason, loop.client_calls
             if scope.cancelled_caught:
                 closing = dispatcher.close_open(_OUT_OF_TIME)
                 # A model that did not answer until now will not say what was done either.
@@ -221,6 +258,8 @@ class AgentService:
                 text = await loop.closing(budget.out_of_time(), ask=not loop.asking)
         except LimitReached as reached:
             outcome, text = "limit", await loop.closing(reached.message)
+        if outcome == "limit" and watch.streamed.text:
+            text = f"{watch.streamed.text}\n\n{text}"
         text = self._redactor.redact(text)
         final = assistant_entry(AssistantItem(text), model)
         reply = Reply(
@@ -230,13 +269,15 @@ class AgentService:
             media=tuple(dispatcher.media),
             usage=budget.usage,
             outcome=outcome,
+            finish_reason=finish_reason,
+            calls=calls,
         )
         if claim is not None:
             await claim.settle(lane, outcome, reply)
         await lane.finish_turn(
             loop.turn,
             Outcome.OK,
-            [*closing, final],
+            closing if calls else [*closing, final],
             usage=_stored_usage(budget),
             detail="" if outcome == "ok" else text,
         )
@@ -283,10 +324,11 @@ class AgentService:
             emit=watch.emit,
             streaming=watch.listener.on_event is not None,
             on_block_reply=watch.listener.on_block_reply,
+            options=context.options,
         )
 
     async def _items(
-        self, session: SessionRef, message: UserItem, *, resumed: bool = False
+        self, session: SessionRef, message: UserItem | None, *, resumed: bool = False
     ) -> list[Item]:
         """The conversation, the attachments of the new message as they came.
 
@@ -294,6 +336,8 @@ class AgentService:
         and even a summary that stands for it.
         """
         items = items_from(await self._store.history(session))
+        if message is None:
+            return items
         at = next(
             (at for at in reversed(range(len(items))) if isinstance(items[at], UserItem)), None
         )
@@ -307,6 +351,28 @@ class AgentService:
         if not items or not isinstance(items[0], SummaryItem):
             return items
         return items_from(await self._store.history(session, since_compaction=False))
+
+    async def _client_results(self, lane: Lane, context: MessageContext) -> list[ResultItem]:
+        """What the sender's own tools gave: one result for each call that waits for one."""
+        wanted = context.idempotency_key
+        if not context.results or (
+            wanted is not None and await self._store.find_turn(lane.session, wanted) is not None
+        ):
+            return []  # none, or given before: then they are in the transcript
+        entries = await self._store.history(lane.session)
+        calls = waiting_calls(entries)
+        given = {result.call_id: result.text for result in context.results}
+        if given.keys() - calls.keys():
+            raise InvalidRequest("no call waits for this result", field="tool_call_id")
+        if calls.keys() - given.keys():
+            raise InvalidRequest("the result of a call is missing", field="tool_call_id")
+        clean = {call: self._redactor.redact(storable(text)) for call, text in given.items()}
+        return [
+            ResultItem(
+                call.id, call.name, frame(clean[call.id], source="Client tool", sender=call.name)
+            )
+            for call in calls.values()
+        ]
 
     async def _earlier(self, session: SessionRef, turn: str, text: str) -> Reply:
         """The answer of a turn that has this id already."""
@@ -357,7 +423,7 @@ def _is_answer(entry: Entry) -> bool:
 
 @asynccontextmanager
 async def _ending(
-    lane: Lane, turn: str, dispatcher: Dispatcher, emit: Emit, claim: Claim | None
+    lane: Lane, turn: str, dispatcher: Dispatcher, watch: _Watch, claim: Claim | None
 ) -> AsyncGenerator[None]:
     """Write down how a turn ended that did not end well, whatever ended it."""
     cancelled = anyio.get_cancelled_exc_class()
@@ -371,6 +437,10 @@ async def _ending(
             told = "stopped before it was finished"
         else:
             told = describe(error) if isinstance(error, OpenClawError) else type(error).__name__
+        partial: list[NewEntry] = []
+        if watch.streamed.text.strip():
+            shown = dispatcher.redact(f"{watch.streamed.text}\n\n{_STOPPED_HERE}")
+            partial.append(assistant_entry(AssistantItem(shown), ""))
         with anyio.CancelScope(shield=True), anyio.move_on_after(CLOSING_SECONDS):
             try:
                 if claim is not None:
@@ -378,7 +448,7 @@ async def _ending(
                 await lane.finish_turn(
                     turn,
                     outcome,
-                    dispatcher.close_open(CANCELLED_CALL),
+                    [*dispatcher.close_open(CANCELLED_CALL), *partial],
                     usage=_stored_usage(dispatcher.budget),
                     detail=dispatcher.redact(told),
                 )
@@ -386,7 +456,7 @@ async def _ending(
                 logger.info("a turn ended that is no longer ours: %s", lost.message)
             except OpenClawError:
                 logger.warning("the end of a turn could not be written", exc_info=True)
-        emit(TurnFinished(lane.session.key, turn, str(outcome)))
+        watch.emit(TurnFinished(lane.session.key, turn, str(outcome)))
         raise
 
 

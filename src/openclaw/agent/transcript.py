@@ -246,6 +246,19 @@ def items_from(entries: Sequence[Entry]) -> list[Item]:
     return reader.finish()
 
 
+def waiting_calls(entries: Sequence[Entry]) -> dict[str, CallItem]:
+    """The calls without a result with which the last turn ended well, by their ids."""
+    calls: dict[str, CallItem] = {}
+    for entry in entries:
+        if entry.kind is EntryKind.ASSISTANT_MESSAGE:
+            calls = {call.id: call for call in _calls(entry.data)}
+        elif entry.kind is EntryKind.TOOL_RESULT:
+            calls.pop(entry.call_id or "", None)
+        elif entry.kind in (EntryKind.USER_MESSAGE, *_ENDINGS):
+            calls = {}
+    return calls
+
+
 class _Reader:
     """Collects entries into items; results wait until their answer's calls are complete."""
 

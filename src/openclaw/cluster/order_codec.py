@@ -1,7 +1,7 @@
 """Orders and their answers as bytes, so that they can go from one machine to another."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +15,13 @@ from openclaw.agent.event_codec import (
     reply_from,
     reply_json,
 )
-from openclaw.agent.port import InboundMedia, MessageContext, Reply
+from openclaw.agent.port import ClientResult, InboundMedia, MessageContext, Reply
 from openclaw.core.content import Block, Media, Text
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.tools import ToolResult
 from openclaw.media.files import OrderFiles
 from openclaw.media.kinds import in_mb
+from openclaw.models.options import options_from, options_json
 
 MOST_MEDIA_BYTES = 64 * 1024 * 1024
 """What the media of one order, and of one answer, may have together."""
@@ -57,6 +58,8 @@ def order_bytes(context: MessageContext, *, streams: bool, callbacks: bool) -> b
         "workspace": str(context.workspace) if context.workspace else None,
         "model": context.model,
         "scope": context.scope,
+        "options": options_json(context.options),
+        "results": [asdict(one) for one in context.results],
         "streams": streams,
         "callbacks": callbacks,
     }
@@ -78,6 +81,8 @@ def order_from(body: bytes, files: OrderFiles | None) -> Carried:
         workspace=Path(item["workspace"]) if item["workspace"] else None,
         model=item["model"],
         scope=item.get("scope"),
+        options=options_from(item.get("options")),
+        results=tuple(ClientResult(**one) for one in item.get("results", ())),
     )
     return Carried(context, item["streams"], item["callbacks"])
 

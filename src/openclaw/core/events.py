@@ -100,6 +100,10 @@ class Notice:
     message: str
 
 
+STARTS_OVER = Notice("warning", "the connection broke; the answer starts over")
+"""What was shown of the current block is void: its text comes again, and it is another one."""
+
+
 @dataclass(frozen=True, slots=True)
 class ServerChanged:
     """An MCP server entered another state, or its tools, resources or prompts changed."""

@@ -80,8 +80,10 @@ def build_app(gateway: Gateway) -> Starlette:
         on("/ready", ready, needs=None),
         on("/metrics", metrics),
         on("/v1/models", chat.list_models, needs="orders"),
+        on("/v1/models/{model:path}", chat.show_model, needs="orders"),
         on("/v1/chat/completions", chat.chat_completions, "POST", "orders"),
         on("/v1/responses", responses.responses, "POST", "orders"),
+        on("/v1/responses/{response}", responses.show_response, needs="orders"),
         on("/api/openapi.json", openapi),
         *(on(path, handler, method, needs) for path, handler, method, needs in API),
     ]

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, cast
 import anyio
 
 from openclaw.core.clock import Clock, jittered
-from openclaw.core.errors import ModelUnavailable, OpenClawError
+from openclaw.core.errors import InvalidRequest, ModelUnavailable, OpenClawError
+from openclaw.core.events import STARTS_OVER
 from openclaw.models.build import Built
 from openclaw.models.choose import Candidate, Choice
+from openclaw.models.options import ModelOptions
 
 if TYPE_CHECKING:
     from pydantic_ai.exceptions import ModelHTTPError
@@ -320,25 +322,29 @@ class ModelStack:
         messages: Callable[[Built], "list[ModelMessage]"],
         parameters: "ModelRequestParameters",
         watcher: Watcher,
+        options: ModelOptions | None = None,
     ) -> Answered:
         """The first answer that a model gives.
 
         Raises `ContextOverflow` if the request does not fit, `ImageRefused` if an image in it is
         the trouble, and `ModelUnavailable`, with every model's reason, if none answers.
         """
+        from openclaw.models.apply_options import with_output, with_settings
+
         failures: list[tuple[Candidate, Failure]] = []
         entries = self._in_order()
-        gate = TextGate(
-            watcher.text, lambda: watcher.notice("the connection broke; the answer starts over")
-        )
+        gate = TextGate(watcher.text, lambda: watcher.notice(STARTS_OVER.message))
         for index, entry in enumerate(entries):
             last = index == len(entries) - 1
             try:
-                built = await self._built(entry)
+                built = with_settings(await self._built(entry), options)
+                wanted = with_output(parameters, built, options)
             except OpenClawError as error:
+                if index == 0 and isinstance(error, InvalidRequest):
+                    raise
                 failures.append((entry.candidate, _setup_failure(error)))
                 continue
-            asking = _Asking(self, built, messages(built), parameters, watcher, gate)
+            asking = _Asking(self, built, messages(built), wanted, watcher, gate)
             outcome = await asking.run(retries=_retries(entry.candidate, last=last))
             if not isinstance(outcome, Failure):
                 entry.rests_until = 0.0

@@ -40,7 +40,8 @@ class Step:
     `status` other than 200 is an error; `overflow` is the provider's "too long" error. `cut_after`
     breaks the connection after that many events, and `end_after` ends the stream there as if it
     were whole; `delay` is the pause in seconds before each event; `hang` never answers. `finish` is
-    the provider's word for why the answer ended (but not for OpenAI responses).
+    the provider's word for why the answer ended (but not for OpenAI responses). `cached_tokens` and
+    `reasoning_tokens` are parts of the other two counts (OpenAI chat completions alone).
 
     `when` (text in the last message), `role` (of the last message: user or tool) and `model` make
     the step a rule.
@@ -61,6 +62,8 @@ class Step:
     input_tokens: int = 10
     output_tokens: int = 5
     finish: str | None = None
+    cached_tokens: int = 0
+    reasoning_tokens: int = 0
     when: str | None = None
     role: str | None = None
     model: str | None = None
@@ -277,6 +280,8 @@ def _as_answer(request: Request, step: Step, number: int) -> wire.Answer:
         input_tokens=step.input_tokens,
         output_tokens=step.output_tokens,
         finish=step.finish,
+        cached_tokens=step.cached_tokens,
+        reasoning_tokens=step.reasoning_tokens,
     )
 
 

@@ -40,6 +40,8 @@ class Answer:
     input_tokens: int = 10
     output_tokens: int = 5
     finish: str | None = None
+    cached_tokens: int = 0
+    reasoning_tokens: int = 0
 
     def ended(self, with_calls: str, without: str) -> str:
         """Why the answer ended, in the provider's word for it."""
@@ -102,6 +104,8 @@ def _chat_usage(answer: Answer) -> Json:
         "prompt_tokens": answer.input_tokens,
         "completion_tokens": answer.output_tokens,
         "total_tokens": answer.input_tokens + answer.output_tokens,
+        "prompt_tokens_details": {"cached_tokens": answer.cached_tokens},
+        "completion_tokens_details": {"reasoning_tokens": answer.reasoning_tokens},
     }
 
 

@@ -129,7 +129,11 @@ async def test_a_turn_of_any_client_is_watched_where_somebody_listens(
             assert (await anext(events))[0] == "hello"
 
             async def complete() -> None:
-                await client.post("/v1/chat/completions", json=chat("Count", user="k"))
+                await client.post(
+                    "/v1/chat/completions",
+                    json=chat("Count"),
+                    headers={"x-openclaw-session-key": "k"},
+                )
 
             group.start_soon(complete)
             started = await until_event(events, "turn_started")
@@ -149,7 +153,11 @@ async def test_where_nobody_listens_a_turn_is_neither_streamed_nor_kept(
         async with opened() as client, anyio.create_task_group() as group:
 
             async def complete() -> None:
-                await client.post("/v1/chat/completions", json=chat("Count", user="k"))
+                await client.post(
+                    "/v1/chat/completions",
+                    json=chat("Count"),
+                    headers={"x-openclaw-session-key": "k"},
+                )
 
             group.start_soon(complete)
             await asked(model)

@@ -65,10 +65,8 @@ async def test_a_session_key_continues_a_conversation_and_no_key_begins_one(
     async with scripted_model(default=Step(text="Noted.")) as model:
         house.configure(model.url)
         async with opened() as client:
-            for text in ("one", "two"):
-                await client.post("/v1/chat/completions", json=chat(text, user="me"))
-            header = {"X-OpenClaw-Session-Key": "me"}
-            await client.post("/v1/chat/completions", json=chat("three"), headers=header)
+            for text in ("one", "two", "three"):
+                await client.post("/v1/chat/completions", json=chat(text), headers=named("me"))
             await client.post("/v1/chat/completions", json=chat("alone"))
 
     def said(number: int) -> list[Any]:
@@ -223,17 +221,23 @@ async def test_a_client_that_goes_away_stops_its_turn(house: House, opened: Open
         house.configure(model.url)
         async with opened() as client:
             async with anyio.create_task_group() as group:
-                group.start_soon(post, client, chat("never", user="k"))
+                group.start_soon(post, client, chat("never"), "k")
                 await until(lambda: len(model.requests) == 1)
                 group.cancel_scope.cancel()
-            answer = await client.post("/v1/chat/completions", json=chat("again", user="k"))
+            answer = await client.post(
+                "/v1/chat/completions", json=chat("again"), headers=named("k")
+            )
             kinds = await entry_kinds(client, "k")
     assert answer.json()["choices"][0]["message"]["content"] == "Here."
     assert "turn_cancelled" in kinds
 
 
-async def post(client: httpx2.AsyncClient, body: dict[str, Any]) -> None:
-    await client.post("/v1/chat/completions", json=body)
+async def post(client: httpx2.AsyncClient, body: dict[str, Any], key: str) -> None:
+    await client.post("/v1/chat/completions", json=body, headers=named(key))
+
+
+def named(key: str) -> dict[str, str]:
+    return {"x-openclaw-session-key": key}
 
 
 async def entry_kinds(client: httpx2.AsyncClient, key: str) -> list[str]:

@@ -149,6 +149,8 @@ class Error(_Answer):
 class Reply(_Answer):
     text: str
     outcome: Literal["ok", "limit", "duplicate"]
+    finish_reason: str = "stop"
+    calls: list[Json] = []
     session_id: str
     turn_id: str
     session_key: str | None = None

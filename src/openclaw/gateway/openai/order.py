@@ -5,37 +5,55 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import Any
 
+import orjson
 import pybase64
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from openclaw.agent.port import AgentSettings, MessageContext, Reply, TurnListener
+from openclaw.agent.port import (
+    AgentSettings,
+    ClientResult,
+    MessageContext,
+    Reply,
+    TurnListener,
+)
 from openclaw.core.content import Block, Media, text_of
-from openclaw.core.events import BlockReply, Event, TextDelta
+from openclaw.core.errors import InvalidRequest, ModelUnavailable
+from openclaw.core.events import STARTS_OVER, BlockReply, Event, TextDelta
 from openclaw.core.ids import random_id
 from openclaw.gateway.api.bodies import Attachments, Json, flag
 from openclaw.gateway.feeds import EventStream, Put, WatchedAnswer
 from openclaw.gateway.openai.requests import (
+    call_id,
     error_response,
     new_session,
+    order_index,
     order_text,
+    results_of,
     session_of,
 )
 from openclaw.gateway.state import Gateway
+from openclaw.models.options import ModelOptions
 
 _INLINE_BYTES = 2 * 1024 * 1024
 _BETWEEN = "\n\n"
 
 
 class Written:
-    """Collects blocks, pieces and the final answer; says what is to be sent next."""
+    """Collects blocks, pieces and the final answer; says what is to be sent next.
 
-    def __init__(self) -> None:
+    A text of which only the end counts (`last_only`), such as JSON, is sent when it is complete.
+    """
+
+    def __init__(self, *, last_only: bool = False) -> None:
         self._parts: list[str] = []  # finished blocks
         self._open = ""  # the block that is being written
+        self._last_only = last_only
 
     def on_event(self, event: Event) -> str:
         """The text to send for this event, which may be none."""
+        if self._last_only:
+            return ""
         if isinstance(event, TextDelta):
             return self._add(event.text)
         if isinstance(event, BlockReply):
@@ -43,14 +61,25 @@ class Written:
         return ""
 
     def add_block(self, blocks: tuple[Block, ...]) -> None:
-        """A finished block, where pieces are not watched."""
-        self._close(text_of(blocks))
+        """A finished block, if pieces are not watched."""
+        if not self._last_only:
+            self._close(text_of(blocks))
+
+    def start_over(self) -> bool:
+        """The current block is void; false if nothing of it was sent."""
+        sent, self._open = bool(self._open), ""
+        return sent
 
     def finish(self, reply: Reply) -> str:
         """What is still to be sent once the answer is there."""
-        rest = self._close(reply.text)
-        for media in reply.media:
-            rest += self._close(_shown(media))
+        rest = ""
+        if not reply.text.startswith(self._open):
+            # What was written so far was given up, and the answer says why.
+            rest += self._close(self._open)
+        rest += self._close(reply.text)
+        if not self._last_only:
+            for media in reply.media:
+                rest += self._close(_shown(media))
         return rest
 
     @property
@@ -85,6 +114,29 @@ def _shown(media: Media) -> str:
     return f"[{name}: {media.mime_type}{where}]"
 
 
+def reason_of(reply: Reply) -> str:
+    """Why the answer ended: stop, length, content_filter or tool_calls."""
+    if reply.outcome == "limit":
+        return "length"
+    if reply.calls:
+        return "tool_calls"
+    return reply.finish_reason if reply.finish_reason in ("length", "content_filter") else "stop"
+
+
+async def waiting_session(
+    gateway: Gateway, agent: str, messages: Sequence[Json], field: str
+) -> tuple[str | None, list[ClientResult]]:
+    """The key of the session that waits for the results at the end of the messages, and these."""
+    order_index(messages, field)
+    session, results = results_of(messages, field)
+    if session is None:
+        return None, []
+    for found in await gateway.backend.store.find_sessions(session, agent):
+        if found.id == session:
+            return found.key, results
+    raise InvalidRequest("no call with this id waits for a result", field="tool_call_id")
+
+
 class Order(ABC):
     """One request: prepared once the answer has begun, so that its files live as long as it does.
 
@@ -101,14 +153,22 @@ class Order(ABC):
         messages: Sequence[Json],
         *,
         field: str,
+        options: ModelOptions,
         previous: str | None = None,
+        results: Sequence[ClientResult] = (),
     ) -> None:
+        order_index(messages, field)
+        self._results = tuple(results)
         self.gateway = gateway
+        self._options = options
         self.body = body
         self._settings = settings
         self._messages = messages
+        self.agent = settings.id
         self._field = field
-        named = session_of(body, request.headers) or previous
+        named = session_of(request.headers) or previous
+        if results and previous is not None and named != previous:
+            raise InvalidRequest("the call belongs to another session", field="tool_call_id")
         self._continued = named is not None
         self.session = named or new_session()
         self.turn = random_id()
@@ -129,19 +189,27 @@ class Order(ABC):
         """Put the answer as it is written, to its end or to the error that ended it."""
 
     async def _whole(self) -> Response:
-        written = Written()
+        written = Written(last_only=self._options.structured)
         with ExitStack() as files:
             context = await self._context(files)
             async with self.gateway.turn(context) as turn:
                 reply = await turn.answer(TurnListener(on_block_reply=written.add_block))
+        self._check(reply)
         written.finish(reply)
         return JSONResponse(self.rendered(written.text, reply), headers=self.headers)
 
-    async def write(self, piece: Callable[[str], None]) -> tuple[str, Reply]:
-        """Have it answered, each piece of the text as it comes; returns all of it and the reply."""
-        written = Written()
+    async def write(
+        self, piece: Callable[[str], None], start_over: Callable[[str], None]
+    ) -> tuple[str, Reply]:
+        """Have it answered, each piece of the text as it comes; returns all of it and the reply.
+
+        `start_over` is called if the last block that was sent is void, with the text before it.
+        """
+        written = Written(last_only=self._options.structured)
 
         def on_event(event: Event) -> None:
+            if event == STARTS_OVER and written.start_over():
+                start_over(written.text)
             text = written.on_event(event)
             if text:
                 piece(text)
@@ -150,10 +218,30 @@ class Order(ABC):
             context = await self._context(files)
             async with self.gateway.turn(context) as turn:
                 reply = await turn.answer(TurnListener(on_event=on_event))
+        self._check(reply)
         rest = written.finish(reply)
         if rest:
             piece(rest)
         return written.text, reply
+
+    @staticmethod
+    def calls(reply: Reply) -> list[tuple[str, str, str]]:
+        """The calls that the client is to run: their ids, names and arguments."""
+        return [
+            (call_id(reply.session_id, call.id), call.name, call.arguments) for call in reply.calls
+        ]
+
+    def _check(self, reply: Reply) -> None:
+        """Raise if the answer is not the JSON that was asked for; one that was cut says so itself."""
+        if not self._options.structured or reason_of(reply) != "stop":
+            return
+        try:
+            orjson.loads(reply.text)
+        except orjson.JSONDecodeError as error:
+            raise ModelUnavailable(
+                f"the model's answer is not the JSON that was asked for: {error}",
+                hint="ask again, or use a model that supports structured output",
+            ) from None
 
     async def _context(self, files: ExitStack) -> MessageContext:
         attachments = Attachments(self.gateway.paths.temp, files, self._settings.transcriber)
@@ -165,4 +253,6 @@ class Order(ABC):
             media=tuple(attachments.taken),
             origin="openai",
             idempotency_key=self.turn,
+            options=self._options,
+            results=self._results,
         )

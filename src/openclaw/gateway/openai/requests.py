@@ -1,10 +1,11 @@
 """What OpenAI's clients send, as one message to an agent.
 
-The last user message is the order. The session is named by the header or `user`; without either,
-each request is a conversation of its own, and what was said before comes along as its text.
+The last message is the order and has to be the user's. The session is named by the header; without
+it, each request is a conversation of its own, and what was said before comes along as its text.
 """
 
 import logging
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 
+from openclaw.agent.port import ClientResult
 from openclaw.core.errors import (
     Busy,
     InvalidRequest,
@@ -27,9 +29,12 @@ from openclaw.gateway.api.bodies import Attachments, Json, objects
 SESSION_HEADER = "x-openclaw-session-key"
 MODEL = "openclaw"
 _INSTRUCTING = ("system", "developer")
+_SPEAKING = ("user", "assistant", "tool")
+_ROLES = {"message": "user", "function_call": "assistant", "function_call_output": "tool"}
+_CALL_ID = re.compile(r"call_([0-9A-Za-z-]+)_(.+)")
 _IMAGES = ("image_url", "input_image")
 _FILES = ("file", "input_file")
-_TEXTS = ("text", "input_text", "output_text")
+_TEXTS = ("text", "input_text", "output_text", "refusal")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +55,9 @@ def agent_of(model: Any) -> str | None:
     return agent or None
 
 
-def session_of(body: Mapping[str, Any], headers: Headers) -> str | None:
-    """The session that the client names, if any."""
-    named = headers.get(SESSION_HEADER) or body.get("user")
-    if named is not None and not isinstance(named, str):
-        raise InvalidRequest("has to be a string", field="user")
-    return named or None
+def session_of(headers: Headers) -> str | None:
+    """The session that the client names, if any. (`user` names a person, who has many chats.)"""
+    return headers.get(SESSION_HEADER) or None
 
 
 def new_session() -> str:
@@ -70,17 +72,89 @@ async def order_text(
 
     `continued` means that the session knows what was said before.
     """
-    last = next((i for i in reversed(range(len(messages))) if _role(messages[i]) == "user"), None)
-    if last is None:
-        raise InvalidRequest("has no user message", field=field)
-    said = [Said(_role(m), _text(m.get("content"), field)) for m in messages]
+    last = order_index(messages, field)
+    if _role(messages[last]) == "tool":
+        return ""
+    said = [Said(_role(m), _said(m, field)) for m in messages]
     order = said[last].text
-    await _take_media(messages[last].get("content"), f"{field}[{last}].content", attachments)
+    for at in range(last if continued else 0, last + 1):
+        if _role(messages[at]) in ("user", "assistant"):
+            before = len(attachments.taken)
+            await _take_media(messages[at].get("content"), f"{field}[{at}].content", attachments)
+            if at < last:
+                said[at] = _with_attachments(said[at], before, len(attachments.taken))
     if not order.strip() and not attachments.taken:
         raise InvalidRequest("the last user message is empty", field=field)
     told = [one.text for one in said if one.role in _INSTRUCTING and one.text.strip()]
-    before = [] if continued else [o for o in said[:last] if o.role in ("user", "assistant")]
+    before = [] if continued else [o for o in said[:last] if o.role in _SPEAKING and o.text]
     return _with_preamble(order, told, before)
+
+
+def order_index(messages: Sequence[Json], field: str) -> int:
+    """Which message is the order: the last one, instructions aside, the user's or a tool's result.
+
+    An order that was answered already must not be carried out again.
+    """
+    for at, message in enumerate(messages):
+        if _role(message) not in (*_INSTRUCTING, *_SPEAKING):
+            kind = message.get("role") or message.get("type")
+            raise InvalidRequest(f"a message of {kind!r} is not taken", field=f"{field}[{at}]")
+    spoken = [at for at, m in enumerate(messages) if _role(m) not in _INSTRUCTING]
+    if not any(_role(messages[at]) in ("user", "tool") for at in spoken):
+        raise InvalidRequest("has no user message", field=field)
+    if _role(messages[spoken[-1]]) == "assistant":
+        raise InvalidRequest(
+            "the last message has to be the user's, or a tool's result", field=field
+        )
+    return spoken[-1]
+
+
+def call_id(session: str, call: str) -> str:
+    """A call's id for the client, which names the session that waits for the result."""
+    return f"call_{session}_{call}"
+
+
+def results_of(messages: Sequence[Json], field: str) -> tuple[str | None, list[ClientResult]]:
+    """The results at the end of the messages, and the id of the session that waits for them.
+
+    A user's message may follow them. Then calls that are not ours are history like the rest.
+    """
+    spoken = [m for m in messages if _role(m) not in _INSTRUCTING]
+    with_order = _role(spoken[-1]) == "user"
+    results: list[ClientResult] = []
+    sessions: set[str] = set()
+    for message in reversed(spoken[:-1] if with_order else spoken):
+        if _role(message) != "tool":
+            break
+        given = message.get("tool_call_id") or message.get("call_id")
+        found = _CALL_ID.fullmatch(given) if isinstance(given, str) else None
+        if found is None:
+            if with_order:
+                return None, []
+            raise InvalidRequest("no call with this id waits for a result", field="tool_call_id")
+        sessions.add(found[1])
+        results.insert(0, ClientResult(found[2], _said(message, field)))
+    if len(sessions) > 1:
+        raise InvalidRequest("the calls belong to more than one conversation", field=field)
+    return next(iter(sessions), None), results
+
+
+def _said(message: Json, field: str) -> str:
+    """What a message says, calls and their results included."""
+    if message.get("type") == "function_call":
+        return f"[called {message.get('name')} with {message.get('arguments')}]"
+    content = message.get("output" if message.get("type") == "function_call_output" else "content")
+    lines = [_text(content, field)]
+    for call in objects(message.get("tool_calls"), f"{field}.tool_calls"):
+        function: Any = call.get("function") or {}
+        lines.append(f"[called {function.get('name')} with {function.get('arguments')}]")
+    return "\n".join(line for line in lines if line)
+
+
+def _with_attachments(one: Said, first: int, end: int) -> Said:
+    """An earlier message that says which of the attachments came with it."""
+    names = " ".join(f"[attachment {number}]" for number in range(first + 1, end + 1))
+    return Said(one.role, f"{one.text} {names}".strip()) if names else one
 
 
 def _with_preamble(order: str, told: Sequence[str], before: Sequence[Said]) -> str:
@@ -96,7 +170,8 @@ def _with_preamble(order: str, told: Sequence[str], before: Sequence[Said]) -> s
 
 
 def _role(message: Mapping[str, Any]) -> str:
-    role = message.get("role", "user" if message.get("type") in (None, "message") else "")
+    of_type = _ROLES.get(message.get("type") or "message", "")
+    role = message.get("role", of_type)
     return role if isinstance(role, str) else ""
 
 
@@ -104,7 +179,7 @@ def _text(content: Any, field: str) -> str:
     if content is None or isinstance(content, str):
         return content or ""
     parts = [part for part in objects(content, field) if part.get("type") in _TEXTS]
-    return "\n".join(str(part.get("text") or "") for part in parts)
+    return "\n".join(str(part.get("text") or part.get("refusal") or "") for part in parts)
 
 
 async def _take_media(content: Any, field: str, attachments: Attachments) -> None:

@@ -1,55 +1,130 @@
-"""`POST /v1/responses`, as OpenAI's clients know it."""
+"""`POST /v1/responses` and `GET /v1/responses/ID`, as OpenAI's clients know them."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
 
-from openclaw.agent.port import AgentSettings, Reply
-from openclaw.core.errors import InvalidRequest
-from openclaw.core.ids import random_id
+from openclaw.agent.port import Reply
+from openclaw.agent.transcript import waiting_calls
+from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.gateway.api.bodies import Json, json_body, objects, text_field
 from openclaw.gateway.feeds import Put, frame
-from openclaw.gateway.openai.order import Order
-from openclaw.gateway.openai.requests import agent_of, error_body
+from openclaw.gateway.openai.options import response_options
+from openclaw.gateway.openai.order import Order, reason_of, waiting_session
+from openclaw.gateway.openai.requests import MODEL, agent_of, call_id, error_body
 from openclaw.gateway.state import Gateway
+from openclaw.sessions.model import EntryKind, SessionRef, Turn, TurnState
 
-_ID = re.compile(r"resp_([0-9a-f]{16})_([0-9a-f]{16})")
+_ID = re.compile(r"resp_([0-9A-Za-z-]+)_([0-9a-f]{16})")
+_STATUS = {
+    TurnState.OK: "completed",
+    TurnState.RUNNING: "in_progress",
+    TurnState.CANCELLED: "cancelled",
+    TurnState.ERROR: "failed",
+    TurnState.LOST: "failed",
+}
 
 
 async def responses(gateway: Gateway, request: Request) -> Any:
     """One turn."""
     body = await json_body(request)
+    options, messages = response_options(body), _messages(body)
     settings = await gateway.backend.agent.settings(agent_of(body.get("model")))
-    return _Response(gateway, settings, request, body).respond()
+    previous = await _previous(gateway, body, settings.id)
+    waiting, results = await waiting_session(gateway, settings.id, messages, "input")
+    if previous is not None and waiting is not None and previous != waiting:
+        raise InvalidRequest("the call belongs to another conversation", field="call_id")
+    order = _Response(
+        gateway,
+        settings,
+        request,
+        body,
+        messages,
+        field="input",
+        options=options,
+        previous=previous or waiting,
+        results=results,
+    )
+    await order.open()
+    return order.respond()
 
 
-def _previous(body: Json) -> str | None:
-    """The session of the response that this one follows: its id names the session."""
+async def show_response(gateway: Gateway, request: Request) -> Response:
+    """A response that was given before, or is being given."""
+    given = request.path_params["response"]
+    session, turn = await _found(gateway, given)
+    history = await gateway.backend.store.history(session, since_compaction=False)
+    entries = [entry for entry in history if entry.turn == turn.id]
+    said = [e.text for e in entries if e.kind is EntryKind.ASSISTANT_MESSAGE and e.text]
+    status = _STATUS[turn.state]
+    text = "\n\n".join(said)
+    output = [_message(f"msg_{turn.id}", text, "completed")] if text else []
+    if turn.state is TurnState.OK:
+        calls = [
+            (call_id(session.id, call.id), call.name, call.arguments)
+            for call in waiting_calls(entries).values()
+        ]
+        output += _function_calls(turn.id, calls)
+    failure = {"code": "server_error", "message": "the turn did not finish"}
+    return JSONResponse(
+        {
+            "id": given,
+            "object": "response",
+            "created_at": turn.started_ms // 1000,
+            "status": status,
+            "model": f"{MODEL}/{session.agent}",
+            "error": failure if status == "failed" else None,
+            "incomplete_details": None,
+            "instructions": None,
+            "metadata": {},
+            "output": output,
+            "parallel_tool_calls": False,
+            "previous_response_id": None,
+            "tool_choice": "auto",
+            "tools": [],
+            "usage": None,
+        }
+    )
+
+
+async def _found(gateway: Gateway, given: str) -> tuple[SessionRef, Turn]:
+    """The turn that a response's id names, and its session; `NotFound` if there is none."""
+    parts = _ID.fullmatch(given)
+    if parts is not None:
+        store = gateway.backend.store
+        for session in await store.find_sessions(parts[1]):
+            turn = await store.find_turn(session.ref, parts[2]) if session.id == parts[1] else None
+            if turn is not None:
+                return session.ref, turn
+    raise NotFound(f"there is no response '{given}'")
+
+
+async def _previous(gateway: Gateway, body: Json, agent: str) -> str | None:
+    """The key of the session that the response before this one belongs to."""
     given = text_field(body, "previous_response_id")
     if given is None:
         return None
-    found = _ID.fullmatch(given)
-    if found is None:
-        raise InvalidRequest("is not the id of a response of ours", field="previous_response_id")
-    return f"http-{found[1]}"
+    session, _ = await _found(gateway, given)
+    if session.agent != agent:
+        raise InvalidRequest(
+            f"it was given by '{MODEL}/{session.agent}', another model than this request's",
+            field="previous_response_id",
+        )
+    return session.key
 
 
 class _Response(Order):
-    def __init__(
-        self, gateway: Gateway, settings: AgentSettings, request: Request, body: Json
-    ) -> None:
-        messages, previous = _messages(body), _previous(body)
-        super().__init__(
-            gateway, settings, request, body, messages, field="input", previous=previous
-        )
-        # A session that the client named needs no name from us: the id then says nothing of it.
-        own = self.session.removeprefix("http-")
-        place = own if re.fullmatch(r"[0-9a-f]{16}", own) else random_id()
-        self._id = f"resp_{place}_{self.turn}"
-        self._item = f"msg_{self.turn}"
-        self._created = gateway.clock.now_ms() // 1000
+    _id = ""
+    _created = 0
+
+    async def open(self) -> None:
+        """Find the session, whose own id is part of the response's: so it is found again by that."""
+        session = await self.gateway.backend.store.open_session(self.agent, self.session)
+        self._id = f"resp_{session.id}_{self.turn}"
+        self._created = self.gateway.clock.now_ms() // 1000
 
     async def stream(self, put: Put) -> None:
         number = 0
@@ -69,32 +144,59 @@ class _Response(Order):
             say("response.failed", response={**self._head("failed"), "error": failure})
 
     async def _streamed(self, say: Callable[..., None]) -> None:
-        place = {"item_id": self._item, "output_index": 0, "content_index": 0}
-        say("response.output_item.added", output_index=0, item=self._message("", "in_progress"))
-        say("response.content_part.added", **place, part=_part(""))
+        item = _Item(say, f"msg_{self.turn}", 0)
+        item.begin()
+
+        def start_over(before: str) -> None:
+            nonlocal item
+            item.end("incomplete")
+            item = _Item(say, f"msg_{self.turn}_{item.index + 1}", item.index + 1)
+            item.begin()
+            if before:
+                item.add(before)
 
         def piece(text: str) -> None:
-            say("response.output_text.delta", **place, delta=text, logprobs=[])
+            item.add(text)
 
-        text, reply = await self.write(piece)
-        say("response.output_text.done", **place, text=text, logprobs=[])
-        say("response.content_part.done", **place, part=_part(text))
-        say("response.output_item.done", output_index=0, item=self._message(text, "completed"))
-        body = self.rendered(text, reply)
+        text, reply = await self.write(piece, start_over)
+        item.end("completed")
+        for at, call in enumerate(_function_calls(self.turn, self.calls(reply)), item.index + 1):
+            begun = {**call, "arguments": "", "status": "in_progress"}
+            place = {"item_id": call["id"], "output_index": at}
+            arguments = call["arguments"]
+            say("response.output_item.added", output_index=at, item=begun)
+            say("response.function_call_arguments.delta", **place, delta=arguments)
+            say(
+                "response.function_call_arguments.done",
+                **place,
+                name=call["name"],
+                arguments=arguments,
+            )
+            say("response.output_item.done", output_index=at, item=call)
+        body = self.rendered(text, reply, item.id)
         say(f"response.{body['status']}", response=body)
 
-    def rendered(self, text: str, reply: Reply) -> Json:
-        cut = reply.outcome == "limit"
+    def rendered(self, text: str, reply: Reply, item: str | None = None) -> Json:
+        reason = reason_of(reply)
+        if reason == "tool_calls":
+            reason = "stop"
+        cut = {"length": "max_output_tokens"}.get(reason, reason)
         used = reply.usage
         return {
-            **self._head("incomplete" if cut else "completed"),
-            "incomplete_details": {"reason": "max_output_tokens"} if cut else None,
-            "output": [self._message(text, "completed")],
+            **self._head("completed" if reason == "stop" else "incomplete"),
+            "incomplete_details": None if reason == "stop" else {"reason": cut},
+            "output": [
+                _message(item or f"msg_{self.turn}", text, "completed"),
+                *_function_calls(self.turn, self.calls(reply)),
+            ],
             "usage": {
                 "input_tokens": used.input_tokens,
-                "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
+                "input_tokens_details": {
+                    "cached_tokens": used.cached_tokens,
+                    "cache_write_tokens": 0,
+                },
                 "output_tokens": used.output_tokens,
-                "output_tokens_details": {"reasoning_tokens": 0},
+                "output_tokens_details": {"reasoning_tokens": used.reasoning_tokens},
                 "total_tokens": used.input_tokens + used.output_tokens,
             },
         }
@@ -113,20 +215,61 @@ class _Response(Order):
             "output": [],
             "parallel_tool_calls": False,
             "previous_response_id": self.body.get("previous_response_id"),
-            "tool_choice": "auto",
-            "tools": [],
+            "tool_choice": self.body.get("tool_choice") or "auto",
+            "tools": self.body.get("tools") or [],
             "usage": None,
         }
 
-    def _message(self, text: str, status: str) -> Json:
-        content = [_part(text)] if status == "completed" else []
-        return {
-            "id": self._item,
-            "type": "message",
-            "role": "assistant",
-            "status": status,
-            "content": content,
+
+class _Item:
+    """One message of the output, as its events tell of it."""
+
+    def __init__(self, say: Callable[..., None], name: str, index: int) -> None:
+        self.id = name
+        self.index = index
+        self._say = say
+        self._text = ""
+        self._place = {"item_id": name, "output_index": index, "content_index": 0}
+
+    def begin(self) -> None:
+        item = _message(self.id, "", "in_progress")
+        self._say("response.output_item.added", output_index=self.index, item=item)
+        self._say("response.content_part.added", **self._place, part=_part(""))
+
+    def add(self, text: str) -> None:
+        self._text += text
+        self._say("response.output_text.delta", **self._place, delta=text, logprobs=[])
+
+    def end(self, status: str) -> None:
+        text = self._text
+        self._say("response.output_text.done", **self._place, text=text, logprobs=[])
+        self._say("response.content_part.done", **self._place, part=_part(text))
+        item = _message(self.id, text, status)
+        self._say("response.output_item.done", output_index=self.index, item=item)
+
+
+def _message(name: str, text: str, status: str) -> Json:
+    return {
+        "id": name,
+        "type": "message",
+        "role": "assistant",
+        "status": status,
+        "content": [] if status == "in_progress" else [_part(text)],
+    }
+
+
+def _function_calls(turn: str, calls: Iterable[tuple[str, str, str]]) -> list[Json]:
+    return [
+        {
+            "id": f"fc_{turn}_{at}",
+            "type": "function_call",
+            "status": "completed",
+            "call_id": name,
+            "name": tool,
+            "arguments": arguments,
         }
+        for at, (name, tool, arguments) in enumerate(calls)
+    ]
 
 
 def _part(text: str) -> Json:

@@ -1,0 +1,61 @@
+"""What the sender of one message asks of the model. Imports no library."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class ClientTool:
+    """A tool of the sender's own: the model may call it, and the sender runs it."""
+
+    name: str
+    description: str
+    schema: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelOptions:
+    """Settings for one message; None leaves a setting to the configuration.
+
+    `stop` holds the texts that end an answer. `json_output` asks for a JSON object as the answer,
+    and `schema` for one that fits this JSON schema, called `schema_name`. `tools` are the sender's,
+    shown beside the agent's own; the model has to call one of `must_call`, if that names any.
+    """
+
+    max_tokens: int | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    stop: tuple[str, ...] = ()
+    seed: int | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    json_output: bool = False
+    schema: Mapping[str, Any] | None = None
+    schema_name: str | None = None
+    schema_strict: bool | None = None
+    tools: tuple[ClientTool, ...] = ()
+    must_call: tuple[str, ...] = ()
+
+    @property
+    def structured(self) -> bool:
+        """Whether the answer has to be JSON."""
+        return self.json_output or self.schema is not None
+
+
+def options_json(options: ModelOptions | None) -> dict[str, Any] | None:
+    """The options as JSON, so that another process can use them."""
+    return None if options is None else asdict(options)
+
+
+def options_from(body: Mapping[str, Any] | None) -> ModelOptions | None:
+    """The options back."""
+    if body is None:
+        return None
+    known: dict[str, Any] = {
+        **body,
+        "stop": tuple(body["stop"]),
+        "tools": tuple(ClientTool(**tool) for tool in body["tools"]),
+        "must_call": tuple(body["must_call"]),
+    }
+    return ModelOptions(**known)
