@@ -1,6 +1,7 @@
 """What holds in every test: a temporary home, loopback only, and nothing left running."""
 
 import asyncio
+import inspect
 import os
 import socket
 import threading
@@ -114,11 +115,20 @@ def loopback_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket.socket, "connect", guarded)
 
 
+def _shares_a_server(request: pytest.FixtureRequest) -> bool:
+    """Whether an async fixture outlives the test: the tasks of its connections do so, rightly."""
+    known: Any = request.node
+    definitions = [one for all_ in known._fixtureinfo.name2fixturedefs.values() for one in all_]
+    return any(
+        one.scope != "function" and inspect.isasyncgenfunction(one.func) for one in definitions
+    )
+
+
 @pytest.fixture(autouse=True)
 def nothing_left_running(request: pytest.FixtureRequest) -> Iterator[None]:
     """No thread that would keep the process alive, and no task, outlives its test."""
     before = set(threading.enumerate())
-    if "anyio_backend" in request.fixturenames:
+    if "anyio_backend" in request.fixturenames and not _shares_a_server(request):
         request.getfixturevalue("no_task_left_running")
     yield
     left = [t for t in threading.enumerate() if t not in before and not t.daemon]
