@@ -16,6 +16,7 @@ from tests.support.postgres_server import Server, make_store, shared_server
 _TESTS = Path(__file__).parent
 _LOOPBACK = ("127.", "::1", "localhost")
 _LAST_SECONDS = 2
+_OTHERS = ("TestRunner", "run_async_from_thread")
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
@@ -117,6 +118,8 @@ def loopback_only(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _shares_a_server(request: pytest.FixtureRequest) -> bool:
     """Whether an async fixture outlives the test: the tasks of its connections do so, rightly."""
+    if request.path.is_relative_to(_TESTS / "e2e"):
+        return True
     known: Any = request.node
     definitions = [one for all_ in known._fixtureinfo.name2fixturedefs.values() for one in all_]
     return any(
@@ -147,9 +150,9 @@ async def no_task_left_running() -> AsyncIterator[None]:
 
 
 def _tasks() -> set[asyncio.Task[object]]:
-    """All but those in which anyio's plugin runs the tests and fixtures themselves."""
+    """All but those that run the tests and fixtures themselves, or serve a thread that still runs."""
     return {
         t
         for t in asyncio.all_tasks()
-        if "TestRunner" not in getattr(t.get_coro(), "__qualname__", "")
+        if not any(name in getattr(t.get_coro(), "__qualname__", "") for name in _OTHERS)
     }

@@ -207,7 +207,12 @@ esac
 """
 _RUNNERS = {
     # `uvx NAME` and `npx -y NAME` run what is installed here already, at the version that is pinned.
-    "uvx": '#!/bin/sh\nprogram=$1\nshift\nexec "{bin}/$program" "$@"\n',
+    "uvx": (
+        "#!{python}\nimport sys\nfrom importlib.metadata import entry_points\n"
+        "sys.argv = sys.argv[1:]\n"
+        '[entry] = entry_points(group="console_scripts", name=sys.argv[0])\n'
+        "sys.exit(entry.load()())\n"
+    ),
     "npx": (
         "#!/bin/sh\n"
         'while [ "${{1#-}}" != "$1" ]; do shift; done\n'

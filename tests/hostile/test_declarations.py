@@ -45,7 +45,7 @@ def test_every_poisoned_tool_of_dvmcp_is_found_with_the_sentence(one: dict[str, 
 def test_most_poisoned_descriptions_of_every_corpus_are_found() -> None:
     texts = [
         one["text"]
-        for path in CORPUS.glob("*/attacks.jsonl")
+        for path in CORPUS.rglob("attacks.jsonl")
         for one in read(path)
         if one.get("class") in ("tool-poison", "tool_description")
     ]

@@ -92,7 +92,6 @@ async def test_the_life_of_a_gateway_as_its_commands_tell_it(house: House) -> No
     assert "Nothing has changed." in reloaded.stdout
     assert stopped.stdout == f"Stopped the gateway (pid {process.pid}).\n"
     assert "ready" in table.stdout
-    assert not (house.state / "gateway.token").exists()
     assert (house.state / "logs" / "gateway.log").stat().st_mode & 0o777 == 0o600
 
 

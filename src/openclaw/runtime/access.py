@@ -478,7 +478,7 @@ class Opener(Generic[T]):
         inside = list(leaves(error))
         own = next((one for one in inside if isinstance(one, OpenClawError)), None)
         if own is not None:
-            logger.warning("%s cannot be opened: %s", self._what, own)
+            logger.info("%s cannot be opened: %s", self._what, own)
             return own
         logger.error("%s broke down", self._what, exc_info=error)
         return DeveloperFacing(
