@@ -111,7 +111,7 @@ async def test_a_configuration_that_has_become_wrong_is_warned_about(house: Hous
 async def test_a_stop_lets_a_turn_finish_and_cancels_one_that_does_not(house: House) -> None:
     rules = [Step(when="quick", text="Done.", delay=0.3), Step(when="never", hang=True)]
     async with scripted_model(rules=rules) as model:
-        house.configure(model.url, gateway={"shutdownGraceMs": 1500})
+        house.configure(model.url, gateway={"shutdownGraceMs": 4000})
         answers: dict[str, Any] = {}
         async with house.process() as process, anyio.create_task_group() as group:
             info = await house.running()

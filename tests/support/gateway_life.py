@@ -246,5 +246,6 @@ async def check_transcripts(house: House, told: list[tuple[str, str]]) -> int:
             calls = [e.call_id for e in entries if e.kind is EntryKind.TOOL_CALL]
             results = [e.call_id for e in entries if e.kind is EntryKind.TOOL_RESULT]
             assert len(set(results)) == len(results), f"{session}: a result is there twice"
-            assert set(results) <= set(calls)
+            asked = {c["id"] for e in entries for c in e.data.get("calls", ())}
+            assert set(calls) <= set(results) <= asked
     return count

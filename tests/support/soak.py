@@ -20,6 +20,7 @@ from mcp import Client, MCPError, StdioServerParameters
 from mcp_types import TextContent
 
 from openclaw.core.clock import SystemClock
+from openclaw.gateway.openai.requests import SESSION_HEADER
 from openclaw.mcp_client.errors import first_cause
 from openclaw.media.files import sweep
 from openclaw.sessions.model import EntryKind
@@ -132,18 +133,18 @@ class Soak:
     async def _completion(self, client: str) -> None:
         async with self._http() as http:
             session, text = self._message()
-            answer = await http.post("/v1/chat/completions", json=_asked(session, text))
+            answer = await http.post("/v1/chat/completions", **_asked(session, text))
             if answer.is_success:
                 self._acknowledged(client, session, text)
 
     async def _streamed(self, client: str) -> None:
         session, text = self._message()
         leaves_early = self.life.chance.random() < 0.3
-        body = _asked(session, text, stream=True)
+        asked = _asked(session, text, stream=True)
         ended = failed = False
         async with (
             self._http() as http,
-            http.stream("POST", "/v1/chat/completions", json=body) as r,
+            http.stream("POST", "/v1/chat/completions", **asked) as r,
         ):
             async for line in r.aiter_lines():
                 ended, failed = ended or line == "data: [DONE]", failed or '"error"' in line
@@ -307,7 +308,10 @@ class Soak:
 
 def _asked(session: str, text: str, **more: Any) -> dict[str, Any]:
     messages = [{"role": "user", "content": text}]
-    return {"model": "openclaw", "user": session, "messages": messages, **more}
+    return {
+        "json": {"model": "openclaw", "messages": messages, **more},
+        "headers": {SESSION_HEADER: session},
+    }
 
 
 class _Silent:

@@ -1,4 +1,4 @@
-"""Making room: old tool results are cut first, then the oldest part becomes a summary. Pure.
+"""Making room: old tool results are cut first, then the oldest part becomes a summary.
 
 A call is never parted from its result, and what the person says in the current turn stays word for
 word, however often room is made.

@@ -11,7 +11,6 @@ only, so that it costs little time and memory.
 
 import asyncio
 import ctypes
-import fcntl
 import os
 import signal
 import socket
@@ -46,6 +45,8 @@ class Refused(Exception):
 
 def network_of_its_own() -> socket.socket:
     """Move this process into a network with nothing in it, and listen there; raises `Refused`."""
+    import fcntl  # only Linux runs this; other systems import the module
+
     libc = ctypes.CDLL(None, use_errno=True)
     user, group = os.getuid(), os.getgid()
     if libc.unshare(_NEW_NET):
