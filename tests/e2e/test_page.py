@@ -4,11 +4,19 @@ import base64
 import os
 import shutil
 import signal
-from collections.abc import AsyncGenerator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import (
+    AbstractAsyncContextManager,
+    ExitStack,
+    asynccontextmanager,
+    contextmanager,
+    suppress,
+)
 from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import pairwise
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import httpx2
@@ -825,3 +833,56 @@ async def test_a_tool_that_needs_permission_is_asked_about(site: Site, page: Pag
         await expect(question.get_by_role("status")).to_have_text(said)
         await expect(page.get_by_role("button", name="Send", exact=True)).to_be_visible()
     assert written.read_text() == "b"
+
+
+ASKS = """async ([url, token]) => {
+  const headers = { authorization: `Bearer ${token}`, "content-type": "application/json" };
+  const messages = [{ role: "user", content: "hi" }];
+  const body = JSON.stringify({ model: "openclaw", messages });
+  try {
+    const answer = await fetch(`${url}/v1/chat/completions`, { method: "POST", headers, body });
+    return (await answer.json()).choices[0].message.content;
+  } catch (error) { return error.name; }
+}"""
+
+
+async def test_a_page_of_another_origin_may_ask_only_if_the_configuration_names_it(
+    tmp_path: Path, browser: Browser
+) -> None:
+    state = tmp_path / "state"
+    state.mkdir(mode=0o700)
+    house = House(state)
+    with ExitStack() as stack:
+        friend, stranger = (stack.enter_context(other_site()) for _ in range(2))
+        async with scripted_model(default=Step(text="Hello.")) as model:
+            house.configure(model.url, gateway={"allowedOrigins": [friend]})
+            async with house.here() as info:
+                page = await browser.new_page()
+                answers: list[str] = []
+                for origin in (friend, stranger):
+                    await page.goto(origin)
+                    answers.append(await page.evaluate(ASKS, [info.url, house.token]))
+                await page.close()
+    assert answers == ["Hello.", "TypeError"]
+
+
+@contextmanager
+def other_site() -> Generator[str]:
+    """An empty page at an origin of its own."""
+
+    class Empty(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("content-type", "text/html")
+            self.end_headers()
+
+        def log_message(self, format: str, *args: Any) -> None: ...
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Empty) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()

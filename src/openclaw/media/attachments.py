@@ -19,7 +19,7 @@ SESSION_BYTES = 256 * MIB
 ALL_BYTES = 4096 * MIB
 """What all sessions in one directory keep together."""
 
-_LOOK_EVERY_BYTES = 64 * MIB
+LOOK_EVERY_BYTES = 64 * MIB
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
@@ -37,7 +37,7 @@ class AttachmentFiles:
         self.root = root
         self._session_bytes = session_bytes
         self._all_bytes = all_bytes
-        self._unseen = _LOOK_EVERY_BYTES
+        self._unseen = LOOK_EVERY_BYTES
 
     def keep(self, session: str, data: bytes) -> str:
         """Keep these bytes for the session with this id and return their digest."""
@@ -54,7 +54,7 @@ class AttachmentFiles:
         fresh.replace(path)
         _remove_oldest(directory.iterdir(), self._session_bytes)
         self._unseen += len(data)
-        if self._unseen >= _LOOK_EVERY_BYTES:
+        if self._unseen >= LOOK_EVERY_BYTES:
             self._unseen = 0
             _remove_oldest(self.root.glob("*/*"), self._all_bytes)
         return digest

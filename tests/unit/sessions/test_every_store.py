@@ -495,3 +495,21 @@ async def test_a_session_keeps_the_newest_attachments_within_a_bound(
         await anyio.sleep(0.02)  # the order is that of their times
     found = [await store.media(session, digest) is not None for digest in digests]
     assert found == [False, True, True]
+
+
+async def test_all_sessions_together_keep_the_newest_attachments_within_a_bound(
+    store: SessionStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if isinstance(store, MemoryStore):
+        pytest.skip("a test's own store forgets all at its end")
+    for module in ("openclaw.sessions.postgres.store", "openclaw.media.attachments"):
+        monkeypatch.setattr(f"{module}.LOOK_EVERY_BYTES", 1)
+    monkeypatch.setattr("openclaw.sessions.postgres.store.ALL_BYTES", 25)
+    if isinstance(store, FileStore):
+        monkeypatch.setattr(store._media, "_all_bytes", 25)
+    kept: list[tuple[SessionRef, str]] = []
+    for number in range(3):
+        session = await store.open_session("main", f"k{number}")
+        kept.append((session, await store.keep_media(session, bytes([number]) * 10)))
+        await anyio.sleep(0.02)  # the order is that of their times
+    assert [await store.media(*one) is not None for one in kept] == [False, True, True]

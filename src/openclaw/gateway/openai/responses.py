@@ -282,7 +282,8 @@ def _messages(body: Json) -> list[Json]:
     if isinstance(given, str):
         messages = [{"role": "user", "content": given}]
     else:
-        messages = objects(given, "input")
+        # Clients send back a model's reasoning with its answer; it is nobody's message.
+        messages = [one for one in objects(given, "input") if one.get("type") != "reasoning"]
     if not messages:
         raise InvalidRequest("is missing", field="input")
     instructions = text_field(body, "instructions")

@@ -10,7 +10,7 @@ import anyio
 from openclaw.core.clock import Clock
 from openclaw.core.errors import Busy
 from openclaw.core.ids import random_id
-from openclaw.media.attachments import SESSION_BYTES, digest_of
+from openclaw.media.attachments import ALL_BYTES, LOOK_EVERY_BYTES, SESSION_BYTES, digest_of
 from openclaw.sessions.copying import CopyConflict, Dossier, TurnRecord
 from openclaw.sessions.model import (
     Entry,
@@ -40,9 +40,10 @@ if TYPE_CHECKING:
 
 _REMOVE_OLDEST_MEDIA = """
 DELETE FROM media USING (
-  SELECT digest AS old, sum(octet_length(data)) OVER (ORDER BY kept_at DESC, digest) AS total
-  FROM media WHERE session = $1
-) AS sums WHERE session = $1 AND digest = old AND total > $2
+  SELECT session AS owner, digest AS old,
+    sum(octet_length(data)) OVER (ORDER BY kept_at DESC, session, digest) AS total
+  FROM media WHERE session = $1 OR $1 IS NULL
+) AS sums WHERE session = owner AND digest = old AND total > $2
 """
 
 
@@ -157,6 +158,7 @@ class PostgresStore:
         self.database = database
         self._desk = desk
         self._clock = clock
+        self._unseen = LOOK_EVERY_BYTES
 
     async def open_session(self, agent: str, key: str) -> SessionRef:
         """The session with this key, created where there is none."""
@@ -240,8 +242,13 @@ class PostgresStore:
                 data,
             )
             await db.execute(_REMOVE_OLDEST_MEDIA, row, SESSION_BYTES)
+            if self._unseen >= LOOK_EVERY_BYTES:
+                await db.execute(_REMOVE_OLDEST_MEDIA, None, ALL_BYTES)
 
+        self._unseen += len(data)
         await self.database.transact(keep)
+        if self._unseen >= LOOK_EVERY_BYTES:
+            self._unseen = 0
         return digest
 
     async def media(self, session: SessionRef, digest: str) -> bytes | None:
