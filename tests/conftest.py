@@ -16,7 +16,11 @@ from tests.support.postgres_server import Server, make_store, shared_server
 _TESTS = Path(__file__).parent
 _LOOPBACK = ("127.", "::1", "localhost")
 _LAST_SECONDS = 2
-_OTHERS = ("TestRunner", "run_async_from_thread")
+_OTHERS = (
+    "_shutdown_watcher",  # of sse-starlette: one for the whole process
+    "TestRunner",
+    "run_async_from_thread",
+)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

@@ -28,11 +28,20 @@ OPEN_PATHS = frozenset({"/health", "/ready"})
 LOGIN_PATH = "/api/login"
 """Where a page trades the code of its one-time link for a token: it has none yet."""
 
-_NEEDS_TOKEN = ("/api/", "/v1/", "/metrics")
+MCP_PATH = "/mcp"
+RESOURCE_PATH = "/.well-known/oauth-protected-resource"
+"""Where clients read how to authenticate (RFC 9728); with the path of the resource behind it, too."""
+
+_NEEDS_TOKEN = ("/api/", "/v1/", "/metrics", MCP_PATH)
 _SECURITY_HEADERS = [
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
 ]
+_ALLOWED_HEADERS = (
+    b"authorization, content-type, x-openclaw-session-key, last-event-id, mcp-protocol-version,"
+    b" mcp-session-id, mcp-method, mcp-name"
+)
+_EXPOSED_HEADERS = b"x-openclaw-turn, retry-after, mcp-session-id, www-authenticate"
 _CLOSE = [(b"connection", b"close")]
 _ONLY_ONCE = (b"host", b"origin", b"authorization", b"content-length", b"transfer-encoding")
 _MOST_ADDRESSES = 10_000
@@ -190,7 +199,7 @@ class Guard:
 
     @contextmanager
     def _counted(self, scope: Scope) -> Generator[None]:
-        stays = _stays(scope["path"])
+        stays = _stays(scope)
         if stays is None:
             self._serving += 1
         else:
@@ -228,7 +237,7 @@ class Guard:
         self._check_rate(scope)
         grant = self.tokens.grant(_bearer(headers))
         if grant is None and scope["path"].startswith(_NEEDS_TOKEN) and scope["path"] != LOGIN_PATH:
-            challenge = (b"www-authenticate", b'Bearer realm="openclaw"')
+            challenge = (b"www-authenticate", _challenge(scope, headers))
             raise Refused(401, "a bearer token is needed, and this is not it", [challenge])
         scope[_GRANT] = grant
         length = headers.get(b"content-length", b"0")
@@ -245,7 +254,7 @@ class Guard:
 
     def _check_room(self, scope: Scope) -> None:
         again = [(b"retry-after", b"1")]
-        stays = _stays(scope["path"])
+        stays = _stays(scope)
         if stays is None:
             if self._serving >= self.limits.max_concurrent:
                 raise Refused(503, "too many requests are being served", again)
@@ -277,22 +286,46 @@ class Guard:
         return bounded
 
 
-def _stays(path: str) -> tuple[str, int] | None:
-    """What a client stays for that asks for this path, and how many may; None where it does not."""
+def _stays(scope: Scope) -> tuple[str, int] | None:
+    """What the client stays for that sends this, and how many may; None if it does not stay."""
+    if scope["path"] == MCP_PATH and scope["method"] == "GET":
+        return "listen to their MCP sessions", MOST_WATCHERS
+    path = scope["path"]
     return next(((what, most) for pattern, what, most in _STAYING if pattern.fullmatch(path)), None)
+
+
+def _challenge(scope: Scope, headers: Mapping[bytes, bytes]) -> bytes:
+    if scope["path"] != MCP_PATH:
+        return b'Bearer realm="openclaw"'
+    where = f"{origin_of(scope, headers)}{RESOURCE_PATH}{MCP_PATH}"
+    return f'Bearer realm="openclaw", resource_metadata="{where}", scope="orders"'.encode()
+
+
+def origin_of(scope: Scope, headers: Mapping[bytes, bytes]) -> str:
+    """The address that the client used; a proxy in front of us says whether by TLS."""
+    secure = headers.get(b"x-forwarded-proto") == b"https" or scope["scheme"] == "https"
+    host = headers.get(b"host", b"").decode("latin-1")
+    return f"{'https' if secure else 'http'}://{host}"
+
+
+def grant_of(scope: Scope) -> Grant | None:
+    """What the request's token allows."""
+    return scope.get(_GRANT)
 
 
 def require(scope: Scope, needed: str) -> None:
     """Raise unless the request's token allows this."""
-    grant: Grant | None = scope.get(_GRANT)
+    grant = grant_of(scope)
     if grant is None or not grant.allows(needed):
-        raise Refused(403, f"this needs a token with the scope '{needed}'")
+        challenge = f'Bearer error="insufficient_scope", scope="{needed}"'.encode()
+        headers = [(b"www-authenticate", challenge)]
+        raise Refused(403, f"this needs a token with the scope '{needed}'", headers)
 
 
 def is_owner(scope: Scope) -> bool:
     """Whether a request comes from a program of this account on this machine."""
     client = scope.get("client")
-    grant: Grant | None = scope.get(_GRANT)
+    grant = grant_of(scope)
     return grant is not None and grant.owner and client is not None and _is_loopback(client[0])
 
 
@@ -313,7 +346,7 @@ def _is_preflight(scope: Scope, headers: Mapping[bytes, bytes]) -> bool:
 async def _allow(send: Send) -> None:
     headers = [
         (b"access-control-allow-methods", b"GET, POST, DELETE, OPTIONS"),
-        (b"access-control-allow-headers", b"authorization, content-type, x-openclaw-session-key"),
+        (b"access-control-allow-headers", _ALLOWED_HEADERS),
         (b"access-control-max-age", b"600"),
         (b"content-length", b"0"),
     ]
@@ -362,7 +395,7 @@ class _Watched:
         return [
             *_SECURITY_HEADERS,
             (b"access-control-allow-origin", self.origin.encode("latin-1")),
-            (b"access-control-expose-headers", b"x-openclaw-turn, retry-after"),
+            (b"access-control-expose-headers", _EXPOSED_HEADERS),
             (b"vary", b"origin"),
         ]
 

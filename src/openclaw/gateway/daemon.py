@@ -284,7 +284,7 @@ async def _run(
     daemon: Daemon, lock: GatewayLock, gateway: Gateway, group: TaskGroup, stop: anyio.Event
 ) -> None:
     await group.start(_signals, stop, gateway, name="signals")
-    async with daemon.open_backend(gateway.hub.emit) as backend:
+    async with daemon.open_backend(gateway.hub.emit) as backend, _serving(gateway):
         gateway.opened = backend
         if backend.cluster is not None:
             backend.cluster.url = gateway.url
@@ -313,6 +313,20 @@ async def _run(
         with anyio.CancelScope(shield=True):
             grace = daemon.settings.shutdown_grace_ms / 1000
             await gateway.turns.close(grace, CLOSING_SECONDS)
+
+
+@asynccontextmanager
+async def _serving(gateway: Gateway) -> AsyncGenerator[None]:
+    """Where that runs which must end before the backend does."""
+    failure: Exception | None = None
+    async with anyio.create_task_group() as gateway.serving:
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001 - raised in here, it would come out in a group
+            failure = error
+        gateway.serving.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
 
 
 async def _token(daemon: Daemon) -> Secret | None:

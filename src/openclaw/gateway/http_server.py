@@ -13,12 +13,22 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
+from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from openclaw.gateway.api import routes, scopes, views
 from openclaw.gateway.api.routes import turn_events
 from openclaw.gateway.api.schema import document
-from openclaw.gateway.auth import Guard, Names, Refused, refusal_body, require
+from openclaw.gateway.auth import (
+    MCP_PATH,
+    RESOURCE_PATH,
+    Guard,
+    Names,
+    Refused,
+    origin_of,
+    refusal_body,
+    require,
+)
 from openclaw.gateway.openai import chat, responses
 from openclaw.gateway.openai.requests import error_response
 from openclaw.gateway.page import routes as page
@@ -86,11 +96,43 @@ def build_app(gateway: Gateway) -> Starlette:
         on("/v1/responses/{response}", responses.show_response, needs="orders"),
         on("/api/openapi.json", openapi),
         *(on(path, handler, method, needs) for path, handler, method, needs in API),
+        Route(MCP_PATH, _Mcp(gateway)),
+        on(RESOURCE_PATH, protected_resource, needs=None),
+        on(f"{RESOURCE_PATH}{MCP_PATH}", protected_resource, needs=None),
     ]
     if gateway.settings.dashboard:
         table += page_routes()
     handlers: dict[Any, Any] = {HTTPException: _http_failed}
     return Starlette(routes=table, exception_handlers=handlers)
+
+
+class _Mcp:
+    """Orders from MCP clients over HTTP, for those whose token allows orders."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope)
+        try:
+            require(scope, "orders")
+            app = await self._gateway.mcp()
+        except Refused as refused:
+            app = _refused(request, refused)
+        except Exception as error:  # noqa: BLE001 - every failure is an answer
+            app = _failed(request, error)
+        await app(scope, receive, send)
+
+
+async def protected_resource(gateway: Gateway, request: Request) -> Response:
+    """How to authenticate at `/mcp` (RFC 9728): with a token that the owner made."""
+    facts = {
+        "resource": origin_of(request.scope, dict(request.headers.raw)) + MCP_PATH,
+        "resource_name": "OpenClaw",
+        "bearer_methods_supported": ["header"],
+        "scopes_supported": ["orders"],
+    }
+    return JSONResponse(facts)
 
 
 def _refused(request: Request, refused: Refused) -> Response:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 _BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
-_KNOWN: Final = ("/v1/chat/completions", "/v1/responses", "/v1/models", "/health", "/ready")
+_KNOWN: Final = ("/v1/chat/completions", "/v1/responses", "/v1/models", "/health", "/ready", "/mcp")
 _NOUNS: Final = ("agents", "events", "logs", "messages", "reload", "servers", "sessions", "turns")
 _METHODS: Final = ("GET", "POST", "DELETE", "HEAD", "PUT", "PATCH", "OPTIONS")
 

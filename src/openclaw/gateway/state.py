@@ -2,13 +2,14 @@
 
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import anyio
-from anyio.abc import TaskGroup
+from anyio.abc import TaskGroup, TaskStatus
+from starlette.types import ASGIApp
 
 from openclaw.agent.port import Agent, MessageContext, Reply, TurnListener
 from openclaw.config.load import LoadedConfig
@@ -18,6 +19,7 @@ from openclaw.config.schema import GatewayConfig
 from openclaw.core.clock import Clock
 from openclaw.core.errors import Busy, Cancelled, NotFound, OperatorFacing
 from openclaw.core.events import Emit, Event, Notice, TurnFinished, TurnStarted
+from openclaw.core.ids import random_id
 from openclaw.core.tools import ToolSpec
 from openclaw.gateway.feeds import Feed, Feeds, RedactedTurn
 from openclaw.gateway.metrics import Metrics
@@ -253,6 +255,8 @@ class Backend:
     redactor: Redactor
     cluster: Cluster | None
     apply: Callable[[LoadedConfig], Awaitable[None]]
+    mcp: "Callable[[Gateway], AbstractAsyncContextManager[ASGIApp]]"
+    """The application at `/mcp`, whose orders the gateway answers."""
 
 
 @dataclass(slots=True)
@@ -277,7 +281,10 @@ class Gateway:
     questions: Questions = field(init=False)
     scopes: set[str] = field(default_factory=set[str])
     opened: Backend | None = None
+    serving: TaskGroup | None = None
     stopping: bool = False
+    _mcp: ASGIApp | None = None
+    _mcp_lock: anyio.Lock = field(default_factory=anyio.Lock)
     last_reload_error: str | None = None
 
     def __post_init__(self) -> None:
@@ -290,6 +297,27 @@ class Gateway:
         if self.opened is None:
             raise OperatorFacing("the gateway is starting")
         return self.opened
+
+    async def mcp(self) -> ASGIApp:
+        """The application at `/mcp`; it is loaded when it is first asked for."""
+        async with self._mcp_lock:
+            if self.serving is None or self.stopping:
+                raise OperatorFacing("the gateway is starting or stopping")
+            app = self._mcp
+            if app is None:
+                app = self._mcp = await self.serving.start(self._serve_mcp, name="MCP over HTTP")
+            return app
+
+    async def _serve_mcp(self, *, task_status: TaskStatus[ASGIApp]) -> None:
+        async with self.backend.mcp(self) as app:
+            task_status.started(app)
+            await anyio.sleep_forever()
+
+    async def answer(self, context: MessageContext, listener: TurnListener) -> Reply:
+        """Answer a message as a turn of this gateway: counted, shown, and stopped on request."""
+        turn = context.idempotency_key or random_id()
+        async with self.turn(replace(context, idempotency_key=turn)) as one:
+            return await one.answer(listener)
 
     def stop(self) -> None:
         """Take no more orders, and let go of those who only watch."""

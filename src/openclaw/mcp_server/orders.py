@@ -1,7 +1,7 @@
 """One order: arguments in, one aggregated answer out."""
 
 import logging
-from collections.abc import AsyncGenerator, Awaitable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import anyio
 import mcp_types as types
 
-from openclaw.agent.port import Agent, Ask, MessageContext, TurnListener
+from openclaw.agent.port import Agent, Ask, MessageContext, Reply, TurnListener
 from openclaw.core.clock import Clock
 from openclaw.core.content import Text
 from openclaw.core.errors import OpenClawError, describe
@@ -100,6 +100,17 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
+class Person:
+    """Whose client gives an order. Only those who may decide for the agent are asked anything."""
+
+    name: str
+    decides: bool = True
+
+
+OWNER = Person("owner")
+
+
+@dataclass(frozen=True, slots=True)
 class Caller:
     """What is known of the client that gave an order."""
 
@@ -107,18 +118,28 @@ class Caller:
     report: Report | None
     ask: Ask | None = None
     elicit: Elicit | None = None
+    agent_id: str | None = None
+
+
+Answer = Callable[[MessageContext, TurnListener], Awaitable[Reply]]
 
 
 class OrderDesk:
-    """Takes orders for one tool and has the agent answer them."""
+    """Takes orders for one tool and has the agent answer them, by `answer` if there is one."""
 
     def __init__(
-        self, tool: dict[str, Any], agent: Agent, clock: Clock, agent_id: str | None
+        self,
+        tool: dict[str, Any],
+        agent: Agent,
+        clock: Clock,
+        agent_id: str | None,
+        answer: Answer | None = None,
     ) -> None:
         self._schema = tool["inputSchema"]
         self._agent = agent
         self._clock = clock
         self._agent_id = agent_id
+        self._answer_by = answer or agent.reply
 
     async def take(self, arguments: dict[str, Any] | None, caller: Caller) -> types.CallToolResult:
         """Answer one order. Whatever goes wrong is an answer too."""
@@ -134,7 +155,7 @@ class OrderDesk:
         self, arguments: dict[str, Any] | None, caller: Caller
     ) -> types.CallToolResult:
         order = read_order(self._schema, arguments)
-        settings = await self._agent.settings(self._agent_id)
+        settings = await self._agent.settings(caller.agent_id or self._agent_id)
         with order_files(settings.temp_root) as files:
             context = MessageContext(
                 text=order.message,
@@ -162,7 +183,7 @@ class OrderDesk:
                 ask=caller.ask,
                 elicit=caller.elicit,
             )
-            reply = await self._agent.reply(context, listener)
+            reply = await self._answer_by(context, listener)
         collector.add_reply((Text(reply.text), *reply.media))
 
 

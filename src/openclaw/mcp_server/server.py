@@ -13,11 +13,14 @@ from mcp_types import methods
 from openclaw.agent.port import Ask, OpenAgent, PermissionRequest
 from openclaw.core.clock import SystemClock
 from openclaw.core.tools import Elicit, JsonObject
-from openclaw.mcp_server.orders import Caller, OrderDesk, refusal
+from openclaw.mcp_server.orders import OWNER, Caller, OrderDesk, Person, refusal
 from openclaw.version import __version__
 
 _ASKING_BY_RESULT = "2026-07-28"
 """From this revision on a server asks by its result and is called again: an order cannot wait so."""
+
+PERSON = "openclaw.person"
+"""Where a request over HTTP says whose it is."""
 
 _DECLINED: JsonObject = {"action": "decline"}
 
@@ -163,7 +166,10 @@ Context = ServerRequestContext[dict[str, Any], Any]
 
 
 def make_server(program: str, desk: OrderDesk) -> Server[dict[str, Any]]:
-    """The server of `openclaw` or `clawdbot`, whose orders go to this desk."""
+    """The server of `openclaw` or `clawdbot`, whose orders go to this desk.
+
+    Over HTTP, `?agent=ID` in the address names the agent.
+    """
     tool = types.Tool.model_validate(TOOLS[program])
 
     async def list_tools(
@@ -177,7 +183,8 @@ def make_server(program: str, desk: OrderDesk) -> Server[dict[str, Any]]:
         if params.name != tool.name:
             return refusal(f"there is no tool {params.name!r}; the only one is {tool.name!r}")
         wants_progress = context.meta is not None and "progress_token" in context.meta
-        asks = can_ask(context.session, context.protocol_version)
+        person = _person_of(context)
+        asks = person.decides and can_ask(context.session, context.protocol_version)
         return await desk.take(
             params.arguments,
             Caller(
@@ -185,10 +192,20 @@ def make_server(program: str, desk: OrderDesk) -> Server[dict[str, Any]]:
                 report=context.session.report_progress if wants_progress else None,
                 ask=permission(context.session) if asks else None,
                 elicit=relay(context.session) if asks else None,
+                agent_id=_agent_of(context),
             ),
         )
 
     return Server(program, version=__version__, on_list_tools=list_tools, on_call_tool=call_tool)
+
+
+def _agent_of(context: Context) -> str | None:
+    """The agent that the address names, for an order over HTTP."""
+    return context.request.query_params.get("agent") if context.request is not None else None
+
+
+def _person_of(context: Context) -> Person:
+    return context.request.scope[PERSON] if context.request is not None else OWNER
 
 
 @asynccontextmanager

@@ -5,6 +5,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import anyio.to_thread
+
 from openclaw.config.load import LoadedConfig
 from openclaw.config.merge import EffectiveAgent
 from openclaw.config.paths import StatePaths
@@ -17,11 +19,14 @@ from openclaw.runtime.servers import audited, running_servers, telemetry_of
 from openclaw.secrets.redactor import Redactor
 
 if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Scope
+
     from openclaw.agent.sampling import Sampler
     from openclaw.cluster.node import ClusterNode
     from openclaw.core.tools import ToolSpec
-    from openclaw.gateway.state import Backend
+    from openclaw.gateway.state import Backend, Gateway
     from openclaw.mcp_client.lifecycle.manager import McpManager
+    from openclaw.mcp_server.orders import Person
     from openclaw.sessions.store import SessionStore
 
 
@@ -224,4 +229,31 @@ async def open_backend(
             redactor=redactor,
             cluster=runtime.cluster,
             apply=runtime.apply,
+            mcp=_mcp_app,
         )
+
+
+@asynccontextmanager
+async def _mcp_app(gateway: "Gateway") -> "AsyncGenerator[ASGIApp]":
+    """Our MCP server over HTTP, its orders turns of this gateway."""
+    from openclaw.gateway.auth import grant_of
+
+    server, http_app, orders = await anyio.to_thread.run_sync(_load_mcp_server)
+
+    def who(scope: "Scope") -> "Person":
+        grant = grant_of(scope)
+        assert grant is not None
+        return orders.Person(grant.name, decides=grant.allows("admin"))
+
+    tool, clock = server.TOOLS["openclaw"], gateway.clock
+    desk = orders.OrderDesk(tool, gateway.backend.agent, clock, None, gateway.answer)
+    made = server.make_server("openclaw", desk)
+    limit = gateway.settings.limits.max_request_bytes
+    async with http_app.serve_http(made, most_bytes=limit, who=who) as app:
+        yield app
+
+
+def _load_mcp_server() -> Any:
+    from openclaw.mcp_server import http_app, orders, server
+
+    return server, http_app, orders
