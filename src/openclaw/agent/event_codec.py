@@ -225,6 +225,8 @@ def settings_json(settings: AgentSettings) -> Json:
         "tempRoot": str(settings.temp_root),
         "directories": [str(one) for one in settings.directories],
         "audio": settings.audio,
+        "modelChoices": settings.model_choices,
+        "configDigest": settings.config_digest,
     }
 
 

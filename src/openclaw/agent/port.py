@@ -195,7 +195,8 @@ class AgentSettings:
     """What a front end must know to take messages for one agent.
 
     Attachments are put below `temp_root`; files that the agent hands over come from `directories`.
-    `model_choices` are the models that a person may choose besides the agent's own.
+    `model_choices` are the models that a person may choose besides the agent's own. `config_digest`
+    says from which content of the configuration file all of this is.
     """
 
     id: str
@@ -206,6 +207,7 @@ class AgentSettings:
     redactor: "Redactor"
     transcriber: "Transcriber"
     model_choices: tuple[str, ...] = ()
+    config_digest: str = ""
 
 
 class Agent(Protocol):

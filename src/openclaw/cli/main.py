@@ -3,6 +3,8 @@
 import os
 import sys
 
+from openclaw.core import startup
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, NoReturn
@@ -25,6 +27,7 @@ def clawdbot() -> "NoReturn":
 
 
 def _run_and_leave(program: str) -> "NoReturn":
+    startup.prepare()
     # Whatever the shell says: nothing that we or our children make may be changed by everybody.
     os.umask(os.umask(_WORLD_WRITABLE) | _WORLD_WRITABLE)
     try:

@@ -8,11 +8,13 @@ import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from openclaw.config.load import LoadedConfig, parse_config, read_text
 from openclaw.config.paths import PRIVATE_FILE, check_links, private_directory, state_dir
 from openclaw.core.errors import OperatorFacing
+
+if TYPE_CHECKING:
+    from openclaw.config.load import LoadedConfig
 
 # They hold between processes and, as every open file has its own, between threads. Closing the
 # descriptor gives the lock back.
@@ -89,11 +91,13 @@ _LOCK_POLL_SECONDS = 0.02
 
 def edit_config(
     path: Path, environ: Mapping[str, str], change: Callable[[str], str]
-) -> LoadedConfig:
+) -> "LoadedConfig":
     """Apply `change` to the file's text and write the result, provided that it is valid.
 
     Raises InvalidConfig, and leaves the file as it was, where the result is not valid.
     """
+    from openclaw.config.load import parse_config, read_text
+
     if path.parent == state_dir(environ):
         private_directory(path.parent)
     target = target_of(path)

@@ -14,7 +14,7 @@ from openclaw.config.consistency import findings, two_ways
 from openclaw.config.explain import Explained, explain
 from openclaw.config.json5 import MAX_CHARACTERS, Document, Node, parse
 from openclaw.config.keypath import KeyPath, format_path
-from openclaw.config.paths import config_path
+from openclaw.config.paths import config_path, digest
 from openclaw.config.schema import Config
 from openclaw.config.sensitive import credential_values, plain_credentials
 from openclaw.config.unsupported_keys import split_foreign
@@ -104,6 +104,7 @@ class LoadedConfig:
     that a command could not do its work for.
     `credentials` are the values that must never be shown, for the redactor: those that stand in the
     file, and those of variables whose names say so or that a reference names. `plaintext` are the key paths of the former.
+    `digest` is that of the file's content.
     """
 
     config: Config
@@ -113,6 +114,7 @@ class LoadedConfig:
     credentials: frozenset[str] = field(default=frozenset(), repr=False)
     plaintext: tuple[str, ...] = ()
     reminders: frozenset[str] = frozenset()
+    digest: str = ""
 
 
 def load_config(path: Path | None, environ: Mapping[str, str]) -> LoadedConfig:
@@ -124,7 +126,7 @@ def load_config(path: Path | None, environ: Mapping[str, str]) -> LoadedConfig:
     text = read_text(source)
     if text is None:
         return LoadedConfig(Config(), source, exists=False)
-    loaded = parse_config(text, environ, source=source)
+    loaded = replace(parse_config(text, environ, source=source), digest=digest(text.encode()))
     if not loaded.plaintext or not _open_to_others(source):
         return loaded
     warning = (

@@ -41,6 +41,13 @@ def config_path(environ: Mapping[str, str]) -> Path:
     return expand(named, environ).absolute() if named else state_dir(environ) / CONFIG_NAME
 
 
+def digest(content: bytes) -> str:
+    """Says whether a configuration file is still the one that was read; empty for no file."""
+    import hashlib
+
+    return hashlib.sha256(content).hexdigest()
+
+
 def check_links(path: Path) -> None:
     """Raise `OperatorFacing` where a link on the way leads to nothing.
 

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from openclaw.config.schema import McpServerConfig
     from openclaw.gateway.lock import GatewayInfo
     from openclaw.mcp_client.bridge.prompts import PromptInfo
+    from openclaw.media.transcription import Transcriber, Transcript
     from openclaw.runtime.gateway_client import GatewayClient
     from openclaw.runtime.host import Host
     from openclaw.runtime.runtime import Runtime
@@ -167,6 +168,7 @@ def agent_settings(
         model_choices=tuple(
             f"{name}/{model.id}" for name, one in providers.items() for model in one.models
         ),
+        config_digest=host.loaded.digest,
     )
 
 
@@ -235,8 +237,7 @@ class GatewayAgent:
         return GatewayClient(self.info.url, self._process.paths.root)
 
     async def _get(self, path: str) -> dict[str, Any]:
-        async with self._client() as client:
-            return await client.request("GET", path)
+        return await self._client().request("GET", path)
 
     async def _learn(self) -> None:
         rows = (await self._get("/api/agents"))["agents"]
@@ -254,11 +255,26 @@ class GatewayAgent:
         if wanted not in self._facts:
             known = ", ".join(sorted(self._facts))
             raise NotFound(f"there is no agent '{wanted}'", hint=f"there are: {known}")
+        facts = self._facts[wanted]
+        if facts.get("configDigest") == self._digest():  # what was read there need not be read here
+            return self._settings_from(facts, _LaterTranscriber(lambda: self._configured(wanted)))
         try:
             return self._configured(wanted)
         except OpenClawError as error:  # the gateway goes on with what it read before
+            from openclaw.media.transcription import NoTranscriber
+
             self._warn_of(error)
-            return self._settings_from(self._facts[wanted])
+            return self._settings_from(facts, NoTranscriber())
+
+    def _digest(self) -> str | None:
+        """Of the configuration file as it is now; None where it cannot be read."""
+        from openclaw.config.paths import config_path, digest
+
+        path = self._process.config_option or config_path(self._process.environ)
+        try:
+            return digest(path.read_bytes()) if path.is_file() else ""
+        except OSError:
+            return None
 
     def _configured(self, agent_id: str) -> AgentSettings:
         from openclaw.config.load import load_config
@@ -286,9 +302,7 @@ class GatewayAgent:
                 f" it read before ('{process.program} config validate' lists what is wrong)"
             )
 
-    def _settings_from(self, facts: Mapping[str, Any]) -> AgentSettings:
-        from openclaw.media.transcription import NoTranscriber
-
+    def _settings_from(self, facts: Mapping[str, Any], transcriber: "Transcriber") -> AgentSettings:
         return AgentSettings(
             id=facts["agent"],
             temp_root=Path(facts["tempRoot"]),
@@ -296,7 +310,8 @@ class GatewayAgent:
             audio=facts["audio"],
             all_tool_text=facts["allToolText"],
             redactor=self._process.redactor,
-            transcriber=NoTranscriber(),
+            transcriber=transcriber,
+            model_choices=tuple(facts.get("modelChoices", ())),
         )
 
     async def reply(self, context: MessageContext, listener: TurnListener = NOBODY) -> Reply:
@@ -305,8 +320,8 @@ class GatewayAgent:
             if session.over:  # the gateway closed the connection, or was started anew
                 await self.add_servers(context.session_key, session.agent, session.servers)
             context = replace(context, scope=self._sessions[context.session_key].scope)
-        async with self._client() as client:
-            reply = await client.reply(context, listener)
+        client = self._client()
+        reply = await client.reply(context, listener)
         self._facts |= client.settings
         return reply
 
@@ -379,10 +394,7 @@ class GatewayAgent:
         servers = {name: self._described(one) for name, one in session.servers.items()}
         try:
             with session.connection:
-                async with (
-                    self._client() as client,
-                    client.scope(session.agent, servers) as events,
-                ):
+                async with self._client().scope(session.agent, servers) as events:
                     async for name, data in events:
                         if name == "opened":
                             session.scope = data["scope"]
@@ -410,6 +422,16 @@ class GatewayAgent:
         return described
 
 
+class _LaterTranscriber:
+    """Reads the configuration only when there is something to transcribe."""
+
+    def __init__(self, configured: Callable[[], AgentSettings]) -> None:
+        self._configured = configured
+
+    async def transcribe(self, path: Path, mime_type: str) -> "Transcript":
+        return await self._configured().transcriber.transcribe(path, mime_type)
+
+
 def _prompt(row: dict[str, Any]) -> "PromptInfo":
     from openclaw.mcp_client.bridge.prompts import PromptArgument, PromptInfo
 
@@ -427,8 +449,7 @@ async def ask_gateway(
     """One request to a running gateway, for commands that ask it something else than to answer."""
     from openclaw.runtime.gateway_client import GatewayClient
 
-    async with GatewayClient(info.url, root) as client:
-        return await client.request(method, path, body)
+    return await GatewayClient(info.url, root).request(method, path, body)
 
 
 # ---- whichever there is

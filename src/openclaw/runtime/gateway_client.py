@@ -2,9 +2,9 @@
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import anyio.abc
@@ -23,17 +23,13 @@ from openclaw.agent.port import NOBODY, InboundMedia, MessageContext, Reply, Tur
 from openclaw.core.content import Media
 from openclaw.core.errors import InvalidRequest, NotFound, OpenClawError, OperatorFacing
 from openclaw.core.events import Emit
-from openclaw.gateway.questions import elicitation_from, permission_from
-from openclaw.gateway.tokens import read_owner_token
-from openclaw.media.files import OrderFiles, order_files
+from openclaw.runtime import loopback_http as http
 
 if TYPE_CHECKING:
-    import httpx2
+    from openclaw.media.files import OrderFiles
 
 Json = dict[str, Any]
 
-_CONNECT_SECONDS = 5.0
-_SILENCE_SECONDS = 60.0  # the gateway says something every 15 s, even while nothing happens
 _PIECE = 1 << 20
 
 
@@ -51,40 +47,18 @@ class GatewayClient:
     def __init__(self, url: str, root: Path) -> None:
         self._url = url
         self._root = root
-        self._stack = AsyncExitStack()
-        self._http: httpx2.AsyncClient | None = None
         self.settings: dict[str, Mapping[str, Any]] = {}
-
-    async def __aenter__(self) -> Self:
-        import httpx2
-
-        timeout = httpx2.Timeout(_SILENCE_SECONDS, connect=_CONNECT_SECONDS)
-        # trust_env: a proxy for the outside world has no business with loopback.
-        client = httpx2.AsyncClient(base_url=self._url, timeout=timeout, trust_env=False)
-        self._http = await self._stack.enter_async_context(client)
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self._stack.aclose()
 
     async def request(self, method: str, path: str, body: Json | None = None) -> Json:
         """One request, answered with JSON; raises the gateway's error as our own."""
-        import httpx2
-
-        assert self._http is not None
-        content = None if body is None else _dumped(body)
+        content = b"" if body is None else _dumped(body)
         try:
-            answer = await self._http.request(
-                method, path, content=content, headers=self._headers()
-            )
-        except httpx2.HTTPError as error:
+            async with http.request(method, self._url, path, self._headers(), content) as answer:
+                return _checked(answer.status, await answer.read())
+        except http.NotReached as error:
+            raise _gone(error, sent=False) from error
+        except http.BrokenOff as error:
             raise _gone(error, sent=method != "GET") from error
-        return _checked(answer.status_code, answer.content)
 
     async def reply(self, context: MessageContext, listener: TurnListener = NOBODY) -> Reply:
         """Have the gateway's agent answer. Being cancelled closes the request and stops the turn."""
@@ -118,10 +92,10 @@ class GatewayClient:
 
     async def _with_files(self, context: MessageContext, stack: AsyncExitStack) -> MessageContext:
         """The message with its media where the gateway may read it: in an order's directory."""
-        from dataclasses import replace
-
         if not context.media:
             return context
+        from openclaw.media.files import order_files
+
         temp = self._root / "tmp"
         files = stack.enter_context(order_files(temp))
         media = [await anyio.to_thread.run_sync(_placed, one, files, temp) for one in context.media]
@@ -131,23 +105,21 @@ class GatewayClient:
     async def _stream(
         self, path: str, body: Json
     ) -> AsyncGenerator[AsyncIterator[tuple[str, Any]]]:
-        import httpx2
-
-        assert self._http is not None
-        reached = False
         try:
-            async with self._http.stream(
-                "POST", path, content=_dumped(body), headers=self._headers()
+            async with http.request(
+                "POST", self._url, path, self._headers(), _dumped(body)
             ) as answer:
-                reached = True
-                if answer.status_code != 200:
-                    _checked(answer.status_code, await answer.aread())
-                yield _events(answer.aiter_bytes())
-        except httpx2.HTTPError as error:
-            sent = reached or not isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout)
-            raise _gone(error, sent=sent) from error
+                if answer.status != 200:
+                    _checked(answer.status, await answer.read())
+                yield _events(answer.body)
+        except http.NotReached as error:
+            raise _gone(error, sent=False) from error
+        except http.BrokenOff as error:
+            raise _gone(error, sent=True) from error
 
     def _headers(self) -> dict[str, str]:
+        from openclaw.gateway.tokens import read_owner_token
+
         headers = {"content-type": "application/json"}
         token = read_owner_token(self._root)
         if token is not None:
@@ -227,6 +199,8 @@ class _Questions:
                 return  # its time was up
 
     async def _answer(self, question: Json) -> Mapping[str, Any]:
+        from openclaw.gateway.questions import elicitation_from, permission_from
+
         if question["kind"] == "permission" and self._permit is not None:
             agreed = await self._permit(permission_from(question))
             return {"action": "accept" if agreed else "decline"}
@@ -247,9 +221,7 @@ def _handlers(listener: TurnListener) -> dict[str, Callable[[Any], None]]:
     return handlers
 
 
-def _placed(one: InboundMedia, files: OrderFiles, temp: Path) -> InboundMedia:
-    from dataclasses import replace
-
+def _placed(one: InboundMedia, files: "OrderFiles", temp: Path) -> InboundMedia:
     media = one.media
     if media.path is not None and media.path.resolve().is_relative_to(temp.resolve()):
         return one
@@ -311,8 +283,7 @@ def _checked(status: int, content: bytes) -> Json:
 def _gone(error: Exception, *, sent: bool) -> GatewayGone:
     if sent:
         return GatewayGone(
-            f"the gateway went away ({type(error).__name__}); "
-            "the order may or may not have been carried out",
+            f"the gateway went away ({error}); the order may or may not have been carried out",
             sent=True,
         )
-    return GatewayGone(f"the gateway cannot be reached: {type(error).__name__}", sent=False)
+    return GatewayGone(f"the gateway cannot be reached: {error}", sent=False)

@@ -5,7 +5,7 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Final
 
 from ahocorasick_rs import AhoCorasick, BytesAhoCorasick, MatchKind
@@ -22,27 +22,34 @@ class Shape:
     """Where it may begin, and the expression whose group `v` (or all of it) is the credential."""
 
     anchors: tuple[str, ...]
-    pattern: re.Pattern[str]
+    expression: str
+    flags: int = 0
 
     def span(self, text: str, start: int) -> tuple[int, int] | None:
         """The credential that begins with the anchor at `start`, if there is one."""
-        match = self.pattern.match(text, start)
+        pattern = _compiled(self.expression, self.flags)
+        match = pattern.match(text, start)
         if match is None:
             return None
-        return match.span("v") if "v" in self.pattern.groupindex else match.span()
+        return match.span("v") if "v" in pattern.groupindex else match.span()
+
+
+@cache  # most are never needed, and together they take as long as Python itself takes to start
+def _compiled(expression: str, flags: int) -> re.Pattern[str]:
+    return re.compile(expression, flags)
 
 
 def _prefixed(body: str, *anchors: str, digit: bool = False) -> Shape:
     """A vendor's prefix with its body; `digit` where the prefix alone also begins plain words."""
     some_digit = r"(?=[A-Za-z0-9_-]{0,80}?[0-9])" if digit else ""
     heads = "|".join(re.escape(anchor) for anchor in anchors)
-    return Shape(anchors, re.compile(rf"(?<![A-Za-z0-9])(?:{heads}){some_digit}{body}"))
+    return Shape(anchors, rf"(?<![A-Za-z0-9])(?:{heads}){some_digit}{body}")
 
 
 def _named(pattern: str, *names: str) -> Shape:
     """A key or header, in the usual three spellings."""
     spellings = {spelt for n in names for spelt in (n, n.lower(), n.upper(), n.title())}
-    return Shape(tuple(sorted(spellings)), re.compile(pattern, re.IGNORECASE))
+    return Shape(tuple(sorted(spellings)), pattern, re.IGNORECASE)
 
 
 # Between a key and its value: `key: `, `"key": "`, `\"key\": \"`, `key=`, `(b'key', b'`.
@@ -73,12 +80,12 @@ SHAPES: Final[tuple[Shape, ...]] = (
     _prefixed(r"[A-Z0-9]{50,}+", "AGE-SECRET-KEY-1"),
     _prefixed(r"[A-Za-z0-9/+_-]{20,}+", "https://hooks.slack.com/services/"),
     _prefixed(r"[0-9]{5,25}/[A-Za-z0-9_-]{20,}+", "https://discord.com/api/webhooks/"),
-    Shape((":AA",), re.compile(r"(?<=[0-9]{8}):(?P<v>AA[A-Za-z0-9_-]{32,}+)")),
-    Shape(("eyJ",), re.compile(
-        r"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]{4,}+(?:\.[A-Za-z0-9_-]*+){0,3}")),
-    Shape(("://",), re.compile(
-        r"://(?:[^\s/?#@:\"'<>]{0,128}:(?P<v>(?!\[REDACTED)[^\s/@\"'<>]{1,256})@)")),
-    Shape(("://",), re.compile(r"://(?P<v>[A-Za-z0-9_-]{20,256})@")),
+    Shape((":AA",), r"(?<=[0-9]{8}):(?P<v>AA[A-Za-z0-9_-]{32,}+)"),
+    Shape(("eyJ",),
+        r"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]{4,}+(?:\.[A-Za-z0-9_-]*+){0,3}"),
+    Shape(("://",),
+        r"://(?:[^\s/?#@:\"'<>]{0,128}:(?P<v>(?!\[REDACTED)[^\s/@\"'<>]{1,256})@)"),
+    Shape(("://",), r"://(?P<v>[A-Za-z0-9_-]{20,256})@"),
     _named(rf"authorization{_GAP}(?:(?:bearer|basic|token|bot|apikey|negotiate)\s{{1,4}}+)?+"
            rf"(?P<v>{_NOT_A_REFERENCE}{_NOT_A_WORD}(?:(?:digest|aws4)[^\r\n]{{1,2000}}|[^\s\"',;\\)]{{3,}}+))",
            "authorization"),
@@ -96,11 +103,11 @@ SHAPES: Final[tuple[Shape, ...]] = (
            "auth-token", "client_secret", "client-secret", "secret_access_key", "secret_key",
            "secret-key", "private_key", "password", "passwd", "passphrase", "AccountKey",
            "SharedAccessKey", "X-Amz-Signature", "X-Amz-Security-Token", "X-Goog-Signature"),
-    Shape(("-----BEGIN ",), re.compile(
+    Shape(("-----BEGIN ",),
         r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
         rf"(?P<v>(?:{_LINE_BREAK}{{1,8}}[A-Za-z-]{{1,30}}: ?[^\r\n\\]{{0,200}}){{0,8}}+"
         rf"(?:{_LINE_BREAK}{{0,8}}[A-Za-z0-9+/=]{{16,}}+)*+"
-        rf"(?:{_LINE_BREAK}{{1,8}}=?[A-Za-z0-9+/=]{{1,76}}(?={_LINE_BREAK}{{0,8}}-----END))?)")),
+        rf"(?:{_LINE_BREAK}{{1,8}}=?[A-Za-z0-9+/=]{{1,76}}(?={_LINE_BREAK}{{0,8}}-----END))?)"),
 )  # fmt: skip
 
 PEM_BEGIN: Final = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")

@@ -41,8 +41,7 @@ async def environ(home: Path, model: ScriptedModel) -> AsyncIterator[dict[str, s
     house = House(home / ".openclaw")
     async with house.here(**environ) as info:
         yield environ
-        async with GatewayClient(info.url, house.state) as client:
-            answer = await client.request("GET", "/api/sessions")
+        answer = await GatewayClient(info.url, house.state).request("GET", "/api/sessions")
     assert sum(row["entries"] for row in answer["sessions"]) > 0
 
 
@@ -130,7 +129,8 @@ async def test_a_question_shows_the_call_that_runs(house: House, opened: Open) -
                     seen.append(data)
                     answer = {"action": "decline"}
                     await client.post(f"/api/questions/{data['id']}", json=answer)
-        async with house.here() as info, GatewayClient(info.url, house.state) as ours:
+        async with house.here() as info:
+            ours = GatewayClient(info.url, house.state)
             await ours.reply(MessageContext("write", "s"), TurnListener(ask=ask))
     (question,), (request,) = seen, asked
     assert question["text"] == f"The agent wants to use {disguised_call.TITLE}"
@@ -233,7 +233,8 @@ async def test_the_client_asks_the_person_and_stops_when_it_is_too_late(house: H
             tools={"ask": ["write"]},
             gateway={"limits": {"questionTimeoutMs": 20_000}},
         )
-        async with house.here() as info, GatewayClient(info.url, house.state) as client:
+        async with house.here() as info:
+            client = GatewayClient(info.url, house.state)
             told = await client.reply(MessageContext("ask me", "s"), both)
             late = await client.reply(MessageContext("write", "s"), both)
             alone = await client.reply(MessageContext("ask me", "s"), TurnListener(ask=never))
@@ -248,7 +249,8 @@ async def test_a_secret_that_only_the_gateway_knows_does_not_leave_it(house: Hou
     said: list[str] = []
     async with scripted_model(default=Step(text=f"The key is {key}, is it not?")) as model:
         house.configure(model.url)
-        async with house.here() as info, GatewayClient(info.url, house.state) as client:
+        async with house.here() as info:
+            client = GatewayClient(info.url, house.state)
             heard = TurnListener(
                 on_event=lambda event: said.append(
                     event.text if isinstance(event, TextDelta) else ""
@@ -261,6 +263,6 @@ async def test_a_secret_that_only_the_gateway_knows_does_not_leave_it(house: Hou
 
 
 async def test_what_is_no_text_is_refused_before_it_is_sent(tmp_path: Path) -> None:
-    async with GatewayClient("http://127.0.0.1:9", tmp_path) as client:
-        with pytest.raises(InvalidRequest, match="cannot be sent to the gateway"):
-            await client.request("POST", "/api/messages", {"text": "caf\udce9"})
+    client = GatewayClient("http://127.0.0.1:9", tmp_path)
+    with pytest.raises(InvalidRequest, match="cannot be sent to the gateway"):
+        await client.request("POST", "/api/messages", {"text": "caf\udce9"})

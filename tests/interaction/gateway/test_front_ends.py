@@ -73,6 +73,5 @@ async def gateway(house: House) -> AsyncGenerator[str]:
 
 
 async def turns_begun(url: str, house: House) -> int:
-    async with GatewayClient(url, house.state) as client:
-        answer = await client.request("GET", "/api/sessions")
+    answer = await GatewayClient(url, house.state).request("GET", "/api/sessions")
     return sum(row["entries"] for row in answer["sessions"])

@@ -13,7 +13,7 @@ from openclaw.cli.environment import Environment
 from openclaw.core.errors import EXIT_FAILED, EXIT_OK, InvalidRequest
 
 if TYPE_CHECKING:
-    from openclaw.agent.port import Reply
+    from openclaw.agent.port import AgentSettings, InboundMedia, Reply
     from openclaw.cli.chat.questions import Questions
     from openclaw.cli.render.turn import TurnView
     from openclaw.core.content import Media
@@ -85,7 +85,6 @@ def _message(args: argparse.Namespace, env: Environment) -> str:
 
 async def _turn(args: argparse.Namespace, env: Environment, message: str) -> "Reply":
     from openclaw.agent.port import MessageContext, TurnListener
-    from openclaw.cli.attachments import read_attachments
     from openclaw.cli.logs import servers_logged
     from openclaw.cli.render.turn import TurnView
     from openclaw.runtime.access import open_agent
@@ -102,7 +101,7 @@ async def _turn(args: argparse.Namespace, env: Environment, message: str) -> "Re
                 text=message,
                 session_key=args.session_key,
                 agent_id=settings.id,
-                media=await read_attachments(args.image, args.file, settings.transcriber),
+                media=await _attachments(args, settings),
                 origin="cli",
                 prompt_calls=True,
             )
@@ -114,17 +113,27 @@ async def _turn(args: argparse.Namespace, env: Environment, message: str) -> "Re
             return await agent.reply(context, listener)
 
 
+async def _attachments(
+    args: argparse.Namespace, settings: "AgentSettings"
+) -> "tuple[InboundMedia, ...]":
+    if not args.image and not args.file:
+        return ()
+    from openclaw.cli.attachments import read_attachments
+
+    return await read_attachments(args.image, args.file, settings.transcriber)
+
+
 def _questions(args: argparse.Namespace, env: Environment, view: "TurnView") -> "Questions | None":
     """Puts questions to the person, where one sits at a terminal."""
-    from openclaw.cli.chat.input import ask_line, discard_typed, write_exactly
-    from openclaw.cli.chat.questions import Questions
-
     if (
         args.json
         or "-" in (args.message, *args.words)
         or not (env.stdin.isatty() and env.stderr.isatty())
     ):
         return None
+    from openclaw.cli.chat.input import ask_line, discard_typed, write_exactly
+    from openclaw.cli.chat.questions import Questions
+
     return Questions(
         ask_line(env.stdin, env.stderr),
         view.say,

@@ -1,0 +1,85 @@
+"""Which packages of others each command may import: what keeps everyday commands quick."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import anyio
+import pytest
+from tests.support.gateway_kit import House
+
+from openclaw.testing.scripted_model import Step, scripted_model
+
+pytestmark = pytest.mark.anyio
+
+# Runs a command as the program does and says on the last line which packages it took.
+COUNTED = """
+import json, sys
+from openclaw.cli.main import run
+from openclaw.core import startup
+
+startup.prepare()
+code = run("openclaw", sys.argv[1:])
+known = set(sys.stdlib_module_names) | {"openclaw", "coverage", "a1_coverage", "sitecustomize"}
+found = {name for name in sys.modules if "." not in name}
+print(json.dumps([code, sorted(one for one in found - known if not one.startswith("_"))]))
+"""
+
+LOOP = {"anyio", "idna", "sniffio", "typing_extensions"}
+BASE = {"ahocorasick_rs"}
+CONFIG = {*BASE, "annotated_types", "pydantic", "pydantic_core", "typing_extensions", "typing_inspection"}
+GATEWAY = {*BASE, *LOOP, "orjson", "pybase64"}
+NEVER = {"mcp", "mcp_types", "openai", "pydantic_ai", "httpx2", "httpx"}
+
+WITHOUT_A_GATEWAY: Mapping[tuple[str, ...], set[str]] = {
+    ("--version",): set(),
+    ("config", "path"): CONFIG,
+    ("mcp", "list"): CONFIG,
+    ("sessions",): {*CONFIG, *LOOP, "orjson", "rich"},
+    ("sessions", "--json"): {*CONFIG, *LOOP, "orjson", "rich"},
+    ("status",): {*CONFIG, *LOOP, "orjson", "rich"},
+    ("status", "--json"): {*CONFIG, *LOOP, "orjson"},
+    ("doctor",): {*CONFIG, *LOOP, "orjson"},
+}
+THROUGH_A_GATEWAY: Mapping[tuple[str, ...], set[str]] = {
+    ("agent", "Hi"): GATEWAY,
+    ("status", "--json"): {*CONFIG, *GATEWAY},
+}
+
+
+def packages(state: Path, environ: Mapping[str, str], *words: str) -> tuple[int, set[str]]:
+    done = subprocess.run(
+        [sys.executable, "-c", COUNTED, *words],
+        env=dict(environ),
+        cwd=state,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    code, found = json.loads(done.stdout.splitlines()[-1])
+    return code, set(found)
+
+
+@pytest.mark.parametrize("words", WITHOUT_A_GATEWAY)
+async def test_a_command_imports_no_more_than_it_may(words: tuple[str, ...], tmp_path: Path) -> None:
+    house = House(tmp_path)
+    house.configure("http://127.0.0.1:9")
+    _, found = packages(tmp_path, house.environ(), *words)
+    assert found - WITHOUT_A_GATEWAY[words] == set()
+    assert not found & NEVER
+
+
+async def test_through_a_gateway_a_command_imports_no_more_than_it_may(tmp_path: Path) -> None:
+    house = House(tmp_path)
+    async with scripted_model(default=Step(text="Hello.")) as model:
+        house.configure(model.url)
+        async with house.here():
+            for words, allowed in THROUGH_A_GATEWAY.items():
+                code, found = await anyio.to_thread.run_sync(
+                    packages, tmp_path, house.environ(), *words
+                )
+                assert (words, code, found - allowed) == (words, 0, set())
+                assert not found & NEVER
