@@ -29,7 +29,14 @@ print(json.dumps([code, sorted(one for one in found - known if not one.startswit
 
 LOOP = {"anyio", "idna", "sniffio", "typing_extensions"}
 BASE = {"ahocorasick_rs"}
-CONFIG = {*BASE, "annotated_types", "pydantic", "pydantic_core", "typing_extensions", "typing_inspection"}
+CONFIG = {
+    *BASE,
+    "annotated_types",
+    "pydantic",
+    "pydantic_core",
+    "typing_extensions",
+    "typing_inspection",
+}
 GATEWAY = {*BASE, *LOOP, "orjson", "pybase64"}
 NEVER = {"mcp", "mcp_types", "openai", "pydantic_ai", "httpx2", "httpx"}
 
@@ -64,7 +71,9 @@ def packages(state: Path, environ: Mapping[str, str], *words: str) -> tuple[int,
 
 
 @pytest.mark.parametrize("words", WITHOUT_A_GATEWAY)
-async def test_a_command_imports_no_more_than_it_may(words: tuple[str, ...], tmp_path: Path) -> None:
+async def test_a_command_imports_no_more_than_it_may(
+    words: tuple[str, ...], tmp_path: Path
+) -> None:
     house = House(tmp_path)
     house.configure("http://127.0.0.1:9")
     _, found = packages(tmp_path, house.environ(), *words)
