@@ -4,11 +4,12 @@ import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import count
 from typing import Any, cast
 
 import anyio
 
-from openclaw.agent.budget import Budget
+from openclaw.agent.budget import Budget, cut_to
 from openclaw.agent.port import Ask, OnToolResult
 from openclaw.agent.redaction import Redacts, clean_json, clean_result
 from openclaw.agent.toolpath.toolbox import Toolbox
@@ -25,7 +26,7 @@ from openclaw.core.clock import Clock
 from openclaw.core.content import Media
 from openclaw.core.errors import ModelFacing, ToolFailure
 from openclaw.core.events import Emit, ToolProgress
-from openclaw.core.tools import CallContext, Elicit, ToolResult, ToolSpec, failed
+from openclaw.core.tools import CallContext, Elicit, JsonObject, ToolResult, ToolSpec, failed
 from openclaw.sessions.model import NewEntry
 from openclaw.sessions.store import Lane
 
@@ -125,6 +126,8 @@ _CUT_CALL = (
     "were complete. Write less at once: make several smaller calls."
 )
 _TOO_MANY_CALLS = "This call was not made: the turn's limit on tool calls is reached."
+_KEPT_OF_A_SCRIPT_S_CALL = 1_000
+"""Tokens of its result, for the record: the script read the whole, and no model will."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +232,15 @@ class Dispatcher:
 
     async def call(self, ready: Ready) -> ToolResult:
         """Run one call; whatever goes wrong is its result."""
+        return await self._call(ready, within="")
+
+    async def _call(self, ready: Ready, within: str) -> ToolResult:
         name, call_id = ready.call.name, ready.call.id
+        numbers = count(1)
+
+        async def call(name: str, arguments: JsonObject) -> ToolResult:
+            return await self._call_within(ready.call, next(numbers), name, arguments)
+
         context = CallContext(
             agent=self.agent,
             session=self.session,
@@ -238,7 +249,9 @@ class Dispatcher:
             elicit=self.elicit,
             ask=self.ask,
             emit=self.emit,
-            begin=partial(self._begin, ready),
+            begin=partial(self._begin, ready, within),
+            call=None if within else call,
+            within=within,
         )
         result = await self.toolbox.call(name, ready.arguments, context)
         # The name of a tool that there is not is the model's own word.
@@ -250,10 +263,26 @@ class Dispatcher:
         if self.on_tool_result is not None:
             self.on_tool_result(name, result)
 
-    async def _begin(self, ready: Ready) -> None:
+    async def _call_within(
+        self, script: CallItem, number: int, name: str, arguments: JsonObject
+    ) -> ToolResult:
+        """One call of a script: judged, counted and recorded like any other."""
+        decided = self.decide(CallItem(f"{script.id}.{number}", name, json.dumps(dict(arguments))))
+        if not isinstance(decided, Ready):
+            return decided
+        result = await self._call(decided, within=script.id)
+        if decided.call.id in self._sent:
+            item = result_item(decided.call, result)
+            kept = replace(item, text=cut_to(item.text, _KEPT_OF_A_SCRIPT_S_CALL), attachments=())
+            await self.lane.append(self.turn, [result_entry(kept)])
+            self.settled(decided.call)
+        return result
+
+    async def _begin(self, ready: Ready, within: str) -> None:
         """Record that a call is made now: from here on it may have happened."""
-        entry = call_entry(ready.call, clean_json(ready.arguments, self.redact))
+        entry = call_entry(ready.call, clean_json(ready.arguments, self.redact), within)
         await self.lane.append(self.turn, [entry])
+        self._open[ready.call.id] = ready.call
         self._sent.add(ready.call.id)
 
 

@@ -5,6 +5,7 @@ cancelled, or of unknown outcome, and is never run again.
 """
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -145,9 +146,11 @@ def assistant_entry(item: AssistantItem, model: str) -> NewEntry:
     return NewEntry(EntryKind.ASSISTANT_MESSAGE, data, item.text)
 
 
-def call_entry(call: CallItem, arguments: Mapping[str, Any]) -> NewEntry:
-    """The entry that says that a call is about to run."""
-    data = {"name": call.name, "arguments": dict(arguments)}
+def call_entry(call: CallItem, arguments: Mapping[str, Any], within: str = "") -> NewEntry:
+    """The entry that says that a call is about to run, `within` the script of that call, if any."""
+    data: dict[str, Any] = {"name": call.name, "arguments": dict(arguments)}
+    if within:
+        data["within"] = within
     return NewEntry(EntryKind.TOOL_CALL, data, call.name, call_id=call.id)
 
 
@@ -267,6 +270,7 @@ class _Reader:
         self._answer: AssistantItem | None = None
         self._results: dict[str, ResultItem] = {}
         self._started: set[str] = set()
+        self._of_scripts: dict[str, list[tuple[str, str]]] = {}
         self._refused: dict[str, str] = {}
 
     def read(self, entry: Entry) -> None:
@@ -287,6 +291,9 @@ class _Reader:
                 self._items.append(answer)
             case EntryKind.TOOL_CALL if entry.call_id:
                 self._started.add(entry.call_id)
+                if script := data.get("within"):
+                    made = self._of_scripts.setdefault(script, [])
+                    made.append((entry.call_id, str(data["name"])))
             case EntryKind.TOOL_RESULT if entry.call_id:
                 self._results[entry.call_id] = _result(entry, data)
             case EntryKind.NOTICE if data.get(RESUMED):
@@ -320,10 +327,24 @@ class _Reader:
         if answer is not None:
             for call in answer.calls:
                 text = unfinished if call.id in self._started else NOT_MADE
+                text += self._made_by_script(call.id)
                 missing = ResultItem(call.id, call.name, text, is_error=True, seq=answer.seq)
                 self._items.append(self._results.get(call.id, missing))
         self._results.clear()
         self._started.clear()
+        self._of_scripts.clear()
+
+    def _made_by_script(self, script: str) -> str:
+        """Which calls an unfinished script had made, and which of them may or may not have happened."""
+        made = self._of_scripts.get(script, ())
+        done = Counter(name for call_id, name in made if call_id in self._results)
+        doubtful = Counter(name for call_id, name in made if call_id not in self._results)
+        parts = [("These calls were made", done), ("These may or may not have happened", doubtful)]
+        return "".join(f" {words}: {_counted(names)}." for words, names in parts if names)
+
+
+def _counted(names: Counter[str]) -> str:
+    return ", ".join(f"{name} ({n} times)" if n > 1 else name for name, n in names.items())
 
 
 def with_refusals(items: Sequence[Item], refused: Mapping[str, str]) -> list[Item]:

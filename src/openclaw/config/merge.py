@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar, cast
+from typing import Any, Literal, TypeVar, cast
 
 from openclaw.config.schema import (
     AgentDefaults,
@@ -35,6 +35,7 @@ class EffectiveAgent:
     system_prompt: str | None
     tool_context_percent: float
     tool_search_limit: int | None
+    code: Literal["off", "auto", "on"]
     resource_context_chars: int
     temperature: float | None
     readable_sessions: tuple[str, ...] = ()
@@ -134,6 +135,7 @@ def _effective(config: Config, entry: AgentEntry) -> EffectiveAgent:
         system_prompt=merged.system_prompt,
         tool_context_percent=merged.tool_context_percent,
         tool_search_limit=merged.tool_search_limit,
+        code=config.tools.code,
         resource_context_chars=merged.resource_context_chars,
         temperature=merged.temperature,
         readable_sessions=merged.readable_sessions,

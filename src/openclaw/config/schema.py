@@ -410,6 +410,8 @@ class ToolsConfig(ToolPolicyConfig):
     """The `exec` tool, which runs commands. It must be allowed by name."""
     web_fetch: WebFetchConfig = WebFetchConfig()
     """The `web_fetch` tool."""
+    code: Literal["off", "auto", "on"] = "auto"
+    """Let models call tools from short scripts (`run_code`): `auto` if not all tools can be shown."""
     plugins: Flag = True
     """Load tools that installed packages offer."""
 

@@ -56,12 +56,13 @@ class ModelCalled:
 
 @dataclass(frozen=True, slots=True)
 class ToolStarted:
-    """A tool call was allowed and began."""
+    """A tool call was allowed and began. A script made it if `within` is the id of the script's call."""
 
     call_id: str
     name: str
     label: str
     arguments: JsonObject
+    within: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +155,7 @@ def both(first: Emit, second: Emit) -> Emit:
     return emit
 
 
+RUN_CODE = "run_code"
 PLAN_TOOL = "update_plan"
 
 Status = Literal["pending", "in_progress", "completed"]

@@ -109,7 +109,8 @@ class CallContext:
     `approved` says that a person agreed to this very call. `elicit` asks that person for what the
     tool wants to know, and `ask` whether a call may be made; without them nobody can be asked.
     The policy sets `spec`, and `ask_reason` if a person must agree. `begin` is awaited once nothing
-    stands in the way of the call any more, right before it is made.
+    stands in the way of the call any more, right before it is made. `call` makes another call
+    within this one, whose id is `within` there; its result is for a script, so it is not framed.
     """
 
     agent: str
@@ -123,6 +124,8 @@ class CallContext:
     spec: ToolSpec | None = None
     ask_reason: str | None = None
     begin: Callable[[], Awaitable[None]] = _nothing
+    call: "Callable[[str, JsonObject], Awaitable[ToolResult]] | None" = None
+    within: str = ""
 
 
 class ToolSource(Protocol):

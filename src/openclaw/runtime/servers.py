@@ -208,5 +208,5 @@ def tool_path_of(
     from openclaw.agent.toolpath.choice import Bounds
 
     deps = ToolPathDeps(host.redactor, host.clock, host.on_call, host.paths.results, host.finder())
-    bounds = Bounds(agent.tool_context_percent, agent.tool_search_limit)
+    bounds = Bounds(agent.tool_context_percent, agent.tool_search_limit, agent.code)
     return tool_path(sources, policy_of(agent), deps, can_ask=can_ask, bounds=bounds)

@@ -155,7 +155,7 @@ async def agent_kit(
 
     def path(agent: EffectiveAgent, can_ask: bool) -> Toolbox:
         deps = ToolPathDeps(redactor, SystemClock(), finder=finder)
-        bounds = Bounds(agent.tool_context_percent, agent.tool_search_limit)
+        bounds = Bounds(agent.tool_context_percent, agent.tool_search_limit, agent.code)
         return tool_path([box], Policy.from_layers(policy), deps, can_ask=can_ask, bounds=bounds)
 
     agents = effective_agents(config).values()

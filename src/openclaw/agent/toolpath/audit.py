@@ -50,7 +50,7 @@ class Audit(Wrapper):
         await context.begin()
         label = context.spec.label if context.spec is not None else name
         shown = clean_json(arguments, self.redact)
-        context.emit(ToolStarted(context.call_id, name, label, shown))
+        context.emit(ToolStarted(context.call_id, name, label, shown, context.within))
         started = self.clock.monotonic()
         try:
             result = await self.source.call(name, arguments, context)

@@ -1,7 +1,7 @@
 """What happens to every tool call, and in which order."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -16,8 +16,9 @@ from openclaw.agent.toolpath.search import ToolSearch
 from openclaw.agent.toolpath.sources import Joined
 from openclaw.agent.toolpath.toolbox import Toolbox
 from openclaw.core.clock import Clock
+from openclaw.core.events import RUN_CODE
 from openclaw.core.tools import ToolSource
-from openclaw.policy import Policy
+from openclaw.policy import Outcome, Policy, decide
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,4 +59,10 @@ def tool_path(
     path = Approval(path, deps.redactor.redact_known, audit.refused)
     # Data flow goes here: after the policy, so that approval can name value and source.
     path = Policed(path, policy, can_ask, audit.refused)
-    return Toolbox(path, bounds, deps.finder, watch)
+
+    def own(source: ToolSource) -> ToolSource:
+        return watch(Framing(Redaction(source, deps.redactor), deps.results))
+
+    if decide(policy, RUN_CODE).outcome is Outcome.DENY:
+        bounds = replace(bounds, code="off")
+    return Toolbox(path, bounds, deps.finder, own)

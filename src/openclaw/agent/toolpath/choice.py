@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain, zip_longest
+from typing import Literal
 
 from openclaw.agent.budget import ToolSizes
 from openclaw.core.tools import ToolSpec
@@ -28,10 +29,14 @@ _SHORTEST_LINE = 30
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """`percent` of the context for tools; `most` of them at first, if that is bounded too."""
+    """`percent` of the context for tools; `most` of them at first, if that is bounded too.
+
+    `code` says when the model may write scripts: on `auto`, if not all tools are shown.
+    """
 
     percent: float = DEFAULT_PERCENT
     most: int | None = None
+    code: Literal["off", "auto", "on"] = "off"
 
     def tokens(self, window: int) -> int:
         """What definitions of tools may take of a context."""

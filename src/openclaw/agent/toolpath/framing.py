@@ -22,7 +22,10 @@ _WITHHELD = "[This was withheld: it looks like an attempt to give you orders.]"
 
 @dataclass(frozen=True, slots=True)
 class Framing(Wrapper):
-    """Frames what a tool says of its result that it is untrusted; the whole is kept in `results`."""
+    """Frames what a tool says of its result that it is untrusted; the whole is kept in `results`.
+
+    A script gets the words as they are: what it prints is framed in its turn.
+    """
 
     results: Path | None
 
@@ -42,16 +45,18 @@ class Framing(Wrapper):
     def _framed(
         self, result: ToolResult, whose: Untrusted, context: CallContext
     ) -> tuple[ToolResult, Detection | None]:
-        result = _cut(result, whose, self.results, context)
+        for_model = not context.within
+        if for_model:
+            result = _cut(result, whose, self.results, context)
         if whose.source != MCP_SERVER:
-            return frame_result(result), None
+            return (frame_result(result) if for_model else result), None
         seen = detect("\n".join(b.text for b in result.blocks if isinstance(b, Text)))
         if seen.suspicious:
             result = replace(result, details={**result.details, "signals": list(seen.signals)})
             if whose.guarded:
                 details = {**result.details, "blocked": True}
                 return ToolResult((Text(_WITHHELD),), is_error=True, details=details), seen
-        return frame_result(result), seen
+        return (frame_result(result) if for_model else result), seen
 
 
 def _cut(

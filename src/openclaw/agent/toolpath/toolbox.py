@@ -13,6 +13,7 @@ from openclaw.agent.toolpath.choice import (
     lines_room,
     server_lines,
 )
+from openclaw.agent.toolpath.code_names import CODE_SPEC
 from openclaw.agent.toolpath.search import Found, ToolSearch
 from openclaw.agent.toolpath.search_tool import (
     SEARCH_TOOL,
@@ -23,6 +24,7 @@ from openclaw.agent.toolpath.search_tool import (
 )
 from openclaw.agent.transcript import Item, ResultItem, UserItem
 from openclaw.core.content import Text
+from openclaw.core.events import RUN_CODE
 from openclaw.core.tools import CallContext, JsonObject, ToolResult, ToolSource, ToolSpec, failed
 
 
@@ -41,13 +43,14 @@ class Toolbox:
 
     The list that the model is shown depends on the tools there are, on the conversation's first
     message and on what was searched for and used since. It only grows at its end, so that
-    providers' caches hold. `watch` makes a search a call that others hear of.
+    providers' caches hold. `own` is the path of the two tools that are ours alone, the search and
+    the scripts.
     """
 
     path: ToolSource
     bounds: Bounds = field(default_factory=Bounds)
     finder: ToolSearch = field(default_factory=ToolSearch)
-    watch: Callable[[ToolSource], ToolSource] = lambda source: source
+    own: Callable[[ToolSource], ToolSource] = lambda source: source
     sizes: ToolSizes = field(default_factory=ToolSizes)
     _opening: str | None = None
     _added: list[str] = field(default_factory=list[str])
@@ -59,10 +62,15 @@ class Toolbox:
         return self.path.specs()
 
     async def call(self, name: str, arguments: JsonObject, context: CallContext) -> ToolResult:
-        if name == SEARCH_TOOL and name not in self._tools:
-            search = self.watch(_Searching(self))
-            return await search.call(name, arguments, replace(context, spec=search_spec()))
-        return await self.path.call(name, arguments, context)
+        spec = self._own(name)
+        if spec is None or context.within:
+            return await self.path.call(name, arguments, context)
+        source: ToolSource = _Searching(self)
+        if name == RUN_CODE:
+            from openclaw.agent.toolpath.code import Coding
+
+            source = Coding(self.path.specs)
+        return await self.own(source).call(name, arguments, replace(context, spec=spec))
 
     def recall(self, items: Iterable[Item]) -> None:
         """Take note of what is in a conversation: its first message, the tools found and used.
@@ -86,7 +94,7 @@ class Toolbox:
         specs = list(self._tools.values())
         tokens = self.bounds.tokens(window)
         if everything or fits_whole(specs, tokens, self.bounds, self.sizes):
-            return specs
+            return [*specs, CODE_SPEC] if self.bounds.code == "on" and not everything else specs
         first = await self._at_first(specs, min(tokens, MOST_AT_FIRST))
         return [*first, *self._added_since(first, tokens)]
 
@@ -96,10 +104,11 @@ class Toolbox:
             return known.shown
         near = await self.finder.nearest(specs, self._opening or "", NEAREST)
         lines = lines_room(specs, tokens)
-        room = tokens - lines - self.sizes.of(search_spec())
+        code = () if self.bounds.code == "off" else (CODE_SPEC,)
+        room = tokens - lines - self.sizes.of(search_spec()) - self.sizes.total(code)
         most = None if self.bounds.most is None else self.bounds.most - 1
         chosen = choose(specs, near, room, most, self.sizes)
-        shown = (*chosen, search_spec(server_lines(specs, chosen, lines)))
+        shown = (*chosen, search_spec(server_lines(specs, chosen, lines)), *code)
         self._first = _First(specs, tokens, shown)
         return shown
 
@@ -117,9 +126,14 @@ class Toolbox:
 
     def find(self, name: str) -> ToolSpec | None:
         """The tool of this name, shown or not, if it may be used."""
-        if name == SEARCH_TOOL and name not in self._tools:
-            return search_spec()
-        return self._tools.get(name)
+        return self._tools.get(name) or self._own(name)
+
+    def _own(self, name: str) -> ToolSpec | None:
+        if name in self._tools:
+            return None
+        if name == RUN_CODE and self.bounds.code != "off":
+            return CODE_SPEC
+        return search_spec() if name == SEARCH_TOOL else None
 
     def _use(self, name: str) -> None:
         if name not in self._added:

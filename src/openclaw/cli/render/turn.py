@@ -12,6 +12,7 @@ from openclaw.cli.render.activity import Doing
 from openclaw.cli.render.terminal import console, is_dumb, rendered
 from openclaw.core.events import (
     PLAN_TOOL,
+    RUN_CODE,
     Event,
     Notice,
     ToolFinished,
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 SPINNER_AFTER_SECONDS = 1.0
 _ARGUMENT_CHARS = 100
+_SCRIPT_LINES = 20
 
 
 class TurnView:
@@ -118,6 +120,12 @@ def event_lines(event: Event) -> list[str]:
         return ["Plan:", *(f"  {_MARKS[one.status]} {one.step}" for one in plan)]
     if isinstance(event, ToolFinished) and event.name == PLAN_TOOL and not event.result.is_error:
         return []
+    if isinstance(event, ToolStarted) and event.name == RUN_CODE:
+        lines = str(event.arguments.get("code", "")).splitlines()
+        more = (
+            [f"  … {len(lines) - _SCRIPT_LINES} more lines"] if len(lines) > _SCRIPT_LINES else []
+        )
+        return [f"→ {event.label}", *(f"  │ {line}" for line in lines[:_SCRIPT_LINES]), *more]
     line = describe_event(event)
     return [] if line is None else [line]
 
@@ -128,7 +136,7 @@ def describe_event(event: Event) -> str | None:
         case ToolStarted():
             given = json.dumps(dict(event.arguments), ensure_ascii=False, default=str)
             short = given if len(given) <= _ARGUMENT_CHARS else f"{given[:_ARGUMENT_CHARS]}…"
-            return f"→ {event.label} {short}"
+            return f"{'  ' if event.within else ''}→ {event.label} {short}"
         case ToolProgress():
             return f"  {event.name}: {event.message}"
         case ToolFinished():

@@ -274,7 +274,7 @@ class Turn {
     this.#settle(words);
   }
 
-  on_tool_started({ callId, label, name, arguments: args }) {
+  on_tool_started({ callId, label, name, arguments: args, within }) {
     this.#settle();
     const plan = planNode(name, args);
     if (plan !== null) {
@@ -283,8 +283,10 @@ class Turn {
       this.#put(plan);
     }
     const one = new ToolCall(label, args, name);
+    const script = this.calls.get(within);
     this.calls.set(callId, one);
-    this.#put(one.element);
+    if (script) script.add(one);
+    else this.#put(one.element);
     announce(`${label} is running`);
   }
 
@@ -365,8 +367,10 @@ function drawEntry({ kind, data, text, at, callId }, into, calls) {
     agentPart(into).append(body.element);
   } else if (kind === "tool_call") {
     const one = new ToolCall(shownTool(data.name), data.arguments, data.name);
+    const script = calls.get(data.within);
     calls.set(callId, one);
-    agentPart(into).append(one.element);
+    if (script) script.add(one);
+    else agentPart(into).append(one.element);
   } else if (kind === "tool_result") {
     calls.get(callId)?.finishFromEntry(data);
   } else if (kind === "compaction") {

@@ -73,19 +73,31 @@ const STATES = {
   unknown: ["alert", "did not finish"],
 };
 
+function given(name, args) {
+  if (name === "run_code" && typeof args?.code === "string") return [h("h4", {}, "Script"), foldedText(args.code)];
+  return [h("h4", {}, "Arguments"), foldedText(pretty(args))];
+}
+
 /** A tool call: its state at a glance; arguments and result on demand. */
 export class ToolCall {
   constructor(label, args, name = "") {
     this.state = h("span", { className: "call-state" });
     this.note = h("span", { className: "call-note" });
     this.result = h("div", { className: "call-result" });
+    this.within = h("div", { className: "call-within" });
     this.element = h(
       "details",
       { className: "call" },
       h("summary", {}, this.state, h("span", { className: "call-name", title: name || label }, label), this.note),
-      h("div", { className: "call-body" }, h("h4", {}, "Arguments"), foldedText(pretty(args)), this.result),
+      h("div", { className: "call-body" }, ...given(name, args), this.within, this.result),
     );
     this.#to("running");
+  }
+
+  /** A call that the script made. */
+  add(call) {
+    if (!this.within.childElementCount) this.within.append(h("h4", {}, "Calls"));
+    this.within.append(call.element);
   }
 
   progress(message) {

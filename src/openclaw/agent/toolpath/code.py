@@ -1,0 +1,461 @@
+"""`run_code`: the model chains tool calls in a short Python script, which pydantic-monty runs.
+
+monty interprets a subset of Python in a child process that has no files, network or environment.
+Every call of a tool leaves the script through `Call`, which is the whole tool path.
+
+Only strings cross. The prelude turns arguments and the script's value into text inside the
+sandbox, where its limits hold. Converting a script's own objects here would be unsafe: 40,000
+namedtuples of different classes hold the interpreter lock for six seconds.
+"""
+
+import io
+import json
+import os
+import re
+import secrets
+import signal
+import sys
+import tokenize
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import ExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import anyio
+import pydantic_monty as monty
+from anyio import to_thread
+from anyio.abc import TaskGroup
+
+from openclaw.agent.toolpath.code_names import CODE_SPEC, ToolFunction, tool_functions
+from openclaw.content.frame import MCP_SERVER
+from openclaw.core.content import Block, Text
+from openclaw.core.errors import ToolFailure
+from openclaw.core.events import RUN_CODE
+from openclaw.core.tools import (
+    CallContext,
+    JsonObject,
+    ToolResult,
+    ToolSpec,
+    Untrusted,
+    failed,
+)
+
+Call = Callable[[str, JsonObject], Awaitable[ToolResult]]
+"""Makes one call through the tool path: policy, approval, audit and limits. Never raises."""
+
+_PRINTED_BYTES = 1_000_000
+"""A script that prints more is stopped; the model sees far less."""
+_MESSAGE_CHARS = 2_000
+_SOURCE_LINE_CHARS = 120
+_CLOSE_SECONDS = 5
+_ADDRESS_SPACE = 512 << 20
+"""What the worker maps beyond the script's own memory; its binary alone takes 120 MB."""
+_PRELUDE_FILE = "<python-input-0>"
+"""monty's name for the first thing that a session runs."""
+
+_LAYOUT = frozenset(
+    [tokenize.COMMENT, tokenize.NL, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER]
+)
+
+# What these functions use is captured, so that a script that rebinds names cannot change them.
+# {call} is random: no script can name the way out and pass it anything but text.
+_PRELUDE = """
+import json
+def _make(dumps, loads, print, repr, isinstance, str):
+    def tool(name):
+        async def call(*args, **kwargs):
+            text = await {call}(name, dumps([args, kwargs]))
+            if text[:1] not in ('{{', '['):
+                return text
+            try:
+                return loads(text)
+            except ValueError:
+                return text
+        return call
+    def show(value):
+        if value is None:
+            return
+        if not isinstance(value, str):
+            try:
+                value = dumps(value, ensure_ascii=False)
+            except (TypeError, ValueError):
+                value = repr(value)
+        print(value[:{limit}])
+    return tool, show
+_tool, {show} = _make(json.dumps, json.loads, print, repr, isinstance, str)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptLimits:
+    """`run_seconds` counts only while the script itself runs, not while it waits for calls."""
+
+    source_chars: int = 20_000
+    run_seconds: float = 10
+    total_seconds: float = 1_800
+    memory_bytes: int = 64 << 20
+    calls: int = 100
+    calls_at_once: int = 8
+    argument_chars: int = 200_000
+    result_chars: int = 4_000_000
+    output_chars: int = 20_000
+
+
+@dataclass(slots=True)
+class CallMade:
+    """A call that was sent. `ok` is None while nobody knows how it ended."""
+
+    tool: str
+    ok: bool | None = None
+
+
+@dataclass(slots=True)
+class ScriptOutcome:
+    """What a script gave. `output` and `error` may quote `sources`, which are untrusted."""
+
+    output: str = ""
+    error: str | None = None
+    calls: list[CallMade] = field(default_factory=list[CallMade])
+    sources: dict[str, Untrusted] = field(default_factory=dict[str, Untrusted])
+
+    def text(self) -> str:
+        """What the model reads."""
+        made = f"Calls made: {_summary(self.calls)}."
+        if self.error is not None:
+            return "\n".join(filter(None, [self.output, self.error, made]))
+        return self.output or f"The script printed nothing. {made}"
+
+    def whose(self) -> Untrusted | None:
+        """Whose words the output may hold, treated as the strictest of them would be."""
+        if not self.sources:
+            return None
+        kinds = self.sources.values()
+        return Untrusted(
+            source=next(iter(kinds)).source if len(self.sources) == 1 else MCP_SERVER,
+            sender=", ".join(sorted(self.sources)),
+            mode="datamark" if any(one.mode == "datamark" for one in kinds) else "frame",
+            guarded=any(one.guarded for one in kinds),
+        )
+
+
+class ScriptRunner:
+    """Runs scripts, a few at a time, each in a process of its own that ends with it."""
+
+    def __init__(self, limits: ScriptLimits | None = None, *, at_once: int = 8) -> None:
+        self._limits = limits or ScriptLimits()
+        self._slots = anyio.CapacityLimiter(at_once)
+        self._threads = anyio.CapacityLimiter(at_once * 2)
+
+    async def run(self, source: str, specs: Sequence[ToolSpec], call: Call) -> ScriptOutcome:
+        """Run a script. Calls are never repeated, whatever happens to the script."""
+        limits = self._limits
+        if len(source) > limits.source_chars:
+            raise ToolFailure(f"The script is longer than {limits.source_chars} characters.")
+        functions = tool_functions([spec for spec in specs if spec.name != RUN_CODE])
+        script = _Script(functions, call, limits)
+        async with self._slots:
+            with anyio.move_on_after(limits.total_seconds) as scope:
+                async with _worker(limits, self._threads) as worker:
+                    await script.run(worker, source)
+        late = f"The script was stopped after {limits.total_seconds:g} seconds."
+        return script.finish(late if scope.cancelled_caught else None)
+
+
+@dataclass(frozen=True, slots=True)
+class Coding:
+    """`run_code` as a source of one tool. Each call of a script goes down the whole tool path."""
+
+    tools: Callable[[], Sequence[ToolSpec]]
+
+    def specs(self) -> Sequence[ToolSpec]:
+        return (CODE_SPEC,)
+
+    async def call(self, name: str, arguments: JsonObject, context: CallContext) -> ToolResult:
+        source = arguments.get("code")
+        if not isinstance(source, str) or context.call is None:
+            return failed("Give the script as `code`.")
+        outcome = await _RUNNER.run(source, self.tools(), context.call)
+        calls = [{"tool": one.tool, "ok": one.ok} for one in outcome.calls]
+        return ToolResult(
+            (Text(outcome.text()),),
+            is_error=outcome.error is not None,
+            details={"calls": calls},
+            untrusted=outcome.whose(),
+        )
+
+
+_RUNNER = ScriptRunner()
+
+
+@dataclass(frozen=True, slots=True)
+class _Worker:
+    session: monty.MontySession
+    pid: int
+    threads: anyio.CapacityLimiter
+
+    async def step(self, work: Callable[[], monty.SyncSnapshot]) -> monty.SyncSnapshot:
+        """Let the script run, in a thread, until it wants something. Cancelling kills it."""
+        try:
+            return await to_thread.run_sync(work, abandon_on_cancel=True, limiter=self.threads)
+        except anyio.get_cancelled_exc_class():
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
+            raise
+
+
+@asynccontextmanager
+async def _worker(limits: ScriptLimits, threads: anyio.CapacityLimiter) -> AsyncGenerator[_Worker]:
+    # monty's own async API can abort the interpreter if the process exits just after a script.
+    stack = ExitStack()
+    session, pid = await to_thread.run_sync(_open, stack, limits, limiter=threads)
+    try:
+        yield _Worker(session, pid, threads)
+    finally:
+        with anyio.move_on_after(_CLOSE_SECONDS, shield=True):
+            await to_thread.run_sync(stack.close, abandon_on_cancel=True, limiter=threads)
+
+
+def _open(stack: ExitStack, limits: ScriptLimits) -> tuple[monty.MontySession, int]:
+    with ExitStack() as opening:
+        pool = opening.enter_context(monty.Monty(min_processes=0, max_processes=1))
+        session = opening.enter_context(
+            pool.checkout(
+                limits={
+                    "max_feed_duration_secs": limits.run_seconds,
+                    "max_memory": limits.memory_bytes,
+                    # A call takes two suspensions; looking up a name that is not there, one.
+                    "max_suspensions": 3 * limits.calls + 100,
+                },
+                os_policy={"sleep": "zero"},
+            )
+        )
+        pid = session.worker_pid
+        assert pid is not None  # nothing runs in it yet
+        _confine(pid, limits)
+        stack.push(opening.pop_all())
+    return session, pid
+
+
+def _confine(pid: int, limits: ScriptLimits) -> None:
+    """Limit the worker from outside too, in case monty's own accounting is wrong."""
+    if sys.platform == "linux":
+        import resource
+
+        space = limits.memory_bytes + _ADDRESS_SPACE
+        seconds = int(limits.run_seconds) + _CLOSE_SECONDS
+        resource.prlimit(pid, resource.RLIMIT_AS, (space, space))
+        resource.prlimit(pid, resource.RLIMIT_CPU, (seconds, seconds))
+        resource.prlimit(pid, resource.RLIMIT_CORE, (0, 0))
+
+
+class _Refused(Exception):
+    """Raised when a call cannot be sent; the script sees `kind` with the message."""
+
+    def __init__(self, kind: monty.ExcType, message: str) -> None:
+        super().__init__(message)
+        self.kind: monty.ExcType = kind
+
+
+class _Script:
+    """One script: answers what it asks for until it is done."""
+
+    def __init__(
+        self, functions: Mapping[str, ToolFunction], call: Call, limits: ScriptLimits
+    ) -> None:
+        self.outcome = ScriptOutcome()
+        self._functions = functions
+        self._call = call
+        self._limits = limits
+        self._printed = monty.CollectString(max_bytes=_PRINTED_BYTES)
+        self._used: set[str] = set()
+        self._accepted = 0
+        self._requests: dict[int, tuple[ToolSpec, JsonObject]] = {}
+        self._settled: dict[int, monty.ExternalSettledResult] = {}
+        self._news = anyio.Event()
+        self._at_once = anyio.Semaphore(limits.calls_at_once)
+        self._over = False
+        # Two names, because a script can see the second among its own variables.
+        self._call_name, self._show_name = (f"_{secrets.token_hex(16)}" for _ in range(2))
+
+    async def run(self, worker: _Worker, source: str) -> None:
+        async with anyio.create_task_group() as calls:
+            try:
+                await self._drive(worker, source, calls)
+            except monty.MontyError as error:
+                self.outcome.error = _explain(error, source)
+            # Calls in flight are awaited, so that it is known how they ended; no new ones start.
+            self._over = True
+
+    def finish(self, error: str | None) -> ScriptOutcome:
+        outcome = self.outcome
+        outcome.error = error or outcome.error
+        outcome.output = _cut(self._printed.output, self._limits.output_chars)
+        if self._used and not outcome.calls and outcome.error is None:
+            outcome.output += "\n(No call was made: a call needs `await`.)"
+        return outcome
+
+    async def _drive(self, worker: _Worker, source: str, calls: TaskGroup) -> None:
+        start, printed = worker.session.feed_start, self._printed
+        self._used = self._functions.keys() & set(re.findall(r"\w+", source))
+        prelude = _PRELUDE.format(
+            call=self._call_name, show=self._show_name, limit=self._limits.output_chars + 1
+        )
+        bindings = "".join(f"{name} = _tool('{name}')\n" for name in sorted(self._used))
+        await worker.step(partial(start, f"{prelude}{bindings}_make = _tool = None\n"))
+        try:
+            snapshot = await worker.step(
+                lambda: start(_showing(source, self._show_name), print_callback=printed)
+            )
+        except monty.MontySyntaxError:
+            # No call was made, or the script would have paused. Perhaps nothing ran at all,
+            # because its last line is no expression.
+            if printed.output:
+                raise
+            snapshot = await worker.step(partial(start, source, print_callback=printed))
+        while not isinstance(snapshot, monty.MontyComplete):
+            snapshot = await worker.step(await self._answer(snapshot, calls))
+
+    async def _answer(
+        self, snapshot: monty.SyncSnapshot, calls: TaskGroup
+    ) -> Callable[[], monty.SyncSnapshot]:
+        if isinstance(snapshot, monty.FutureSnapshot):
+            return partial(snapshot.resume, await self._results(snapshot.pending_call_ids, calls))
+        if isinstance(snapshot, monty.NameLookupSnapshot):
+            return snapshot.resume  # unknown: monty raises NameError
+        assert isinstance(snapshot, monty.FunctionSnapshot)
+        if snapshot.is_os_function:
+            return snapshot.resume_not_handled
+        try:
+            self._requests[snapshot.call_id] = self._accept(snapshot)
+        except _Refused as refused:
+            refusal: monty.ExternalSettledResult = {
+                "exc_type": refused.kind,
+                "message": str(refused),
+            }
+            return partial(snapshot.resume, refusal)
+        return partial(snapshot.resume, {"future": ...})
+
+    def _accept(self, snapshot: monty.FunctionSnapshot) -> tuple[ToolSpec, JsonObject]:
+        if snapshot.function_name != self._call_name:
+            name = snapshot.function_name[:_SOURCE_LINE_CHARS]
+            raise _Refused("NameError", f"name '{name}' is not defined")
+        if self._accepted >= self._limits.calls:
+            raise _Refused("RuntimeError", f"a script may make {self._limits.calls} calls")
+        name, text = snapshot.args  # the prelude's own: the name of a tool and JSON
+        function = self._functions[name]
+        arguments = self._arguments(function, text)
+        self._accepted += 1
+        return function.spec, arguments
+
+    def _arguments(self, function: ToolFunction, text: str) -> dict[str, Any]:
+        if len(text) > self._limits.argument_chars:
+            most = self._limits.argument_chars
+            raise _Refused("ValueError", f"arguments are longer than {most} characters as JSON")
+        try:
+            args, kwargs = json.loads(text)
+            bound = function.bind(args, kwargs)
+            # What JSON or UTF-8 cannot carry stops here, not halfway down the tool path.
+            json.dumps(bound, ensure_ascii=False, allow_nan=False).encode()
+        except (ValueError, TypeError, AttributeError, RecursionError) as error:
+            message = str(error)[:_MESSAGE_CHARS]
+            raise _Refused("TypeError", f"{message}. It is {function.stub()}") from error
+        return bound
+
+    async def _results(
+        self, pending: Sequence[int], calls: TaskGroup
+    ) -> dict[int, monty.ExternalSettledResult]:
+        """Start what is not started yet, and wait until at least one call has its result."""
+        for number in sorted(self._requests.keys() & set(pending)):
+            spec, arguments = self._requests.pop(number)
+            calls.start_soon(self._make, number, spec, arguments, name=f"call {spec.name}")
+        while not self._settled:
+            await self._news.wait()
+        self._news = anyio.Event()
+        settled, self._settled = self._settled, {}
+        return settled
+
+    async def _make(self, number: int, spec: ToolSpec, arguments: JsonObject) -> None:
+        async with self._at_once:
+            if self._over:
+                return
+            made = CallMade(spec.name)
+            self.outcome.calls.append(made)
+            result = await self._call(spec.name, arguments)
+        made.ok = not result.is_error
+        if result.untrusted is not None:
+            self.outcome.sources[result.untrusted.sender] = result.untrusted
+        self._settled[number] = self._settle(result)
+        self._news.set()
+
+    def _settle(self, result: ToolResult) -> monty.ExternalSettledResult:
+        text = "\n".join(map(_block_text, result.blocks))
+        if result.is_error:
+            return {"exc_type": "RuntimeError", "message": text[:_MESSAGE_CHARS]}
+        if len(text) > self._limits.result_chars:
+            message = f"the result has {len(text)} characters, more than a script can take"
+            return {"exc_type": "ValueError", "message": message}
+        return {"return_value": text}
+
+
+def _block_text(block: Block) -> str:
+    if isinstance(block, Text):
+        return block.text
+    return f"[{block.mime_type or 'resource'}: a script cannot read it]"
+
+
+def _summary(calls: Sequence[CallMade]) -> str:
+    """Each tool once: how often it was called and how that ended."""
+    endings = {True: "", False: " failed", None: " (unknown whether it happened)"}
+    counts: dict[str, int] = {}
+    for one in calls:
+        name = one.tool + endings[one.ok]
+        counts[name] = counts.get(name, 0) + 1
+    return ", ".join(f"{name} ×{n}" if n > 1 else name for name, n in counts.items()) or "none"  # noqa: RUF001
+
+
+def _explain(error: monty.MontyError, source: str) -> str:
+    if not isinstance(error, monty.MontyRuntimeError | monty.MontySyntaxError):
+        return f"The script was stopped: {str(error)[:_MESSAGE_CHARS]}"
+    message = error.display("type-msg")[:_MESSAGE_CHARS]
+    numbers = [frame.line for frame in error.traceback() if frame.filename != _PRELUDE_FILE]
+    lines = source.splitlines()
+    if not numbers or numbers[-1] > len(lines):
+        return message
+    line = lines[numbers[-1] - 1].strip()[:_SOURCE_LINE_CHARS]
+    return f"{message}\n  line {numbers[-1]}: {line}"
+
+
+def _showing(source: str, show: str) -> str:
+    """The script with its last top-level statement shown, on the guess that it is an expression.
+
+    A wrong guess is a syntax error, which monty reports before anything runs.
+    """
+    last = _last_statement(source)
+    if last is None:
+        return source
+    lines = source.split("\n")
+    keyword, expression = "", "\n".join(lines[last:])
+    if expression.startswith("return "):
+        keyword, expression = "return ", expression.removeprefix("return ")
+    return "\n".join([*lines[:last], f"{keyword}{show}(({expression}\n))"])
+
+
+def _last_statement(source: str) -> int | None:
+    """The index of the line where the last top-level statement starts."""
+    last, fresh = None, True
+    try:
+        for token in tokenize.generate_tokens(io.StringIO(source, newline="\n").readline):
+            if token.type == tokenize.NEWLINE:
+                fresh = True
+            elif fresh and token.type not in _LAYOUT:
+                fresh = False
+                last = last if token.start[1] else token.start[0] - 1
+    except (tokenize.TokenError, SyntaxError):
+        return None
+    return last
+
+
+def _cut(text: str, limit: int) -> str:
+    text = text.rstrip("\n")
+    return text if len(text) <= limit else f"{text[:limit]}\n[cut after {limit} characters]"

@@ -1,0 +1,87 @@
+"""Tools as Python functions."""
+
+import ast
+import keyword
+from typing import Any
+
+import pytest
+from tests.support.code_kit import spec
+
+from openclaw.agent.toolpath.code_names import tool_functions
+from openclaw.core.tools import ToolSpec
+
+HOSTILE: list[Any] = [
+    {"properties": 5},
+    {"properties": {"a": None, "b": [], "c": {"type": 7}, "d": {"enum": "x"}}},
+    {"properties": {"a": {"$ref": "#/properties/a"}}},
+    {"properties": {"a": {"$ref": "http://example/x"}, "b": {"$ref": "#/no/such"}}},
+    {"properties": {"a\nimport os": {"type": "string"}, "b'\"": {"enum": ['"\n#', "'"]}}},
+    {
+        "properties": {"a": {"type": "object", "properties": {"k\n": {"const": "\n"}}}},
+        "required": 3,
+    },
+    {"properties": {"a": {"anyOf": [{"$ref": "#/properties/a"}] * 50}}},
+]
+
+
+def stub(tool: ToolSpec) -> str:
+    [one] = tool_functions([tool]).values()
+    return one.stub()
+
+
+def line(**properties: Any) -> str:
+    return stub(spec("f", *properties, **properties))
+
+
+@pytest.mark.parametrize(
+    ("schema", "annotation"),
+    [
+        ({"type": "string"}, "str"),
+        ({"type": ["integer", "null"]}, "int | None"),
+        ({"enum": ["a", 1, None]}, 'Literal["a", 1, None]'),
+        ({"const": True}, "Literal[True]"),
+        ({"type": "array", "items": {"type": "number"}}, "list[float]"),
+        ({"type": "object", "additionalProperties": {"type": "integer"}}, "dict[str, int]"),
+        ({"anyOf": [{"type": "string"}, {"type": "null"}]}, "str | None"),
+        ({"type": "object", "properties": {"a": {"type": "boolean"}}}, '{"a?": bool}'),
+        ({}, "Any"),
+    ],
+)
+def test_a_schema_becomes_a_type(schema: Any, annotation: str) -> None:
+    assert line(x=schema) == f"async def f(*, x: {annotation}) -> Any  # Does f"
+
+
+def test_required_parameters_come_first_and_optional_ones_show_their_default() -> None:
+    tool = spec("f", "b", a={"type": "integer", "default": 3}, b={"type": "string"}, c={})
+    assert stub(tool).startswith("async def f(*, b: str, a: int = 3, c: Any = ...)")
+
+
+def test_names_become_identifiers_that_stay_apart_whatever_their_order() -> None:
+    names = ["mcp_a-b", "mcp_a.b", "mcp_a_b", "class", "print", "9x", "_tool", "日本"]
+    forwards = {one.spec.name: ident for ident, one in tool_functions([*map(spec, names)]).items()}
+    backwards = tool_functions([*map(spec, names[::-1])])
+    assert forwards == {one.spec.name: ident for ident, one in backwards.items()}
+    assert len(set(forwards.values())) == len(names)
+    assert all(ident.isidentifier() and not keyword.iskeyword(ident) for ident in backwards)
+    assert forwards["mcp_a_b"] == "mcp_a_b"
+    assert forwards["print"] == "print_"
+
+
+def test_arguments_get_their_own_names_back() -> None:
+    odd: dict[str, Any] = {"from": {"type": "string"}, "x-y": {}}
+    tool = spec("f", "from", **odd)
+    function = tool_functions([tool])["f"]
+    assert function.bind(["a"], {"x_y": 1, "more": 2}) == {"from": "a", "x-y": 1, "more": 2}
+    assert function.bind([], {"from_": "a", "x-y": 1}) == {"from": "a", "x-y": 1}
+    with pytest.raises(TypeError, match="two values"):
+        function.bind(["a"], {"from_": "b"})
+    with pytest.raises(TypeError, match="takes 2"):
+        function.bind([1, 2, 3], {})
+
+
+@pytest.mark.parametrize("schema", HOSTILE)
+def test_a_hostile_schema_costs_nothing_but_its_own_types(schema: Any) -> None:
+    tool = ToolSpec("f", "line\nimport os\n# more", schema, "f")
+    text = stub(tool)
+    assert "\n" not in text
+    ast.parse(text.partition("  # ")[0] + ": ...")
