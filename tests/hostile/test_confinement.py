@@ -59,7 +59,10 @@ def by_proxy(target):
 def io_uring():
     if ctypes.CDLL(None, use_errno=True).syscall(425, 1, ctypes.create_string_buffer(120)) < 0:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+def to_the_host_of_this_machine():
+    socket.socket(40, socket.SOCK_STREAM).close()
 print(json.dumps({
+    "vsock": tried(to_the_host_of_this_machine),
     "stream": [tried(lambda: by_path(p)) for p in asked.get("stream", [])],
     "datagram": [tried(lambda: by_path(p, socket.SOCK_DGRAM)) for p in asked.get("datagram", [])],
     "pair": [tried(lambda: by_pair(p)) for p in asked.get("datagram", [])],
@@ -316,3 +319,38 @@ def test_two_servers_have_two_homes_and_each_keeps_its_own(
         seen.append(json.loads(out)["before"])
     assert seen == [False, False, True]
     assert not (home / ".npm").exists()
+
+
+@needs_bubblewrap
+@pytest.mark.parametrize("network", [False, "internet"])
+def test_no_socket_leads_around_the_network_that_was_taken_away(
+    attacker: Attacker, network: bool | str
+) -> None:
+    assert attacker(HERE, {"network": network})["vsock"].startswith("refused")
+
+
+@both
+def test_no_setting_of_the_kernel_is_changed(attacker: Attacker, means: Means) -> None:
+    settings = ["/proc/sys/kernel/core_pattern", "/proc/sys/vm/swappiness"]
+    found = attacker(means, {"network": True}, write=settings)
+    assert all(one.startswith("refused") for one in found["write"])
+
+
+@both
+def test_a_workspace_that_is_the_home_directory_is_not_opened(
+    attacker: Attacker, means: Means
+) -> None:
+    token, key = attacker.state / "gateway.token", attacker.home / ".ssh" / "id"
+    key.parent.mkdir()
+    for file in (token, key):
+        file.write_text("secret")
+    wanted = [str(token), str(key)]
+    found = attacker(
+        means,
+        {"mode": "auto", "network": True},
+        roots=[attacker.home],
+        read=wanted,
+        write=[str(attacker.home / ".bashrc")],
+    )
+    assert all(one.startswith("refused") for one in found["read"])
+    assert not (attacker.home / ".bashrc").exists()

@@ -94,13 +94,12 @@ class House:
         """What a request of the gateway's owner carries."""
         return {"authorization": f"Bearer {self.token}"}
 
-    @asynccontextmanager
-    async def here(self, **environ: str) -> AsyncGenerator[GatewayInfo]:
-        """A gateway in this process, which is stopped as a signal would stop it."""
+    def daemon(self, **environ: str) -> Daemon:
+        """What a gateway in this process is started with."""
         env = self.environ(**environ)
         redactor = Redactor()
         loaded = _any_port(load_config(None, env))
-        daemon = Daemon(
+        return Daemon(
             loaded=loaded,
             load=lambda: _any_port(load_config(None, env)),
             paths=self.paths,
@@ -111,7 +110,11 @@ class House:
             notifier=Notifier(env),
             log_file=self.paths.gateway_log,
         )
-        stop = anyio.Event()
+
+    @asynccontextmanager
+    async def here(self, **environ: str) -> AsyncGenerator[GatewayInfo]:
+        """A gateway in this process, which is stopped as a signal would stop it."""
+        daemon, stop = self.daemon(**environ), anyio.Event()
         with gateway_lock(self.paths.gateway_lock) as lock:
             async with anyio.create_task_group() as group:
                 group.start_soon(serve, daemon, lock, stop, name="gateway")

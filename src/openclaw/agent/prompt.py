@@ -4,12 +4,15 @@ In this order: the system prompt, what MCP servers put there (framed), the works
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 from openclaw.agent.budget import cut_to, estimate
+from openclaw.agent.tools.workspace import Workspace
 from openclaw.config.merge import EffectiveAgent
+from openclaw.core.errors import ToolFailure
 
 SYSTEM_PROMPT = """\
 You are OpenClaw, a personal agent. You work for one person, who gives you orders, and you carry \
@@ -135,14 +138,9 @@ def read_context_files(workspace: Path | None, names: Sequence[str]) -> list[tup
     if workspace is None:
         return []
     found: list[tuple[str, str]] = []
-    root = workspace.resolve()
     for name in names:
-        path = (root / name).resolve()
         # A link that leads out of the workspace may have been planted there to be read aloud.
-        if path.is_relative_to(root) and path.is_file():
-            try:
-                with path.open(encoding="utf-8", errors="replace") as file:
-                    found.append((name, file.read(_FILE_CHARS)))
-            except OSError:
-                continue
+        with suppress(ToolFailure, OSError), Workspace(workspace).open_file(name) as (file, _, _):
+            text = file.read(4 * _FILE_CHARS).decode("utf-8", "replace")
+            found.append((name, text[:_FILE_CHARS]))
     return found

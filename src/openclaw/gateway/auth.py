@@ -51,6 +51,9 @@ MOST_LISTENERS = 64
 MOST_WATCHERS = 256
 """How many may watch turns at a time."""
 
+MOST_STRANGERS = 32
+"""How many requests without a token are served at a time: they keep nobody else out."""
+
 # Those who stay have bounds of their own, so that they keep nobody from giving orders.
 _STAYING = (
     (re.compile(r"/api/events"), "listen to events", MOST_LISTENERS),
@@ -80,7 +83,7 @@ class _Bucket:
 
 
 class RateLimit:
-    """At most so many requests a minute from one address, with a burst of a tenth of them."""
+    """At most so many requests a minute from one sender, with a burst of a tenth of them."""
 
     def __init__(self, per_minute: int, clock: Clock) -> None:
         self._rate = per_minute / 60
@@ -88,14 +91,14 @@ class RateLimit:
         self._clock = clock
         self._buckets: dict[str, _Bucket] = {}
 
-    def admit(self, address: str) -> float:
+    def admit(self, sender: str) -> float:
         """0 where the request may pass, else the seconds until one may."""
         now = self._clock.monotonic()
-        bucket = self._buckets.get(address)
+        bucket = self._buckets.get(sender)
         if bucket is None:
             if len(self._buckets) >= _MOST_ADDRESSES:
                 self._forget(now)
-            bucket = self._buckets[address] = _Bucket(self._burst, now)
+            bucket = self._buckets[sender] = _Bucket(self._burst, now)
         bucket.tokens = min(self._burst, bucket.tokens + (now - bucket.at) * self._rate)
         bucket.at = now
         if bucket.tokens < 1:
@@ -164,11 +167,10 @@ class Guard:
     clock: Clock
     metrics: Metrics
     _rate: RateLimit = field(init=False)
-    _serving: int = 0
-    _staying: Counter[str] = field(init=False)
+    _served: Counter[str] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._staying = Counter()
+        self._served = Counter()
         self._rate = RateLimit(self.limits.requests_per_minute, self.clock)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -199,18 +201,12 @@ class Guard:
 
     @contextmanager
     def _counted(self, scope: Scope) -> Generator[None]:
-        stays = _stays(scope)
-        if stays is None:
-            self._serving += 1
-        else:
-            self._staying[stays[0]] += 1
+        what, _ = self._place(scope)
+        self._served[what] += 1
         try:
             yield
         finally:
-            if stays is None:
-                self._serving -= 1
-            else:
-                self._staying[stays[0]] -= 1
+            self._served[what] -= 1
 
     def _checked_origin(self, headers: Mapping[bytes, bytes]) -> str | None:
         """The other origin that may read the answer, if any. Raises for those that may not."""
@@ -234,34 +230,36 @@ class Guard:
             )
         if scope["path"] in OPEN_PATHS:
             return
-        self._check_rate(scope)
-        grant = self.tokens.grant(_bearer(headers))
+        scope[_GRANT] = grant = self.tokens.grant(_bearer(headers))
+        self._check_rate(scope, grant)
         if grant is None and scope["path"].startswith(_NEEDS_TOKEN) and scope["path"] != LOGIN_PATH:
             challenge = (b"www-authenticate", _challenge(scope, headers))
             raise Refused(401, "a bearer token is needed, and this is not it", [challenge])
-        scope[_GRANT] = grant
         length = headers.get(b"content-length", b"0")
         if length.isdigit() and int(length) > self.limits.max_request_bytes:
             raise _too_large(self.limits)
 
-    def _check_rate(self, scope: Scope) -> None:
+    def _check_rate(self, scope: Scope, grant: Grant | None) -> None:
         client = scope.get("client")
-        wait = self._rate.admit(client[0] if client else "")
+        # Whoever has no token uses up nothing of what those who have one may do.
+        sender = f"token {grant.name}" if grant else client[0] if client else ""
+        wait = self._rate.admit(sender)
         if wait:
             after = (b"retry-after", str(int(wait) + 1).encode())
-            raise Refused(429, "too many requests from this address", [after])
-        self._check_room(scope)
+            raise Refused(429, "too many requests from this sender", [after])
+        what, most = self._place(scope)
+        if self._served[what] >= most:
+            raise Refused(503, f"{most} clients {what} already", [(b"retry-after", b"1")])
 
-    def _check_room(self, scope: Scope) -> None:
-        again = [(b"retry-after", b"1")]
-        stays = _stays(scope)
-        if stays is None:
-            if self._serving >= self.limits.max_concurrent:
-                raise Refused(503, "too many requests are being served", again)
-            return
-        what, most = stays
-        if self._staying[what] >= most:
-            raise Refused(503, f"{most} clients {what} already", again)
+    def _place(self, scope: Scope) -> tuple[str, int]:
+        """What a request counts as, and how many of that kind there may be at a time."""
+        path = scope["path"]
+        if scope.get(_GRANT) is None:
+            return "are served without a token", MOST_STRANGERS
+        if path == MCP_PATH and scope["method"] == "GET":
+            return "listen to their MCP sessions", MOST_WATCHERS
+        stays = ((what, most) for pattern, what, most in _STAYING if pattern.fullmatch(path))
+        return next(stays, ("are served", self.limits.max_concurrent))
 
     def _bounded(self, scope: Scope, receive: Receive) -> Receive:
         """The request's body: at most so large, and sent within so many seconds."""
@@ -284,14 +282,6 @@ class Guard:
             raise Refused(408, "the request took too long to arrive", _CLOSE)
 
         return bounded
-
-
-def _stays(scope: Scope) -> tuple[str, int] | None:
-    """What the client stays for that sends this, and how many may; None if it does not stay."""
-    if scope["path"] == MCP_PATH and scope["method"] == "GET":
-        return "listen to their MCP sessions", MOST_WATCHERS
-    path = scope["path"]
-    return next(((what, most) for pattern, what, most in _STAYING if pattern.fullmatch(path)), None)
 
 
 def _challenge(scope: Scope, headers: Mapping[bytes, bytes]) -> bytes:
@@ -320,6 +310,12 @@ def require(scope: Scope, needed: str) -> None:
         challenge = f'Bearer error="insufficient_scope", scope="{needed}"'.encode()
         headers = [(b"www-authenticate", challenge)]
         raise Refused(403, f"this needs a token with the scope '{needed}'", headers)
+
+
+def own_session(scope: Scope, key: str) -> str:
+    """The session that a request means by this key."""
+    grant = grant_of(scope)
+    return key if grant is None else grant.session(key)
 
 
 def is_owner(scope: Scope) -> bool:

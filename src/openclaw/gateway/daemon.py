@@ -1,6 +1,7 @@
 """The process: locked, listening, ready, watched, and down again within a bound."""
 
 import contextlib
+import errno
 import ipaddress
 import logging
 import os
@@ -60,8 +61,8 @@ def listen(addresses: Sequence[tuple[str, int]]) -> list[socket.socket]:
             try:
                 sockets.append(stack.enter_context(_listener(host, wanted)))
             except OSError as error:
-                if sockets and ":" in host:
-                    continue
+                if sockets and ":" in host and error.errno != errno.EADDRINUSE:
+                    continue  # somebody else's listener there would get what is meant for us
                 raise OperatorFacing(
                     f"cannot listen on {host} port {port}: {error.strerror or error}",
                     hint="set gateway.port, or give --port, with a port that is free; --port 0 takes any",
@@ -75,7 +76,8 @@ def _listener(host: str, port: int) -> socket.socket:
     # With the protocol named, asyncio sends small answers at once: without it, each waits 40 ms.
     one = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
-        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if sys.platform != "win32":  # there it lets others listen at the same place
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
             one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         one.bind((host, port))
@@ -313,6 +315,8 @@ async def _run(
         with anyio.CancelScope(shield=True):
             grace = daemon.settings.shutdown_grace_ms / 1000
             await gateway.turns.close(grace, CLOSING_SECONDS)
+        # From here on the port may be anybody's, and nobody is to bring a token there.
+        lock.publish(GatewayInfo(pid=os.getpid()))
 
 
 @asynccontextmanager

@@ -10,7 +10,7 @@ from typing import Any, cast
 import uvicorn
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
@@ -80,6 +80,8 @@ def build_app(gateway: Gateway) -> Starlette:
                 return await handler(gateway, request)
             except Refused as refused:
                 return _refused(request, refused)
+            except ClientDisconnect:
+                raise  # the guard knows: nobody is there to be answered
             except Exception as error:  # noqa: BLE001 - every failure is an answer
                 return _failed(request, error)
 
@@ -182,6 +184,9 @@ async def metrics(gateway: Gateway, request: Request) -> Response:
 logger = logging.getLogger(__name__)
 
 _KEEP_ALIVE_SECONDS = 75
+MOST_SILENT = 256
+"""How many connections may wait for a request: beyond it the oldest is closed, so that nobody who
+only connects takes up all the descriptors that we may have."""
 
 
 class _Server(uvicorn.Server):
@@ -199,14 +204,17 @@ class _Protocol(H11Protocol):
     """
 
     patience = 30.0
+    silent: dict["_Protocol", None]
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
         self._read_timer: asyncio.TimerHandle | None = None
         self._head_timer: asyncio.TimerHandle | None = None
+        self._count_silent()
         self._wait_for_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self.silent.pop(self, None)
         self._stop_head_timer()
         self._stop_read_timer()
         super().connection_lost(exc)
@@ -215,6 +223,7 @@ class _Protocol(H11Protocol):
         """A piece of a request: of its head, unless one is being served."""
         super().data_received(data)
         if not self._between_requests:
+            self.silent.pop(self, None)
             self._stop_head_timer()
         elif self._head_timer is None and not self.transport.is_closing():
             self._wait_for_head()
@@ -223,6 +232,19 @@ class _Protocol(H11Protocol):
     def _between_requests(self) -> bool:
         served = cast("Any", self.cycle)  # None until the head of the first request has arrived
         return served is None or bool(served.response_complete)
+
+    def on_response_complete(self) -> None:
+        """The connection waits for its next request, unless that has arrived already."""
+        super().on_response_complete()
+        if self._between_requests and not self.transport.is_closing():
+            self._count_silent()
+
+    def _count_silent(self) -> None:
+        self.silent[self] = None
+        if len(self.silent) > MOST_SILENT:
+            oldest = next(iter(self.silent))
+            del self.silent[oldest]
+            oldest.transport.close()
 
     def _wait_for_head(self) -> None:
         self._head_timer = self.loop.call_later(self.patience, self._cut_if_silent)
@@ -277,7 +299,7 @@ def make_server(
         any_address=beyond,
     )
     app = Guard(build_app(gateway), tokens, names, settings.limits, gateway.clock, gateway.metrics)
-    protocol = type("Protocol", (_Protocol,), {"patience": gateway.patience})
+    protocol = type("Protocol", (_Protocol,), {"patience": gateway.patience, "silent": {}})
     config = uvicorn.Config(
         app,
         http=protocol,

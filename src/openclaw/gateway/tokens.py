@@ -8,10 +8,11 @@ account's files has no way in. Being on the same machine is not an identity.
 import hashlib
 import hmac
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
+from urllib.parse import quote
 
 import orjson
 
@@ -50,6 +51,11 @@ class Grant:
     def allows(self, scope: str) -> bool:
         """Whether it includes this scope."""
         return scope in self.scopes or "admin" in self.scopes
+
+    def session(self, key: str) -> str:
+        """The session that is meant by this key: whoever may not read has sessions of their own."""
+        own = "" if self.allows("read") else f"token-{quote(self.name, safe='')}:"
+        return key if key.startswith(own) else own + key
 
 
 OWNER = Grant("owner", frozenset({"admin"}), owner=True)
@@ -184,7 +190,7 @@ class Tokens:
     clock: Clock
     configured: Secret | None = None
     named: TokenFile | None = None
-    _links: dict[str, float] = field(default_factory=dict[str, float])
+    _links: dict[str, tuple[float, bool]] = field(default_factory=dict[str, tuple[float, bool]])
 
     @property
     def handed_out(self) -> bool:
@@ -208,21 +214,26 @@ class Tokens:
         named = self.named.all() if self.named is not None else ()
         return known + [(t.digest, Grant(t.name, frozenset(t.scopes))) for t in named]
 
-    def new_link_code(self) -> str:
-        """A code that logs one page in, once, for a while."""
+    def new_link_code(self, *, local: bool = False) -> str:
+        """A code that logs one page in, once, for a while; if `local`, one of this account."""
         now = self.clock.monotonic()
-        self._links = {code: until for code, until in self._links.items() if until > now}
+        self._links = {code: link for code, link in self._links.items() if link[0] > now}
         if len(self._links) >= _MOST_LINKS:
             self._links.pop(next(iter(self._links)))
         code = secrets.token_urlsafe(_BYTES)
-        self._links[_digest(code.encode())] = now + LINK_SECONDS
+        self._links[_digest(code.encode())] = (now + LINK_SECONDS, local)
         return code
 
-    def redeem(self, code: str) -> Secret | None:
-        """A token for the page that came by this link; None where it was used or is too old."""
-        until = self._links.pop(_digest(code.encode()), None)
-        if until is None or until <= self.clock.monotonic():
+    def redeem(self, code: str, is_ours: Callable[[], bool] = lambda: True) -> Secret | None:
+        """A token for the page that came by this link; None where it was used or is too old.
+
+        A local link that somebody else brings stays good for us: everybody on the machine sees it
+        among the arguments of the browser that is opened with it.
+        """
+        until, local = self._links.get(_digest(code.encode()), (0.0, False))
+        if until <= self.clock.monotonic() or (local and not is_ours()):
             return None
+        del self._links[_digest(code.encode())]
         until_ms = self.clock.now_ms() + int(PAGE_SECONDS * 1000)
         body = f"page.{until_ms}.{secrets.token_urlsafe(_BYTES)}"
         return Secret(f"{body}.{self._signed(body)}")

@@ -105,6 +105,8 @@ class Person:
 
     name: str
     decides: bool = True
+    session: Callable[[str], str] = str
+    """The session of theirs that a key means."""
 
 
 OWNER = Person("owner")
@@ -119,6 +121,7 @@ class Caller:
     ask: Ask | None = None
     elicit: Elicit | None = None
     agent_id: str | None = None
+    session: Callable[[str], str] = str
 
 
 Answer = Callable[[MessageContext, TurnListener], Awaitable[Reply]]
@@ -159,7 +162,7 @@ class OrderDesk:
         with order_files(settings.temp_root) as files:
             context = MessageContext(
                 text=order.message,
-                session_key=order.session_key or order_session_key(self._clock),
+                session_key=caller.session(order.session_key or order_session_key(self._clock)),
                 agent_id=settings.id,
                 media=await receive(order, files, settings.transcriber),
                 origin="mcp",

@@ -193,6 +193,7 @@ def make_server(program: str, desk: OrderDesk) -> Server[dict[str, Any]]:
                 ask=permission(context.session) if asks else None,
                 elicit=relay(context.session) if asks else None,
                 agent_id=_agent_of(context),
+                session=person.session,
             ),
         )
 

@@ -17,6 +17,7 @@ Hide = Callable[[str], str]
 
 _BLANK_LETTERS = frozenset(
     "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0"
+    "\U00013441\U00013442\U00016fe4\U0001d159"
 )
 _UNSEEN_STYLE = re.compile("(?<![^\x00-\x7f])\ufe0f")  # it belongs behind an emoji alone
 _SPACES = frozenset(" \u3000")  # the ordinary one, and the one that Chinese and Japanese text has

@@ -118,8 +118,14 @@ class GatewayClient:
             raise _gone(error, sent=True) from error
 
     def _headers(self) -> dict[str, str]:
+        from openclaw.config.paths import StatePaths
+        from openclaw.gateway.lock import running_gateway
         from openclaw.gateway.tokens import read_owner_token
 
+        # Whoever listens there once our gateway is gone may be anybody, and gets no token.
+        info = running_gateway(StatePaths(self._root).gateway_lock)
+        if info is None or info.url != self._url:
+            raise GatewayGone("the gateway went away", sent=False)
         headers = {"content-type": "application/json"}
         token = read_owner_token(self._root)
         if token is not None:

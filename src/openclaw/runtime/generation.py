@@ -218,6 +218,7 @@ def _native_tools(
         store=store,
         results=host.paths.results,
         readable_sessions=agent.readable_sessions,
+        private=(host.paths.root, host.loaded.path),
     )
 
 

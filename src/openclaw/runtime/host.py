@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 from openclaw.config.load import LoadedConfig
 from openclaw.config.merge import EffectiveAgent
-from openclaw.config.paths import StatePaths, expand, private_directory
+from openclaw.config.paths import StatePaths, expand, private_directory, state_dir
 from openclaw.config.schema import Config
 from openclaw.core.clock import Clock
+from openclaw.gateway.tokens import read_owner_token
 from openclaw.models.choose import KNOWN_PROVIDERS
 from openclaw.policy import Policy, Rules
 from openclaw.secrets.backends import open_backends
@@ -88,6 +89,8 @@ def hide_known(loaded: LoadedConfig, environ: Mapping[str, str], redactor: Redac
         for name in provider.key_variables:
             if value := environ.get(name):
                 redactor.register(value)
+    if token := read_owner_token(state_dir(environ)):
+        redactor.register(token.reveal())
 
 
 def policy_of(agent: EffectiveAgent) -> Policy:

@@ -243,7 +243,7 @@ async def _mcp_app(gateway: "Gateway") -> "AsyncGenerator[ASGIApp]":
     def who(scope: "Scope") -> "Person":
         grant = grant_of(scope)
         assert grant is not None
-        return orders.Person(grant.name, decides=grant.allows("admin"))
+        return orders.Person(grant.name, grant.allows("admin"), grant.session)
 
     tool, clock = server.TOOLS["openclaw"], gateway.clock
     desk = orders.OrderDesk(tool, gateway.backend.agent, clock, None, gateway.answer)

@@ -97,7 +97,7 @@ def test_a_file_that_cannot_be_read_is_left_out(
     def refuse(*args: object, **kwargs: object) -> None:
         raise PermissionError
 
-    monkeypatch.setattr(Path, "open", refuse)
+    monkeypatch.setattr("openclaw.agent.tools.workspace.os.fdopen", refuse)
     assert read_context_files(tmp_path, ["AGENTS.md"]) == []
 
 

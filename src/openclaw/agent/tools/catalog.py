@@ -98,14 +98,15 @@ def native_tools(
     plugins: bool = True,
     results: Path | None = None,
     readable_sessions: Sequence[str] = (),
+    private: Sequence[Path] = (),
 ) -> NativeTools:
     """The tools of an agent that works in `workspace`.
 
     `allow_rules` are the allow globs of all layers: `exec` is there only where one names it. Tools
     that look into the store are there where one is given. Policy still decides on each. `results` is
-    where results are kept that were cut, which the tools read as well.
+    where results are kept that were cut, which the tools read as well. No tool uses what is `private`.
     """
-    place = Workspace(workspace.absolute())
+    place = Workspace(workspace.absolute(), private)
     kept = KeptResults(results)
     tools: list[NativeTool] = [
         *reading_tools(place, kept),

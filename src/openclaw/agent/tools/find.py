@@ -4,6 +4,7 @@ import json
 import os
 import stat
 import sys
+from collections.abc import Set
 
 import anyio
 import anyio.to_thread
@@ -11,7 +12,7 @@ import anyio.to_thread
 from openclaw.agent.tools.base import Arguments, FunctionTool, quoted, schema
 from openclaw.agent.tools.files import KeptResults
 from openclaw.agent.tools.search_worker import PathGlob
-from openclaw.agent.tools.workspace import Workspace
+from openclaw.agent.tools.workspace import Workspace, identity
 from openclaw.config.paths import CLOEXEC, DIRECTORY, NOFOLLOW
 from openclaw.content.frame import WORKSPACE_FILE
 from openclaw.core.errors import ToolFailure
@@ -74,6 +75,7 @@ def listing_tools(workspace: Workspace, kept: KeptResults) -> list[FunctionTool]
         whole = kept.find(path, context)
         request = {
             "root": str(workspace.root if whole is None else whole.place.root),
+            "private": [str(path) for path in workspace.private] if whole is None else [],
             "path": path if whole is None else whole.name,
             "pattern": arguments.text("pattern"),
             "glob": arguments.text("glob", ""),
@@ -98,14 +100,19 @@ def _list(workspace: Workspace, path: str, depth: int, glob: str) -> ToolResult:
     lines: list[str] = []
     with workspace.open_directory(path) as (directory, relative):
         prefix = "" if relative == "." else f"{relative}/"
-        complete = _list_into(lines, directory, prefix, depth, wanted)
+        complete = _list_into(lines, workspace.private_ids(), directory, prefix, depth, wanted)
     note = f"[only the first {MAX_ENTRIES}; list a directory below, or give a glob]"
     text = "\n".join(lines) or "(nothing)"
     return quoted(text, WORKSPACE_FILE, f"names in {path}", note="" if complete else note)
 
 
 def _list_into(
-    lines: list[str], directory: int, prefix: str, depth: int, wanted: PathGlob | None
+    lines: list[str],
+    private: Set[tuple[int, int]],
+    directory: int,
+    prefix: str,
+    depth: int,
+    wanted: PathGlob | None,
 ) -> bool:
     """Add what is in `directory`; False once there is too much."""
     for name in sorted(os.listdir(directory)):
@@ -113,19 +120,27 @@ def _list_into(
             status = os.stat(name, dir_fd=directory, follow_symlinks=False)
         except OSError:
             continue  # gone meanwhile
+        if identity(status) in private:
+            continue
         line = _described(prefix + name, status)
         if wanted is None or wanted.matches(prefix + name):
             if len(lines) >= MAX_ENTRIES:
                 return False
             lines.append(line)
         deeper = depth > 1 and stat.S_ISDIR(status.st_mode)
-        if deeper and not _list_below(lines, directory, name, prefix, depth - 1, wanted):
+        if deeper and not _list_below(lines, private, directory, name, prefix, depth - 1, wanted):
             return False
     return True
 
 
 def _list_below(
-    lines: list[str], directory: int, name: str, prefix: str, depth: int, wanted: PathGlob | None
+    lines: list[str],
+    private: Set[tuple[int, int]],
+    directory: int,
+    name: str,
+    prefix: str,
+    depth: int,
+    wanted: PathGlob | None,
 ) -> bool:
     flags = os.O_RDONLY | DIRECTORY | NOFOLLOW | CLOEXEC
     try:
@@ -133,7 +148,7 @@ def _list_below(
     except OSError:
         return True  # gone or changed meanwhile, or not ours to read
     try:
-        return _list_into(lines, below, f"{prefix}{name}/", depth, wanted)
+        return _list_into(lines, private, below, f"{prefix}{name}/", depth, wanted)
     finally:
         os.close(below)
 

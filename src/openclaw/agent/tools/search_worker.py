@@ -11,11 +11,11 @@ import os
 import re
 import stat
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from pathlib import Path
 from typing import Any
 
-from openclaw.agent.tools.workspace import Workspace
+from openclaw.agent.tools.workspace import Workspace, identity
 from openclaw.config.paths import CLOEXEC, DIRECTORY, NOFOLLOW, NONBLOCK
 from openclaw.core.errors import OpenClawError, ToolFailure
 
@@ -103,7 +103,7 @@ def search(request: dict[str, Any]) -> tuple[str, str]:
     """The lines that match, as path:line: text, and what there is to say of them."""
     pattern = _compiled(request)
     wanted = PathGlob(request["glob"]) if request["glob"] else None
-    workspace = Workspace(Path(request["root"]))
+    workspace = Workspace(Path(request["root"]), [Path(path) for path in request.get("private", ())])
     found: list[str] = []
     if request.get("fold"):
         return _search_folded(workspace, request["path"], pattern, request["most"])
@@ -165,18 +165,24 @@ def _files(workspace: Workspace, path: str, wanted: PathGlob | None) -> Iterator
                 yield spot.relative, content
             return
     with workspace.open_directory(path) as (directory, relative):
-        yield from _below(directory, "" if relative == "." else f"{relative}/", wanted)
+        prefix = "" if relative == "." else f"{relative}/"
+        yield from _below(workspace.private_ids(), directory, prefix, wanted)
 
 
-def _below(directory: int, prefix: str, wanted: PathGlob | None) -> Iterator[tuple[str, bytes]]:
+def _below(
+    private: Set[tuple[int, int]], directory: int, prefix: str, wanted: PathGlob | None
+) -> Iterator[tuple[str, bytes]]:
     for name in sorted(os.listdir(directory)):
         path = prefix + name
         try:
-            mode = os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode
+            status = os.stat(name, dir_fd=directory, follow_symlinks=False)
+            mode = status.st_mode
+            if identity(status) in private:
+                continue
             if stat.S_ISDIR(mode) and name not in _SKIPPED:
                 below = os.open(name, _DIRECTORY, dir_fd=directory)
                 try:
-                    yield from _below(below, f"{path}/", wanted)
+                    yield from _below(private, below, f"{path}/", wanted)
                 finally:
                     os.close(below)
             elif stat.S_ISREG(mode) and (wanted is None or wanted.matches(path)):

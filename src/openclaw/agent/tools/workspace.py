@@ -13,7 +13,7 @@ import errno
 import os
 import stat
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -84,19 +84,39 @@ class _Walk:
 
 
 class Workspace:
-    """An agent's directory. Its methods block and belong into a thread."""
+    """An agent's directory. Its methods block and belong into a thread.
 
-    def __init__(self, root: Path) -> None:
+    What is `private` is no part of it, wherever it lies: the configuration and the state of this
+    program, by which an agent would give itself every right.
+    """
+
+    def __init__(self, root: Path, private: Sequence[Path] = ()) -> None:
         self.root = root
+        self.private = tuple(private)
+
+    def private_ids(self) -> set[tuple[int, int]]:
+        """What the private files are known by, under whatever name they are reached."""
+        found: set[tuple[int, int]] = set()
+        for path in self.private:
+            with contextlib.suppress(OSError):
+                found.add(identity(path.stat()))
+        return found
+
+    def _refuse_private(self, status: os.stat_result | None) -> None:
+        if status is not None and identity(status) in self.private_ids():
+            raise ToolFailure("That is OpenClaw's own file or directory, which no tool may use.")
 
     @contextmanager
     def locate(self, path: str, *, create_parents: bool = False) -> Generator[Spot]:
         """Walk to `path`; its last component need not exist and is no link."""
         walk = _Walk([self._open_root()])
         try:
+            self._refuse_private(os.fstat(walk.stack[0]))
             name = self._walk(walk, path, create_parents)
             parts = [*walk.names, name] if name else walk.names
-            yield Spot(walk.stack[-1], name, "/".join(parts) or ".")
+            spot = Spot(walk.stack[-1], name, "/".join(parts) or ".")
+            self._refuse_private(spot.status())
+            yield spot
         except NotADirectoryError:
             raise ToolFailure(f"A part of '{path}' is not a directory.") from None
         except (FileNotFoundError, IsADirectoryError) as error:
@@ -195,6 +215,7 @@ class Workspace:
             with contextlib.suppress(FileExistsError):
                 os.mkdir(name, _NEW_DIRECTORY, dir_fd=walk.stack[-1])
             walk.down(name)
+        self._refuse_private(os.fstat(walk.stack[-1]))
 
     def _link_components(self, walk: _Walk, target: str) -> list[str]:
         """A link's target, from the root again where it is absolute and inside."""
@@ -219,6 +240,11 @@ class Workspace:
             if path.is_relative_to(root):
                 return str(path.relative_to(root))
         raise ToolFailure(f"'{path}' is outside the workspace; give a path relative to it.")
+
+
+def identity(status: os.stat_result) -> tuple[int, int]:
+    """What a file is, whatever it is called."""
+    return status.st_dev, status.st_ino
 
 
 def _link_target(directory: int, name: str) -> str | None:

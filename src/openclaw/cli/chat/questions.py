@@ -5,7 +5,8 @@ whole and as it is. What was typed before a question appeared is not an answer t
 """
 
 import shutil
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import unicodedata
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
@@ -23,6 +24,8 @@ _MESSAGE_CHARS = 1000
 _LABEL_CHARS = 200
 _MOST_FIELDS = 20
 _PROMPT_ROWS = 4  # of a screen: what is asked, and what stands above it
+
+_CONTINUES = "… "
 
 DECLINE = "decline"
 CANCEL = "cancel"
@@ -151,17 +154,23 @@ def _text(field: Field, text: str) -> str:
 
 
 def pages_of(text: str, columns: int, rows: int) -> list[str]:
-    """The text in pieces that fit on a screen each; joined, they are the text."""
-    pages: list[str] = []
-    room, page = rows, ""
-    for line in text.splitlines(keepends=True):
-        for start in range(0, len(line), columns):
-            if room == 0:
-                pages.append(page)
-                room, page = rows, ""
-            page += line[start : start + columns]
-            room -= 1
-    return [*pages, page] if page else pages
+    """The text in pieces that fit on a screen each, with a mark before what continues a line.
+
+    Without it, whoever writes a long line decides what the screen shows as the next ones.
+    """
+    shown = [row for line in text.split("\n") for row in _rows_of(line, columns)] if text else []
+    return ["\n".join(shown[at : at + rows]) for at in range(0, len(shown), rows)]
+
+
+def _rows_of(line: str, columns: int) -> Iterator[str]:
+    row, width = "", 0
+    for char in line:
+        cells = 8 if char == "\t" else 1 + (unicodedata.east_asian_width(char) in "WF")
+        if width + cells > columns:
+            yield row
+            row, width = _CONTINUES, len(_CONTINUES)
+        row, width = row + char, width + cells
+    yield row
 
 
 class Questions:
@@ -202,18 +211,21 @@ class Questions:
         """Whether the person agrees to a tool call, all of which they have seen."""
         async with self._lock:
             with self._paused():
-                self._show(f"The agent wants to use {request.title}")
+                self._show_rows(f"The agent wants to use {request.title}")
                 try:
                     return await self._seen(request.body) and await self._agreed("Allow it?")
                 except (KeyboardInterrupt, EOFError):
                     return False
+
+    def _show_rows(self, line: str) -> None:
+        self._show("\n".join(_rows_of(line, max(self._size()[0], 20))))
 
     async def _seen(self, body: str) -> bool:
         """Show it, a screen at a time; False if the person refuses before its end."""
         columns, rows = self._size()
         pages = pages_of(body, max(columns, 20), max(rows - _PROMPT_ROWS, 5))
         for number, page in enumerate(pages, 1):
-            self._show(page.removesuffix("\n"))
+            self._show(page)
             if number == len(pages):
                 break
             left = sum(map(len, pages[number:]))

@@ -280,14 +280,15 @@ def _stop(args: argparse.Namespace, env: Environment) -> int:
     return EXIT_OK
 
 
-def ask_gateway(env: Environment, method: str, path: str) -> dict[str, Any]:
+def ask_gateway(
+    env: Environment, method: str, path: str, body: dict[str, Any] | None = None
+) -> dict[str, Any]:
     """One request to the gateway that runs; raises `NotFound` where none does."""
     import anyio
 
     from openclaw.runtime import access
 
-    nothing: dict[str, Any] = {}
-    return anyio.run(access.ask_gateway, _running(env), env.paths.root, method, path, nothing)
+    return anyio.run(access.ask_gateway, _running(env), env.paths.root, method, path, body or {})
 
 
 def _reload(args: argparse.Namespace, env: Environment) -> int:

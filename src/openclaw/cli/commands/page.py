@@ -22,9 +22,11 @@ def register(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace, env: Environment) -> int:
     import webbrowser
 
-    url = ask_gateway(env, "POST", "/api/login/links")["url"]
-    if args.print_only or not webbrowser.open(url):
-        env.say(url)
+    def link(local: bool) -> str:
+        return ask_gateway(env, "POST", "/api/login/links", {"local": local})["url"]
+
+    if args.print_only or not webbrowser.open(link(local=True)):
+        env.say(link(local=False))
         return EXIT_OK
     env.say("Opened the page in your browser. If nothing shows up: openclaw page --print")
     return EXIT_OK

@@ -45,7 +45,7 @@ from openclaw.gateway.api.schema import (
     operation,
 )
 from openclaw.gateway.api.scopes import check_scope, require_owner
-from openclaw.gateway.auth import require
+from openclaw.gateway.auth import own_session, require
 from openclaw.gateway.feeds import EventStream, Feed, Put, WatchedAnswer, Work, frame
 from openclaw.gateway.openai.requests import new_session
 from openclaw.gateway.state import Cluster, Gateway
@@ -145,7 +145,8 @@ async def post_message(gateway: Gateway, request: Request) -> Any:
     """Run a turn: answered with its events as they happen, or with `stream: false` at its end."""
     body = given(Message, await json_body(request))
     settings = await gateway.backend.agent.settings(body.agent)
-    message = _Message(gateway, settings, body)
+    session = own_session(request.scope, body.session_key or new_session())
+    message = _Message(gateway, settings, body, session)
     if body.workspace is not None or body.scope is not None:
         require_owner(request, "working in another directory or with servers of one's own")
     if body.questions:
@@ -159,13 +160,15 @@ async def post_message(gateway: Gateway, request: Request) -> Any:
 
 
 class _Message:
-    def __init__(self, gateway: Gateway, settings: AgentSettings, body: Message) -> None:
+    def __init__(
+        self, gateway: Gateway, settings: AgentSettings, body: Message, session: str
+    ) -> None:
         self._gateway = gateway
         self._settings = settings
         self._body = body
         if not body.text.strip() and not body.media:
             raise InvalidRequest("is empty", field="text")
-        self._session = body.session_key or new_session()
+        self._session = session
         self.turn = body.idempotency_key or random_id()
 
     async def _context(self, files: ExitStack) -> MessageContext:
@@ -310,7 +313,8 @@ async def cancel_turn(gateway: Gateway, request: Request) -> Response:
 @operation("cancelSession", "stop what runs in a session", {"cancelled": int}, query={"agent": str})
 async def cancel_session(gateway: Gateway, request: Request) -> Response:
     """Stop what runs in a session."""
-    key, agent = request.path_params["key"], request.query_params.get("agent")
+    key = own_session(request.scope, request.path_params["key"])
+    agent = request.query_params.get("agent")
     cluster = gateway.backend.cluster
     found = await cluster.cancel_session(key, agent) if cluster is not None else 0
     here = gateway.turns.cancel_session(key, agent)

@@ -126,6 +126,10 @@ class QuestionAnswer(_Given):
     content: dict[str, Any] | None = None
 
 
+class LoginLink(_Given):
+    local: bool = Field(False, description="for a browser of this account on this machine alone")
+
+
 class LoginCode(_Given):
     code: str = ""
 

@@ -22,6 +22,7 @@ from openclaw.core.errors import InvalidRequest, ModelUnavailable
 from openclaw.core.events import STARTS_OVER, BlockReply, Event, TextDelta
 from openclaw.core.ids import random_id
 from openclaw.gateway.api.bodies import Attachments, Json, flag
+from openclaw.gateway.auth import own_session
 from openclaw.gateway.feeds import EventStream, Put, WatchedAnswer
 from openclaw.gateway.openai.requests import (
     call_id,
@@ -166,11 +167,11 @@ class Order(ABC):
         self._messages = messages
         self.agent = settings.id
         self._field = field
-        named = session_of(request.headers) or previous
+        named = session_of(request) or previous
         if results and previous is not None and named != previous:
             raise InvalidRequest("the call belongs to another session", field="tool_call_id")
         self._continued = named is not None
-        self.session = named or new_session()
+        self.session = named or own_session(request.scope, new_session())
         self.turn = random_id()
         self.headers = {"x-openclaw-turn": self.turn}
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from starlette.datastructures import Headers
+from starlette.requests import Request
 from starlette.responses import JSONResponse
 
 from openclaw.agent.port import ClientResult
@@ -25,6 +25,7 @@ from openclaw.core.errors import (
 )
 from openclaw.core.ids import random_id
 from openclaw.gateway.api.bodies import Attachments, Json, objects
+from openclaw.gateway.auth import own_session
 
 SESSION_HEADER = "x-openclaw-session-key"
 MODEL = "openclaw"
@@ -55,9 +56,10 @@ def agent_of(model: Any) -> str | None:
     return agent or None
 
 
-def session_of(headers: Headers) -> str | None:
+def session_of(request: Request) -> str | None:
     """The session that the client names, if any. (`user` names a person, who has many chats.)"""
-    return headers.get(SESSION_HEADER) or None
+    named = request.headers.get(SESSION_HEADER)
+    return own_session(request.scope, named) if named else None
 
 
 def new_session() -> str:

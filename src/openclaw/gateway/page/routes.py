@@ -1,10 +1,12 @@
 """What the page needs beyond the rest of the API: logging in, pins to accept, files to show."""
 
+import ipaddress
 import os
-import stat
-from collections.abc import Iterator
+import struct
+import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
+from typing import TYPE_CHECKING, Annotated, Any
 
 import anyio
 import anyio.to_thread
@@ -16,9 +18,10 @@ from starlette.routing import BaseRoute, Mount
 from starlette.staticfiles import StaticFiles
 from starlette.types import Message, Receive, Scope, Send
 
-from openclaw.core.errors import InvalidRequest, NotFound
+from openclaw.agent.tools.workspace import Workspace
+from openclaw.core.errors import InvalidRequest, NotFound, ToolFailure
 from openclaw.gateway.api.bodies import json_body
-from openclaw.gateway.api.schema import Json, LoginCode, PinNames, given, operation
+from openclaw.gateway.api.schema import Json, LoginCode, LoginLink, PinNames, given, operation
 from openclaw.gateway.auth import Refused
 from openclaw.gateway.state import Gateway
 from openclaw.media.files import WITHHELD, cleaned
@@ -36,24 +39,48 @@ _FILE_HEADERS = {
 }
 
 
-@operation("makeLoginLink", "a link that logs one browser in, once", {"url": str})
+@operation("makeLoginLink", "a link that logs one browser in, once", {"url": str}, body=LoginLink)
 async def make_link(gateway: Gateway, request: Request) -> Response:
-    return JSONResponse({"url": login_link(gateway)})
+    asked = given(LoginLink, await json_body(request))
+    return JSONResponse({"url": login_link(gateway, local=asked.local)})
 
 
-def login_link(gateway: Gateway) -> str:
+def login_link(gateway: Gateway, *, local: bool = False) -> str:
     """The page's address with a one-time code, in the part that browsers do not send or log."""
-    return f"{gateway.url}/#login={gateway.tokens.new_link_code()}"
+    return f"{gateway.url}/#login={gateway.tokens.new_link_code(local=local)}"
 
 
 @operation("logIn", "a token for the page that has a one-time code", {"token": str}, body=LoginCode)
 async def log_in(gateway: Gateway, request: Request) -> Response:
-    token = gateway.tokens.redeem(given(LoginCode, await json_body(request)).code)
+    code = given(LoginCode, await json_body(request)).code
+    token = gateway.tokens.redeem(code, lambda: _is_ours(request))
     if token is None:
         raise Refused(
             401, "this link was used already or is too old; 'openclaw page' makes a new one"
         )
     return JSONResponse({"token": token.reveal()}, headers={"cache-control": "no-store"})
+
+
+def _is_ours(request: Request) -> bool:
+    """Whether a connection on this machine is of this account, as far as the system tells (Linux)."""
+    if sys.platform != "linux":
+        return True
+    ends = request.scope["client"], request.scope["server"]
+    table = Path("/proc/net/tcp6" if ":" in ends[0][0] else "/proc/net/tcp").read_text()
+    return account_of(*ends, table) in (os.getuid(), 0)
+
+
+def account_of(client: tuple[str, int], server: tuple[str, int], table: str) -> int | None:
+    """Whose connection from `client` to `server` is, by the kernel's table of connections."""
+    wanted = [_in_table(*client), _in_table(*server)]
+    rows = (line.split() for line in table.splitlines()[1:])
+    return next((int(row[7]) for row in rows if row[1:3] == wanted), None)
+
+
+def _in_table(host: str, port: int) -> str:
+    packed = ipaddress.ip_address(host).packed
+    words = struct.unpack(f"={len(packed) // 4}I", packed)
+    return "".join(f"{word:08X}" for word in words) + f":{port:04X}"
 
 
 @operation("listPins", "declarations of servers that wait to be accepted")
@@ -143,7 +170,9 @@ async def show_file(gateway: Gateway, request: Request) -> Response:
         raise InvalidRequest("is missing", field="path")
     if "\0" in wanted:
         raise InvalidRequest("is no path", field="path")
-    roots = [*settings.directories, gateway.paths.results]
+    private = (gateway.paths.root, gateway.config_path)
+    roots = [Workspace(one, private) for one in settings.directories]
+    roots.insert(0, Workspace(gateway.paths.results))
     data = await anyio.to_thread.run_sync(_read, Path(wanted), roots)
     data = await anyio.to_thread.run_sync(cleaned, data, settings.redactor)
     if data is None:
@@ -151,27 +180,19 @@ async def show_file(gateway: Gateway, request: Request) -> Response:
     return Response(data, headers=_FILE_HEADERS, media_type="application/octet-stream")
 
 
-def _read(path: Path, roots: list[Path]) -> bytes:
-    real = path.resolve()
-    if not path.is_absolute() or not any(real.is_relative_to(root.resolve()) for root in roots):
+def _read(path: Path, roots: Sequence[Workspace]) -> bytes:
+    places = (root for root in roots if path.resolve().is_relative_to(root.root.resolve()))
+    place = next(places, None)
+    if place is None or not path.is_absolute():
         raise InvalidRequest("is not in the agent's workspace", field="path")
     try:
-        with _opened(real) as file:
-            status = os.fstat(file.fileno())
-            if not stat.S_ISREG(status.st_mode):
-                raise NotFound("this is not a file")
+        with place.open_file(str(path.resolve())) as (file, _, _):
             data = file.read(MAX_OUTBOUND_BYTES + 1)
-    except OSError as error:
-        raise NotFound(f"the file cannot be read: {error.strerror}") from error
+    except (OSError, ToolFailure) as error:
+        raise NotFound(f"the file cannot be read: {error}") from error
     if len(data) > MAX_OUTBOUND_BYTES:
         raise InvalidRequest(f"is larger than {in_mb(MAX_OUTBOUND_BYTES)}", field="path")
     return data
-
-
-def _opened(path: Path) -> BinaryIO:
-    # Neither a link that was put there in the meantime nor a pipe that nobody writes to.
-    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-    return os.fdopen(os.open(path, flags | getattr(os, "O_BINARY", 0)), "rb")
 
 
 STATIC = Path(__file__).parent / "static"

@@ -11,6 +11,7 @@ import hashlib
 import json
 import logging
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -24,6 +25,7 @@ from typing import TYPE_CHECKING, Literal
 from openclaw.config.paths import expand, home_dir, private_directory
 from openclaw.mcp_client.sandbox.own_files import own_files
 from openclaw.mcp_client.transport.child_process import (
+    FILTER,
     OPTIONS,
     Program,
     SpawnFailed,
@@ -305,12 +307,12 @@ class Sandbox:
         return next(marked, places[0] if places else script)
 
     def _may_open(self, place: Path) -> bool:
-        return place.is_dir() and place != self._home and not self._holds_home(place)
+        return place.is_dir() and not self._holds_home(place)
 
     def _holds_home(self, place: Path) -> bool:
         """Whether opening this would open everybody's files, or ours."""
-        inside = (self._home, *(() if self._state is None else (self._state,)))
-        return any(place in path.parents for path in inside) and place != self._home
+        inside = (self._home / ".ssh", *(() if self._state is None else (self._state,)))
+        return any(place in path.parents for path in inside)
 
     def _guarded(self) -> tuple[Path, ...]:
         state = () if self._state is None else (self._state,)
@@ -351,7 +353,7 @@ def _judge_internet(bubblewrap: str) -> None:
 @lru_cache(maxsize=4)
 def _why_no_internet(bubblewrap: str) -> str | None:
     """Why no network of its own can be made, found out by making one with a sandbox in it."""
-    inside = [*_ISOLATION, "--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev"]
+    inside = [*_ISOLATION, "--ro-bind", "/", "/", *_OWN_PROC, "--dev", "/dev"]
     return _tried([*_IN_INTERNET, bubblewrap, *inside, "/bin/sh", "-c", ":"])
 
 
@@ -371,7 +373,7 @@ def find_means(path: str) -> Means:
 
 def _trouble_with(bubblewrap: str) -> str | None:
     """Why it does not work here, such as a kernel that grants no namespaces to this user."""
-    options = [*_ISOLATION, "--unshare-net", "--ro-bind", "/", "/", "--proc", "/proc"]
+    options = [*_ISOLATION, "--unshare-net", "--ro-bind", "/", "/", *_OWN_PROC]
     why = _tried([bubblewrap, *options, "--dev", "/dev", "/bin/sh", "-c", ":"])
     return None if why is None else f"bubblewrap does not work here ({why})"
 
@@ -407,16 +409,25 @@ _ISOLATION = (
 """No --die-with-parent: it means the thread that started it, which ends long before we do. No
 --new-session: the server stays in the group that is ended with it."""
 
+# Root may write to /proc/sys without any capability, and the kernel runs what `core_pattern` names.
+_OWN_PROC = ("--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys")
+
 
 def in_bubblewrap(bubblewrap: str, reach: Reach, program: Program) -> Program:
     """The program inside bubblewrap, which gets everything but its own name by a descriptor.
 
     Its environment is empty: whatever stands there can be read inside, as that of process 1.
     """
+    from openclaw.mcp_client.sandbox.landlock import AF_VSOCK, can_filter, socket_filter
+
     options = [*_ISOLATION, *(["--unshare-net"] if reach.network is False else [])]
+    # The sockets between a virtual machine and its host are in no network that could be taken away.
+    closed = reach.network is not True and can_filter()
+    if closed:
+        options += ["--seccomp", FILTER]
     for path in (*SYSTEM, *SYSTEM_SETTINGS, *RESOLVER):
         options += ["--ro-bind-try", path, path]
-    options += ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--tmpfs", "/var/tmp"]  # noqa: S108  mount points inside
+    options += [*_OWN_PROC, "--dev", "/dev", "--tmpfs", "/tmp", "--tmpfs", "/var/tmp"]  # noqa: S108  mount points inside
     home = str(reach.home)
     options += ["--bind", str(reach.own_home), home] if reach.own_home else ["--tmpfs", home]
     for _, flag, path in sorted(_mounts(reach), key=lambda mount: mount[0]):
@@ -430,7 +441,11 @@ def in_bubblewrap(bubblewrap: str, reach: Reach, program: Program) -> Program:
     around = _IN_INTERNET if reach.network == "internet" else ()
     first, *rest = [*around, bubblewrap, "--args", OPTIONS, "--", command, *program.arguments]
     return Program(
-        command=first, arguments=tuple(rest), environment={}, hidden_options=tuple(options)
+        command=first,
+        arguments=tuple(rest),
+        environment={},
+        hidden_options=tuple(options),
+        filter=socket_filter(platform.machine(), AF_VSOCK) if closed else b"",
     )
 
 

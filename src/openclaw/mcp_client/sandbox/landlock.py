@@ -18,7 +18,7 @@ import stat
 import struct
 import sys
 
-AF_UNIX = 1  # not every system has the name
+AF_UNIX, AF_VSOCK = 1, 40  # not every system has the names
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
 GET_VERSION = 1
 PATH_BENEATH = 1
@@ -145,8 +145,8 @@ def can_filter(machine: str | None = None) -> bool:
     return sys.platform == "linux" and (machine or platform.machine()) in MACHINES
 
 
-def socket_filter(machine: str) -> bytes:
-    """The seccomp program that allows every call but those that make a Unix socket.
+def socket_filter(machine: str, family: int = AF_UNIX) -> bytes:
+    """The seccomp program that allows every call but those that make a socket of this family.
 
     A connected pair of the kinds that cannot be connected again is allowed: programs talk to their
     own children through them. So is no call of another instruction set, and no io_uring, by which
@@ -163,13 +163,13 @@ def socket_filter(machine: str) -> bytes:
         (EQUAL, make, "socket", None),
         (EQUAL, make_pair, None, allow),
         (LOAD, FIRST_ARGUMENT, None, None),
-        (EQUAL, AF_UNIX, None, allow),
+        (EQUAL, family, None, allow),
         (LOAD, SECOND_ARGUMENT, None, None),
         (AND, KIND_OF_SOCKET, None, None),
         (EQUAL, socket.SOCK_STREAM, allow, None),
         (EQUAL, socket.SOCK_SEQPACKET, allow, refuse),
         (LOAD, FIRST_ARGUMENT, None, None),  # "socket"
-        (EQUAL, AF_UNIX, refuse, allow),
+        (EQUAL, family, refuse, allow),
         (RETURN, ALLOW, None, None),
         (RETURN, DENY | EACCES, None, None),
         (RETURN, DENY | ENOSYS, None, None),

@@ -66,6 +66,9 @@ HURRIED = Grace(stdin=0.25, term=0.15, kill=0.3, leaves_rest=True)
 OPTIONS = "\0options"
 """Stands among a program's arguments for the number of the descriptor with its hidden options."""
 
+FILTER = "\0filter"
+"""Stands among the hidden options for that of the descriptor with the program's seccomp filter."""
+
 
 class SpawnFailed(OperatorFacing):
     """Raised when a server's program cannot be started as it is configured."""
@@ -84,6 +87,7 @@ class Program:
     environment: Mapping[str, str]
     directory: Path | None = None
     hidden_options: Sequence[str] = ()
+    filter: bytes = b""
 
 
 class RunningChild(ABC):
@@ -263,12 +267,19 @@ def _handed(program: Program) -> tuple[list[str], tuple[int, ...]]:
     """The arguments, and the descriptors that the program inherits."""
     if not program.hidden_options or sys.platform != "linux":
         return list(program.arguments), ()
-    descriptor = os.memfd_create("options")
+    filtered = (_in_memory(program.filter),) if program.filter else ()
+    hidden = (str(*filtered) if word == FILTER else word for word in program.hidden_options)
+    options = _in_memory(b"".join(os.fsencode(option) + b"\0" for option in hidden))
+    named = [str(options) if word == OPTIONS else word for word in program.arguments]
+    return named, (options, *filtered)
+
+
+def _in_memory(content: bytes) -> int:
+    descriptor = os.memfd_create("openclaw")
     with os.fdopen(descriptor, "wb", closefd=False) as file:
-        file.write(b"".join(os.fsencode(option) + b"\0" for option in program.hidden_options))
+        file.write(content)
     os.lseek(descriptor, 0, os.SEEK_SET)
-    named = [str(descriptor) if word == OPTIONS else word for word in program.arguments]
-    return named, (descriptor,)
+    return descriptor
 
 
 def check(program: Program) -> None:

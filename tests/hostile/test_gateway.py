@@ -1,0 +1,235 @@
+"""Strangers on this machine and holders of narrow tokens who want more of a gateway than they may."""
+
+import logging
+import os
+import socket
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import httpx2
+import pytest
+from tests.interaction.gateway.test_mcp import mcp_client
+from tests.support.connection_bench import until
+from tests.support.gateway_kit import House
+
+from openclaw.core.clock import SystemClock
+from openclaw.core.errors import OperatorFacing
+from openclaw.gateway.auth import MOST_STRANGERS
+from openclaw.gateway.daemon import listen, serve
+from openclaw.gateway.http_server import MOST_SILENT
+from openclaw.gateway.lock import GatewayInfo, gateway_lock, running_gateway
+from openclaw.gateway.page.routes import account_of
+from openclaw.gateway.tokens import TokenFile, owner_token
+from openclaw.runtime.gateway_client import GatewayClient, GatewayGone
+from openclaw.testing.scripted_model import Step, scripted_model
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> House:
+    state = tmp_path / "state"
+    state.mkdir(mode=0o700)
+    return House(state)
+
+
+def client(info: GatewayInfo, token: str) -> httpx2.AsyncClient:
+    headers = {"authorization": f"Bearer {token}"}
+    return httpx2.AsyncClient(base_url=info.url, headers=headers, timeout=60, trust_env=False)
+
+
+def connected(info: GatewayInfo) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", int(info.url.rpartition(":")[2])))
+
+
+async def test_strangers_use_up_nothing_that_is_the_owners(house: House) -> None:
+    house.configure("http://127.0.0.1:9", gateway={"limits": {"requestsPerMinute": 600}})
+    slow = b"POST /api/login HTTP/1.1\r\nhost: localhost\r\ncontent-length: 9\r\n"
+    slow += b"content-type: application/json\r\n\r\n{"
+    async with (
+        house.here() as info,
+        client(info, house.token) as owner,
+        client(info, "guess") as stranger,
+    ):
+        with ExitStack() as stack:
+            for _ in range(MOST_STRANGERS):
+                stack.enter_context(connected(info)).sendall(slow)
+            while (await stranger.get("/")).status_code == 200:
+                pass  # not all of them are being served yet
+            assert (await owner.get("/api/agents")).status_code == 200
+        flood = [(await stranger.get("/api/agents")).status_code for _ in range(100)]
+        assert flood.count(429) > 0
+        assert (await owner.get("/api/agents")).status_code == 200
+
+
+async def test_whoever_only_connects_keeps_nobody_out(house: House) -> None:
+    house.configure("http://127.0.0.1:9")
+    async with house.here() as info, client(info, house.token) as owner:
+        with ExitStack() as stack:
+            held = [stack.enter_context(connected(info)) for _ in range(MOST_SILENT + 50)]
+            assert (await owner.get("/api/agents")).status_code == 200
+            await anyio.to_thread.run_sync(held[0].recv, 1)  # it was closed, or this never ends
+
+
+async def test_a_client_that_leaves_in_the_middle_of_a_login_leaves_no_error(
+    house: House, caplog: pytest.LogCaptureFixture
+) -> None:
+    house.configure("http://127.0.0.1:9")
+    head = b"POST /api/login HTTP/1.1\r\nhost: localhost\r\ncontent-length: 9\r\n"
+    with caplog.at_level(logging.DEBUG):
+        async with house.here() as info:
+            with connected(info) as one:
+                one.sendall(head + b"content-type: application/json\r\n\r\n{")
+            await until(lambda: "left in the middle" in caplog.text)
+    assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
+
+
+async def test_a_token_for_orders_gets_into_no_conversation_of_others(house: House) -> None:
+    async with scripted_model(default=Step(text="done")) as model:
+        house.configure(model.url)
+        async with house.here() as info, client(info, house.token) as owner:
+            tokens = TokenFile(house.state, SystemClock())
+            laptop, phone = (tokens.add(name, ["orders"]).reveal() for name in ("a", "a:b"))
+            secret = {"text": "the PIN is 4711", "sessionKey": "main", "stream": False}
+            await owner.post("/api/messages", json=secret)
+            async with client(info, laptop) as theirs, client(info, phone) as others:
+                ask = {"text": "and?", "sessionKey": "main", "stream": False}
+                first = (await theirs.post("/api/messages", json=ask)).json()
+                again = {**ask, "sessionKey": first["sessionKey"]}
+                second = (await theirs.post("/api/messages", json=again)).json()
+                key = {"x-openclaw-session-key": "main"}
+                chat = {"model": "openclaw", "messages": [{"role": "user", "content": "and?"}]}
+                await theirs.post("/v1/chat/completions", json=chat, headers=key)
+                taken = {**ask, "sessionKey": first["sessionKey"]}
+                await others.post("/api/messages", json={**taken, "text": "other"})
+                async with mcp_client(theirs, mode="2026-07-28") as mcp:
+                    await mcp.call_tool("order_openclaw", {"message": "and?", "sessionKey": "main"})
+                stopped = (await theirs.post("/api/sessions/main/cancel")).json()
+            mine = (await owner.get("/api/sessions/main")).json()["session"]
+    assert first["sessionId"] == second["sessionId"] != mine["id"]
+    assert stopped == {"cancelled": 0}
+    later = [str(request.body) for request in model.requests[1:]]
+    assert not [body for body in later if "4711" in body]
+    assert [body.count("and?") for body in later] == [1, 2, 3, 0, 4]
+
+
+@pytest.mark.parametrize("workspace", ["home", "state"])
+async def test_no_narrow_token_and_no_agent_gets_at_the_owners_token(
+    house: House, workspace: str
+) -> None:
+    root = house.state.parent if workspace == "home" else house.state
+    inside = "state/" if workspace == "home" else ""
+    tries: list[tuple[str, dict[str, Any]]] = [
+        ("read", {"path": f"{inside}gateway.token"}),
+        ("read", {"path": "link/gateway.token"}),
+        ("attach", {"path": f"{inside}gateway.token"}),
+        ("search", {"pattern": "[A-Za-z0-9_-]{43}"}),
+        ("list", {"path": ".", "depth": 3}),
+        ("write", {"path": f"{inside}openclaw.json", "content": "{}"}),
+        ("write", {"path": f"{inside}tokens.json", "content": "[]"}),
+    ]
+    (house.state.parent / "link").symlink_to("state")
+    steps = [Step(calls=(one,)) for one in tries]
+    async with scripted_model([*steps, Step(text="done")]) as model:
+        house.configure(model.url, agents={"list": [{"id": "main", "workspace": str(root)}]})
+        before = house.config_file.read_bytes()
+        async with house.here() as info, client(info, house.token) as owner:
+            await owner.post("/api/messages", json={"text": "go", "stream": False})
+            reader = TokenFile(house.state, SystemClock()).add("r", ["read"]).reveal()
+            async with client(info, reader) as theirs:
+                asked = {"path": str(house.state / "gateway.token")}
+                answer = await theirs.get("/api/files", params=asked)
+            told = str([request.body for request in model.requests])
+            assert answer.status_code == 404
+            assert house.token not in told
+            assert "gateway.token" not in str(model.requests[5].body).partition("list")[2][-500:]
+    assert len(model.requests) == len(tries) + 1
+    assert house.config_file.read_bytes() == before
+    assert not (house.state / "tokens.json").read_text().startswith("[]")
+
+
+@pytest.mark.parametrize("state", ["gone", "stopping", "elsewhere"])
+async def test_nobody_who_listens_where_the_gateway_was_gets_the_token(
+    tmp_path: Path, state: str
+) -> None:
+    owner_token(tmp_path)
+    paths = House(tmp_path).paths
+    with socket.create_server(("127.0.0.1", 0)) as impostor, ExitStack() as stack:
+        impostor.setblocking(False)
+        url = f"http://127.0.0.1:{impostor.getsockname()[1]}"
+        if state != "gone":
+            lock = stack.enter_context(gateway_lock(paths.gateway_lock))
+            where = "" if state == "stopping" else "http://127.0.0.1:1"
+            lock.publish(GatewayInfo(os.getpid(), where))
+        async with GatewayClient(url, tmp_path) as ours:
+            with pytest.raises(GatewayGone):
+                await ours.request("GET", "/api/status")
+            with pytest.raises(GatewayGone):
+                await ours.request("POST", "/api/reload", {})
+        with pytest.raises(BlockingIOError):
+            impostor.accept()
+
+
+async def test_a_gateway_that_lets_go_of_its_port_is_found_by_nobody(house: House) -> None:
+    house.configure("http://127.0.0.1:9")
+    stop = anyio.Event()
+    stop.set()
+    with gateway_lock(house.paths.gateway_lock) as lock:
+        await serve(house.daemon(), lock, stop)
+        assert running_gateway(house.paths.gateway_lock) == GatewayInfo(os.getpid())
+
+
+def test_a_port_that_somebody_else_has_on_the_other_loopback_is_not_shared() -> None:
+    with socket.socket(socket.AF_INET6) as squatter:
+        squatter.bind(("::1", 0))
+        squatter.listen()
+        port = squatter.getsockname()[1]
+        with pytest.raises(OperatorFacing, match="cannot listen"):
+            listen([("127.0.0.1", port), ("::1", port)])
+
+
+REDEEM = """
+import encodings.idna, http.client, json, os, socket, sys, urllib.request
+os.setgid(65534); os.setuid(65534)
+request = urllib.request.Request(sys.argv[1], json.dumps({"code": sys.argv[2]}).encode())
+request.add_header("content-type", "application/json")
+try: print(urllib.request.urlopen(request).status)
+except OSError as error: print(error.code)
+"""
+
+
+@pytest.mark.skipif(os.name != "posix" or os.getuid() != 0, reason="it takes two accounts")
+async def test_a_link_that_others_see_in_the_list_of_processes_is_of_no_use_to_them(
+    house: House,
+) -> None:
+    house.configure("http://127.0.0.1:9")
+    async with house.here() as info, client(info, house.token) as owner:
+        codes = [
+            (await owner.post("/api/login/links", json={"local": local})).json()["url"]
+            for local in (True, False)
+        ]
+        local, printed = (code.partition("#login=")[2] for code in codes)
+        command = [sys.executable, "-I", "-c", REDEEM, f"{info.url}/api/login"]
+        said = [
+            (await anyio.run_process([*command, code])).stdout.strip() for code in (local, printed)
+        ]
+        ours = await owner.post("/api/login", json={"code": local})
+        twice = await owner.post("/api/login", json={"code": local})
+    assert said == [b"401", b"200"]
+    assert (ours.status_code, twice.status_code) == (200, 401)
+
+
+def test_the_account_behind_a_connection_is_the_one_that_the_kernel_names() -> None:
+    head = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid"
+    rows = [
+        "   0: 0100007F:4A37 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0",
+        "   1: 0100007F:C350 0100007F:4A37 01 00000000:00000000 00:00000000 00000000  1000",
+        "   2: 0100007F:4A37 0100007F:C350 01 00000000:00000000 00:00000000 00000000     0",
+    ]
+    if sys.byteorder == "big":
+        rows = [row.replace("0100007F", "7F000001") for row in rows]
+    table = "\n".join([head, *rows])
+    assert account_of(("127.0.0.1", 50000), ("127.0.0.1", 18999), table) == 1000
+    assert account_of(("127.0.0.1", 50001), ("127.0.0.1", 18999), table) is None
