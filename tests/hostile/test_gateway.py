@@ -163,11 +163,11 @@ async def test_nobody_who_listens_where_the_gateway_was_gets_the_token(
             lock = stack.enter_context(gateway_lock(paths.gateway_lock))
             where = "" if state == "stopping" else "http://127.0.0.1:1"
             lock.publish(GatewayInfo(os.getpid(), where))
-        async with GatewayClient(url, tmp_path) as ours:
-            with pytest.raises(GatewayGone):
-                await ours.request("GET", "/api/status")
-            with pytest.raises(GatewayGone):
-                await ours.request("POST", "/api/reload", {})
+        ours = GatewayClient(url, tmp_path)
+        with pytest.raises(GatewayGone):
+            await ours.request("GET", "/api/status")
+        with pytest.raises(GatewayGone):
+            await ours.request("POST", "/api/reload", {})
         with pytest.raises(BlockingIOError):
             impostor.accept()
 

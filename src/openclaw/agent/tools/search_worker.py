@@ -103,7 +103,9 @@ def search(request: dict[str, Any]) -> tuple[str, str]:
     """The lines that match, as path:line: text, and what there is to say of them."""
     pattern = _compiled(request)
     wanted = PathGlob(request["glob"]) if request["glob"] else None
-    workspace = Workspace(Path(request["root"]), [Path(path) for path in request.get("private", ())])
+    workspace = Workspace(
+        Path(request["root"]), [Path(path) for path in request.get("private", ())]
+    )
     found: list[str] = []
     if request.get("fold"):
         return _search_folded(workspace, request["path"], pattern, request["most"])
