@@ -25,7 +25,7 @@ from tests.support import cluster_life
 from tests.support.gateway_kit import House
 from tests.support.postgres_server import OwnServer
 
-from openclaw.sessions.postgres.address import parsed
+from openclaw.sessions.postgres.pool import parsed
 from openclaw.sessions.postgres.queue import TurnQueue
 from openclaw.sessions.postgres.store import open_postgres_store
 from openclaw.testing.scripted_model import scripted_model

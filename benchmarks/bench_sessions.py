@@ -30,7 +30,7 @@ from tests.support.session_stress import StressPlan, run_stress
 
 from openclaw.core.clock import SystemClock
 from openclaw.sessions.model import EntryKind, NewEntry, Outcome, SessionRef
-from openclaw.sessions.postgres.address import parsed
+from openclaw.sessions.postgres.pool import parsed
 from openclaw.sessions.postgres.store import PostgresStore, open_postgres_store
 from openclaw.sessions.sqlite.store import FileStore, open_file_store
 

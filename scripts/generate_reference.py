@@ -17,8 +17,8 @@ from typing import Any, get_args
 from openclaw.agent.event_codec import _NAMES, _camel
 from openclaw.cli.dispatch import _help
 from openclaw.cli.parser import all_parsers
+from openclaw.config.consistency import foreign_names
 from openclaw.config.show import json_schema
-from openclaw.config.unsupported_keys import foreign_names
 from openclaw.core.events import Event
 from openclaw.gateway.api.schema import document
 from openclaw.gateway.http_server import API

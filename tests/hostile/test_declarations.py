@@ -10,7 +10,7 @@ from tests.support.mcp_server_kit import fake_tool
 
 from openclaw.cli.environment import Environment
 from openclaw.cli.setup.checks import WARNING, examine_trust
-from openclaw.content.detection.declarations import detect_declaration
+from openclaw.content.detection.detect import detect_declaration
 
 CORPUS = Path(__file__).parent / "corpus"
 DECLARATIONS = CORPUS / "declarations"

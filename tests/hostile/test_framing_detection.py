@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from openclaw.content import detect
-from openclaw.content.detection.weights import weights
+from openclaw.content.detection.detect import weights
 
 CORPUS = Path(__file__).parent / "corpus"
 

@@ -9,7 +9,7 @@ import pytest
 from tests.support.postgres_server import Server
 
 from openclaw.sessions.model import EntryKind, NewEntry, Outcome, TurnState
-from openclaw.sessions.postgres.address import parsed
+from openclaw.sessions.postgres.pool import parsed
 from openclaw.sessions.postgres.store import open_postgres_store
 from openclaw.sessions.store import SessionStore
 

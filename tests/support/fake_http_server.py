@@ -17,7 +17,7 @@ import anyio.from_thread
 import anyio.to_thread
 from anyio.streams.buffered import BufferedByteReceiveStream
 
-from openclaw.testing.fake_protocol import FakeProtocol
+from openclaw.testing.fake_server import FakeProtocol
 from openclaw.testing.fake_tools import Json
 
 _HEAD_LIMIT = 64 * 1024

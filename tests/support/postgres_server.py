@@ -25,9 +25,8 @@ from typing import Any
 import asyncpg
 
 from openclaw.core.ids import random_id
-from openclaw.sessions.postgres.address import parsed
 from openclaw.sessions.postgres.migrations import migrate
-from openclaw.sessions.postgres.pool import open_database
+from openclaw.sessions.postgres.pool import open_database, parsed
 
 _START_SECONDS = 60.0
 _SETTINGS = {

@@ -34,7 +34,7 @@ from openclaw.sessions.model import (
     SessionRef,
     TurnState,
 )
-from openclaw.sessions.postgres.address import parsed
+from openclaw.sessions.postgres.pool import parsed
 from openclaw.sessions.postgres.store import PostgresStore, open_postgres_store
 from openclaw.sessions.sqlite.store import FileStore, open_file_store
 from openclaw.sessions.store import LaneLost, SessionStore, StoreUnavailable

@@ -10,7 +10,7 @@ import yaml
 from openclaw.config.load import parse_config
 from openclaw.gateway.auth import OPEN_PATHS
 from openclaw.secrets.refs import Secret, find
-from openclaw.sessions.postgres.address import parsed, resolved
+from openclaw.sessions.postgres.pool import parsed, resolved
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 COMPOSE: dict[str, Any] = yaml.safe_load((DEPLOY / "compose.yaml").read_text())

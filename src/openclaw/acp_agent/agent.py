@@ -1,15 +1,20 @@
-"""The methods of the protocol."""
+"""The methods of the Agent Client Protocol, and serving them on a client's pipes."""
 
+import asyncio
 import functools
+import json
 import logging
+import os
+import stat
+import sys
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, ParamSpec, TypeVar, cast
 
 import anyio
 import anyio.abc
-from acp import PROTOCOL_VERSION, RequestError
+from acp import PROTOCOL_VERSION, AgentSideConnection, RequestError
 from acp.helpers import update_available_commands, update_current_mode
 from acp.schema import (
     AgentCapabilities,
@@ -42,7 +47,6 @@ from acp.schema import (
     Usage,
 )
 
-from openclaw.acp_agent.blocks import ContentBlock, FormKinds, Forms, forms_of
 from openclaw.acp_agent.session import (
     SESSION_PREFIX,
     ClientServer,
@@ -54,8 +58,8 @@ from openclaw.acp_agent.session import (
     session_servers,
     take_turn,
 )
-from openclaw.acp_agent.updates import replay
-from openclaw.agent.port import Agent, AgentInfo, Reply
+from openclaw.acp_agent.updates import ContentBlock, FormKinds, Forms, forms_of, replay
+from openclaw.agent.port import Agent, AgentInfo, OpenAgent, Reply
 from openclaw.core.errors import (
     JSONRPC_INTERNAL,
     InvalidRequest,
@@ -65,6 +69,9 @@ from openclaw.core.errors import (
     jsonrpc_code,
 )
 from openclaw.core.ids import random_id
+from openclaw.stdio.descriptors import claim_stdio, on_termination
+from openclaw.stdio.lines import LineSplitter, TooLong
+from openclaw.stdio.pipes import HIGH_WATER, LineReader, Writer, open_reader, open_writer
 from openclaw.version import __version__
 
 if TYPE_CHECKING:
@@ -420,3 +427,100 @@ def _listed(one: Listed) -> SessionInfo:
 
 def _timestamp(at_ms: int) -> str:
     return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat().replace("+00:00", "Z")
+
+
+_PARSE_ERROR: Final = -32700
+_INVALID_REQUEST: Final = -32600
+
+
+class LineTransport:
+    """A client's messages, one to a line, for a connection of the SDK."""
+
+    def __init__(self, lines: LineReader, writer: Writer) -> None:
+        self._lines, self._writer = lines, writer
+
+    async def send(self, message: dict[str, Any]) -> None:
+        """Write a message; waits while the client lags far behind."""
+        if not self._writer.write(json.dumps(message, separators=(",", ":")).encode() + b"\n"):
+            raise ConnectionResetError("the client closed its end")
+        if self._writer.unsent > HIGH_WATER:
+            await self._writer.drained()
+
+    async def receive(self) -> dict[str, Any] | None:
+        """The next message; None when there will be none."""
+        while (line := await self._lines.next()) is not None:
+            if isinstance(line, TooLong):
+                await self._refuse(_INVALID_REQUEST, f"a message is over {line.limit} bytes long")
+                continue
+            try:
+                message: Any = json.loads(line)
+            except (ValueError, RecursionError):
+                await self._refuse(_PARSE_ERROR, "a line is not JSON")
+                continue
+            if isinstance(message, dict):
+                return message  # pyright: ignore[reportUnknownVariableType] - any JSON
+            await self._refuse(_INVALID_REQUEST, "a message is not a JSON object")
+        return None
+
+    async def close(self) -> None:
+        """Send what is unsent, if the client takes it."""
+        await self._writer.drained(0)
+
+    async def _refuse(self, code: int, problem: str) -> None:
+        logger.warning("from the client: %s", problem)
+        error = {"code": code, "message": problem}
+        await self.send({"jsonrpc": "2.0", "id": None, "error": error})
+
+
+_CLOSING_SECONDS = 2.0
+"""What turns that are stopped by the client's going away get to write that down."""
+
+
+def serve_stdio(open_agent: OpenAgent, *, program: str, agent_id: str | None) -> NoReturn:
+    """Serve one client on stdin and stdout, and leave the process."""
+    _check_pipes()
+    wire_in, wire_out = claim_stdio()
+    code = 0
+    try:
+        asyncio.run(serve(open_agent, wire_in, wire_out, program=program, agent_id=agent_id))
+    except BrokenPipeError:
+        code = 0
+    except KeyboardInterrupt:
+        code = 130
+    sys.stderr.flush()
+    # Threads that wait for somebody have nothing left to say once the client is gone.
+    os._exit(code)
+
+
+async def serve(
+    open_agent: OpenAgent, wire_in: int, wire_out: int, *, program: str, agent_id: str | None
+) -> None:
+    """Serve until the client closes its end or the process is asked to stop."""
+    transport = LineTransport(
+        LineReader(open_reader(wire_in), LineSplitter()), open_writer(wire_out)
+    )
+    with anyio.CancelScope() as scope:
+        on_termination(scope.cancel)
+        async with open_agent() as answering, anyio.create_task_group() as tasks:
+            agent = OpenClawAgent(answering, tasks, program=program, agent_id=agent_id)
+            # Closing and resuming a session are still marked as unstable in the SDK.
+            connection = AgentSideConnection(
+                cast(Any, agent), transport, listening=False, use_unstable_protocol=True
+            )
+            try:
+                await connection.listen()
+            finally:
+                agent.cancel_all()
+                with anyio.CancelScope(shield=True), anyio.move_on_after(_CLOSING_SECONDS):
+                    await connection.close()
+                agent.forget_files()
+            tasks.cancel_scope.cancel()
+
+
+def _check_pipes() -> None:
+    for number, name in ((0, "stdin"), (1, "stdout")):
+        mode = os.fstat(number).st_mode
+        # A device that is no terminal, such as /dev/null, cannot be waited for.
+        waited_for = number == 1 or not stat.S_ISCHR(mode) or os.isatty(number)
+        if stat.S_ISREG(mode) or not waited_for:
+            raise InvalidRequest("must be a pipe: an ACP client starts this command", field=name)

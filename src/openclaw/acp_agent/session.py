@@ -29,8 +29,15 @@ from acp.schema import (
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from pydantic import ValidationError
 
-from openclaw.acp_agent.blocks import ContentBlock, Forms
-from openclaw.acp_agent.updates import Translator, Update, call_content, kind_of, locations
+from openclaw.acp_agent.updates import (
+    ContentBlock,
+    Forms,
+    Translator,
+    Update,
+    call_content,
+    kind_of,
+    locations,
+)
 from openclaw.agent.port import (
     Agent,
     AgentSettings,

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from openclaw.mcp_server.bootstrap import Options
 
-
+_PR_SET_DUMPABLE = 4
 _INTERRUPTED = 130  # as a shell reports SIGINT
 _WORLD_WRITABLE = 0o002
 
@@ -55,15 +55,29 @@ def run(program: str, arguments: list[str], *, own_process: bool = False) -> int
     from openclaw.cli.dispatch import dispatch
 
     if own_process:
-        from openclaw.cli.process_privacy import hide_environment
-
         hide_environment()
     return dispatch(program, arguments)
 
 
 def _prepare_server(program: str, options: "Options") -> "Any":
     from openclaw.cli.commands.mcp_server import prepare_first
-    from openclaw.cli.process_privacy import hide_environment
 
     hide_environment()
     return prepare_first(program, options)
+
+
+def hide_environment() -> None:
+    """Make our environment and memory unreadable to other processes of this user (Linux).
+
+    Without it any MCP server reads the keys in our environment from /proc. A debugger cannot attach
+    any more, and no core is dumped. Programs that we start are not affected, and whoever is root, or
+    may trace every process, is not kept out.
+    """
+    if sys.platform != "linux":
+        return
+    import ctypes
+
+    try:
+        ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
+    except (OSError, AttributeError):  # a C library without it: nothing else suffers
+        return

@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from openclaw.config.json5 import Document, Node, parse, skip_blank
-from openclaw.config.keypath import KeyPath, format_path
+from openclaw.config.json5 import Document, KeyPath, Node, format_path, parse, skip_blank
 from openclaw.core.errors import InvalidRequest
 
 _BARE_KEY = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*")

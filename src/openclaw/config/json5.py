@@ -5,14 +5,64 @@ line continuations), in linear time, and says for every key and value where it i
 an error where the meaning of what follows is plain, so that one run shows as many as possible.
 """
 
+import json
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NoReturn
 
-from openclaw.config.keypath import KeyPath, format_path
 from openclaw.core.errors import InvalidConfig, Problem
+
+KeyPath = tuple[str | int, ...]
+
+_PLAIN = re.compile(r"[A-Za-z_$][A-Za-z0-9_$-]*")
+_PIECE = re.compile(
+    r"""\.?(?P<name>[A-Za-z_$][A-Za-z0-9_$-]*)|\[(?P<index>[0-9]{1,9})\]|\[(?P<quoted>"(?:[^"\\]|\\.)*")\]"""
+)
+
+
+def format_path(path: Sequence[str | int]) -> str:
+    """As in `agents.list[0].mcp.servers.time`; a name that is no plain word stands in `["…"]`."""
+    pieces: list[str] = []
+    for part in path:
+        if isinstance(part, int):
+            pieces.append(f"[{part}]")
+        elif _PLAIN.fullmatch(part):
+            pieces.append(f".{part}" if pieces else part)
+        else:
+            pieces.append(f"[{quoted(part)}]")
+    return "".join(pieces)
+
+
+def quoted(name: str) -> str:
+    """In double quotes, with what a terminal would not show as itself written as `\\uXXXX`."""
+    text = json.dumps(name, ensure_ascii=False)
+    return "".join(
+        character
+        if character.isprintable() or ord(character) > 0xFFFF
+        else f"\\u{ord(character):04x}"
+        for character in text
+    )
+
+
+def parse_path(text: str) -> KeyPath:
+    """The reverse of `format_path`; raises ValueError where it is none."""
+    parts: list[str | int] = []
+    position = 0
+    while position < len(text):
+        match = _PIECE.match(text, position)
+        if match is None or (position > 0 and match["name"] and text[position] != "."):
+            raise ValueError(f"not a key path: {text!r}")
+        if match["index"] is not None:
+            parts.append(int(match["index"]))
+        elif match["quoted"] is not None:
+            parts.append(json.loads(match["quoted"]))
+        else:
+            parts.append(match["name"])
+        position = match.end()
+    return tuple(parts)
+
 
 MAX_DEPTH = 200
 MAX_CHARACTERS = 10 * 1024 * 1024

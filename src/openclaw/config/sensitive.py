@@ -6,7 +6,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
-from openclaw.config.keypath import KeyPath
+from openclaw.config.json5 import KeyPath
 from openclaw.secrets.credentials import (
     looks_like_credential,
     looks_random,

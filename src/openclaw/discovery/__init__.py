@@ -1,9 +1,8 @@
 """Finds the tools that fit a need, without a model call and without the network."""
 
-from openclaw.discovery.cache import IndexCache
-from openclaw.discovery.documents import CoUse, ToolDocument, catalogue_hash
 from openclaw.discovery.index import Match, ToolIndex, build_index
-from openclaw.discovery.storage import load_index, load_vectors, save_index
+from openclaw.discovery.storage import IndexCache, load_index, load_vectors, save_index
+from openclaw.discovery.words import CoUse, ToolDocument, catalogue_hash
 
 __all__ = [
     "CoUse",

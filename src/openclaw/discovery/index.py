@@ -6,19 +6,26 @@ from functools import cached_property
 from heapq import nlargest
 from typing import TYPE_CHECKING
 
-from openclaw.discovery.documents import NO_CO_USE, CoUse, ToolDocument, digest
-from openclaw.discovery.postings import Postings, build_postings
 from openclaw.discovery.scoring import (
     FITS,
     PartScores,
+    Postings,
     Query,
     Scorer,
     Scores,
+    build_postings,
     confidence,
     read_conversation,
     read_query,
 )
-from openclaw.discovery.words import concept_counts, document_stems
+from openclaw.discovery.words import (
+    NO_CO_USE,
+    CoUse,
+    ToolDocument,
+    concept_counts,
+    digest,
+    document_stems,
+)
 
 if TYPE_CHECKING:
     from openclaw.discovery.vectors import ToolVectors, WordVectors

@@ -1,8 +1,12 @@
 """An index in one file: a JSON header, then arrays as they are in memory."""
 
+import logging
 import sys
 import tempfile
+import threading
 from array import array
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -10,9 +14,9 @@ from typing import TYPE_CHECKING, Literal, TypedDict, cast
 
 import orjson
 
-from openclaw.discovery.index import ToolIndex
-from openclaw.discovery.postings import Postings
-from openclaw.discovery.words import fingerprint
+from openclaw.discovery.index import ToolIndex, build_index
+from openclaw.discovery.scoring import Postings
+from openclaw.discovery.words import ToolDocument, catalogue_hash, fingerprint
 
 if TYPE_CHECKING:
     from openclaw.discovery.vectors import ToolVectors, WordVectors
@@ -162,3 +166,78 @@ def _installed() -> Path | None:
     # Finds the package without importing it: its loader is slow and asks the network.
     found = find_spec("wordllama")
     return Path(found.origin).parent if found is not None and found.origin else None
+
+
+logger = logging.getLogger(__name__)
+
+IN_MEMORY = 4
+IN_FILES = 16
+"""Agents, workspaces and versions of servers each have a catalogue of their own."""
+
+SUFFIX = ".index"
+
+
+class IndexCache:
+    """Safe to share between threads. Without a `directory`, nothing is written."""
+
+    def __init__(
+        self,
+        directory: Path | None = None,
+        vectors: "Callable[[], WordVectors | None]" = load_vectors,
+    ) -> None:
+        self._directory = directory
+        self._load_vectors = vectors
+        self._vectors: WordVectors | None = None
+        self._opened = False
+        self._indexes: OrderedDict[str, ToolIndex] = OrderedDict()
+        self._working = threading.Lock()
+
+    def index_of(self, documents: Sequence[ToolDocument]) -> ToolIndex:
+        """From memory, from its file, or built from what the last one has of it. May take seconds."""
+        key = catalogue_hash(documents)
+        with self._working:
+            index = self._indexes.get(key)
+            if index is None:
+                index = self._indexes[key] = self._read(key) or self._build(documents, key)
+            self._indexes.move_to_end(key)
+            while len(self._indexes) > IN_MEMORY:
+                self._indexes.popitem(last=False)
+            return index
+
+    def _words(self) -> "WordVectors | None":
+        if not self._opened:
+            self._vectors, self._opened = self._load_vectors(), True
+        return self._vectors
+
+    def _read(self, key: str) -> ToolIndex | None:
+        if self._directory is None:
+            return None
+        path = self._directory / f"{key}{SUFFIX}"
+        found = load_index(path, key, self._words())
+        if found is not None:
+            with suppress(OSError):
+                path.touch()  # the files used longest ago are removed first
+        return found
+
+    def _build(self, documents: Sequence[ToolDocument], key: str) -> ToolIndex:
+        previous = next(reversed(self._indexes.values()), None)
+        index = build_index(documents, self._words(), previous)
+        if self._directory is not None:
+            try:
+                save_index(index, self._directory / f"{key}{SUFFIX}", key)
+                self._remove_old(self._directory)
+            except OSError as error:
+                logger.warning("the index of tools could not be saved: %s", error)
+        return index
+
+    def _remove_old(self, directory: Path) -> None:
+        files = sorted(directory.glob(f"*{SUFFIX}"), key=_used, reverse=True)
+        for path in files[IN_FILES:]:
+            path.unlink(missing_ok=True)
+
+
+def _used(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except FileNotFoundError:  # another process removed it
+        return 0.0

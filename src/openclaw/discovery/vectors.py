@@ -15,9 +15,17 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from openclaw.discovery.documents import DESCRIPTION_CHARACTERS, ToolDocument, parameters
 from openclaw.discovery.scoring import Spread
-from openclaw.discovery.words import content_words, members, sentences, stem, topics_of
+from openclaw.discovery.words import (
+    DESCRIPTION_CHARACTERS,
+    ToolDocument,
+    content_words,
+    members,
+    parameters,
+    sentences,
+    stem,
+    topics_of,
+)
 
 if TYPE_CHECKING:
     pass

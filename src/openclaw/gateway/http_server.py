@@ -29,7 +29,7 @@ from openclaw.gateway.auth import (
     refusal_body,
     require,
 )
-from openclaw.gateway.openai import chat, responses
+from openclaw.gateway.openai import endpoints
 from openclaw.gateway.openai.requests import error_response
 from openclaw.gateway.page import routes as page
 from openclaw.gateway.page.routes import page_routes
@@ -91,11 +91,11 @@ def build_app(gateway: Gateway) -> Starlette:
         on("/health", health, needs=None),
         on("/ready", ready, needs=None),
         on("/metrics", metrics),
-        on("/v1/models", chat.list_models, needs="orders"),
-        on("/v1/models/{model:path}", chat.show_model, needs="orders"),
-        on("/v1/chat/completions", chat.chat_completions, "POST", "orders"),
-        on("/v1/responses", responses.responses, "POST", "orders"),
-        on("/v1/responses/{response}", responses.show_response, needs="orders"),
+        on("/v1/models", endpoints.list_models, needs="orders"),
+        on("/v1/models/{model:path}", endpoints.show_model, needs="orders"),
+        on("/v1/chat/completions", endpoints.chat_completions, "POST", "orders"),
+        on("/v1/responses", endpoints.responses, "POST", "orders"),
+        on("/v1/responses/{response}", endpoints.show_response, needs="orders"),
         on("/api/openapi.json", openapi),
         *(on(path, handler, method, needs) for path, handler, method, needs in API),
         Route(MCP_PATH, _Mcp(gateway)),

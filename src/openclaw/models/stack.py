@@ -329,7 +329,7 @@ class ModelStack:
         Raises `ContextOverflow` if the request does not fit, `ImageRefused` if an image in it is
         the trouble, and `ModelUnavailable`, with every model's reason, if none answers.
         """
-        from openclaw.models.apply_options import with_output, with_settings
+        from openclaw.models.build import with_output, with_settings
 
         failures: list[tuple[Candidate, Failure]] = []
         entries = self._in_order()

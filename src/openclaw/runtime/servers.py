@@ -22,9 +22,8 @@ from openclaw.secrets.resolver import SecretResolver
 from openclaw.secrets.streaming import StreamRedactor
 
 if TYPE_CHECKING:
-    from openclaw.agent.audit import AuditLog
     from openclaw.agent.telemetry import Telemetry
-    from openclaw.agent.toolpath.audit import CallRecord, OnCall
+    from openclaw.agent.toolpath.audit import AuditLog, CallRecord, OnCall
     from openclaw.agent.toolpath.toolbox import Toolbox
     from openclaw.mcp_client.lifecycle.manager import AgentServers, McpManager
     from openclaw.mcp_client.session.connect import ResolveSecrets
@@ -49,7 +48,7 @@ async def telemetry_of(host: Host, secrets: SecretResolver) -> "AsyncGenerator[T
 @contextmanager
 def audited(host: Host) -> Generator["OnCall"]:
     """Takes note of every call of an MCP tool, in the audit log and the metrics that there are."""
-    from openclaw.agent.audit import AuditLog
+    from openclaw.agent.toolpath.audit import AuditLog
 
     settings, telemetry = host.config.audit, host.telemetry
     log = AuditLog(

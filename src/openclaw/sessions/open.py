@@ -7,7 +7,7 @@ from typing import Protocol
 
 from openclaw.core.clock import Clock, SystemClock
 from openclaw.core.errors import InvalidRequest
-from openclaw.sessions.postgres.address import Resolve, is_address
+from openclaw.sessions.postgres.pool import Resolve, is_address
 from openclaw.sessions.store import LEASE_SECONDS, SessionStore
 
 FILE = "file"
@@ -67,7 +67,7 @@ async def _open_server(
     spec: str, lease: float, resolve: Resolve | None, create: bool
 ) -> AsyncGenerator[SessionStore]:
     """Times there are the server's own, whatever the clocks of the machines that share it say."""
-    from openclaw.sessions.postgres.address import resolved
+    from openclaw.sessions.postgres.pool import resolved
     from openclaw.sessions.postgres.store import open_postgres_store
 
     address = await resolved(spec, resolve)

@@ -1,7 +1,7 @@
 """A fake MCP server as a process of its own, on stdio, that can go wrong in every way we know.
 
 `python -m openclaw.testing.fake_server '{"tools": […], "faults": {…}}'`; the description (see
-`openclaw.testing.fake_protocol`) is the argument, or a file named by `@PATH`, or the environment
+`openclaw.testing.fake_server`) is the argument, or a file named by `@PATH`, or the environment
 variable `FAKE_SERVER`. Standard library only, so that it starts in a few dozen milliseconds.
 
 Faults of the process, beside those of the protocol: `exitAtStart` (a code), `startDelay` (seconds),
@@ -16,12 +16,283 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from openclaw.testing.fake_protocol import FakeProtocol
-from openclaw.testing.fake_tools import Json, spawn_grandchildren
+from openclaw.testing.fake_tools import (
+    META,
+    MODERN_REVISION,
+    STEPS,
+    Call,
+    Json,
+    Peer,
+    Refused,
+    is_modern,
+    member,
+    notification,
+    spawn_grandchildren,
+    text_result,
+)
+
+# The server is described by one JSON object:
+#
+# - `name`, `version`, `instructions`
+# - `revisions`: the protocol revisions that it speaks, all of them unless said
+# - `discover`: what `server/discover` meets: `refuse` (unless said), `answer` or `ignore`
+# - `tools`, `resources`, `resourceTemplates`, `prompts`: as in MCP; a tool also has `does`
+# - `pageSize`: how many items a listing gives at once
+# - `faults`: what goes wrong (see `Faults` in `fake_server` for those of the process):
+# `hang` and `malformed` (lists of methods), `slow` (method to seconds), `endlessPages`,
+# `crashAfterCalls`, `crashOn` (methods)
+#
+# For `does` see `openclaw.testing.fake_tools`. Without it a tool answers with its arguments as JSON.
+
+HANDSHAKE_REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
+_UNSUPPORTED_VERSION = -32022
+_INVALID_PARAMS = -32602
+_NO_METHOD = -32601
+_LISTS = {
+    "tools/list": "tools",
+    "resources/list": "resources",
+    "resources/templates/list": "resourceTemplates",
+    "prompts/list": "prompts",
+}
+_OURS = (
+    "does",
+    "text",
+    "blob",
+    "messages",
+    "needs",
+)  # keys of a declaration that the wire never sees
+
+
+class FakeProtocol:
+    """Messages in, messages out."""
+
+    def __init__(self, spec: Mapping[str, Any]) -> None:
+        self.spec: Json = dict(spec)
+        self.faults: Json = dict(spec.get("faults") or {})
+        self.calls = 0
+        self._offered: Json = {}
+        self._listens: list[Json] = []
+        self._cancelled: dict[Any, threading.Event] = {}
+        self._methods: dict[str, Callable[[Peer, Json], Json | None]] = {
+            "initialize": self._initialize,
+            "server/discover": self._discover,
+            "ping": lambda _, __: {},
+            "tools/call": self._call_tool,
+            "resources/read": self._read,
+            "resources/subscribe": lambda _, __: {},
+            "resources/unsubscribe": lambda _, __: {},
+            "prompts/get": self._get_prompt,
+            "logging/setLevel": lambda _, __: {},
+            "subscriptions/listen": self._listen,
+            **dict.fromkeys(_LISTS, self._list),
+        }
+
+    def may_block(self, message: Json) -> bool:
+        """Whether answering takes time, so that it must not hold up the next message."""
+        if message.get("method") in member(self.faults, "slow"):
+            return True
+        if message.get("method") != "tools/call":
+            return False
+        does = member(self._tool(message) or {}, "does")
+        waiting = {"sleep", "hang", "progress", "sampling", "elicit", "roots", "notifications"}
+        return bool(waiting & set(does))
+
+    def handle(self, message: Json, peer: Peer) -> None:
+        """Answer one message of the client's."""
+        method = message.get("method")
+        if "id" not in message:
+            if method == "notifications/cancelled":
+                self.cancelled(member(message, "params").get("requestId")).set()
+            return
+        if method is None or self._fault(str(method), peer):
+            return
+        try:
+            result = self._answer(str(method), peer, message)
+        except Refused as refused:
+            peer.send({"jsonrpc": "2.0", "id": message["id"], "error": refused.error})
+            return
+        given_up = self._cancelled.pop(message["id"], None)
+        if result is not None and not (given_up and given_up.is_set()):
+            peer.send({"jsonrpc": "2.0", "id": message["id"], "result": result})
+
+    def cancelled(self, request_id: Any) -> threading.Event:
+        """Set when the client has given that request up."""
+        return self._cancelled.setdefault(request_id, threading.Event())
+
+    def cancel_all(self) -> None:
+        """End every call that waits, so that no thread outlives the server."""
+        for event in list(self._cancelled.values()):
+            event.set()
+
+    def announce(self, peer: Peer, method: str, params: Json) -> None:
+        """Send a change notification, on each open subscription where there are any."""
+        if not self._listens:
+            peer.send(notification(method, params))
+        for listen in self._listens:
+            meta = {f"{META}subscriptionId": listen["id"]}
+            peer.send(notification(method, {**params, "_meta": meta}))
+
+    def _fault(self, method: str, peer: Peer) -> bool:
+        if method in self.faults.get("crashOn", ()):
+            peer.crash(1)
+        if method in self.faults.get("malformed", ()):
+            peer.send_raw(b'{"jsonrpc": "2.0", "id": 1, "result": {oops\n')
+            return True
+        delay = member(self.faults, "slow").get(method)
+        if delay:
+            threading.Event().wait(float(delay))
+        return method in self.faults.get("hang", ())
+
+    def _answer(self, method: str, peer: Peer, message: Json) -> Json | None:
+        params = member(message, "params")
+        wanted = member(params, "_meta").get(f"{META}protocolVersion")
+        if (
+            wanted is not None
+            and self.spec.get("discover") == "answer"
+            and wanted not in self._revisions()
+        ):
+            supported = {"supported": list(self._revisions()), "requested": wanted}
+            raise Refused(_UNSUPPORTED_VERSION, "Unsupported protocol version", supported)
+        handler = self._methods.get(method)
+        if handler is None:
+            raise Refused(_NO_METHOD, f"Method not found: {method}")
+        result = handler(peer, message)
+        if result is not None and is_modern(params):
+            result.setdefault("resultType", "complete")
+        return result
+
+    def _revisions(self) -> tuple[str, ...]:
+        every = (*HANDSHAKE_REVISIONS, MODERN_REVISION)
+        return tuple(self.spec.get("revisions") or every)
+
+    def _info(self) -> Json:
+        return {
+            "name": self.spec.get("name", "fake"),
+            "version": self.spec.get("version", "1.0.0"),
+        }
+
+    def _capabilities(self) -> Json:
+        given: Json | None = self.spec.get("capabilities")
+        if given is not None:
+            return given
+        found: Json = {"logging": {}}
+        if "tools" in self.spec:
+            found["tools"] = {"listChanged": True}
+        if "resources" in self.spec or "resourceTemplates" in self.spec:
+            found["resources"] = {"listChanged": True, "subscribe": True}
+        if "prompts" in self.spec:
+            found["prompts"] = {"listChanged": True}
+        return found
+
+    def _about(self) -> Json:
+        words = self.spec.get("instructions")
+        instructions = {} if words is None else {"instructions": words}
+        return {"capabilities": self._capabilities(), **instructions}
+
+    def _initialize(self, _: Peer, message: Json) -> Json:
+        self._offered = member(message["params"], "capabilities")
+        wanted = message["params"]["protocolVersion"]
+        spoken = [r for r in self._revisions() if r in HANDSHAKE_REVISIONS]
+        if not spoken:
+            supported = {"supported": list(self._revisions()), "requested": wanted}
+            raise Refused(_UNSUPPORTED_VERSION, "Unsupported protocol version", supported)
+        revision = wanted if wanted in spoken else spoken[-1]
+        return {"protocolVersion": revision, "serverInfo": self._info(), **self._about()}
+
+    def _discover(self, _: Peer, message: Json) -> Json | None:
+        manner = self.spec.get("discover", "refuse")
+        if manner == "ignore":
+            return None
+        if manner == "refuse":
+            raise Refused(_NO_METHOD, "Method not found: server/discover")
+        meta = {f"{META}serverInfo": self._info()}
+        versions = list(self._revisions())
+        cached = {"ttlMs": 0, "cacheScope": "private"}
+        return {"supportedVersions": versions, **cached, **self._about(), "_meta": meta}
+
+    def _list(self, _: Peer, message: Json) -> Json:
+        key = _LISTS[message["method"]]
+        params = member(message, "params")
+        offered = member(member(params, "_meta"), f"{META}clientCapabilities") or self._offered
+        items = [
+            public(item)
+            for item in self.spec.get(key) or ()
+            if item.get("needs") is None or item["needs"] in offered
+        ]
+        start = int(params.get("cursor") or 0)
+        size = int(self.spec.get("pageSize") or max(len(items), 1))
+        result: Json = {key: items[start : start + size]}
+        if self.faults.get("endlessPages"):
+            result = {key: items, "nextCursor": str(start + 1)}
+        elif start + size < len(items):
+            result["nextCursor"] = str(start + size)
+        if is_modern(params):
+            result.update(ttlMs=0, cacheScope="private")
+        return result
+
+    def _tool(self, message: Json) -> Json | None:
+        name = member(message, "params").get("name")
+        return next((t for t in self.spec.get("tools") or () if t.get("name") == name), None)
+
+    def _call_tool(self, peer: Peer, message: Json) -> Json | None:
+        self.calls += 1
+        limit = self.faults.get("crashAfterCalls")
+        if limit is not None and self.calls > int(limit):
+            peer.crash(1)
+        tool = self._tool(message)
+        if tool is None:
+            raise Refused(_INVALID_PARAMS, f"Unknown tool: {message['params'].get('name')}")
+        call = Call(self, peer, message)
+        for step, value in member(tool, "does").items():
+            result = STEPS[step](call, value)
+            if result is not None:
+                return result or None
+        return text_result(json.dumps(call.arguments))
+
+    def _read(self, _: Peer, message: Json) -> Json:
+        uri = message["params"]["uri"]
+        content: Json = {"uri": uri}
+        found = next((r for r in self.spec.get("resources") or () if r["uri"] == uri), None)
+        if found is None:
+            templates = self.spec.get("resourceTemplates") or ()
+            if not any(uri.startswith(t["uriTemplate"].partition("{")[0]) for t in templates):
+                raise Refused(_INVALID_PARAMS, f"Resource not found: {uri}", {"uri": uri})
+            found = {"text": f"content of {uri}", "mimeType": "text/plain"}
+        for key in ("mimeType", "text", "blob"):
+            if key in found:
+                content[key] = found[key]
+        result: Json = {"contents": [content]}
+        if is_modern(message["params"]):
+            result.update(ttlMs=0, cacheScope="private")
+        return result
+
+    def _get_prompt(self, _: Peer, message: Json) -> Json:
+        params = message["params"]
+        prompts = self.spec.get("prompts") or ()
+        found = next((p for p in prompts if p["name"] == params["name"]), None)
+        if found is None:
+            raise Refused(_INVALID_PARAMS, f"Unknown prompt: {params['name']}")
+        words = json.dumps(found.get("messages") or [])
+        for key, value in member(params, "arguments").items():
+            words = words.replace(f"{{{key}}}", json.dumps(value)[1:-1])
+        return {"description": found.get("description", ""), "messages": json.loads(words)}
+
+    def _listen(self, peer: Peer, message: Json) -> Json | None:
+        self._listens.append(message)
+        meta = {f"{META}subscriptionId": message["id"]}
+        params = {"notifications": message["params"]["notifications"], "_meta": meta}
+        peer.send(notification("notifications/subscriptions/acknowledged", params))
+        return None
+
+
+def public(item: Mapping[str, Any]) -> Json:
+    """A declaration as the wire sees it."""
+    return {key: value for key, value in item.items() if key not in _OURS}
+
 
 _ENVIRONMENT_KEY = "FAKE_SERVER"
 

@@ -11,7 +11,7 @@ import anyio.lowlevel
 from openclaw.core.clock import Clock, SystemClock
 from openclaw.core.errors import Busy, DeveloperFacing, InvalidRequest, NotFound
 from openclaw.core.ids import random_id
-from openclaw.media.attachments import digest_of
+from openclaw.media.files import digest_of
 from openclaw.sessions.model import (
     CALLER_KINDS,
     MESSAGE_KINDS,

@@ -16,7 +16,7 @@ import anyio.to_thread
 import pytest
 
 from openclaw.agent.port import Reply, Usage
-from openclaw.cli.attachments import read_attachments
+from openclaw.cli.chat.input import read_attachments
 from openclaw.cli.commands.agent import as_json
 from openclaw.cli.render.turn import TurnView, describe_event, print_markdown
 from openclaw.core.content import Media

@@ -17,7 +17,7 @@ from tests.support.terminal import on_terminal
 from openclaw.cli.commands import init
 from openclaw.cli.environment import Environment
 from openclaw.cli.parser import CommandParser, parse
-from openclaw.cli.setup.file_changes import FileChange, write_all
+from openclaw.cli.setup.plan import FileChange, write_all
 from openclaw.config import json5
 from openclaw.config.load import load_config
 from openclaw.core.clock import SystemClock

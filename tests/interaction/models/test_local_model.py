@@ -16,9 +16,8 @@ from pydantic_ai.tools import ToolDefinition
 
 from openclaw.core.errors import ModelUnavailable
 from openclaw.embedded.conversation import Turn
-from openclaw.embedded.model import LocalModel
+from openclaw.embedded.model import LocalModel, argument_prompt, choice_prompt
 from openclaw.embedded.open import LocalModels, build_local_model
-from openclaw.embedded.planner import argument_prompt, choice_prompt
 from openclaw.embedded.runner import Prompt, PromptTooLong, Runner, UnusableSchema
 from openclaw.embedded.tool_doc import RoutableTool
 from openclaw.models.choose import Candidate

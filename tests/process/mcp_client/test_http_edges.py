@@ -14,7 +14,7 @@ from tests.support.fake_http_server import FakeHttpServer
 
 from openclaw.mcp_client.errors import Interrupted, RemoteError, TooLarge
 from openclaw.mcp_client.lifecycle.state import ServerState
-from openclaw.mcp_client.transport.sse import _endpoint
+from openclaw.mcp_client.session.http import _endpoint
 
 Handler = Callable[[str, dict[str, Any], anyio.abc.SocketStream], Awaitable[None]]
 GREETING: dict[str, Any] = {

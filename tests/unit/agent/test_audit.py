@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from openclaw.agent.audit import AuditLog
+from openclaw.agent.toolpath.audit import AuditLog
 from openclaw.secrets.redactor import Redactor
 
 

@@ -12,7 +12,7 @@ from tests.support.terminal import on_terminal
 from openclaw.cli.main import run
 from openclaw.core.clock import SystemClock
 from openclaw.sessions.model import EntryKind, NewEntry, Outcome
-from openclaw.sessions.postgres.address import parsed
+from openclaw.sessions.postgres.pool import parsed
 from openclaw.sessions.postgres.store import open_postgres_store
 from openclaw.sessions.sqlite.store import open_file_store
 from openclaw.sessions.store import SessionStore

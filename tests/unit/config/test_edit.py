@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from openclaw.config.edit import delete_value, set_value
-from openclaw.config.json5 import parse
-from openclaw.config.keypath import KeyPath
+from openclaw.config.json5 import KeyPath, parse
 from openclaw.core.errors import InvalidRequest
 
 FILE = """\

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from openclaw.config.keypath import KeyPath, format_path, parse_path
+from openclaw.config.json5 import KeyPath, format_path, parse_path
 
 NAMES = st.text(st.characters(exclude_categories=["Cs"]))
 

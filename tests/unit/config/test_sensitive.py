@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from openclaw.config.keypath import format_path
+from openclaw.config.json5 import format_path
 from openclaw.config.load import LoadedConfig, parse_config
 from openclaw.config.sensitive import plain_credentials
 

@@ -7,7 +7,7 @@ import pytest
 from tests.unit.discovery.catalogue import TOOLS
 
 from openclaw.discovery import build_index, index, load_index, save_index, words
-from openclaw.discovery.documents import ToolDocument
+from openclaw.discovery.words import ToolDocument
 
 QUERIES = ("create an issue", "rain tomorrow", "recipent", "erase a file. Then send a mail to Ann")
 

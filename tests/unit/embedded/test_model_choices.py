@@ -4,7 +4,7 @@ from typing import Any
 from pydantic_ai.messages import ToolCallPart
 
 from openclaw.embedded.conversation import CANNOT_SEE, Outcome, Turn
-from openclaw.embedded.planner import (
+from openclaw.embedded.model import (
     MAX_STEPS,
     REPLY,
     SHORTLIST,

@@ -2,7 +2,7 @@ import pytest
 from pydantic_ai.messages import ToolCallPart
 
 from openclaw.embedded.conversation import CANNOT_SEE, Outcome, Turn, fitted
-from openclaw.embedded.planner import TOOL_SEARCH, CallTools, RouterPlanner, Say, Write, no_tool
+from openclaw.embedded.model import TOOL_SEARCH, CallTools, RouterPlanner, Say, Write, no_tool
 from openclaw.embedded.router import Call, Previous
 from openclaw.embedded.tool_doc import RoutableTool
 from openclaw.embedded.tool_intent import Need

@@ -11,7 +11,7 @@ from tests.support.postgres_server import Server
 
 from openclaw.core.clock import SystemClock
 from openclaw.sessions.model import SessionRef
-from openclaw.sessions.postgres.address import parsed
+from openclaw.sessions.postgres.pool import parsed
 from openclaw.sessions.postgres.store import open_postgres_store
 from openclaw.sessions.sqlite.store import FileStore, open_file_store
 from openclaw.sessions.store import SessionStore

@@ -10,7 +10,7 @@ import pytest
 from openclaw.core.clock import SystemClock
 from openclaw.sessions.copying import Archive, CopyConflict, CopyReport, copy_sessions
 from openclaw.sessions.model import Entry, EntryKind, NewEntry, Outcome, SessionInfo, Usage
-from openclaw.sessions.postgres.address import parsed
+from openclaw.sessions.postgres.pool import parsed
 from openclaw.sessions.postgres.store import open_postgres_store
 from openclaw.sessions.sqlite.store import open_file_store
 from openclaw.sessions.store import SessionStore

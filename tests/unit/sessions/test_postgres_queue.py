@@ -10,8 +10,8 @@ import pytest
 from openclaw.core.errors import Busy, InvalidRequest, MissingExtra, NotFound, OperatorFacing
 from openclaw.sessions.model import EntryKind, NewEntry, Outcome, SessionRef, TurnState
 from openclaw.sessions.postgres import migrations
-from openclaw.sessions.postgres.address import parsed
 from openclaw.sessions.postgres.gateways import EventLog, Gateways, Stretch, Wire
+from openclaw.sessions.postgres.pool import parsed
 from openclaw.sessions.postgres.queue import Given, Order, TurnQueue
 from openclaw.sessions.postgres.store import PostgresStore, open_postgres_store
 from openclaw.sessions.store import LaneLost

@@ -20,9 +20,8 @@ from tests.support.postgres_server import Server
 from openclaw.core.errors import InvalidRequest, MissingExtra
 from openclaw.sessions.model import EntryKind, NewEntry, Outcome, Usage, encoded
 from openclaw.sessions.postgres import migrations, pool, transcript
-from openclaw.sessions.postgres.address import parsed
 from openclaw.sessions.postgres.migrations import Migration, known, migrate
-from openclaw.sessions.postgres.pool import explain, is_lost, open_database
+from openclaw.sessions.postgres.pool import explain, is_lost, open_database, parsed
 from openclaw.sessions.postgres.store import PostgresStore, open_postgres_store
 from openclaw.sessions.postgres.transcript import Position, Write
 from openclaw.sessions.store import (

@@ -1,15 +1,26 @@
 """Whoever watches is told of every call, and each call of an MCP tool is put on record."""
 
+import json
 import logging
+import os
+import sys
+import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
 
 from openclaw.agent.redaction import Redact, clean_json
 from openclaw.agent.toolpath.sources import Wrapper
+from openclaw.config.files import lock as take_lock
+from openclaw.config.paths import CLOEXEC, NOFOLLOW
 from openclaw.core.clock import Clock
 from openclaw.core.content import Block
 from openclaw.core.events import ToolFinished, ToolStarted
 from openclaw.core.tools import CallContext, JsonObject, ToolResult
+from openclaw.secrets.redactor import Redactor
 
 logger = logging.getLogger(__name__)
 
@@ -110,3 +121,188 @@ def _outcome(result: ToolResult | None) -> str:
     if result.details.get("blocked"):
         return "blocked"
     return "error" if result.is_error else "ok"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallRecord:
+    """Who called what, for how long, how it ended and how much was said; bodies only if wanted.
+
+    `outcome` is ok, error, denied, timeout or cancelled. Sizes are in bytes.
+    """
+
+    time_ms: int
+    agent: str
+    session: str
+    server: str
+    tool: str
+    duration_ms: float
+    outcome: str
+    argument_bytes: int
+    result_bytes: int
+    arguments: str | None = None
+    result: str | None = None
+
+    def fields(self) -> dict[str, Any]:
+        """The record as it is written, without the bodies that were not wanted."""
+        written: dict[str, Any] = {
+            "timeMs": self.time_ms,
+            "agent": self.agent,
+            "session": self.session,
+            "server": self.server,
+            "tool": self.tool,
+            "durationMs": round(self.duration_ms, 3),
+            "outcome": self.outcome,
+            "argumentBytes": self.argument_bytes,
+            "resultBytes": self.result_bytes,
+        }
+        bodies = {"arguments": self.arguments, "result": self.result}
+        return written | {name: body for name, body in bodies.items() if body is not None}
+
+
+MAX_BYTES: Final = 10 * 1024 * 1024
+FILES_KEPT: Final = 5
+MAX_BODY: Final = 16 * 1024
+MAX_NAME: Final = 512
+
+
+class AuditLog:
+    """Appends records; several processes may append to the same file at once.
+
+    A record is one write to a file opened for appending, so that records never mix. When the
+    file is full it becomes `….1`, under a lock, and the oldest of `keep` older ones is dropped.
+    A record that cannot be written costs one warning and never the call it is about.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        redactor: Redactor,
+        clock: Clock,
+        bodies: bool = False,
+        max_bytes: int = MAX_BYTES,
+        keep: int = FILES_KEPT,
+    ) -> None:
+        self._path = path
+        self._redactor = redactor
+        self._clock = clock
+        self._bodies = bodies
+        self._max_bytes = max_bytes
+        self._keep = keep
+        self._lock = threading.Lock()
+        self._file: int | None = None
+        self._torn = False
+        self._warned = False
+
+    def record(
+        self,
+        *,
+        agent: str,
+        session: str,
+        server: str,
+        tool: str,
+        duration_ms: float,
+        outcome: str,
+        argument_bytes: int,
+        result_bytes: int,
+        arguments: str | None = None,
+        result: str | None = None,
+    ) -> None:
+        """Write down one call. Bodies are written only if the log was opened with `bodies`."""
+        record = ToolCallRecord(
+            time_ms=self._clock.now_ms(),
+            agent=self._name(agent),
+            session=self._name(session),
+            server=self._name(server),
+            tool=self._name(tool),
+            duration_ms=duration_ms,
+            outcome=outcome,
+            argument_bytes=argument_bytes,
+            result_bytes=result_bytes,
+            arguments=self._body(arguments),
+            result=self._body(result),
+        )
+        when = datetime.fromtimestamp(record.time_ms / 1000, tz=UTC)
+        fields = {"time": when.isoformat(timespec="milliseconds").replace("+00:00", "Z")}
+        line = json.dumps(fields | record.fields(), separators=(",", ":"), ensure_ascii=True)
+        with self._lock:
+            self._write(line.encode() + b"\n")
+
+    def close(self) -> None:
+        """Close the file; another record opens it again."""
+        with self._lock:
+            self._close()
+
+    def _name(self, text: str) -> str:
+        return self._redactor.redact(text[:MAX_NAME])
+
+    def _body(self, text: str | None) -> str | None:
+        if text is None or not self._bodies:
+            return None
+        # Redacted before it is cut: half a secret would not be recognised.
+        redacted = self._redactor.redact(text[: 4 * MAX_BODY])
+        return redacted if len(redacted) <= MAX_BODY else redacted[:MAX_BODY] + "…"
+
+    def _write(self, data: bytes) -> None:
+        try:
+            file = self._opened(len(data))
+            if self._torn:
+                data = b"\n" + data
+            self._torn = os.write(file, data) != len(data)
+        except OSError as error:
+            self._close()
+            if not self._warned:
+                self._warned = True
+                logger.warning("the audit log %s cannot be written: %s", self._path, error.strerror)
+        else:
+            self._warned = False
+
+    def _opened(self, more: int) -> int:
+        """The file to append to: the one that is at the path now, with room for `more` bytes."""
+        if self._file is not None and not self._is_current(self._file):
+            self._close()
+        if self._file is None:
+            self._file = self._open()
+        size = os.fstat(self._file).st_size
+        if size and size + more > self._max_bytes:
+            self._rotate(self._file)
+            self._close()
+            self._file = self._open()
+        return self._file
+
+    def _open(self) -> int:
+        self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | CLOEXEC | NOFOLLOW
+        file = os.open(self._path, flags, 0o600)
+        if sys.platform != "win32":
+            os.fchmod(file, 0o600)
+        return file
+
+    def _is_current(self, file: int) -> bool:
+        try:
+            return os.path.samestat(self._path.stat(), os.fstat(file))
+        except FileNotFoundError:
+            return False
+
+    def _rotate(self, file: int) -> None:
+        lock = os.open(self._numbered("lock"), os.O_WRONLY | os.O_CREAT | CLOEXEC | NOFOLLOW, 0o600)
+        try:
+            take_lock(lock)
+            if not self._is_current(file):
+                return  # another process was first
+            for number in range(self._keep - 1, 0, -1):
+                with suppress(FileNotFoundError):
+                    self._numbered(number).replace(self._numbered(number + 1))
+            if self._keep > 0:
+                self._path.replace(self._numbered(1))
+            else:
+                self._path.unlink()
+        finally:
+            os.close(lock)
+
+    def _numbered(self, suffix: int | str) -> Path:
+        return self._path.with_name(f"{self._path.name}.{suffix}")
+
+    def _close(self) -> None:
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None

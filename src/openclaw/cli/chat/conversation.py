@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 import anyio
 
 from openclaw.agent.port import InboundMedia, MessageContext, TurnListener
-from openclaw.cli.attachments import read_attachments
 from openclaw.cli.chat.commands import (
     Typed,
     help_text,
@@ -22,7 +21,7 @@ from openclaw.cli.chat.commands import (
     parse_command,
     tool_text,
 )
-from openclaw.cli.chat.input import Interrupts
+from openclaw.cli.chat.input import Interrupts, read_attachments
 from openclaw.cli.commands.agent import place_of
 from openclaw.cli.logs import visible
 from openclaw.core.errors import EXIT_FAILED, EXIT_OK, OpenClawError, cause_of, describe

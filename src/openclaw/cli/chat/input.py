@@ -3,15 +3,19 @@
 import os
 import stat
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TextIO
 
 import anyio
 import anyio.to_thread
 
+from openclaw.agent.port import InboundMedia
 from openclaw.cli.argv_text import decoded, read_line
 from openclaw.core.clock import Clock
+from openclaw.media import kinds
+from openclaw.media.intake import TEXT_BUDGET, Intake
+from openclaw.media.transcription import Transcriber
 
 if TYPE_CHECKING:
     from prompt_toolkit import PromptSession
@@ -270,3 +274,19 @@ def _shorten(path: Path) -> None:
     text = path.read_bytes()
     start = text.find(b"\n# ", len(text) - _HISTORY_BYTES // 2)
     path.write_bytes(text[start:] if start >= 0 else b"")
+
+
+async def read_attachments(
+    images: Sequence[Path],
+    files: Sequence[Path],
+    transcriber: Transcriber,
+    *,
+    budget: int = TEXT_BUDGET,
+) -> tuple[InboundMedia, ...]:
+    """The files as the agent takes them; InvalidRequest names the one that cannot be taken."""
+    intake = Intake(transcriber, budget=budget)
+    wanted = [(path, kinds.IMAGE_TYPES) for path in images]
+    wanted += [(path, kinds.FILE_TYPES + kinds.IMAGE_TYPES) for path in files]
+    checked = [await intake.check_file(path, allowed) for path, allowed in wanted]
+    read = [await intake.read(media) for media in checked]
+    return tuple(InboundMedia(one.media, one.text, one.note) for one in read)

@@ -11,9 +11,8 @@ import anyio
 from prompt_toolkit.application import get_app_or_none
 
 from openclaw.cli.logs import Redact, visible
-from openclaw.cli.render.activity import THINKING, Doing
 from openclaw.cli.render.terminal import rendered
-from openclaw.cli.render.turn import SPINNER_AFTER_SECONDS, event_lines
+from openclaw.cli.render.turn import SPINNER_AFTER_SECONDS, THINKING, Doing, event_lines
 from openclaw.core.events import BlockReply, Event, TextDelta
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, env: Environment) -> int:
     """Serve until the client goes away; does not return."""
-    from openclaw.acp_agent.serve import serve_stdio
+    from openclaw.acp_agent.agent import serve_stdio
     from openclaw.runtime.access import open_agent
 
     opened = partial(open_agent, env, local=args.local, hurried=True)

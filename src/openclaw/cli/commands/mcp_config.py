@@ -26,8 +26,7 @@ from openclaw.cli.setup.import_servers import (
 from openclaw.cli.setup.other_clients import client_file, client_places, is_ourselves, read_client
 from openclaw.config.edit import delete_value, set_value
 from openclaw.config.files import edit_config
-from openclaw.config.json5 import Document, parse
-from openclaw.config.keypath import KeyPath, format_path
+from openclaw.config.json5 import Document, KeyPath, format_path, parse
 from openclaw.config.load import parse_config, read_text
 from openclaw.config.merge import agent_servers
 from openclaw.config.paths import config_path

@@ -13,7 +13,7 @@ from openclaw.cli.environment import Environment
 from openclaw.cli.interrupts import run_interruptible
 from openclaw.cli.logs import last_words, servers_logged, visible_lines
 from openclaw.cli.parser import no_server, not_there
-from openclaw.cli.render.activity import named, waiting
+from openclaw.cli.render.turn import named, waiting
 from openclaw.config.merge import EffectiveAgent, default_agent_id, effective_agents
 from openclaw.content.characters import strip_invisible
 from openclaw.core.clock import SystemClock

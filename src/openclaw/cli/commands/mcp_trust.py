@@ -8,7 +8,7 @@ import anyio
 
 from openclaw.cli.environment import Environment
 from openclaw.cli.parser import no_server
-from openclaw.cli.render.activity import counted
+from openclaw.cli.render.turn import counted
 from openclaw.config.merge import effective_agents
 from openclaw.core.errors import EXIT_OK, InvalidRequest, NotFound
 from openclaw.mcp_client.catalog.pin_store import PinStore, pin_key

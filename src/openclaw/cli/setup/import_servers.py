@@ -12,7 +12,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from openclaw.config.keypath import KeyPath, format_path
+from openclaw.config.json5 import KeyPath, format_path
 from openclaw.config.sensitive import plain_credentials
 from openclaw.core.errors import InvalidRequest
 

@@ -18,8 +18,7 @@ from openclaw.cli.setup.import_servers import (
     read_servers,
 )
 from openclaw.config.edit import delete_value, set_value
-from openclaw.config.json5 import parse
-from openclaw.config.keypath import KeyPath
+from openclaw.config.json5 import KeyPath, parse
 from openclaw.config.paths import expand, home_dir
 from openclaw.core.errors import InvalidConfig, InvalidRequest
 

@@ -1,4 +1,4 @@
-"""ConnectParams a connection: spawn or dial, shake hands, and close all of it whatever happens."""
+"""Opening a connection: spawn or dial, shake hands, and close all of it whatever happens."""
 
 import sys
 import threading

@@ -1,16 +1,16 @@
-"""Where values come from: one module for each scheme. Only the composition root opens them."""
+"""Where values come from, a backend for each scheme. Only the composition root opens them."""
 
 from collections.abc import Mapping
 from typing import Any
 
-from openclaw.secrets.backends.aws import AwsBackend
-from openclaw.secrets.backends.azure import AzureBackend
-from openclaw.secrets.backends.env import EnvBackend
-from openclaw.secrets.backends.exec import ExecBackend
-from openclaw.secrets.backends.file import FileBackend
-from openclaw.secrets.backends.gcp import GcpBackend
-from openclaw.secrets.backends.keyring import KeyringBackend
-from openclaw.secrets.backends.op import OpBackend
+from openclaw.secrets.backends.cloud import AwsBackend, AzureBackend, GcpBackend
+from openclaw.secrets.backends.local import (
+    EnvBackend,
+    ExecBackend,
+    FileBackend,
+    KeyringBackend,
+    OpBackend,
+)
 from openclaw.secrets.backends.vault import VaultBackend
 from openclaw.secrets.redactor import Redactor
 from openclaw.secrets.resolver import Backend, SecretResolver
@@ -23,7 +23,7 @@ def open_backends(
 ) -> dict[str, Backend]:
     """A backend for each scheme, from the `secrets` section in plain form and the environment.
 
-    ConnectParams one connects to nothing and imports no library: that happens when it is first read.
+    Opening one connects to nothing and imports no library: that happens when it is first read.
     """
 
     def section(name: str) -> Options:

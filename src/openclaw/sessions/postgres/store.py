@@ -10,7 +10,7 @@ import anyio
 from openclaw.core.clock import Clock
 from openclaw.core.errors import Busy
 from openclaw.core.ids import random_id
-from openclaw.media.attachments import ALL_BYTES, LOOK_EVERY_BYTES, SESSION_BYTES, digest_of
+from openclaw.media.files import ALL_BYTES, LOOK_EVERY_BYTES, SESSION_BYTES, digest_of
 from openclaw.sessions.copying import CopyConflict, Dossier, TurnRecord
 from openclaw.sessions.model import (
     Entry,
@@ -27,10 +27,9 @@ from openclaw.sessions.model import (
     storable,
 )
 from openclaw.sessions.postgres import queries, tickets
-from openclaw.sessions.postgres.address import Address
 from openclaw.sessions.postgres.lanes import LaneDesk, PostgresLane
 from openclaw.sessions.postgres.migrations import migrate
-from openclaw.sessions.postgres.pool import RECONNECT_SECONDS, Database, open_database
+from openclaw.sessions.postgres.pool import RECONNECT_SECONDS, Address, Database, open_database
 from openclaw.sessions.postgres.queries import as_vector
 from openclaw.sessions.postgres.transcript import NOW_MS
 from openclaw.sessions.store import DEFAULT_LIMIT, LEASE_SECONDS

@@ -12,7 +12,7 @@ import anyio.to_thread
 from openclaw.core.clock import Clock
 from openclaw.core.errors import Busy
 from openclaw.core.ids import random_id
-from openclaw.media.attachments import AttachmentFiles
+from openclaw.media.files import AttachmentFiles
 from openclaw.sessions.copying import CopyConflict, Dossier, TurnRecord
 from openclaw.sessions.liveness import own_mark
 from openclaw.sessions.model import (

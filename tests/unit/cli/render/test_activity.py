@@ -1,4 +1,4 @@
-from openclaw.cli.render.activity import THINKING, Doing
+from openclaw.cli.render.turn import THINKING, Doing
 from openclaw.core.events import ServerChanged, ToolFinished, ToolStarted, TurnStarted
 from openclaw.core.tools import ToolResult
 

@@ -1,0 +1,379 @@
+"""Values from the secret stores of AWS, Azure and Google Cloud.
+
+- `secret://aws/NAME[#VERSION-or-STAGE][?key=json.field]`: AWS Secrets Manager, with boto3
+- `secret://azure/VAULT/NAME[#VERSION]`: Azure Key Vault
+- `secret://gcp/NAME[#VERSION]`: Google Cloud Secret Manager
+"""
+
+import base64
+import binascii
+import json
+import re
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, cast
+
+from openclaw.core.errors import MissingExtra
+from openclaw.secrets.backends.local import find_program, run_program
+from openclaw.secrets.backends.support import BlockingCalls, ask, failure, field_of
+from openclaw.secrets.refs import SecretRef
+from openclaw.secrets.resolver import BackendFailure
+
+_VERSION_ID: Final = re.compile(r"[0-9A-Fa-f-]{32,64}")
+_AWS_REASONS: Final = {
+    "ResourceNotFoundException": "there is no such secret or version",
+    "AccessDeniedException": "these AWS credentials may not read it",
+    "UnrecognizedClientException": "the AWS credentials are not valid",
+    "InvalidSignatureException": "the AWS credentials are not valid",
+    "ExpiredTokenException": "the AWS credentials have expired",
+    "InvalidRequestException": "the secret is being deleted, or has no value",
+    "DecryptionFailure": "AWS cannot decrypt it with its KMS key",
+    "ThrottlingException": "too many requests",
+}
+_NO_CREDENTIALS: Final = frozenset(
+    ("NoCredentialsError", "PartialCredentialsError", "CredentialRetrievalError")
+)
+_CONNECT_SECONDS: Final = 5
+
+
+class AwsBackend:
+    """Reads secrets as the AWS environment, profile and region say."""
+
+    def __init__(self, options: Mapping[str, Any], environ: Mapping[str, str]) -> None:
+        self._options = options
+        self._environ = environ
+        self._calls = BlockingCalls("AWS")
+
+    async def read(self, ref: SecretRef) -> str:
+        """The secret's text; a binary one that is no text comes as base64."""
+        answer = await self._calls.run(lambda: self._ask(ref))
+        value = _text(answer)
+        key = ref.option("key")
+        if key is not None:
+            try:
+                document = json.loads(value)
+            except ValueError:
+                raise BackendFailure("the secret is not JSON, so it has no fields") from None
+            value = field_of(document, key, what="the secret")
+        if not value:
+            raise BackendFailure("the secret is empty")
+        return value
+
+    def _ask(self, ref: SecretRef) -> Mapping[str, Any]:
+        try:
+            from botocore.exceptions import (  # pyright: ignore[reportMissingTypeStubs] - untyped
+                BotoCoreError,
+                ClientError,
+            )
+        except ImportError:
+            raise MissingExtra("secret://aws/…", "aws") from None
+        which: dict[str, str] = {}
+        if ref.fragment is not None:
+            kind = "VersionId" if _VERSION_ID.fullmatch(ref.fragment) else "VersionStage"
+            which[kind] = ref.fragment
+        try:
+            return self._client().get_secret_value(SecretId=ref.name, **which)
+        except ClientError as error:
+            response = cast("Mapping[str, Any]", error.response)
+            code = str(response.get("Error", {}).get("Code") or "an error")
+            raise BackendFailure(_AWS_REASONS.get(code) or f"AWS answered {code}") from None
+        except BotoCoreError as error:
+            raise _unable(type(error).__name__) from None
+
+    def _client(self) -> Any:
+        import boto3.session  # pyright: ignore[reportMissingTypeStubs] - untyped
+        from botocore.config import Config  # pyright: ignore[reportMissingTypeStubs] - untyped
+
+        env = self._environ
+        explicit = bool(env.get("AWS_ACCESS_KEY_ID")) and not self._options.get("profile")
+        session = boto3.session.Session(
+            aws_access_key_id=env.get("AWS_ACCESS_KEY_ID") if explicit else None,
+            aws_secret_access_key=env.get("AWS_SECRET_ACCESS_KEY") if explicit else None,
+            aws_session_token=env.get("AWS_SESSION_TOKEN") if explicit else None,
+            region_name=self._options.get("region")
+            or env.get("AWS_REGION")
+            or env.get("AWS_DEFAULT_REGION"),
+            profile_name=self._options.get("profile") or env.get("AWS_PROFILE"),
+        )
+        endpoint = (
+            self._options.get("endpoint_url")
+            or env.get("AWS_ENDPOINT_URL_SECRETS_MANAGER")
+            or env.get("AWS_ENDPOINT_URL")
+        )
+        limits = Config(connect_timeout=_CONNECT_SECONDS, retries={"max_attempts": 2})
+        make: Any = session.client  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType] - untyped
+        return make("secretsmanager", endpoint_url=endpoint, config=limits)
+
+
+def _unable(name: str) -> BackendFailure:
+    if name in _NO_CREDENTIALS:
+        return BackendFailure("no AWS credentials", hint="set AWS_PROFILE or run aws configure")
+    if name == "NoRegionError":
+        return BackendFailure("no AWS region", hint="set secrets.aws.region or AWS_REGION")
+    if name == "ProfileNotFound":
+        return BackendFailure("the configured AWS profile does not exist")
+    return BackendFailure(f"AWS cannot be asked: {name}")
+
+
+def _text(answer: Mapping[str, Any]) -> str:
+    text = answer.get("SecretString")
+    if isinstance(text, str):
+        return text
+    data = answer.get("SecretBinary")
+    if not isinstance(data, bytes):
+        raise BackendFailure("the secret has no value")
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        return base64.b64encode(data).decode()
+
+
+_API_VERSION: Final = "7.4"
+_SCOPE: Final = "https://vault.azure.net/.default"
+_NAME: Final = re.compile(r"[A-Za-z0-9-]{1,127}")
+_AZURE_REASONS: Final = {
+    401: "the Azure credentials are not valid",
+    403: "these Azure credentials may not read it, or it is disabled",
+    404: "there is no such secret or version",
+    429: "too many requests",
+}
+
+
+class AzureBackend:
+    """Asks the Key Vault REST API with the default Azure credential."""
+
+    def __init__(self, options: Mapping[str, Any], token: Callable[[], str] | None = None) -> None:
+        self._vault = options.get("vault")
+        self._endpoint = options.get("endpoint")
+        self._token = token or _default_token
+        self._calls = BlockingCalls("Azure's login")
+
+    async def read(self, ref: SecretRef) -> str:
+        """The secret's value."""
+        vault, slash, name = ref.name.strip("/").rpartition("/")
+        vault = vault if slash else str(self._vault or "")
+        version = ref.fragment or ""
+        if not _NAME.fullmatch(name) or not _NAME.fullmatch(vault) or "/" in version:
+            raise BackendFailure("write secret://azure/VAULT/NAME[#VERSION]")
+        token = await self._calls.run(self._token)
+        base = str(self._endpoint or f"https://{vault}.vault.azure.net").rstrip("/")
+        answer = await ask(
+            "GET",
+            f"{base}/secrets/{name}/{version}".rstrip("/"),
+            headers={"Authorization": f"Bearer {token}"},
+            params={"api-version": _API_VERSION},
+        )
+        value = answer.body.get("value")
+        if answer.status != 200:
+            raise failure(answer, base, _AZURE_REASONS)
+        if not isinstance(value, str) or not value:
+            raise BackendFailure("the secret is empty")
+        return value
+
+
+def _default_token() -> str:
+    try:
+        from azure.core.exceptions import AzureError
+        from azure.identity import DefaultAzureCredential
+    except ImportError:
+        raise MissingExtra("secret://azure/…", "azure") from None
+    try:
+        return DefaultAzureCredential().get_token(_SCOPE).token
+    except AzureError as error:
+        raise BackendFailure(
+            f"no Azure credentials: {type(error).__name__}", hint="run az login"
+        ) from None
+
+
+# With google-auth installed its REST API is asked, with the application default credentials;
+# otherwise the `gcloud` command. NAME may be `projects/P/secrets/N` in full.
+
+_POLYNOMIAL: Final = 0x82F63B78
+
+
+def _table() -> tuple[int, ...]:
+    rows: list[int] = []
+    for byte in range(256):
+        value = byte
+        for _ in range(8):
+            value = (value >> 1) ^ (_POLYNOMIAL if value & 1 else 0)
+        rows.append(value)
+    return tuple(rows)
+
+
+_TABLE: Final = _table()
+
+
+def crc32c(data: bytes) -> int:
+    """The checksum of these bytes."""
+    value = 0xFFFFFFFF
+    for byte in data:
+        value = _TABLE[(value ^ byte) & 0xFF] ^ (value >> 8)
+    return value ^ 0xFFFFFFFF
+
+
+_ENDPOINT: Final = "https://secretmanager.googleapis.com"
+_TOKEN_URI: Final = "https://oauth2.googleapis.com/token"  # noqa: S105 - an address
+_GCP_SCOPE: Final = "https://www.googleapis.com/auth/cloud-platform"
+_FULL_NAME: Final = re.compile(r"projects/(?P<project>[^/]+)/secrets/(?P<name>[^/]+)")
+_GCP_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,254}")
+_PROJECT: Final = re.compile(r"[a-z0-9][a-z0-9.:-]{0,98}")
+_GCP_REASONS: Final = {
+    400: "the request was refused, as for a version that is disabled or destroyed",
+    401: "the Google credentials are not valid",
+    403: "these Google credentials may not read it",
+    404: "there is no such secret or version",
+    429: "too many requests",
+}
+_SAID: Final = (
+    ("NOT_FOUND", _GCP_REASONS[404]),
+    ("PERMISSION_DENIED", _GCP_REASONS[403]),
+    ("UNAUTHENTICATED", _GCP_REASONS[401]),
+    ("FAILED_PRECONDITION", _GCP_REASONS[400]),
+    ("active account", "nobody is logged in; run gcloud auth login"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Access:
+    token: str
+    project: str | None
+    quota_project: str | None
+
+
+class GcpBackend:
+    """Reads a version of a secret, the latest unless another was named."""
+
+    def __init__(self, options: Mapping[str, Any], environ: Mapping[str, str]) -> None:
+        self._endpoint = str(options.get("endpoint") or _ENDPOINT).rstrip("/")
+        self._project = options.get("project") or environ.get("GOOGLE_CLOUD_PROJECT")
+        self._environ = environ
+        self._calls = BlockingCalls("Google's login")
+        self._credentials: Any = None
+        self._refreshing = threading.Lock()
+
+    async def read(self, ref: SecretRef) -> str:
+        """The version's payload, as text."""
+        full = _FULL_NAME.fullmatch(ref.name)
+        project = full["project"] if full else self._project
+        name = full["name"] if full else ref.name
+        version = ref.fragment or "latest"
+        if not _GCP_NAME.fullmatch(name) or not _GCP_NAME.fullmatch(version):
+            raise BackendFailure("this is not the name or version of a Google secret")
+        if project is not None and not _PROJECT.fullmatch(str(project)):
+            raise BackendFailure("this is not the name of a Google project")
+        try:
+            access = await self._calls.run(self._access)
+        except ImportError:
+            return await self._by_gcloud(project, name, version)
+        project = project or access.project
+        if not project:
+            raise BackendFailure(
+                "no Google project", hint="set secrets.gcp.project or GOOGLE_CLOUD_PROJECT"
+            )
+        return await self._by_rest(access, f"projects/{project}/secrets/{name}/versions/{version}")
+
+    async def _by_rest(self, access: _Access, resource: str) -> str:
+        headers = {"Authorization": f"Bearer {access.token}"}
+        if access.quota_project:
+            headers["x-goog-user-project"] = access.quota_project
+        url = f"{self._endpoint}/v1/{resource}:access"
+        answer = await ask("GET", url, headers=headers)
+        if answer.status != 200:
+            raise failure(answer, url, _GCP_REASONS)
+        payload = answer.part("payload")
+        try:
+            data = base64.b64decode(str(payload.get("data") or ""), validate=True)
+        except binascii.Error:
+            raise BackendFailure("the payload is not base64") from None
+        checksum = payload.get("dataCrc32c")
+        if checksum is not None and str(checksum) != str(crc32c(data)):
+            raise BackendFailure("the payload was damaged on its way: its checksum differs")
+        return _gcp_text(data)
+
+    def _access(self) -> _Access:
+        """A fresh access token. Blocks; raises ImportError where google-auth is not installed."""
+        import google.auth
+        import google.auth.transport.requests
+
+        library: Any = google.auth
+        try:
+            with self._refreshing:  # one login serves all the references that were asked at once
+                if self._credentials is None:
+                    self._credentials = self._find_credentials(library)
+                credentials, project = self._credentials
+                if not credentials.valid:
+                    credentials.refresh(google.auth.transport.requests.Request())
+        except library.exceptions.GoogleAuthError as error:
+            raise BackendFailure(
+                f"no Google credentials: {type(error).__name__}",
+                hint="run gcloud auth application-default login",
+            ) from None
+        quota = getattr(credentials, "quota_project_id", None)
+        return _Access(str(credentials.token), project, quota)
+
+    def _find_credentials(self, library: Any) -> tuple[Any, str | None]:
+        # As the library does it, but by the environment that was handed in.
+        explicit = self._environ.get("GOOGLE_APPLICATION_CREDENTIALS")
+        config = self._environ.get("CLOUDSDK_CONFIG")
+        home = Path(self._environ.get("HOME") or "/")
+        folder = Path(config) if config else home / ".config" / "gcloud"
+        file = Path(explicit) if explicit else folder / "application_default_credentials.json"
+        info = _credential_file(file, required=bool(explicit))
+        if info.get("type") == "service_account":
+            from google.oauth2 import service_account
+
+            robot: Any = service_account.Credentials
+            found = robot.from_service_account_info(info, scopes=[_GCP_SCOPE])
+            return found, info.get("project_id")
+        if info.get("type") == "authorized_user":
+            from google.oauth2 import credentials
+
+            user: Any = credentials.Credentials
+            quota = info.get("quota_project_id")
+            found = user(
+                None,
+                refresh_token=info.get("refresh_token"),
+                token_uri=info.get("token_uri") or _TOKEN_URI,
+                client_id=info.get("client_id"),
+                client_secret=info.get("client_secret"),
+                quota_project_id=quota,
+            )
+            return found, quota
+        return library.default(scopes=[_GCP_SCOPE])  # a metadata server, or a federated identity
+
+    async def _by_gcloud(self, project: str | None, name: str, version: str) -> str:
+        program = find_program("gcloud", self._environ)
+        if program is None:
+            raise MissingExtra("secret://gcp/… (without the gcloud command)", "gcp")
+        argv = [program, "secrets", "versions", "access", version, f"--secret={name}", "--quiet"]
+        finished = await run_program(
+            argv + ([f"--project={project}"] if project else []), self._environ
+        )
+        if finished.code != 0:
+            known = next((reason for words, reason in _SAID if words in finished.errors), None)
+            raise BackendFailure(known or f"gcloud failed with exit code {finished.code}")
+        return _gcp_text(finished.output.encode())
+
+
+def _credential_file(file: Path, *, required: bool) -> dict[str, Any]:
+    try:
+        document: Any = json.loads(file.read_text())
+    except (OSError, ValueError):
+        document = None
+    if isinstance(document, dict):
+        return cast("dict[str, Any]", document)
+    if required:
+        raise BackendFailure(f"{file} has no Google credentials")
+    return {}
+
+
+def _gcp_text(data: bytes) -> str:
+    if not data:
+        raise BackendFailure("the secret is empty")
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        raise BackendFailure("the secret is not UTF-8 text") from None

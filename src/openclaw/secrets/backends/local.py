@@ -1,0 +1,326 @@
+"""Values from this machine: the environment, files, the desktop's keyring, and programs.
+
+- `secret://env/VAR`: a variable of the environment this program was started in
+- `secret://file/PATH[#FIELD]`: a file, or one field of a JSON file
+- `secret://keyring/SERVICE/USER`: the desktop's keyring
+- `secret://exec/NAME`: what a configured command prints, without the last newline
+- `secret://op/VAULT/ITEM/FIELD`: 1Password, through its `op` command
+"""
+
+import json
+import os
+import re
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import anyio
+import anyio.to_thread
+from anyio.abc import ByteReceiveStream, Process
+
+from openclaw.core.errors import MissingExtra
+from openclaw.secrets.backends.support import BlockingCalls, Lookup, field_of
+from openclaw.secrets.refs import SecretRef
+from openclaw.secrets.resolver import BackendFailure
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+class EnvBackend:
+    """Reads the environment it was given; an empty variable counts as a missing one."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self._environ = environ
+
+    async def read(self, ref: SecretRef) -> str:
+        """The variable's value."""
+        value = self._environ.get(ref.name)
+        if value:
+            return value
+        if value is None and not _NAME.fullmatch(ref.name):
+            raise BackendFailure(
+                "this is not the name of an environment variable",
+                hint="where more text follows a reference, write <secret://env/VAR>",
+            )
+        state = "empty" if value == "" else "not set"
+        raise BackendFailure(f"the environment variable {ref.name} is {state}")
+
+
+# An absolute path is written with a slash of its own (`secret://file//run/secrets/token`) or
+# without (`secret://file/run/secrets/token`): both mean `/run/secrets/token`. `~/…` is the home
+# directory, and `./…` starts at `secrets.file.directory`, else at the state directory.
+
+_NOT_BLOCKING: int = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+MAX_BYTES: Final = 1024 * 1024
+
+
+class FileBackend:
+    """Reads files of up to 1 MiB, and trims the newline that editors add at the end."""
+
+    def __init__(self, home: Path, directory: Path) -> None:
+        self._home = home
+        self._directory = directory
+
+    @classmethod
+    def open(cls, options: Mapping[str, Any], environ: Mapping[str, str]) -> "FileBackend":
+        """Relative paths start at the option `directory`, else at the state directory."""
+        home = Path(environ.get("HOME") or "/")
+        directory = options.get("directory") or environ.get("OPENCLAW_STATE_DIR") or "~/.openclaw"
+        return cls(home, home / str(directory).removeprefix("~/"))
+
+    async def read(self, ref: SecretRef) -> str:
+        """The file's text without its last newline, or the field asked for."""
+        path = self._path(ref.name)
+        text = await anyio.to_thread.run_sync(_read_file, path, abandon_on_cancel=True)
+        if ref.fragment is None:
+            value = text.removesuffix("\n").removesuffix("\r")
+        else:
+            value = field_of(_json(text, path), ref.fragment, what=str(path))
+        if not value:
+            raise BackendFailure(f"{path} is empty")
+        return value
+
+    def _path(self, name: str) -> Path:
+        if name == "~" or name.startswith("~/"):
+            return self._home / name[2:]
+        if name.startswith("~"):
+            raise BackendFailure("only ~/ is understood, not another user's home")
+        if name.startswith("./"):
+            return self._directory / name
+        return Path("/" + name.lstrip("/"))
+
+
+def _read_file(path: Path) -> str:
+    try:
+        # Not blocking, so that a pipe without a writer is refused instead of waited for.
+        descriptor = os.open(path, os.O_RDONLY | _NOT_BLOCKING)
+        try:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise BackendFailure(f"{path} is not a regular file")
+            with os.fdopen(descriptor, "rb", closefd=False) as file:
+                data = file.read(MAX_BYTES + 1)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise BackendFailure(f"cannot read {path}: {error.strerror}") from None
+    if len(data) > MAX_BYTES:
+        raise BackendFailure(f"{path} is larger than {MAX_BYTES} bytes")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise BackendFailure(f"{path} is not UTF-8 text") from None
+
+
+def _json(text: str, path: Path) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        raise BackendFailure(f"{path} is not JSON, so it has no fields") from None
+
+
+class KeyringBackend:
+    """Asks whichever keyring the `keyring` library finds."""
+
+    def __init__(self, options: Mapping[str, Any]) -> None:
+        self._service = str(options.get("service") or "openclaw")
+        self._calls = BlockingCalls("the keyring")
+
+    async def read(self, ref: SecretRef) -> str:
+        """The password of that user at that service; a name alone is a user at ours."""
+        service, slash, user = ref.name.rpartition("/")
+        value = await self._calls.run(
+            lambda: _read_keyring(service if slash else self._service, user)
+        )
+        if not value:
+            raise BackendFailure("the keyring has no such entry")
+        return value
+
+
+def _read_keyring(service: str, user: str) -> str | None:
+    try:
+        import keyring
+        from keyring.errors import KeyringError, KeyringLocked, NoKeyringError
+    except ImportError:
+        raise MissingExtra("secret://keyring/…", "keyring") from None
+    try:
+        return keyring.get_password(service, user)
+    except NoKeyringError:
+        raise BackendFailure("this machine has no keyring") from None
+    except KeyringLocked:
+        raise BackendFailure("the keyring is locked") from None
+    except KeyringError as error:
+        raise BackendFailure(f"the keyring failed with {type(error).__name__}") from None
+
+
+MAX_OUTPUT: Final = 1024 * 1024
+_REAP_SECONDS: Final = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """What a program left: its exit code and what it printed."""
+
+    code: int
+    output: str
+    errors: str
+
+
+def find_program(name: str, environ: Mapping[str, str]) -> str | None:
+    """Where the program is, by the PATH of the environment that was handed in."""
+    return shutil.which(name, path=environ.get("PATH") or os.defpath)
+
+
+async def run_program(argv: Sequence[str], environ: Mapping[str, str]) -> Finished:
+    """Run a program to its end; cancelled, it is killed with everything that it started."""
+    try:
+        process = await anyio.open_process(
+            list(argv),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=dict(environ),
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise BackendFailure(f"cannot start {argv[0]}: {error.strerror}") from None
+    collected: dict[str, bytes] = {}
+
+    async def collect(name: str, stream: ByteReceiveStream | None) -> None:
+        assert stream is not None
+        collected[name] = await _read_all(stream)
+
+    try:
+        async with anyio.create_task_group() as group:
+            group.start_soon(collect, "output", process.stdout, name="read output")
+            group.start_soon(collect, "errors", process.stderr, name="read errors")
+        code = await process.wait()
+    except BaseExceptionGroup as group_error:
+        raise group_error.exceptions[0] from None
+    finally:
+        await _end(process)
+    try:
+        output = collected["output"].decode("utf-8")
+    except UnicodeDecodeError:
+        raise BackendFailure(f"what {argv[0]} printed is not UTF-8 text") from None
+    return Finished(code, output, collected["errors"].decode("utf-8", "replace"))
+
+
+async def _read_all(stream: ByteReceiveStream) -> bytes:
+    data = bytearray()
+    async for piece in stream:
+        data += piece
+        if len(data) > MAX_OUTPUT:
+            raise BackendFailure(f"it printed more than {MAX_OUTPUT} bytes")
+    return bytes(data)
+
+
+async def _end(process: Process) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        if sys.platform == "win32":
+            process.kill()
+        else:
+            os.killpg(process.pid, signal.SIGKILL)
+    with anyio.move_on_after(_REAP_SECONDS, shield=True):
+        await process.aclose()
+
+
+# What a program needs to run at all; anything else has to be given to it in the configuration.
+_INHERITED: Final = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TMPDIR", "TZ",
+                     "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS",
+                     "SSH_AUTH_SOCK", "GNUPGHOME", "GPG_TTY", "DISPLAY", "WAYLAND_DISPLAY")  # fmt: skip
+
+
+class ExecBackend:
+    """Runs the commands of `secrets.exec`; a reference only ever names one, it cannot add to it."""
+
+    def __init__(
+        self, commands: Mapping[str, Any], environ: Mapping[str, str], lookup: Lookup
+    ) -> None:
+        self._commands = commands
+        self._environ = environ
+        self._lookup = lookup
+
+    async def read(self, ref: SecretRef) -> str:
+        """The command's output."""
+        command = self._commands.get(ref.name)
+        if command is None:
+            known = ", ".join(sorted(self._commands)) or "none"
+            raise BackendFailure(
+                f"no command '{ref.name}' is configured", hint=f"secrets.exec has: {known}"
+            )
+        program = find_program(command["command"], self._environ)
+        if program is None:
+            raise BackendFailure(f"the program {command['command']} was not found")
+        environ = {key: self._environ[key] for key in _INHERITED if key in self._environ}
+        given: Mapping[str, Any] = command.get("env") or {}
+        for key, value in given.items():
+            environ[key] = await self._lookup(str(value))
+        limit = command.get("timeout_ms")
+        with anyio.move_on_after(limit / 1000 if limit else None):
+            finished = await run_program([program, *command.get("args", ())], environ)
+            return _value(ref.name, finished.code, finished.output)
+        raise BackendFailure(f"the command took longer than {limit} ms")
+
+
+def _value(name: str, code: int, output: str) -> str:
+    if code != 0:
+        raise BackendFailure(f"the command '{name}' failed with exit code {code}")
+    value = output.removesuffix("\n").removesuffix("\r")
+    if not value:
+        raise BackendFailure(f"the command '{name}' printed nothing")
+    return value
+
+
+# What the program says, and what we say of it; its own words might carry more than the reason.
+_REASONS: Final = (
+    ("isn't a vault", "there is no such vault"),
+    ("isn't an item", "there is no such item"),
+    ("isn't a field", "the item has no such field"),
+    ("does not have a field", "the item has no such field"),
+    ("signed in", "nobody is signed in to 1Password"),
+    ("session expired", "the 1Password session has expired"),
+    ("authorization", "1Password refused"),
+)
+
+
+class OpBackend:
+    """Asks `op read`."""
+
+    def __init__(self, options: Mapping[str, Any], environ: Mapping[str, str]) -> None:
+        self._account = options.get("account")
+        self._vault = options.get("vault")
+        self._environ = environ
+
+    async def read(self, ref: SecretRef) -> str:
+        """The field's value."""
+        program = find_program("op", self._environ)
+        if program is None:
+            raise BackendFailure(
+                "the 1Password command 'op' is not installed",
+                hint="see https://developer.1password.com/docs/cli",
+            )
+        account = ["--account", str(self._account)] if self._account else []
+        argv = [program, "read", "--no-newline", *account, f"op://{self._path(ref.name)}"]
+        finished = await run_program(argv, self._environ)
+        if finished.code != 0:
+            said = finished.errors.lower()
+            known = next((reason for words, reason in _REASONS if words in said), None)
+            raise BackendFailure(known or f"op failed with exit code {finished.code}")
+        if not finished.output:
+            raise BackendFailure("the field is empty")
+        return finished.output
+
+    def _path(self, name: str) -> str:
+        parts = name.strip("/").split("/")
+        if len(parts) == 2 and self._vault:
+            parts.insert(0, str(self._vault))
+        if len(parts) not in (3, 4) or not all(parts):
+            raise BackendFailure("write secret://op/VAULT/ITEM/FIELD")
+        return "/".join(parts)
