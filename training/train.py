@@ -22,10 +22,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from grammar import generate, interpret
 from measure import CORPUS, texts
-from openclaw.content.detection.weights import Weights
 
 from openclaw.content.detection.concepts import regions
-from openclaw.content.detection.detect import folded, share
+from openclaw.content.detection.detect import Weights, folded, share
 from openclaw.content.detection.features import BUCKETS
 
 detector = importlib.import_module("openclaw.content.detection.detect")
