@@ -502,7 +502,7 @@ async def test_all_sessions_together_keep_the_newest_attachments_within_a_bound(
 ) -> None:
     if isinstance(store, MemoryStore):
         pytest.skip("a test's own store forgets all at its end")
-    for module in ("openclaw.sessions.postgres.store", "openclaw.media.attachments"):
+    for module in ("openclaw.sessions.postgres.store", "openclaw.media.files"):
         monkeypatch.setattr(f"{module}.LOOK_EVERY_BYTES", 1)
     monkeypatch.setattr("openclaw.sessions.postgres.store.ALL_BYTES", 25)
     if isinstance(store, FileStore):
