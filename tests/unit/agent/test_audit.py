@@ -156,7 +156,7 @@ def test_several_processes_lose_nothing_and_mix_nothing(tmp_path: Path) -> None:
     program = textwrap.dedent("""
         import sys
         from pathlib import Path
-        from openclaw.agent.audit import AuditLog
+        from openclaw.agent.toolpath.audit import AuditLog
         from openclaw.core.clock import SystemClock
         from openclaw.secrets.redactor import Redactor
         log = AuditLog(Path(sys.argv[1]), Redactor(), SystemClock(), max_bytes=20_000, keep=50)
