@@ -10,12 +10,8 @@ from typing import TYPE_CHECKING, Protocol, TextIO
 import anyio
 import anyio.to_thread
 
-from openclaw.agent.port import InboundMedia
 from openclaw.cli.argv_text import decoded, read_line
 from openclaw.core.clock import Clock
-from openclaw.media import kinds
-from openclaw.media.intake import TEXT_BUDGET, Intake
-from openclaw.media.transcription import Transcriber
 
 if TYPE_CHECKING:
     from prompt_toolkit import PromptSession
@@ -23,7 +19,9 @@ if TYPE_CHECKING:
     from prompt_toolkit.history import History
     from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 
+    from openclaw.agent.port import InboundMedia
     from openclaw.cli.logs import Redact
+    from openclaw.media.transcription import Transcriber
 
 MOMENT = 2.0
 """Seconds in which a second press belongs to the first."""
@@ -279,12 +277,16 @@ def _shorten(path: Path) -> None:
 async def read_attachments(
     images: Sequence[Path],
     files: Sequence[Path],
-    transcriber: Transcriber,
+    transcriber: "Transcriber",
     *,
-    budget: int = TEXT_BUDGET,
-) -> tuple[InboundMedia, ...]:
+    budget: int | None = None,
+) -> "tuple[InboundMedia, ...]":
     """The files as the agent takes them; InvalidRequest names the one that cannot be taken."""
-    intake = Intake(transcriber, budget=budget)
+    from openclaw.agent.port import InboundMedia
+    from openclaw.media import kinds
+    from openclaw.media.intake import TEXT_BUDGET, Intake
+
+    intake = Intake(transcriber, budget=TEXT_BUDGET if budget is None else budget)
     wanted = [(path, kinds.IMAGE_TYPES) for path in images]
     wanted += [(path, kinds.FILE_TYPES + kinds.IMAGE_TYPES) for path in files]
     checked = [await intake.check_file(path, allowed) for path, allowed in wanted]

@@ -118,7 +118,7 @@ async def _attachments(
 ) -> "tuple[InboundMedia, ...]":
     if not args.image and not args.file:
         return ()
-    from openclaw.cli.attachments import read_attachments
+    from openclaw.cli.chat.input import read_attachments
 
     return await read_attachments(args.image, args.file, settings.transcriber)
 
