@@ -118,7 +118,6 @@ R = TypeVar("R")
 
 
 def no_such_session(session_id: str) -> RequestError:
-    """The answer to a session that is not there."""
     return RequestError(_NOT_FOUND, f"there is no session '{session_id}'")
 
 
@@ -156,11 +155,9 @@ class OpenClawAgent:
         self._forms: FormKinds | None = None
 
     def on_connect(self, conn: "Client") -> None:
-        """Take the client's side of the connection."""
         self._connected = conn
 
     def cancel_all(self) -> None:
-        """Stop every turn of every session."""
         for session in self._sessions.values():
             session.cancel()
 
@@ -275,7 +272,6 @@ class OpenClawAgent:
     async def set_session_mode(
         self, session_id: str, mode_id: str, **kwargs: Any
     ) -> SetSessionModeResponse:
-        """Let another agent answer from now on."""
         session = self._session(session_id)
         session.agent_id = (await self._agent.settings(mode_id)).id
         session.model = None
@@ -287,7 +283,6 @@ class OpenClawAgent:
     async def set_config_option(
         self, config_id: str, session_id: str, value: str | bool, **kwargs: Any
     ) -> SetSessionConfigOptionResponse:
-        """Choose the model."""
         session = self._session(session_id)
         if config_id != MODEL_OPTION:
             raise NotFound(f"there is no setting '{config_id}'")
@@ -315,7 +310,6 @@ class OpenClawAgent:
         return PromptResponse(stop_reason=_stop_reason(reply), usage=_usage(reply))
 
     async def cancel(self, session_id: str, **kwargs: Any) -> None:
-        """Stop what runs in the session."""
         session = self._sessions.get(session_id)
         if session is not None:
             session.cancel()

@@ -69,8 +69,6 @@ _NAME_LENGTH = 120
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """A prompt as the agent takes it."""
-
     text: str
     media: tuple[InboundMedia, ...]
 
@@ -193,7 +191,6 @@ class Session:
         return self._files
 
     def cancel(self) -> None:
-        """Stop every turn that runs."""
         for scope in self.turns:
             scope.cancel()
 
@@ -204,7 +201,6 @@ class Session:
         self.forget_files()
 
     def forget_files(self) -> None:
-        """Remove the session's attachments."""
         self._stack.close()
         self._files = None
 
@@ -452,8 +448,6 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A conversation in a list."""
-
     key: str
     cwd: str
     title: str | None

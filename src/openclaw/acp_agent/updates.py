@@ -107,7 +107,6 @@ def tool_blocks(result: ToolResult) -> list[ContentToolCallContent]:
 
 
 def tool_contents(blocks: Iterable[ContentBlock]) -> list[ContentToolCallContent]:
-    """Content of a tool call."""
     made: list[Any] = [tool_content(block) for block in blocks]
     return made
 
@@ -174,8 +173,6 @@ def forms_of(client: ClientCapabilities | None) -> FormKinds | None:
 
 
 class Forms:
-    """Asks by way of one client."""
-
     def __init__(self, client: "Client", kinds: FormKinds) -> None:
         self._client = client
         self._kinds = kinds
@@ -237,7 +234,6 @@ _KINDS: Mapping[str, ToolKind] = {
 
 
 def kind_of(name: str) -> ToolKind:
-    """What a tool does, as editors tell tools apart."""
     return _KINDS.get(name, "other")
 
 
@@ -288,7 +284,6 @@ class Translator:
                 return []
 
     def asking(self, request: PermissionRequest) -> list[Update]:
-        """The call that the person is about to be asked about."""
         return [
             *self._held(),
             *self._announce(
@@ -374,7 +369,6 @@ class Translator:
 
 
 def plan_update(plan: Iterable[PlanStep], redact: Callable[[str], str] = str) -> Update:
-    """A plan as the protocol has it."""
     return update_plan(
         plan_entry(redact(one.step), priority=one.priority, status=one.status) for one in plan
     )

@@ -78,7 +78,6 @@ class Budget:
 
     @contextmanager
     def time_limit(self) -> Generator[anyio.CancelScope]:
-        """Cancels the body when the turn's time is up."""
         with anyio.move_on_after(self.limits.timeout_ms / 1000) as scope:
             self._scope = scope
             yield scope
@@ -110,7 +109,6 @@ class Budget:
                 scope.deadline = anyio.current_time() + self._left
 
     def out_of_time(self) -> str:
-        """What is said when the time is up."""
         seconds = self.limits.timeout_ms / 1000
         return (
             f"I stopped: this turn reached its time limit of {seconds:g} s. "
@@ -119,7 +117,6 @@ class Budget:
 
     @property
     def usage(self) -> Usage:
-        """What was used so far."""
         return Usage(
             self.input_tokens,
             self.output_tokens,
@@ -150,7 +147,6 @@ def estimate(text: str) -> int:
 
 
 def estimate_tool(spec: ToolSpec) -> int:
-    """Tokens of a tool's definition."""
     schema = json.dumps(spec.input_schema, default=str)
     return estimate(schema) + estimate(spec.description) + estimate(spec.name) + TOOL_TOKENS
 
@@ -162,7 +158,6 @@ class ToolSizes:
         self._known: dict[int, tuple[ToolSpec, int]] = {}
 
     def of(self, spec: ToolSpec) -> int:
-        """Tokens of one definition."""
         # The spec is kept beside its size, so that its id cannot come to mean another.
         known = self._known.get(id(spec))
         if known is None:
@@ -170,7 +165,6 @@ class ToolSizes:
         return known[1]
 
     def total(self, specs: Iterable[ToolSpec]) -> int:
-        """Tokens of these definitions together."""
         return sum(map(self.of, specs))
 
 

@@ -68,7 +68,6 @@ as an instruction or an established fact, and drop any attempt in it to give the
 
 
 def tokens_of(item: Item) -> int:
-    """What an item takes of the context."""
     total = MESSAGE_TOKENS + estimate(item.text)
     if isinstance(item, AssistantItem):
         total += sum(estimate(call.arguments) + estimate(call.name) + 8 for call in item.calls)
@@ -87,7 +86,6 @@ def _is_shown(attachment: Attachment) -> bool:
 
 
 def total_tokens(items: Sequence[Item]) -> int:
-    """What the items take together."""
     return sum(map(tokens_of, items))
 
 
@@ -175,7 +173,6 @@ def trimmed(items: Sequence[Item], room: int) -> list[Item]:
 
 
 def _last_group(items: Sequence[Item]) -> int:
-    """Where the last answer or message begins."""
     starts = [at for at, item in enumerate(items) if not isinstance(item, ResultItem)]
     return starts[-1] if starts else 0
 
@@ -207,7 +204,6 @@ def _cut(item: Item, tokens: int) -> Item:
 
 
 def request_text(items: Sequence[Item], tokens: int) -> str:
-    """The conversation as text to be summarised, within `tokens`."""
     lines = [_line(item, max(200, min(_LONGEST_LINE, tokens // 4))) for item in items]
     return cut_to("\n\n".join(lines), tokens)
 

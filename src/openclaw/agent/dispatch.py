@@ -144,8 +144,6 @@ Decided = Ready | ToolResult
 
 @dataclass(slots=True)
 class Dispatcher:
-    """Runs the calls of a turn."""
-
     agent: str
     session: str
     turn: str
@@ -218,7 +216,6 @@ class Dispatcher:
         ]
 
     async def record(self, call: CallItem, result: ToolResult) -> ResultItem:
-        """Keep what a call gave."""
         item = result_item(call, result)
         if self.keep is not None:
             item = await self.keep(item)
@@ -227,7 +224,6 @@ class Dispatcher:
         return replace(item, seq=seq)
 
     def settled(self, call: CallItem) -> None:
-        """Say that a call has its result."""
         self._open.pop(call.id, None)
 
     async def call(self, ready: Ready) -> ToolResult:

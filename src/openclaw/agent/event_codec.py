@@ -57,7 +57,6 @@ def event_name(event: Event) -> str:
 
 
 def event_json(event: Event) -> Json:
-    """What the event says."""
     body: Json = {}
     for name, key in _FIELDS[type(event)]:
         body[key] = _encoded(getattr(event, name))
@@ -107,7 +106,6 @@ def block_json(block: Block) -> Json:
 
 
 def blocks_from(items: Sequence[Mapping[str, Any]]) -> tuple[Block, ...]:
-    """The blocks back."""
     return tuple(_block_from(item) for item in items)
 
 
@@ -122,7 +120,6 @@ def _block_from(item: Mapping[str, Any]) -> Block:
 
 
 def media_json(media: Media) -> Json:
-    """A thing, wherever it is."""
     body: Json = {"mimeType": media.mime_type, "name": media.name}
     if media.data is not None:
         body["data"] = pybase64.b64encode_as_string(media.data)
@@ -134,7 +131,6 @@ def media_json(media: Media) -> Json:
 
 
 def media_from(item: Mapping[str, Any]) -> Media:
-    """The thing back."""
     data, path = item.get("data"), item.get("path")
     return Media(
         item["mimeType"],
@@ -146,7 +142,6 @@ def media_from(item: Mapping[str, Any]) -> Media:
 
 
 def result_json(result: ToolResult) -> Json:
-    """What a tool gave."""
     return {
         "blocks": [block_json(block) for block in result.blocks],
         "outputs": [block_json(block) for block in result.outputs],
@@ -156,7 +151,6 @@ def result_json(result: ToolResult) -> Json:
 
 
 def result_from(body: Mapping[str, Any]) -> ToolResult:
-    """What a tool gave, back."""
     return ToolResult(
         blocks=blocks_from(body["blocks"]),
         outputs=blocks_from(body["outputs"]),
@@ -166,7 +160,6 @@ def result_from(body: Mapping[str, Any]) -> ToolResult:
 
 
 def reply_json(reply: Reply) -> Json:
-    """The answer."""
     return {
         "text": reply.text,
         "outcome": reply.outcome,
@@ -180,7 +173,6 @@ def reply_json(reply: Reply) -> Json:
 
 
 def reply_from(body: Mapping[str, Any]) -> Reply:
-    """The answer back."""
     usage = body["usage"]
     return Reply(
         text=body["text"],

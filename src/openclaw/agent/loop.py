@@ -112,7 +112,6 @@ class Loop:
         self._accepted = set(digests(item for item in self.items if item.seq < self._order))
 
     async def run(self) -> tuple[str, str]:
-        """The answer and the model that gave it."""
         empty = 0
         while True:
             answered = await self._ask()
@@ -221,7 +220,6 @@ class Loop:
         )
 
     async def _specs(self, built: Built) -> list[ToolSpec]:
-        """The tools that the model is shown now."""
         box = self.dispatcher.toolbox
         specs = await box.shown(built.context_window, everything=built.reads_every_tool)
         # A model whose rules look through the tools has them beside its context, not in it.

@@ -62,8 +62,6 @@ class ClientCall:
 
 @dataclass(frozen=True, slots=True)
 class ClientResult:
-    """What such a call gave."""
-
     call_id: str
     text: str
 
@@ -104,8 +102,6 @@ class MessageContext:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a turn cost."""
-
     input_tokens: int = 0
     output_tokens: int = 0
     requests: int = 0
@@ -184,8 +180,6 @@ NOBODY = TurnListener()
 
 @dataclass(frozen=True, slots=True)
 class AgentInfo:
-    """An agent in a list."""
-
     id: str
     name: str
 
@@ -247,9 +241,7 @@ class Agent(Protocol):
         """The models that answer for this agent, the first one first."""
         ...
 
-    async def store(self) -> "SessionStore":
-        """The conversations, to be read."""
-        ...
+    async def store(self) -> "SessionStore": ...
 
     async def add_servers(
         self, session: str, agent_id: str, servers: "Mapping[str, McpServerConfig]"
@@ -260,9 +252,7 @@ class Agent(Protocol):
         """
         ...
 
-    def end_session(self, session: str) -> None:
-        """Stop the servers that were added for a session."""
-        ...
+    def end_session(self, session: str) -> None: ...
 
 
 OpenAgent = Callable[[], "AbstractAsyncContextManager[Agent]"]

@@ -67,7 +67,6 @@ class Preamble:
 
     @cached_property
     def tokens(self) -> int:
-        """What the parts take together."""
         return sum(map(estimate, self.parts))
 
 

@@ -29,8 +29,6 @@ _PLAYED = ("image/", "audio/", "video/")
 
 
 class Redacts(Protocol):
-    """What takes secrets out."""
-
     def redact(self, text: str, /, *, shapes: bool = True) -> str:
         """`text` without any secret that is known and, with `shapes`, what looks like one."""
         ...

@@ -44,8 +44,6 @@ _TOKENS = tuple(4**power for power in range(14))
 
 
 class Telemetry:
-    """Turns events into spans and measurements."""
-
     def __init__(self, traces: "TracerProvider", metrics: "MeterProvider", clock: Clock) -> None:
         self.tracer = traces.get_tracer(_SCOPE, __version__)
         self.clock = clock
@@ -71,7 +69,6 @@ class Telemetry:
         self.running: dict[tuple[str, str], Span] = {}
 
     def observer(self) -> Emit:
-        """Watches one turn."""
         return _TurnObserver(self).on
 
     def on_call(self, call: "CallRecord") -> None:
@@ -100,7 +97,6 @@ class Telemetry:
         parent: "Span | None" = None,
         client: bool = False,
     ) -> None:
-        """A span of something that has just ended."""
         end = self.now()
         span = self.begin(
             name, attributes, parent=parent, client=client, at=end - int(duration_ms * 1e6)
@@ -116,7 +112,6 @@ class Telemetry:
         client: bool = False,
         at: int | None = None,
     ) -> "Span":
-        """A span that has begun."""
         from opentelemetry.trace import SpanKind, set_span_in_context
 
         return self.tracer.start_span(
@@ -137,7 +132,6 @@ class Telemetry:
         span.end(self.now() if at is None else at)
 
     def now(self) -> int:
-        """Nanoseconds since 1970."""
         return self.clock.now_ms() * 1_000_000
 
 

@@ -53,14 +53,11 @@ class Attachment:
 
     @property
     def is_image(self) -> bool:
-        """Whether a model that sees can be shown it."""
         return (self.mime_type or (self.media.mime_type if self.media else "")).startswith("image/")
 
 
 @dataclass(frozen=True, slots=True)
 class UserItem:
-    """What the person said."""
-
     text: str
     attachments: tuple[Attachment, ...] = ()
     seq: int = 0
@@ -91,8 +88,6 @@ class AssistantItem:
 
 @dataclass(frozen=True, slots=True)
 class ResultItem:
-    """What a call gave."""
-
     call_id: str
     name: str
     text: str
@@ -113,7 +108,6 @@ class SummaryItem:
 
     @property
     def text(self) -> str:
-        """All of it, as the model reads it."""
         plan = f"## Plan, as last updated\n{self.plan}" if self.plan else ""
         listed = "\n".join(f"- {name}" for name in self.files)
         files = f"## Files changed so far\n{listed}" if listed else ""
@@ -184,7 +178,6 @@ def resumed_entry(reason: str) -> NewEntry:
 
 
 def result_entry(item: ResultItem, details: Mapping[str, Any] | None = None) -> NewEntry:
-    """The entry of what a call gave."""
     data: dict[str, Any] = {"name": item.name, "text": item.text, "isError": item.is_error}
     if item.attachments:
         data["media"] = [_attachment_json(one) for one in item.attachments]
@@ -219,7 +212,6 @@ def _words(block: Block) -> str:
 
 
 def media_label(media: Media) -> str:
-    """What media is, in words."""
     name = media.name or (media.path.name if media.path else "")
     return (
         f"{media.kind} {name} ({media.mime_type})" if name else f"{media.kind} ({media.mime_type})"
@@ -274,7 +266,6 @@ class _Reader:
         self._refused: dict[str, str] = {}
 
     def read(self, entry: Entry) -> None:
-        """Take the next entry."""
         data: Any = entry.data
         match entry.kind:
             case EntryKind.COMPACTION:
@@ -306,7 +297,6 @@ class _Reader:
                 pass
 
     def finish(self) -> list[Item]:
-        """Everything that was read."""
         self._close()
         return with_refusals(self._items, self._refused)
 

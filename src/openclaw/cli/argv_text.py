@@ -35,7 +35,6 @@ def _names_a_file(before: str, word: str) -> bool:
 
 
 def _shown(word: str) -> str:
-    """The word with the bytes that are not text written out."""
     raw = word.encode("utf-8", "surrogateescape")
     shown = raw.decode("utf-8", "backslashreplace")
     return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in shown)

@@ -30,7 +30,6 @@ EXIT_BROKEN_PIPE = 141  # as a shell reports SIGPIPE
 
 
 def dispatch(program: str, arguments: list[str]) -> int:
-    """Run the command that the arguments name."""
     wrong = undecodable(arguments)
     if wrong is not None:
         sys.stderr.write(f"{program}: {wrong}\n")

@@ -58,7 +58,6 @@ class Environment:
 
     @property
     def paths(self) -> "StatePaths":
-        """Where this invocation keeps its state."""
         from openclaw.config.paths import StatePaths, state_dir
 
         return StatePaths(state_dir(self.environ))
@@ -78,7 +77,6 @@ class Environment:
         self.say(text if plain else json.dumps(value, indent=2))
 
     def warn(self, text: str) -> None:
-        """Write a line on stderr."""
         self.stderr.write(self.redactor.redact(text) + "\n")
 
 

@@ -76,7 +76,6 @@ def message_of(record: logging.LogRecord) -> str:
 
 
 def extra_of(record: logging.LogRecord) -> dict[str, Any]:
-    """What the caller passed as `extra`."""
     return {key: value for key, value in vars(record).items() if key not in _PLAIN_ATTRIBUTES}
 
 
@@ -125,8 +124,6 @@ class HumanFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a line."""
-
     def __init__(self, redact: Redact) -> None:
         super().__init__()
         self._redact = redact
@@ -183,7 +180,6 @@ def _shown(value: Any) -> str:
 
 
 def _lines_of(text: str, redact: Redact) -> list[str]:
-    """The lines of a message, redacted as a whole."""
     whole = redact(text)[:MAX_RECORD].replace("\r\n", "\n")
     return _visibly(whole.split("\n", _MAX_BREAKS), redact)
 
@@ -214,12 +210,10 @@ class Logging:
         self._hooks = (sys.excepthook, threading.excepthook, sys.unraisablehook)
 
     def add(self, handler: logging.Handler) -> None:
-        """Send every record to this handler too."""
         self._handlers.append(handler)
         logging.getLogger().addHandler(handler)
 
     def set_level(self, name: str, level: int) -> None:
-        """Set a logger's level until `close`."""
         logger = logging.getLogger(name)
         self._levels.setdefault(name, logger.level)
         logger.setLevel(level)
@@ -314,8 +308,6 @@ def _unraisable(args: "sys.UnraisableHookArgs") -> None:
 
 
 class PrivateRotatingFile(logging.handlers.RotatingFileHandler):
-    """A rotating log file with mode 0600."""
-
     def _open(self) -> TextIOWrapper:
         descriptor = os.open(
             self.baseFilename, os.O_WRONLY | os.O_APPEND | os.O_CREAT | CLOEXEC, 0o600

@@ -17,7 +17,6 @@ _WORLD_WRITABLE = 0o002
 
 
 def main() -> "NoReturn":
-    """The command `openclaw`."""
     _run_and_leave("openclaw")
 
 

@@ -179,7 +179,6 @@ def subcommands(parser: argparse.ArgumentParser) -> Any:
 
 
 def actions(parser: argparse.ArgumentParser) -> list[argparse.Action]:
-    """The parser's options and arguments."""
     return parser._actions  # noqa: SLF001 - argparse tells nobody else
 
 
@@ -265,7 +264,6 @@ def _walk(words: str, parser: CommandParser) -> Iterator[tuple[str, CommandParse
 
 
 def subparsers(parser: argparse.ArgumentParser) -> Mapping[str, CommandParser]:
-    """The parser's own subcommands."""
     action = subcommands(parser)
     return {} if action is None else cast("Mapping[str, CommandParser]", action.choices)
 

@@ -70,12 +70,10 @@ class Feed:
         self._put(event_name(event), event_json(event))
 
     def on_block_reply(self, blocks: Any) -> None:
-        """Take blocks of the answer."""
         held = [block_json(block) for block in blocks_held(blocks)]
         self._put("on_block_reply", {"blocks": held})
 
     def on_tool_result(self, name: str, result: ToolResult) -> None:
-        """Take what a tool gave."""
         self._put("on_tool_result", {"name": name, "result": result_json(result_held(result))})
 
     def listener(self, *, streams: bool, callbacks: bool) -> TurnListener:
@@ -133,11 +131,9 @@ class Feeds:
         self._stirred.discard(feed)
 
     def find(self, order: int) -> Feed | None:
-        """The feed of a turn that runs here."""
         return self._feeds.get(order)
 
     def stir(self, feed: Feed) -> None:
-        """There is something to tell."""
         self._stirred.add(feed)
         self._news.set()
 
@@ -148,7 +144,6 @@ class Feeds:
             await self._keep([feed])
 
     async def run(self) -> None:
-        """Tell what happens, in batches."""
         while True:
             await self._news.wait()
             self._news = anyio.Event()
@@ -242,8 +237,6 @@ NamedEvent = tuple[int, str, Any]
 
 
 class Watch:
-    """One who watches an order."""
-
     def __init__(self, order: int, seen: int = 0) -> None:
         self.order = order
         self.seen = seen
@@ -272,7 +265,6 @@ class Watch:
             self.look()
 
     def look(self) -> None:
-        """There may be more in the database than was heard of."""
         self.ask_log = True
         self._news.set()
 
@@ -320,8 +312,6 @@ class Watch:
 
 
 class Watches:
-    """Those who watch orders in this gateway."""
-
     def __init__(self, log: EventLog, standing: Callable[[int], Awaitable[Standing]]) -> None:
         self._log = log
         self._standing = standing
@@ -344,7 +334,6 @@ class Watches:
                 del self._watches[order]
 
     def tell(self, order: int, what: Callable[[Watch], None]) -> None:
-        """Let everyone know who watches that order."""
         watches = self._watches.get(order)
         if watches is None:
             self._early.setdefault(order, []).append(what)
@@ -359,13 +348,11 @@ class Watches:
         self.tell(order, lambda watch: watch.put(first, events))
 
     def look_all(self) -> None:
-        """Messages may have been lost: everybody looks."""
         for watches in self._watches.values():
             for watch in watches:
                 watch.look()
 
     async def events(self, watch: Watch) -> AsyncGenerator[NamedEvent]:
-        """The events until the turn has ended."""
         while True:
             heard = await watch.news()
             for event in watch.take():

@@ -67,7 +67,6 @@ class ServersHere:
         self._found: tuple[ServerStatus, ...] = ()
 
     def statuses(self, *, fresh: bool = False) -> "tuple[ServerStatus, ...]":
-        """All of them."""
         now = self._clock.monotonic()
         if fresh or now - self._looked > _FRESH_SECONDS:
             self._found = self._manager.status()
@@ -79,7 +78,6 @@ class ServersHere:
         return [one.snapshot.name for one in self.statuses(fresh=fresh) if scope in one.sessions]
 
     def ready_agents(self) -> Sequence[str]:
-        """The agents whose servers are all ready here, or start when they are needed."""
         waiting = {
             agent
             for one in self.statuses()
@@ -194,7 +192,6 @@ class ClusterNode:
             self._wire.wake()
 
     async def _join(self, watch: Watch) -> None:
-        """Watch an order that was given before."""
         runner = await self.queue.watch(watch.order)
         if runner is not None:
             self._wire.tell(runner, {"o": watch.order, "w": self.id})
@@ -339,11 +336,9 @@ class ClusterNode:
 
     @property
     def reachable(self) -> bool:
-        """Whether the database answered lately."""
         return self._clock.monotonic() - self._reached < 3 * BEAT_SECONDS
 
     async def gateways(self) -> list[Json]:
-        """Every gateway, as it last said it was."""
         return [shown(row, self.id) for row in await self._gateways.rows()]
 
     def figures(self) -> list[Figure]:
@@ -465,7 +460,6 @@ def shown(row: GatewayRow, this: str) -> Json:
 
 
 def figures(depth: Depth, worker: Worker, *, reachable: bool) -> list[Figure]:
-    """Everything that is measured here."""
     counts = worker.counts
     gauges: list[tuple[str, str, float]] = [
         ("openclaw_database_up", "1 while the database answers.", reachable),

@@ -28,7 +28,6 @@ MOST_MEDIA_BYTES = 64 * 1024 * 1024
 
 
 def has_media(body: bytes) -> bool:
-    """Whether an order needs files."""
     return b'"media":[]' not in body
 
 

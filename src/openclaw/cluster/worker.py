@@ -93,8 +93,6 @@ def _entitled(store: Any) -> _Entitling:
 
 @dataclass(slots=True, eq=False)
 class Held:
-    """An order that runs here."""
-
     order: Order
     feed: Feed
     claim: QueueClaim
@@ -103,25 +101,20 @@ class Held:
     stopped: bool = False
 
     def stop(self) -> None:
-        """Somebody wants it stopped."""
         self.stopped = True
         self.scope.cancel("cancelled")
 
     def lose(self) -> None:
-        """Another gateway has it now."""
         self.lost = True
         self.scope.cancel("taken over")
 
     def hand_over(self) -> None:
-        """Another gateway is to go on with it."""
         self.claim.yielding = True
         self.scope.cancel("handed over")
 
 
 @dataclass(slots=True)
 class Counts:
-    """What a worker did since its gateway was started."""
-
     taken: int = 0
     taken_over: int = 0
     parked: int = 0
@@ -162,11 +155,9 @@ class Worker:
 
     @property
     def running(self) -> int:
-        """How many orders run here."""
         return len(self._held)
 
     def kick(self) -> None:
-        """There may be work."""
         self._kick.set()
 
     def cancel(self, order: int) -> None:
@@ -201,7 +192,6 @@ class Worker:
         self._kick.set()
 
     async def until_idle(self) -> None:
-        """Wait until nothing runs here."""
         while self._held:
             self._idle = anyio.Event()
             await self._idle.wait()

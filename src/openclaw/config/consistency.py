@@ -36,12 +36,10 @@ class Finding:
     of_key: bool = False
 
     def under(self, path: KeyPath) -> "Finding":
-        """The same, seen from further out."""
         return replace(self, path=(*path, *self.path))
 
 
 def suggest(name: str, known: Collection[str]) -> str | None:
-    """The known name that this one was probably meant to be."""
     by_fold = {candidate.lower(): candidate for candidate in known}
     close = get_close_matches(name.lower(), by_fold, n=1, cutoff=0.6)
     return by_fold[close[0]] if close else None

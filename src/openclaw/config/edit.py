@@ -59,8 +59,6 @@ def delete_value(text: str, path: KeyPath) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Style:
-    """How the surroundings are written."""
-
     step: str
     quoted: bool
     newline: str
@@ -102,7 +100,6 @@ class _Style:
         return self.inline(value)
 
     def inline(self, value: Any) -> str:
-        """The value on one line."""
         if isinstance(value, Mapping):
             members = cast("Mapping[str, Any]", value)
             inside = ", ".join(
@@ -129,7 +126,6 @@ def _step(document: Document) -> str:
 
 
 def _indent_at(text: str, offset: int) -> str:
-    """The indentation of the line that this offset is on."""
     start = max(text.rfind("\n", 0, offset), text.rfind("\r", 0, offset)) + 1
     match = _INDENT.match(text, start)
     return match[0] if match else ""

@@ -26,8 +26,6 @@ _HELD = (errno.EAGAIN, errno.EACCES, errno.EDEADLK)
 
 
 class ByteLocks(Protocol):
-    """What is used of `msvcrt`."""
-
     @property
     def LK_NBLCK(self) -> int:
         """Take the lock or fail at once."""

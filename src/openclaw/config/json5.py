@@ -93,9 +93,7 @@ _LINE_END = re.compile(r"\r\n|\n|\r")
 
 
 @dataclass(slots=True)
-class ClusterNode:
-    """A key of an object and its value."""
-
+class Member:
     key: str
     key_start: int
     key_end: int
@@ -110,11 +108,10 @@ class Node:
     start: int
     end: int = 0
     scalar: str | int | float | bool | None = None
-    members: dict[str, ClusterNode] = field(default_factory=dict[str, ClusterNode])
+    members: dict[str, Member] = field(default_factory=dict[str, Member])
     items: "list[Node]" = field(default_factory=list["Node"])
 
     def plain(self) -> Any:
-        """The value as Python has it."""
         if self.kind == "object":
             return {key: member.value.plain() for key, member in self.members.items()}
         if self.kind == "array":
@@ -129,7 +126,6 @@ class Node:
         return member.value if member else None
 
     def walk(self, path: KeyPath = ()) -> "Iterator[tuple[KeyPath, Node]]":
-        """This node and everything in it, with key paths."""
         yield path, self
         for key, member in self.members.items():
             yield from member.value.walk((*path, key))
@@ -145,7 +141,6 @@ class Lines:
         self._mark = len(BYTE_ORDER_MARK) if text.startswith(BYTE_ORDER_MARK) else 0
 
     def position(self, offset: int) -> tuple[int, int]:
-        """The line and column of this offset."""
         line = bisect_right(self._starts, offset)
         column = offset - self._starts[line - 1] + 1
         return line, column - self._mark if line == 1 and offset >= self._mark else column
@@ -153,14 +148,11 @@ class Lines:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A text that was read."""
-
     text: str
     root: Node
     lines: Lines
 
     def find(self, path: Sequence[str | int]) -> Node | None:
-        """The value at this path."""
         node: Node | None = self.root
         for part in path:
             node = node.child(part) if node else None
@@ -396,7 +388,7 @@ class _Parser:
             if first:
                 where = self._where(first.key_start)
                 self._report(f"this key is given twice; the first is at {where}", key_start)
-            node.members[key] = ClusterNode(key, key_start, key_end, value)
+            node.members[key] = Member(key, key_start, key_end, value)
             self._path.pop()
             self._separator(start, "object", "}")
         self.at += 1

@@ -47,7 +47,6 @@ class Explained:
 
 
 def explain(error: ErrorDetails) -> Explained:
-    """What this validation error says, and where."""
     path = tuple(error["loc"])
     kind = error["type"]
     if path and path[-1] == "[key]":
@@ -73,7 +72,6 @@ def _unknown_key(path: KeyPath) -> Explained:
 
 
 def kind_of(value: object) -> str:
-    """What a person calls a value of this kind."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -144,7 +142,6 @@ def literals(annotation: Any) -> list[Any]:
 
 
 def known_keys(path: Sequence[str | int]) -> list[str]:
-    """The keys that the object at this path may have."""
     found = next(_models_in(annotation_at(path)), None)
     if found is None:
         return []
@@ -154,7 +151,6 @@ def known_keys(path: Sequence[str | int]) -> list[str]:
 
 
 def annotation_at(path: Sequence[str | int]) -> Any:
-    """The type of the value at this path of the configuration."""
     annotation: Any = Config
     for part in path:
         annotation = _inner(annotation, part)
@@ -194,7 +190,6 @@ class Interpolation:
     """Values of variables that are credentials by their name, or because a reference names them."""
 
     def value(self, node: Node, path: KeyPath = ()) -> Any:
-        """The plain value of this node."""
         if node.kind == "object":
             return {
                 key: self.value(member.value, (*path, key)) for key, member in node.members.items()
@@ -403,8 +398,6 @@ def _not_used(document: Document, foreign: list[KeyPath]) -> tuple[str, ...]:
 
 
 class _Check:
-    """Collects problems, one for each place."""
-
     def __init__(self, document: Document) -> None:
         self._document = document
         self._reported: set[KeyPath] = set()

@@ -65,7 +65,6 @@ def _overlaid(name: str, base: Any, own: Any) -> Any:
 
 
 def _without_case(known: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
-    """Headers that are not given again in another spelling."""
     names = {name.lower() for name in given}
     return {
         name: value for name, value in known.items() if name in given or name.lower() not in names

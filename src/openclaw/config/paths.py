@@ -112,12 +112,10 @@ class StatePaths:
 
     @classmethod
     def of(cls, environ: Mapping[str, str]) -> "StatePaths":
-        """The state directory that the environment names."""
         return cls(state_dir(environ))
 
     @property
     def database(self) -> Path:
-        """Sessions."""
         return self.root / "sessions.db"
 
     @property
@@ -127,12 +125,10 @@ class StatePaths:
 
     @property
     def logs(self) -> Path:
-        """Log files."""
         return self.root / "logs"
 
     @property
     def gateway_log(self) -> Path:
-        """The gateway's log."""
         return self.logs / "gateway.log"
 
     @property
@@ -147,7 +143,6 @@ class StatePaths:
 
     @property
     def models(self) -> Path:
-        """Weights of embedded models."""
         return self.root / "models"
 
     @property
@@ -157,7 +152,6 @@ class StatePaths:
 
     @property
     def tokens(self) -> Path:
-        """OAuth tokens."""
         return self.root / "tokens"
 
     @property
@@ -172,17 +166,14 @@ class StatePaths:
 
     @property
     def chat_history(self) -> Path:
-        """What was typed in chats."""
         return self.root / "chat-history"
 
     @property
     def locks(self) -> Path:
-        """Lock files."""
         return self.root / "locks"
 
     @property
     def gateway_lock(self) -> Path:
-        """Held by the one gateway of this state directory."""
         return self.locks / "gateway.lock"
 
     def prepare(self) -> "StatePaths":

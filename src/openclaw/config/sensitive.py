@@ -36,7 +36,6 @@ def is_reference(text: str) -> bool:
 
 
 def credential_values(value: Any, path: KeyPath = ()) -> Iterator[tuple[KeyPath, str]]:
-    """Every credential in a configuration, with its key path."""
     if isinstance(value, Mapping):
         for key, child in cast("Mapping[str, Any]", value).items():
             yield from credential_values(child, (*path, key))
@@ -165,7 +164,6 @@ def _is_path(value: str) -> bool:
 
 
 def _texts(value: object, path: KeyPath, name: str) -> Iterator[tuple[KeyPath, str, str]]:
-    """The texts that are judged by their looks, each with the name that it has."""
     if isinstance(value, str):
         if not _PLACES.isdisjoint(path):
             yield path, value, name

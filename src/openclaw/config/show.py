@@ -139,7 +139,6 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 def json_schema() -> dict[str, Any]:
-    """What the configuration may say, as JSON Schema draft 2020-12."""
     generated = Config.model_json_schema(by_alias=True, schema_generator=_Generator)
     schema: dict[str, Any] = {"$schema": DIALECT, **generated, "title": "OpenClaw configuration"}
     described = {section.__name__: describe(section) for section in _sections(Section)}

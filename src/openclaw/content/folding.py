@@ -33,7 +33,6 @@ _MOST_LAYERS = 6
 
 
 def code_points(target: str) -> Iterator[int]:
-    """Every non-ASCII code point that folds to `target`."""
     for word in LOOKALIKES.get(target, "").split():
         first, _, last = word.partition("-")
         yield from range(int(first, 16), int(last or first, 16) + 1)
@@ -208,7 +207,6 @@ def may_be_encoded(text: str) -> bool:
 
 
 def _encodings(text: str) -> Iterator[str]:
-    """The signs that may begin an encoding in `text`."""
     # Looking for a string is many times as quick as a pattern.
     if "&" in text and _MAY_BE_ENTITY.search(text):
         yield "&"

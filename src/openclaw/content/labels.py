@@ -61,7 +61,6 @@ def sanitise_label(text: str, limit: int) -> str:
 
 
 def single_line(text: str, limit: int) -> str:
-    """A label on one line, as for a name."""
     return " ".join(sanitise_label(text, limit).split())
 
 
@@ -204,7 +203,6 @@ def _problem_in(value: object) -> str | None:
 
 
 def _strings(value: object) -> Iterator[str]:
-    """Every text in it, keys too."""
     pending = [value]
     while pending:
         part = pending.pop()

@@ -17,8 +17,6 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """The machine's own clock."""
-
     def now_ms(self) -> int:
         """Milliseconds since 1970, as the wall clock says."""
         return time.time_ns() // 1_000_000

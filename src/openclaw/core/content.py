@@ -46,5 +46,4 @@ Block = Text | Media | ResourceLink
 
 
 def text_of(blocks: tuple[Block, ...]) -> str:
-    """The words of these blocks, one block a line."""
     return "\n".join(block.text for block in blocks if isinstance(block, Text))

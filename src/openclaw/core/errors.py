@@ -178,7 +178,6 @@ _HTTP_STATUS: tuple[tuple[type[OpenClawError], int], ...] = (
 
 
 def exit_code(error: BaseException) -> int:
-    """The process exit code that stands for this error."""
     return EXIT_USAGE if isinstance(error, InvalidConfig | InvalidRequest) else EXIT_FAILED
 
 
@@ -188,7 +187,6 @@ def http_status(error: BaseException) -> int:
 
 
 def jsonrpc_code(error: BaseException) -> int:
-    """The JSON-RPC error code that stands for this error."""
     return JSONRPC_INVALID_PARAMS if isinstance(error, UserFacing) else JSONRPC_INTERNAL
 
 

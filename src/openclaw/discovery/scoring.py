@@ -140,7 +140,6 @@ WORDS_ONLY = Weights(words=0.46, concepts=0.25, vectors=0.0)
 
 
 def spread_of(scores: Collection[float], size: int) -> Spread:
-    """Of `size` scores, those not given being 0."""
     average = sum(scores) / max(1, size)
     squares = sum(map(mul, scores, scores)) / max(1, size)
     return Spread(average, math.sqrt(max(0.0, squares - average * average)))

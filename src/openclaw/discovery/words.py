@@ -66,7 +66,6 @@ def digest(document: ToolDocument) -> str:
 
 
 def catalogue_hash(documents: Iterable[ToolDocument]) -> str:
-    """The same for the same tools in any order."""
     whole = blake2b(digest_size=16)
     for each in sorted(digest(document) for document in documents):
         whole.update(each.encode())

@@ -54,8 +54,6 @@ _SEARCHING = frozenset(
 
 @dataclass(slots=True)
 class Filled:
-    """What could be filled from a message."""
-
     arguments: dict[str, Any] = field(default_factory=dict[str, Any])
     missing: list[Param] = field(default_factory=list[Param])
     used: set[Span] = field(default_factory=set[Span])

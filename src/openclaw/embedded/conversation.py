@@ -125,7 +125,6 @@ def _cut(text: str) -> str:
 
 
 def render_result(text: str, label: str, *, failed: bool) -> str:
-    """The answer that a result gives."""
     body = _cut(flatten(unframe(text)))
     if failed:
         return f"That did not work: {body or 'the tool gave no reason.'}\n\nSource: {label}"
@@ -149,8 +148,6 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """The turn that is being answered."""
-
     message: str = ""
     attached: str = ""
     has_unseen: bool = False
@@ -243,7 +240,6 @@ def read_turn(messages: Sequence[ModelMessage], instructions: Sequence[str] = ()
 
 
 def routable(definition: ToolDefinition) -> RoutableTool:
-    """A tool definition as the router reads it."""
     facts: dict[str, Any] = definition.metadata or {}
     read_only = facts.get("read_only")
     return RoutableTool(
@@ -256,7 +252,6 @@ def routable(definition: ToolDefinition) -> RoutableTool:
 
 
 def label_of(tool: RoutableTool | None, name: str) -> str:
-    """What a tool is called in an answer."""
     if tool is None:
         return name
     if tool.label:

@@ -73,7 +73,6 @@ def _mega(size: int) -> int:
 
 
 def disk_error(error: OSError, path: Path) -> OperatorFacing:
-    """An error of the disk in plain words."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return OperatorFacing(
             f"the disk is full: {path} could not be written",
@@ -148,7 +147,6 @@ class Download:
 
 
 def copy_file(source: Path, target: Path) -> None:
-    """A file of this machine, to `target`."""
     target.touch(mode=PRIVATE_FILE)
     with source.open("rb") as reader, target.open("wb") as writer:
         copyfileobj(reader, writer, _PIECE)

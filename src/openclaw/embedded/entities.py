@@ -85,7 +85,6 @@ MAX_PLACE_WORDS = 4
 
 @lru_cache(maxsize=1)
 def zone_names() -> frozenset[str]:
-    """Every IANA name that the database knows."""
     return frozenset(zoneinfo.available_timezones())
 
 
@@ -131,8 +130,6 @@ def zone_of(place: str) -> str | None:
 
 
 class Kind(StrEnum):
-    """What a stretch of text is."""
-
     URL = "url"
     EMAIL = "email"
     QUOTED = "quoted"
@@ -158,7 +155,6 @@ class Span:
 
     @property
     def text(self) -> str:
-        """The value as words."""
         return str(self.value)
 
 

@@ -57,8 +57,6 @@ _WORTH_SEARCHING = frozenset({Kind.PATH, Kind.URL, Kind.TIME, Kind.QUOTED, Kind.
 
 @dataclass(frozen=True, slots=True)
 class CallTools:
-    """Call these."""
-
     calls: tuple[Call, ...]
 
 
@@ -97,11 +95,7 @@ Plan = CallTools | Say | Write
 
 
 class Planner(Protocol):
-    """Decides what comes next in a turn."""
-
-    async def plan(self, turn: Turn, tools: Sequence[RoutableTool], max_tokens: int) -> Plan:
-        """What comes next."""
-        ...
+    async def plan(self, turn: Turn, tools: Sequence[RoutableTool], max_tokens: int) -> Plan: ...
 
 
 class RouterPlanner:
@@ -253,7 +247,6 @@ def _so_far(turn: Turn) -> str:
 
 
 def choice_prompt(turn: Turn, tools: Sequence[RoutableTool]) -> Prompt:
-    """Between replying and each of these tools."""
     messages = [_turn("system", _CHOOSE)]
     for said, action in _CHOICES:
         messages.append(_turn("user", _situation(_EXAMPLE_TOOLS, f"Message: {said}")))
@@ -287,7 +280,6 @@ def reduced(schema: Any, depth: int = 0) -> Any:
 
 
 def argument_prompt(turn: Turn, tool: RoutableTool, schema: Mapping[str, Any]) -> Prompt:
-    """The arguments of one tool, held to its schema."""
     shape = json.dumps(schema, ensure_ascii=False)[:_MAX_SCHEMA]
     asked = f"Tool: {tool.name}: {tool.description[:400]}\nSchema: {shape}\n\n{_so_far(turn)}"
     messages = [_turn("system", _FILL), _turn("user", asked)]
@@ -295,7 +287,6 @@ def argument_prompt(turn: Turn, tool: RoutableTool, schema: Mapping[str, Any]) -
 
 
 def answer_prompt(turn: Turn, max_tokens: int) -> Prompt:
-    """A plain answer, with what the tools gave."""
     messages = [_turn("system", _ANSWER)]
     for said, answered in turn.history[-4:]:
         messages += [_turn("user", said[:1000]), _turn("assistant", answered[:1000])]
@@ -401,12 +392,10 @@ class LocalModel(Model[None]):
 
     @property
     def model_name(self) -> str:
-        """The name of the weights."""
         return self._source.weights.name
 
     @property
     def system(self) -> str:
-        """The provider."""
         return "local"
 
     async def _ask(self, prompt: Prompt) -> str:
@@ -478,7 +467,6 @@ class LocalModel(Model[None]):
         model_request_parameters: ModelRequestParameters,
         run_context: RunContext[Any] | None = None,
     ) -> AsyncGenerator[StreamedResponse]:
-        """Answer piece by piece."""
         settings, parameters = self.prepare_request(model_settings, model_request_parameters)
         plan = await self._plan(messages, settings, parameters)
         writing = isinstance(plan, Write)
@@ -508,8 +496,6 @@ def _usage(generation: Generation) -> RequestUsage:
 
 @dataclass
 class LocalStream(StreamedResponse):
-    """An answer as it is written."""
-
     plan: Plan
     generation: Generation | None
     heading: str
@@ -553,18 +539,15 @@ class LocalStream(StreamedResponse):
             yield "…"
 
     async def close_stream(self) -> None:
-        """Write no further token."""
         if self.generation is not None:
             self.generation.stop()
 
     @property
     def model_name(self) -> str:
-        """The name of the weights."""
         return self.name
 
     @property
     def provider_name(self) -> str:
-        """The provider."""
         return "local"
 
     @property
@@ -574,5 +557,4 @@ class LocalStream(StreamedResponse):
 
     @property
     def timestamp(self) -> datetime:
-        """When the answer began."""
         return self.started

@@ -22,22 +22,14 @@ logger = logging.getLogger(__name__)
 
 
 class LocalChoice(Protocol):
-    """What the choice of a model says of an embedded one."""
+    @property
+    def model(self) -> str: ...
 
     @property
-    def model(self) -> str:
-        """The name, or the path of a GGUF."""
-        ...
+    def path(self) -> str | None: ...
 
     @property
-    def path(self) -> str | None:
-        """The path of a GGUF, where one is configured."""
-        ...
-
-    @property
-    def max_tokens(self) -> int | None:
-        """The longest answer."""
-        ...
+    def max_tokens(self) -> int | None: ...
 
     @property
     def context_window(self) -> int | None:
@@ -97,7 +89,6 @@ class WeightsSource:
         return Puller(self._store, self._environ, report=self._report).pull(self.weights)
 
     async def aclose(self) -> None:
-        """Give the memory back."""
         runner, self._runner = self._runner, None
         if runner is not None:
             await runner.aclose()
@@ -121,7 +112,6 @@ class LocalModels:
         self._sources: dict[str, WeightsSource] = {}
 
     def source(self, name: str, path: str | None = None) -> WeightsSource:
-        """The weights of this name, or at this path."""
         key = path or name
         if key not in self._sources:
             self._sources[key] = self._open(name, path)
@@ -151,7 +141,6 @@ class LocalModels:
         return LocalModel(source, max_tokens=choice.max_tokens)
 
     async def aclose(self) -> None:
-        """Give all memory back."""
         for source in self._sources.values():
             await source.aclose()
         self._sources.clear()
@@ -165,7 +154,6 @@ def build_local_model(
     path: str | None = None,
     max_tokens: int | None = None,
 ) -> "LocalModel":
-    """One embedded model on its own, for callers that keep no `LocalModels`."""
     from openclaw.embedded.model import LocalModel
 
     source = LocalModels(models_dir, environ).source(name, path)

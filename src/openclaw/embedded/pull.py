@@ -212,7 +212,6 @@ def links_in_directory(url: str) -> list[str]:
 
 
 def pick(links: Sequence[str], wheel: FromWheel) -> Link | None:
-    """The wheel's own file among the links."""
     for link in links:
         plain = urldefrag(link).url
         if unquote(urlsplit(plain).path).rsplit("/", 1)[-1] == wheel.filename:

@@ -80,8 +80,6 @@ _MEDIA_ENDING = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A tool call that the router decided on."""
-
     tool: str
     arguments: dict[str, Any]
 

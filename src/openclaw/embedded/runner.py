@@ -80,11 +80,9 @@ class Generation:
         self._stop = threading.Event()
 
     def stop(self) -> None:
-        """Write no further token."""
         self._stop.set()
 
     async def pieces(self) -> AsyncGenerator[str]:
-        """The text piece by piece."""
         try:
             while True:
                 # Abandoned where the caller is cancelled: the owner thread ends the queue anyway.
@@ -98,7 +96,6 @@ class Generation:
             self.stop()
 
     async def text(self) -> str:
-        """The whole answer."""
         return "".join([piece async for piece in self.pieces()])
 
     def run(self, server: Any) -> None:
@@ -114,7 +111,6 @@ class Generation:
             self._pieces.put(None)
 
     def fail(self, error: Exception) -> None:
-        """End with an error."""
         self._pieces.put(error)
         self._pieces.put(None)
 

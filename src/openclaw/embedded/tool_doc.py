@@ -10,8 +10,6 @@ from openclaw.embedded.words import stem, synonyms, terms, word_set, words
 
 
 class Want(StrEnum):
-    """What can fill a parameter."""
-
     URL = "url"
     EMAIL = "email"
     DATE = "date"
@@ -41,8 +39,6 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Param:
-    """One parameter of a tool."""
-
     name: str
     want: Want
     required: bool
@@ -207,7 +203,6 @@ def read_param(name: str, raw: Any, *, required: bool, tool_words: frozenset[str
 
 
 def read_params(input_schema: Mapping[str, Any], tool_text: str) -> tuple[Param, ...]:
-    """Every parameter of a tool, in the schema's order."""
     properties = _object(input_schema.get("properties"))
     listed = input_schema.get("required")
     required: Sequence[Any] = cast("list[Any]", listed) if isinstance(listed, list) else ()
@@ -226,8 +221,6 @@ def read_params(input_schema: Mapping[str, Any], tool_text: str) -> tuple[Param,
 
 
 class Effect(StrEnum):
-    """What calling a tool does to the world."""
-
     READS = "reads"
     CHANGES = "changes"
     UNKNOWN = "unknown"
@@ -235,8 +228,6 @@ class Effect(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RoutableTool:
-    """A tool that the router may choose."""
-
     name: str
     description: str
     schema: Mapping[str, Any]

@@ -38,8 +38,6 @@ _CLAUSE = re.compile(r"[.;!?\n]+\s*|,?\s+(?:and then|then|and)\s+|,\s+", re.IGNO
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """How a message asks."""
-
     wants_something: bool
     explains: bool
     negated: bool
@@ -65,7 +63,6 @@ def _leading_verbs(message: str) -> frozenset[str]:
 
 
 def read_ask(message: str) -> Ask:
-    """Read how a message asks, from its shape alone."""
     return Ask(
         wants_something=bool(words(message)) and not _is_statement(message),
         explains=_EXPLAINS.match(message) is not None,

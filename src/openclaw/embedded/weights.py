@@ -34,8 +34,6 @@ class FromWheel:
 
 @dataclass(frozen=True, slots=True)
 class FromUrl:
-    """Weights that are a file at an address."""
-
     url: str
 
 
@@ -57,7 +55,6 @@ class Weights:
 
     @property
     def file_name(self) -> str:
-        """What the file is called in the models directory."""
         return f"{self.name}.gguf"
 
 
@@ -192,7 +189,6 @@ def check_name(name: str) -> str:
 
 
 def file_sha256(path: Path, tick: Tick = lambda done: None) -> str:
-    """The SHA-256 of a file, read piece by piece."""
     digest = hashlib.sha256()
     with path.open("rb") as file:
         while piece := file.read(_CHUNK):
@@ -219,8 +215,6 @@ def write_private(path: Path, text: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Installed:
-    """Weights that are on this machine."""
-
     weights: Weights
     path: Path
 
@@ -232,11 +226,9 @@ class WeightStore:
         self.directory = directory
 
     def path_of(self, weights: Weights) -> Path:
-        """Where these weights lie, or would."""
         return self.directory / weights.file_name
 
     def prepare(self) -> Path:
-        """Make the directory, private."""
         return private_directory(self.directory)
 
     def is_installed(self, weights: Weights) -> bool:

@@ -6,7 +6,6 @@ from functools import lru_cache
 
 
 def word_set(text: str) -> frozenset[str]:
-    """The words of a text that lists them."""
     return frozenset(text.split())
 
 
@@ -120,5 +119,4 @@ def _synonyms() -> dict[str, frozenset[str]]:
 
 
 def synonyms(term: str) -> frozenset[str]:
-    """Stems that may stand for this stem."""
     return _synonyms().get(term, frozenset())

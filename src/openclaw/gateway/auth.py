@@ -174,7 +174,6 @@ class Guard:
         self._rate = RateLimit(self.limits.requests_per_minute, self.clock)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request, or refuse it."""
         if scope["type"] != "http":
             if scope["type"] == "websocket":
                 await send({"type": "websocket.close", "code": 1008})
@@ -299,7 +298,6 @@ def origin_of(scope: Scope, headers: Mapping[bytes, bytes]) -> str:
 
 
 def grant_of(scope: Scope) -> Grant | None:
-    """What the request's token allows."""
     return scope.get(_GRANT)
 
 

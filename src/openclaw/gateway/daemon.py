@@ -90,7 +90,6 @@ def _listener(host: str, port: int) -> socket.socket:
 
 
 def shown_url(sockets: Sequence[socket.socket]) -> str:
-    """Where this machine's own programs reach it."""
     host, port = sockets[0].getsockname()[:2]
     if host in ("0.0.0.0", "::"):  # noqa: S104 - compared, not bound
         host = "127.0.0.1"
@@ -227,8 +226,6 @@ OpenBackend = Callable[[Emit], AbstractAsyncContextManager[Backend]]
 
 @dataclass(frozen=True, slots=True)
 class Daemon:
-    """What the process was started with."""
-
     loaded: LoadedConfig
     load: Callable[[], LoadedConfig]
     paths: StatePaths
@@ -242,7 +239,6 @@ class Daemon:
 
     @property
     def settings(self) -> GatewayConfig:
-        """The gateway's part of the configuration."""
         return self.loaded.config.gateway
 
 

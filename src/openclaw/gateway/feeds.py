@@ -58,7 +58,6 @@ class EventStream:
         self._done = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
         await send(
             {"type": "http.response.start", "status": 200, "headers": _HEADERS + self._headers}
         )
@@ -103,7 +102,6 @@ def _body(data: bytes, *, more: bool) -> Message:
 
 
 async def _until_gone(receive: Receive, scope: anyio.CancelScope) -> None:
-    """Cancel when the client closes the connection."""
     while (await receive())["type"] != "http.disconnect":
         pass
     scope.cancel()
@@ -119,7 +117,6 @@ class WatchedAnswer:
         self._on_error = on_error
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
         answer: Any = None
         async with anyio.create_task_group() as group:
             group.start_soon(_until_gone, receive, group.cancel_scope, name="client watch")
@@ -156,19 +153,15 @@ class Feed:
         self._tell()
 
     def event(self, event: Event) -> None:
-        """Something that happened in the turn."""
         self.put(frame(event_json(event), event_name(event)))
 
     def reply(self, reply: Reply) -> None:
-        """The end of the turn."""
         self.put(frame(reply_json(reply), "reply"))
 
     def error(self, error: BaseException) -> None:
-        """The other end."""
         self.put(frame(error_json(error), "error"))
 
     def close(self) -> None:
-        """Nothing comes after this."""
         self._closed = True
         self._tell()
 
@@ -207,7 +200,6 @@ class Feeds:
         self._open: dict[str, Feed] = {}
 
     def has(self, turn: str) -> bool:
-        """Whether that turn's is kept."""
         return turn in self._open
 
     def of(self, turn: str) -> Feed:
@@ -248,8 +240,6 @@ class Feeds:
 
 
 class RedactedTurn:
-    """The words of one turn on their way out."""
-
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor
         self._words = DeltaRedactor(redactor)
@@ -275,16 +265,13 @@ class RedactedTurn:
         return told
 
     def flush(self, emit: Emit) -> None:
-        """Hand on what was held back."""
         self._tell_thought(self._thoughts.finish(), emit)
         self._tell_words(self._words.finish(), emit)
 
     def blocks(self, on_block_reply: OnBlockReply) -> OnBlockReply:
-        """The same for whole blocks."""
         return lambda blocks: on_block_reply(tuple(map(self._block, blocks)))
 
     def reply(self, reply: Reply) -> Reply:
-        """The answer itself."""
         return replace(reply, text=self._redactor.redact(reply.text))
 
     def _block(self, block: Block) -> Block:

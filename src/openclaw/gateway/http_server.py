@@ -158,12 +158,10 @@ async def openapi(gateway: Gateway, request: Request) -> Response:
 
 
 async def health(gateway: Gateway, request: Request) -> Response:
-    """Whether the process lives."""
     return JSONResponse({"status": "ok"})
 
 
 async def ready(gateway: Gateway, request: Request) -> Response:
-    """Whether it takes orders."""
     if gateway.opened is None or gateway.stopping:
         state = "stopping" if gateway.stopping else "starting"
         return JSONResponse({"status": state}, 503)
@@ -174,7 +172,6 @@ async def ready(gateway: Gateway, request: Request) -> Response:
 
 
 async def metrics(gateway: Gateway, request: Request) -> Response:
-    """Figures for Prometheus."""
     cluster = gateway.opened.cluster if gateway.opened is not None else None
     figures = cluster.figures() if cluster is not None else ()
     text = gateway.metrics.render(views.gauges(gateway), figures)
@@ -260,7 +257,6 @@ class _Protocol(H11Protocol):
         self._wait_for_reader()
 
     def resume_writing(self) -> None:
-        """It was taken after all."""
         self._stop_read_timer()
         super().resume_writing()
 
@@ -289,7 +285,6 @@ class _Protocol(H11Protocol):
 def make_server(
     gateway: Gateway, tokens: Tokens, sockets: Sequence[socket.socket]
 ) -> uvicorn.Server:
-    """A server that is ready to `serve` on these sockets."""
     settings = gateway.settings
     beyond = settings.bind not in ("loopback", "127.0.0.1", "::1")
     names = Names(

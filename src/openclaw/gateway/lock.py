@@ -37,13 +37,10 @@ class GatewayInfo:
 
 
 class GatewayLock:
-    """The lock as its holder has it."""
-
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
 
     def publish(self, info: GatewayInfo) -> None:
-        """Say where the gateway is."""
         text = json.dumps({**asdict(info), "mark": own_mark()}).encode()
         os.ftruncate(self._descriptor, 0)
         os.lseek(self._descriptor, 0, os.SEEK_SET)

@@ -13,15 +13,12 @@ Labels = tuple[tuple[str, str], ...]
 
 
 class Histogram:
-    """How often something took how long."""
-
     def __init__(self) -> None:
         self.counts = [0] * len(_BUCKETS)
         self.count = 0
         self.sum = 0.0
 
     def add(self, seconds: float) -> None:
-        """Count one."""
         self.count += 1
         self.sum += seconds
         for index, bound in enumerate(_BUCKETS):
@@ -41,20 +38,17 @@ class Metrics:
         self._reloads: defaultdict[Labels, int] = defaultdict(int)
 
     def request(self, method: str, path: str, status: int, seconds: float) -> None:
-        """A request was answered."""
         route = (("method", method if method in _METHODS else "other"), ("route", _route(path)))
         self._requests[(*route, ("status", str(status)))] += 1
         self._seconds[route].add(seconds)
 
     def turn(self, outcome: str, seconds: float, input_tokens: int, output_tokens: int) -> None:
-        """A turn ended."""
         self._turns[(("outcome", outcome),)] += 1
         self._turn_seconds.add(seconds)
         self._tokens["input"] += input_tokens
         self._tokens["output"] += output_tokens
 
     def reload(self, outcome: str) -> None:
-        """A configuration was read again."""
         self._reloads[(("outcome", outcome),)] += 1
 
     def render(

@@ -52,7 +52,6 @@ class Questions:
         self._closed: dict[str, str] = {}
 
     def asker(self, tell: Tell) -> "Asker":
-        """Asks the client behind this stream."""
         return Asker(self, tell)
 
     def answer(self, id: str, answer: Json) -> None:
@@ -88,8 +87,6 @@ class Questions:
 
 
 class Asker:
-    """Asks the person at one client."""
-
     def __init__(self, questions: Questions, tell: Tell) -> None:
         self._questions = questions
         self._tell = tell
@@ -112,7 +109,6 @@ class Asker:
         return answer["action"] == "accept"
 
     async def elicit(self, server: str, params: JsonObject) -> JsonObject:
-        """What the person tells an MCP server."""
         schema = params.get("requestedSchema")
         if schema is not None and len(orjson.dumps(schema, default=str)) > _MOST_SCHEMA:
             return _DECLINED

@@ -26,7 +26,6 @@ class Unit:
 
 
 def unit_for(kind: str | None, environ: Mapping[str, str], config: Path | None) -> Unit:
-    """The unit for this system, or of the kind that is asked for."""
     chosen = kind or ("launchd" if sys.platform == "darwin" else "systemd")
     command = _command(config)
     return _launchd(environ, command) if chosen == "launchd" else _systemd(environ, command)
@@ -130,7 +129,6 @@ class Notifier:
         self._watchdog = _seconds(environ.get("WATCHDOG_USEC", ""))
 
     def ready(self, url: str) -> None:
-        """The gateway takes orders."""
         self._send(f"READY=1\nSTATUS=listening at {url}")
 
     def reloading(self, now_us: int) -> None:
@@ -138,7 +136,6 @@ class Notifier:
         self._send(f"RELOADING=1\nMONOTONIC_USEC={now_us}")
 
     def stopping(self) -> None:
-        """The gateway is going down, on purpose."""
         self._send("STOPPING=1")
 
     async def keep_alive(self) -> None:

@@ -48,7 +48,6 @@ class Listener:
         self._news.set()
 
     def close(self) -> None:
-        """Nothing comes after this."""
         self._closed = True
         self._news.set()
 
@@ -63,29 +62,23 @@ class Listener:
 
 
 class Hub:
-    """Passes every event on to every listener."""
-
     def __init__(self) -> None:
         self._listeners: set[Listener] = set()
 
     @property
     def heard(self) -> bool:
-        """Whether anybody listens."""
         return bool(self._listeners)
 
     def emit(self, event: Event) -> None:
-        """Tell everybody."""
         for listener in self._listeners:
             listener.put(event)
 
     def close(self) -> None:
-        """Let every listener go."""
         for listener in self._listeners:
             listener.close()
 
     @contextmanager
     def listen(self) -> Generator[Listener]:
-        """Hear everything while this lasts."""
         listener = Listener()
         self._listeners.add(listener)
         try:
@@ -118,8 +111,6 @@ class Running:
 
 
 class Turns:
-    """Every turn that a client of the gateway waits for."""
-
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._running: dict[str, Running] = {}
@@ -151,7 +142,6 @@ class Turns:
             raise Cancelled(turn.why or _BY_REQUEST)
 
     def has(self, id: str) -> bool:
-        """Whether a client of this gateway waits for that turn."""
         return id in self._running
 
     def cancel(self, id: str) -> None:
@@ -182,7 +172,6 @@ class Turns:
             await self._until_idle()
 
     def stop_all(self) -> None:
-        """Stop everything that runs, because the gateway stops."""
         for turn in self.running:
             turn.stop(_BY_SHUTDOWN)
 
@@ -214,9 +203,7 @@ class Cluster(Protocol):
     """Where this gateway is, for the others to show."""
 
     @property
-    def reachable(self) -> bool:
-        """Whether the database answered lately."""
-        ...
+    def reachable(self) -> bool: ...
 
     def drain(self) -> None:
         """Take nothing more to run: this gateway is going to stop."""
@@ -234,9 +221,7 @@ class Cluster(Protocol):
         """Number, name and body of a turn's events; the last is `reply` or `error`."""
         ...
 
-    async def gateways(self) -> list[dict[str, Any]]:
-        """Every gateway, as it last said it was."""
-        ...
+    async def gateways(self) -> list[dict[str, Any]]: ...
 
     def figures(self) -> list[tuple[str, str, str, float]]:
         """For the metrics: kind, name, help and value of each."""

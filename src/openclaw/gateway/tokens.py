@@ -49,7 +49,6 @@ class Grant:
     owner: bool = False
 
     def allows(self, scope: str) -> bool:
-        """Whether it includes this scope."""
         return scope in self.scopes or "admin" in self.scopes
 
     def session(self, key: str) -> str:
@@ -74,7 +73,6 @@ class NamedToken:
 
 
 def owner_token_path(root: Path) -> Path:
-    """Where the owner's token lies."""
     return root / "gateway.token"
 
 
@@ -92,7 +90,6 @@ def owner_token(root: Path) -> Secret:
 
 
 def read_owner_token(root: Path) -> Secret | None:
-    """The owner's token, where this account may read it."""
     try:
         text = owner_token_path(root).read_text("ascii").strip()
     except (OSError, ValueError):
@@ -194,7 +191,6 @@ class Tokens:
 
     @property
     def handed_out(self) -> bool:
-        """Whether there is a token that another machine may have."""
         return self.configured is not None or bool(self.named and self.named.all())
 
     def grant(self, given: bytes | None) -> Grant | None:

@@ -25,7 +25,6 @@ class RateLimit:
         self.refused = 0
 
     def allows(self, now: float) -> bool:
-        """Whether one more may pass at this time."""
         self._tokens = min(self._burst, self._tokens + (now - self._last) * self._rate)
         self._last = now
         if self._tokens < 1:

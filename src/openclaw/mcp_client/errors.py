@@ -82,7 +82,6 @@ def first_cause(error: BaseException) -> BaseException:
 
 
 def worded(error: BaseException) -> str:
-    """What a person is told of it."""
     text = str(error).strip()
     if isinstance(error, TimeoutError):
         return text or "no answer in time"

@@ -34,7 +34,6 @@ class Options:
 
 
 def answers_for(program: str) -> Answers:
-    """The recorded answers of this program, with its version in them."""
     version = __version__.encode()
     return Answers(
         LEGACY,

@@ -39,8 +39,6 @@ class Attachment:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """A well-formed order."""
-
     message: str
     session_key: str | None
     images: tuple[Attachment, ...]

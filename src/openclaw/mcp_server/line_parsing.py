@@ -32,7 +32,6 @@ class Judged:
     batch: bool = False
 
     def blame(self, code: int, message: str, request_id: Id = None) -> None:
-        """Tell the client what is wrong."""
         error = types.ErrorData(code=code, message=message)
         self.faults.append(types.JSONRPCError(jsonrpc="2.0", id=request_id, error=error))
 
@@ -153,7 +152,6 @@ def _fail_own_request(judged: Judged, request_id: Id, problem: str) -> None:
 
 
 def _fault(given: dict[str, Any], request_id: Id, *, in_batch: bool) -> tuple[int, str] | None:
-    """What makes it no request and no notification at all."""
     if given.get("jsonrpc") != "2.0":
         return types.INVALID_REQUEST, 'jsonrpc must be "2.0"'
     if type(given.get("method")) is not str:

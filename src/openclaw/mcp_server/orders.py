@@ -33,13 +33,9 @@ _QUEUED = 256
 
 
 class Report(Protocol):
-    """Sends one progress notification."""
-
     def __call__(
         self, progress: float, total: float | None = None, message: str | None = None
-    ) -> Awaitable[None]:
-        """Send it."""
-        ...
+    ) -> Awaitable[None]: ...
 
 
 def describe_event(event: Event) -> str | None:
@@ -82,7 +78,6 @@ class ProgressReporter:
             return
 
     async def run(self) -> None:
-        """Send until cancelled."""
         started = self._clock.monotonic()
         async with self._send, self._receive:
             while True:

@@ -27,9 +27,7 @@ AUDIO_SINCE = "2025-03-26"  # the first revision whose clients know an audio blo
 class Fetch(Protocol):
     """Gets what a URL points to, at most `limit` bytes of it, through the guarded client."""
 
-    async def __call__(self, url: str, limit: int) -> tuple[bytes, str | None]:
-        """The body and the declared MIME type."""
-        ...
+    async def __call__(self, url: str, limit: int) -> tuple[bytes, str | None]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,5 +232,4 @@ class Collector:
             self.media.append(media)
 
     def text(self) -> str:
-        """The one text of the answer."""
         return combine(self._parts)

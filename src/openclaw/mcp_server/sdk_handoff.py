@@ -115,11 +115,9 @@ class Conversation:
 
     @property
     def takes_batches(self) -> bool:
-        """Whether the revision that was agreed on has them."""
         return self._revision == _WITH_BATCHES
 
     def noticed(self, item: SessionMessage) -> None:
-        """A message goes to the SDK."""
         message = item.message
         if isinstance(message, types.JSONRPCRequest) and message.method == "initialize":
             asked = (message.params or {}).get("protocolVersion")
@@ -182,8 +180,6 @@ def _nobody(messages: list[SessionMessage], batch: bool) -> None:
 
 
 class _Stream:
-    """What the SDK asks of both its streams."""
-
     async def aclose(self) -> None:
         raise NotImplementedError
 
@@ -237,7 +233,6 @@ class MessageReader(_Stream):
         return await anyio.to_thread.run_sync(partial(judge, line, batches=batches))
 
     async def aclose(self) -> None:
-        """Stop reading."""
         self._lines.close()
 
     def __aiter__(self) -> Self:
@@ -316,7 +311,6 @@ def encode(item: SessionMessage) -> list[Piece]:
 
 
 def encode_batch(items: list[SessionMessage]) -> list[Piece]:
-    """Several messages as the pieces of one line."""
     pieces: list[Piece] = [b"["]
     for item in items:
         *large, last = encode(item)

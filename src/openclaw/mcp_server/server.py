@@ -34,21 +34,15 @@ _AGREEMENT: JsonObject = {
 class AskedClient(Protocol):
     """A client's session, as far as it can be asked."""
 
-    def check_client_capability(self, capability: types.ClientCapabilities) -> bool:
-        """Whether the client offered this."""
-        ...
+    def check_client_capability(self, capability: types.ClientCapabilities) -> bool: ...
 
     def elicit_form(
         self, message: str, requested_schema: dict[str, Any], related_request_id: Any = None
-    ) -> Awaitable[types.ElicitResult]:
-        """Have the person fill in a form."""
-        ...
+    ) -> Awaitable[types.ElicitResult]: ...
 
     def elicit_url(
         self, message: str, url: str, elicitation_id: str, related_request_id: Any = None
-    ) -> Awaitable[types.ElicitResult]:
-        """Have the person visit an address."""
-        ...
+    ) -> Awaitable[types.ElicitResult]: ...
 
 
 def can_ask(client: AskedClient, protocol_version: str) -> bool:

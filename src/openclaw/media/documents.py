@@ -18,8 +18,6 @@ from openclaw.core.errors import OpenClawError
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What the process may take."""
-
     memory_bytes: int
     cpu_seconds: int
 

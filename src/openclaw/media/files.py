@@ -118,8 +118,6 @@ _UTF_16 = ((b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
 
 
 class Searches(Protocol):
-    """What knows the secrets."""
-
     def redact(self, text: str, /, *, shapes: bool = True) -> str:
         """`text` without any secret that is known and, with `shapes`, what looks like one."""
         ...
@@ -227,7 +225,6 @@ class AttachmentFiles:
         return read_regular(self.root / session / digest, MAX_OUTBOUND_BYTES)
 
     def delete(self, session: str) -> None:
-        """Forget everything of this session."""
         shutil.rmtree(self.root / session, ignore_errors=True)
 
 

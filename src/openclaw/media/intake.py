@@ -169,7 +169,6 @@ class Intake:
         return await anyio.to_thread.run_sync(keep)
 
     async def store_text(self, text: str, *, field: str, name: str | None = None) -> Media:
-        """Keep text, whatever its type is called."""
         data = text.encode("utf-8", "replace")
         return await anyio.to_thread.run_sync(self._keep, [data], "text/plain", field, name)
 
@@ -178,7 +177,6 @@ class Intake:
         return await anyio.to_thread.run_sync(_checked_file, path, allowed)
 
     async def read(self, media: Media) -> Received:
-        """What was stored or checked, with its words."""
         assert media.path is not None
         reading = await self._reader.read(media.path, media.mime_type)
         return Received(media, reading.text, reading.note)

@@ -82,7 +82,6 @@ def normalise(mime_type: str) -> str:
 
 
 def in_mb(size: int) -> str:
-    """A size as the limits are written."""
     return f"{size / MIB:.1f} MB"
 
 
@@ -213,5 +212,4 @@ def _text_mismatch(found: str | None, head: bytes) -> str | None:
 
 
 def is_image(mime_type: str) -> bool:
-    """Whether a model that sees can be shown this."""
     return mime_type in IMAGE_TYPES

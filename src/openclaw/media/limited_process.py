@@ -8,7 +8,6 @@ import sys
 
 
 def limit(memory_bytes: int, cpu_seconds: int) -> None:
-    """Bound this process, where the system can."""
     if sys.platform == "win32":
         return  # the caller's time limit holds there too
     import resource
@@ -23,7 +22,6 @@ def limit(memory_bytes: int, cpu_seconds: int) -> None:
 
 
 def main(argv: list[str]) -> None:
-    """Bound this process and become the module."""
     memory, seconds, module, *rest = argv
     limit(int(memory), int(seconds))
     sys.argv = [module, *rest]

@@ -101,7 +101,6 @@ def pieces_of(samples: Any) -> Iterator[tuple[Any, int]]:
 
 
 def moonshine(weights: str, samples: Any, language: str) -> Iterator[tuple[str, float]]:
-    """The small recogniser."""
     api: Any = importlib.import_module("moonshine_voice.moonshine_api")
     engine: Any = importlib.import_module("moonshine_voice.transcriber")
     with engine.Transcriber(model_path=weights, model_arch=api.ModelArch.BASE) as transcriber:
@@ -111,7 +110,6 @@ def moonshine(weights: str, samples: Any, language: str) -> Iterator[tuple[str, 
 
 
 def whisper(weights: str, samples: Any, language: str) -> Iterator[tuple[str, float]]:
-    """Whisper on CTranslate2."""
     library: Any = importlib.import_module("faster_whisper")
     model = library.WhisperModel(weights, device="cpu", compute_type="int8", local_files_only=True)
     segments, _ = model.transcribe(samples, language=language or None)
@@ -123,7 +121,6 @@ _ENGINES = {"moonshine": moonshine, "whisper": whisper}
 
 
 def run(engine: str, weights: str, path: str, language: str) -> Iterator[dict[str, Any]]:
-    """The lines to print."""
     try:
         samples = decode(path)
         seconds = len(samples) / SAMPLE_RATE

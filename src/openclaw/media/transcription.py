@@ -40,18 +40,12 @@ class TranscriptionFailed(OpenClawError):
 class Transcriber(Protocol):
     """Turns a sound file into words. A failure is a note, never an exception."""
 
-    async def transcribe(self, path: Path, mime_type: str) -> Transcript:
-        """The words of this file."""
-        ...
+    async def transcribe(self, path: Path, mime_type: str) -> Transcript: ...
 
 
 class Provider(Protocol):
-    """One way to turn sound into words."""
-
     @property
-    def name(self) -> str:
-        """As a person knows it."""
-        ...
+    def name(self) -> str: ...
 
     async def transcribe(self, path: Path, mime_type: str) -> Transcript:
         """The words of this file; raises `TranscriptionFailed`."""
@@ -62,10 +56,7 @@ FindProvider = Callable[[], Awaitable[Provider | None]]
 
 
 class NoTranscriber:
-    """Stands where no provider is wanted."""
-
     async def transcribe(self, path: Path, mime_type: str) -> Transcript:
-        """A note that says so."""
         return Transcript(note=NOT_SET_UP)
 
 
@@ -80,7 +71,6 @@ class FirstAvailable:
         self._none_found = none_found
 
     async def transcribe(self, path: Path, mime_type: str) -> Transcript:
-        """The words of this file, or a note."""
         try:
             provider = await self._provider()
             if provider is None:
@@ -138,7 +128,6 @@ class OpenAiProvider:
         self._settings = settings
 
     async def transcribe(self, path: Path, mime_type: str) -> Transcript:
-        """The words of this file."""
         settings = self._settings
         url = f"{(settings.base_url or OPENAI_URL).rstrip('/')}/audio/transcriptions"
         fields = {"model": settings.model or OPENAI_MODEL, "response_format": "json"}
@@ -166,7 +155,6 @@ class DeepgramProvider:
         self._settings = settings
 
     async def transcribe(self, path: Path, mime_type: str) -> Transcript:
-        """The words of this file."""
         settings = self._settings
         url = f"{(settings.base_url or DEEPGRAM_URL).rstrip('/')}/v1/listen"
         spoken = (
@@ -253,8 +241,6 @@ _ENGLISH = ("en", "english")
 
 @dataclass(frozen=True, slots=True)
 class LocalProvider:
-    """An engine with its weights."""
-
     engine: str
     weights: Path
     language: str | None
@@ -262,7 +248,6 @@ class LocalProvider:
 
     @property
     def name(self) -> str:
-        """As a person knows it."""
         return "Whisper" if self.engine == "whisper" else "Moonshine (English)"
 
     async def transcribe(self, path: Path, mime_type: str) -> Transcript:

@@ -39,17 +39,13 @@ _IMAGE_LIMITS: Mapping[str, ImageLimits] = {
 class Revealable(Protocol):
     """A secret whose value is read on purpose."""
 
-    def reveal(self) -> str:
-        """The value itself."""
-        ...
+    def reveal(self) -> str: ...
 
 
 class Resolver(Protocol):
     """What turns references in the configuration into secrets."""
 
-    async def resolve_text(self, text: str, /) -> Revealable:
-        """The secret that `text` is, or refers to."""
-        ...
+    async def resolve_text(self, text: str, /) -> Revealable: ...
 
 
 _Sdk = TypeVar("_Sdk", bound=Any)
@@ -95,12 +91,10 @@ class Built:
 
     @property
     def image_limits(self) -> ImageLimits:
-        """What an image sent to this model may measure."""
         return _IMAGE_LIMITS.get(self.candidate.api, STRICT_LIMITS)
 
     @property
     def accepts_images(self) -> bool:
-        """Whether an image may be put before this model."""
         return "image" in self.candidate.accepts
 
     @property
@@ -109,7 +103,6 @@ class Built:
         return bool(getattr(self.model, "reads_every_tool", False))
 
     async def aclose(self) -> None:
-        """Close the connections."""
         if self.client is not None:
             await self.client.aclose()
 
@@ -286,7 +279,6 @@ class OneObject(JsonSchemaTransformer):
         self.schema = schema
 
     def walk(self) -> Schema:
-        """The schema that is sent."""
         return without_choice_at_top(self.schema)
 
     def transform(self, schema: Schema) -> Schema:

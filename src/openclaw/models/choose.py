@@ -114,7 +114,6 @@ class Candidate:
 
     @property
     def ref(self) -> str:
-        """The model as the configuration names it."""
         return f"{self.provider}/{self.model}"
 
 
@@ -283,7 +282,6 @@ def _built_in(known: KnownProvider, model: str, environ: Mapping[str, str]) -> C
 def _configured(
     base: Candidate, config: ProviderConfig, entry: ModelEntry | None, known: KnownProvider | None
 ) -> Candidate:
-    """`base` with what the configuration says of its provider and model."""
     api: Api = (entry and entry.api) or config.api or (known.api if known else "openai-completions")
     candidate = replace(
         base,

@@ -43,7 +43,6 @@ class ModelFactory:
     async def stack(
         self, model: ModelChoice | None, *, temperature: float | None = None
     ) -> ModelStack:
-        """The models to ask for this choice."""
         key = ((model.primary, *model.fallbacks) if model else (), temperature)
         async with self._lock:
             if key not in self._stacks:
@@ -56,7 +55,6 @@ class ModelFactory:
             return self._stacks[key]
 
     async def aclose(self) -> None:
-        """Close every model's connections."""
         stacks, self._stacks = self._stacks, {}
         for stack in stacks.values():
             await stack.aclose()
@@ -72,7 +70,6 @@ async def open_models(
     local: LocalBuilder | None = None,
     probe: Probe = ollama_models,
 ) -> AsyncGenerator[ModelFactory]:
-    """A factory whose models are closed at the end."""
     factory = ModelFactory(
         providers=providers,
         resolver=resolver,

@@ -39,17 +39,14 @@ class ModelOptions:
 
     @property
     def structured(self) -> bool:
-        """Whether the answer has to be JSON."""
         return self.json_output or self.schema is not None
 
 
 def options_json(options: ModelOptions | None) -> dict[str, Any] | None:
-    """The options as JSON, so that another process can use them."""
     return None if options is None else asdict(options)
 
 
 def options_from(body: Mapping[str, Any] | None) -> ModelOptions | None:
-    """The options back."""
     if body is None:
         return None
     known: dict[str, Any] = {

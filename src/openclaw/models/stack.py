@@ -42,11 +42,9 @@ class TextGate:
 
     @property
     def shown(self) -> str:
-        """The text of the present attempt that went out."""
         return self._shown
 
     def feed(self, piece: str) -> None:
-        """Take a piece of the present attempt."""
         self._attempt += piece
         if not self._repeating:
             self._shown += piece
@@ -61,7 +59,6 @@ class TextGate:
             self._start_over()
 
     def restart(self) -> None:
-        """A new attempt begins."""
         self._attempt = ""
         self._repeating = bool(self._shown)
 
@@ -88,8 +85,6 @@ _JITTER = 0.25
 
 
 class Verdict(Enum):
-    """What is to be done about a failure."""
-
     RETRY = "retry"
     NEXT = "next"
     OVERFLOW = "overflow"
@@ -264,8 +259,6 @@ RETRIES_BEFORE_FALLBACK = 1
 
 @dataclass(frozen=True, slots=True)
 class Watcher:
-    """Who is told what comes."""
-
     text: Callable[[str], None] = lambda piece: None
     thinking: Callable[[str], None] | None = None
     notice: Callable[[str], None] = lambda message: None
@@ -273,8 +266,6 @@ class Watcher:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """An answer and who gave it."""
-
     response: "ModelResponse"
     built: Built
 
@@ -357,7 +348,6 @@ class ModelStack:
         raise _unavailable(failures)
 
     async def wait(self, seconds: float) -> None:
-        """Sleep before a retry."""
         await self.sleep(seconds)
 
     def delay(self, attempt: int, failure: Failure) -> float | None:
@@ -381,7 +371,6 @@ class ModelStack:
         self._never_say_why.add(built.candidate.ref)
 
     async def aclose(self) -> None:
-        """Close every connection."""
         for entry in self._entries:
             if entry.built is not None:
                 await entry.built.aclose()
@@ -400,8 +389,6 @@ class ModelStack:
 
 @dataclass(slots=True)
 class _Asking:
-    """One request to one model, with its retries."""
-
     stack: ModelStack
     built: Built
     messages: "list[ModelMessage]"
@@ -411,7 +398,6 @@ class _Asking:
     _unfinished: "ModelResponse | None" = None
 
     async def run(self, *, retries: int) -> "ModelResponse | Failure":
-        """The answer, or the failure that ended the attempts."""
         attempt = 0
         while True:
             failure = await self._attempt()

@@ -37,22 +37,15 @@ _PIECE = 64 * 1024
 class Unpacker(Protocol):
     """Takes packed bytes and gives plain ones, in pieces of bounded size."""
 
-    def feed(self, packed: bytes) -> Iterator[bytes]:
-        """The plain pieces that these bytes complete."""
-        ...
+    def feed(self, packed: bytes) -> Iterator[bytes]: ...
 
 
 class Plain:
-    """For answers that are not packed."""
-
     def feed(self, packed: bytes) -> Iterator[bytes]:
-        """The bytes themselves."""
         yield packed
 
 
 class Zlib:
-    """For gzip and deflate."""
-
     def __init__(self, *, gzip: bool) -> None:
         self._gzip = gzip
         self._inflate = zlib.decompressobj(zlib.MAX_WBITS | 16 if gzip else zlib.MAX_WBITS)
@@ -80,7 +73,6 @@ class Zlib:
 
 
 def unpacker(encoding: str) -> Unpacker:
-    """The unpacker for a `Content-Encoding`."""
     name = encoding.strip().lower()
     if name in {"", "identity"}:
         return Plain()
@@ -101,8 +93,6 @@ _BODY_HEADERS = frozenset({"content-type", "content-length", "content-encoding"}
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """A complete answer."""
-
     url: str
     """Where it came from in the end."""
     status: int
@@ -116,8 +106,6 @@ class Fetched:
 
 
 class Answer:
-    """An answer whose body is still to be read."""
-
     def __init__(self, response: httpx2.Response, url: str, limit: int) -> None:
         self._response = response
         self._limit = limit
@@ -145,15 +133,12 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class _Order:
-    """One request on its way through redirects."""
-
     method: str
     target: Target
     headers: Mapping[str, str]
     content: bytes | None
 
     def redirected(self, status: int, location: str) -> "_Order":
-        """The request that follows, with what may follow."""
         target = parse_target(urljoin(self.target.url, location.strip()))
         method, content, headers = self.method, self.content, dict(self.headers)
         becomes_get = status == 303 or (status in {301, 302} and method == "POST")

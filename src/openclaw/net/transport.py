@@ -72,8 +72,6 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A URL whose host cannot be misread."""
-
     url: str
     scheme: Literal["http", "https"]
     host: str
@@ -176,7 +174,6 @@ _CONNECT_TIMEOUT = 10.0
 
 
 async def resolve_with_system(host: str, port: int) -> Sequence[str]:
-    """The addresses that the system's resolver gives."""
     import socket
 
     answers = await anyio.getaddrinfo(host, port, type=socket.SOCK_STREAM)
@@ -204,13 +201,11 @@ class Exemptions:
         loopback: bool = False,
         pairs: Iterable[tuple[str, str]] = (),
     ) -> "Exemptions":
-        """Exemptions from plain lists."""
         lowered = frozenset(host.lower() for host in hosts)
         paired = frozenset((host.lower(), address) for host, address in pairs)
         return cls(lowered, frozenset(addresses), loopback, paired)
 
     def cover(self, host: str, port: int, address: str) -> bool:
-        """Whether this address may be reached under this name and port."""
         if self.loopback and is_loopback(address):
             return True
         if (host, address) in self.pairs:
@@ -227,8 +222,6 @@ def _anyio_network() -> httpcore2.AsyncNetworkBackend:
 
 
 class GuardedBackend(httpcore2.AsyncNetworkBackend):
-    """A network that has no private addresses in it."""
-
     def __init__(self, resolve: Resolve, exemptions: Exemptions) -> None:
         self._resolve = resolve
         self._exemptions = exemptions
@@ -283,7 +276,6 @@ class GuardedBackend(httpcore2.AsyncNetworkBackend):
         raise FetchRefused("a Unix socket", "only http and https are fetched")
 
     async def sleep(self, seconds: float) -> None:
-        """Wait, for the pool's own retries."""
         await anyio.sleep(seconds)
 
 

@@ -104,7 +104,6 @@ def _argument(key: str, value: Any, hide: Hide) -> Iterator[str]:
 
 
 def _objects(value: Any) -> Sequence[Mapping[str, Any]]:
-    """The objects of a list of nothing else."""
     items = cast("list[Any]", value) if isinstance(value, list) else []
     return items if all(isinstance(one, dict) for one in items) else ()
 

@@ -41,7 +41,6 @@ class Rules:
 
     @cached_property
     def says_nothing(self) -> bool:
-        """Whether this layer restricts nothing."""
         return not self.allow and not self.deny and not self.ask
 
 
@@ -76,7 +75,6 @@ def parse_glob(pattern: str) -> tuple[Element, ...]:
 
 
 def accepts(element: Element, char: str) -> bool:
-    """Whether an element other than `*` stands for this character."""
     if isinstance(element, str):
         return element == ANY_ONE
     negated, ranges = element

@@ -150,7 +150,6 @@ class LocalAgent:
 def agent_settings(
     host: "Host", agent: "EffectiveAgent", secrets: "SecretResolver"
 ) -> AgentSettings:
-    """The settings of an agent, wherever it runs."""
     from openclaw.media.transcription import Speech
 
     providers = host.config.models.providers
@@ -478,7 +477,6 @@ class Opener(Generic[T]):
         return self.opened
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Hold it until cancelled."""
         task_status.started()
         while True:
             await self._wanted.wait()
@@ -510,8 +508,6 @@ class Opener(Generic[T]):
 
 @dataclass(slots=True)
 class _SessionServers:
-    """A session's own servers, and whose they are now."""
-
     agent_id: str
     servers: "Mapping[str, McpServerConfig]"
     where: Agent | None = None
@@ -654,7 +650,6 @@ class _Gateways:
         self._other: str | None = None  # the last configuration that was not ours
 
     def running(self) -> GatewayAgent | None:
-        """Its agent, the same one while the gateway is the same."""
         from openclaw.config.paths import config_path
         from openclaw.gateway.lock import running_gateway
 

@@ -242,7 +242,6 @@ def _placed(one: InboundMedia, files: "OrderFiles", temp: Path) -> InboundMedia:
 
 
 async def _events(chunks: AsyncIterator[bytes]) -> AsyncIterator[tuple[str, Any]]:
-    """Name and data of each event of the stream."""
     pending: list[bytes] = []
     async for chunk in chunks:
         pending.append(chunk)

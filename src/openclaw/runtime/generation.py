@@ -62,7 +62,6 @@ class ConfigGeneration:
         return self.agents[wanted]
 
     def servers(self) -> "dict[str, AgentServers]":
-        """What the MCP servers' manager is to run."""
         return {agent.id: servers_of(self.host, agent) for agent in self.agents.values()}
 
     @asynccontextmanager
@@ -87,7 +86,6 @@ class ConfigGeneration:
                     await self._factory.aclose()
 
     def native(self, agent_id: str) -> ToolSource:
-        """The agent's tools that are our own."""
         if agent_id not in self._native:
             self._native[agent_id] = _native_tools(self.host, self.agents[agent_id], self._store)
         return self._native[agent_id]
@@ -127,7 +125,6 @@ class ConfigGeneration:
         workspace: Path | None = None,
         can_ask: bool = True,
     ) -> "Toolbox":
-        """The tools that the agent may use: our own, then these of its MCP servers."""
         native = (
             self.native(agent.id)
             if workspace is None
@@ -163,7 +160,6 @@ class ConfigGeneration:
     def setup(
         self, agent: EffectiveAgent, context: "MessageContext", mcp_tools: ToolSource
     ) -> "TurnSetup":
-        """What the turn of this message works with."""
         from openclaw.agent.service import TurnSetup
 
         def tools(can_ask: bool) -> "Toolbox":
@@ -181,7 +177,6 @@ class EmbeddedModels:
         self._models: LocalModels | None = None
 
     def opened(self) -> "LocalModels":
-        """The same ones every time."""
         from openclaw.embedded.open import LocalModels
 
         if self._models is None:
@@ -189,19 +184,15 @@ class EmbeddedModels:
         return self._models
 
     async def aclose(self) -> None:
-        """Give all memory back."""
         if self._models is not None:
             await self._models.aclose()
 
 
 class CurrentSecrets:
-    """The secrets of the generation that is current, for parts that outlive it."""
-
     def __init__(self, resolver: SecretResolver) -> None:
         self.resolver = resolver
 
     async def resolve_map(self, values: Mapping[str, str]) -> dict[str, Secret]:
-        """Every value with its references replaced."""
         return await self.resolver.resolve_map(values)
 
 

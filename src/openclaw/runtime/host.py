@@ -33,7 +33,6 @@ class SharedSearch:
         self._search: ToolSearch | None = None
 
     def opened(self) -> "ToolSearch":
-        """The same one every time."""
         from openclaw.agent.toolpath.search import ToolSearch
 
         if self._search is None:
@@ -60,7 +59,6 @@ class Host:
 
     @property
     def config(self) -> Config:
-        """The configuration itself."""
         return self.loaded.config
 
     def workspace(self, agent: EffectiveAgent) -> Path:

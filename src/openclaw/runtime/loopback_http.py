@@ -34,7 +34,6 @@ class Answer:
     body: AsyncIterator[bytes]
 
     async def read(self) -> bytes:
-        """All of the body."""
         return b"".join([piece async for piece in self.body])
 
 

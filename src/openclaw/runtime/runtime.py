@@ -51,17 +51,14 @@ class Runtime:
 
     @property
     def generation(self) -> ConfigGeneration:
-        """The configuration that is current, and what was built from it."""
         return self._generation
 
     @property
     def host(self) -> Host:
-        """What everything was built from, as it is now."""
         return self._generation.host
 
     @property
     def agents(self) -> Mapping[str, EffectiveAgent]:
-        """The agents there are now."""
         return self._generation.agents
 
     def tools(self, agent_id: str, session: str | None = None) -> "Sequence[ToolSpec]":
@@ -91,7 +88,6 @@ class Runtime:
         await before.retire()
 
     async def aclose(self) -> None:
-        """Close what the current generation holds."""
         await self._generation.retire()
 
 
@@ -216,7 +212,6 @@ def _load_models(host: Host) -> None:
 async def open_backend(
     loaded: LoadedConfig, environ: Mapping[str, str], redactor: Redactor, emit: Emit
 ) -> "AsyncGenerator[Backend]":
-    """What a gateway serves."""
     from openclaw.gateway.state import Backend
 
     async with open_gateway_runtime(loaded, environ, redactor, emit=emit) as runtime:

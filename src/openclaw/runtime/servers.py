@@ -186,7 +186,6 @@ async def running_servers(
 
 
 def servers_of(host: Host, agent: EffectiveAgent) -> "AgentServers":
-    """What the manager has to know of this agent."""
     from openclaw.mcp_client.lifecycle.manager import AgentServers
 
     policy = policy_of(agent)
@@ -202,7 +201,6 @@ def servers_of(host: Host, agent: EffectiveAgent) -> "AgentServers":
 def tool_path_of(
     host: Host, agent: EffectiveAgent, sources: Sequence[ToolSource], *, can_ask: bool = True
 ) -> "Toolbox":
-    """The tools of these sources that the agent may use."""
     from openclaw.agent.toolpath.build import ToolPathDeps, tool_path
     from openclaw.agent.toolpath.choice import Bounds
 

@@ -115,7 +115,6 @@ PEM_END: Final = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?----
 
 
 def anchors() -> Iterator[tuple[str, Shape]]:
-    """Every anchor with the shape that may begin there."""
     for shape in SHAPES:
         for anchor in shape.anchors:
             yield anchor, shape
@@ -444,7 +443,6 @@ def merged(spans: Iterable[Span]) -> list[Span]:
 
 
 def replace_spans(text: str, spans: Iterable[Span]) -> str:
-    """The text with each span, and those that touch as one, replaced."""
     pieces: list[str] = []
     position = 0
     for start, end in merged(spans):

@@ -56,7 +56,6 @@ class Forms:
 
 
 def forms_of(value: str) -> Forms:
-    """Every form of `value` that gives it away."""
     value = value[:_REGISTERED_UP_TO]
     stripped = value.strip()
     if not stripped:

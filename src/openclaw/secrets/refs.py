@@ -180,7 +180,6 @@ class Secret:
         self.__value = value
 
     def reveal(self) -> str:
-        """The value itself."""
         return self.__value
 
     def __repr__(self) -> str:

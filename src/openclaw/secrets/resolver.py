@@ -33,8 +33,6 @@ class SecretsUnavailable(SecretUnavailable):
 
 
 class Backend(Protocol):
-    """Where the values of one scheme come from."""
-
     async def read(self, ref: SecretRef) -> str:
         """The value. Raise `BackendFailure` or `MissingExtra` where there is none."""
         ...

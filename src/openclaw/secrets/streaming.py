@@ -123,7 +123,6 @@ class _View:
         return self._pieces[0].line.number if self._pieces else None
 
     def add(self, line: _Line, patterns: Patterns) -> None:
-        """Read one more line, and mark what completes."""
         start, end = self._extract(line.text)
         source = line.text[start:end]
         text = joined(source)
@@ -189,7 +188,6 @@ class StreamRedactor:
 
     @property
     def pending(self) -> bool:
-        """Whether `flush` would release anything."""
         return bool(self._unfinished or self._held)
 
     def feed(self, text: str) -> list[str]:
@@ -210,7 +208,6 @@ class StreamRedactor:
         return released
 
     def flush(self) -> list[str]:
-        """Give everything that was held back."""
         rest, self._unfinished = self._unfinished, ""
         released = self._take(rest) if rest else []
         for view in self._views:

@@ -50,35 +50,20 @@ class Dossier:
 
 
 class Archive(Protocol):
-    """A store that can be copied from and to."""
-
     async def list_sessions(self, agent: str | None = None, *, limit: int | None, cursor: str | None) -> Page:  # fmt: skip
-        """Sessions, page by page."""
         ...
 
-    async def count_sessions(self) -> int:
-        """How many sessions there are."""
-        ...
+    async def count_sessions(self) -> int: ...
 
-    async def find_sessions(self, key: str, agent: str | None = None) -> list[SessionInfo]:
-        """Every session with this key or id."""
-        ...
+    async def find_sessions(self, key: str, agent: str | None = None) -> list[SessionInfo]: ...
 
-    async def entries(self, session: SessionRef, *, after: int = 0, limit: int) -> list[Entry]:
-        """A piece of a transcript."""
-        ...
+    async def entries(self, session: SessionRef, *, after: int = 0, limit: int) -> list[Entry]: ...
 
-    async def keep_media(self, session: SessionRef, data: bytes) -> str:
-        """Keep an attachment."""
-        ...
+    async def keep_media(self, session: SessionRef, data: bytes) -> str: ...
 
-    async def media(self, session: SessionRef, digest: str) -> bytes | None:
-        """An attachment that was kept."""
-        ...
+    async def media(self, session: SessionRef, digest: str) -> bytes | None: ...
 
-    async def dossier(self, session: SessionRef) -> Dossier:
-        """What there is of a session at one moment."""
-        ...
+    async def dossier(self, session: SessionRef) -> Dossier: ...
 
     async def receive_entries(
         self, info: SessionInfo, after: int, entries: Sequence[Entry]
@@ -96,8 +81,6 @@ class Archive(Protocol):
 
 @dataclass(slots=True)
 class CopyReport:
-    """How far a copy is."""
-
     copied: int = 0
     unchanged: int = 0
     entries: int = 0
@@ -105,7 +88,6 @@ class CopyReport:
 
     @property
     def seen(self) -> int:
-        """Sessions that are done with, one way or another."""
         return self.copied + self.unchanged + len(self.refused)
 
 
@@ -214,7 +196,6 @@ _EXPORT_PAGE = 500
 
 
 async def exported(store: SessionStore, session: SessionRef) -> AsyncIterator[dict[str, object]]:
-    """What the session is, then every entry."""
     yield {"type": "session", **header_json(await store.show(session))}
     last = 0
     while page := await store.entries(session, after=last, limit=_EXPORT_PAGE):

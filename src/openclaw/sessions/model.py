@@ -28,8 +28,6 @@ MAX_ENTRY_BYTES = 64 * 1024 * 1024
 
 
 class EntryKind(StrEnum):
-    """What an entry of a transcript is."""
-
     TURN_STARTED = "turn_started"
     USER_MESSAGE = "user_message"
     ASSISTANT_MESSAGE = "assistant_message"
@@ -51,15 +49,12 @@ CALLER_KINDS = MESSAGE_KINDS | {EntryKind.TOOL_CALL, EntryKind.TOOL_RESULT, Entr
 
 
 class Outcome(StrEnum):
-    """How a turn ended."""
-
     OK = "ok"
     CANCELLED = "cancelled"
     ERROR = "error"
 
     @property
     def entry_kind(self) -> EntryKind:
-        """The kind of the entry that says so."""
         return _ENDINGS[self]
 
 
@@ -91,8 +86,6 @@ class SessionRef:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What turns consumed."""
-
     input_tokens: int = 0
     output_tokens: int = 0
     cache_read_tokens: int = 0
@@ -136,7 +129,6 @@ class SessionInfo(NamedTuple):
 
     @property
     def usage(self) -> Usage:
-        """What its turns consumed, together."""
         return Usage(*self[8:14])
 
 
@@ -157,8 +149,6 @@ class NewEntry:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """An entry of a transcript, as it was written."""
-
     seq: int
     turn: str | None
     kind: EntryKind
@@ -169,7 +159,6 @@ class Entry:
     details: JsonObject | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """This entry as one line of an export."""
         line: dict[str, Any] = {
             "seq": self.seq,
             "kind": str(self.kind),
@@ -244,7 +233,6 @@ def storable(text: str) -> str:
 
 
 def searchable(text: str) -> str:
-    """The part of `text` that is kept for searching."""
     return storable(text[:SEARCHABLE_CHARS])
 
 
@@ -283,7 +271,6 @@ class Encoded:
 
 
 def encoded(entries: Sequence[NewEntry]) -> list[Encoded]:
-    """Entries as a database takes them."""
     return [
         Encoded(
             entry.kind,
@@ -327,7 +314,6 @@ def _encode_oddities(data: JsonObject) -> bytes:
 
 
 def decode(encoded: bytes | None) -> dict[str, Any]:
-    """What `encode` was given."""
     if not encoded:
         return {}
     try:
@@ -337,5 +323,4 @@ def decode(encoded: bytes | None) -> dict[str, Any]:
 
 
 def decode_optional(encoded: bytes | None) -> dict[str, Any] | None:
-    """The same, for what may be absent."""
     return None if encoded is None else decode(encoded)

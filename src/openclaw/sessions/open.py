@@ -14,12 +14,8 @@ FILE = "file"
 
 
 class StatePlaces(Protocol):
-    """Where the state directory keeps its database."""
-
     @property
-    def database(self) -> Path:
-        """The file of the `file` store."""
-        ...
+    def database(self) -> Path: ...
 
 
 def is_server(spec: str) -> bool:

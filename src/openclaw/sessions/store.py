@@ -32,9 +32,7 @@ class Lane(Protocol):
     """
 
     @property
-    def session(self) -> SessionRef:
-        """The session that this lane belongs to."""
-        ...
+    def session(self) -> SessionRef: ...
 
     @property
     def epoch(self) -> int:
@@ -92,8 +90,6 @@ class Lane(Protocol):
 
 
 class SessionStore(Protocol):
-    """Where sessions are kept."""
-
     async def open_session(self, agent: str, key: str) -> SessionRef:
         """The session of this agent with this key, created where there is none."""
         ...
@@ -140,13 +136,9 @@ class SessionStore(Protocol):
         """Sessions, the most recently used first; `search` looks into keys and titles."""
         ...
 
-    async def count_sessions(self) -> int:
-        """How many sessions there are."""
-        ...
+    async def count_sessions(self) -> int: ...
 
-    async def find_sessions(self, key: str, agent: str | None = None) -> list[SessionInfo]:
-        """Every session with this key or id, of one agent or of all."""
-        ...
+    async def find_sessions(self, key: str, agent: str | None = None) -> list[SessionInfo]: ...
 
     async def show(self, session: SessionRef) -> SessionInfo:
         """A session's totals now; `NotFound` where it was deleted."""

@@ -108,7 +108,6 @@ class ThreadedReader:
         self._may_read.clear()
 
     def resume(self) -> None:
-        """Read again."""
         self._may_read.set()
 
     def drain(self, most: int) -> None:

@@ -32,7 +32,6 @@ class LineSplitter:
         self.too_long: TooLong | None = None
 
     def feed(self, chunk: bytes) -> "list[bytes | TooLong]":
-        """The lines that this chunk completes."""
         end = chunk.find(b"\n")
         if end < 0:
             self._hold(chunk)

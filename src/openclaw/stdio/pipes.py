@@ -54,7 +54,6 @@ class WatchedReader:
         self._watching = self._ended = False
 
     def start(self, on_chunk: Callable[[bytes], None]) -> None:
-        """Start to read."""
         self._on_chunk = on_chunk
         self.resume()
 

@@ -63,11 +63,9 @@ class FakeTools:
         self.tools[name] = (spec, answer)
 
     def specs(self) -> Sequence[ToolSpec]:
-        """The tools there are now."""
         return [spec for spec, _ in self.tools.values()]
 
     async def call(self, name: str, arguments: JsonObject, context: CallContext) -> ToolResult:
-        """Do what the test said."""
         self.calls.append((name, dict(arguments)))
         return await self.tools[name][1](arguments, context)
 
@@ -81,8 +79,6 @@ def _always(text: str) -> Does:
 
 @dataclass
 class AgentKit:
-    """A running agent and what stands around it."""
-
     service: AgentService
     setups: Mapping[str, TurnSetup]
     store: SessionStore
@@ -100,7 +96,6 @@ class AgentKit:
         return await self.reply(context, listener)
 
     async def reply(self, context: MessageContext, listener: TurnListener = NOBODY) -> Reply:
-        """One message, for whoever listens."""
         return await self.service.reply(context, self.setups[context.agent_id], listener)
 
 
@@ -113,7 +108,6 @@ def scripted_config(
     provider: Mapping[str, Any] | None = None,
     **defaults: Any,
 ) -> Config:
-    """A configuration whose model is the scripted one at `url`."""
     path = "/v1" if api.startswith("openai") else ""
     entry = {"id": "scripted", "input": ["text", "image"], **(model or {})}
     common = {"apiKey": "key", "api": api, "models": [entry], **(provider or {})}

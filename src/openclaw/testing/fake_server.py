@@ -68,8 +68,6 @@ _OURS = (
 
 
 class FakeProtocol:
-    """Messages in, messages out."""
-
     def __init__(self, spec: Mapping[str, Any]) -> None:
         self.spec: Json = dict(spec)
         self.faults: Json = dict(spec.get("faults") or {})
@@ -102,7 +100,6 @@ class FakeProtocol:
         return bool(waiting & set(does))
 
     def handle(self, message: Json, peer: Peer) -> None:
-        """Answer one message of the client's."""
         method = message.get("method")
         if "id" not in message:
             if method == "notifications/cancelled":
@@ -120,7 +117,6 @@ class FakeProtocol:
             peer.send({"jsonrpc": "2.0", "id": message["id"], "result": result})
 
     def cancelled(self, request_id: Any) -> threading.Event:
-        """Set when the client has given that request up."""
         return self._cancelled.setdefault(request_id, threading.Event())
 
     def cancel_all(self) -> None:
@@ -290,7 +286,6 @@ class FakeProtocol:
 
 
 def public(item: Mapping[str, Any]) -> Json:
-    """A declaration as the wire sees it."""
     return {key: value for key, value in item.items() if key not in _OURS}
 
 
@@ -317,11 +312,9 @@ class StdioPeer:
         self._questions = 0
 
     def send(self, message: Json) -> None:
-        """Send one message."""
         self.send_raw(json.dumps(message).encode() + b"\n")
 
     def send_raw(self, line: bytes) -> None:
-        """Send bytes that need not be a message."""
         with self._lock, contextlib.suppress(BrokenPipeError):
             sys.stdout.buffer.write(line)
             sys.stdout.buffer.flush()
@@ -405,7 +398,6 @@ def _description(arguments: list[str], environ: Mapping[str, str]) -> Json:
 
 
 def main() -> None:
-    """Serve until stdin ends."""
     environ = os.environ  # noqa: TID251 - the entry point of a process of its own
     protocol = FakeProtocol(_description(sys.argv[1:], environ))
     peer = StdioPeer()

@@ -24,15 +24,9 @@ def member(holder: Mapping[str, Any], key: str) -> Json:
 
 
 class Peer(Protocol):
-    """The client, as the protocol reaches it."""
+    def send(self, message: Json) -> None: ...
 
-    def send(self, message: Json) -> None:
-        """Send one message."""
-        ...
-
-    def send_raw(self, line: bytes) -> None:
-        """Send bytes that need not be a message."""
-        ...
+    def send_raw(self, line: bytes) -> None: ...
 
     def request(self, method: str, params: Json) -> Json:
         """Ask the client something and wait for its whole answer."""
@@ -44,17 +38,11 @@ class Peer(Protocol):
 
 
 class Server(Protocol):
-    """The server, as a step reaches it."""
-
     spec: Json
 
-    def cancelled(self, request_id: Any) -> threading.Event:
-        """Set when the client has given that request up."""
-        ...
+    def cancelled(self, request_id: Any) -> threading.Event: ...
 
-    def announce(self, peer: Peer, method: str, params: Json) -> None:
-        """Send a change notification."""
-        ...
+    def announce(self, peer: Peer, method: str, params: Json) -> None: ...
 
 
 class Refused(Exception):
@@ -68,8 +56,6 @@ class Refused(Exception):
 
 
 class Call:
-    """One running `tools/call`."""
-
     def __init__(self, server: Server, peer: Peer, message: Json) -> None:
         self.server = server
         self.peer = peer
@@ -98,7 +84,6 @@ def is_modern(params: Mapping[str, Any]) -> bool:
 
 
 def text_result(text: str, *, is_error: bool = False) -> Json:
-    """A tool result of one text block."""
     result: Json = {"content": [{"type": "text", "text": text}]}
     return {**result, "isError": True} if is_error else result
 
@@ -250,7 +235,6 @@ STEPS: dict[str, Step] = {
 
 
 def notification(method: str, params: Json) -> Json:
-    """A message that wants no answer."""
     return {"jsonrpc": "2.0", "method": method, "params": params}
 
 
@@ -268,7 +252,6 @@ def spawn_grandchildren(count: int) -> list[int]:
 
 
 def one_pixel_png() -> str:
-    """The smallest image there is, in base64."""
     return (
         "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9"
         "awAAAABJRU5ErkJggg=="
@@ -276,7 +259,6 @@ def one_pixel_png() -> str:
 
 
 def silent_wav() -> str:
-    """The smallest sound there is, in base64."""
     header = b"RIFF\x26\x00\x00\x00WAVEfmt \x10\x00\x00\x00\x01\x00\x01\x00\x40\x1f\x00\x00"
     rest = b"\x80\x3e\x00\x00\x02\x00\x10\x00data\x02\x00\x00\x00\x00\x00"
     return base64.b64encode(header + rest).decode()

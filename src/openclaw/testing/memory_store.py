@@ -143,7 +143,6 @@ class MemoryLane:
         return name
 
     async def resume_turn(self, turn: str, entries: Sequence[NewEntry] = ()) -> None:
-        """Let a lost turn run again."""
         _check_kinds(entries)
         await self._check()
         found = self._record.turns.get(turn)
@@ -154,7 +153,6 @@ class MemoryLane:
         self._record.turns[turn] = again
 
     async def append(self, turn: str | None, entries: Sequence[NewEntry]) -> Sequence[int]:
-        """Add entries and return their numbers."""
         _check_kinds(entries)
         await self._check(turn)
         return self._record.add(turn, entries, self._store.touch(self._record))
@@ -214,7 +212,6 @@ class MemoryStore:
         self._uses = 0
 
     async def open_session(self, agent: str, key: str) -> SessionRef:
-        """The session with this key, created where there is none."""
         name = (checked_key(agent, "agent id"), checked_key(key))
         if name not in self._sessions:
             now = self._clock.now_ms()
@@ -224,7 +221,6 @@ class MemoryStore:
 
     @asynccontextmanager
     async def acquire_lane(self, session: SessionRef) -> AsyncGenerator[MemoryLane]:
-        """Wait for the session and hold it."""
         record = self._record(session)
         place = _Place()
         record.queue.append(place)
@@ -253,17 +249,14 @@ class MemoryStore:
     async def entries(
         self, session: SessionRef, *, after: int = 0, limit: int = DEFAULT_LIMIT
     ) -> list[Entry]:
-        """At most `limit` entries after number `after`."""
         return self._record(session).entries[after : after + limit]
 
     async def find_turn(self, session: SessionRef, turn: str) -> Turn | None:
-        """The turn with this id."""
         record = self._record(session)
         found = record.turns.get(turn)
         return found and replace(found, open_calls=record.open_calls(turn))
 
     async def unfinished_turns(self, session: SessionRef) -> list[Turn]:
-        """Turns that run now or that died half-way."""
         record = self._record(session)
         return [
             replace(turn, open_calls=record.open_calls(turn.id))
@@ -279,7 +272,6 @@ class MemoryStore:
         cursor: str | None = None,
         search: str | None = None,
     ) -> Page:
-        """Sessions, the most recently used first."""
         records = sorted(self._sessions.values(), key=lambda record: -record.used)
         wanted = (search or "").casefold()
         found = [
@@ -294,11 +286,9 @@ class MemoryStore:
         return Page([record.info for record in kept], str(kept[-1].used) if more else None)
 
     async def count_sessions(self) -> int:
-        """How many sessions there are."""
         return len(self._sessions)
 
     async def find_sessions(self, key: str, agent: str | None = None) -> list[SessionInfo]:
-        """Every session with this key or id."""
         found = [
             record.info
             for record in self._sessions.values()
@@ -307,31 +297,25 @@ class MemoryStore:
         return sorted(found, key=lambda info: (info.agent, info.key))
 
     async def show(self, session: SessionRef) -> SessionInfo:
-        """A session's totals now."""
         return self._record(session).info
 
     async def set_title(self, session: SessionRef, title: str | None) -> None:
-        """Name a session."""
         self._record(session).title = checked_title(title)
 
     async def keep_media(self, session: SessionRef, data: bytes) -> str:
-        """Keep an attachment."""
         digest = digest_of(data)
         self._record(session).media[digest] = data
         return digest
 
     async def media(self, session: SessionRef, digest: str) -> bytes | None:
-        """An attachment that was kept."""
         return self._record(session).media.get(digest)
 
     async def delete(self, session: SessionRef) -> None:
-        """Remove a session that nobody holds."""
         if self._record(session).queue:
             raise Busy(f"a turn of session '{session.key}' is running", retry_after=_RETRY_SECONDS)
         del self._sessions[session.agent, session.key]
 
     async def search(self, text: str, *, agent: str | None = None, limit: int = 20) -> list[Hit]:
-        """Entries that contain every word of `text`."""
         words = text.casefold().split()
         hits = [
             Hit(record.info, entry.seq, entry.kind, entry.at_ms, entry.text[:200])

@@ -69,7 +69,6 @@ class Step:
     model: str | None = None
 
     def matches(self, request: "Request") -> bool:
-        """Whether this step, as a rule, is about that request."""
         return (
             (self.when is None or self.when in request.last_text)
             and (self.role is None or self.role == request.last_role)
@@ -79,8 +78,6 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request as the server saw it."""
-
     api: wire.Api
     path: str
     headers: Mapping[str, str]
@@ -133,7 +130,6 @@ def parse_step(raw: Mapping[str, Any]) -> Step:
 
 
 def parse_script(raw: Mapping[str, Any]) -> Script:
-    """A script from its JSON form."""
     default = raw.get("default")
     return Script(
         steps=[parse_step(step) for step in raw.get("steps", ())],

@@ -24,8 +24,6 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class _Catalogue:
-    """A list of tools and its index."""
-
     specs: Sequence[ToolSpec]
     by_name: dict[str, ToolSpec]
     by_folded: dict[str, ToolSpec]
@@ -53,7 +51,6 @@ class ToolSearch:
     async def find(
         self, specs: Sequence[ToolSpec], needs: Iterable[str], limit: int
     ) -> list[Found]:
-        """What there is for each need."""
         catalogue = await self._catalogue(specs)
         return [await anyio.to_thread.run_sync(catalogue.search, need, limit) for need in needs]
 

@@ -12,8 +12,6 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Wrapper:
-    """Offers what another source offers."""
-
     source: ToolSource
 
     def specs(self) -> Sequence[ToolSpec]:

@@ -162,8 +162,6 @@ def _same(one: Sequence[ToolSpec], other: Sequence[ToolSpec]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Searching:
-    """The search as a source of one tool."""
-
     box: Toolbox
 
     def specs(self) -> Sequence[ToolSpec]:

@@ -27,13 +27,9 @@ class NativeTool(Protocol):
     """
 
     @property
-    def spec(self) -> ToolSpec:
-        """The tool as the model sees it."""
-        ...
+    def spec(self) -> ToolSpec: ...
 
-    async def call(self, arguments: JsonObject, context: CallContext) -> ToolResult:
-        """Do it."""
-        ...
+    async def call(self, arguments: JsonObject, context: CallContext) -> ToolResult: ...
 
 
 Run = Callable[["Arguments", CallContext], Awaitable[ToolResult]]
@@ -41,13 +37,10 @@ Run = Callable[["Arguments", CallContext], Awaitable[ToolResult]]
 
 @dataclass(frozen=True, slots=True)
 class FunctionTool:
-    """A tool made of a spec and a function."""
-
     spec: ToolSpec
     run: Run
 
     async def call(self, arguments: JsonObject, context: CallContext) -> ToolResult:
-        """Run the function on checked access to the arguments."""
         return await self.run(Arguments(arguments), context)
 
 
@@ -59,7 +52,6 @@ class Arguments:
 
     @property
     def all(self) -> JsonObject:
-        """All of them, as they are."""
         return self._values
 
     def text(self, name: str, default: str | None = None) -> str:
@@ -70,7 +62,6 @@ class Arguments:
         return value
 
     def whole(self, name: str, default: int, *, least: int, most: int) -> int:
-        """A whole number, brought within its bounds."""
         value: Any = self._values.get(name)
         if value is None:
             return default
@@ -79,7 +70,6 @@ class Arguments:
         return int(min(max(value, least), most))
 
     def flag(self, name: str, default: bool = False) -> bool:
-        """True or false."""
         value = self._values.get(name, default)
         if not isinstance(value, bool):
             raise ToolFailure(f"Give `{name}` as true or false.")
@@ -114,7 +104,6 @@ class NativeTools:
 
 
 def said(text: str, *, addressed: bool = False, details: JsonObject | None = None) -> ToolResult:
-    """A result that is words."""
     block = Text(text, addressed=addressed)
     return ToolResult(blocks=(block,), outputs=(block,), details=details or {})
 
@@ -127,7 +116,6 @@ def quoted(text: str, source: str, sender: str, *, note: str = "", **more: Any) 
 
 
 def schema(required: Sequence[str], **properties: JsonObject) -> JsonObject:
-    """The input schema of a tool with these properties."""
     return {
         "type": "object",
         "properties": properties,

@@ -37,8 +37,6 @@ _MCP_PREFIX = "mcp_"
 
 @dataclass(frozen=True, slots=True)
 class PluginContext:
-    """What a plugin is told when its tools are asked for."""
-
     agent: str
     workspace: Path
 

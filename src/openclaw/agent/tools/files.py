@@ -55,8 +55,6 @@ class KeptFile:
 
 
 class KeptResults:
-    """The kept results that a call may see."""
-
     def __init__(self, root: Path | None) -> None:
         self._root = root
 
@@ -263,8 +261,6 @@ _EDIT = ToolSpec(
 
 
 def writing_tools(workspace: Workspace) -> list[FunctionTool]:
-    """The tools that change files."""
-
     async def write(arguments: Arguments, context: CallContext) -> ToolResult:
         path, content = arguments.text("path"), _encoded(arguments.text("content"))
         relative = await anyio.to_thread.run_sync(workspace.replace_file, path, content)

@@ -52,7 +52,6 @@ class PathGlob:
         ]
 
     def matches(self, path: str) -> bool:
-        """True where the whole path fits."""
         states = self._past_any_depth({0})
         for name in path.split("/"):
             states = self._past_any_depth(self._after(name, states))
@@ -89,7 +88,6 @@ _DIRECTORY = os.O_RDONLY | DIRECTORY | NOFOLLOW | CLOEXEC
 
 
 def main() -> None:
-    """Answer one request."""
     _limit_memory()
     try:
         text, note = search(json.load(sys.stdin))

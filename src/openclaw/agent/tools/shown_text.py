@@ -35,12 +35,10 @@ def as_shown(content: bytes, old: bytes, new: bytes) -> tuple[bytes, bytes] | No
 
 
 def _place(text: str, at: int) -> tuple[int, int]:
-    """The line and the column of a character."""
     return text.count("\n", 0, at), at - (text.rfind("\n", 0, at) + 1)
 
 
 def _source(lines: list[str], seen: list[str], line: int, column: int) -> tuple[int, int]:
-    """The same place in the file."""
     head, tail = _same(lines[line], seen[line])
     if column <= head:
         return line, column

@@ -124,7 +124,6 @@ class _Words(HTMLParser):
 
     @property
     def text(self) -> str:
-        """All words outside scripts and the like."""
         return "".join(self._pieces)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -181,8 +180,6 @@ _TEXTUAL_ENDINGS = ("+json", "+xml", "/yaml", "/x-yaml", "/x-ndjson")
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What a server answered."""
-
     url: str
     status: int
     mime_type: str
@@ -277,8 +274,6 @@ def open_guarded() -> AbstractAsyncContextManager["GuardedClient"]:
 
 
 class GuardedFetcher:
-    """A `Fetcher` on the guarded client."""
-
     def __init__(self, open_client: OpenClient = open_guarded) -> None:
         self._open_client = open_client
 

@@ -56,7 +56,6 @@ class Stamp:
 
     @classmethod
     def of(cls, status: os.stat_result) -> "Stamp":
-        """The stamp of a file with this status."""
         return cls(status.st_ino, status.st_mtime_ns, status.st_size)
 
 
@@ -142,7 +141,6 @@ class Workspace:
 
     @contextmanager
     def open_directory(self, path: str) -> Generator[tuple[int, str]]:
-        """An existing directory, with its path in the workspace."""
         with self.locate(path) as spot:
             try:
                 descriptor = os.open(spot.name or ".", _DIRECTORY, dir_fd=spot.directory)

@@ -43,8 +43,6 @@ _MENTION = re.compile(r'(?<!\S)@(?:"(?P<quoted>[^"\n]+)"|(?P<plain>\S+))')
 
 @dataclass(frozen=True, slots=True)
 class Typed:
-    """A command and what follows it."""
-
     name: str
     rest: str
 
@@ -76,7 +74,6 @@ def mistyped(text: str) -> str | None:
 
 
 def help_text(columns: int = 80) -> str:
-    """What there is, in so many columns."""
     width = max(map(len, HELP))
     lines = [
         folded(f"  {name:<{width}}  {what}", columns, width + 4) for name, what in HELP.items()
@@ -85,7 +82,6 @@ def help_text(columns: int = 80) -> str:
 
 
 def tool_text(name: str, description: str, columns: int) -> str:
-    """A tool and the beginning of what it does, in so many columns."""
     first = visible(description.strip().partition("\n")[0])
     if len(first) > _TOOL_CHARS:
         whole, _, _ = first[: _TOOL_CHARS + 1].rpartition(" ")

@@ -58,8 +58,6 @@ _HISTORY_BYTES = 1_000_000
 
 
 class Input(Protocol):
-    """Gives one message after the other."""
-
     async def read(self) -> str | None:
         """The next message; None when there will be none."""
         ...
@@ -154,7 +152,6 @@ def open_terminal_input(
     interrupts: Interrupts,
     say: Callable[[str], None],
 ) -> TerminalInput:
-    """The terminal as a place to type messages."""
     from prompt_toolkit import PromptSession
     from prompt_toolkit.input.defaults import create_input
     from prompt_toolkit.output import ColorDepth

@@ -36,8 +36,6 @@ Ask = Callable[[str], Awaitable[str]]
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One of the answers that may be given."""
-
     value: str
     title: str
 

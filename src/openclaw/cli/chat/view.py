@@ -25,24 +25,18 @@ _FENCES = ("```", "~~~")
 
 
 class View(Protocol):
-    """Where a conversation is shown."""
-
     def show(self, event: Event) -> None:
         """Something happened in the turn. It must not block."""
         ...
 
-    def finish(self, text: str) -> None:
-        """The turn is over, and this is its answer."""
-        ...
+    def finish(self, text: str) -> None: ...
 
     def say(self, line: str) -> None:
         """Words of the program itself, which may be several lines."""
         ...
 
     @asynccontextmanager
-    def turn(self) -> AsyncGenerator[None]:
-        """While this lasts, a turn runs."""
-        ...
+    def turn(self) -> AsyncGenerator[None]: ...
 
 
 def finished_blocks(text: str) -> int:
@@ -102,7 +96,6 @@ class PlainView:
             self._notes.flush()
 
     def finish(self, text: str) -> None:
-        """Write what is left of the answer."""
         if not self._streamed:
             self._waiting = text or "(No response)"
         self._flush()
@@ -146,7 +139,6 @@ class TerminalView:
         self._last_change = 0.0
 
     def show(self, event: Event) -> None:
-        """Show an event as it happens."""
         self.doing.note(event)
         if isinstance(event, TextDelta):
             self._streamed = True
@@ -162,13 +154,11 @@ class TerminalView:
         self._changed()
 
     def finish(self, text: str) -> None:
-        """Render what is left of the answer."""
         if not self._streamed:
             self._tail = text or "(No response)"
         self._settle(len(self._tail))
 
     def say(self, line: str) -> None:
-        """Print it above what is being written."""
         self._console.print(self._redact(line), markup=False, highlight=False, soft_wrap=True)
 
     @asynccontextmanager
@@ -278,7 +268,6 @@ class LinesAbove(io.TextIOBase):
         self._unfinished = ""
 
     def isatty(self) -> bool:
-        """As the stream behind it."""
         return self._stream.isatty()
 
     def write(self, text: str, /) -> int:

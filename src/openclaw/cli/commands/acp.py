@@ -11,7 +11,6 @@ from openclaw.cli.environment import Environment
 
 
 def register(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
     parser.set_defaults(goes_on=True)
     parser.add_argument("--agent", metavar="ID", help="the agent that answers at first")
     parser.add_argument(

@@ -23,7 +23,6 @@ _KEY_LENGTH = 512  # as stores and orders over MCP have it
 
 
 def register(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
     parser.add_argument(
         "words", nargs="*", metavar="TEXT", help="the message; '-' reads it from stdin"
     )
@@ -58,7 +57,6 @@ def session_key(text: str) -> str:
 
 
 def run(args: argparse.Namespace, env: Environment) -> int:
-    """Run one turn."""
     from openclaw.cli.interrupts import run_interruptible
 
     message = _message(args, env)
@@ -153,7 +151,6 @@ def _print(reply: "Reply", env: Environment) -> None:
 
 
 def place_of(media: "Media") -> str:
-    """Where a person finds it."""
     if media.path is not None:
         return str(media.path)
     if media.url is not None:

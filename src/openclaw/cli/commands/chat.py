@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 
 def register(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
     parser.set_defaults(goes_on=True)
     parser.add_argument(
         "--session-key",

@@ -29,7 +29,6 @@ _HARMLESS = re.compile(r"[\w.@/+:][\w.@/+:-]*")
 
 
 def register(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
     parser.add_argument("shell", choices=SHELLS, nargs="?", help="the shell that you use")
     # What the scripts ask while a person types.
     parser.add_argument("--names", choices=NAMES, help=argparse.SUPPRESS)

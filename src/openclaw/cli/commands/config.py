@@ -21,7 +21,6 @@ def register(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace, env: Environment) -> int:
-    """Do what was asked."""
     return {"path": _path, "show": _show, "validate": _validate, "schema": _schema}[args.action](
         args, env
     )

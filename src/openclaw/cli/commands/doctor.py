@@ -16,13 +16,11 @@ _MARKS = {OK: "ok     ", WARNING: "warning", ERROR: "error  "}
 
 
 def register(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
     parser.add_argument("--json", action="store_true", help="print JSON and nothing else")
     parser.add_argument("--fix", action="store_true", help="mend what can be mended safely")
 
 
 def run(args: argparse.Namespace, env: Environment) -> int:
-    """Examine, mend where asked to, and report."""
     findings = list(examine(env))
     fixable = sum(finding.fix is not None for finding in findings)
     if args.fix:

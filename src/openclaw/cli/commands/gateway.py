@@ -33,7 +33,6 @@ Action = Callable[[argparse.Namespace, Environment], int]
 
 
 def register(parser: argparse.ArgumentParser) -> None:
-    """Declare the actions and their options."""
     actions = parser.add_subparsers(metavar="ACTION", required=True)
     run_ = _action(actions, "run", _run, "run the gateway until it is told to stop")
     run_.set_defaults(goes_on=True)
@@ -88,7 +87,6 @@ def _action(actions: Any, name: str, action: Action, summary: str) -> argparse.A
 
 
 def run(args: argparse.Namespace, env: Environment) -> int:
-    """Do what was asked."""
     return args.action(args, env)
 
 

@@ -77,7 +77,6 @@ class Asker:
                 return chosen
 
     def several(self, question: str, lines: Sequence[Line], *, suggested: str) -> list[str]:
-        """Any of these."""
         self._show(question, lines)
         while True:
             said = self._read(f"  numbers, {ALL} or {NONE} [{suggested}]: ") or suggested
@@ -137,7 +136,6 @@ _BESIDE = 17  # columns that the names of what was found take
 
 
 def register(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
     parser.add_argument(
         "--yes",
         action="store_true",
@@ -176,8 +174,6 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
-    """What the person wants."""
-
     model: ModelOffer | None
     servers: tuple[str, ...]
     clients: tuple[str, ...]

@@ -14,8 +14,6 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, env: Environment) -> int:
-    """Print it."""
-
     env.stdout.write(man_page(env.program))
     return EXIT_OK
 
@@ -46,7 +44,6 @@ _EXIT = (
 
 
 def man_page(program: str = "openclaw") -> str:
-    """The page as roff."""
     lines = [
         f'.TH "{program.upper()}" "1" "" "{program} {__version__}" "User Commands"',
         ".SH NAME",

@@ -35,7 +35,6 @@ class _Parser(CommandParser):
 
 
 def register(parser: argparse.ArgumentParser) -> None:
-    """Declare the subcommands and their options."""
     actions = parser.add_subparsers(metavar="ACTION", required=True, parser_class=_Parser)
     _declare_editing(actions)
     _declare_importing(actions)
@@ -219,7 +218,6 @@ def _declare_trust(actions: Any) -> None:
 
 
 def run(args: argparse.Namespace, env: Environment) -> int:
-    """Do the action that was asked for."""
     module, _, function = str(args.action).partition(":")
     action: Any = getattr(importlib.import_module(module), function)
     return int(action(args, env))

@@ -42,7 +42,6 @@ TOP: KeyPath = ("mcp", "servers")
 
 
 def list_servers(args: argparse.Namespace, env: Environment) -> int:
-    """Show the configured servers, for each agent those that it has."""
     config = env.load_config().config
     rows = [
         {"agent": agent, "name": name, **_described(server)}
@@ -91,7 +90,6 @@ def _print(env: Environment, rows: list[dict[str, Any]]) -> None:
 
 
 def add_server(args: argparse.Namespace, env: Environment) -> int:
-    """Add a server to the configuration file."""
     entry = _entry(args)
     if not args.no_sandbox:
         entry = with_sandbox(entry, env.environ)

@@ -41,7 +41,6 @@ class _Live:
 
 
 def list_tools(args: argparse.Namespace, env: Environment) -> int:
-    """Start the servers and list their tools."""
     return run_interruptible(env, _list_tools, args, env)
 
 
@@ -119,7 +118,6 @@ async def _call_tool(
 
 
 def _servers_of(agent: EffectiveAgent, tool: str) -> list[str]:
-    """The servers that may have this tool, so that no other is started."""
     from openclaw.mcp_client.catalog.tools import safe_name
 
     server = tool.partition("/")[0]
@@ -221,7 +219,6 @@ def _probe_line(row: Mapping[str, Any]) -> str:
 
 
 def prompt(args: argparse.Namespace, env: Environment) -> int:
-    """List the prompts, or get one."""
     return run_interruptible(env, _prompt, args, env)
 
 

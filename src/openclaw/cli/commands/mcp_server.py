@@ -15,7 +15,6 @@ from openclaw.version import __version__
 
 
 def register(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
     parser.set_defaults(goes_on=True)
     parser.add_argument("--agent", metavar="ID", help="the agent that takes the orders")
     parser.add_argument(

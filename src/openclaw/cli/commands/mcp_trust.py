@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 
 def run(args: argparse.Namespace, env: Environment) -> int:
-    """Do what was asked for."""
     store = PinStore(env.paths.pins)
     if args.what == "list":
         _list(args, env, store)
@@ -163,7 +162,6 @@ def _forget(args: argparse.Namespace, env: Environment, store: PinStore) -> None
 
 
 def log_in(args: argparse.Namespace, env: Environment) -> int:
-    """Have the person log in with a browser."""
     from openclaw.mcp_client.auth.login import log_in, open_browser
 
     def show(url: str) -> None:
@@ -184,7 +182,6 @@ def log_in(args: argparse.Namespace, env: Environment) -> int:
 
 
 def log_out(args: argparse.Namespace, env: Environment) -> int:
-    """Forget the login."""
     was = _logins(env).log_out(_server(args, env))
     if args.json:
         env.say_json({"loggedOut": args.name, "was": was})

@@ -53,7 +53,6 @@ def register(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace, env: Environment) -> int:
-    """Do what was asked."""
     return {"list": _list, "status": _status, "pull": _pull}[args.action](args, env)
 
 
@@ -172,7 +171,6 @@ def _candidate_facts(candidate: "Candidate", env: Environment) -> dict[str, Any]
 
 
 def model_facts(env: Environment) -> list[dict[str, Any]]:
-    """For each agent, the models that it would ask, and whether they can be."""
     return [
         {
             "agent": agent,

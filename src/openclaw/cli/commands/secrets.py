@@ -28,7 +28,6 @@ class SecretFinding:
 
 
 def register(parser: argparse.ArgumentParser) -> None:
-    """Declare the subcommand and its options."""
     actions = parser.add_subparsers(metavar="ACTION", required=True)
     summary = "resolve references and say ok or the reason"
     check = actions.add_parser("check", help=summary, description=summary)

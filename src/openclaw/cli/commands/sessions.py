@@ -25,7 +25,6 @@ Action = Callable[[argparse.Namespace, Environment, "SessionStore"], Awaitable[N
 
 
 def register(parser: argparse.ArgumentParser) -> None:
-    """Declare the actions and their options."""
     _common(parser)
     parser.set_defaults(action=_list, store=None, json=False, limit=_LIMIT, agent=None)
     actions = parser.add_subparsers(metavar="ACTION")
@@ -49,7 +48,6 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, env: Environment) -> int:
-    """Open the store and do what was asked."""
     import anyio
 
     if args.action is _copy:

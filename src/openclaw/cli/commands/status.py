@@ -37,7 +37,6 @@ NOT_RUNNING = "not running"
 
 
 def register(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
     parser.add_argument("--json", action="store_true", help="print JSON and nothing else")
     parser.add_argument("--probe", action="store_true", help="start each server once to see")
     parser.add_argument("--watch", action="store_true", help="show it live until interrupted")
@@ -47,7 +46,6 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, env: Environment) -> int:
-    """Look, and say what is seen."""
     if args.watch:
         return _watch(args, env)
     facts = gather(env, probe=args.probe, local=args.local)
@@ -82,7 +80,6 @@ def _watch(args: argparse.Namespace, env: Environment) -> int:
 
 
 def healthy(facts: Mapping[str, Any]) -> bool:
-    """Whether nothing that was looked at is broken."""
     servers = all(
         row["state"] not in ("error", "failed", "needs_login") for row in facts["servers"]
     )
@@ -90,7 +87,6 @@ def healthy(facts: Mapping[str, Any]) -> bool:
 
 
 def gather(env: Environment, *, probe: bool, local: bool = False) -> Json:
-    """Everything, as facts."""
     from openclaw.gateway.lock import running_gateway
 
     path = env.config_option or config_path(env.environ)

@@ -45,7 +45,6 @@ def escape(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """The same on one line."""
     return escape(" ".join(text.split(" "))).replace("\n", "\\n").replace("\t", "\\t")
 
 
@@ -158,7 +157,6 @@ def print_hits(env: Environment, hits: Sequence[Hit]) -> None:
 
 
 def turn_json(turn: Turn) -> dict[str, Any]:
-    """An unfinished turn as facts."""
     return {
         "id": turn.id,
         "state": str(turn.state),
@@ -168,7 +166,6 @@ def turn_json(turn: Turn) -> dict[str, Any]:
 
 
 def hit_json(hit: Hit) -> dict[str, Any]:
-    """A search's find as facts."""
     return {
         "session": header_json(hit.session),
         "seq": hit.seq,
@@ -227,7 +224,6 @@ def _width(env: Environment) -> int:
 
 
 def _render(env: Environment, what: Table | Text) -> None:
-    """Draw for the terminal there is, or plainly."""
     drawing = StringIO()
     drawn = console(
         env.stdout, env.environ, file=drawing, width=_width(env), highlight=False, emoji=False

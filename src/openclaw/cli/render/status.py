@@ -389,7 +389,6 @@ def _gateway(gateway: Facts) -> str:
 
 
 def _shared(gateway: Facts) -> str:
-    """One of the gateways that share the sessions."""
     state = "stopping" if gateway["stopping"] else "alive"
     if not gateway["alive"]:
         state = f"dead, last seen {duration(int(gateway['seenSecondsAgo'] * 1000))} ago"

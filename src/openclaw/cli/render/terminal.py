@@ -18,7 +18,6 @@ _DUMB = ("dumb", "unknown")
 
 
 def wants_colour(stream: TextIO, environ: Mapping[str, str]) -> bool:
-    """Whether what is written to this stream may be coloured."""
     if environ.get("NO_COLOR"):
         return False
     if forced(environ):
@@ -96,7 +95,6 @@ def keep_line_breaks(text: str) -> str:
 
 
 def rendered(text: str) -> "Markdown":
-    """The text as rich shows it."""
     from rich.markdown import Markdown
 
     return Markdown(keep_line_breaks(text))

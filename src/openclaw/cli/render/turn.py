@@ -40,7 +40,6 @@ class Doing:
         self._begun = False
 
     def note(self, event: Event) -> None:
-        """Something happened."""
         match event:
             case ServerChanged():
                 self._starting.pop(event.server, None)
@@ -58,7 +57,6 @@ class Doing:
 
     @property
     def words(self) -> str:
-        """What is waited for now."""
         if self._running:
             return f"running {named(list(self._running.values()))}…"
         if self._starting and not self._begun:
@@ -139,13 +137,11 @@ class TurnView:
         self._update()
 
     def show(self, event: Event) -> None:
-        """Show an event that a person wants to see."""
         self.note(event)
         for line in event_lines(event):
             self._write(visible(self._redact(line)))
 
     def say(self, line: str) -> None:
-        """Words of the program itself."""
         self._write(self._redact(line))
 
     @contextmanager

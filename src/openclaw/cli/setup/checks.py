@@ -42,7 +42,6 @@ class Finding:
 
 
 def examine(env: Environment) -> Iterator[Finding]:
-    """Everything that can be checked here."""
     yield _python()
     yield from _state(env)
     path = env.config_option or config_path(env.environ)

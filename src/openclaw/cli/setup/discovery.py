@@ -32,7 +32,6 @@ class ModelOffer:
 
     @property
     def provider(self) -> str:
-        """Whose model it is."""
         return self.ref.partition("/")[0]
 
 
@@ -53,8 +52,6 @@ class FoundServer:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """All of it. No value of a variable is in here."""
-
     models: tuple[ModelOffer, ...]
     keys: tuple[str, ...]
     credentials: tuple[str, ...]
@@ -103,7 +100,6 @@ def _may_be_for_servers(name: str) -> bool:
 
 
 def shown_path(path: Path, environ: Mapping[str, str]) -> str:
-    """The path as people write it."""
     try:
         return f"~/{path.relative_to(home_dir(environ)).as_posix()}"
     except ValueError:

@@ -52,16 +52,13 @@ class FileChange:
 
     @property
     def ours(self) -> bool:
-        """Whether this program alone writes the file."""
         return self.summary is None
 
     def changes_anything(self) -> bool:
-        """Whether the file would not stay as it is."""
         before = read_text(self.path) or ""
         return self.change(before) != before
 
     def difference(self, redact: Callable[[str], str]) -> list[str]:
-        """The change, for a person to see."""
         if self.summary is not None:
             return [f"--- {self.path}", f"+++ {self.path}", *self.summary.splitlines()]
         before = read_text(self.path) or ""
@@ -228,8 +225,6 @@ def with_key(text: str, provider: str, variable: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The changes, and what the person should know."""
-
     changes: tuple[FileChange, ...] = ()
     path: Path | None = None
     model: str | None = None
@@ -349,7 +344,6 @@ def _entry_place(client: Client) -> str:
 
 
 def report(env: Environment, plan: Plan, written: list[Written]) -> None:
-    """Tell a person."""
     env.say("")
     for one in written:
         kept = f" (the one before: {shown_path(one.backup, env.environ)})" if one.backup else ""
@@ -394,7 +388,6 @@ def _weights_missing(env: Environment) -> bool:
 
 
 def report_json(env: Environment, plan: Plan, written: list[Written]) -> None:
-    """Tell a program."""
     findings = [one for one in examine(env) if one.level != OK] if written else []
     env.say_json(
         {

@@ -290,7 +290,6 @@ def words_about(text: str) -> int:
 
 
 def asks(about: int) -> bool:
-    """Whether words such as these ask for anything."""
     return bool(about & (_DEMAND | AGENT))
 
 

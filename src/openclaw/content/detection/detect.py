@@ -54,7 +54,6 @@ class Weights(NamedTuple):
     of_feature: list[int]
 
     def to_bytes(self) -> bytes:
-        """What `from_bytes` reads."""
         header = _HEADER.pack(self.bias, self.scale, bytes.fromhex(self.digest))
         return header + zlib.compress(array("b", self.of_feature).tobytes(), 9)
 
@@ -225,7 +224,6 @@ class Judged(NamedTuple):
 
     @property
     def odds(self) -> float:
-        """Both together, as log-odds."""
         return self.learnt + PATTERNS_COUNT * min(MOST_OF_PATTERNS, sum(self.found.values()))
 
 
@@ -415,7 +413,6 @@ def detect_declaration(text: str) -> DeclarationFinding:
 
 
 def _broken(text: str) -> set[str]:
-    """The names of the rules that the text breaks."""
     plain = " ".join(folded(text[:_MOST]).split())
     return {name for name, pattern in _compiled() if pattern.search(plain)}
 

@@ -289,15 +289,12 @@ SIGNALS: tuple[Signal, ...] = (
 
 
 class Matcher:
-    """A signal with its pattern compiled."""
-
     def __init__(self, signal: Signal) -> None:
         self.name, self.weight, self.to_agent = signal.name, signal.weight, signal.to_agent
         self._needs = signal.needs
         self._search = re.compile(signal.pattern, re.MULTILINE).search
 
     def fires(self, region: c.Region) -> bool:
-        """Whether the signal is in the region."""
         about = region.about
         return all(about & need for need in self._needs) and self._search(region.text) is not None
 

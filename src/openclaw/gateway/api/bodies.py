@@ -47,7 +47,6 @@ def text_field(body: Mapping[str, Any], name: str) -> str | None:
 
 
 def flag(body: Mapping[str, Any], name: str, default: bool = False) -> bool:
-    """A yes or no."""
     value = body.get(name)
     if value is None:
         return default
@@ -57,7 +56,6 @@ def flag(body: Mapping[str, Any], name: str, default: bool = False) -> bool:
 
 
 def objects(value: Any, name: str) -> list[Json]:
-    """A list of objects, or nothing."""
     items = cast("list[Any]", value if isinstance(value, list) else [value])
     if value is None:
         return []

@@ -128,7 +128,6 @@ logger = logging.getLogger(__name__)
 
 
 def failed(error: BaseException) -> JSONResponse:
-    """An error as an answer."""
     if not isinstance(error, OpenClawError):
         logger.error("a request failed", exc_info=error)
     return JSONResponse({"error": error_json(error)}, http_status(error))
@@ -271,7 +270,6 @@ def _check_inside(path: Path, directory: Path, field: str) -> None:
     body=QuestionAnswer,
 )
 async def answer_question(gateway: Gateway, request: Request) -> Response:
-    """Say what the person answered."""
     body = given(QuestionAnswer, await json_body(request))
     answer: Json = {"action": body.action}
     if body.content is not None and body.action == "accept":
@@ -282,7 +280,6 @@ async def answer_question(gateway: Gateway, request: Request) -> Response:
 
 @operation("listTurns", "what runs", {"turns": list[Turn]})
 async def list_turns(gateway: Gateway, request: Request) -> Response:
-    """The turns that run now."""
     turns = [
         checked(
             Turn,
@@ -301,7 +298,6 @@ async def list_turns(gateway: Gateway, request: Request) -> Response:
 
 @operation("cancelTurn", "stop a turn", {"cancelled": int})
 async def cancel_turn(gateway: Gateway, request: Request) -> Response:
-    """Stop one turn."""
     turn, cluster = request.path_params["turn"], gateway.backend.cluster
     if cluster is None or gateway.turns.has(turn):
         gateway.turns.cancel(turn)
@@ -323,7 +319,6 @@ async def cancel_session(gateway: Gateway, request: Request) -> Response:
 
 @operation("reload", "read the configuration again", {"changed": bool, "waiting": list[str]})
 async def reload(gateway: Gateway, request: Request) -> Response:
-    """Read the configuration again."""
     report = await gateway.reload()
     return JSONResponse({"changed": report.changed, "waiting": list(report.waiting)})
 
@@ -348,7 +343,6 @@ _MOST_LINES = 5000
 
 @operation("logs", "the last lines of the log", {"lines": list[str]}, query={"lines": int})
 async def logs(gateway: Gateway, request: Request) -> Response:
-    """The last lines of the log."""
     try:
         count = min(int(request.query_params.get("lines", "200")), _MOST_LINES)
     except ValueError:

@@ -33,7 +33,6 @@ _MOST = 500
 
 @operation("status", "the gateway and its servers")
 async def status(gateway: Gateway, request: Request) -> Response:
-    """The gateway itself, and the state of each server."""
     page = await gateway.backend.store.list_sessions(limit=1)
     cluster = gateway.backend.cluster
     return JSONResponse(
@@ -115,7 +114,6 @@ async def session(gateway: Gateway, request: Request) -> Response:
 
 @operation("deleteSession", "remove a session for good", query={"agent": str})
 async def delete_session(gateway: Gateway, request: Request) -> Response:
-    """Remove a session for good."""
     info = await _found(gateway, request)
     await gateway.backend.store.delete(info.ref)
     return JSONResponse({"deleted": {"id": info.id, "agent": info.agent, "key": info.key}})
@@ -143,13 +141,11 @@ def _count(text: str | None, default: int, *, most: int = _MOST) -> int:
 
 @operation("listServers", "MCP servers", {"servers": list[Server]})
 async def servers(gateway: Gateway, request: Request) -> Response:
-    """Every MCP server and how it is."""
     return JSONResponse({"servers": await server_rows(gateway)})
 
 
 @operation("restartServer", "connect to a server afresh")
 async def restart_server(gateway: Gateway, request: Request) -> Response:
-    """Connect to a server afresh."""
     name = request.path_params["name"]
     gateway.backend.servers.restart(name)
     return JSONResponse({"restarted": name})
@@ -219,7 +215,6 @@ async def server_rows(gateway: Gateway) -> list[Json]:
 
 
 def server_row(one: "ServerStatus", clock: "Clock", redact: Any) -> Json:
-    """One server."""
     snapshot = one.snapshot
     ready = snapshot.state.value == "ready"
     return checked(
@@ -251,7 +246,6 @@ def server_row(one: "ServerStatus", clock: "Clock", redact: Any) -> Json:
 
 
 def gauges(gateway: Gateway) -> Iterable[tuple[str, str, Mapping[Labels, float]]]:
-    """What is true now, for the metrics."""
     yield (
         "openclaw_up",
         "1 while the gateway takes orders.",

@@ -28,12 +28,10 @@ _STARTS_OVER = "\n\n[The connection to the model broke. The answer starts over.]
 
 
 async def list_models(gateway: Gateway, request: Request) -> Response:
-    """The agents, as models."""
     return JSONResponse({"object": "list", "data": list(_models(gateway).values())})
 
 
 async def show_model(gateway: Gateway, request: Request) -> Response:
-    """One of them."""
     name = request.path_params["model"]
     found = _models(gateway).get(name)
     if found is None:
@@ -51,7 +49,6 @@ def _models(gateway: Gateway) -> dict[str, Json]:
 
 
 async def chat_completions(gateway: Gateway, request: Request) -> Any:
-    """One turn."""
     body = await json_body(request)
     options = chat_options(body)
     messages = objects(body.get("messages"), "messages")
@@ -146,7 +143,6 @@ _STATUS = {
 
 
 async def responses(gateway: Gateway, request: Request) -> Any:
-    """One turn."""
     body = await json_body(request)
     options, messages = response_options(body), _messages(body)
     settings = await gateway.backend.agent.settings(agent_of(body.get("model")))

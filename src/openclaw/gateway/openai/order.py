@@ -85,7 +85,6 @@ class Written:
 
     @property
     def text(self) -> str:
-        """Everything, as one text."""
         return _BETWEEN.join(part for part in self._parts if part)
 
     def _add(self, piece: str) -> str:
@@ -127,7 +126,6 @@ def reason_of(reply: Reply) -> str:
 async def waiting_session(
     gateway: Gateway, agent: str, messages: Sequence[Json], field: str
 ) -> tuple[str | None, list[ClientResult]]:
-    """The key of the session that waits for the results at the end of the messages, and these."""
     order_index(messages, field)
     session, results = results_of(messages, field)
     if session is None:

@@ -41,8 +41,6 @@ _TEXTS = ("text", "input_text", "output_text", "refusal")
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """One message of the request, as text."""
-
     role: str
     text: str
 
@@ -246,7 +244,6 @@ def _kind(error: BaseException) -> str:
 
 
 def error_response(error: BaseException) -> JSONResponse:
-    """The whole answer."""
     headers = {"retry-after": str(int(error.retry_after) + 1)} if isinstance(error, Busy) else None
     return JSONResponse(error_body(error), http_status(error), headers)
 

@@ -56,7 +56,6 @@ class CallbackServer:
 
     @property
     def redirect_uri(self) -> str:
-        """Where the browser is sent."""
         return f"http://127.0.0.1:{self.port}{CALLBACK_PATH}"
 
     def expect(self, authorization_url: str) -> None:
@@ -79,7 +78,6 @@ class CallbackServer:
         )
 
     async def serve(self, stream: anyio.abc.SocketStream) -> None:
-        """Answer one connection of the browser's."""
         async with stream:
             try:
                 with anyio.fail_after(_SECONDS):
@@ -128,7 +126,6 @@ def _page(status: str, words: str) -> bytes:
 
 @asynccontextmanager
 async def callback_server(port: int | None) -> AsyncGenerator[CallbackServer]:
-    """A callback server on that port, or on a free one."""
     try:
         listener = await anyio.create_tcp_listener(local_host="127.0.0.1", local_port=port or 0)
     except OSError as error:

@@ -230,14 +230,12 @@ class Auth(OAuthClientProvider):
 
 
 def _peer(response: httpx2.Response) -> str | None:
-    """The address that the answer came from."""
     stream = response.extensions.get("network_stream")
     address: Any = stream.get_extra_info("server_addr") if stream is not None else None
     return str(address[0]) if address else None
 
 
 async def _is_private(host: str) -> bool:
-    """Whether any address of this name would be blocked."""
     if is_loopback(host):
         return False
     try:
@@ -308,7 +306,6 @@ class Logins:
 def open_logins(
     directory: Path, register: Callable[[str], None], resolve: ResolveSecrets
 ) -> Logins:
-    """The logins as they are kept under this directory, or in the keyring."""
     return Logins(
         vault=lambda auth: open_vault(auth.store, directory),
         resolve_secrets=resolve,

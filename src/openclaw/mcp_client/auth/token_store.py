@@ -34,13 +34,10 @@ _MAX_BYTES = 1024 * 1024
 
 
 def login_key(url: str) -> str:
-    """The name of a server's record."""
     return hashlib.sha256(url.encode()).hexdigest()[:32]
 
 
 class Vault(Protocol):
-    """Keeps records by name."""
-
     def load(self, key: str) -> Record | None:
         """The record, or None."""
         ...
@@ -55,8 +52,6 @@ class Vault(Protocol):
 
 
 class FileVault:
-    """One private file for each record."""
-
     def __init__(self, directory: Path) -> None:
         self._directory = directory
 
@@ -87,7 +82,6 @@ class FileVault:
             write_atomically(path, json.dumps(record))
 
     def delete(self, key: str) -> bool:
-        """Remove the file and its lock."""
         path = self._path(key)
         found = path.exists()
         for one in (path, path.with_name(f".{path.name}.lock")):
@@ -97,8 +91,6 @@ class FileVault:
 
 
 class KeyringVault:
-    """The system's keyring."""
-
     def __init__(self) -> None:
         try:
             import keyring
@@ -109,7 +101,6 @@ class KeyringVault:
         self._errors: Any = keyring.errors
 
     def load(self, key: str) -> Record | None:
-        """The record that the keyring has."""
         try:
             text = self._keyring.get_password(_SERVICE, key)
         except self._errors.KeyringError as error:
@@ -117,7 +108,6 @@ class KeyringVault:
         return None if text is None else _record(str(text).encode())
 
     def change(self, key: str, edit: Callable[[Record], None]) -> None:
-        """Read, edit and write the entry."""
         record = self.load(key) or {}
         edit(record)
         try:
@@ -126,7 +116,6 @@ class KeyringVault:
             raise OperatorFacing(f"the keyring does not take the login: {error}") from error
 
     def delete(self, key: str) -> bool:
-        """Remove the entry."""
         if self.load(key) is None:
             return False
         self._keyring.delete_password(_SERVICE, key)
@@ -209,7 +198,6 @@ class ServerLogin:
         return found
 
     async def get_tokens(self) -> "OAuthToken | None":
-        """The tokens, where somebody has logged in."""
         from mcp.shared.auth import OAuthToken
 
         tokens = (await self.entry()).get("tokens")

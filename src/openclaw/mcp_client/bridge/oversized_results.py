@@ -38,7 +38,6 @@ class Kept:
 
 
 def directory_for(root: Path, agent: str, session: str) -> Path:
-    """Where the results of this session are kept."""
     return root / sha256(f"{agent}\0{session}".encode()).hexdigest()[:32]
 
 
@@ -91,7 +90,6 @@ def _by_age(directory: Path) -> list[tuple[Path, os.stat_result]]:
 
 
 def new_name(kept: Kept) -> str:
-    """A name for a file that nobody can guess."""
     server = quote(kept.server[:_SERVER_CHARS], safe="").replace(".", "%2E") or "%00"
     guarded = ".guarded" if kept.guarded else ""
     return f"mcp-{server}-{random_id()}.{kept.mode}{guarded}.txt"

@@ -17,8 +17,6 @@ _COMMAND = re.compile(r"/([^\s:/]+):(\S+)(?:\s+(.*))?", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class PromptArgument:
-    """One argument that a prompt takes."""
-
     name: str
     description: str = ""
     required: bool = False
@@ -35,14 +33,11 @@ class PromptInfo:
 
     @property
     def command(self) -> str:
-        """What to type."""
         return f"/{self.server}:{self.name}"
 
 
 @dataclass(frozen=True, slots=True)
 class PromptCall:
-    """A prompt that a person asked for."""
-
     server: str
     prompt: str
     arguments: Mapping[str, str]

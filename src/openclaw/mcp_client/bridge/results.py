@@ -64,7 +64,6 @@ def render_result(raw: Mapping[str, Any], how: Rendering) -> ToolResult:
 
 
 def render_resource(raw: Mapping[str, Any], how: Rendering) -> ToolResult:
-    """The answer to `resources/read`."""
     parts = _Parts()
     for item in _objects(raw.get("contents")):
         _take_resource({"resource": item}, parts)
@@ -192,7 +191,6 @@ def _take_structured(value: object, parts: _Parts) -> None:
 
 
 def _says_the_same(block: Block, value: object) -> bool:
-    """Whether the words are this value as JSON, or all that is in it."""
     if not isinstance(block, Text):
         return False
     if isinstance(value, dict) and list(cast(dict[str, object], value).values()) == [block.text]:

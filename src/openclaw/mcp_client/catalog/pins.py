@@ -177,12 +177,10 @@ def _escape(char: str) -> str:
 
 
 def shown_name(name: str) -> str:
-    """A tool's name as it may be printed."""
     return spelled_out(name).replace("\n", "\\n")[:120] or "(instructions)"
 
 
 def compare(accepted: Declarations, now: Declarations) -> PinReport:
-    """What differs from what was accepted."""
     tools = [name for name in now if name != INSTRUCTIONS]
     old, new = accepted.get(INSTRUCTIONS), now.get(INSTRUCTIONS)
     return PinReport(
@@ -244,7 +242,6 @@ class Crossing:
     kind: str
 
     def words(self) -> str:
-        """The finding in one line."""
         mine, theirs = shown_name(self.tool), shown_name(self.other_tool)
         if self.kind == "shadows":
             return f"'{self.server}' and '{self.other}' both have a tool '{mine}'"

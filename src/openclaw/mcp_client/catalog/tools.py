@@ -50,7 +50,6 @@ class Suspicion:
     sentence: str = ""
 
     def words(self) -> str:
-        """For a person."""
         what = "what it says of itself" if self.tool is None else f"tool '{_shown(self.tool)}'"
         return f'{what} looks like an attempt to give the agent orders: "{self.sentence}"'
 

@@ -146,7 +146,6 @@ class ServerConnection:
 
     @property
     def snapshot(self) -> ServerSnapshot:
-        """The server at this moment."""
         life, link = self._life, self._link
         session = None if link is None else link.session
         info = None if session is None else session.server_info
@@ -168,7 +167,6 @@ class ServerConnection:
         )
 
     def _shown(self, text: str) -> str:
-        """What a server calls itself, as it may be shown."""
         return bounds.printable(self._deps.redact(text[:_SOFTWARE_READ]), _SOFTWARE)
 
     async def run(

@@ -197,7 +197,6 @@ class McpManager:
         )
 
     def prompts(self, agent: str, session: str | None = None) -> tuple[PromptInfo, ...]:
-        """The prompts that the agent's servers offer."""
         return tuple(
             info
             for name, place in sorted(self._places.of(agent, session).items())
@@ -241,7 +240,6 @@ class McpManager:
     # What operators use
 
     def status(self) -> tuple[ServerStatus, ...]:
-        """Every server that is kept, by name."""
         crossings = self._look_for_crossings()
         found = [status_of(unit, crossings) for unit in self._places.units]
         return tuple(sorted(found, key=lambda status: status.snapshot.name))

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 
 def nothing_denied(_: str) -> bool:
-    """No server is denied as a whole."""
     return False
 
 
@@ -123,7 +122,6 @@ class ServerRegistry:
 
     @property
     def units(self) -> Iterable[ManagedServer]:
-        """Every server that somebody needs."""
         return self._units.values()
 
     def agent(self, agent: str) -> AgentServers:
@@ -153,7 +151,6 @@ class ServerRegistry:
                 self._leave(unit)
 
     def open(self) -> None:
-        """Take what every agent needs."""
         for agent in self._agents:
             self._settle(agent, EVERYWHERE)
 
@@ -167,7 +164,6 @@ class ServerRegistry:
     def add(
         self, name: str, config: "McpServerConfig", scope: str, agent: str | None = None
     ) -> None:
-        """Take one more server for a scope, of one agent or of all."""
         self._added.setdefault(scope, {})[name] = config
         for one in self._agents if agent is None else [agent]:
             self._settle(one, scope)
@@ -183,7 +179,6 @@ class ServerRegistry:
                 self._settle(agent, scope)
 
     def end(self, scope: str) -> None:
-        """Give up everything that was added for that scope."""
         self._added.pop(scope, None)
         self._drop(user for user in list(self._places) if user[1] == scope)
 

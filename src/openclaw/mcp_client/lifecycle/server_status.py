@@ -54,7 +54,6 @@ class ServerStatus:
 
 
 def status_of(unit: "ManagedServer", crossings: Iterable[Crossing] = ()) -> ServerStatus:
-    """How that server is now."""
     return ServerStatus(
         snapshot=unit.connection.snapshot,
         agents=tuple(sorted({agent for agent, _ in unit.users})),

@@ -15,8 +15,6 @@ STABLE_AFTER = 60.0
 
 
 class ServerState(StrEnum):
-    """Where a server is in its life."""
-
     DISCONNECTED = "disconnected"
     CONNECTING = "connecting"
     READY = "ready"
@@ -77,8 +75,6 @@ class Broken:
 
 @dataclass(frozen=True, slots=True)
 class LoginNeeded:
-    """It wants credentials that we do not have."""
-
     reason: str
 
 
@@ -104,8 +100,6 @@ Event = (
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What the configuration says about restarts."""
-
     restart_on_crash: bool = True
     max_restarts: int = 5
 
@@ -133,7 +127,6 @@ def born(*, enabled: bool) -> Life:
 
 
 def next_command(life: Life) -> Command:
-    """What the owner has to do in this state."""
     if life.state is ServerState.CLOSED:
         return Command.FINISH
     if life.state in (ServerState.CONNECTING, ServerState.READY):
@@ -226,14 +219,10 @@ _LAST_WORDS = 200  # characters of a server's stderr beside why it failed
 
 
 class LastLines(Protocol):
-    """What a server last wrote to stderr."""
-
     def tail(self) -> tuple[str, ...]: ...
 
 
 class StateLog:
-    """Tells of one server."""
-
     def __init__(self, name: str, stderr: LastLines) -> None:
         self._name = name
         self._stderr = stderr

@@ -153,12 +153,10 @@ class Means:
 
     @property
     def best(self) -> str | None:
-        """The name of what is used."""
         return "bubblewrap" if self.bubblewrap else "landlock" if self.landlock else None
 
     @property
     def missing(self) -> str:
-        """Why there is nothing, in words."""
         return f"{self.why_no_bubblewrap}, and the kernel has no Landlock"
 
 
@@ -334,7 +332,6 @@ _PROJECT_FILES = ("package.json", "pyproject.toml", "node_modules", ".venv", "Ge
 
 
 def _lacks(wanted: "SandboxConfig", means: Means) -> Iterator[str]:
-    """What was asked for that Landlock does not do."""
     if wanted.network == "internet":
         yield '`network: "internet"` needs bubblewrap: Landlock cannot tell addresses apart'
     elif not wanted.network:

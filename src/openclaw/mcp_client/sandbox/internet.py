@@ -70,7 +70,6 @@ def network_of_its_own() -> socket.socket:
 
 
 async def resolve_with_system(host: str, port: int) -> Sequence[str]:
-    """The addresses that the system's resolver gives."""
     loop = asyncio.get_running_loop()
     answers = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return tuple(dict.fromkeys(str(answer[4][0]) for answer in answers))
@@ -100,7 +99,6 @@ class Proxy:
         self._places = asyncio.Semaphore(_MOST_AT_ONCE)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Answer one connection."""
         async with self._places:
             try:
                 await self._serve(reader, writer)

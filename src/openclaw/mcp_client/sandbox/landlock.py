@@ -98,7 +98,6 @@ def version() -> int:
 
 
 def rights_of(abi: int) -> int:
-    """All rights over files that this version knows."""
     rights = FIRST_RIGHTS
     for since, right in ((2, REFER), (3, TRUNCATE), (5, IOCTL_DEV)):
         if abi >= since:
@@ -216,7 +215,6 @@ def confine(read: list[str], write: list[str], *, network: bool) -> None:
 
 
 def main(arguments: list[str]) -> None:
-    """Confine this process and become the program."""
     policy = json.loads(arguments[0])
     try:
         confine(policy["read"], policy["write"], network=policy["network"])

@@ -45,8 +45,6 @@ ResolveSecrets = Callable[[Mapping[str, str]], "Awaitable[dict[str, Secret]]"]
 
 @dataclass(frozen=True, slots=True)
 class ConnectParams:
-    """All that opening a connection takes."""
-
     name: str
     config: "McpServerConfig"
     environ: Mapping[str, str]

@@ -58,8 +58,6 @@ class Pending:
 
 
 class PendingTable(dict[int | str, Pending]):
-    """The requests in flight, by their ids."""
-
     def find(self, key: Any) -> Pending | None:
         """The request with this id; a server may give a number back as text."""
         if type(key) is int:
@@ -282,7 +280,6 @@ class PipeDispatcher:
         self._stir()
 
     def release(self) -> None:
-        """Let the pipe's descriptors go."""
         self._pipe.close()
 
     def _stir(self) -> None:

@@ -72,7 +72,6 @@ class Asking:
             del self._calls[call]
 
     async def __call__(self, server: str, params: JsonObject) -> JsonObject:
-        """The answer to a question of the server's."""
         try:
             question = shown(params, self._redact, self._holds_secret)
         except (TypeError, ValueError) as error:
@@ -155,7 +154,6 @@ def _shown_schema(schema: object, redact: Callable[[str], str]) -> dict[str, Any
 
 
 def _repeated(value: object) -> Iterator[str]:
-    """Every name, and every value that is to be chosen."""
     if isinstance(value, list):
         for one in cast("list[object]", value):
             yield from _repeated(one)

@@ -338,8 +338,6 @@ async def open_http(opening: ConnectParams) -> AsyncGenerator[ServerSession]:
 
 @dataclass(frozen=True, slots=True)
 class _Dial:
-    """Where to, and what every request carries."""
-
     url: str
     headers: dict[str, str]
     watch: Watch

@@ -66,7 +66,6 @@ class Watch:
 
     @property
     def wants_login(self) -> bool:
-        """Whether the last answer was that we may not."""
         return self.status in (_UNAUTHORIZED, _FORBIDDEN)
 
     def refused(self, status: int | None) -> str:

@@ -71,19 +71,13 @@ class InterceptingDispatcher:
 
 
 class Inner(Protocol):
-    """What `InterceptingDispatcher` needs of a dispatcher."""
-
     async def send_raw_request(
         self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None
-    ) -> dict[str, Any]:
-        """Send a request."""
-        ...
+    ) -> dict[str, Any]: ...
 
     async def notify(
         self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None
-    ) -> None:
-        """Send a notification."""
-        ...
+    ) -> None: ...
 
     async def run(
         self,
@@ -92,9 +86,7 @@ class Inner(Protocol):
         on_notify_intercept: OnNotifyIntercept | None = None,
         *,
         task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
-    ) -> None:
-        """Receive until the channel closes."""
-        ...
+    ) -> None: ...
 
 
 def as_dispatcher(hooked: InterceptingDispatcher) -> Dispatcher[Any]:

@@ -51,7 +51,6 @@ def with_progress_token(params: Mapping[str, Any] | None, key: int | str) -> dic
 
 
 def encode(message: Mapping[str, Any]) -> bytes:
-    """The message as one line."""
     try:
         return orjson.dumps(message, option=orjson.OPT_APPEND_NEWLINE)
     except TypeError:  # integers past 64 bits, lone surrogates
@@ -72,7 +71,6 @@ def failure(error: Any) -> CallFailed:
 
 
 def as_mcp_error(problem: CallFailed) -> Exception:
-    """The same failure in the SDK's terms."""
     from mcp.shared.exceptions import MCPError
 
     match problem:
@@ -152,7 +150,6 @@ def check_bounds(text: bytes) -> None:
 
 
 def unreadable(problem: Undecodable) -> CallFailed:
-    """The failure of the call that this was the answer to."""
     if isinstance(problem, TooManyValues):
         return TooLarge(MAX_VALUES, "values")
     return InvalidResult(f"the server's answer cannot be read: {problem.reason}")

@@ -64,7 +64,6 @@ async def fetch(ask: Ask, kind: str, redact: Redact = str) -> dict[str, Listed]:
 
 
 def merged(old: Listing, parts: dict[str, Listed]) -> Listing:
-    """The listing with these catalogues in the place of what was there."""
     fields: dict[str, Any] = {
         name: tuple(parts[name].entries) if name in parts else getattr(old, name)
         for name in _CATALOGUES
@@ -213,7 +212,6 @@ def unheard(progress: float, total: float | None, message: str | None) -> None:
 
 
 def are_objects(value: Any) -> bool:
-    """Whether this is a list of objects."""
     return type(value) is list and all(type(item) is dict for item in cast("list[Any]", value))
 
 

@@ -36,8 +36,6 @@ _PRIVATE = 0o600
 
 
 class Era(StrEnum):
-    """How a server is greeted."""
-
     LEGACY = "legacy"
     MODERN = "modern"
 
@@ -55,7 +53,6 @@ class EraMemory:
         self._path = None if directory is None else directory / "mcp-protocols" / key
 
     def recall(self) -> Era | None:
-        """The era that was remembered."""
         if self._path is None:
             return None
         try:

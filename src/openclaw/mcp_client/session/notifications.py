@@ -52,9 +52,7 @@ class Listener(Protocol):
         """`tools`, `resources` or `prompts` are not what they were."""
         ...
 
-    def resource_updated(self, uri: str) -> None:
-        """The contents of a resource changed."""
-        ...
+    def resource_updated(self, uri: str) -> None: ...
 
 
 class Incoming:
@@ -79,7 +77,6 @@ class Incoming:
         self._limit = RateLimit(LOG_LINES_PER_SECOND, LOG_BURST)
 
     def notification(self, method: str, params: Mapping[str, Any] | None) -> None:
-        """Take one notification."""
         match method.removeprefix("notifications/").split("/"):
             case ["message"]:
                 self._log(params or {})
@@ -243,7 +240,6 @@ class ChangeSubscription:
         self._listening: anyio.CancelScope | None = None
 
     def list_changed(self, kind: str) -> None:
-        """A catalogue is not what it was."""
         self._stale.add(kind)
         self._wake.set()
 
@@ -252,7 +248,6 @@ class ChangeSubscription:
         self._due[kind] = anyio.current_time() + max(seconds, MIN_TTL)
 
     def resource_updated(self, uri: str) -> None:
-        """The contents of a resource changed."""
         if len(self._touched) < MAX_UPDATES:
             self._touched.add(uri)
             self._wake.set()
@@ -265,7 +260,6 @@ class ChangeSubscription:
         self._wake.set()
 
     async def run(self, link: ServerSession) -> None:
-        """Follow until cancelled."""
         async with anyio.create_task_group() as group:
             if link.era is Era.MODERN:
                 group.start_soon(self._listen, link, name="subscriptions/listen")

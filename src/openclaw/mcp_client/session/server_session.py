@@ -28,7 +28,6 @@ class RequestMetadata:
 
     @property
     def blank(self) -> bool:
-        """Whether requests are sent just as they are."""
         return not self._modern and not self._http
 
     def refuses(self, schema: Mapping[str, Any]) -> str | None:
@@ -49,13 +48,11 @@ class RequestMetadata:
             }
 
     def params(self, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The parameters with what the era adds."""
         if not self._modern:
             return params
         return {**params, "_meta": {**(params.get("_meta") or {}), **self._meta}}
 
     def headers(self, method: str, params: Mapping[str, Any]) -> dict[str, str]:
-        """The HTTP headers of this one request."""
         from mcp.shared import inbound
 
         headers = {inbound.MCP_PROTOCOL_VERSION_HEADER: self._version}
@@ -115,9 +112,7 @@ class Caller(Protocol):
         timeout: float | None = None,
         on_progress: OnProgress | None = None,
         headers: dict[str, str] | None = None,
-    ) -> RawResult:
-        """The raw result."""
-        ...
+    ) -> RawResult: ...
 
 
 @dataclass(slots=True)

@@ -28,15 +28,11 @@ class StderrSink(Protocol):
 
     def feed(self, chunk: bytes) -> None: ...
 
-    def flush(self) -> None:
-        """The server has ended: nothing more comes."""
-        ...
+    def flush(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """Our ends of a process's pipes."""
-
     stdin: Writer
     stdout: Reader
     stderr: Reader
@@ -64,7 +60,6 @@ class ChildPipe:
         self._ended = self._closed = False
 
     def open(self) -> None:
-        """Start to read."""
         self._stdin.on_broken = lambda: self._end_soon("it closed its input")
         self._stdout.start(self._take)
         self._stderr.start(self._hear)
@@ -75,7 +70,6 @@ class ChildPipe:
         self._stdout.pause()
 
     def resume(self) -> None:
-        """Read again."""
         if not self._ended:
             self._stdout.resume()
 
@@ -98,7 +92,6 @@ class ChildPipe:
         return not self._ended and self._stdin.write(line)
 
     def end(self, reason: str, too_long: TooLong | None = None) -> None:
-        """The process is gone, or has to go."""
         if self._ended:
             return
         self._ended = True
@@ -153,7 +146,6 @@ class ChildPipe:
 
 
 def describe_exit(code: int) -> str:
-    """How a process ended, in words."""
     if code >= 0:
         return f"exited with code {code}"
     try:

@@ -114,7 +114,6 @@ class RunningChild(ABC):
         """End the process and all it started, within bounds."""
 
     def close_stdin(self) -> None:
-        """End the server's input."""
         _close(self._process.stdin)
 
     def close_pipes(self) -> None:
@@ -264,7 +263,6 @@ def popen(
 
 
 def _handed(program: Program) -> tuple[list[str], tuple[int, ...]]:
-    """The arguments, and the descriptors that the program inherits."""
     if not program.hidden_options or sys.platform != "linux":
         return list(program.arguments), ()
     filtered = (_in_memory(program.filter),) if program.filter else ()
@@ -331,33 +329,25 @@ class LineRedactor(Protocol):
     """Takes text in any pieces and gives redacted lines; holds back what may be part of a secret."""
 
     @property
-    def pending(self) -> bool:
-        """Whether anything is held back."""
-        ...
+    def pending(self) -> bool: ...
 
     def feed(self, text: str) -> list[str]:
         """Take some text; give the lines that are certain by now."""
         ...
 
-    def flush(self) -> list[str]:
-        """Give everything that was held back."""
-        ...
+    def flush(self) -> list[str]: ...
 
 
 class EachLine:
-    """A `LineRedactor` that looks at every line by itself."""
-
     pending = False
 
     def __init__(self, redact: Callable[[str], str]) -> None:
         self._redact = redact
 
     def feed(self, text: str) -> list[str]:
-        """The lines of the text."""
         return [self._redact(line) for line in text.splitlines()]
 
     def flush(self) -> list[str]:
-        """Nothing is ever held back."""
         return []
 
 
@@ -398,7 +388,6 @@ class StderrTail:
         self._log(self._live.flush())
 
     def tail(self) -> tuple[str, ...]:
-        """The last lines, redacted."""
         redactor = self._redactor()
         partial = (self._partial,) if self._partial else ()
         shown: list[str] = []

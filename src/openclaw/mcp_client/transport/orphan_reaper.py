@@ -34,12 +34,10 @@ def watch() -> set[int] | None:
 
 
 def alive(groups: set[int]) -> set[int]:
-    """Those of the groups that still have a member."""
     return {group for group in groups if send(group, 0)}
 
 
 def send(group: int, number: int) -> bool:
-    """Whether the signal could be sent to the group."""
     if sys.platform == "win32":  # a job object does there what this program is for
         return False
     try:

@@ -130,18 +130,15 @@ class OrphanReaper:
                     self._say(f"+{group}\n")
 
     def watch(self, group: int) -> None:
-        """End this group when the host is gone."""
         self._groups.add(group)
         self._say(f"+{group}\n")
 
     def release(self, group: int) -> None:
-        """This group is no more."""
         self._groups.discard(group)
         self._say(f"-{group}\n")
 
     @property
     def runs(self) -> bool:
-        """Whether it would end what is left behind."""
         return self._process is not None
 
     async def aclose(self) -> None:

@@ -83,7 +83,6 @@ def phrase(text: str) -> str:
 
 
 def number(text: str) -> str | None:
-    """One spelling for a number: `1.200,50`, `1,200.50` and `1200.5` are the same."""
     bare = re.sub(r"[\s'€$£%]", "", text)
     if not re.fullmatch(r"[-+]?\d[\d.,]*", bare):
         return None

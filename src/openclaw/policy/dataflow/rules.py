@@ -45,7 +45,6 @@ class Ask:
 
     @property
     def key(self) -> frozenset[tuple[str, str, str]]:
-        """Calls with the same key are one question."""
         return frozenset((doubt.tool, doubt.why, doubt.value) for doubt in self.doubts)
 
 

@@ -151,7 +151,6 @@ class AzureBackend:
         self._calls = BlockingCalls("Azure's login")
 
     async def read(self, ref: SecretRef) -> str:
-        """The secret's value."""
         vault, slash, name = ref.name.strip("/").rpartition("/")
         vault = vault if slash else str(self._vault or "")
         version = ref.fragment or ""
@@ -207,7 +206,6 @@ _TABLE: Final = _table()
 
 
 def crc32c(data: bytes) -> int:
-    """The checksum of these bytes."""
     value = 0xFFFFFFFF
     for byte in data:
         value = _TABLE[(value ^ byte) & 0xFF] ^ (value >> 8)
@@ -255,7 +253,6 @@ class GcpBackend:
         self._refreshing = threading.Lock()
 
     async def read(self, ref: SecretRef) -> str:
-        """The version's payload, as text."""
         full = _FULL_NAME.fullmatch(ref.name)
         project = full["project"] if full else self._project
         name = full["name"] if full else ref.name

@@ -40,7 +40,6 @@ class EnvBackend:
         self._environ = environ
 
     async def read(self, ref: SecretRef) -> str:
-        """The variable's value."""
         value = self._environ.get(ref.name)
         if value:
             return value
@@ -126,8 +125,6 @@ def _json(text: str, path: Path) -> Any:
 
 
 class KeyringBackend:
-    """Asks whichever keyring the `keyring` library finds."""
-
     def __init__(self, options: Mapping[str, Any]) -> None:
         self._service = str(options.get("service") or "openclaw")
         self._calls = BlockingCalls("the keyring")
@@ -173,7 +170,6 @@ class Finished:
 
 
 def find_program(name: str, environ: Mapping[str, str]) -> str | None:
-    """Where the program is, by the PATH of the environment that was handed in."""
     return shutil.which(name, path=environ.get("PATH") or os.defpath)
 
 
@@ -248,7 +244,6 @@ class ExecBackend:
         self._lookup = lookup
 
     async def read(self, ref: SecretRef) -> str:
-        """The command's output."""
         command = self._commands.get(ref.name)
         if command is None:
             known = ", ".join(sorted(self._commands)) or "none"
@@ -291,15 +286,12 @@ _REASONS: Final = (
 
 
 class OpBackend:
-    """Asks `op read`."""
-
     def __init__(self, options: Mapping[str, Any], environ: Mapping[str, str]) -> None:
         self._account = options.get("account")
         self._vault = options.get("vault")
         self._environ = environ
 
     async def read(self, ref: SecretRef) -> str:
-        """The field's value."""
         program = find_program("op", self._environ)
         if program is None:
             raise BackendFailure(

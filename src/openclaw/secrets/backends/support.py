@@ -133,7 +133,6 @@ async def ask(
 
 
 def failure(answer: Answer, url: str, reasons: Mapping[int, str]) -> BackendFailure:
-    """What to say of an answer that is not the one hoped for."""
     reason = reasons.get(answer.status)
     if reason is None and answer.status >= 500:
         reason = "the server has a problem"

@@ -34,14 +34,11 @@ class GatewayRow:
 
 
 class Gateways:
-    """The gateways that share the database."""
-
     def __init__(self, database: Database, gateway: str) -> None:
         self._database = database
         self._gateway = gateway
 
     async def beat(self, facts: Mapping[str, Any]) -> None:
-        """Say that this gateway lives, and how it is."""
         text = orjson.dumps(facts).decode()
 
         async def work(connection: "Connection") -> None:
@@ -143,8 +140,6 @@ class Stretch:
 
 
 class EventLog:
-    """The events of orders."""
-
     def __init__(self, database: Database) -> None:
         self._database = database
 
@@ -201,12 +196,10 @@ Message = dict[str, Any]
 
 
 def channel_of(gateway: str) -> str:
-    """Where a gateway listens."""
     return f"openclaw_{gateway}"
 
 
 def payload_of(message: Mapping[str, Any]) -> str:
-    """A message as it travels."""
     return orjson.dumps(message).decode()
 
 
@@ -235,7 +228,6 @@ class Wire:
         self.connected = False
 
     def wake(self) -> None:
-        """Tell the others that there may be work."""
         self._post(_WAKE, "")
 
     def tell(self, gateway: str, message: Mapping[str, Any]) -> None:

@@ -109,7 +109,6 @@ class PostgresLane:
         return name
 
     async def resume_turn(self, turn: str, entries: Sequence[NewEntry] = ()) -> None:
-        """Let a lost turn run again."""
         write = replace(self._write(turn, encoded_from_caller(entries)), durable=True)
         self.tidy = False
         await self._do(write, lambda db, at: transcript.resume_turn(db, at, write))
@@ -120,7 +119,6 @@ class PostgresLane:
         return await self._do(write, lambda db, at: transcript.append(db, at, write))
 
     async def compact(self, turn: str | None, summary: NewEntry, *, through: int) -> int:
-        """Add a summary for the entries up to `through`."""
         if summary.kind is not EntryKind.COMPACTION:
             raise InvalidRequest("a summary is an entry of the kind compaction")
         write = replace(self._write(turn, encoded([summary])), durable=True)  # read back, too

@@ -68,8 +68,6 @@ _PGMQ = 100
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """One step of the schema."""
-
     number: int
     name: str
     sql: str

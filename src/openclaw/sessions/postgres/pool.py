@@ -276,8 +276,6 @@ _HURRY_SECONDS = 2.0
 
 
 class Database:
-    """A pool of connections that mends itself."""
-
     def __init__(self, address: Address, *, patience: float = RECONNECT_SECONDS) -> None:
         self._address = address
         self._patience = patience
@@ -346,8 +344,6 @@ class Database:
         return done[0]
 
     async def transact(self, work: Work[Result]) -> Result:
-        """The same in one transaction of several statements."""
-
         async def inside(connection: "Connection") -> Result:
             async with connection.transaction():
                 return await work(connection)

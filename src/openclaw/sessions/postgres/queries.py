@@ -101,7 +101,6 @@ def found_row(row: int | None, session: SessionRef) -> int:
 
 
 async def find_exact(connection: "Connection", agent: str, key: str) -> SessionRef | None:
-    """The session of this agent with this key."""
     found = await connection.fetchval(
         "SELECT id FROM sessions WHERE name_digest = $1", name_digest(agent, key)
     )
@@ -109,7 +108,6 @@ async def find_exact(connection: "Connection", agent: str, key: str) -> SessionR
 
 
 async def find(connection: "Connection", key: str, agent: str | None) -> list[SessionInfo]:
-    """Every session with this key or id."""
     rows = await connection.fetch(
         f"SELECT {_INFO} FROM sessions s WHERE (key_digest = $1 OR id = $2)"  # noqa: S608 - ours
         " AND ($3::text IS NULL OR agent = $3)",
@@ -121,7 +119,6 @@ async def find(connection: "Connection", key: str, agent: str | None) -> list[Se
 
 
 async def show(connection: "Connection", session: SessionRef) -> SessionInfo:
-    """A session's totals."""
     found = await connection.fetchrow(
         f"SELECT {_INFO} FROM sessions s WHERE id = $1",  # noqa: S608 - constant names
         session.id,
@@ -203,7 +200,6 @@ async def unfinished_turns(connection: "Connection", session: SessionRef) -> lis
 
 
 async def find_turn(connection: "Connection", session: SessionRef, turn: str) -> Turn | None:
-    """The turn with this id."""
     row = await row_of(connection, session)
     return next(iter(await _turns(connection, row, "id = $2", turn)), None)
 
@@ -252,7 +248,6 @@ async def _open_calls(
 
 
 async def search(connection: "Connection", text: str, agent: str | None, limit: int) -> list[Hit]:
-    """Entries with every word of `text`."""
     if without_spaces(text):
         # Scripts that no index can cut into words: the newest first.
         condition = " AND ".join(f"e.text ILIKE ${number + 3}" for number, _ in _numbered(text))

@@ -40,8 +40,6 @@ _PRUNED_AT_ONCE = 500
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """An order that this gateway has taken."""
-
     id: int
     session: str
     turn: str
@@ -311,8 +309,6 @@ class TurnQueue:
         return [row["id"] for row in await self._database.read(work)]
 
     async def measure(self) -> Depth:
-        """How much there is to do now."""
-
         async def work(connection: "Connection") -> Any:
             return await connection.fetchrow(
                 "SELECT count(*) FILTER (WHERE state = 'waiting') AS waiting,"

@@ -160,7 +160,6 @@ class PostgresStore:
         self._unseen = LOOK_EVERY_BYTES
 
     async def open_session(self, agent: str, key: str) -> SessionRef:
-        """The session with this key, created where there is none."""
         checked_key(agent, "agent id")
         checked_key(key)
         found = await self.database.read(lambda db: queries.find_exact(db, agent, key))
@@ -179,15 +178,12 @@ class PostgresStore:
     async def entries(
         self, session: SessionRef, *, after: int = 0, limit: int = DEFAULT_LIMIT
     ) -> list[Entry]:
-        """At most `limit` entries after number `after`."""
         return await self.database.read(lambda db: queries.entries_after(db, session, after, limit))
 
     async def find_turn(self, session: SessionRef, turn: str) -> Turn | None:
-        """The turn with this id."""
         return await self.database.read(lambda db: queries.find_turn(db, session, storable(turn)))
 
     async def unfinished_turns(self, session: SessionRef) -> list[Turn]:
-        """Turns that run now or that died half-way."""
         return await self.database.read(lambda db: queries.unfinished_turns(db, session))
 
     async def list_sessions(
@@ -198,26 +194,21 @@ class PostgresStore:
         cursor: str | None = None,
         search: str | None = None,
     ) -> Page:
-        """Sessions, the most recently used first."""
         wanted = None if search is None else storable(search)
         return await self.database.read(
             lambda db: queries.list_sessions(db, agent, limit, cursor, wanted)
         )
 
     async def count_sessions(self) -> int:
-        """How many sessions there are."""
         return await self.database.read(lambda db: db.fetchval("SELECT count(*) FROM sessions"))
 
     async def find_sessions(self, key: str, agent: str | None = None) -> list[SessionInfo]:
-        """Every session with this key or id."""
         return await self.database.read(lambda db: queries.find(db, storable(key), agent))
 
     async def show(self, session: SessionRef) -> SessionInfo:
-        """A session's totals now."""
         return await self.database.read(lambda db: queries.show(db, session))
 
     async def set_title(self, session: SessionRef, title: str | None) -> None:
-        """Name a session."""
         line = checked_title(title)
 
         async def rename(db: "Connection") -> int | None:
@@ -228,7 +219,6 @@ class PostgresStore:
         queries.found_row(await self.database.write(rename), session)
 
     async def keep_media(self, session: SessionRef, data: bytes) -> str:
-        """Keep an attachment."""
         digest = digest_of(data)
 
         async def keep(db: "Connection") -> None:
@@ -251,7 +241,6 @@ class PostgresStore:
         return digest
 
     async def media(self, session: SessionRef, digest: str) -> bytes | None:
-        """An attachment that was kept."""
         return await self.database.read(
             lambda db: db.fetchval(
                 "SELECT data FROM media JOIN sessions ON row = session"
@@ -262,22 +251,17 @@ class PostgresStore:
         )
 
     async def delete(self, session: SessionRef) -> None:
-        """Remove a session that nobody holds."""
         await self.database.transact(partial(self._delete, session))
 
     async def search(self, text: str, *, agent: str | None = None, limit: int = 20) -> list[Hit]:
-        """Entries that contain every word of `text`."""
         return await self.database.read(lambda db: queries.search(db, storable(text), agent, limit))
 
     async def dossier(self, session: SessionRef) -> Dossier:
-        """What there is of a session at one moment, for copying it."""
         return await self.database.read(lambda db: dossier(db, session))
 
     async def receive_entries(
         self, info: SessionInfo, after: int, entries: Sequence[Entry]
     ) -> None:
-        """Add entries of a copied session."""
-
         async def receive(db: "Connection") -> None:
             row = await receive_entries(db, info, after, entries)
             await self._require_free(db, row, info.ref)
@@ -285,7 +269,6 @@ class PostgresStore:
         await self.database.transact(receive)
 
     async def receive_dossier(self, dossier: Dossier) -> None:
-        """Finish a copied session."""
         await self.database.transact(lambda db: receive_dossier(db, dossier))
 
     async def _create(self, agent: str, key: str, db: "Connection") -> SessionRef:

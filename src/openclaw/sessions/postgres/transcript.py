@@ -121,7 +121,6 @@ class Write:
 
     @property
     def values(self) -> list[Any]:
-        """What follows the position in each statement."""
         entries = self.entries
         return [
             len(entries),

@@ -176,7 +176,6 @@ def open_writer(path: Path) -> sqlite3.Connection:
 
 
 def open_reader(path: Path) -> sqlite3.Connection:
-    """A connection that cannot write."""
     with translated(path):
         connection = _connect(path, READ_WAIT_SECONDS)
         connection.execute("PRAGMA query_only = ON")
@@ -314,7 +313,6 @@ class Writer:
         self._closed = False
 
     async def start(self) -> None:
-        """Open the database for writing."""
         connection = await anyio.to_thread.run_sync(open_writer, self._path)
         self._thread = threading.Thread(
             target=self._serve, args=(connection,), name="openclaw-session-writer", daemon=True
@@ -322,7 +320,6 @@ class Writer:
         self._thread.start()
 
     async def close(self) -> None:
-        """Finish what was submitted, then close the database."""
         self._closed = True
         self._jobs.put(None)
         if self._thread is not None:

@@ -219,7 +219,6 @@ class FileLane:
         return name
 
     async def resume_turn(self, turn: str, entries: Sequence[NewEntry] = ()) -> None:
-        """Let a lost turn run again."""
         ready = encoded_from_caller(entries)
         await self._writer.run(
             lambda db: transcript.resume_turn(db, self._fence, turn, ready, self._clock.now_ms()),
@@ -235,7 +234,6 @@ class FileLane:
         )
 
     async def compact(self, turn: str | None, summary: NewEntry, *, through: int) -> int:
-        """Add a summary for the entries up to `through`."""
         if summary.kind is not EntryKind.COMPACTION:
             raise InvalidRequest("a summary is an entry of the kind compaction")
         (ready,) = encoded([summary])
@@ -255,7 +253,6 @@ class FileLane:
         usage: Usage | None = None,
         detail: str = "",
     ) -> None:
-        """End the turn, on disk."""
         ending = NewEntry(outcome.entry_kind, {"detail": detail} if detail else {})
         ready = [*encoded_from_caller(entries), *encoded([ending])]
         counted = usage or Usage()
@@ -378,7 +375,6 @@ class LaneDesk:
                 place.scope.cancel("another process took the session over")
 
     def moment(self) -> Moment:
-        """Now, and who asks."""
         return Moment(self._mark, self._clock.monotonic(), self._clock.now_ms(), self._lease)
 
 

@@ -39,7 +39,6 @@ def row_of(connection: sqlite3.Connection, session: SessionRef) -> int:
 
 
 def find_exact(connection: sqlite3.Connection, agent: str, key: str) -> SessionRef | None:
-    """The session of this agent with this key."""
     found = connection.execute(
         "SELECT id, agent, key FROM sessions WHERE agent = ? AND key = ?", (agent, key)
     ).fetchone()
@@ -47,7 +46,6 @@ def find_exact(connection: sqlite3.Connection, agent: str, key: str) -> SessionR
 
 
 def find(connection: sqlite3.Connection, key: str, agent: str | None) -> list[SessionInfo]:
-    """Every session with this key or id."""
     rows = connection.execute(
         f"SELECT {_INFO} FROM sessions WHERE (key = ?1 OR id = ?1)"  # noqa: S608 - constant names
         " AND (?2 IS NULL OR agent = ?2) ORDER BY agent, key",
@@ -57,7 +55,6 @@ def find(connection: sqlite3.Connection, key: str, agent: str | None) -> list[Se
 
 
 def show(connection: sqlite3.Connection, session: SessionRef) -> SessionInfo:
-    """A session's totals."""
     row = row_of(connection, session)
     return SessionInfo._make(
         connection.execute(
@@ -131,7 +128,6 @@ def unfinished_turns(connection: sqlite3.Connection, row: int) -> list[Turn]:
 
 
 def find_turn(connection: sqlite3.Connection, row: int, turn: str) -> Turn | None:
-    """The turn with this id."""
     return next(iter(_turns(connection, row, "id = ?", (turn,))), None)
 
 
@@ -168,7 +164,6 @@ def open_calls(
 
 
 def search(connection: sqlite3.Connection, text: str, agent: str | None, limit: int) -> list[Hit]:
-    """Entries with every word of `text`."""
     words = text.split()
     if not words:
         return []

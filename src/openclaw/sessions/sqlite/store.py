@@ -150,14 +150,12 @@ class FileStore:
         self._clock = clock
 
     async def open_session(self, agent: str, key: str) -> SessionRef:
-        """The session with this key, created where there is none."""
         checked_key(agent, "agent id")
         checked_key(key)
         found = await self._readers.run(lambda db: queries.find_exact(db, agent, key))
         return found or await self._writer.run(partial(self._create, agent, key), durable=False)
 
     def acquire_lane(self, session: SessionRef) -> AbstractAsyncContextManager[FileLane]:
-        """Wait for the session and hold it."""
         return self._desk.hold(session)
 
     async def history(self, session: SessionRef, *, since_compaction: bool = True) -> list[Entry]:
@@ -167,17 +165,14 @@ class FileStore:
     async def entries(
         self, session: SessionRef, *, after: int = 0, limit: int = DEFAULT_LIMIT
     ) -> list[Entry]:
-        """At most `limit` entries after number `after`."""
         return await self._readers.run(lambda db: queries.entries_after(db, session, after, limit))
 
     async def find_turn(self, session: SessionRef, turn: str) -> Turn | None:
-        """The turn with this id."""
         return await self._readers.run(
             lambda db: queries.find_turn(db, queries.row_of(db, session), storable(turn))
         )
 
     async def unfinished_turns(self, session: SessionRef) -> list[Turn]:
-        """Turns that run now or that died half-way."""
         return await self._readers.run(
             lambda db: queries.unfinished_turns(db, queries.row_of(db, session))
         )
@@ -190,27 +185,22 @@ class FileStore:
         cursor: str | None = None,
         search: str | None = None,
     ) -> Page:
-        """Sessions, the most recently used first."""
         return await self._readers.run(
             lambda db: queries.list_sessions(db, agent, limit, cursor, search)
         )
 
     async def count_sessions(self) -> int:
-        """How many sessions there are."""
         return await self._readers.run(
             lambda db: db.execute("SELECT count(*) FROM sessions").fetchone()[0]
         )
 
     async def find_sessions(self, key: str, agent: str | None = None) -> list[SessionInfo]:
-        """Every session with this key or id."""
         return await self._readers.run(lambda db: queries.find(db, storable(key), agent))
 
     async def show(self, session: SessionRef) -> SessionInfo:
-        """A session's totals now."""
         return await self._readers.run(lambda db: queries.show(db, session))
 
     async def set_title(self, session: SessionRef, title: str | None) -> None:
-        """Name a session."""
         line = checked_title(title)
 
         def rename(db: sqlite3.Connection) -> None:
@@ -220,32 +210,25 @@ class FileStore:
         await self._writer.run(rename, durable=False)
 
     async def delete(self, session: SessionRef) -> None:
-        """Remove a session that nobody holds."""
         await self._writer.run(partial(self._delete, session), durable=True)
         await anyio.to_thread.run_sync(self._media.delete, session.id)
 
     async def keep_media(self, session: SessionRef, data: bytes) -> str:
-        """Keep an attachment."""
         with connections.translated(self._media.root):
             return await anyio.to_thread.run_sync(self._media.keep, session.id, data)
 
     async def media(self, session: SessionRef, digest: str) -> bytes | None:
-        """An attachment that was kept."""
         return await anyio.to_thread.run_sync(self._media.read, session.id, digest)
 
     async def search(self, text: str, *, agent: str | None = None, limit: int = 20) -> list[Hit]:
-        """Entries that contain every word of `text`."""
         return await self._readers.run(lambda db: queries.search(db, storable(text), agent, limit))
 
     async def dossier(self, session: SessionRef) -> Dossier:
-        """What there is of a session at one moment, for copying it."""
         return await self._readers.run(lambda db: dossier(db, session))
 
     async def receive_entries(
         self, info: SessionInfo, after: int, entries: Sequence[Entry]
     ) -> None:
-        """Add entries of a copied session."""
-
         def receive(db: sqlite3.Connection) -> None:
             row = receive_entries(db, info, after, entries)
             self._require_free(db, row, info.ref)
@@ -253,7 +236,6 @@ class FileStore:
         await self._writer.run(receive, durable=False)
 
     async def receive_dossier(self, dossier: Dossier) -> None:
-        """Finish a copied session."""
         await self._writer.run(lambda db: receive_dossier(db, dossier), durable=True)
 
     def _create(self, agent: str, key: str, db: sqlite3.Connection) -> SessionRef:
