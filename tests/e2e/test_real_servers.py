@@ -88,7 +88,7 @@ async def test_the_two_tools_of_the_time_server_are_shown_beside_two_large_serve
         tmp_path / "state", environ=ENVIRON, agents=agents, settle=False
     ) as house:
         await house.manager.settle("main", timeout=60)
-        native = native_tools("main", tmp_path, environ={})
+        native = native_tools("main", tmp_path)
         box = house.tools(own=native)
         box.recall([UserItem("Read every file of this directory and list what is in it.")])
         shown = await box.shown(window)

@@ -219,6 +219,7 @@ def settings_json(settings: AgentSettings) -> Json:
         "audio": settings.audio,
         "modelChoices": settings.model_choices,
         "configDigest": settings.config_digest,
+        "orderWorkspace": settings.order_workspace,
     }
 
 

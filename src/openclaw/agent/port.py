@@ -191,6 +191,8 @@ class AgentSettings:
     Attachments are put below `temp_root`; files that the agent hands over come from `directories`.
     `model_choices` are the models that a person may choose besides the agent's own. `config_digest`
     says from which content of the configuration file all of this is.
+    `order_workspace` is where orders of MCP clients work: roots, cwd or agent. `private` are places
+    that no client may have the agent work in or above.
     """
 
     id: str
@@ -202,6 +204,8 @@ class AgentSettings:
     transcriber: "Transcriber"
     model_choices: tuple[str, ...] = ()
     config_digest: str = ""
+    order_workspace: str = "agent"
+    private: tuple[Path, ...] = ()
 
 
 class Agent(Protocol):

@@ -6,8 +6,10 @@ In this order: the system prompt, what MCP servers put there (framed), the works
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 from openclaw.agent.budget import cut_to, estimate
 from openclaw.agent.tools.workspace import Workspace
@@ -19,13 +21,18 @@ You are OpenClaw, a personal agent. You work for one person, who gives you order
 them out with the tools you have.
 
 How to work:
-- Do what was asked, no more and no less. Where a tool can find something out, use it; do not guess \
-and do not invent results.
-- You do not know the present date or time, the state of files, or anything that changes, unless a \
-message or a tool tells you. Look it up.
+- Do what was asked, no more and no less, and keep going until it is done. Stop early only if you \
+need an answer that nobody but the person can give.
+- If a tool can find something out, use it; do not guess and do not invent results. Look up what \
+changes: files, the time of day, the news.
+- Calls that do not depend on each other belong in one step: they run in parallel.
+- For work of several steps, keep a list with update_plan and bring it up to date.
+- Check your work before you say that it is done: read the file again, run the test.
 - A tool may fail. Read what it says, then try another way or say plainly what did not work.
 - A result that says its outcome is unknown means that the call may or may not have happened. Find \
 out before you repeat it.
+- The person sees your answer, not your tools' results. A file that they should get, hand over with \
+attach.
 - Answer in the language of the person, briefly, with the result first.
 
 Untrusted content:
@@ -70,10 +77,35 @@ class Preamble:
         return sum(map(estimate, self.parts))
 
 
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a turn should know of where it runs. `now_ms` counts by the day, so that caches hold."""
+
+    now_ms: int
+    timezone: str = "UTC"
+    system: str = ""
+    can_ask: bool = False
+
+    @property
+    def text(self) -> str:
+        """The same in words."""
+        today = datetime.fromtimestamp(self.now_ms / 1000, ZoneInfo(self.timezone))
+        asked = (
+            "The person is there and can be asked."
+            if self.can_ask
+            else "Nobody can be asked while you work: decide yourself, and say what you assumed."
+        )
+        return (
+            f"Today is {today:%A, %Y-%m-%d} (time zone {self.timezone}). "
+            f"The system is {self.system}. {asked}\n"
+        )
+
+
 def assemble(
     agent: EffectiveAgent,
     *,
     workspace: Path | None,
+    surroundings: Surroundings | None = None,
     resources: str,
     files: Sequence[tuple[str, str]],
     window: int,
@@ -85,6 +117,7 @@ def assemble(
     )
     if workspace is not None and window > _SMALL_WINDOW:
         system = f"{system}\nYour workspace is {workspace}. Paths are relative to it.\n"
+        system += surroundings.text if surroundings is not None else ""
     return Preamble(
         system=system,
         resources=cut_framed(
@@ -140,6 +173,7 @@ def read_context_files(workspace: Path | None, names: Sequence[str]) -> list[tup
     for name in names:
         # A link that leads out of the workspace may have been planted there to be read aloud.
         with suppress(ToolFailure, OSError), Workspace(workspace).open_file(name) as (file, _, _):
-            text = file.read(4 * _FILE_CHARS).decode("utf-8", "replace")
-            found.append((name, text[:_FILE_CHARS]))
+            text = file.read(4 * _FILE_CHARS).decode("utf-8", "replace")[:_FILE_CHARS]
+            if text not in (known for _, known in found):
+                found.append((name, text))
     return found

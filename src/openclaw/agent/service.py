@@ -1,6 +1,7 @@
 """One message in, one answer out, in its session's lane."""
 
 import logging
+import platform
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -22,7 +23,7 @@ from openclaw.agent.port import (
     Reply,
     TurnListener,
 )
-from openclaw.agent.prompt import assemble, read_context_files
+from openclaw.agent.prompt import Surroundings, assemble, read_context_files
 from openclaw.agent.redaction import Redacts, clean_message
 from openclaw.agent.toolpath.toolbox import Toolbox
 from openclaw.agent.transcript import (
@@ -81,6 +82,7 @@ CLOSING_SECONDS = 10.0
 
 DEFAULT_COMPACT_AT = 0.8
 
+_SYSTEM = f"{platform.system()} {platform.machine()}".strip()
 _TITLE_CHARS = 80
 _TAKEN_OVER = "The program that ran this turn stopped; another one goes on with it."
 _STOPPED_HERE = "[The answer was stopped here.]"
@@ -96,6 +98,7 @@ class TurnSetup:
     agent: EffectiveAgent
     tools: Callable[[bool], Toolbox]
     workspace: Path | None = None
+    timezone: str = "UTC"
 
 
 class _Streamed:
@@ -307,6 +310,12 @@ class AgentService:
         preamble = assemble(
             agent,
             workspace=workspace,
+            surroundings=Surroundings(
+                self._clock.now_ms(),
+                setup.timezone,
+                _SYSTEM,
+                can_ask=watch.listener.ask is not None,
+            ),
             resources=self._server_context(agent.id, context.server_scope, usable),
             files=files,
             window=built.context_window,

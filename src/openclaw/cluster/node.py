@@ -178,12 +178,12 @@ class ClusterNode:
         return reply
 
     async def _pin(self, session: SessionRef, context: MessageContext, *, asks: bool) -> str | None:
-        """This gateway, where only it has what the turn needs: the person, or the client's servers."""
+        """This gateway, if only it has what the turn needs: person, directory, or client's servers."""
         scope = context.server_scope
         servers = self._servers.of_scope(scope, fresh=context.scope is not None)
         if servers or context.scope is not None:
             await self._gateways.settle_home(session.id, servers)
-        return self.id if asks or servers else None
+        return self.id if asks or servers or context.workspace is not None else None
 
     def _offer(self, agent: str) -> None:
         """Let a worker know: ours, or where that has no room or is not ready, everybody's."""

@@ -1,7 +1,7 @@
 """What the configuration says about agents and the models they use."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 from pydantic import (
     BaseModel,
@@ -396,6 +396,67 @@ class ToolPolicyConfig(Section):
     """Names or globs of tools whose every call a person must agree to; forbidden where none can be asked."""
 
 
+_EXEC_MODES: dict[str, dict[str, str]] = {
+    "off": {"security": "deny"},
+    "ask": {"security": "allowlist", "ask": "on-miss"},
+    "allow": {"security": "full", "ask": "off"},
+}
+
+
+def _exec(value: Any) -> Any:
+    if isinstance(value, str) and value in _EXEC_MODES:
+        return _EXEC_MODES[value]
+    if isinstance(value, dict):
+        given = cast("dict[str, Any]", value)
+        seconds = given.get("timeoutSec")
+        if "timeoutMs" in given or not isinstance(seconds, int):
+            return given
+        rest = {name: one for name, one in given.items() if name != "timeoutSec"}
+        return {**rest, "timeoutMs": seconds * 1000}
+    if isinstance(value, ExecToolConfig):
+        return value
+    raise wrong_shape('"off", "ask", "allow" or an object')
+
+
+class ExecToolConfig(Section):
+    """The shell: `exec`, and `jobs` for commands in the background."""
+
+    security: Literal["deny", "allowlist", "full"] | None = None
+    """`deny` is off; `allowlist` asks before a command that no rule in `approved` covers; `full` runs every command. Left out: as `allowlist`, unless a list `allow` names `exec`."""
+    ask: Literal["off", "on-miss", "always"] | None = None
+    """With `security: "full"`, `off` does not ask; anything else does."""
+    timeout_ms: Milliseconds = 120_000
+    """Milliseconds that one command may take, if the model does not say otherwise. `timeoutSec` is accepted too."""
+    max_output_chars: PositiveInt = 48_000
+    """Most bytes of output that the model sees, half from its beginning and half from its end."""
+    inherit_env: Texts = ()
+    """Environment variables to pass on, besides PATH, HOME and the like."""
+    sandbox: Annotated[
+        SandboxConfig,
+        BeforeValidator(_sandbox),
+        AlsoAs(({"enum": ["off", "auto", "strict"]},)),
+    ] = SandboxConfig()
+    """What commands may reach: as for MCP servers. They may write to the workspace."""
+
+    @property
+    def mode(self) -> Literal["off", "ask", "allow"] | None:
+        """The switch in one word; None if nothing is said."""
+        if self.security is None and self.ask is None:
+            return None
+        if self.security == "deny":
+            return "off"
+        return "allow" if self.security == "full" and self.ask in (None, "off") else "ask"
+
+
+class AgentToolsConfig(ToolPolicyConfig):
+    """Which tools an agent may use, and its shell."""
+
+    exec: Annotated[
+        ExecToolConfig, BeforeValidator(_exec), AlsoAs(({"enum": ["off", "ask", "allow"]},))
+    ] = ExecToolConfig()
+    """The shell: `"off"`, `"ask"` (before each command; the default if a person can be asked) or `"allow"`, or an object."""
+
+
 class TurnLimits(Section):
     """Bounds on one turn."""
 
@@ -419,13 +480,13 @@ class AgentDefaults(Section):
     )
     """`"provider/model"`, or an object with fallbacks. Left out: chosen from what is at hand."""
     workspace: NonEmptyText | None = None
-    """The directory that the agent works in; `~` is the home directory."""
-    tools: ToolPolicyConfig = ToolPolicyConfig()
+    """The directory that the agent works in when nobody says otherwise; `~` is the home directory. `openclaw agent` and `chat` work in the current directory."""
+    tools: AgentToolsConfig = AgentToolsConfig()
     """Which tools the agent may use."""
     mcp: McpConfig = McpConfig()
     """The agent's MCP servers."""
-    context_files: Texts = ("AGENTS.md",)
-    """Files of the workspace that are put before every conversation."""
+    context_files: Texts = ("AGENTS.md", "CLAUDE.md", "SOUL.md")
+    """Files of the workspace that are put before every conversation; the same text only once."""
     system_prompt: Text | None = None
     """What the agent is told first, in place of the built-in text."""
     limits: TurnLimits = TurnLimits()
@@ -438,6 +499,8 @@ class AgentDefaults(Section):
     """Most characters of MCP resources that are put before a conversation."""
     temperature: Temperature | None = None
     """The sampling temperature; left out: the provider's own."""
+    user_timezone: NonEmptyText | None = None
+    """The person's time zone, such as `Europe/Berlin`; left out: this machine's."""
     readable_sessions: Texts = ()
     """Keys or globs of this agent's other sessions that `sessions_list` and `session_history` may read; a session always reads itself."""
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any, cast
 from urllib.parse import urlsplit
+from zoneinfo import available_timezones
 
 from openclaw.config.agent_schema import MAX_NAME_LENGTH
 from openclaw.config.json5 import KeyPath, format_path, quoted
@@ -55,10 +56,12 @@ def findings(config: Config, providers: Collection[str]) -> Iterator[Finding]:
 
 
 def _agents(config: Config) -> Iterator[Finding]:
+    yield from _time_zone(config.agents.defaults.user_timezone, ("agents", "defaults"))
     seen: dict[str, int] = {}
     marked: int | None = None
     for index, entry in enumerate(config.agents.list):
         path: KeyPath = ("agents", "list", index)
+        yield from _time_zone(entry.user_timezone, path)
         first = seen.setdefault(entry.id.lower(), index)
         if first != index:
             other = format_path(("agents", "list", first))
@@ -73,6 +76,13 @@ def _agents(config: Config) -> Iterator[Finding]:
             yield Finding((*path, "default"), f"only one agent is the default, and {other} is")
         elif entry.default:
             marked = index
+
+
+def _time_zone(name: str | None, path: KeyPath) -> Iterator[Finding]:
+    if name is not None and name not in available_timezones():
+        near = suggest(name, available_timezones())
+        guess = f"; did you mean {quoted(near)}?" if near else ""
+        yield Finding((*path, "userTimezone"), f"there is no time zone {quoted(name)}{guess}")
 
 
 def _servers(config: Config) -> Iterator[Finding]:
@@ -278,16 +288,16 @@ _AGENT = (
     "imageGenerationModel imageMaxDimensionPx imageModel maxConcurrent mediaMaxMb memorySearch "
     "models musicGenerationModel params pdfMaxBytesMb pdfMaxPages pdfModel reasoningDefault "
     "repoRoot runtime sandbox skills skipBootstrap subagents thinkingDefault timeFormat "
-    "timeoutSeconds typingIntervalSeconds typingMode userTimezone verboseDefault "
+    "timeoutSeconds typingIntervalSeconds typingMode verboseDefault "
     "videoGenerationModel"
 )
 _AGENT_TOOLS = (
-    "agentToAgent alsoAllow byProvider elevated exec experimental fs links loopDetection media "
+    "agentToAgent alsoAllow byProvider elevated experimental fs links loopDetection media "
     "message profile sandbox sessions sessions_spawn subagents toolsBySender web"
 )
 _EXEC = (
-    "applyPatch ask backgroundMs cleanupMs host node notifyOnExit notifyOnExitEmptySuccess "
-    "pathPrepend safeBinProfiles safeBinTrustedDirs safeBins security strictInlineEval timeoutSec"
+    "applyPatch backgroundMs cleanupMs host node notifyOnExit notifyOnExitEmptySuccess "
+    "pathPrepend safeBinProfiles safeBinTrustedDirs safeBins strictInlineEval"
 )
 _GATEWAY = (
     "allowRealIpFallback channelHealthCheckMinutes channelMaxRestartsPerHour "
@@ -304,7 +314,9 @@ _FOREIGN: dict[KeyPath, frozenset[str]] = {
         (("agents", "list", "*"), _AGENT),
         (("agents", "defaults", "tools"), _AGENT_TOOLS),
         (("agents", "list", "*", "tools"), _AGENT_TOOLS),
-        (("tools",), _AGENT_TOOLS.replace(" exec ", " ")),
+        (("agents", "defaults", "tools", "exec"), _EXEC),
+        (("agents", "list", "*", "tools", "exec"), _EXEC),
+        (("tools",), _AGENT_TOOLS),
         (("tools", "exec"), _EXEC),
         (("gateway",), _GATEWAY),
         (("gateway", "auth"), "allowTailscale mode password rateLimit trustedProxy"),

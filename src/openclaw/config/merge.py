@@ -1,13 +1,14 @@
 """What the configuration means for each agent: its own entry over the defaults, key by key."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar, cast
 
 from openclaw.config.schema import (
     AgentDefaults,
     AgentEntry,
     Config,
+    ExecToolConfig,
     McpServerConfig,
     ModelChoice,
     Section,
@@ -16,6 +17,7 @@ from openclaw.config.schema import (
 )
 
 DEFAULT_AGENT = "main"
+_SHELL = ("exec", "jobs")
 
 S = TypeVar("S", bound=Section)
 
@@ -39,6 +41,8 @@ class EffectiveAgent:
     resource_context_chars: int
     temperature: float | None
     readable_sessions: tuple[str, ...] = ()
+    user_timezone: str | None = None
+    exec: ExecToolConfig = field(default_factory=ExecToolConfig)
 
 
 def overlay(base: S, own: Section) -> S:
@@ -111,6 +115,38 @@ def default_agent_id(config: Config) -> str:
     return DEFAULT_AGENT if not ids or DEFAULT_AGENT in ids else ids[0]
 
 
+def _tool_layers(config: Config, entry: AgentEntry) -> tuple[ToolPolicyConfig, ...]:
+    """The policies in order, with the shell's switch in them.
+
+    The switch is independent of the lists `allow` beside it and above it: a list that names `exec`
+    is a switch too and forbids nothing else by that. An agent's own list still narrows what others
+    switched on.
+    """
+    defaults = config.agents.defaults.tools
+    switches = (None, config.tools.exec.mode, defaults.exec.mode, entry.tools.exec.mode)
+    given = (config.gateway.tools, config.tools, defaults, entry.tools)
+    named = [_names_exec(rules.allow) or _names_exec(rules.ask) for rules in given]
+    reaches = max((at for at in range(4) if switches[at] or named[at]), default=-1)
+    mode = next(filter(None, reversed(switches)), None)
+    if mode is None:
+        asked = any(_names_exec(rules.ask) for rules in given)
+        mode = "ask" if asked or not any(named) else "allow"
+    layers: list[ToolPolicyConfig] = []
+    for at, rules in enumerate(given):
+        allow = tuple(rule for rule in rules.allow if not _names_exec((rule,)))
+        allow += _SHELL if allow and at <= reaches else ()
+        deny = (*rules.deny, *(_SHELL if _names_exec(rules.deny) else ()))
+        layers.append(rules.model_copy(update={"allow": allow, "deny": deny}))
+    top = layers[1]
+    change = {"deny": (*top.deny, *_SHELL)} if mode == "off" else {"ask": (*top.ask, "exec")}
+    layers[1] = top if mode == "allow" else top.model_copy(update=change)
+    return tuple(layers)
+
+
+def _names_exec(rules: tuple[str, ...]) -> bool:
+    return any(rule.strip().casefold() == "exec" for rule in rules)
+
+
 def _effective(config: Config, entry: AgentEntry) -> EffectiveAgent:
     defaults = config.agents.defaults
     merged = overlay(defaults, entry)
@@ -121,14 +157,7 @@ def _effective(config: Config, entry: AgentEntry) -> EffectiveAgent:
         model=merged.model if merged.model and merged.model.primary else None,
         workspace=merged.workspace,
         servers={name: server for name, server in servers.items() if server.enabled},
-        tools=(
-            config.gateway.tools,
-            ToolPolicyConfig(
-                allow=config.tools.allow, deny=config.tools.deny, ask=config.tools.ask
-            ),
-            defaults.tools,
-            entry.tools,
-        ),
+        tools=_tool_layers(config, entry),
         limits=merged.limits,
         context_files=merged.context_files,
         system_prompt=merged.system_prompt,
@@ -138,4 +167,6 @@ def _effective(config: Config, entry: AgentEntry) -> EffectiveAgent:
         resource_context_chars=merged.resource_context_chars,
         temperature=merged.temperature,
         readable_sessions=merged.readable_sessions,
+        user_timezone=merged.user_timezone,
+        exec=overlay(overlay(config.tools.exec, defaults.tools.exec), entry.tools.exec),
     )

@@ -12,9 +12,11 @@ from openclaw.config.agent_schema import (
     AgentDefaults,
     AgentEntry,
     AgentsConfig,
+    AgentToolsConfig,
     AlsoAs,
     Api,
     Count,
+    ExecToolConfig,
     Flag,
     McpAuthConfig,
     McpConfig,
@@ -336,6 +338,8 @@ class OrderServerConfig(Section):
     """Which tool results are part of the answer: those addressed to the person, or all."""
     timeout_ms: Milliseconds | None = None
     """Most milliseconds for one order; left out: the turn's own limit."""
+    workspace: Literal["roots", "cwd", "agent"] = "roots"
+    """Where an order works: in the client's first root, if it names one; with `cwd`, else in the directory that the client started us in; with `agent`, always in the agent's own workspace."""
 
 
 class LoggingConfig(Section):
@@ -381,17 +385,6 @@ class AuditConfig(Section):
     """Rotated files to keep."""
 
 
-class ExecToolConfig(Section):
-    """The `exec` tool."""
-
-    timeout_ms: Milliseconds = 120_000
-    """Milliseconds that one command may take."""
-    max_output_chars: PositiveInt = 100_000
-    """Most characters of output that the model sees."""
-    inherit_env: Texts = ()
-    """Environment variables to pass on, besides PATH, HOME and the like."""
-
-
 class WebFetchConfig(Section):
     """The `web_fetch` tool."""
 
@@ -403,11 +396,9 @@ class WebFetchConfig(Section):
     """Most characters of one page that the model sees."""
 
 
-class ToolsConfig(ToolPolicyConfig):
+class ToolsConfig(AgentToolsConfig):
     """Tools of all agents."""
 
-    exec: ExecToolConfig = ExecToolConfig()
-    """The `exec` tool, which runs commands. It must be allowed by name."""
     web_fetch: WebFetchConfig = WebFetchConfig()
     """The `web_fetch` tool."""
     code: Literal["off", "auto", "on"] = "auto"

@@ -1,15 +1,18 @@
 """One order: arguments in, one aggregated answer out."""
 
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 import anyio
 import mcp_types as types
 
-from openclaw.agent.port import Agent, Ask, MessageContext, Reply, TurnListener
+from openclaw.agent.port import Agent, AgentSettings, Ask, MessageContext, Reply, TurnListener
 from openclaw.core.clock import Clock
 from openclaw.core.content import Text
 from openclaw.core.errors import OpenClawError, describe
@@ -30,6 +33,7 @@ from openclaw.media.files import order_files
 
 SILENCE_SECONDS = 10.0  # clients commonly give up after 30 to 60 s without a sign of life
 _QUEUED = 256
+_ROOTS_SECONDS = 5.0
 
 
 class Report(Protocol):
@@ -109,7 +113,7 @@ OWNER = Person("owner")
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """What is known of the client that gave an order."""
+    """What is known of the client that gave an order; a `local` one's files are on this machine."""
 
     protocol_version: str
     report: Report | None
@@ -117,6 +121,8 @@ class Caller:
     elicit: Elicit | None = None
     agent_id: str | None = None
     session: Callable[[str], str] = str
+    local: bool = True
+    roots: Callable[[], Awaitable[Sequence[str]]] | None = None
 
 
 Answer = Callable[[MessageContext, TurnListener], Awaitable[Reply]]
@@ -154,6 +160,7 @@ class OrderDesk:
     ) -> types.CallToolResult:
         order = read_order(self._schema, arguments)
         settings = await self._agent.settings(caller.agent_id or self._agent_id)
+        workspace = await _workspace(settings, caller) if caller.local else None
         with order_files(settings.temp_root) as files:
             context = MessageContext(
                 text=order.message,
@@ -161,11 +168,12 @@ class OrderDesk:
                 agent_id=settings.id,
                 media=await receive(order, files, settings.transcriber),
                 origin="mcp",
+                workspace=workspace,
             )
             collector = Collector(all_tool_text=settings.all_tool_text)
             await self._work(context, collector, caller)
             rules = OutboundRules(
-                directories=(*settings.directories, files.directory),
+                directories=(workspace or settings.directories[0], files.directory),
                 fetch=fetch_guarded,
                 audio=settings.audio,
                 secrets=settings.redactor,
@@ -183,6 +191,27 @@ class OrderDesk:
             )
             reply = await self._answer_by(context, listener)
         collector.add_reply((Text(reply.text), *reply.media))
+
+
+async def _workspace(settings: AgentSettings, caller: Caller) -> Path | None:
+    """Where the client wants an order to work, if it says so and may; None means the agent's own."""
+    named: list[Path] = []
+    if settings.order_workspace != "agent" and caller.roots is not None:
+        with anyio.move_on_after(_ROOTS_SECONDS):
+            named = [path for uri in await caller.roots() if (path := _file_path(uri)) is not None]
+    if settings.order_workspace == "cwd":
+        named.append(Path.cwd())
+    private = [place.resolve() for place in settings.private]
+    for place in (path.resolve() for path in named if path.is_dir()):
+        if not any(one.is_relative_to(place) for one in private):
+            return place
+    return None
+
+
+def _file_path(uri: str) -> Path | None:
+    parts = urlsplit(uri)
+    local = parts.scheme == "file" and parts.netloc in ("", "localhost")
+    return Path(url2pathname(parts.path)) if local and "%00" not in parts.path else None
 
 
 async def _result(

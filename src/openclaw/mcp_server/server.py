@@ -1,6 +1,6 @@
 """The MCP server on the SDK's low-level one: exactly one tool."""
 
-from collections.abc import AsyncGenerator, Awaitable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Protocol
 
@@ -159,6 +159,23 @@ TOOLS = {"openclaw": ORDER_OPENCLAW, "clawdbot": ORDER_CLAWDBOT}
 Context = ServerRequestContext[dict[str, Any], Any]
 
 
+def _roots(context: Context) -> "Callable[[], Awaitable[Sequence[str]]] | None":
+    """Asks the client which directories it works in, if it can say so."""
+    session = context.session
+    wanted = types.ClientCapabilities(roots=types.RootsCapability())
+    if context.protocol_version >= _ASKING_BY_RESULT or not session.check_client_capability(wanted):
+        return None
+
+    async def roots() -> Sequence[str]:
+        try:
+            found = await session.send_request(types.ListRootsRequest(), types.ListRootsResult)
+        except MCPError:
+            return ()
+        return [str(root.uri) for root in found.roots]
+
+    return roots
+
+
 def make_server(program: str, desk: OrderDesk) -> Server[dict[str, Any]]:
     """The server of `openclaw` or `clawdbot`, whose orders go to this desk.
 
@@ -188,6 +205,8 @@ def make_server(program: str, desk: OrderDesk) -> Server[dict[str, Any]]:
                 elicit=relay(context.session) if asks else None,
                 agent_id=_agent_of(context),
                 session=person.session,
+                local=context.request is None,
+                roots=_roots(context),
             ),
         )
 

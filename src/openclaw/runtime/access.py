@@ -150,6 +150,7 @@ class LocalAgent:
 def agent_settings(
     host: "Host", agent: "EffectiveAgent", secrets: "SecretResolver"
 ) -> AgentSettings:
+    from openclaw.config.paths import home_dir
     from openclaw.media.transcription import Speech
 
     providers = host.config.models.providers
@@ -168,6 +169,8 @@ def agent_settings(
             f"{name}/{model.id}" for name, one in providers.items() for model in one.models
         ),
         config_digest=host.loaded.digest,
+        order_workspace=host.config.mcp_server.workspace,
+        private=(home_dir(host.environ), host.paths.root),
     )
 
 
@@ -302,6 +305,8 @@ class GatewayAgent:
             )
 
     def _settings_from(self, facts: Mapping[str, Any], transcriber: "Transcriber") -> AgentSettings:
+        from openclaw.config.paths import home_dir
+
         return AgentSettings(
             id=facts["agent"],
             temp_root=Path(facts["tempRoot"]),
@@ -311,6 +316,8 @@ class GatewayAgent:
             redactor=self._process.redactor,
             transcriber=transcriber,
             model_choices=tuple(facts.get("modelChoices", ())),
+            order_workspace=facts.get("orderWorkspace", "agent"),
+            private=(home_dir(self._process.environ), self._process.paths.root),
         )
 
     async def reply(self, context: MessageContext, listener: TurnListener = NOBODY) -> Reply:

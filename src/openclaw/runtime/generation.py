@@ -11,7 +11,7 @@ from openclaw.config.merge import EffectiveAgent, default_agent_id, effective_ag
 from openclaw.config.schema import ModelChoice
 from openclaw.core.errors import NotFound
 from openclaw.core.tools import ToolSource
-from openclaw.runtime.host import Host
+from openclaw.runtime.host import Host, time_zone
 from openclaw.runtime.servers import servers_of, tool_path_of
 from openclaw.secrets.refs import Secret
 from openclaw.secrets.resolver import SecretResolver
@@ -165,7 +165,12 @@ class ConfigGeneration:
         def tools(can_ask: bool) -> "Toolbox":
             return self.tool_path(agent, mcp_tools, workspace=context.workspace, can_ask=can_ask)
 
-        return TurnSetup(agent, tools, context.workspace or self.host.workspace(agent))
+        return TurnSetup(
+            agent,
+            tools,
+            context.workspace or self.host.workspace(agent),
+            time_zone(agent, self.host.environ),
+        )
 
 
 class EmbeddedModels:
@@ -204,8 +209,8 @@ def _native_tools(
     return native_tools(
         agent.id,
         workspace or host.workspace(agent),
-        environ=host.environ,
-        allow_rules=[glob for rules in agent.tools for glob in (*rules.allow, *rules.ask)],
+        shells=host.shells,
+        shell=agent.exec,
         store=store,
         results=host.paths.results,
         readable_sessions=agent.readable_sessions,

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from openclaw.agent.telemetry import Telemetry
     from openclaw.agent.toolpath.audit import OnCall
     from openclaw.agent.toolpath.search import ToolSearch
+    from openclaw.agent.tools.exec import Shells
 
 _POLICY_LAYERS = ("gateway.tools", "tools", "agents.defaults.tools", "agents.list[].tools")
 
@@ -52,6 +53,7 @@ class Host:
     telemetry: "Telemetry | None" = None
     on_call: "OnCall | None" = None
     tool_search: "SharedSearch | None" = None
+    shells: "Shells | None" = None
 
     def finder(self) -> "ToolSearch":
         """The search among tools, shared by every generation of the configuration."""
@@ -67,6 +69,25 @@ class Host:
             return private_directory(self.paths.workspace)
         named = expand(agent.workspace, self.environ)
         return named if named.is_absolute() else self.loaded.path.parent / named
+
+
+def time_zone(agent: EffectiveAgent, environ: Mapping[str, str]) -> str:
+    """The person's time zone: as configured, else this machine's, else UTC."""
+    from zoneinfo import ZoneInfo
+
+    if agent.user_timezone is not None:
+        return agent.user_timezone
+    try:
+        _, _, linked = str(Path("/etc/localtime").readlink()).partition("zoneinfo/")
+    except OSError:
+        linked = ""
+    for name in (environ.get("TZ", "").removeprefix(":"), linked):
+        if name:
+            try:
+                return ZoneInfo(name).key
+            except (KeyError, ValueError, OSError):  # such as CET-1CEST, or a path
+                continue
+    return "UTC"
 
 
 def open_secrets(config: Config, environ: Mapping[str, str], redactor: Redactor) -> SecretResolver:

@@ -127,6 +127,8 @@ async def open_runtime(
     offered, and has to be the same everywhere. Where there is nobody (`TurnListener.elicit`) they
     are declined.
     """
+    from openclaw.agent.tools.exec import Shells
+    from openclaw.mcp_client.sandbox.confinement import Sandbox
     from openclaw.media.files import sweep
     from openclaw.sessions.open import open_store
 
@@ -149,7 +151,9 @@ async def open_runtime(
             )
         )
         telemetry = await stack.enter_async_context(telemetry_of(host, secrets.resolver))
-        host = replace(host, telemetry=telemetry)
+        confine = Sandbox(environ, state=paths.root).confine
+        shells = await stack.enter_async_context(Shells(environ, confine).running())
+        host = replace(host, telemetry=telemetry, shells=shells)
         host = replace(host, on_call=stack.enter_context(audited(host)))
         generation = ConfigGeneration(host, store, local, secrets.resolver)
         current = _Sampling(generation)

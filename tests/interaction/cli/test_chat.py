@@ -65,7 +65,8 @@ async def model() -> AsyncIterator[ScriptedModel]:
 
 
 @pytest.fixture
-def environ(home: Path, model: ScriptedModel) -> dict[str, str]:
+def environ(home: Path, model: ScriptedModel, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    monkeypatch.chdir(home)  # who stands there works in the configured directory
     return configured(home, model)
 
 
@@ -115,7 +116,7 @@ async def test_an_answer_is_rendered_and_the_conversation_goes_on(
     environ: dict[str, str], model: ScriptedModel
 ) -> None:
     def typing(terminal: Terminal) -> None:
-        terminal.until("main, conversation 'main'")
+        terminal.until("workspace, conversation 'main'")
         terminal.send("hello")
         shown = terminal.until("y = 2")
         assert "You said hello" in shown

@@ -6,7 +6,13 @@ from typing import Any
 import pytest
 
 from openclaw.agent.budget import Budget, LimitReached, estimate
-from openclaw.agent.prompt import SYSTEM_PROMPT, assemble, cut_framed, read_context_files
+from openclaw.agent.prompt import (
+    SYSTEM_PROMPT,
+    Surroundings,
+    assemble,
+    cut_framed,
+    read_context_files,
+)
 from openclaw.config.agent_schema import TurnLimits
 from openclaw.config.merge import EffectiveAgent, effective_agents
 from openclaw.config.schema import Config
@@ -35,6 +41,28 @@ def test_the_parts_stand_in_order() -> None:
     assert "news" in resources
     assert files.index("Be kind.") < files.index("Note.")
     assert preamble.tokens == sum(map(estimate, preamble.parts))
+
+
+def test_the_prompt_says_where_and_when_it_works_at_the_resolution_of_a_day() -> None:
+    def system(now_ms: int, *, can_ask: bool = False) -> str:
+        told = Surroundings(now_ms, "Asia/Tokyo", "Linux x86_64", can_ask)
+        return assemble(
+            agent(),
+            workspace=Path("/work"),
+            surroundings=told,
+            resources="",
+            files=[],
+            window=LARGE,
+        ).system
+
+    evening = 1_794_841_200_000  # 2026-11-16 15:00 UTC, midnight in Tokyo
+    assert "Tuesday, 2026-11-17 (time zone Asia/Tokyo)" in system(evening)
+    assert "Monday, 2026-11-16" in system(evening - 1)
+    assert system(evening) == system(evening + 86_399_999)
+    assert "Linux x86_64" in system(evening)
+    assert "Nobody can be asked" in system(evening)
+    assert "can be asked" in system(evening, can_ask=True)
+    assert estimate(system(evening)) < 900
 
 
 def test_an_agents_own_prompt_replaces_ours() -> None:

@@ -19,7 +19,7 @@ def router(mcp_tools: list[RoutableTool]) -> Router:
 @pytest.fixture(scope="module")
 def crowded(mcp_tools: list[RoutableTool], tmp_path_factory: Any) -> Router:
     """The same tools beside those that every agent has."""
-    own = native_tools("main", tmp_path_factory.mktemp("workspace"), environ={}).specs()
+    own = native_tools("main", tmp_path_factory.mktemp("workspace")).specs()
     native = [
         RoutableTool(s.name, s.description, s.input_schema, s.label, s.read_only) for s in own
     ]

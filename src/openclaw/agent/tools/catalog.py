@@ -2,20 +2,21 @@
 
 import logging
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any, cast
 
 from openclaw.agent.tools.base import NativeTool, NativeTools
-from openclaw.agent.tools.exec import allowed_by_name, shell_tool
+from openclaw.agent.tools.exec import Shells, shell_tools
 from openclaw.agent.tools.files import KeptResults, reading_tools, writing_tools
 from openclaw.agent.tools.find import listing_tools
 from openclaw.agent.tools.plan import planning_tool
 from openclaw.agent.tools.sessions import session_tools
 from openclaw.agent.tools.web import Fetcher, GuardedFetcher, web_tool
 from openclaw.agent.tools.workspace import Workspace
+from openclaw.config.agent_schema import ExecToolConfig
 from openclaw.core.tools import ToolSpec
 from openclaw.sessions.store import SessionStore
 
@@ -89,8 +90,8 @@ def native_tools(
     agent: str,
     workspace: Path,
     *,
-    environ: Mapping[str, str],
-    allow_rules: Iterable[str] = (),
+    shells: Shells | None = None,
+    shell: ExecToolConfig | None = None,
     store: SessionStore | None = None,
     fetcher: Fetcher | None = None,
     plugins: bool = True,
@@ -100,9 +101,9 @@ def native_tools(
 ) -> NativeTools:
     """The tools of an agent that works in `workspace`.
 
-    `allow_rules` are the allow globs of all layers: `exec` is there only where one names it. Tools
-    that look into the store are there where one is given. Policy still decides on each. `results` is
-    where results are kept that were cut, which the tools read as well. No tool uses what is `private`.
+    Commands run in `shells` as `shell` says; tools that look into the store are there if one is
+    given. Policy still decides on each. `results` is where results are kept that were cut, which the
+    tools read as well. No tool uses what is `private`.
     """
     place = Workspace(workspace.absolute(), private)
     kept = KeptResults(results)
@@ -111,14 +112,14 @@ def native_tools(
         *writing_tools(place),
         *listing_tools(place, kept),
     ]
-    if allowed_by_name(allow_rules):
-        tools.append(shell_tool(place.root, environ))
+    if shells is not None:
+        tools += shell_tools(shells, place.root, shell or ExecToolConfig())
     tools.append(web_tool(fetcher or GuardedFetcher()))
     tools.append(planning_tool())
     if store is not None:
         tools += session_tools(store, readable_sessions)
     if plugins:
         # `exec` stays ours also where it is off: a plugin must not take its name.
-        taken = {tool.spec.name for tool in tools} | {"exec", "tool_search"}
+        taken = {tool.spec.name for tool in tools} | {"exec", "jobs", "tool_search"}
         tools += plugin_tools(PluginContext(agent, place.root), taken)
     return NativeTools(tools)

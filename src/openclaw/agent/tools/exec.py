@@ -1,28 +1,35 @@
-"""`exec`: a shell command in the workspace, offered only where a rule allows it by name."""
+"""`exec` and `jobs`: shell commands in the workspace, confined, and those that go on in the background."""
 
 import contextlib
+import os
+import shutil
 import signal
 import subprocess
-from collections.abc import Iterable, Mapping
+import sys
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import anyio
 import anyio.abc
 import anyio.to_thread
 
-from openclaw.agent.tools.base import Arguments, FunctionTool, quoted, schema
+from openclaw.agent.tools.base import Arguments, FunctionTool, quoted, said, schema
+from openclaw.config.agent_schema import ExecToolConfig, McpServerConfig, SandboxConfig
+from openclaw.config.paths import home_dir
 from openclaw.content.frame import COMMAND_OUTPUT
-from openclaw.core.errors import ToolFailure
+from openclaw.core.errors import OpenClawError, ToolFailure, describe
 from openclaw.core.ids import random_id
 from openclaw.core.tools import CallContext, ToolResult, ToolSpec
-from openclaw.mcp_client.transport.child_process import child_environment
+from openclaw.mcp_client.sandbox.own_files import own_files
+from openclaw.mcp_client.transport.child_process import Program, child_environment, handed
 from openclaw.mcp_client.transport.orphans import KILL, MARKER, kill_marked, signal_group
 
-NAME = "exec"
-DEFAULT_SECONDS = 60
-MAX_SECONDS = 600
-MAX_OUTPUT_BYTES = 48_000
-"""Of a command's output, half from its beginning and half from its end."""
+NAME, JOBS = "exec", "jobs"
+MAX_SECONDS = 3600
+MOST_JOBS = 16
+"""Background jobs of one session."""
 
 _POLITE_SECONDS = 2.0
 """Between asking a command to end and ending it."""
@@ -30,86 +37,207 @@ _POLITE_SECONDS = 2.0
 _DRAIN_SECONDS = 1.0
 """For what is still in the pipe once the command itself has ended."""
 
-_SPEC = ToolSpec(
-    name=NAME,
-    description=(
-        "Run a command with /bin/sh in the workspace and see its output and exit code. It has no "
-        "terminal and no input, and everything it started is ended with it."
-    ),
-    input_schema=schema(
-        ["command"],
-        command={"type": "string", "description": "What sh -c shall run."},
-        timeout={
-            "type": "integer",
-            "minimum": 1,
-            "maximum": MAX_SECONDS,
-            "description": f"Seconds; {DEFAULT_SECONDS} by default.",
-        },
-    ),
-    label="Run",
-    read_only=False,
-    destructive=True,
+_PROGRESS_CHARS = 400
+_MAX_PATH = 4096
+_READ_FILES = (".gitconfig", ".config/git/config", ".config/git/ignore")
+_PROGRAMS = (
+    "python3",
+    "python",
+    "pip",
+    "uv",
+    "node",
+    "npm",
+    "npx",
+    "deno",
+    "bun",
+    "git",
+    "gh",
+    "cargo",
+    "go",
 )
+"""What commands are likely to start; what they are made of can be read."""
+
+Confine = Callable[[McpServerConfig, Program, str, Sequence[Path]], Program]
 
 
-def allowed_by_name(allow_rules: Iterable[str]) -> bool:
-    """True where a rule says `exec` itself: a glob that happens to match is not meant."""
-    return any(rule.strip().casefold() == NAME for rule in allow_rules)
+@dataclass(slots=True)
+class _Shell:
+    """Where a session's commands run, and its background jobs."""
+
+    workspace: Path
+    directory: Path
+    jobs: "dict[str, _Job]" = field(default_factory=dict[str, "_Job"])
+    started: int = 0
 
 
-def shell_tool(workspace: Path, environ: Mapping[str, str]) -> FunctionTool:
-    """The tool, with the environment that every child of ours gets: no secrets in it."""
+class Shells:
+    """The shells of all sessions. What still runs when it is left is ended."""
 
-    async def run(arguments: Arguments, context: CallContext) -> ToolResult:
-        command = arguments.text("command")
-        seconds = arguments.whole("timeout", DEFAULT_SECONDS, least=1, most=MAX_SECONDS)
-        if not command.strip() or "\0" in command:
-            raise ToolFailure("Give `command` as the text of a shell command.")
-        return await _run(command, seconds, workspace, environ)
+    def __init__(self, environ: Mapping[str, str], confine: Confine | None = None) -> None:
+        self.environ = environ
+        self._confine = confine
+        self._shells: dict[tuple[str, str], _Shell] = {}
+        self._group: anyio.abc.TaskGroup | None = None
 
-    return FunctionTool(_SPEC, run)
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator["Shells"]:
+        """While this is entered, commands can go on in the background."""
+        async with anyio.create_task_group() as self._group:
+            try:
+                yield self
+            finally:
+                self._group.cancel_scope.cancel()
+
+    def of(self, context: CallContext, workspace: Path) -> _Shell:
+        """The session's shell; it starts in the workspace again if that is another one now."""
+        shell = self._shells.get((context.agent, context.session))
+        if shell is None or shell.workspace != workspace:
+            jobs = shell.jobs if shell is not None else {}
+            shell = _Shell(workspace, workspace, jobs)
+            self._shells[context.agent, context.session] = shell
+        if not shell.directory.is_dir():
+            shell.directory = workspace
+        return shell
+
+    def background(self, job: "_Job") -> None:
+        """Let a job run until it ends or all of this is left."""
+        if self._group is None:
+            raise ToolFailure("Nothing can run in the background here; leave `background` out.")
+        self._group.start_soon(job.run, name=f"job {job.id}")
+
+    def job(self, command: str, shell: _Shell, settings: ExecToolConfig) -> "_Job":
+        """A command that is ready to run."""
+        shell.started += 1
+        marker = random_id()
+        environment = child_environment(self.environ, {MARKER: marker}, settings.inherit_env)
+        bash = shutil.which("bash", path=environment.get("PATH", os.defpath))
+
+        def program(reports: int) -> Program:
+            # A command that ends its own shell in another way leaves the directory as it was.
+            told = f"trap 'pwd -P >&{reports}' EXIT; " if bash else " "
+            words = ("-c", told + command)
+            plain = Program(bash or "/bin/sh", words, environment, shell.directory)
+            return self._confined(plain, shell, settings.sandbox)
+
+        output = _Output(settings.max_output_chars)
+        return _Job(str(shell.started), command, program, marker, shell, output)
+
+    def _confined(self, program: Program, shell: _Shell, sandbox: SandboxConfig) -> Program:
+        if self._confine is None:
+            return program
+        opened = _with_workspace(sandbox, [*self._readable(program)])
+        config = McpServerConfig(command=program.command, sandbox=opened)
+        return self._confine(config, program, NAME, (shell.workspace,))
+
+    def _readable(self, program: Program) -> Iterator[str]:
+        """Programs that are installed in the home directory, and git's settings."""
+        home = home_dir(self.environ)
+        yield from (str(home / name) for name in _READ_FILES if (home / name).is_file())
+        for name in _PROGRAMS:
+            found = shutil.which(name, path=program.environment.get("PATH", os.defpath))
+            if found is not None and Path(found).is_relative_to(home):
+                parts = own_files(replace(program, command=found, arguments=()), home, ())
+                yield from (str(part) for part in parts if part.exists())
 
 
-async def _run(
-    command: str, seconds: int, workspace: Path, environ: Mapping[str, str]
-) -> ToolResult:
-    marker = random_id()
-    process = await anyio.open_process(
-        ["/bin/sh", "-c", command],
-        cwd=workspace,
-        env=child_environment(environ, {MARKER: marker}, False),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-    )
-    output = _Output()
-    timed_out = True
-    try:
-        with anyio.move_on_after(seconds):
-            await _watch(process, output)
-            timed_out = False
-    finally:
-        with anyio.CancelScope(shield=True):
-            await _end(process, marker)
-    text = output.text() or "(no output)"
-    if timed_out:
-        note = f"[ended after {seconds} s; set `timeout` or do less at once]"
-        return quoted(text, COMMAND_OUTPUT, command, note=note, is_error=True)
-    code = process.returncode
-    note = f"[exit code {code}]" if code else ""
-    details = {"exitCode": code}
-    return quoted(text, COMMAND_OUTPUT, command, note=note, is_error=code != 0, details=details)
+def _with_workspace(sandbox: SandboxConfig, read: Sequence[str]) -> SandboxConfig:
+    """The sandbox of commands: they may also read these, and write to the workspace."""
+    workspace = True if sandbox.workspace is None else sandbox.workspace
+    return sandbox.model_copy(update={"read": (*sandbox.read, *read), "workspace": workspace})
 
 
-async def _watch(process: anyio.abc.Process, output: "_Output") -> None:
-    """Read until the command itself has ended; what it left running may keep the pipe open."""
-    async with anyio.create_task_group() as group:
-        group.start_soon(output.collect, process)
-        await process.wait()
-        with anyio.move_on_after(_DRAIN_SECONDS):
-            await output.ended.wait()
-        group.cancel_scope.cancel()
+@dataclass(slots=True)
+class _Job:
+    """One command. `run` starts it, reads what it says, and leaves nothing of it behind."""
+
+    id: str
+    command: str
+    program: Callable[[int], Program]
+    marker: str
+    shell: _Shell
+    output: "_Output"
+    on_output: Callable[[str], None] = lambda text: None
+    code: int | None = None
+    ended: anyio.Event = field(default_factory=anyio.Event)
+    stopped: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    failure: str = ""
+
+    @property
+    def state(self) -> str:
+        if not self.ended.is_set():
+            return "runs"
+        return self.failure or ("was stopped" if self.code is None else f"exit code {self.code}")
+
+    async def run(self) -> None:
+        report, reports = os.pipe()
+        try:
+            process = await self._start(reports)
+        except OpenClawError as error:
+            self.failure = f"could not be started: {describe(error)}"
+        except OSError as error:
+            self.failure = f"could not be started: {error.strerror}"
+        else:
+            await self._until_it_ends(process, report)
+        finally:
+            os.close(report)
+            self.ended.set()
+
+    async def _start(self, reports: int) -> anyio.abc.Process:
+        inherited: tuple[int, ...] = ()
+        try:
+            program = await anyio.to_thread.run_sync(self.program, reports)
+            arguments, inherited = handed(program)
+            return await anyio.open_process(
+                [program.command, *arguments],
+                cwd=program.directory,
+                env=program.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                pass_fds=(*inherited, reports),
+            )
+        finally:
+            for descriptor in (*inherited, reports):
+                os.close(descriptor)
+
+    async def _until_it_ends(self, process: anyio.abc.Process, report: int) -> None:
+        try:
+            with self.stopped:
+                await self._watch(process)
+                self.code = process.returncode
+                self._move(report)
+        finally:
+            with anyio.CancelScope(shield=True):
+                await _end(process, self.marker)
+
+    async def _watch(self, process: anyio.abc.Process) -> None:
+        """Read until the command itself has ended; what it left running may keep the pipe open."""
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._collect, process)
+            await process.wait()
+            with anyio.move_on_after(_DRAIN_SECONDS):
+                await self.output.ended.wait()
+            group.cancel_scope.cancel()
+
+    async def _collect(self, process: anyio.abc.Process) -> None:
+        assert process.stdout is not None
+        with contextlib.suppress(anyio.EndOfStream, anyio.ClosedResourceError):
+            while True:
+                piece = await process.stdout.receive()
+                self.output.add(piece)
+                last = piece.decode(errors="replace").rstrip("\n").rpartition("\n")[2]
+                self.on_output(last[-_PROGRESS_CHARS:])
+        self.output.ended.set()
+
+    def _move(self, report: int) -> None:
+        """The next command starts where this one ended, as long as that is in the workspace."""
+        os.set_blocking(report, False)
+        with contextlib.suppress(OSError):
+            told = os.read(report, _MAX_PATH).decode(errors="surrogateescape")
+            place = Path(told.rstrip("\n").rpartition("\n")[2])
+            if told and place.is_relative_to(self.shell.workspace.resolve()) and place.is_dir():
+                self.shell.directory = place
 
 
 async def _end(process: anyio.abc.Process, marker: str) -> None:
@@ -125,21 +253,15 @@ async def _end(process: anyio.abc.Process, marker: str) -> None:
 class _Output:
     """The beginning and the end of what a command writes, in bounded memory."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int) -> None:
         self.ended = anyio.Event()
+        self._most = most
         self._head = bytearray()
         self._tail = bytearray()
         self._dropped = 0
 
-    async def collect(self, process: anyio.abc.Process) -> None:
-        assert process.stdout is not None
-        with contextlib.suppress(anyio.EndOfStream, anyio.ClosedResourceError):
-            while True:
-                self._add(await process.stdout.receive())
-        self.ended.set()
-
-    def _add(self, piece: bytes) -> None:
-        half = MAX_OUTPUT_BYTES // 2
+    def add(self, piece: bytes) -> None:
+        half = self._most // 2
         room = half - len(self._head)
         self._head += piece[:room] if room > 0 else b""
         self._tail += piece[max(room, 0) :]
@@ -148,8 +270,132 @@ class _Output:
             del self._tail[:over]
             self._dropped += over
 
-    def text(self) -> str:
-        head = self._head.decode("utf-8", "replace")
-        tail = self._tail.decode("utf-8", "replace")
-        gap = f"\n[… {self._dropped} bytes left out …]\n" if self._dropped else ""
-        return f"{head}{gap}{tail}".replace("\0", "\ufffd")
+    def text(self, *, fresh: bool = False) -> str:
+        """What there is; with `fresh`, it is not told again."""
+        head = self._head.decode(errors="replace")
+        tail = self._tail.decode(errors="replace")
+        middle = f"\n[… {self._dropped} bytes left out …]\n" if self._dropped else ""
+        if fresh:
+            self._head, self._tail, self._dropped = bytearray(), bytearray(), 0
+        return head + middle + tail
+
+
+def _exec_spec(settings: ExecToolConfig) -> ToolSpec:
+    return ToolSpec(
+        name=NAME,
+        description=(
+            "Run a command with bash in the workspace and see its output and exit code. The next "
+            "command starts in the directory where this one ended. It has no terminal and no input, "
+            "and what it leaves running is ended with it, unless it runs in the `background`: then "
+            "jobs reads its output, waits for it and stops it."
+        ),
+        input_schema=schema(
+            ["command"],
+            command={"type": "string", "description": "What bash shall run."},
+            timeout={
+                "type": "integer",
+                "minimum": 1,
+                "maximum": MAX_SECONDS,
+                "description": f"Seconds; {settings.timeout_ms // 1000} by default.",
+            },
+            background={"type": "boolean", "description": "Do not wait; jobs has the output."},
+        ),
+        label="Run",
+        read_only=False,
+        destructive=True,
+    )
+
+
+_JOBS = ToolSpec(
+    name=JOBS,
+    description=(
+        "Commands that run in the background: list them, read what one has said since you last "
+        "read it, wait until it ends (or `timeout` is over) and read, or stop it and read."
+    ),
+    input_schema=schema(
+        ["action"],
+        action={"type": "string", "enum": ["list", "read", "wait", "stop"]},
+        job={"type": "string", "description": "Which one; not for list."},
+        timeout={
+            "type": "integer",
+            "minimum": 1,
+            "maximum": MAX_SECONDS,
+            "description": "Seconds.",
+        },
+    ),
+    label="Jobs",
+    read_only=False,
+    destructive=False,
+)
+
+
+def shell_tools(shells: Shells, workspace: Path, settings: ExecToolConfig) -> list[FunctionTool]:
+    """The tools, with the environment that every child of ours gets: no secrets in it."""
+    if sys.platform == "win32":
+        return []
+
+    async def run(arguments: Arguments, context: CallContext) -> ToolResult:
+        command = arguments.text("command")
+        seconds = arguments.whole("timeout", settings.timeout_ms // 1000, least=1, most=MAX_SECONDS)
+        if not command.strip() or "\0" in command:
+            raise ToolFailure("Give `command` as the text of a shell command.")
+        shell = shells.of(context, workspace)
+        if arguments.flag("background"):
+            return _in_background(command, shell, shells, settings)
+        job = shells.job(command, shell, settings)
+        job.on_output = context.progress
+        before = shell.directory
+        with anyio.move_on_after(seconds) as limit:
+            await job.run()
+        return _told(job, seconds if limit.cancelled_caught else 0, before)
+
+    async def jobs(arguments: Arguments, context: CallContext) -> ToolResult:
+        shell, action = shells.of(context, workspace), arguments.text("action")
+        if action == "list":
+            lines = [f"{job.id}: {job.state}: {job.command}" for job in shell.jobs.values()]
+            return said("\n".join(lines) or "No command runs in the background.")
+        job = shell.jobs.get(arguments.text("job"))
+        if job is None:
+            raise ToolFailure("There is no such job; `action` list names them.")
+        if action == "stop":
+            job.stopped.cancel()
+        if action in ("stop", "wait"):
+            with anyio.move_on_after(arguments.whole("timeout", 60, least=1, most=MAX_SECONDS)):
+                await job.ended.wait()
+        text = job.output.text(fresh=True) or "(nothing new)"
+        return quoted(text, COMMAND_OUTPUT, job.command, note=f"[job {job.id}: {job.state}]")
+
+    return [FunctionTool(_exec_spec(settings), run), FunctionTool(_JOBS, jobs)]
+
+
+def _in_background(
+    command: str, shell: _Shell, shells: Shells, settings: ExecToolConfig
+) -> ToolResult:
+    for id in [id for id, job in shell.jobs.items() if job.ended.is_set()]:
+        if len(shell.jobs) >= MOST_JOBS:
+            del shell.jobs[id]
+    if len(shell.jobs) >= MOST_JOBS:
+        raise ToolFailure(f"{MOST_JOBS} commands run already; stop one with jobs.")
+    job = shells.job(command, shell, settings)
+    shells.background(job)
+    shell.jobs[job.id] = job
+    return said(f"Job {job.id} runs in the background. jobs reads, waits for and stops it.")
+
+
+def _told(job: _Job, timed_out: int, before: Path) -> ToolResult:
+    text = job.output.text() or "(no output)"
+    notes: list[str] = []
+    if timed_out:
+        notes.append(
+            f"[ended after {timed_out} s; set `timeout`, run it in the `background` or do less at once]"
+        )
+    elif job.failure:
+        raise ToolFailure(f"The command {job.failure}.")
+    elif job.code:
+        notes.append(f"[exit code {job.code}]")
+    if job.shell.directory != before:
+        notes.append(f"[the next command starts in {job.shell.directory}]")
+    bad = bool(timed_out or job.code)
+    details = {} if timed_out else {"exitCode": job.code}
+    note = "\n".join(notes)
+    return quoted(text, COMMAND_OUTPUT, job.command, note=note, is_error=bad, details=details)

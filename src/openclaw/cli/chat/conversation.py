@@ -51,6 +51,8 @@ class Talk:
         environ: Mapping[str, str],
         interrupts: Interrupts,
         questions: "Questions | None" = None,
+        *,
+        workspace: Path | None = None,
     ) -> None:
         self.session = session
         self.exit_code = EXIT_OK
@@ -62,6 +64,7 @@ class Talk:
             elicit=questions.elicit if questions is not None else None,
         )
         self._home = Path(environ["HOME"]) if environ.get("HOME") else None
+        self._workspace = workspace
         self._pending: list[InboundMedia] = []
         self._over = False
 
@@ -172,6 +175,7 @@ class Talk:
             media=(*self._pending, *mentioned),
             origin="cli",
             prompt_calls=True,
+            workspace=self._workspace,
         )
         reply: Reply | None = None
         self._interrupts.forget()

@@ -35,6 +35,7 @@ def register(parser: argparse.ArgumentParser) -> None:
         help=f"the conversation it belongs to (default: {DEFAULT_SESSION})",
     )
     parser.add_argument("--agent", metavar="ID", help="the agent that answers")
+    add_workspace(parser)
     parser.add_argument(
         "--image", action="append", default=[], type=Path, metavar="FILE", help="attach an image"
     )
@@ -45,6 +46,38 @@ def register(parser: argparse.ArgumentParser) -> None:
         "--local", action="store_true", help="run the agent here, also where a gateway runs"
     )
     parser.add_argument("--json", action="store_true", help="print JSON and nothing else")
+
+
+def add_workspace(parser: argparse.ArgumentParser) -> None:
+    """The option that says where the agent works."""
+    parser.add_argument(
+        "-C",
+        "--workspace",
+        type=Path,
+        metavar="DIR",
+        help="the directory to work in (default: the current one)",
+    )
+
+
+def workspace_of(args: argparse.Namespace, env: Environment) -> Path | None:
+    """The directory to work in; None means the configured one.
+
+    The home directory, what is above it and our own state hold what no task needs: somebody who
+    merely stands there did not mean to hand all of it over.
+    """
+    from openclaw.config.paths import home_dir
+
+    if args.workspace is not None:
+        if not args.workspace.is_dir():
+            raise InvalidRequest(f"{args.workspace} is no directory", field="--workspace")
+        return args.workspace.resolve()
+    try:
+        here = Path.cwd()
+    except OSError:
+        return None
+    home, state = home_dir(env.environ).resolve(), env.paths.root.resolve()
+    private = home.is_relative_to(here) or state.is_relative_to(here) or here.is_relative_to(state)
+    return None if private else here
 
 
 def session_key(text: str) -> str:
@@ -102,6 +135,7 @@ async def _turn(args: argparse.Namespace, env: Environment, message: str) -> "Re
                 media=await _attachments(args, settings),
                 origin="cli",
                 prompt_calls=True,
+                workspace=workspace_of(args, env),
             )
             listener = TurnListener(
                 on_event=None if args.json else view.show,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TextIO, cast
 
 import anyio
 
-from openclaw.cli.commands.agent import DEFAULT_SESSION, session_key
+from openclaw.cli.commands.agent import DEFAULT_SESSION, add_workspace, session_key, workspace_of
 from openclaw.cli.environment import Environment
 from openclaw.core.errors import EXIT_OK
 
@@ -30,6 +30,7 @@ def register(parser: argparse.ArgumentParser) -> None:
         help=f"the conversation to go on with (default: {DEFAULT_SESSION})",
     )
     parser.add_argument("--agent", metavar="ID", help="the agent to talk with")
+    add_workspace(parser)
     parser.add_argument(
         "--local", action="store_true", help="run the agent here, also where a gateway runs"
     )
@@ -48,11 +49,20 @@ async def _by_lines(args: argparse.Namespace, env: Environment) -> int:
     from openclaw.cli.logs import servers_logged
     from openclaw.runtime.access import open_agent
 
+    workspace = workspace_of(args, env)
     view = PlainView(env.stdout, env.stderr, env.redactor.redact)
     with servers_logged(env):
         async with open_agent(env, local=args.local) as agent:
             settings = await agent.settings(args.agent)
-            talk = Talk(agent, settings, view, args.session_key, env.environ, _interrupts(env))
+            talk = Talk(
+                agent,
+                settings,
+                view,
+                args.session_key,
+                env.environ,
+                _interrupts(env),
+                workspace=workspace,
+            )
             await talk.run(LineInput(env.stdin))
     # For a script that feeds us, an answer that failed is a failure.
     return talk.exit_code
@@ -73,6 +83,7 @@ async def _at_terminal(args: argparse.Namespace, env: Environment) -> int:
     from openclaw.cli.render.terminal import console
     from openclaw.runtime.access import open_agent
 
+    workspace = workspace_of(args, env)
     view = TerminalView(console(env.stdout, env.environ), env.redactor.redact)
     questions = Questions(
         ask_line(env.stdin, env.stdout),
@@ -85,7 +96,16 @@ async def _at_terminal(args: argparse.Namespace, env: Environment) -> int:
         async with open_agent(env, local=args.local, emit=view.doing.note) as agent:
             settings = await agent.settings(args.agent)
             interrupts = _interrupts(env)
-            talk = Talk(agent, settings, view, args.session_key, env.environ, interrupts, questions)
+            talk = Talk(
+                agent,
+                settings,
+                view,
+                args.session_key,
+                env.environ,
+                interrupts,
+                questions,
+                workspace=workspace,
+            )
             completer = ChatCompleter(lambda: agent.prompts(settings.id, talk.session))
             typed = open_terminal_input(
                 env.stdin,
@@ -97,7 +117,10 @@ async def _at_terminal(args: argparse.Namespace, env: Environment) -> int:
                 interrupts=interrupts,
                 say=view.say,
             )
-            view.say(f"{settings.id}, conversation '{talk.session}'. /help lists the commands.")
+            place = workspace or settings.directories[0]
+            view.say(
+                f"{settings.id} in {place}, conversation '{talk.session}'. /help lists the commands."
+            )
             await talk.run(typed)
     return EXIT_OK
 

@@ -237,7 +237,7 @@ def popen(
 ) -> subprocess.Popen[bytes]:
     """Start a program with three pipes; raises `SpawnFailed`."""
     check(program)
-    arguments, inherited = _handed(program)
+    arguments, inherited = handed(program)
     try:
         return subprocess.Popen(  # noqa: S603  running what the operator configured is the purpose
             [program.command, *arguments],
@@ -262,7 +262,8 @@ def popen(
             os.close(descriptor)
 
 
-def _handed(program: Program) -> tuple[list[str], tuple[int, ...]]:
+def handed(program: Program) -> tuple[list[str], tuple[int, ...]]:
+    """The arguments, and the descriptors that the program inherits, to be closed once it runs."""
     if not program.hidden_options or sys.platform != "linux":
         return list(program.arguments), ()
     filtered = (_in_memory(program.filter),) if program.filter else ()

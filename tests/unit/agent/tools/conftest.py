@@ -7,6 +7,7 @@ import pytest
 
 from openclaw.agent.tools.base import NativeTools
 from openclaw.agent.tools.catalog import native_tools
+from openclaw.agent.tools.exec import Shells
 from openclaw.core.content import text_of
 from openclaw.core.tools import CallContext, ToolResult
 
@@ -30,9 +31,7 @@ def workspace(tmp_path: Path) -> Path:
 @pytest.fixture
 def tools(workspace: Path) -> NativeTools:
     environ = {"PATH": "/usr/bin:/bin", "HOME": "/nowhere", "ACME_KEY": "hunter2"}
-    return native_tools(
-        "main", workspace, environ=environ, allow_rules=["*", "exec"], plugins=False
-    )
+    return native_tools("main", workspace, shells=Shells(environ), plugins=False)
 
 
 @pytest.fixture

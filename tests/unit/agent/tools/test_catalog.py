@@ -62,7 +62,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def with_plugins(installed: None, workspace: Path) -> NativeTools:
-    return native_tools("main", workspace, environ={})
+    return native_tools("main", workspace)
 
 
 async def test_a_plugins_tool_is_offered_and_called(with_plugins: NativeTools) -> None:

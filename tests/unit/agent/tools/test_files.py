@@ -36,11 +36,12 @@ def test_every_tool_says_whether_it_changes_anything(tools: NativeTools) -> None
         "list",
         "search",
         "exec",
+        "jobs",
         "web_fetch",
         "update_plan",
     ]
     changing = {name for name, spec in specs.items() if not spec.read_only}
-    assert changing == {"write", "edit", "exec"}
+    assert changing == {"write", "edit", "exec", "jobs"}
     assert all(spec.input_schema["type"] == "object" for spec in specs.values())
 
 

@@ -10,7 +10,7 @@ CONTEXT = CallContext(agent="main", session="s", call_id="1")
 
 
 async def test_the_model_is_told_how_far_it_is_and_what_is_wrong(tmp_path: Path) -> None:
-    tools = native_tools("main", tmp_path, environ={}, plugins=False)
+    tools = native_tools("main", tmp_path, plugins=False)
     plan = [{"step": "Look", "status": "completed"}, {"step": "Do", "status": "in_progress"}]
     told = await tools.call("update_plan", {"plan": plan}, CONTEXT)
     wrong = await tools.call("update_plan", {"plan": "look, then do"}, CONTEXT)

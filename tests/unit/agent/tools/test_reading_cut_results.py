@@ -23,7 +23,7 @@ def results(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def tools(workspace: Path, results: Path) -> ToolSource:
-    native = native_tools("main", workspace, environ={}, plugins=False, results=results)
+    native = native_tools("main", workspace, plugins=False, results=results)
     return Framing(native, None)
 
 
