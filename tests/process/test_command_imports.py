@@ -38,7 +38,7 @@ CONFIG = {
     "typing_inspection",
 }
 GATEWAY = {*BASE, *LOOP, "orjson", "pybase64"}
-NEVER = {"mcp", "mcp_types", "openai", "pydantic_ai", "httpx2", "httpx"}
+NEVER = {"mcp", "mcp_types", "starlette", "uvicorn"}  # by a command without servers
 
 WITHOUT_A_GATEWAY: Mapping[tuple[str, ...], set[str]] = {
     ("--version",): set(),
@@ -48,6 +48,28 @@ WITHOUT_A_GATEWAY: Mapping[tuple[str, ...], set[str]] = {
     ("sessions", "--json"): {*CONFIG, *LOOP, "orjson", "rich"},
     ("status",): {*CONFIG, *LOOP, "orjson", "rich"},
     ("status", "--json"): {*CONFIG, *LOOP, "orjson"},
+    ("agent", "Hi"): {
+        *CONFIG,
+        *LOOP,
+        "certifi",
+        "backports",
+        "jiter",
+        "genai_prices",
+        "griffe",
+        "h11",
+        "httpcore2",
+        "httpx",
+        "httpx2",
+        "logfire_api",
+        "openai",
+        "opentelemetry",
+        "orjson",
+        "pybase64",
+        "pydantic_ai",
+        "pydantic_graph",
+        "socksio",
+        "truststore",
+    },
     ("doctor",): {*CONFIG, *LOOP, "orjson"},
 }
 THROUGH_A_GATEWAY: Mapping[tuple[str, ...], set[str]] = {

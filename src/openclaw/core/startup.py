@@ -1,12 +1,52 @@
-"""What every process of ours does before it imports anything that is large."""
+"""What every process of ours does before it imports anything that is large.
+
+Libraries import all of themselves with their first name, and build every model at once. Here their
+packages get names when they are asked for, and models are built when they are used. What a name
+stands for stays the same: `tests/process/test_lazy_packages.py` compares them all.
+"""
 
 import gc
 import sys
 from types import ModuleType
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from importlib.machinery import ModuleSpec, SourceFileLoader
+    from typing import Any
+
 _NEW_OBJECTS = 50_000
 """How many more objects make a collection. With Python's 700, importing a library that makes half a
 million lasting ones spends a seventh of its time looking through them again and again."""
+
+LAZY_PACKAGES = frozenset(
+    {
+        "anthropic.types",
+        "anthropic.types.beta",
+        "anthropic.types.shared",
+        "mcp",
+        "mcp.client",
+        "mcp.server",
+        "mcp.server.lowlevel",
+        "openai.lib",
+        "openai.lib._parsing",
+        "openai.types",
+        "openai.types.chat",
+        "openai.types.responses",
+        "openai.types.shared",
+        "openai.types.shared_params",
+        "pydantic_ai",
+        "pydantic_ai.capabilities",
+        "pydantic_ai.toolsets",
+        "pydantic_graph",
+    }
+)
+"""Packages whose `__init__` only gathers names from elsewhere."""
+
+DEFERRED_MODELS = frozenset(
+    {"mcp_types._types", "mcp_types._v2025_11_25", "mcp_types._v2026_07_28"}
+)
+"""Modules with hundreds of pydantic models, of which a process uses a few."""
 
 
 def prepare() -> None:
@@ -18,3 +58,142 @@ def prepare() -> None:
         loader = ModuleType("pydantic.plugin._loader")
         setattr(loader, "get_plugins", tuple)  # noqa: B010 - a module's type has no such attribute
         sys.modules[loader.__name__] = loader
+    # The command line of a library that we use as a library: it would import rich and click.
+    sys.modules.setdefault("httpx._main", None)  # pyright: ignore[reportArgumentType] - "there is none"
+    if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _Finder())
+
+
+class _Finder:
+    """Finds what Python's own finder finds, and loads it otherwise."""
+
+    def find_spec(
+        self, name: str, path: "Sequence[str] | None", target: ModuleType | None = None
+    ) -> "ModuleSpec | None":
+        kind = _kind_of(name)
+        if kind is None:
+            return None
+        from importlib.machinery import PathFinder, SourceFileLoader
+
+        spec = PathFinder.find_spec(name, path, target)
+        if spec is not None and type(spec.loader) is SourceFileLoader:
+            spec.loader = kind(spec.loader)  # pyright: ignore[reportAttributeAccessIssue] - as good as one
+        return spec
+
+
+def _kind_of(name: str) -> "type[_Loader] | None":
+    if name in LAZY_PACKAGES:
+        return _LazyPackage
+    return _DeferredModels if name in DEFERRED_MODELS else None
+
+
+class _Loader:
+    def __init__(self, real: "SourceFileLoader") -> None:
+        self._real = real
+
+    def exec_module(self, module: ModuleType) -> None:
+        raise NotImplementedError
+
+    def __getattr__(self, name: str) -> "Any":
+        return getattr(self._real, name)
+
+    def create_module(self, spec: "ModuleSpec") -> ModuleType | None:
+        return self._real.create_module(spec)
+
+
+class _DeferredModels(_Loader):
+    def exec_module(self, module: ModuleType) -> None:
+        from pydantic._internal import _config
+
+        defaults: dict[str, object] = vars(_config).get("config_defaults", {})
+        before = defaults.get("defer_build", False)
+        defaults["defer_build"] = True
+        try:
+            self._real.exec_module(module)
+        finally:
+            defaults["defer_build"] = before
+
+
+class _LazyPackage(_Loader):
+    def exec_module(self, module: ModuleType) -> None:
+        """Run the package without its imports, which are made when a name of theirs is asked for.
+
+        The same goes for what it assigns to a name and makes of what it imports.
+        """
+        import ast
+        import os
+
+        path = self._real.path
+        tree = ast.parse(self._real.get_data(path))
+        names = _Names(module)
+        kept: list[ast.stmt] = []
+        for node in tree.body:
+            used = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+            match node:
+                case ast.ImportFrom(module=origin) if origin != "__future__":
+                    where = "." * node.level + (origin or "")
+                    names.imported |= {
+                        one.asname or one.name: (where, one.name) for one in node.names
+                    }
+                case (
+                    ast.Assign(targets=[ast.Name(id=name)])
+                    | ast.AnnAssign(target=ast.Name(id=name))
+                ) if names.knows(used) and name != "__all__":
+                    names.assigned[name] = (
+                        names.knows(used - {name}),
+                        compile(ast.Module([node], []), path, "exec"),
+                    )
+                case _:
+                    kept.append(node)
+        if "*" in names.imported:
+            self._real.exec_module(module)
+            return
+        # A name that is also a file's would be taken for the module once that is imported.
+        files = {entry.partition(".")[0] for entry in os.listdir(os.path.dirname(path))}  # noqa: PTH120, PTH208
+        same = {n for n in files & names.imported.keys() if names.imported[n] != (".", n)}
+        used = {n.id for part in kept for n in ast.walk(part) if isinstance(n, ast.Name)}
+        setattr(module, "__getattr__", names)  # noqa: B010 - a module's type has none
+        for name in sorted(same | names.knows(used)):
+            getattr(module, name)
+        tree.body = kept
+        exec(compile(tree, path, "exec"), vars(module))  # noqa: S102 - the package's own code
+        names.others, vars(module)["__getattr__"] = vars(module)["__getattr__"], names
+
+
+class _Names:
+    """The names of a package that are there only once somebody has asked for them."""
+
+    def __init__(self, module: ModuleType) -> None:
+        self._module = module
+        self.imported: dict[str, tuple[str, str]] = {}
+        self.assigned: dict[str, tuple[set[str], Any]] = {}
+        self.others: Any = self
+
+    def knows(self, names: set[str]) -> set[str]:
+        return names & (self.imported.keys() | self.assigned.keys())
+
+    def __call__(self, name: str) -> "Any":
+        from importlib import import_module
+        from importlib.util import find_spec
+
+        package = self._module.__name__
+        if name in self.assigned:
+            needed, code = self.assigned[name]
+            for each in needed:
+                getattr(self._module, each)
+            exec(code, vars(self._module))  # noqa: S102 - the package's own code
+            return vars(self._module)[name]
+        if name in self.imported:
+            origin, there = self.imported[name]
+            value: Any = None
+            if origin.strip("."):
+                value = getattr(import_module(origin, package), there, None)
+            if value is None:  # a module, such as `from . import types`
+                value = import_module(f"{origin.rstrip('.')}.{there}", package)
+            setattr(self._module, name, value)
+            return value
+        if not name.startswith("__") and find_spec(f"{package}.{name}") is not None:
+            return import_module(f"{package}.{name}")  # one that its imports would have loaded
+        if self.others is not self:
+            return self.others(name)
+        raise AttributeError(f"module {package!r} has no attribute {name!r}")

@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, Any, cast
 import anyio
 import anyio.abc
 import anyio.to_thread
-from mcp.shared.dispatcher import CallOptions
-from mcp.shared.transport_context import TransportContext
 
 from openclaw.mcp_client import bounds
 from openclaw.mcp_client.errors import (
@@ -32,8 +30,7 @@ from openclaw.stdio.lines import TooLong
 
 if TYPE_CHECKING:
     from mcp.shared.dispatcher import CallOptions, OnNotify, OnNotifyIntercept, OnRequest
-
-    pass
+    from mcp.shared.transport_context import TransportContext
 
 _MAX_DIGITS = 18
 
@@ -436,13 +433,9 @@ class PipeDispatcher:
         self._pending.fail(self.end_reason or "it ended", self._too_long)
 
 
-_TRANSPORT = TransportContext(kind="stdio", can_send_request=True)
-
-
 class PipeContext:
     """The SDK's `DispatchContext` for a request that came through a pipe."""
 
-    transport = _TRANSPORT
     can_send_request = True
     message_metadata = None
 
@@ -451,14 +444,21 @@ class PipeContext:
         self.request_id = request_id
         self.cancel_requested = anyio.Event()
 
+    @property
+    def transport(self) -> "TransportContext":
+        """A pipe, which takes requests either way."""
+        from mcp.shared.transport_context import TransportContext
+
+        return TransportContext(kind="stdio", can_send_request=True)
+
     async def send_raw_request(
-        self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None
+        self, method: str, params: Mapping[str, Any] | None, opts: "CallOptions | None" = None
     ) -> dict[str, Any]:
         """Ask the server something while its own request is handled."""
         return await self._dispatcher.send_raw_request(method, params, opts)
 
     async def notify(
-        self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None
+        self, method: str, params: Mapping[str, Any] | None, opts: "CallOptions | None" = None
     ) -> None:
         """Tell the server something while its own request is handled."""
         await self._dispatcher.notify(method, params, opts)

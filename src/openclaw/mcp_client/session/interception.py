@@ -2,21 +2,23 @@
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import anyio
 import anyio.abc
-from mcp.shared.dispatcher import (
-    CallOptions,
-    DispatchContext,
-    Dispatcher,
-    OnNotify,
-    OnNotifyIntercept,
-    OnRequest,
-)
-from mcp.shared.transport_context import TransportContext
 
 from openclaw.mcp_client.session.notifications import Answers, Incoming
+
+if TYPE_CHECKING:
+    from mcp.shared.dispatcher import (
+        CallOptions,
+        DispatchContext,
+        Dispatcher,
+        OnNotify,
+        OnNotifyIntercept,
+        OnRequest,
+    )
+    from mcp.shared.transport_context import TransportContext
 
 
 class InterceptingDispatcher:
@@ -40,16 +42,16 @@ class InterceptingDispatcher:
 
     async def run(
         self,
-        on_request: OnRequest,
-        on_notify: OnNotify,
-        on_notify_intercept: OnNotifyIntercept | None = None,
+        on_request: "OnRequest",
+        on_notify: "OnNotify",
+        on_notify_intercept: "OnNotifyIntercept | None" = None,
         *,
         task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
     ) -> None:
         """Run the inner dispatcher until its channel closes."""
 
         async def request(
-            context: DispatchContext[TransportContext],
+            context: "DispatchContext[TransportContext]",
             method: str,
             params: Mapping[str, Any] | None,
         ) -> dict[str, Any]:
@@ -72,23 +74,23 @@ class InterceptingDispatcher:
 
 class Inner(Protocol):
     async def send_raw_request(
-        self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None
+        self, method: str, params: Mapping[str, Any] | None, opts: "CallOptions | None" = None
     ) -> dict[str, Any]: ...
 
     async def notify(
-        self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None
+        self, method: str, params: Mapping[str, Any] | None, opts: "CallOptions | None" = None
     ) -> None: ...
 
     async def run(
         self,
-        on_request: OnRequest,
-        on_notify: OnNotify,
-        on_notify_intercept: OnNotifyIntercept | None = None,
+        on_request: "OnRequest",
+        on_notify: "OnNotify",
+        on_notify_intercept: "OnNotifyIntercept | None" = None,
         *,
         task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
     ) -> None: ...
 
 
-def as_dispatcher(hooked: InterceptingDispatcher) -> Dispatcher[Any]:
+def as_dispatcher(hooked: InterceptingDispatcher) -> "Dispatcher[Any]":
     """The same, checked against the SDK's own protocol."""
     return hooked

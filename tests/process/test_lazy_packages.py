@@ -1,0 +1,97 @@
+"""Libraries that are imported piece by piece are the same libraries."""
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from openclaw.core.startup import DEFERRED_MODELS, LAZY_PACKAGES
+
+# What each name of these packages stands for, in words that two processes can compare.
+DESCRIBED = """
+import importlib, inspect, json, sys, warnings
+warnings.simplefilter("ignore")
+how, wanted = sys.argv[1], json.loads(sys.stdin.read())
+if how != "plain":
+    from openclaw.core import startup
+    startup.prepare()
+
+def described(value):
+    if inspect.ismodule(value):
+        return value.__name__
+    if inspect.isclass(value) or inspect.isroutine(value):
+        return f"{value.__module__}.{value.__qualname__}"
+    return str(type(value))
+
+def public(module):
+    listed = getattr(module, "__all__", None)
+    return [name for name, value in vars(module).items() if not name.startswith("_")
+            and (listed is None or name in listed or inspect.ismodule(value))]
+
+found = {}
+for package, names in wanted:
+    module = importlib.import_module(package)
+    names = public(module) if names is None else names
+    if how == "backwards":
+        names = reversed(names)
+    found[package] = {name: described(getattr(module, name)) for name in names}
+print(json.dumps(found))
+"""
+
+SCHEMAS = """
+import importlib, inspect, json, sys
+if sys.argv[2] != "plain":
+    from openclaw.core import startup
+    startup.prepare()
+import pydantic
+module = importlib.import_module(sys.argv[1])
+models = {n: one for n, one in vars(module).items()
+          if inspect.isclass(one) and issubclass(one, pydantic.BaseModel) and one.__module__ == module.__name__}
+built = sum(bool(one.__pydantic_complete__) for one in models.values())
+schemas = {}
+for name, one in models.items():
+    try:
+        schemas[name] = one.model_json_schema()
+    except Exception as error:
+        schemas[name] = type(error).__name__
+print(json.dumps([built, schemas]))
+"""
+
+
+def said(code: str, *arguments: str, given: str = "") -> Any:
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        input=given,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_every_name_of_a_lazy_package_stands_for_the_same() -> None:
+    packages = sorted(LAZY_PACKAGES)
+    plain = said(DESCRIBED, "plain", given=json.dumps([(one, None) for one in packages]))
+    wanted = [(one, list(plain[one])) for one in packages]
+    assert sum(len(names) for _, names in wanted) > 1000
+    assert said(DESCRIBED, "lazy", given=json.dumps(wanted)) == plain
+    assert said(DESCRIBED, "backwards", given=json.dumps(wanted[::-1])) == plain
+
+
+@pytest.mark.parametrize("module", sorted(DEFERRED_MODELS - {"google.genai.types"}))
+def test_models_that_are_built_later_are_the_same_models(module: str) -> None:
+    built, plain = said(SCHEMAS, module, "plain")
+    built_later, later = said(SCHEMAS, module, "lazy")
+    assert later == plain
+    assert built_later < built / 10
+
+
+def test_what_a_lazy_package_does_not_have_is_an_attribute_error() -> None:
+    code = (
+        "from openclaw.core import startup; startup.prepare(); import json, mcp, pydantic_ai;"
+        "print(json.dumps([hasattr(mcp, 'nothing'), hasattr(pydantic_ai, '__nothing__')]))"
+    )
+    assert said(code) == [False, False]
