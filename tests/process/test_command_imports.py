@@ -18,7 +18,7 @@ pytestmark = pytest.mark.anyio
 COUNTED = """
 import json, sys
 from openclaw.cli.main import run
-from openclaw.core import startup
+from openclaw.cli import startup
 
 startup.prepare()
 code = run("openclaw", sys.argv[1:])

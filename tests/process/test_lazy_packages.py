@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from openclaw.core.startup import DEFERRED_MODELS, LAZY_PACKAGES
+from openclaw.cli.startup import DEFERRED_MODELS, LAZY_PACKAGES
 
 # What each name of these packages stands for, in words that two processes can compare.
 DESCRIBED = """
@@ -15,7 +15,7 @@ import importlib, inspect, json, sys, warnings
 warnings.simplefilter("ignore")
 how, wanted = sys.argv[1], json.loads(sys.stdin.read())
 if how != "plain":
-    from openclaw.core import startup
+    from openclaw.cli import startup
     startup.prepare()
 
 def described(value):
@@ -43,7 +43,7 @@ print(json.dumps(found))
 SCHEMAS = """
 import importlib, inspect, json, sys
 if sys.argv[2] != "plain":
-    from openclaw.core import startup
+    from openclaw.cli import startup
     startup.prepare()
 import pydantic
 module = importlib.import_module(sys.argv[1])
@@ -91,7 +91,7 @@ def test_models_that_are_built_later_are_the_same_models(module: str) -> None:
 
 def test_what_a_lazy_package_does_not_have_is_an_attribute_error() -> None:
     code = (
-        "from openclaw.core import startup; startup.prepare(); import json, mcp, pydantic_ai;"
+        "from openclaw.cli import startup; startup.prepare(); import json, mcp, pydantic_ai;"
         "print(json.dumps([hasattr(mcp, 'nothing'), hasattr(pydantic_ai, '__nothing__')]))"
     )
     assert said(code) == [False, False]

@@ -3,7 +3,7 @@
 import os
 import sys
 
-from openclaw.core import startup
+from openclaw.cli import startup
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
