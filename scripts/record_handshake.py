@@ -1,6 +1,7 @@
 """Records the SDK server's own answers, from which `answers.py` is made."""
 
 from importlib.metadata import version
+from types import SimpleNamespace
 from typing import Any, cast
 
 import anyio
@@ -73,7 +74,10 @@ async def record(program: str) -> dict[tuple[str, str], bytes]:
 
 def bare_server(program: str) -> Server[Any]:
     """The server with no agent behind it: enough for everything but a well-formed order."""
-    return make_server(program, OrderDesk(TOOLS[program], cast("Agent", None), SystemClock(), None))
+    return make_server(
+        program,
+        OrderDesk(TOOLS[program], cast("Agent", SimpleNamespace(reply=None)), SystemClock(), None),
+    )
 
 
 async def source() -> str:
