@@ -1,5 +1,6 @@
 """Which tool a message asks for, with which arguments; decided by rules, the same every time."""
 
+import json
 import math
 import re
 from collections.abc import Sequence
@@ -19,6 +20,7 @@ from openclaw.embedded.tool_doc import (
     describe_tool,
 )
 from openclaw.embedded.tool_intent import Ask, read_ask
+from openclaw.embedded.typed_arguments import read_arguments
 from openclaw.embedded.words import STOP_WORDS, stem, synonyms, terms, word_set, words
 
 _SYNONYM_WEIGHT = 0.5
@@ -61,6 +63,12 @@ _MIN_COVERAGE = 0.5
 _MIN_COVERAGE_WHEN_STRONG = 0.3
 _CANDIDATES = 60  # how many tools are filled in earnest; the rest cannot win
 _MAX_CALLS = 4
+_TYPED_CANDIDATES = 8
+# What the message must show as such: where it does not, plain words do not stand for it.
+_NOT_TYPED = frozenset(
+    {Want.URL, Want.EMAIL, Want.ZONE, Want.GLOB, Want.PATH, Want.REF, Want.COMMAND, Want.QUERY}
+)
+_TYPED_NAMED, _TYPED_KNOWN = 0.5, 0.4
 MAX_MESSAGE = 2000  # a request is short; what is longer is a text with a request before it
 _GIT_WORDS = frozenset(
     stem(word)
@@ -124,7 +132,32 @@ class Router:
         best = self._best(message, spans, ask)
         if best is not None:
             return _calls(best.doc, best.filled, spans)
-        return self._follow_up(message, spans, previous)
+        return self._follow_up(message, spans, previous) or self._typed(message, spans, ask)
+
+    def _typed(self, message: str, spans: tuple[Span, ...], ask: Ask) -> tuple[Call, ...]:
+        """A call whose arguments the types of its parameters decide, if the tool is plainly meant."""
+        if ask.negated or ask.explains:
+            return ()
+        said = terms(message)
+        spoken = set(said) | {other for term in said for other in synonyms(term)}
+        best: tuple[float, str, dict[str, Any]] | None = None
+        for score, doc in self._by_words(message, spans)[:_TYPED_CANDIDATES]:
+            if score <= 0 or (doc.effect is Effect.CHANGES and not _may_run(doc, ask)):
+                continue
+            if any(param.required and param.want in _NOT_TYPED for param in doc.params):
+                continue
+            named = len(doc.name_terms & spoken) / max(1, len(doc.name_terms))
+            reading = read_arguments(doc.tool.schema, message)
+            copied = set(terms(json.dumps(list(reading.arguments.values()))))
+            known = sum(1.0 if term in copied else self._knows(doc, term) for term in set(said))
+            if reading.missing or not reading.copied:
+                continue
+            if named < _TYPED_NAMED or known < _TYPED_KNOWN * len(set(said)):
+                continue
+            rank = score + reading.copied
+            if best is None or rank > best[0]:
+                best = (rank, doc.tool.name, reading.arguments)
+        return () if best is None else (Call(best[1], best[2]),)
 
     def shortlist(self, message: str, count: int) -> list[RoutableTool]:
         """The tools that have most to do with the message, the best first, for a model to choose."""

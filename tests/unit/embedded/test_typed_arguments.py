@@ -1,0 +1,121 @@
+"""Arguments by the types of parameters: copied from the message, or chosen from what is listed."""
+
+from typing import Any
+
+import pytest
+
+from openclaw.embedded.router import Router
+from openclaw.embedded.tool_doc import RoutableTool
+from openclaw.embedded.typed_arguments import read_arguments
+
+NUMBER, WHOLE, TEXT = {"type": "number"}, {"type": "integer"}, {"type": "string"}
+
+
+def read(message: str, *required: str, **properties: Any) -> dict[str, Any] | list[str]:
+    """The arguments, or the names of what is missing."""
+    schema = {"type": "object", "properties": properties, "required": list(required or properties)}
+    reading = read_arguments(schema, message)
+    return reading.missing or reading.arguments
+
+
+@pytest.mark.parametrize(
+    ("message", "properties", "arguments"),
+    [
+        (
+            "the area of a triangle with a height of 5 cm and a base of 10 cm",
+            {"base": NUMBER, "height": NUMBER},
+            {"base": 10, "height": 5},
+        ),
+        (
+            "properties of a triangle whose three sides are 5, 4 and 3",
+            {"side1": WHOLE, "side2": WHOLE, "side3": WHOLE},
+            {"side1": 5, "side2": 4, "side3": 3},
+        ),
+        (
+            "interest on 2.5 million at a rate of 5%",
+            {"amount": WHOLE, "rate": NUMBER},
+            {"amount": 2_500_000, "rate": 0.05},
+        ),
+        ("book two tickets", {"tickets": WHOLE}, {"tickets": 2}),
+        (
+            "a hotel from July 10, 2022 to 2022-07-20",
+            {"start_date": TEXT, "end_date": {"type": "string", "description": "DD/MM/YYYY"}},
+            {"start_date": "2022-07-10", "end_date": "20/07/2022"},
+        ),
+        (
+            "the weather in fahrenheit",
+            {"unit": {"type": "string", "enum": ["celsius", "fahrenheit"]}},
+            {"unit": "fahrenheit"},
+        ),
+        (
+            "drive from New York to Los Angeles",
+            {"origin": TEXT, "destination": TEXT},
+            {"origin": "New York", "destination": "Los Angeles"},
+        ),
+        (
+            "the mean of [3, 4.5, 8]",
+            {"values": {"type": "array", "items": NUMBER}},
+            {"values": [3, 4.5, 8]},
+        ),
+        (
+            "the derivative of the function 3x^2 + 2x - 1",
+            {"function": TEXT},
+            {"function": "3x^2 + 2x - 1"},
+        ),
+        ("a circle in the color \u2018Red\u2019", {"color": TEXT}, {"color": "Red"}),
+        (
+            "stats of the player 'LeBron James'",
+            {"player_name": TEXT},
+            {"player_name": "LeBron James"},
+        ),
+        ("recipes for chocolate cake", {"dish": TEXT}, {"dish": "chocolate cake"}),
+        (
+            "news with pictures, without videos",
+            {"include_pictures": {"type": "boolean"}, "include_videos": {"type": "boolean"}},
+            {"include_pictures": True, "include_videos": False},
+        ),
+    ],
+)
+def test_values_go_where_their_words_and_types_say(
+    message: str, properties: dict[str, Any], arguments: dict[str, Any]
+) -> None:
+    assert read(message, **properties) == arguments
+
+
+@pytest.mark.parametrize(
+    ("message", "properties"),
+    [
+        ("the area of a triangle", {"base": NUMBER}),
+        ("the area in inches", {"unit": {"enum": ["cm", "m"]}}),
+        ("on the 31st of February 2022", {"date": TEXT}),
+        ("1" * 400, {"count": WHOLE}),
+        ("anything", {"options": {"type": "object"}}),
+    ],
+)
+def test_what_the_message_does_not_give_is_missing(message: str, properties: Any) -> None:
+    assert read(message, **properties) == list(properties)
+
+
+def test_a_tool_that_is_plainly_meant_is_called_and_one_that_is_not_is_left() -> None:
+    schema = {"type": "object", "properties": {"base": NUMBER, "height": NUMBER}}
+    area = RoutableTool(
+        "calculate_triangle_area",
+        "Calculate the area of a triangle given its base and height.",
+        {**schema, "required": ["base", "height"]},
+    )
+    [call] = Router([area]).route("What is the area of a triangle with base 10 and height 5?")
+    assert call.arguments == {"base": 10, "height": 5}
+    assert Router([area]).route("What is the boiling point of water at a height of 5 km?") == ()
+
+
+def test_a_tool_that_changes_something_needs_a_plain_request() -> None:
+    schema = {"type": "object", "properties": {"amount": NUMBER}, "required": ["amount"]}
+    pay = RoutableTool("pay_invoice", "Pay an invoice of an amount.", schema)
+    assert Router([pay]).route("Was the invoice with an amount of 30 an invoice to pay?") == ()
+    assert Router([pay]).route("Don't pay the invoice with the amount 30") == ()
+
+
+@pytest.mark.parametrize("piece", ["A B ", "x+", "1, ", "'", "of the ", "((", "May 1 ", "one "])
+def test_a_hostile_message_takes_little_time(piece: str) -> None:
+    properties = {"a": NUMBER, "function": TEXT, "date": TEXT, "city": TEXT}
+    read(piece * (2_000 // len(piece)), **properties)
