@@ -248,6 +248,7 @@ class Dispatcher:
             begin=partial(self._begin, ready, within),
             call=None if within else call,
             within=within,
+            turn=self.turn,
         )
         result = await self.toolbox.call(name, ready.arguments, context)
         # The name of a tool that there is not is the model's own word.

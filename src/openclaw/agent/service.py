@@ -89,6 +89,8 @@ _STOPPED_HERE = "[The answer was stopped here.]"
 _OUT_OF_TIME = "Stopped: the turn's time was up. This call may or may not have happened."
 _COMPACT = "/compact"
 """With `prompt_calls`, a message that summarises the conversation so far."""
+_UNDO = "/undo"
+"""With `prompt_calls`, a message that puts back the files that the last turn changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +101,7 @@ class TurnSetup:
     tools: Callable[[bool], Toolbox]
     workspace: Path | None = None
     timezone: str = "UTC"
+    undo: Callable[[str], str] = lambda session: "There is nothing to undo."
 
 
 class _Streamed:
@@ -220,7 +223,8 @@ class AgentService:
             if len(items) == 1:
                 await self._store.set_title(lane.session, _title(context.text))
             loop = await self._loop(setup, dispatcher, items, watch, context, media)
-            return await self._answer(loop, _focus(context), context.claim, watch)
+            undo = setup.undo if context.prompt_calls and context.text.strip() == _UNDO else None
+            return await self._answer(loop, _focus(context), context.claim, watch, undo)
 
     async def _resumed(self, lane: Lane, turn: str, emit: Emit) -> bool:
         """Go on with a turn whose program died; false where the turn ended otherwise.
@@ -241,7 +245,12 @@ class AgentService:
         return True
 
     async def _answer(
-        self, loop: "Loop", focus: str | None, claim: Claim | None, watch: _Watch
+        self,
+        loop: "Loop",
+        focus: str | None,
+        claim: Claim | None,
+        watch: _Watch,
+        undo: Callable[[str], str] | None = None,
     ) -> Reply:
         dispatcher, budget, lane = loop.dispatcher, loop.budget, loop.lane
         outcome, text, model, finish_reason = "ok", "", "", "stop"
@@ -249,7 +258,9 @@ class AgentService:
         closing: list[NewEntry] = []
         try:
             with budget.time_limit() as scope:
-                if focus is not None:
+                if undo is not None:
+                    text = await anyio.to_thread.run_sync(undo, lane.session.key)
+                elif focus is not None:
                     text = await loop.compact(focus)
                 else:
                     text, model = await loop.run()

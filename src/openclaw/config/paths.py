@@ -155,6 +155,11 @@ class StatePaths:
         return self.root / "tokens"
 
     @property
+    def undo(self) -> Path:
+        """Files as they were before the agent changed them."""
+        return self.root / "undo"
+
+    @property
     def results(self) -> Path:
         """Tool results that were too long for the model."""
         return self.root / "results"

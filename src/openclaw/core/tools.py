@@ -111,6 +111,7 @@ class CallContext:
     The policy sets `spec`, and `ask_reason` if a person must agree. `begin` is awaited once nothing
     stands in the way of the call any more, right before it is made. `call` makes another call
     within this one, whose id is `within` there; its result is for a script, so it is not framed.
+    `turn` is the turn's id.
     """
 
     agent: str
@@ -126,6 +127,7 @@ class CallContext:
     begin: Callable[[], Awaitable[None]] = _nothing
     call: "Callable[[str, JsonObject], Awaitable[ToolResult]] | None" = None
     within: str = ""
+    turn: str = ""
 
 
 class ToolSource(Protocol):

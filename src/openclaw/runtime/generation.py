@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator, Collection, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -161,6 +162,7 @@ class ConfigGeneration:
         self, agent: EffectiveAgent, context: "MessageContext", mcp_tools: ToolSource
     ) -> "TurnSetup":
         from openclaw.agent.service import TurnSetup
+        from openclaw.agent.tools.checkpoints import Checkpoints
 
         def tools(can_ask: bool) -> "Toolbox":
             return self.tool_path(agent, mcp_tools, workspace=context.workspace, can_ask=can_ask)
@@ -170,6 +172,7 @@ class ConfigGeneration:
             tools,
             context.workspace or self.host.workspace(agent),
             time_zone(agent, self.host.environ),
+            partial(Checkpoints(self.host.paths.undo).undo, agent.id),
         )
 
 
@@ -205,6 +208,7 @@ def _native_tools(
     host: Host, agent: EffectiveAgent, store: "SessionStore", workspace: Path | None = None
 ) -> ToolSource:
     from openclaw.agent.tools.catalog import native_tools
+    from openclaw.agent.tools.checkpoints import Checkpoints
 
     return native_tools(
         agent.id,
@@ -213,6 +217,7 @@ def _native_tools(
         shell=agent.exec,
         store=store,
         results=host.paths.results,
+        checkpoints=Checkpoints(host.paths.undo),
         readable_sessions=agent.readable_sessions,
         private=(host.paths.root, host.loaded.path),
     )

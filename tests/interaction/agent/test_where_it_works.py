@@ -112,3 +112,15 @@ def test_a_time_zone_that_says_nothing_is_passed_over() -> None:
 
     agent = effective_agents(Config())["main"]
     assert ZoneInfo(time_zone(agent, {"TZ": "CET-1CEST"}))
+
+
+@pytest.mark.usefixtures("state")
+async def test_what_a_turn_changed_is_undone_by_a_message(tmp_path: Path) -> None:
+    here = tmp_path / "project"
+    here.mkdir()
+    (here / "a.txt").write_text("before")
+    await openclaw("agent", "write it", cwd=here)
+    assert (here / "a.txt").read_text() == "b"
+    done = await openclaw("chat", cwd=here, stdin="/undo\n/undo\n/undo\n")
+    assert done.stdout.decode().count("- a.txt: as it was") == 3, done.stdout
+    assert (here / "a.txt").read_text() == "before"

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from openclaw.agent.tools.base import NativeTool, NativeTools
+from openclaw.agent.tools.checkpoints import Checkpoints
 from openclaw.agent.tools.exec import Shells, shell_tools
 from openclaw.agent.tools.files import KeptResults, reading_tools, writing_tools
 from openclaw.agent.tools.find import listing_tools
@@ -96,6 +97,7 @@ def native_tools(
     fetcher: Fetcher | None = None,
     plugins: bool = True,
     results: Path | None = None,
+    checkpoints: Checkpoints | None = None,
     readable_sessions: Sequence[str] = (),
     private: Sequence[Path] = (),
 ) -> NativeTools:
@@ -109,7 +111,7 @@ def native_tools(
     kept = KeptResults(results)
     tools: list[NativeTool] = [
         *reading_tools(place, kept),
-        *writing_tools(place),
+        *writing_tools(place, checkpoints),
         *listing_tools(place, kept),
     ]
     if shells is not None:

@@ -1,23 +1,32 @@
-"""`read` and `attach`: workspace files for the model and for the person."""
+"""Workspace files for the model and for the person: reading, changing, handing over."""
 
+import contextlib
 import io
 import mimetypes
 import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
-from typing import BinaryIO
+from itertools import islice
+from pathlib import Path, PurePosixPath
+from typing import Any, BinaryIO, cast
 
 import anyio.to_thread
 
 from openclaw.agent.tools.base import Arguments, FunctionTool, quoted, said, schema
+from openclaw.agent.tools.checkpoints import Checkpoints
 from openclaw.agent.tools.search_worker import MAX_LINE_CHARS, folded
 from openclaw.agent.tools.shown_text import as_shown
-from openclaw.agent.tools.workspace import Stamp, Workspace
+from openclaw.agent.tools.workspace import Spot, Stamp, Workspace, identity
 from openclaw.content.frame import MCP_SERVER, WORKSPACE_FILE
 from openclaw.core.content import Media, Text
 from openclaw.core.errors import ToolFailure
 from openclaw.core.tools import CallContext, ToolResult, ToolSpec, Untrusted
 from openclaw.mcp_client.bridge.oversized_results import Kept, directory_for, from_name
+from openclaw.media.documents import pdf_text
+from openclaw.media.intake import TEXT_BUDGET
 from openclaw.media.kinds import (
     HEAD_BYTES,
     MAX_INBOUND_BYTES,
@@ -81,7 +90,8 @@ _READ = ToolSpec(
     name="read",
     description=(
         "Read a file of the workspace. Text comes as it is, ready to be copied into edit, at most "
-        f"{MAX_LINES} lines at once: go on with `offset`. Images are shown to you."
+        f"{MAX_LINES} lines at once: go on with `offset`. Of a PDF you get the text; images are "
+        "shown to you."
     ),
     input_schema=schema(
         ["path"],
@@ -120,7 +130,8 @@ def reading_tools(workspace: Workspace, kept: KeptResults) -> list[FunctionTool]
         whole = kept.find(path, context)
         if whole is not None:
             return await anyio.to_thread.run_sync(_read_kept, whole, offset, limit)
-        return await anyio.to_thread.run_sync(_read, workspace, path, offset, limit)
+        result = await anyio.to_thread.run_sync(_read, workspace, path, offset, limit)
+        return result if isinstance(result, ToolResult) else await _document(result, path, offset)
 
     async def attach(arguments: Arguments, context: CallContext) -> ToolResult:
         path, name = arguments.text("path"), arguments.text("name", "")
@@ -129,13 +140,16 @@ def reading_tools(workspace: Workspace, kept: KeptResults) -> list[FunctionTool]
     return [FunctionTool(_READ, read), FunctionTool(_ATTACH, attach)]
 
 
-def _read(workspace: Workspace, path: str, offset: int, limit: int) -> ToolResult:
+def _read(workspace: Workspace, path: str, offset: int, limit: int) -> ToolResult | bytes:
+    """The file as a result; a PDF as its bytes, which another process reads."""
     with workspace.open_file(path) as (file, status, _):
         head = file.read(HEAD_BYTES)
         file.seek(0)
         kind = sniff(head)
         if kind is not None and is_image(kind):
             return _image(file, path, kind, status.st_size)
+        if kind == "application/pdf" and status.st_size <= MAX_FILE_BYTES:
+            return file.read(MAX_FILE_BYTES)
         if not looks_like_text(head):
             what = kind or "binary data"
             raise ToolFailure(f"'{path}' is {what}, not text; attach hands it to the user.")
@@ -143,6 +157,19 @@ def _read(workspace: Workspace, path: str, offset: int, limit: int) -> ToolResul
             raise ToolFailure(f"'{path}' has {in_mb(status.st_size)}; use search to look into it.")
         text, note = _lines(file, head, offset, limit)
         return quoted(text, WORKSPACE_FILE, path, note=note)
+
+
+async def _document(content: bytes, path: str, offset: int) -> ToolResult:
+    """The text of a PDF, from line `offset` on."""
+    with tempfile.NamedTemporaryFile(suffix=".pdf") as copy:
+        await anyio.to_thread.run_sync(copy.write, content)
+        copy.flush()
+        document = await pdf_text(Path(copy.name), TEXT_BUDGET)
+    if not document.text:
+        raise ToolFailure(f"'{path}': {document.note}.")
+    text, note = _lines(io.BytesIO(document.text.encode()), b"", offset, MAX_LINES, fold=True)
+    notes = [f"[{document.note}]" if document.note else "", note]
+    return quoted(text, WORKSPACE_FILE, path, note="\n".join(filter(None, notes)))
 
 
 def _read_kept(whole: KeptFile, offset: int, limit: int) -> ToolResult:
@@ -241,63 +268,215 @@ _WRITE = ToolSpec(
     read_only=False,
     destructive=True,
 )
+_PIECE = {
+    "old_text": {"type": "string", "description": "The piece as it is now."},
+    "new_text": {"type": "string", "description": "The piece as it shall be."},
+    "all": {"type": "boolean", "description": "Replace every occurrence."},
+}
 _EDIT = ToolSpec(
     name="edit",
     description=(
-        "Replace a piece of a workspace file. `old_text` must be in the file exactly, with its "
-        "spaces and line breaks, and only once unless `all` is true."
+        "Replace a piece of a workspace file, or several with `edits`, in order, all or none. "
+        "`old_text` must be in the file exactly, with its spaces and line breaks, and only once "
+        "unless `all` is true."
     ),
     input_schema=schema(
-        ["path", "old_text", "new_text"],
+        ["path"],
         path=_PATH,
-        old_text={"type": "string", "description": "The piece as it is now."},
-        new_text={"type": "string", "description": "The piece as it shall be."},
-        all={"type": "boolean", "description": "Replace every occurrence."},
+        **_PIECE,
+        edits={
+            "type": "array",
+            "description": "Several pieces.",
+            "items": schema(["old_text", "new_text"], **_PIECE),
+        },
     ),
     label="Edit",
     read_only=False,
     destructive=True,
 )
+_MOVE = ToolSpec(
+    name="move",
+    description="Move or rename a file of the workspace. Missing directories are made.",
+    input_schema=schema(
+        ["path", "to"], path=_PATH, to={"type": "string", "description": "Its new path."}
+    ),
+    label="Move",
+    read_only=False,
+    destructive=True,
+)
+_DELETE = ToolSpec(
+    name="delete",
+    description=(
+        "Delete a file of the workspace, or a directory with all that is in it. The person can undo it."
+    ),
+    input_schema=schema(["path"], path=_PATH),
+    label="Delete",
+    read_only=False,
+    destructive=True,
+)
+_MOST_FILES = 2000
 
 
-def writing_tools(workspace: Workspace) -> list[FunctionTool]:
-    async def write(arguments: Arguments, context: CallContext) -> ToolResult:
-        path, content = arguments.text("path"), _encoded(arguments.text("content"))
-        relative = await anyio.to_thread.run_sync(workspace.replace_file, path, content)
+@dataclass(frozen=True, slots=True)
+class _Changes:
+    """Changes files. What was there before is kept in `checkpoints`."""
+
+    workspace: Workspace
+    checkpoints: Checkpoints | None
+
+    def _keep(self, path: str, context: CallContext) -> None:
+        if self.checkpoints is not None:
+            self.checkpoints.before(context, self.workspace, path)
+
+    def write(self, path: str, content: bytes, context: CallContext) -> ToolResult:
+        with contextlib.suppress(ToolFailure), self.workspace.locate(path, create_parents=True):
+            pass
+        self._keep(path, context)
+        relative = self.workspace.replace_file(path, content)
         return said(f"Wrote {len(content)} bytes to '{relative}'.")
 
+    def edit(self, path: str, edits: "list[_Edit]", context: CallContext) -> ToolResult:
+        with self.workspace.open_file(path) as (file, status, _):
+            content = file.read(MAX_BYTES + 1)
+        if len(content) > MAX_BYTES:
+            raise ToolFailure(f"'{path}' is too large to edit.")
+        places = 0
+        for number, one in enumerate(edits, 1):
+            try:
+                content, count = one.apply(content, path)
+            except ToolFailure as wrong:
+                which = f"Edit {number}: " if len(edits) > 1 else ""
+                raise ToolFailure(f"{which}{wrong.message}") from wrong
+            places += count
+        self._keep(path, context)
+        relative = self.workspace.replace_file(path, content, expected=Stamp.of(status))
+        where = "one place" if places == 1 else f"{places} places"
+        return said(f"Changed '{relative}' in {where}.")
+
+    def move(self, path: str, to: str, context: CallContext) -> ToolResult:
+        with (
+            self.workspace.locate(path) as source,
+            self.workspace.locate(to, create_parents=True) as target,
+        ):
+            status = source.status()
+            if status is None or not stat.S_ISREG(status.st_mode):
+                raise ToolFailure(f"'{path}' is no file of the workspace; use list to look.")
+            if not target.name or target.status() is not None:
+                raise ToolFailure(f"'{to}' is there already; delete it first, or choose a name.")
+            self._keep(path, context)
+            self._keep(to, context)
+            os.rename(
+                source.name, target.name, src_dir_fd=source.directory, dst_dir_fd=target.directory
+            )
+            return said(f"Moved '{source.relative}' to '{target.relative}'.")
+
+    def delete(self, path: str, context: CallContext) -> ToolResult:
+        with self.workspace.locate(path) as spot:
+            status = spot.status()
+            if status is None or not spot.name:
+                raise ToolFailure(f"There is no '{path}' in the workspace; use list to look.")
+            found = [*islice(self._files_in(spot), _MOST_FILES + 1)]
+            if len(found) > _MOST_FILES:
+                raise ToolFailure(
+                    f"'{path}' has more than {_MOST_FILES} files; delete less at once."
+                )
+            for relative in found:
+                self._keep(relative, context)
+            if stat.S_ISDIR(status.st_mode):
+                shutil.rmtree(spot.name, dir_fd=spot.directory)
+            else:
+                os.unlink(spot.name, dir_fd=spot.directory)
+            many = f" ({len(found)} files)" if stat.S_ISDIR(status.st_mode) else ""
+            return said(f"Deleted '{spot.relative}'{many}. The person can undo it with /undo.")
+
+    def _files_in(self, spot: Spot) -> Iterator[str]:
+        """The regular files at and below a place, at most one more than may be deleted at once."""
+        status = spot.status()
+        if status is not None and stat.S_ISREG(status.st_mode):
+            yield spot.relative
+        if status is None or not stat.S_ISDIR(status.st_mode):
+            return
+        private = self.workspace.private_ids()
+        for below, _, names, directory in os.fwalk(spot.name, dir_fd=spot.directory):
+            if identity(os.fstat(directory)) in private:
+                raise ToolFailure(f"'{spot.relative}' has files of this program in it.")
+            for name in names:
+                found = os.stat(name, dir_fd=directory, follow_symlinks=False)
+                if identity(found) in private:
+                    raise ToolFailure(f"'{spot.relative}' has files of this program in it.")
+                if stat.S_ISREG(found.st_mode):
+                    yield f"{spot.relative}/{PurePosixPath(below).relative_to(spot.name) / name}"
+
+
+def writing_tools(workspace: Workspace, checkpoints: Checkpoints | None) -> list[FunctionTool]:
+    """The tools that change files."""
+    changes = _Changes(workspace, checkpoints)
+
+    async def write(arguments: Arguments, context: CallContext) -> ToolResult:
+        path, content = arguments.text("path"), _encoded(arguments.text("content"))
+        return await anyio.to_thread.run_sync(changes.write, path, content, context)
+
     async def edit(arguments: Arguments, context: CallContext) -> ToolResult:
-        path, old = arguments.text("path"), arguments.text("old_text")
-        new, everywhere = arguments.text("new_text"), arguments.flag("all")
-        return await anyio.to_thread.run_sync(_edit, workspace, path, old, new, everywhere)
+        path, edits = arguments.text("path"), _edits(arguments)
+        return await anyio.to_thread.run_sync(changes.edit, path, edits, context)
 
-    return [FunctionTool(_WRITE, write), FunctionTool(_EDIT, edit)]
+    async def move(arguments: Arguments, context: CallContext) -> ToolResult:
+        path, to = arguments.text("path"), arguments.text("to")
+        return await anyio.to_thread.run_sync(changes.move, path, to, context)
+
+    async def delete(arguments: Arguments, context: CallContext) -> ToolResult:
+        return await anyio.to_thread.run_sync(changes.delete, arguments.text("path"), context)
+
+    return [
+        FunctionTool(_WRITE, write),
+        FunctionTool(_EDIT, edit),
+        FunctionTool(_MOVE, move),
+        FunctionTool(_DELETE, delete),
+    ]
 
 
-def _edit(workspace: Workspace, path: str, old: str, new: str, everywhere: bool) -> ToolResult:
-    if not old:
-        raise ToolFailure("`old_text` is empty; use write to make a file.")
-    if old == new:
-        raise ToolFailure("`old_text` and `new_text` are the same: nothing would change.")
-    with workspace.open_file(path) as (file, status, _):
-        content = file.read(MAX_BYTES + 1)
-    if len(content) > MAX_BYTES:
-        raise ToolFailure(f"'{path}' is too large to edit.")
-    before, after = _fit_line_ends(content, _encoded(old), _encoded(new))
-    if before not in content and (found := as_shown(content, before, after)) is not None:
-        before, after = found
-    count = content.count(before)
-    if count == 0:
-        raise ToolFailure(f"`old_text` is not in '{path}'; read the file and copy it exactly.")
-    if count > 1 and not everywhere:
-        raise ToolFailure(
-            f"`old_text` is {count} times in '{path}'; give more of the text around it, "
-            "or set `all` to replace every one."
-        )
-    changed = content.replace(before, after)
-    relative = workspace.replace_file(path, changed, expected=Stamp.of(status))
-    places = "one place" if count == 1 else f"{count} places"
-    return said(f"Changed '{relative}' in {places}.")
+@dataclass(frozen=True, slots=True)
+class _Edit:
+    """One piece of a file and what takes its place."""
+
+    old: str
+    new: str
+    everywhere: bool = False
+
+    def apply(self, content: bytes, path: str) -> tuple[bytes, int]:
+        """The content with the piece replaced, and in how many places that was."""
+        if not self.old:
+            raise ToolFailure("`old_text` is empty; use write to make a file.")
+        if self.old == self.new:
+            raise ToolFailure("`old_text` and `new_text` are the same: nothing would change.")
+        before, after = _fit_line_ends(content, _encoded(self.old), _encoded(self.new))
+        if before not in content and (found := as_shown(content, before, after)) is not None:
+            before, after = found
+        count = content.count(before)
+        if count == 0:
+            raise ToolFailure(f"`old_text` is not in '{path}'; read the file and copy it exactly.")
+        if count > 1 and not self.everywhere:
+            raise ToolFailure(
+                f"`old_text` is {count} times in '{path}'; give more of the text around it, "
+                "or set `all` to replace every one."
+            )
+        return content.replace(before, after), count
+
+
+def _edits(arguments: Arguments) -> list[_Edit]:
+    given: Any = arguments.all.get("edits")
+    if given is None:
+        return [_one_edit(arguments)]
+    if not isinstance(given, list) or "old_text" in arguments.all:
+        raise ToolFailure("Give `edits` as a list, or `old_text` and `new_text`, not both.")
+    items = cast("list[Any]", given)
+    if not items or not all(isinstance(one, dict) for one in items):
+        raise ToolFailure("Give `edits` as a list of objects with `old_text` and `new_text`.")
+    return [_one_edit(Arguments(one)) for one in items]
+
+
+def _one_edit(arguments: Arguments) -> _Edit:
+    return _Edit(arguments.text("old_text"), arguments.text("new_text"), arguments.flag("all"))
 
 
 def _fit_line_ends(content: bytes, old: bytes, new: bytes) -> tuple[bytes, bytes]:

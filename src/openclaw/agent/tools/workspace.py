@@ -151,10 +151,13 @@ class Workspace:
             finally:
                 os.close(descriptor)
 
-    def replace_file(self, path: str, content: bytes, *, expected: Stamp | None = None) -> str:
+    def replace_file(
+        self, path: str, content: bytes, *, expected: Stamp | None = None, mode: int = _NEW_FILE
+    ) -> str:
         """Put a new file in the place of `path`, whole or not at all; its path in the workspace.
 
-        With `expected`, nothing is written where another file stands there meanwhile.
+        With `expected`, nothing is written where another file stands there meanwhile. `mode` is for a
+        file that was not there.
         """
         with self.locate(path, create_parents=True) as spot:
             before = spot.status()
@@ -162,7 +165,7 @@ class Workspace:
                 raise ToolFailure(f"'{path}' is a directory; give the path of a file.")
             if before is not None:
                 _require_regular(before, path)
-            mode = _NEW_FILE if before is None else stat.S_IMODE(before.st_mode) & 0o777
+            mode = mode if before is None else stat.S_IMODE(before.st_mode) & 0o777
             temporary = f".{random_id()}.tmp"
             try:
                 _write_new(spot.directory, temporary, content, mode, keep=before is not None)

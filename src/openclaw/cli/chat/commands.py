@@ -21,6 +21,7 @@ HELP = {
     "/new": "begin a new conversation",
     "/session [KEY]": "go on with that conversation, or say which one this is",
     "/compact [WHAT TO KEEP]": "summarise the conversation so far to make room",
+    "/undo": "put back the files that the last turn with changes changed",
     "/model": "say which model answers",
     "/tools": "list the tools that the agent has",
     "/image PATH": "send an image with the next message",

@@ -102,6 +102,7 @@ class Talk:
             "/new": self._new,
             "/session": self._session,
             "/compact": self._compact,
+            "/undo": self._undo,
             "/model": self._model,
             "/tools": self._tools,
             "/image": self._image,
@@ -130,6 +131,9 @@ class Talk:
 
     async def _compact(self, rest: str) -> None:
         await self._turn(f"/compact {rest}".strip())
+
+    async def _undo(self, _: str) -> None:
+        await self._turn("/undo")
 
     async def _model(self, _: str) -> None:
         models = await self._agent.models(self._id)

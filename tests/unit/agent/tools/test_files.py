@@ -33,6 +33,8 @@ def test_every_tool_says_whether_it_changes_anything(tools: NativeTools) -> None
         "attach",
         "write",
         "edit",
+        "move",
+        "delete",
         "list",
         "search",
         "exec",
@@ -41,7 +43,7 @@ def test_every_tool_says_whether_it_changes_anything(tools: NativeTools) -> None
         "update_plan",
     ]
     changing = {name for name, spec in specs.items() if not spec.read_only}
-    assert changing == {"write", "edit", "exec", "jobs"}
+    assert changing == {"write", "edit", "move", "delete", "exec", "jobs"}
     assert all(spec.input_schema["type"] == "object" for spec in specs.values())
 
 
@@ -128,7 +130,7 @@ async def test_malformed_arguments_are_named(refused: Words, arguments: dict[str
 
 
 async def test_an_unknown_tool_is_told_what_there_is(refused: Words) -> None:
-    assert "There are: attach, edit" in await refused("delete")
+    assert "There are: attach, delete" in await refused("destroy")
 
 
 async def test_attach_hands_a_file_to_the_person(

@@ -1,0 +1,135 @@
+"""Changing several places, moving, deleting, and undoing a turn."""
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+from tests.unit.media.test_documents import make_pdf
+
+from openclaw.agent.tools import checkpoints as module
+from openclaw.agent.tools.base import NativeTools
+from openclaw.agent.tools.catalog import native_tools
+from openclaw.agent.tools.checkpoints import Checkpoints
+from openclaw.core.content import text_of
+from openclaw.core.tools import CallContext
+
+Do = Callable[..., Awaitable[str]]
+
+
+@pytest.fixture
+def checkpoints(tmp_path: Path) -> Checkpoints:
+    return Checkpoints(tmp_path / "undo")
+
+
+@pytest.fixture
+def tools(workspace: Path, checkpoints: Checkpoints) -> NativeTools:
+    return native_tools("main", workspace, checkpoints=checkpoints, plugins=False)
+
+
+@pytest.fixture
+def do(tools: NativeTools) -> Do:
+    async def do(turn: str, name: str, **arguments: object) -> str:
+        context = CallContext("main", "s", "c", turn=turn)
+        return text_of((await tools.call(name, arguments, context)).blocks)
+
+    return do
+
+
+def edit(old: str, new: str, **more: object) -> dict[str, object]:
+    return {"old_text": old, "new_text": new, **more}
+
+
+async def test_several_edits_are_made_in_order_all_or_none(workspace: Path, do: Do) -> None:
+    file = workspace / "f"
+    file.write_text("a b b c")
+    edits = [edit("a", "x"), edit("b", "y", all=True), edit("y c", "z")]
+    assert await do("t", "edit", path="f", edits=edits) == "Changed 'f' in 4 places."
+    assert file.read_text() == "x y z"
+    wrong = await do("t", "edit", path="f", edits=[edit("x", "q"), edit("nothing", "q")])
+    assert wrong.startswith("Edit 2: `old_text` is not in 'f'")
+    assert file.read_text() == "x y z"
+
+
+@pytest.mark.parametrize("edits", [[], ["a"], "a"])
+async def test_edits_that_are_none_are_refused(workspace: Path, do: Do, edits: object) -> None:
+    (workspace / "f").write_text("a")
+    assert "Give `edits`" in await do("t", "edit", path="f", edits=edits)
+    assert "not both" in await do("t", "edit", path="f", **edit("a", "b"), edits=[edit("a", "b")])
+
+
+async def test_a_file_is_moved_and_nothing_is_overwritten(workspace: Path, do: Do) -> None:
+    (workspace / "a").write_text("1")
+    (workspace / "b").write_text("2")
+    assert "is there already" in await do("t", "move", path="a", to="b")
+    assert "no file" in await do("t", "move", path="missing", to="c")
+    assert "leads out" in await do("t", "move", path="a", to="../out")
+    assert await do("t", "move", path="a", to="new/c") == "Moved 'a' to 'new/c'."
+    assert (workspace / "new" / "c").read_text() == "1"
+    assert not (workspace / "a").exists()
+
+
+async def test_the_last_turn_with_changes_is_undone_and_no_other(
+    workspace: Path, do: Do, checkpoints: Checkpoints
+) -> None:
+    (workspace / "old").write_text("first")
+    (workspace / "old").chmod(0o755)
+    (workspace / "tree" / "deep").mkdir(parents=True)
+    (workspace / "tree" / "deep" / "f").write_text("inside")
+    (workspace / "tree" / "link").symlink_to("/etc/passwd")
+    await do("t1", "write", path="old", content="second")
+    await do("t2", "edit", path="old", **edit("second", "third"))
+    await do("t2", "edit", path="old", **edit("third", "fourth"))
+    await do("t2", "write", path="made/new", content="x")
+    await do("t2", "move", path="made/new", to="moved")
+    assert "(1 files)" in await do("t2", "delete", path="tree")
+    await do("t2", "delete", path="old")
+    assert not (workspace / "tree").exists()
+    assert Path("/etc/passwd").exists()
+    assert "tree/deep/f: as it was" in checkpoints.undo("main", "s")
+    assert (workspace / "old").read_text() == "second"
+    assert (workspace / "old").stat().st_mode & 0o777 == 0o755
+    assert (workspace / "tree" / "deep" / "f").read_text() == "inside"
+    assert not (workspace / "moved").exists()
+    assert not (workspace / "made" / "new").exists()
+    assert "- old: removed again" in checkpoints.undo("main", "s")  # the undoing itself
+    assert not (workspace / "old").exists()
+    assert "nothing to undo" in checkpoints.undo("main", "other")
+
+
+async def test_a_link_that_was_planted_is_not_followed_when_undoing(
+    workspace: Path, tmp_path: Path, do: Do, checkpoints: Checkpoints
+) -> None:
+    (workspace / "d").mkdir()
+    (workspace / "d" / "f").write_text("mine")
+    await do("t", "write", path="d/f", content="changed")
+    (workspace / "d" / "f").unlink()
+    (workspace / "d").rmdir()
+    (workspace / "d").symlink_to(tmp_path)
+    assert "not restored" in checkpoints.undo("main", "s")
+    assert not (tmp_path / "f").exists()
+
+
+async def test_what_could_not_be_undone_is_not_done(
+    workspace: Path, do: Do, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MAX_BYTES", 3)
+    (workspace / "big").write_text("large")
+    assert "could not be undone" in await do("t", "delete", path="big")
+    assert (workspace / "big").read_text() == "large"
+
+
+async def test_only_the_latest_turns_are_kept(
+    workspace: Path, tmp_path: Path, do: Do, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "KEPT_TURNS", 2)
+    for turn in range(5):
+        await do(f"t{turn}", "write", path="f", content=str(turn))
+    (session,) = (tmp_path / "undo").iterdir()
+    assert sorted(one.name for one in session.iterdir()) == ["t3", "t4"]
+
+
+async def test_a_pdf_is_read_as_text(workspace: Path, do: Do) -> None:
+    make_pdf(workspace / "a.pdf", ["The price is 40."])
+    assert "The price is 40." in await do("t", "read", path="a.pdf")
+    (workspace / "b.pdf").write_bytes(b"%PDF-1.4\nbroken")
+    assert "could not be extracted" in await do("t", "read", path="b.pdf")
