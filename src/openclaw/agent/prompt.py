@@ -1,6 +1,7 @@
 """What stands before every conversation, within a share of the model's context.
 
-In this order: the system prompt, what MCP servers put there (framed), the workspace's own files.
+In this order: the system prompt, what MCP servers put there (framed), the agent's own notes (memory,
+skills), the workspace's own files.
 """
 
 from collections.abc import Sequence
@@ -55,6 +56,8 @@ _SMALL_WINDOW = 6_000
 
 _RESOURCE_SHARE = 0.2
 _FILES_SHARE = 0.15
+_NOTES_SHARE = 0.1
+"""Of the context, for each note: one that takes more is left out."""
 _FILE_CHARS = 60_000
 _LEFT_OUT = "[Further MCP resources were left out for want of room.]"
 
@@ -65,12 +68,13 @@ class Preamble:
 
     system: str
     resources: str = ""
+    notes: str = ""
     files: str = ""
 
     @property
     def parts(self) -> tuple[str, ...]:
         """The parts in order, without empty ones."""
-        return tuple(part for part in (self.system, self.resources, self.files) if part)
+        return tuple(part for part in (self.system, self.resources, self.notes, self.files) if part)
 
     @cached_property
     def tokens(self) -> int:
@@ -106,6 +110,7 @@ def assemble(
     *,
     workspace: Path | None,
     surroundings: Surroundings | None = None,
+    notes: Sequence[str] = (),
     resources: str,
     files: Sequence[tuple[str, str]],
     window: int,
@@ -123,6 +128,7 @@ def assemble(
         resources=cut_framed(
             resources, int(window * _RESOURCE_SHARE), agent.resource_context_chars
         ),
+        notes="\n\n".join(note for note in notes if estimate(note) <= window * _NOTES_SHARE),
         files=_files(files, int(window * _FILES_SHARE)),
     )
 

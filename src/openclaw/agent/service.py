@@ -2,7 +2,7 @@
 
 import logging
 import platform
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -102,6 +102,7 @@ class TurnSetup:
     workspace: Path | None = None
     timezone: str = "UTC"
     undo: Callable[[str], str] = lambda session: "There is nothing to undo."
+    notes: Callable[[], Sequence[str]] = lambda: ()
 
 
 class _Streamed:
@@ -327,6 +328,7 @@ class AgentService:
                 _SYSTEM,
                 can_ask=watch.listener.ask is not None,
             ),
+            notes=await anyio.to_thread.run_sync(setup.notes),
             resources=self._server_context(agent.id, context.server_scope, usable),
             files=files,
             window=built.context_window,

@@ -71,6 +71,11 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "mcp login": ("mcp login docs",),
     "mcp logout": ("mcp logout docs",),
     "mcp-server": ("mcp-server", "mcp-server --agent research"),
+    "memory": ("memory show", "memory search tabs"),
+    "memory show": ("memory show", "memory show --agent research"),
+    "memory search": ("memory search tabs",),
+    "memory path": ("memory path",),
+    "memory clear": ("memory clear",),
     "models": ("models status", "models pull"),
     "models list": ("models list",),
     "models status": ("models status",),
@@ -84,6 +89,10 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "sessions delete": ("sessions delete main", "sessions delete main --yes"),
     "sessions copy": ("sessions copy file postgresql://db.example/openclaw",),
     "sessions search": ('sessions search "train tickets"',),
+    "skills": ("skills list", "skills add ./release-notes"),
+    "skills list": ("skills list", "skills list --json"),
+    "skills add": ("skills add ./release-notes", "skills add release-notes.zip"),
+    "skills remove": ("skills remove release-notes",),
     "status": ("status", "status --probe"),
 }
 
@@ -221,6 +230,7 @@ COMMANDS = (
         "serve the agent to an MCP client over stdio",
         "openclaw.cli.commands.mcp_server",
     ),
+    Command("memory", "show, search and clear what it remembers", "openclaw.cli.commands.memory"),
     Command(
         "models",
         "list models, see which is used, fetch local weights",
@@ -233,6 +243,7 @@ COMMANDS = (
     Command(
         "sessions", "list, read and delete stored conversations", "openclaw.cli.commands.sessions"
     ),
+    Command("skills", "list, add and remove skills", "openclaw.cli.commands.skills"),
     Command(
         "status",
         "what is configured, what runs, each server's state",

@@ -155,6 +155,16 @@ class StatePaths:
         return self.root / "tokens"
 
     @property
+    def memory(self) -> Path:
+        """What each agent remembers, in a directory of its own."""
+        return self.root / "memory"
+
+    @property
+    def skills(self) -> Path:
+        """Skills that were added."""
+        return self.root / "skills"
+
+    @property
     def undo(self) -> Path:
         """Files as they were before the agent changed them."""
         return self.root / "undo"

@@ -173,7 +173,16 @@ class ConfigGeneration:
             context.workspace or self.host.workspace(agent),
             time_zone(agent, self.host.environ),
             partial(Checkpoints(self.host.paths.undo).undo, agent.id),
+            partial(self._notes, agent, context.workspace),
         )
+
+    def _notes(self, agent: EffectiveAgent, workspace: Path | None) -> list[str]:
+        """What the agent remembers, and which skills it has."""
+        from openclaw.agent.tools.memory import Memory
+        from openclaw.agent.tools.skills import skills_prompt
+
+        places = skill_places(self.host, workspace or self.host.workspace(agent))
+        return [Memory(self.host.paths.memory / agent.id).prompt(), skills_prompt(places)]
 
 
 class EmbeddedModels:
@@ -204,15 +213,29 @@ class CurrentSecrets:
         return await self.resolver.resolve_map(values)
 
 
+def skill_places(host: Host, workspace: Path) -> list[Path]:
+    """Where skills are looked for."""
+    return [workspace / "skills", host.paths.skills]
+
+
 def _native_tools(
     host: Host, agent: EffectiveAgent, store: "SessionStore", workspace: Path | None = None
 ) -> ToolSource:
     from openclaw.agent.tools.catalog import native_tools
     from openclaw.agent.tools.checkpoints import Checkpoints
+    from openclaw.agent.tools.memory import Memory, memory_tools
+    from openclaw.agent.tools.skills import skill_tool
 
+    place = workspace or host.workspace(agent)
+    zone = time_zone(agent, host.environ)
+    memory = Memory(host.paths.memory / agent.id)
     return native_tools(
         agent.id,
-        workspace or host.workspace(agent),
+        place,
+        more=[
+            *memory_tools(memory, store, host.clock, zone),
+            skill_tool(skill_places(host, place)),
+        ],
         shells=host.shells,
         shell=agent.exec,
         store=store,

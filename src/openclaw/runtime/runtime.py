@@ -152,7 +152,7 @@ async def open_runtime(
         )
         telemetry = await stack.enter_async_context(telemetry_of(host, secrets.resolver))
         confine = Sandbox(environ, state=paths.root).confine
-        shells = await stack.enter_async_context(Shells(environ, confine).running())
+        shells = await stack.enter_async_context(Shells(environ, confine, [paths.skills]).running())
         host = replace(host, telemetry=telemetry, shells=shells)
         host = replace(host, on_call=stack.enter_context(audited(host)))
         generation = ConfigGeneration(host, store, local, secrets.resolver)

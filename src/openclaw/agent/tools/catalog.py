@@ -98,6 +98,7 @@ def native_tools(
     plugins: bool = True,
     results: Path | None = None,
     checkpoints: Checkpoints | None = None,
+    more: Sequence[NativeTool] = (),
     readable_sessions: Sequence[str] = (),
     private: Sequence[Path] = (),
 ) -> NativeTools:
@@ -120,6 +121,7 @@ def native_tools(
     tools.append(planning_tool())
     if store is not None:
         tools += session_tools(store, readable_sessions)
+    tools += more
     if plugins:
         # `exec` stays ours also where it is off: a plugin must not take its name.
         taken = {tool.spec.name for tool in tools} | {"exec", "jobs", "tool_search"}

@@ -73,8 +73,14 @@ class _Shell:
 class Shells:
     """The shells of all sessions. What still runs when it is left is ended."""
 
-    def __init__(self, environ: Mapping[str, str], confine: Confine | None = None) -> None:
+    def __init__(
+        self,
+        environ: Mapping[str, str],
+        confine: Confine | None = None,
+        readable: Sequence[Path] = (),
+    ) -> None:
         self.environ = environ
+        self._also_readable = readable
         self._confine = confine
         self._shells: dict[tuple[str, str], _Shell] = {}
         self._group: anyio.abc.TaskGroup | None = None
@@ -130,8 +136,9 @@ class Shells:
         return self._confine(config, program, NAME, (shell.workspace,))
 
     def _readable(self, program: Program) -> Iterator[str]:
-        """Programs that are installed in the home directory, and git's settings."""
+        """Skills, programs that are installed in the home directory, and git's settings."""
         home = home_dir(self.environ)
+        yield from (str(path) for path in self._also_readable if path.is_dir())
         yield from (str(home / name) for name in _READ_FILES if (home / name).is_file())
         for name in _PROGRAMS:
             found = shutil.which(name, path=program.environment.get("PATH", os.defpath))

@@ -1,0 +1,165 @@
+"""`remember` and `recall`: what the agent knows from one conversation to the next, in files."""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import anyio.to_thread
+
+from openclaw.agent.budget import cut_to
+from openclaw.agent.tools.base import Arguments, FunctionTool, quoted, said, schema
+from openclaw.config.paths import PRIVATE_FILE, private_directory
+from openclaw.content.frame import frame
+from openclaw.core.clock import Clock
+from openclaw.core.errors import ToolFailure
+from openclaw.core.tools import CallContext, ToolResult, ToolSpec
+from openclaw.sessions.model import Entry, EntryKind
+from openclaw.sessions.store import SessionStore
+
+PERSON, OTHERS = "MEMORY.md", "HEARD.md"
+"""What the person said, and what came from elsewhere."""
+
+MAX_CHARS = 2_000
+"""Of one thing to remember."""
+
+_BUDGET = 1_500
+"""Tokens of each file in the prompt: the newest lines."""
+
+_MOST_FOUND = 40
+_SOURCE = "Memory"
+_FRAME = "<<<EXTERNAL_UNTRUSTED_CONTENT"
+_WORD = re.compile(r"\w+")
+_SHORT = 3
+_OWN_SHARE = 0.5
+"""Of the words, that the person must have written for the whole to count as theirs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """The notes of one agent: `MEMORY.md`, `HEARD.md` and what else a person puts beside them."""
+
+    directory: Path
+
+    def add(self, name: str, day: str, text: str) -> None:
+        """Write a line at the end of a file."""
+        private_directory(self.directory)
+        file = self.directory / name
+        if not file.exists():
+            file.touch(mode=PRIVATE_FILE)
+        with file.open("a", encoding="utf-8") as notes:
+            notes.write(f"- {day}: {' '.join(text.split())}\n")
+
+    def lines(self) -> Iterator[tuple[str, str]]:
+        """Every line of every file, with the file's name."""
+        for file in sorted(self.directory.glob("*.md")):
+            if file.is_file() and not file.is_symlink():
+                text = file.read_text(encoding="utf-8", errors="replace")
+                yield from ((file.name, line) for line in text.splitlines() if line.strip())
+
+    def find(self, query: str) -> list[tuple[str, str]]:
+        """The lines with most of the words, the best first."""
+        wanted = _words(query)
+        scored = [(len(wanted & _words(line)), name, line) for name, line in self.lines()]
+        best = sorted((one for one in scored if one[0]), key=lambda one: -one[0])
+        return [(name, line) for _, name, line in best[:_MOST_FOUND]]
+
+    def prompt(self) -> str:
+        """What stands before every conversation: the newest lines of both files."""
+        own, heard = self._newest(PERSON), self._newest(OTHERS)
+        parts = (
+            [f"# Memory: what the person told you in earlier conversations\n\n{own}"] if own else []
+        )
+        if heard:
+            parts.append(frame(heard, source=_SOURCE, sender="what you heard elsewhere"))
+        return "\n\n".join(parts)
+
+    def _newest(self, name: str) -> str:
+        lines = [line for file, line in self.lines() if file == name]
+        kept: list[str] = []
+        room = _BUDGET
+        for line in reversed(lines):
+            room -= len(line) // 3 + 1
+            if room < 0:
+                kept.append("(older lines are left out; recall finds them)")
+                break
+            kept.append(line)
+        return cut_to("\n".join(reversed(kept)), 2 * _BUDGET)
+
+
+def is_persons(text: str, entries: Iterable[Entry]) -> bool:
+    """Whether this is the person's word: they wrote it, or nobody else said anything.
+
+    Doubt counts against it: in a conversation with untrusted content, half of the words, and every
+    number and name with a digit, have to be in the person's own messages.
+    """
+    own: set[str] = set()
+    untrusted = False
+    for entry in entries:
+        if entry.kind is EntryKind.USER_MESSAGE:
+            own |= _words(entry.text)
+        untrusted = untrusted or _FRAME in entry.text
+    wanted = _words(text)
+    if not untrusted or not wanted:
+        return True
+    exact = {word for word in wanted if any(char.isdigit() for char in word)}
+    return exact <= own and len(wanted & own) >= _OWN_SHARE * len(wanted)
+
+
+def _words(text: str) -> set[str]:
+    found = (word.casefold() for word in _WORD.findall(text))
+    return {word for word in found if len(word) > _SHORT or any(c.isdigit() for c in word)}
+
+
+_REMEMBER = ToolSpec(
+    name="remember",
+    description=(
+        "Keep a fact for later conversations, such as a preference or a decision of the person. One "
+        "sentence that can be understood by itself; no secrets."
+    ),
+    input_schema=schema(["text"], text={"type": "string", "description": "The sentence."}),
+    label="Remember",
+    read_only=False,
+    destructive=False,
+)
+_RECALL = ToolSpec(
+    name="recall",
+    description="Search what was remembered, and the person's other notes in the memory folder.",
+    input_schema=schema(["query"], query={"type": "string", "description": "A few words."}),
+    label="Recall",
+    read_only=True,
+    destructive=False,
+)
+
+
+def memory_tools(
+    memory: Memory, store: SessionStore, clock: Clock, timezone: str
+) -> list[FunctionTool]:
+    """The tools of one agent."""
+
+    async def remember(arguments: Arguments, context: CallContext) -> ToolResult:
+        text = arguments.text("text").strip()
+        if not text or len(text) > MAX_CHARS:
+            raise ToolFailure(f"Give `text` as one sentence of at most {MAX_CHARS} characters.")
+        session = await store.open_session(context.agent, context.session)
+        own = is_persons(text, await store.history(session, since_compaction=False))
+        today = datetime.fromtimestamp(clock.now_ms() / 1000, ZoneInfo(timezone))
+        name = PERSON if own else OTHERS
+        await anyio.to_thread.run_sync(memory.add, name, f"{today:%Y-%m-%d}", text)
+        if own:
+            return said(f"Remembered in {memory.directory / name}.", addressed=False)
+        return said(
+            f"Kept in {memory.directory / name} as something you heard: the person did not say it. "
+            "It will be shown to you as untrusted."
+        )
+
+    async def recall(arguments: Arguments, context: CallContext) -> ToolResult:
+        found = await anyio.to_thread.run_sync(memory.find, arguments.text("query"))
+        if not found:
+            return said("Nothing is remembered about that.")
+        text = "\n".join(f"{name}: {line}" for name, line in found)
+        return quoted(text, _SOURCE, "notes")
+
+    return [FunctionTool(_REMEMBER, remember), FunctionTool(_RECALL, recall)]

@@ -1,0 +1,133 @@
+"""`skill`: instructions in folders with a `SKILL.md`, read when they are needed."""
+
+import hashlib
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import anyio.to_thread
+
+from openclaw.agent.tools.base import Arguments, FunctionTool, said, schema
+from openclaw.agent.tools.workspace import Workspace
+from openclaw.content.labels import single_line
+from openclaw.core.errors import ToolFailure
+from openclaw.core.tools import CallContext, ToolResult, ToolSpec
+
+FILE = "SKILL.md"
+MAX_BYTES = 256 * 1024
+MOST_SKILLS = 64
+_DESCRIPTION_CHARS = 300
+_NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+_NAME_CHARS = 64
+_FIELD = re.compile(r"([A-Za-z_-]+):\s*(.*)")
+
+
+@dataclass(frozen=True, slots=True)
+class Skill:
+    """A folder with a `SKILL.md`, and what its first lines say."""
+
+    name: str
+    description: str
+    folder: Path
+
+    def digest(self) -> str:
+        """Of every file in it, by name and content."""
+        whole = hashlib.sha256()
+        for path in sorted(p for p in self.folder.rglob("*") if p.is_file() and not p.is_symlink()):
+            inner = hashlib.sha256(path.read_bytes()).hexdigest()
+            whole.update(f"{path.relative_to(self.folder).as_posix()} {inner}\n".encode())
+        return whole.hexdigest()
+
+
+def read_skill(folder: Path) -> Skill:
+    """The skill in this folder; raises `ToolFailure` with what is wrong with it."""
+    file = folder / FILE
+    if file.is_symlink() or not file.is_file():
+        raise ToolFailure(f"{folder} has no {FILE}")
+    fields = _front_matter(file.read_bytes()[:MAX_BYTES].decode(errors="replace"))
+    name, description = fields.get("name", ""), fields.get("description", "")
+    if not _NAME.fullmatch(name) or len(name) > _NAME_CHARS:
+        raise ToolFailure(f"{file}: `name` must be small letters, digits and hyphens")
+    if not description:
+        raise ToolFailure(f"{file}: `description` is missing")
+    return Skill(name, single_line(description, _DESCRIPTION_CHARS), folder)
+
+
+def _front_matter(text: str) -> dict[str, str]:
+    """The plain fields between the two lines of hyphens; a field may go on in indented lines."""
+    lines = text.lstrip("\ufeff").splitlines()
+    if not lines or lines[0].strip() != "---":
+        return {}
+    fields: dict[str, str] = {}
+    last = ""
+    for line in lines[1:]:
+        if line.strip() == "---":
+            return fields
+        if line[:1].isspace() and last:
+            fields[last] = f"{fields[last]} {line.strip()}".strip()
+        elif found := _FIELD.fullmatch(line.strip()):
+            last, value = found[1].lower(), found[2].strip()
+            fields[last] = "" if value in (">", "|", ">-", "|-") else value.strip("\"'")
+    return {}
+
+
+def find_skills(places: Sequence[Path]) -> Iterator[Skill]:
+    """The skills in these directories; of two with one name, the first."""
+    seen: set[str] = set()
+    for place in places:
+        for folder in sorted(place.iterdir()) if place.is_dir() else ():
+            try:
+                skill = read_skill(folder)
+            except (ToolFailure, OSError):
+                continue  # `openclaw skills list` says what is wrong with it
+            if skill.name not in seen and len(seen) < MOST_SKILLS:
+                seen.add(skill.name)
+                yield skill
+
+
+def skills_prompt(places: Sequence[Path]) -> str:
+    """What there is, for the prompt; empty if there is nothing."""
+    lines = [f"- {skill.name}: {skill.description}" for skill in find_skills(places)]
+    if not lines:
+        return ""
+    head = "# Skills\n\nBefore you do something that one of these is about, read it with skill."
+    return "\n".join([head, "", *lines])
+
+
+_SKILL = ToolSpec(
+    name="skill",
+    description="Read a skill: its instructions, and the names of its other files; or one of those.",
+    input_schema=schema(
+        ["name"],
+        name={"type": "string", "description": "The skill's name."},
+        file={"type": "string", "description": "One of its files, by the name listed."},
+    ),
+    label="Skill",
+    read_only=True,
+    destructive=False,
+)
+
+
+def skill_tool(places: Sequence[Path]) -> FunctionTool:
+    """The tool for the skills in these directories."""
+
+    def read(name: str, file: str) -> ToolResult:
+        skill = next((one for one in find_skills(places) if one.name == name), None)
+        if skill is None:
+            known = ", ".join(one.name for one in find_skills(places))
+            raise ToolFailure(f"There is no skill '{name}'. There are: {known or 'none'}.")
+        with Workspace(skill.folder).open_file(file or FILE) as (opened, _, _):
+            text = opened.read(MAX_BYTES).decode(errors="replace")
+        if file:
+            return said(text)
+        others = [p for p in sorted(skill.folder.rglob("*")) if p.is_file() and p.name != FILE]
+        names = [f"- {p.relative_to(skill.folder).as_posix()}" for p in others[:200]]
+        listed = "\n".join(["", f"Its folder is {skill.folder}. Its other files:", *names])
+        return said(text + (listed if names else ""))
+
+    async def run(arguments: Arguments, context: CallContext) -> ToolResult:
+        name, file = arguments.text("name"), arguments.text("file", "")
+        return await anyio.to_thread.run_sync(read, name, file)
+
+    return FunctionTool(_SKILL, run)

@@ -1,0 +1,59 @@
+"""What the agent remembers from one conversation to the next.
+
+It is in files that you may read and edit: MEMORY.md has what you said, HEARD.md what came from
+elsewhere. Other .md files beside them are searched too.
+"""
+
+import argparse
+
+from openclaw.cli.environment import Environment
+from openclaw.core.errors import EXIT_OK
+
+
+def register(parser: argparse.ArgumentParser) -> None:
+    """Declare the subcommands and their options."""
+    actions = parser.add_subparsers(metavar="ACTION", required=True, dest="action")
+    for name, summary in (
+        ("show", "print what is remembered"),
+        ("search", "print the lines that have these words"),
+        ("path", "print the folder of the notes"),
+        ("clear", "forget everything; other notes beside it stay"),
+    ):
+        action = actions.add_parser(name, help=summary, description=summary)
+        action.add_argument("--agent", metavar="ID", help="the agent whose memory it is")
+        if name == "search":
+            action.add_argument("words", nargs="+", metavar="WORD")
+        if name in ("show", "search"):
+            action.add_argument("--json", action="store_true", help="print JSON and nothing else")
+
+
+def run(args: argparse.Namespace, env: Environment) -> int:
+    """Show, search or clear."""
+    from openclaw.agent.tools.memory import OTHERS, PERSON, Memory
+    from openclaw.cli.parser import not_there
+    from openclaw.config.merge import default_agent_id, effective_agents
+
+    config = env.load_config().config
+    agents = effective_agents(config)
+    agent = args.agent or default_agent_id(config)
+    if agent not in agents:
+        raise not_there(f"there is no agent '{agent}'", agent, agents)
+    memory = Memory(env.paths.memory / agent)
+    if args.action == "path":
+        env.say(str(memory.directory))
+    elif args.action == "clear":
+        for name in (PERSON, OTHERS):
+            (memory.directory / name).unlink(missing_ok=True)
+        env.say("Forgotten.")
+    else:
+        found = [*memory.lines()] if args.action == "show" else memory.find(" ".join(args.words))
+        if args.json:
+            env.say_json({"lines": [{"file": name, "text": line} for name, line in found]})
+        else:
+            for name, line in found:
+                env.say(f"{name}: {line}")
+            if not found:
+                env.say(
+                    "Nothing is remembered.",
+                )
+    return EXIT_OK

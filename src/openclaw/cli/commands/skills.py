@@ -1,0 +1,140 @@
+"""Skills: folders with a SKILL.md that tell the agent how to do something.
+
+They are read from `skills/` in the workspace and in the state directory; add puts one into the
+latter.
+"""
+
+import argparse
+import shutil
+import tarfile
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from openclaw.cli.environment import Environment
+from openclaw.core.errors import EXIT_OK, InvalidRequest
+
+if TYPE_CHECKING:
+    from openclaw.agent.tools.skills import Skill
+
+_MAX_BYTES = 64 * 1024 * 1024
+_MOST_FILES = 2000
+
+
+def register(parser: argparse.ArgumentParser) -> None:
+    """Declare the subcommands and their options."""
+    actions = parser.add_subparsers(metavar="ACTION", required=True, dest="action")
+    listed = actions.add_parser("list", help="the skills there are, with their digests")
+    listed.add_argument("--json", action="store_true", help="print JSON and nothing else")
+    added = actions.add_parser("add", help="copy a skill from a folder or an archive")
+    added.add_argument("source", type=Path, metavar="PATH", help="a folder, .zip, .tar or .tar.gz")
+    added.add_argument("--digest", metavar="SHA256", help="refuse it if its digest is another one")
+    removed = actions.add_parser("remove", help="remove a skill that was added")
+    removed.add_argument("name", metavar="NAME")
+
+
+def run(args: argparse.Namespace, env: Environment) -> int:
+    """List, add or remove."""
+    does = {"list": _list, "add": _add, "remove": _remove}
+    does[args.action](args, env)
+    return EXIT_OK
+
+
+def _list(args: argparse.Namespace, env: Environment) -> None:
+    from openclaw.agent.tools.skills import read_skill
+    from openclaw.core.errors import ToolFailure
+
+    found: list[Skill] = []
+    for place in (Path.cwd() / "skills", env.paths.skills):
+        for folder in sorted(place.iterdir()) if place.is_dir() else ():
+            try:
+                found.append(read_skill(folder))
+            except ToolFailure as wrong:
+                env.warn(f"{env.program}: warning: {wrong.message}")
+    if args.json:
+        rows = [
+            {
+                "name": s.name,
+                "description": s.description,
+                "path": str(s.folder),
+                "digest": s.digest(),
+            }
+            for s in found
+        ]
+        env.say_json({"skills": rows})
+        return
+    for skill in found:
+        env.say(f"{skill.name}  {skill.digest()[:12]}  {skill.folder}\n    {skill.description}")
+    if not found:
+        env.say(f"No skill. Put one into skills/ here, or: {env.program} skills add FOLDER")
+
+
+def _add(args: argparse.Namespace, env: Environment) -> None:
+    from openclaw.agent.tools.skills import read_skill
+    from openclaw.config.paths import private_directory
+    from openclaw.core.errors import ToolFailure
+
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = _unpacked(args.source, Path(temporary))
+        try:
+            skill = read_skill(folder)
+        except ToolFailure as wrong:
+            raise InvalidRequest(wrong.message, field="PATH") from None
+        digest = skill.digest()
+        if args.digest is not None and args.digest.lower() != digest:
+            raise InvalidRequest(f"the skill's digest is {digest}", field="--digest")
+        target = env.paths.skills / skill.name
+        if target.exists():
+            raise InvalidRequest(
+                f"there is a skill '{skill.name}'", hint=f"{env.program} skills remove {skill.name}"
+            )
+        private_directory(env.paths.skills)
+        shutil.copytree(folder, target, symlinks=False, ignore=_links)
+    env.say(f"Added {skill.name}, digest {digest}.")
+
+
+def _links(directory: str, names: list[str]) -> list[str]:
+    return [name for name in names if (Path(directory) / name).is_symlink()]
+
+
+def _unpacked(source: Path, into: Path) -> Path:
+    """The folder with the SKILL.md, whatever was given."""
+    if not source.exists():
+        raise InvalidRequest(f"there is no {source}", field="PATH")
+    if not source.is_dir():
+        try:
+            _extract(source, into)
+        except (OSError, tarfile.TarError, zipfile.BadZipFile) as error:
+            raise InvalidRequest(f"{source} cannot be unpacked: {error}", field="PATH") from None
+        source = into
+    inside = [one for one in source.iterdir() if one.is_dir()]
+    lone = not (source / "SKILL.md").exists() and len(inside) == 1
+    return inside[0] if lone else source
+
+
+def _extract(archive: Path, into: Path) -> None:
+    if zipfile.is_zipfile(archive):
+        with zipfile.ZipFile(archive) as packed:
+            _bound([one.file_size for one in packed.infolist()])
+            packed.extractall(into)  # noqa: S202 - it takes absolute paths and `..` out
+        return
+    with tarfile.open(archive) as packed:
+        _bound([one.size for one in packed])
+        packed.extractall(into, filter="data")
+
+
+def _bound(sizes: list[int]) -> None:
+    if len(sizes) > _MOST_FILES or sum(sizes) > _MAX_BYTES:
+        raise InvalidRequest("is too large for a skill", field="PATH")
+
+
+def _remove(args: argparse.Namespace, env: Environment) -> None:
+    from openclaw.cli.parser import not_there
+
+    folder = env.paths.skills / args.name
+    known = [one.name for one in env.paths.skills.iterdir()] if env.paths.skills.is_dir() else []
+    if args.name not in known:
+        raise not_there(f"no skill '{args.name}' was added", args.name, known)
+    shutil.rmtree(folder)
+    env.say(f"Removed {args.name}.")
