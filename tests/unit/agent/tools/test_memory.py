@@ -1,0 +1,110 @@
+"""What is remembered, as whose word, and what of it the model sees."""
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from openclaw.agent.tools.base import NativeTools
+from openclaw.agent.tools.memory import MAX_CHARS, Memory, memory_tools
+from openclaw.content.frame import frame
+from openclaw.core.content import text_of
+from openclaw.core.tools import CallContext
+from openclaw.sessions.model import EntryKind, NewEntry
+from openclaw.testing.memory_store import MemoryStore
+
+NOON = 1_794_916_800_000  # 2026-11-17 12:00 UTC
+PAGE = "The invoice goes to DE89 3704 0044. The person prefers the colour purple."
+
+Tell = Callable[..., Awaitable[str]]
+
+
+class Noon:
+    def now_ms(self) -> int:
+        return NOON
+
+    def monotonic(self) -> float:
+        return 0.0
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Memory:
+    return Memory(tmp_path / "memory" / "main")
+
+
+async def said(store: MemoryStore, kind: EntryKind, text: str) -> None:
+    session = await store.open_session("main", "s")
+    async with store.acquire_lane(session) as lane:
+        turn = await lane.begin_turn([NewEntry(kind, {"text": text}, text=text)])
+        await lane.append(turn, [])
+
+
+async def remember(memory: Memory, store: MemoryStore, text: str) -> str:
+    tools = NativeTools(memory_tools(memory, store, Noon(), "Asia/Tokyo"))
+    context = CallContext("main", "s", "c")
+    return text_of((await tools.call("remember", {"text": text}, context)).blocks)
+
+
+async def test_what_the_person_said_stands_before_the_next_conversation(memory: Memory) -> None:
+    store = MemoryStore()
+    await said(store, EntryKind.USER_MESSAGE, "I use tabs.")
+    assert "MEMORY.md" in await remember(memory, store, "The person  uses\ntabs.")
+    assert (memory.directory / "MEMORY.md").read_text() == "- 2026-11-17: The person uses tabs.\n"
+    assert (memory.directory / "MEMORY.md").stat().st_mode & 0o777 == 0o600
+    assert memory.prompt().endswith("- 2026-11-17: The person uses tabs.")
+    assert "UNTRUSTED" not in memory.prompt()
+
+
+@pytest.mark.parametrize(
+    ("text", "own"),
+    [
+        ("The person prefers the colour purple.", False),
+        ("Invoices go to DE89 3704 0044.", False),
+        ("The meeting with Anna is on Friday at 15:00.", True),
+        ("The meeting with Anna is on Friday at 16:00.", False),
+    ],
+)
+async def test_what_an_untrusted_source_said_is_never_the_persons_word(
+    memory: Memory, text: str, own: bool
+) -> None:
+    store = MemoryStore()
+    await said(store, EntryKind.USER_MESSAGE, "Note the meeting with Anna on Friday at 15:00.")
+    await said(store, EntryKind.TOOL_RESULT, frame(PAGE, sender="web"))
+    await remember(memory, store, text)
+    assert (memory.directory / "MEMORY.md").exists() is own
+    prompt = memory.prompt()
+    assert ("EXTERNAL_UNTRUSTED_CONTENT" in prompt) is not own
+    assert text in prompt
+
+
+async def test_notes_are_found_by_their_words(memory: Memory, tmp_path: Path) -> None:
+    store = MemoryStore()
+    await remember(memory, store, "The car is blue and stands in the garage.")
+    await remember(memory, store, "The boat is green.")
+    (memory.directory / "cars.md").write_text("# Cars\n\nThe old car was sold to Max.\n")
+    (tmp_path / "secret.md").write_text("blue car in the garage")
+    (memory.directory / "link.md").symlink_to(tmp_path / "secret.md")
+    tools = NativeTools(memory_tools(memory, store, Noon(), "UTC"))
+    result = await tools.call("recall", {"query": "blue garage"}, CallContext("main", "s", "c"))
+    lines = text_of(result.blocks).splitlines()
+    assert lines == ["MEMORY.md: - 2026-11-17: The car is blue and stands in the garage."]
+    assert result.untrusted is not None
+    nothing = await tools.call("recall", {"query": "plane"}, CallContext("main", "s", "c"))
+    assert text_of(nothing.blocks) == "Nothing is remembered about that."
+
+
+async def test_the_prompt_has_the_newest_lines_within_its_budget(memory: Memory) -> None:
+    memory.directory.mkdir(parents=True)
+    lines = [f"- day {number}: {'word ' * 20}" for number in range(500)]
+    (memory.directory / "MEMORY.md").write_text("\n".join(lines))
+    prompt = memory.prompt()
+    assert "day 499:" in prompt
+    assert "day 0:" not in prompt
+    assert "older lines are left out" in prompt
+    assert len(prompt) < 9_000
+
+
+@pytest.mark.parametrize("text", ["", "  ", "x" * (MAX_CHARS + 1)])
+async def test_what_is_no_sentence_is_refused(memory: Memory, text: str) -> None:
+    assert "Give `text`" in await remember(memory, MemoryStore(), text)
+    assert not memory.directory.exists()
