@@ -10,7 +10,7 @@ import tarfile
 import tempfile
 import zipfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from openclaw.cli.environment import Environment
 from openclaw.core.errors import EXIT_OK, InvalidRequest
@@ -25,13 +25,17 @@ _MOST_FILES = 2000
 def register(parser: argparse.ArgumentParser) -> None:
     """Declare the subcommands and their options."""
     actions = parser.add_subparsers(metavar="ACTION", required=True, dest="action")
-    listed = actions.add_parser("list", help="the skills there are, with their digests")
+    listed = _action(actions, "list", "the skills there are, with their digests")
     listed.add_argument("--json", action="store_true", help="print JSON and nothing else")
-    added = actions.add_parser("add", help="copy a skill from a folder or an archive")
+    added = _action(actions, "add", "copy a skill from a folder or an archive")
     added.add_argument("source", type=Path, metavar="PATH", help="a folder, .zip, .tar or .tar.gz")
     added.add_argument("--digest", metavar="SHA256", help="refuse it if its digest is another one")
-    removed = actions.add_parser("remove", help="remove a skill that was added")
+    removed = _action(actions, "remove", "remove a skill that was added")
     removed.add_argument("name", metavar="NAME")
+
+
+def _action(actions: Any, name: str, summary: str) -> argparse.ArgumentParser:
+    return actions.add_parser(name, help=summary, description=summary)
 
 
 def run(args: argparse.Namespace, env: Environment) -> int:
