@@ -49,6 +49,7 @@ _PRINTED_BYTES = 1_000_000
 _MESSAGE_CHARS = 2_000
 _SOURCE_LINE_CHARS = 120
 _CLOSE_SECONDS = 5
+_KILL = signal.SIGTERM if sys.platform == "win32" else signal.SIGKILL
 _ADDRESS_SPACE = 512 << 20
 """What the worker maps beyond the script's own memory; its binary alone takes 120 MB."""
 _PRELUDE_FILE = "<python-input-0>"
@@ -200,7 +201,7 @@ class _Worker:
             return await to_thread.run_sync(work, abandon_on_cancel=True, limiter=self.threads)
         except anyio.get_cancelled_exc_class():
             with suppress(ProcessLookupError):
-                os.kill(self.pid, signal.SIGKILL)
+                os.kill(self.pid, _KILL)
             raise
 
 

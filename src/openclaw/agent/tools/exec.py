@@ -238,6 +238,8 @@ class _Job:
         self.output.ended.set()
 
     def _move(self, report: int) -> None:
+        if sys.platform == "win32":
+            return
         """The next command starts where this one ended, as long as that is in the workspace."""
         os.set_blocking(report, False)
         with contextlib.suppress(OSError):

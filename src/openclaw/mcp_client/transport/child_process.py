@@ -274,6 +274,7 @@ def handed(program: Program) -> tuple[list[str], tuple[int, ...]]:
 
 
 def _in_memory(content: bytes) -> int:
+    assert sys.platform == "linux"
     descriptor = os.memfd_create("openclaw")
     with os.fdopen(descriptor, "wb", closefd=False) as file:
         file.write(content)
