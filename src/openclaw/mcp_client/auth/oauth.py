@@ -106,6 +106,7 @@ class Auth(OAuthClientProvider):
         login.context = self.context
         self._host = (urlsplit(url).hostname or "").lower()
         self._answered_from: str | None = None
+        self._refresh_request: httpx2.Request | None = None
         if person is None:
             self.context.callback_handler = _no_answer
 
@@ -147,6 +148,10 @@ class Auth(OAuthClientProvider):
         try:
             outgoing = await flow.__anext__()
             while True:
+                if outgoing is self._refresh_request:
+                    async with self._login.refreshing():
+                        outgoing = await flow.asend(await self._refreshed(outgoing))
+                    continue
                 if outgoing is not request:
                     response = await self._fetch(outgoing)
                 else:
@@ -174,7 +179,8 @@ class Auth(OAuthClientProvider):
 
     async def _refresh_token(self) -> httpx2.Request:
         self._choose_method()
-        return await super()._refresh_token()
+        self._refresh_request = await super()._refresh_token()
+        return self._refresh_request
 
     def _choose_method(self) -> None:
         """Show the operator's own secret in the way that the authorization server takes."""
@@ -191,11 +197,20 @@ class Auth(OAuthClientProvider):
         if not self.context.can_refresh_token():
             return False
         kept = self.context.current_tokens
-        response = await self._fetch(await self._refresh_token())
-        if await self._handle_refresh_response(response):
-            return True
+        async with self._login.refreshing():
+            response = await self._refreshed(await self._refresh_token())
+            if await self._handle_refresh_response(response):
+                return True
         self.context.current_tokens = kept  # its scope is what a new login asks for
         return False
+
+    async def _refreshed(self, request: httpx2.Request) -> httpx2.Response:
+        """The answer to a refresh, or what somebody else was given while we waited for our turn."""
+        newer = await self._login.refreshed_since(self.context.current_tokens)
+        if newer is None:
+            return await self._fetch(request)
+        content = newer.model_dump_json(exclude_none=True).encode()
+        return httpx2.Response(200, content=content, request=request)
 
     async def _fetch(self, request: httpx2.Request) -> httpx2.Response:
         """One request of the login itself, redirects and all, within bounds."""

@@ -8,14 +8,17 @@ import contextlib
 import hashlib
 import json
 import logging
-from collections.abc import Awaitable, Callable
+import os
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
+import anyio
 import anyio.to_thread
 
-from openclaw.config.files import locked, write_atomically
-from openclaw.config.paths import private_directory
+from openclaw.config.files import locked, try_lock, write_atomically
+from openclaw.config.paths import private_directory, private_file
 from openclaw.core.errors import MissingExtra, OperatorFacing
 
 if TYPE_CHECKING:
@@ -31,6 +34,7 @@ Record = dict[str, Any]
 
 _SERVICE = "openclaw-mcp"
 _MAX_BYTES = 1024 * 1024
+_REFRESH_SECONDS, _LOOK_SECONDS = 60.0, 0.05  # twice what a refresh may take
 
 
 def login_key(url: str) -> str:
@@ -38,6 +42,8 @@ def login_key(url: str) -> str:
 
 
 class Vault(Protocol):
+    locks: Path  # where refreshing is locked
+
     def load(self, key: str) -> Record | None:
         """The record, or None."""
         ...
@@ -53,7 +59,7 @@ class Vault(Protocol):
 
 class FileVault:
     def __init__(self, directory: Path) -> None:
-        self._directory = directory
+        self._directory = self.locks = directory
 
     def _path(self, key: str) -> Path:
         return self._directory / f"{key}.json"
@@ -91,7 +97,8 @@ class FileVault:
 
 
 class KeyringVault:
-    def __init__(self) -> None:
+    def __init__(self, locks: Path) -> None:
+        self.locks = locks
         try:
             import keyring
             import keyring.errors
@@ -124,7 +131,7 @@ class KeyringVault:
 
 def open_vault(store: str, directory: Path) -> Vault:
     """Where the configuration says that logins are kept."""
-    return KeyringVault() if store == "keyring" else FileVault(directory)
+    return KeyringVault(directory) if store == "keyring" else FileVault(directory)
 
 
 def _record(text: bytes) -> Record:
@@ -228,6 +235,26 @@ class ServerLogin:
         if metadata is not None:
             kept["metadata"] = metadata.model_dump(mode="json", exclude_none=True)
         await self._keep(self._issuer(), kept)
+
+    @asynccontextmanager
+    async def refreshing(self) -> AsyncGenerator[None]:
+        """One refresh of this login at a time, in all processes: most refresh tokens are good once."""
+        path = private_file(private_directory(self._vault.locks) / f".{self._key}.refresh")
+        descriptor = os.open(path, os.O_RDWR)
+        try:
+            with anyio.move_on_after(_REFRESH_SECONDS):
+                while not try_lock(descriptor):  # noqa: ASYNC110  no event tells of other processes
+                    await anyio.sleep(_LOOK_SECONDS)
+            yield
+        finally:
+            os.close(descriptor)
+
+    async def refreshed_since(self, tokens: "OAuthToken | None") -> "OAuthToken | None":
+        """What another connection or process got from the same issuer in place of these tokens."""
+        kept = await self.get_tokens()
+        same = (await self.entry()).get("issuer") == self._issuer()
+        newer = kept and tokens and kept.access_token != tokens.access_token
+        return kept if same and newer else None
 
     async def want(self, scope: str | None) -> None:
         """Remember what the next login has to ask for, since a call needed it and nobody was there."""

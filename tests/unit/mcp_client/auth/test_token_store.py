@@ -73,7 +73,7 @@ def test_the_keyring_keeps_changes_and_forgets(ring: MemoryKeyring, tmp_path: Pa
 def test_a_keyring_that_is_locked_is_the_operators_matter(
     ring: MemoryKeyring, tmp_path: Path
 ) -> None:
-    vault = KeyringVault()
+    vault = KeyringVault(tmp_path)
     ring.locked = True
     with pytest.raises(OperatorFacing, match="does not answer"):
         vault.load("k")
