@@ -195,7 +195,6 @@ class ProtectedServer(FakeHttpServer):
         self.open_to: set[str] = set()
         self.scopes: dict[str, str] = {}
         self.challenge = ""
-        self.refused = 0
 
     def refusal(self, request: Request) -> tuple[int, dict[str, str]] | None:
         """Turn away whoever has no token."""
@@ -204,7 +203,6 @@ class ProtectedServer(FakeHttpServer):
         where = f"http://127.0.0.1:{self.port}/.well-known/oauth-protected-resource/mcp"
         words = f'Bearer resource_metadata="{where}"'
         if scheme != "Bearer" or token not in self.authority.access:
-            self.refused += 1
             scope = f', scope="{self.challenge}"' if self.challenge else ""
             return None if method in self.open_to else (401, {"WWW_Authenticate": words + scope})
         needed = self.scopes.get(method)

@@ -3,7 +3,6 @@
 import json
 import os
 import stat
-import sys
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -162,43 +161,6 @@ async def test_connections_of_one_login_refresh_it_one_at_a_time(desk: Desk, end
     assert states == [ServerState.READY] * 3
     refreshed = [form for form in desk.authority.forms if form["grant_type"] == "refresh_token"]
     assert len(refreshed) == 1
-
-
-async def test_a_refresh_waits_for_that_of_another_process(desk: Desk) -> None:
-    """Another process that holds the lock puts newer tokens there, and ours takes these."""
-    await desk.log_in()
-    [path] = desk.tokens.glob("*.json")
-    old = desk.kept()["tokens"]
-    desk.authority.access.clear()
-    holder = (
-        "import json, os, sys, fcntl, pathlib\n"
-        "path = pathlib.Path(sys.argv[1])\n"
-        "lock = os.open(path.with_name(f'.{path.stem}.refresh'), os.O_RDWR | os.O_CREAT, 0o600)\n"
-        "fcntl.flock(lock, fcntl.LOCK_EX)\n"
-        "print('held', flush=True)\n"
-        "sys.stdin.readline()\n"
-        "record = json.loads(path.read_text())\n"
-        "record['issuers'][record['issuer']]['tokens'] = json.loads(sys.argv[2])\n"
-        "path.write_text(json.dumps(record))\n"
-    )
-    form = {"grant_type": "refresh_token", "refresh_token": old["refresh_token"]}
-    fresh = desk.authority.token({**form, "client_id": desk.kept()["client"]["client_id"]})
-    command = [sys.executable, "-c", holder, str(path), json.dumps(fresh)]
-    async with await anyio.open_process(command, stderr=None) as process:
-        assert process.stdout is not None
-        assert process.stdin is not None
-        assert (await process.stdout.receive()).startswith(b"held")
-        stdin = process.stdin
-
-        async def let_go() -> None:
-            await until(lambda: desk.server.refused > 0)
-            await stdin.send(b"\n")
-
-        async with anyio.create_task_group() as group:
-            group.start_soon(let_go)
-            async with desk.house() as house:
-                await until(lambda: state(house) is ServerState.READY)
-    assert len(desk.authority.forms) == 2  # the login, and the refresh of the other process
 
 
 async def test_when_the_refresh_token_has_ended_too_a_login_is_needed(desk: Desk) -> None:

@@ -1,8 +1,10 @@
 """Where logins are kept, beside the file that the interaction tests use."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
+import anyio
 import keyring
 import keyring.backend
 import keyring.errors
@@ -12,6 +14,7 @@ from openclaw.core.errors import OperatorFacing
 from openclaw.mcp_client.auth.token_store import (
     FileVault,
     KeyringVault,
+    ServerLogin,
     is_logged_in,
     login_key,
     open_vault,
@@ -85,3 +88,34 @@ def test_a_login_of_another_shape_is_refused(tmp_path: Path) -> None:
         (tmp_path / "k.json").write_text(text)
         with pytest.raises(OperatorFacing, match="log"):
             vault.load("k")
+
+
+HOLDER = """
+import fcntl, os, pathlib, sys
+lock = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT, 0o600)
+fcntl.flock(lock, fcntl.LOCK_EX)
+print("held", flush=True)
+sys.stdin.readline()
+pathlib.Path(sys.argv[2]).touch()
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="it has other locks")
+async def test_a_refresh_waits_for_that_of_another_process(tmp_path: Path) -> None:
+    url, done, seen = "https://a.example/", tmp_path / "done", list[bool]()
+    login = ServerLogin(FileVault(tmp_path), url)
+    lock = tmp_path / f".{login_key(url)}.refresh"
+    command = [sys.executable, "-c", HOLDER, str(lock), str(done)]
+
+    async def refresh() -> None:
+        async with login.refreshing():
+            seen.append(done.exists())
+
+    async with await anyio.open_process(command) as process, anyio.create_task_group() as group:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        await process.stdout.receive()
+        group.start_soon(refresh)
+        await anyio.sleep(0.1)  # without a lock it would be through long before
+        await process.stdin.send(b"\n")
+    assert seen == [True]
