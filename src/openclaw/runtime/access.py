@@ -58,7 +58,7 @@ T = TypeVar("T")
 _FIRST_TOOLS_SECONDS = 20.0
 """How long a turn waits for servers that have not yet said which tools they have."""
 
-_NEW_SERVER_SECONDS = 10.0
+_NEW_SERVER_SECONDS = 2.0
 """How long the first turns wait for one that has never answered, counted from its greeting."""
 
 _GATEWAY_TOOLS_SECONDS = 30.0  # the gateway itself waits less long

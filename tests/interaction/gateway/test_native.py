@@ -216,3 +216,19 @@ async def ready_server(client: httpx2.AsyncClient) -> dict[str, Any]:
             if row["state"] == "ready" and row["tools"]:
                 return row
             await anyio.sleep(0.01)
+
+
+async def test_a_server_that_never_answers_holds_up_no_order(
+    house: House, opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("openclaw.runtime.access._NEW_SERVER_SECONDS", 0.1)
+    hung = server_entry(
+        {"faults": {"hang": ["initialize", "server/discover"]}}, timeout=600_000, toolTimeout=1000
+    )
+    async with scripted_model(default=Step(text="done")) as model:
+        house.configure(model.url, {"hung": hung})
+        async with opened() as client:
+            body = {"text": "go", "stream": False}
+            answer = (await client.post("/api/messages", json=body)).json()
+    assert answer["text"] == "done"
+    assert "'hung' is not available (it is still connecting)" in str(model.requests[0].body)
