@@ -6,7 +6,6 @@ import ssl
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
-from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,6 @@ from openclaw.config.agent_schema import McpServerConfig
 from openclaw.mcp_client.auth.login import LoginFailed, log_in
 from openclaw.mcp_client.auth.oauth import Logins
 from openclaw.mcp_client.auth.token_store import FileVault
-from openclaw.net.client import GuardedClient
 from openclaw.secrets.refs import Secret
 
 NAME = "docs.test"
@@ -104,9 +102,7 @@ class Stage:
     def __init__(self, root: Path, resolver: Resolver, stack: ExitStack) -> None:
         authority = trustme.CA()
         served = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        trusted = ssl.create_default_context()
         authority.issue_cert(NAME).configure_cert(served)  # pyright: ignore[reportUnknownMemberType]
-        authority.configure_trust(trusted)  # pyright: ignore[reportUnknownMemberType]
         self.bundle = root / "ca.pem"
         authority.cert_pem.write_to_path(str(self.bundle))
         self.root, self.names = root, resolver
@@ -136,7 +132,6 @@ class Stage:
         self.logins = Logins(
             vault=lambda auth: FileVault(root / "tokens"),
             resolve_secrets=_resolve,
-            open_client=partial(GuardedClient, ssl_context=trusted),
         )
 
     async def log_in(self) -> None:

@@ -11,6 +11,7 @@ import pytest
 from anyio.streams.buffered import BufferedByteReceiveStream
 from tests.support.connection_bench import Bench, LoopWatch, until
 from tests.support.fake_http_server import FakeHttpServer
+from tests.support.loop_time import pass_time
 
 from openclaw.mcp_client.errors import Interrupted, RemoteError, TooLarge
 from openclaw.mcp_client.lifecycle.state import ServerState
@@ -177,6 +178,59 @@ async def test_a_flood_of_values_costs_that_call_and_no_time(bench: Bench, kind:
         async with LoopWatch().watching() as watch:
             with pytest.raises(TooLarge, match="values"):
                 await server.call_tool("flood", {})
+        assert watch.longest < 1.5
+        assert server.snapshot.state is ServerState.READY
+
+
+async def test_a_call_over_http_may_take_as_long_as_is_configured(bench: Bench):
+    """Well over five minutes, which is where HTTP clients like to give up."""
+    asked, release = anyio.Event(), anyio.Event()
+
+    async def handle(method: str, message: dict[str, Any], stream: anyio.abc.SocketStream) -> None:
+        if not await greet(stream, message):
+            asked.set()
+            await release.wait()
+            await answer(stream, message, {"content": [{"type": "text", "text": "at last"}]})
+
+    async def pass_minutes() -> None:
+        await asked.wait()
+        pass_time(800)
+        await anyio.wait_all_tasks_blocked()
+        release.set()
+
+    async with serving(handle) as url, anyio.create_task_group() as group:
+        config = bench.to({"url": url, "transport": "http", "toolTimeout": 900_000})
+        async with bench.run(config) as server:
+            group.start_soon(pass_minutes)
+            result = await server.call_tool("slow", {})
+    assert result["content"][0]["text"] == "at last"
+
+
+async def test_a_flood_of_events_holds_nobody_up(bench: Bench):
+    """20,000 notifications come before the answer, in the same stream."""
+    note = json.dumps(
+        {
+            "jsonrpc": "2.0",
+            "method": "notifications/message",
+            "params": {"level": "info", "data": 1},
+        }
+    )
+
+    async def handle(method: str, message: dict[str, Any], stream: anyio.abc.SocketStream) -> None:
+        if not await greet(stream, message):
+            result = {"content": [{"type": "text", "text": "here"}]}
+            last = json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result})
+            flood = f"event: message\ndata: {note}\n\n" * 20_000
+            body = f"{flood}event: message\ndata: {last}\n\n".encode()
+            await respond(stream, 200, body, "text/event-stream")
+
+    async with (
+        serving(handle) as url,
+        bench.run(bench.to({"url": url, "transport": "http"})) as server,
+    ):
+        async with LoopWatch().watching() as watch:
+            result = await server.call_tool("flood", {})
+        assert result["content"][0]["text"] == "here"
         assert watch.longest < 1.5
         assert server.snapshot.state is ServerState.READY
 

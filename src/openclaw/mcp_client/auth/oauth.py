@@ -36,7 +36,7 @@ logging.getLogger("mcp.client.auth.oauth2").setLevel(logging.CRITICAL)
 
 ResolveSecrets = Callable[[Mapping[str, str]], "Awaitable[dict[str, Secret]]"]
 OpenClient = Callable[..., GuardedClient]
-"""Opens the client of one request; the default is the guarded client itself."""
+"""Opens the client of one request."""
 Redirect = Callable[[str], Awaitable[None]]
 Callback = Callable[[], Awaitable[AuthorizationCodeResult]]
 
@@ -76,6 +76,11 @@ def check_address(url: str) -> None:
     raise OAuthFlowError(f"{where} is refused: a login needs https")
 
 
+def open_guarded(**options: Any) -> GuardedClient:
+    """The guarded client, trusting whom the requests to the server itself trust (SSL_CERT_FILE)."""
+    return GuardedClient(ssl_context=httpx2.create_ssl_context(), **options)
+
+
 class Auth(OAuthClientProvider):
     """The authentication of one server's requests.
 
@@ -92,7 +97,7 @@ class Auth(OAuthClientProvider):
         metadata: OAuthClientMetadata,
         login: ServerLogin,
         person: Person | None,
-        open_client: OpenClient = GuardedClient,
+        open_client: OpenClient = open_guarded,
     ) -> None:
         self._open_client = open_client
         self._login = login
@@ -273,7 +278,7 @@ class Logins:
     vault: Callable[["McpAuthConfig"], Vault]
     resolve_secrets: ResolveSecrets
     register: Callable[[str], None] = lambda value: None
-    open_client: OpenClient = GuardedClient
+    open_client: OpenClient = open_guarded
 
     def log_out(self, config: "McpServerConfig") -> bool:
         """Forget the login to this server; whether there was one."""
