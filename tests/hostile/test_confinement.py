@@ -354,3 +354,16 @@ def test_a_workspace_that_is_the_home_directory_is_not_opened(
     )
     assert all(one.startswith("refused") for one in found["read"])
     assert not (attacker.home / ".bashrc").exists()
+
+
+@needs_bubblewrap
+def test_a_home_directory_that_is_opened_as_the_workspace_does_not_show_our_state(
+    attacker: Attacker,
+) -> None:
+    token, note = attacker.state / "gateway.token", attacker.home / "note"
+    for file in (token, note):
+        file.write_text("x")
+    sandbox = {"mode": "auto", "workspace": True, "network": True}
+    found = attacker(HERE, sandbox, roots=[attacker.home], read=[str(token), str(note)])
+    assert found["read"][0].startswith("refused")
+    assert found["read"][1] == "x"

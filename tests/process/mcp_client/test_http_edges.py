@@ -203,7 +203,7 @@ async def test_a_call_over_http_may_take_as_long_as_is_configured(bench: Bench):
         async with bench.run(config) as server:
             group.start_soon(pass_minutes)
             result = await server.call_tool("slow", {})
-    assert result["content"][0]["text"] == "at last"
+            assert result["content"][0]["text"] == "at last"
 
 
 async def test_a_flood_of_events_holds_nobody_up(bench: Bench):

@@ -241,7 +241,7 @@ class Sandbox:
         if program.directory is not None:
             read.append(program.directory.absolute())
         if wanted.workspace if wanted.workspace is not None else wanted.mode == "auto":
-            write += self._working_places(roots, program)
+            write += self._working_places(roots, program, named=bool(wanted.workspace))
         if wanted.mode == "auto":
             also_read, also_write = self._spoken_of(config, program)
             read, write = [*read, *also_read], [*write, *also_write]
@@ -265,12 +265,14 @@ class Sandbox:
             private_directory(directory)
         return home
 
-    def _working_places(self, roots: Sequence[Path], program: Program) -> Iterator[Path]:
+    def _working_places(
+        self, roots: Sequence[Path], program: Program, *, named: bool
+    ) -> Iterator[Path]:
         directory = () if program.directory is None else (program.directory.absolute(),)
         for place in (*roots, *directory):
             if not place.is_dir():
                 continue
-            if self._holds_home(place):
+            if self._holds_home(place) and not (named and place == self._home):
                 logger.warning("the sandbox does not open %s; name what is needed in it", place)
             else:
                 yield place

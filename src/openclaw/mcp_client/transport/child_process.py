@@ -457,7 +457,7 @@ def child_environment(
     own: Mapping[str, str],
     inherit: bool | Sequence[str],
     *,
-    windows: bool = False,
+    windows: bool = sys.platform == "win32",
 ) -> dict[str, str]:
     """The host's basic variables and those that `inherit` adds, with `own` over them.
 
