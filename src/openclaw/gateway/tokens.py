@@ -173,6 +173,8 @@ def _check_name(name: str) -> None:
         raise InvalidRequest(
             f"a token's name is 1 to {_NAME_CHARS} visible characters", field="name"
         )
+    if name in (OWNER.name, CONFIGURED.name, PAGE.name):  # whose sessions and limits it would share
+        raise InvalidRequest(f"'{name}' is a name of ours; choose another", field="name")
 
 
 def _digest(value: bytes) -> str:

@@ -71,7 +71,8 @@ def test_a_named_token_allows_what_it_was_made_for_until_it_is_revoked(tmp_path:
 
 
 @pytest.mark.parametrize(
-    ("name", "scopes"), [("", ["read"]), ("a\nb", ["read"]), ("x", ["all"]), ("x", [])]
+    ("name", "scopes"),
+    [("", ["read"]), ("a\nb", ["read"]), ("owner", ["orders"]), ("x", ["all"]), ("x", [])],
 )
 def test_names_and_scopes_are_checked(tmp_path: Path, name: str, scopes: list[str]) -> None:
     with pytest.raises(InvalidRequest):
