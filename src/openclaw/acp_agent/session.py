@@ -302,7 +302,6 @@ class _Turn:
                     gone = True  # the turn itself ends with the connection
 
     async def _ask(self, request: PermissionRequest) -> bool:
-        """Whether the person agrees, asked one question at a time."""
         session = self._session
         async with session.asking:
             if request.definition in session.always:

@@ -158,8 +158,6 @@ _MESSAGE_CHARS = 2000
 
 @dataclass(frozen=True, slots=True)
 class FormKinds:
-    """Which questions a client can put to the person."""
-
     form: bool
     url: bool
 

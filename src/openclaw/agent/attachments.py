@@ -23,8 +23,6 @@ WithMedia = TypeVar("WithMedia", UserItem, ResultItem)
 
 @dataclass(slots=True)
 class SessionMedia:
-    """What came with the messages and results of a session."""
-
     store: SessionStore
     session: SessionRef
     secrets: Redacts

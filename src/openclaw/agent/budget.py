@@ -27,8 +27,6 @@ class LimitReached(Exception):
 
 @dataclass(slots=True)
 class Budget:
-    """What a turn has used of what it may use."""
-
     limits: TurnLimits
     input_tokens: int = 0
     output_tokens: int = 0

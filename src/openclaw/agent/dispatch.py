@@ -162,7 +162,6 @@ class Dispatcher:
     _sent: set[str] = field(default_factory=set[str])
 
     def redact(self, text: str) -> str:
-        """The text without secrets."""
         return self.redactor.redact(text)
 
     def decide(self, call: CallItem) -> Decided:

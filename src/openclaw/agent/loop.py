@@ -156,7 +156,6 @@ class Loop:
         return f"{why}\n\n{said or self._so_far()}"
 
     def _so_far(self) -> str:
-        """What was done and what is left, in our own words."""
         own = [item for item in self.items if item.seq >= self._order]
         calls = Counter(item.name for item in own if isinstance(item, ResultItem))
         used = ", ".join(f"{name} ({count})" for name, count in calls.most_common(12))

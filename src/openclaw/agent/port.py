@@ -215,9 +215,7 @@ class Agent(Protocol):
     `NotFound` for an agent that does not exist.
     """
 
-    async def agents(self) -> Sequence[AgentInfo]:
-        """The agents there are now, the default one first."""
-        ...
+    async def agents(self) -> Sequence[AgentInfo]: ...
 
     async def settings(self, agent_id: str | None = None) -> AgentSettings:
         """What a front end must know to take messages for this agent."""
@@ -241,9 +239,7 @@ class Agent(Protocol):
         """Learn which prompts there are; with `wait`, servers that start get some time first."""
         ...
 
-    async def models(self, agent_id: str) -> Sequence[str]:
-        """The models that answer for this agent, the first one first."""
-        ...
+    async def models(self, agent_id: str) -> Sequence[str]: ...
 
     async def store(self) -> "SessionStore": ...
 

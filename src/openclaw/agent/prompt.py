@@ -115,7 +115,6 @@ def assemble(
     files: Sequence[tuple[str, str]],
     window: int,
 ) -> Preamble:
-    """The preamble for a model whose context holds `window` tokens."""
     own = agent.system_prompt
     system = (
         own if own is not None else (SYSTEM_PROMPT if window > _SMALL_WINDOW else _BRIEF_PROMPT)

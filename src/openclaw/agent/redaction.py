@@ -59,13 +59,11 @@ def _clean_inbound(one: InboundMedia, redactor: Redacts) -> InboundMedia:
 
 
 def clean_answer(answer: AssistantItem, redact: Redact) -> AssistantItem:
-    """What a model said and called, as it is kept."""
     calls = tuple(replace(call, arguments=redact(call.arguments)) for call in answer.calls)
     return replace(answer, text=redact(answer.text), calls=calls)
 
 
 def clean_json(value: JsonObject, redact: Redact) -> JsonObject:
-    """Arguments or details, as they are kept and shown."""
     return cast("JsonObject", redacted_tree(dict(value), redact))
 
 

@@ -131,7 +131,6 @@ def user_entry(item: UserItem, origin: str, workspace: Path | None = None) -> Ne
 
 
 def assistant_entry(item: AssistantItem, model: str) -> NewEntry:
-    """The entry of an answer, with every call the model made in it."""
     data: dict[str, Any] = {"text": item.text, "model": model}
     if item.calls:
         data["calls"] = [
@@ -168,7 +167,6 @@ def summary_entry(item: SummaryItem, messages: Sequence[UserItem]) -> NewEntry:
 
 
 def refused_entry(digests: Sequence[str], reason: str) -> NewEntry:
-    """The entry that says that a provider refused these images."""
     return NewEntry(EntryKind.NOTICE, {REFUSED: list(digests), "text": reason}, reason)
 
 
@@ -191,7 +189,6 @@ def result_entry(item: ResultItem, details: Mapping[str, Any] | None = None) -> 
 
 
 def result_item(call: CallItem, result: ToolResult) -> ResultItem:
-    """What the model is to see of a tool's result."""
     words: list[str] = []
     attachments: list[Attachment] = []
     for block in result.blocks:

@@ -107,8 +107,6 @@ class Feed:
 
 
 class Feeds:
-    """The feeds of all turns that run in this gateway."""
-
     def __init__(self, gateway: str, log: EventLog, wire: Wire, deliver: Deliver) -> None:
         self.gateway = gateway
         self.deliver = deliver
@@ -119,7 +117,6 @@ class Feeds:
         self._news = anyio.Event()
 
     def open(self, order: int, times: int, watchers: tuple[str, ...]) -> Feed:
-        """The feed of a turn that begins, or goes on."""
         feed = Feed(order, times * EPOCH, list(watchers), self)
         self._feeds[order] = feed
         return feed

@@ -229,11 +229,9 @@ class ClusterNode:
         return stopped.known
 
     async def cancel_turn(self, turn: str) -> int:
-        """Stop the turn of this id; returns how many there were."""
         return sum([await self.cancel(order) for order in await self.queue.find(turn)])
 
     async def cancel_session(self, key: str, agent: str | None) -> int:
-        """Stop what runs in a session, and what waits for it."""
         orders = await self.queue.unfinished_of(key, agent)
         return sum([await self.cancel(order) for order in orders])
 
@@ -342,11 +340,9 @@ class ClusterNode:
         return [shown(row, self.id) for row in await self._gateways.rows()]
 
     def figures(self) -> list[Figure]:
-        """For the metrics: kind, name, help and value of each."""
         return figures(self.queue.depth, self.worker, reachable=self.reachable)
 
     def _facts(self) -> Json:
-        """What this gateway says of itself to the others."""
         own = {"url": self.url, "stopping": self.draining}
         return facts_of(self._servers, self.worker) | own
 
@@ -448,7 +444,6 @@ def facts_of(servers: ServersHere, worker: Worker) -> Json:
 
 
 def shown(row: GatewayRow, this: str) -> Json:
-    """A gateway for a person or a program to look at."""
     return {
         "id": row.id,
         "this": row.id == this,

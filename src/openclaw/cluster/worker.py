@@ -63,11 +63,9 @@ class QueueClaim:
     def lane(
         self, store: "SessionStore", session: "SessionRef"
     ) -> "AbstractAsyncContextManager[Lane]":
-        """The session's lane, ahead of those who do not come from the queue."""
         return _entitled(store).acquire_lane(session, entitled=True)
 
     async def settle(self, lane: "Lane", outcome: str, result: Reply | BaseException) -> None:
-        """Have the lane's next `finish_turn` end the order as well."""
         shown = result
         if isinstance(result, anyio.get_cancelled_exc_class()):
             shown = Cancelled(_BY_REQUEST)

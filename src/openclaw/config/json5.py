@@ -119,7 +119,6 @@ class Node:
         return self.scalar
 
     def child(self, part: str | int) -> "Node | None":
-        """The member or item of that name or index."""
         if isinstance(part, int):
             return self.items[part] if 0 <= part < len(self.items) else None
         member = self.members.get(part)

@@ -425,7 +425,6 @@ class _Check:
         return path
 
     def validated(self, tree: Any) -> Config:
-        """The configuration, with what is wrong left out and reported."""
         for _ in range(_REPAIR_ROUNDS):
             try:
                 config = Config.model_validate(tree, by_alias=True, by_name=False)

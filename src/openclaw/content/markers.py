@@ -84,7 +84,6 @@ _USUAL = re.compile(r'<<<(?:END_)?EXTERNAL_UNTRUSTED_CONTENT(?: id="[^\n"<>]{0,9
 
 
 def replace_usual_markers(text: str) -> str:
-    """`text` without markers in their usual form."""
     return _USUAL.sub(REPLACEMENT, text) if "<<<E" in text else text
 
 
@@ -287,7 +286,6 @@ _USUAL_TURN = re.compile(r"(?<=\n\n)(Human|Assistant):(?![^\S\n]*+\n[ \t])")
 
 
 def replace_usual_tokens(text: str) -> str:
-    """`text` without the commonest tokens in their usual form."""
     if "<|" in text and "|>" in text:
         pieces = _USUAL_PIPED.split(text)
         pieces[1::2] = [f"[control:{name}]" for name in pieces[1::2]]

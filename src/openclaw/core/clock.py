@@ -18,11 +18,9 @@ class Clock(Protocol):
 
 class SystemClock:
     def now_ms(self) -> int:
-        """Milliseconds since 1970, as the wall clock says."""
         return time.time_ns() // 1_000_000
 
     def monotonic(self) -> float:
-        """Seconds that only grow, for measuring."""
         return time.monotonic()
 
 

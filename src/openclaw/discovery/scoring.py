@@ -41,7 +41,6 @@ class Postings:
     scores: "array[float]"
 
     def scores_of(self, weights: Mapping[str, float]) -> list[float]:
-        """One score per document."""
         totals = [0.0] * self.size
         for term, weight in weights.items():
             begin, end = self._range(term)

@@ -141,7 +141,6 @@ def topics_of(stemmed: str) -> tuple[int, ...]:
 
 @cache
 def members() -> tuple[tuple[str, ...], ...]:
-    """The words of each concept."""
     return tuple(tuple(line.split()) for line in _text().splitlines())
 
 

@@ -139,8 +139,6 @@ _UNAVAILABLE = re.compile(r"^The MCP server '[^'\n]+' is not available \([^)\n]*
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a tool call of this turn gave."""
-
     tool: str
     text: str
     failed: bool

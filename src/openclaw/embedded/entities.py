@@ -122,7 +122,6 @@ def places() -> dict[str, str]:
 
 
 def zone_of(place: str) -> str | None:
-    """The zone of a place as somebody wrote it, or nothing."""
     key = re.sub(r"[\s.]+", " ", fold(place)).strip()
     if key in _ONLY_IN_CAPITALS and not place.isupper():
         return None

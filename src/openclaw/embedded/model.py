@@ -435,7 +435,6 @@ class LocalModel(Model[None]):
         model_settings: ModelSettings | None,
         model_request_parameters: ModelRequestParameters,
     ) -> ModelResponse:
-        """Answer at once."""
         settings, parameters = self.prepare_request(model_settings, model_request_parameters)
         plan = await self._plan(messages, settings, parameters)
         usage = RequestUsage()

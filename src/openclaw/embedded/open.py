@@ -65,7 +65,6 @@ class WeightsSource:
         return self._store.note_first_answer(self.weights)
 
     async def runner(self) -> Runner:
-        """The runner, which loads the weights with the first prompt."""
         async with self._opening:
             if self._runner is None:
                 path = await anyio.to_thread.run_sync(self._locate)

@@ -220,8 +220,6 @@ class Installed:
 
 
 class WeightStore:
-    """The weights under one directory."""
-
     def __init__(self, directory: Path) -> None:
         self.directory = directory
 

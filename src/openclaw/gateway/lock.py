@@ -64,7 +64,6 @@ def gateway_lock(path: Path) -> Generator[GatewayLock]:
 
 
 def running_gateway(path: Path) -> GatewayInfo | None:
-    """The gateway that holds the lock now, or None."""
     try:
         descriptor = os.open(path, os.O_RDWR)
     except OSError:

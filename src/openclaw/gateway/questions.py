@@ -92,7 +92,6 @@ class Asker:
         self._tell = tell
 
     async def permit(self, request: PermissionRequest) -> bool:
-        """Whether the person agrees to a tool call."""
         question = {
             "kind": "permission",
             "text": f"The agent wants to use {request.title}",
@@ -126,7 +125,6 @@ class Asker:
 
 
 def permission_from(question: JsonObject) -> PermissionRequest:
-    """The tool call that a client is asked about."""
     return PermissionRequest(
         call_id=question["callId"],
         name=question["name"],
@@ -139,7 +137,6 @@ def permission_from(question: JsonObject) -> PermissionRequest:
 
 
 def elicitation_from(question: JsonObject) -> tuple[str, JsonObject]:
-    """Which server asks a client, and its request."""
     params = {
         "message": question["text"],
         "mode": question["mode"],

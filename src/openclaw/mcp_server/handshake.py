@@ -52,8 +52,6 @@ def loads(line: bytes) -> "Any":
 
 
 class Answered:
-    """A request that was answered here and that the SDK must still see."""
-
     __slots__ = ("message", "sent")
 
     def __init__(self, message: "dict[str, Any]", sent: bytes) -> None:
@@ -180,7 +178,6 @@ class Handshake:
 
 
 def id_bytes(request_id: "int | str") -> bytes:
-    """A request's id as it goes back onto the wire."""
     if isinstance(request_id, str):
         return encode_basestring(request_id).encode()
     return b"%d" % request_id
@@ -191,7 +188,6 @@ def _is_object(value: "Any") -> bool:
 
 
 def is_call(message: "Any") -> bool:
-    """Whether this is a JSON-RPC request or notification."""
     return (
         _is_object(message)
         and message.get("jsonrpc") == "2.0"

@@ -243,7 +243,6 @@ async def _progress(report: Report | None, clock: Clock) -> AsyncGenerator[Emit 
 
 
 def refusal(message: str) -> types.CallToolResult:
-    """The answer to an order that could not be carried out."""
     return types.CallToolResult(
         content=[types.TextContent(type="text", text=f"Error: {message}")], is_error=True
     )

@@ -94,8 +94,6 @@ Answer = types.JSONRPCResponse | types.JSONRPCError
 
 
 class _Batch:
-    """The answers to a batch, until the last one is there."""
-
     def __init__(self, faults: list[types.JSONRPCError]) -> None:
         self.waiting: list[types.RequestId] = []
         self.answers: list[SessionMessage] = [SessionMessage(fault) for fault in faults]

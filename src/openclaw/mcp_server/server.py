@@ -32,8 +32,6 @@ _AGREEMENT: JsonObject = {
 
 
 class AskedClient(Protocol):
-    """A client's session, as far as it can be asked."""
-
     def check_client_capability(self, capability: types.ClientCapabilities) -> bool: ...
 
     def elicit_form(

@@ -199,7 +199,6 @@ class AttachmentFiles:
         self._unseen = LOOK_EVERY_BYTES
 
     def keep(self, session: str, data: bytes) -> str:
-        """Keep these bytes for the session with this id and return their digest."""
         digest = digest_of(data)
         directory = private_directory(self.root / session)
         path = directory / digest

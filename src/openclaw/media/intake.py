@@ -117,8 +117,6 @@ _NAME_LENGTH = 120
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """An attachment that was taken, and what was read of it."""
-
     media: Media
     text: str | None
     note: str | None

@@ -40,7 +40,6 @@ _ENGINES = {"pdfium": _pdfium_pages, "pypdf": _pypdf_pages}
 
 
 def extract(engine: str, path: str, max_pages: int, max_characters: int) -> dict[str, Any]:
-    """The text of the pages, as far as the limits allow."""
     parts: list[str] = []
     pages = length = 0
     for total, page in _ENGINES[engine](path, max_pages):

@@ -251,7 +251,6 @@ class LocalProvider:
         return "Whisper" if self.engine == "whisper" else "Moonshine (English)"
 
     async def transcribe(self, path: Path, mime_type: str) -> Transcript:
-        """The words, as many as the time allows."""
         arguments = [self.engine, str(self.weights), str(path), self.language or ""]
         bounds = Bounds(_MEMORY[self.engine], cpu_seconds=int(self.seconds) * _CORES)
         printed = bytearray()

@@ -37,14 +37,10 @@ _IMAGE_LIMITS: Mapping[str, ImageLimits] = {
 
 
 class Revealable(Protocol):
-    """A secret whose value is read on purpose."""
-
     def reveal(self) -> str: ...
 
 
 class Resolver(Protocol):
-    """What turns references in the configuration into secrets."""
-
     async def resolve_text(self, text: str, /) -> Revealable: ...
 
 
@@ -54,8 +50,6 @@ LocalBuilder = Callable[[Candidate], Awaitable["Model"]]
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """A model ready to be asked, with what must be closed afterwards."""
-
     candidate: Candidate
     model: "Model"
     settings: "ModelSettings"

@@ -27,8 +27,6 @@ OLLAMA_CONTEXT_WINDOW = 8_192
 
 @dataclass(frozen=True, slots=True)
 class KnownProvider:
-    """A provider that works without an entry in `models.providers`."""
-
     name: str
     api: Api
     base_url: str
@@ -119,14 +117,11 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Models in the order in which they are tried, and why these."""
-
     candidates: tuple[Candidate, ...]
     reason: str
 
     @property
     def primary(self) -> Candidate:
-        """The one that is asked first."""
         return self.candidates[0]
 
 

@@ -52,7 +52,6 @@ class Zlib:
         self._started = False
 
     def feed(self, packed: bytes) -> Iterator[bytes]:
-        """The plain pieces that these bytes complete, each of them small."""
         while packed and not self._inflate.eof:
             piece, packed = self._step(packed)
             if piece:

@@ -178,8 +178,6 @@ def agent_settings(
 
 
 class Process(Protocol):
-    """What a front end's process was started with."""
-
     @property
     def program(self) -> str: ...
     @property

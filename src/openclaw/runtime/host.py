@@ -56,7 +56,6 @@ class Host:
     shells: "Shells | None" = None
 
     def finder(self) -> "ToolSearch":
-        """The search among tools, shared by every generation of the configuration."""
         return (self.tool_search or SharedSearch(self.paths.cache / "tools")).opened()
 
     @property

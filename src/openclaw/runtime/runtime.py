@@ -62,7 +62,6 @@ class Runtime:
         return self._generation.agents
 
     def tools(self, agent_id: str, session: str | None = None) -> "Sequence[ToolSpec]":
-        """The tools that this agent may use now, by name."""
         generation = self._generation
         path = generation.tool_path(
             generation.agent(agent_id), self.manager.tools(agent_id, session)
@@ -205,7 +204,6 @@ async def open_gateway_runtime(
 
 
 def _load_models(host: Host) -> None:
-    """Import what a turn needs, in a thread."""
     from openclaw.agent import loop  # pyright: ignore[reportUnusedImport]  # noqa: F401
     from openclaw.models.factory import preload
 

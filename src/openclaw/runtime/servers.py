@@ -104,8 +104,6 @@ def _size(block: Block) -> int:
 
 @dataclass(frozen=True, slots=True)
 class OpenServers:
-    """Running servers without an agent."""
-
     manager: "McpManager"
     host: Host
 

@@ -56,7 +56,6 @@ class SecretResolver:
         self._timeout = timeout
 
     async def resolve_text(self, text: str) -> Secret:
-        """The text with each reference in it replaced by its value."""
         return (await self.resolve_map({"": text}))[""]
 
     async def resolve_map(self, values: Mapping[str, str]) -> dict[str, Secret]:
@@ -88,7 +87,6 @@ class SecretResolver:
     async def try_all(
         self, refs: Iterable[SecretRef]
     ) -> dict[SecretRef, Secret | SecretUnavailable]:
-        """The outcome for each reference: its value, or why there is none."""
         outcomes: dict[SecretRef, Secret | SecretUnavailable] = {}
 
         async def one(ref: SecretRef) -> None:

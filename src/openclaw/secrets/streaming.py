@@ -191,7 +191,6 @@ class StreamRedactor:
         return bool(self._unfinished or self._held)
 
     def feed(self, text: str) -> list[str]:
-        """Take some text; give the lines that are certain by now."""
         lines = (self._unfinished + text).splitlines(keepends=True)
         self._unfinished = ""
         if lines and lines[-1].splitlines()[0] == lines[-1]:  # it has no line break yet
@@ -280,7 +279,6 @@ class DeltaRedactor:
         self._inside = False  # whether what was given last ended inside of a secret
 
     def feed(self, piece: str) -> str:
-        """Take a piece; give what is certain by now."""
         self._held += piece
         patterns = self._redactor.patterns()
         spans = self._spans(patterns)

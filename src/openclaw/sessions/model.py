@@ -124,7 +124,6 @@ class SessionInfo(NamedTuple):
 
     @property
     def ref(self) -> SessionRef:
-        """The session itself, for the store's other operations."""
         return SessionRef(self.id, self.agent, self.key)
 
     @property

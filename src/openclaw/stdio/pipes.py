@@ -45,8 +45,6 @@ class Reader(Protocol):
 
 
 class WatchedReader:
-    """Reads a descriptor when the event loop says that it can be read."""
-
     def __init__(self, fd: int) -> None:
         self._fd = fd
         self._loop = get_running_loop()

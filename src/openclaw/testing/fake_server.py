@@ -304,8 +304,6 @@ def server_entry(spec: Mapping[str, Any], **settings: Any) -> dict[str, Any]:
 
 
 class StdioPeer:
-    """The client at the other end of stdin and stdout."""
-
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._asked: dict[str, tuple[threading.Event, Json]] = {}
@@ -320,7 +318,6 @@ class StdioPeer:
             sys.stdout.buffer.flush()
 
     def request(self, method: str, params: Json) -> Json:
-        """Ask the client something and wait for its whole answer."""
         with self._lock:
             self._questions += 1
             key = f"server-{self._questions}"

@@ -119,8 +119,6 @@ class _Session:
 
 
 class MemoryLane:
-    """A lane of the store in memory; see `Lane`."""
-
     def __init__(self, store: "MemoryStore", record: _Session, lost_turns: Sequence[Turn]) -> None:
         self.session = record.ref
         self.epoch = record.epoch
@@ -129,7 +127,6 @@ class MemoryLane:
         self._record = record
 
     async def begin_turn(self, entries: Sequence[NewEntry] = (), *, turn: str | None = None) -> str:
-        """Start a turn with its first entries."""
         name = random_id() if turn is None else checked_key(turn, "turn id")
         _check_kinds(entries)
         await self._check()
@@ -158,7 +155,6 @@ class MemoryLane:
         return self._record.add(turn, entries, self._store.touch(self._record))
 
     async def compact(self, turn: str | None, summary: NewEntry, *, through: int) -> int:
-        """Add a summary that stands for every entry up to number `through`."""
         if summary.kind is not EntryKind.COMPACTION:
             raise InvalidRequest("a summary is an entry of the kind compaction")
         await self._check(turn)
@@ -181,7 +177,6 @@ class MemoryLane:
         usage: Usage | None = None,
         detail: str = "",
     ) -> None:
-        """Add the last entries, say how the turn ended, and count its usage."""
         _check_kinds(entries)
         await self._check(turn)
         ending = NewEntry(outcome.entry_kind, {"detail": detail} if detail else {})
@@ -239,7 +234,6 @@ class MemoryStore:
             self._leave(record, place)
 
     async def history(self, session: SessionRef, *, since_compaction: bool = True) -> list[Entry]:
-        """The transcript in order, by default from the latest summary on."""
         record = self._record(session)
         if not since_compaction or record.summary is None:
             return list(record.entries)

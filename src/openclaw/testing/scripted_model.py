@@ -91,8 +91,6 @@ class Request:
 
 @dataclass(slots=True)
 class Script:
-    """What the server answers, and what it has been asked."""
-
     steps: list[Step] = field(default_factory=list[Step])
     rules: tuple[Step, ...] = ()
     default: Step | None = None
@@ -118,7 +116,6 @@ class ScriptedModel:
 
     @property
     def requests(self) -> list[Request]:
-        """Every request so far, in order."""
         return self.script.requests
 
 
@@ -372,7 +369,6 @@ async def _main(port: int, path: Path) -> None:
 
 
 def main() -> None:
-    """Serve a script from a file until interrupted."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--script", type=Path, required=True)

@@ -54,7 +54,6 @@ def pieces(text: str) -> list[str]:
 
 
 def whole(api: Api, answer: Answer) -> Json:
-    """The response to a request that did not ask for a stream."""
     return _WHOLE[api](answer)
 
 
@@ -64,7 +63,6 @@ def stream(api: Api, answer: Answer) -> Iterator[str]:
 
 
 def error(api: Api, status: int, message: str, code: str | None) -> Json:
-    """The body of an error response."""
     if api == "anthropic":
         kinds = {
             401: "authentication_error",

@@ -77,7 +77,6 @@ class Audit(Wrapper):
         return (self.clock.monotonic() - started) * 1000
 
     def refused(self, arguments: JsonObject, context: CallContext, reason: str) -> None:
-        """Put on record that a call was not made."""
         self._record(arguments, context, 0.0, None, reason)
 
     def _record(

@@ -39,7 +39,6 @@ class Bounds:
     code: Literal["off", "auto", "on"] = "off"
 
     def tokens(self, window: int) -> int:
-        """What definitions of tools may take of a context."""
         return int(max(window * self.percent / 100, min(LEAST, window * LEAST_SHARE)))
 
 

@@ -121,7 +121,6 @@ class ScriptOutcome:
     sources: dict[str, Untrusted] = field(default_factory=dict[str, Untrusted])
 
     def text(self) -> str:
-        """What the model reads."""
         made = f"Calls made: {_summary(self.calls)}."
         if self.error is not None:
             return "\n".join(filter(None, [self.output, self.error, made]))
@@ -259,8 +258,6 @@ class _Refused(Exception):
 
 
 class _Script:
-    """One script: answers what it asks for until it is done."""
-
     def __init__(
         self, functions: Mapping[str, ToolFunction], call: Call, limits: ScriptLimits
     ) -> None:

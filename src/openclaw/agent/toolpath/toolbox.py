@@ -125,7 +125,6 @@ class Toolbox:
         return [self._tools[name] for name in self._added if name in kept]
 
     def find(self, name: str) -> ToolSpec | None:
-        """The tool of this name, shown or not, if it may be used."""
         return self._tools.get(name) or self._own(name)
 
     def _own(self, name: str) -> ToolSpec | None:

@@ -87,7 +87,6 @@ class NativeTools:
         return self._specs
 
     async def call(self, name: str, arguments: JsonObject, context: CallContext) -> ToolResult:
-        """Call one; a failure is a result with `is_error`."""
         tool = self._tools.get(name)
         if tool is None:
             known = ", ".join(sorted(self._tools))

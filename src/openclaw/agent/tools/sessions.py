@@ -100,7 +100,6 @@ def _line(info: SessionInfo) -> str:
 
 
 def _rendered(entries: list[Entry], key: str) -> str:
-    """The newest that fit, in order."""
     shown: list[str] = []
     room = MAX_CHARS
     for entry in reversed(entries):

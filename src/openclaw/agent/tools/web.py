@@ -308,7 +308,6 @@ def decoded(body: bytes, content_type: str) -> str:
 
 
 def _known(charset: str) -> str | None:
-    """The codec of this name, where it is one for text."""
     try:
         "".encode(charset)
     except (LookupError, ValueError):

@@ -140,7 +140,6 @@ class ChatCompleter(Completer):
     def get_completions(
         self, document: Document, complete_event: CompleteEvent
     ) -> Iterable[Completion]:
-        """What the text before the cursor may go on with."""
         text = document.text_before_cursor
         mention = _MENTION_AT_CURSOR.search(text)
         if mention is not None:

@@ -73,7 +73,6 @@ class LineInput:
         self._parts: list[str] = []
 
     async def read(self) -> str | None:
-        """The next message, without its line break."""
         while (line := await self._line()) is not None:
             self._parts.append(line.removesuffix("\\"))
             if not line.endswith("\\"):

@@ -81,7 +81,6 @@ def workspace_of(args: argparse.Namespace, env: Environment) -> Path | None:
 
 
 def session_key(text: str) -> str:
-    """The key of a conversation, as an option gives it."""
     if not 0 < len(text) <= _KEY_LENGTH:
         raise argparse.ArgumentTypeError(
             f"must have 1 to {_KEY_LENGTH} characters, has {len(text)}"
@@ -193,7 +192,6 @@ def place_of(media: "Media") -> str:
 
 
 def as_json(reply: "Reply", session_key: str) -> dict[str, Any]:
-    """The answer as facts."""
     return {
         "text": reply.text,
         "outcome": reply.outcome,

@@ -37,7 +37,6 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, env: Environment) -> int:
-    """Talk until there is nothing more to say."""
     interactive = env.stdin.isatty() and env.stdout.isatty()
     return anyio.run(_at_terminal if interactive else _by_lines, args, env)
 

@@ -36,7 +36,6 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, env: Environment) -> int:
-    """Print the script, or the names that it asks for."""
     if args.names is not None:
         for name in _names(args, env):
             if _HARMLESS.fullmatch(name):

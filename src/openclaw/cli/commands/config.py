@@ -8,7 +8,6 @@ from openclaw.core.errors import EXIT_OK, EXIT_USAGE, InvalidConfig, Problem
 
 
 def register(parser: ArgumentParser) -> None:
-    """Say which arguments there are."""
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     for name, summary in (
         ("path", "print where the configuration file is"),

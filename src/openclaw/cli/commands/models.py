@@ -21,7 +21,6 @@ _SHA256_LENGTH = 64
 
 
 def register(parser: ArgumentParser) -> None:
-    """Say which arguments there are."""
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     listing = actions.add_parser(
         "list",
@@ -124,7 +123,6 @@ def _list(args: Namespace, env: Environment) -> int:
 
 
 def choices(env: Environment) -> "dict[str, Choice]":
-    """Which models each agent would ask, in order."""
     import anyio
 
     from openclaw.config.merge import effective_agents

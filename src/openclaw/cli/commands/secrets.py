@@ -36,7 +36,6 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, env: Environment) -> int:
-    """Resolve, report, and fail if one failed."""
     config = env.load_config().config
     findings = check_all(env, config, only=args.reference)
     if args.json:

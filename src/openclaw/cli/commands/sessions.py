@@ -228,7 +228,6 @@ _TELL_EVERY = 100
 
 
 async def copy(args: argparse.Namespace, env: Environment) -> int:
-    """Copy, show how far it is, and say what became of it."""
     from openclaw.sessions.copying import copy_sessions
 
     if args.source == args.target:

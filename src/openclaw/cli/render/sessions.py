@@ -128,7 +128,6 @@ def print_session(
     *,
     raw: bool = False,
 ) -> None:
-    """A conversation: what it is, then its entries as they came; `raw` as the model saw them."""
     title = f" - {info.title}" if info.title else ""
     env.say(one_line(f"{info.key}{title}"))
     env.say(
@@ -147,7 +146,6 @@ def print_session(
 
 
 def print_hits(env: Environment, hits: Sequence[Hit]) -> None:
-    """What a search found, with the words around it."""
     for hit in hits:
         speaker = _SPEAKERS.get(hit.kind, (str(hit.kind), ""))[0]
         head = Text(one_line(hit.session.key), style="bold")

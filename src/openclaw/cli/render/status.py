@@ -212,7 +212,6 @@ def _packed(facts: Sequence[str], width: int) -> Iterator[str]:
 
 
 def wrapped(text: Text, width: int, indent: str = "") -> Iterator[Text]:
-    """The text in lines of at most `width`, each of them indented."""
     from rich.console import Console
 
     lines = text.wrap(Console(width=width), max(1, width - len(indent)), overflow="fold")
@@ -251,7 +250,6 @@ def _name_width(names: Sequence[str], width: int) -> int:
 
 
 def _cut(text: str, width: int) -> list[str]:
-    """The text in pieces of at most `width` columns."""
     from rich.cells import chop_cells
 
     return chop_cells(text, max(1, width)) or [""]
@@ -265,7 +263,6 @@ _PLAIN_WIDTH = 120
 
 
 def print_status(env: Environment, facts: Facts) -> None:
-    """Everything, once."""
     terminal = env.stdout.isatty()
     buffer = StringIO()
     console = Console(

@@ -32,8 +32,6 @@ _NAMED = 3
 
 
 class Doing:
-    """Follows the events of a turn, and of the servers before it."""
-
     def __init__(self) -> None:
         self._starting: dict[str, None] = {}
         self._running: dict[str, str] = {}

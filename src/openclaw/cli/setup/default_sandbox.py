@@ -32,7 +32,6 @@ def with_sandbox(entry: Mapping[str, Any], environ: Mapping[str, str]) -> dict[s
 def all_with_sandbox(
     servers: Sequence[ImportedServer], environ: Mapping[str, str]
 ) -> tuple[ImportedServer, ...]:
-    """Each of them with the default sandbox."""
     return tuple(replace(one, entry=with_sandbox(one.entry, environ)) for one in servers)
 
 

@@ -62,7 +62,6 @@ class Found:
 
 
 def look(env: Environment) -> Found:
-    """Look around; nothing is changed."""
     servers, notes = _servers(env)
     for value in plain_values(one.server for one in servers):
         env.redactor.register(value)

@@ -75,8 +75,6 @@ _INPUT = re.compile(r"\$\{input:([^}]+)\}")
 
 @dataclass(frozen=True, slots=True)
 class ImportedServer:
-    """One server as it would be written, and what the person should know about it."""
-
     name: str
     entry: Entry
     notes: tuple[str, ...] = ()
@@ -251,7 +249,6 @@ def _variables(text: str, key: str, reading: _Reading) -> str:
 
 
 def variable_name(name: str) -> str:
-    """An environment variable's name made of these words."""
     safe = re.sub(r"[^A-Za-z0-9]+", "_", name).strip("_").upper()
     return f"_{safe}" if safe[:1].isdigit() else safe or "SECRET"
 

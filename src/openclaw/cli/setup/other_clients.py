@@ -86,7 +86,6 @@ def client_places(name: str, environ: Mapping[str, str]) -> tuple[Path, ...]:
 
 
 def client_file(name: str, environ: Mapping[str, str]) -> Path | None:
-    """The program's file, where there is one."""
     return next((place for place in client_places(name, environ) if _is_file(place)), None)
 
 

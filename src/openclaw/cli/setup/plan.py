@@ -335,7 +335,6 @@ def _registered(env: Environment, name: str, notes: list[str]) -> FileChange | N
 
 
 def removal(path: Path, client: Client) -> FileChange:
-    """Our entry taken out of another program's file."""
     return FileChange(path, lambda text: unregistered(text, client), f"- {_entry_place(client)}")
 
 

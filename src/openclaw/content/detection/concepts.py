@@ -276,7 +276,6 @@ class Region(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The sentences as one text, on a line of its own."""
         return "\n" + "".join(self.sentences)
 
 

@@ -217,8 +217,6 @@ class Detection:
 
 
 class Judged(NamedTuple):
-    """What was thought of a region: by the weights, and by the patterns."""
-
     learnt: float
     found: dict[str, float]
 
@@ -283,7 +281,6 @@ def readings(sample: str, plain: str) -> Iterator[tuple[str, bool]]:
 
 
 def features_of(region: Region) -> set[int]:
-    """The features of a region's sentence among its neighbours."""
     return window([read_sentence(sentence) for sentence in region.sentences], region.at)
 
 

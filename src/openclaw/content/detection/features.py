@@ -240,7 +240,6 @@ def window(sentences: Sequence[Sentence], at: int) -> set[int]:
 
 @lru_cache(maxsize=256)
 def read(sentence: str) -> Sentence:
-    """The features of `sentence`, which is in lower case."""
     tokens = [_kind(token) for token in _TOKEN.findall(sentence)[:_MOST_TOKENS]]
     said = [token for token in tokens if token[0].isalnum() or token in _TELLING_SIGNS]
     about = [_concepts(token) for token in said]

@@ -76,7 +76,6 @@ class Attachments:
 
     @property
     def taken(self) -> Sequence[InboundMedia]:
-        """Everything so far, in order."""
         return tuple(self._taken)
 
     async def take_url(self, url: Any, field: str, name: str | None = None) -> None:

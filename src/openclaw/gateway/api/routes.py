@@ -308,7 +308,6 @@ async def cancel_turn(gateway: Gateway, request: Request) -> Response:
 
 @operation("cancelSession", "stop what runs in a session", {"cancelled": int}, query={"agent": str})
 async def cancel_session(gateway: Gateway, request: Request) -> Response:
-    """Stop what runs in a session."""
     key = own_session(request.scope, request.path_params["key"])
     agent = request.query_params.get("agent")
     cluster = gateway.backend.cluster

@@ -82,7 +82,6 @@ def check_scope(gateway: Gateway, scope: str | None) -> None:
     query={"agent": str},
 )
 async def models(gateway: Gateway, request: Request) -> Response:
-    """The models that answer for an agent, the first one first."""
     agent = gateway.backend.agent
     settings = await agent.settings(request.query_params.get("agent"))
     names = await agent.models(settings.id)

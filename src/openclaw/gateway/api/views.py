@@ -52,7 +52,6 @@ async def status(gateway: Gateway, request: Request) -> Response:
 
 @operation("listAgents", "the agents", {"agents": list[Agent]})
 async def agents(gateway: Gateway, request: Request) -> Response:
-    """The agents, the default one first."""
     backend = gateway.backend
     default = (await backend.agent.settings()).id
     rows: list[Json] = [
@@ -79,7 +78,6 @@ async def agents(gateway: Gateway, request: Request) -> Response:
     query={"agent": str, "limit": int, "cursor": str, "search": str},
 )
 async def sessions(gateway: Gateway, request: Request) -> Response:
-    """Sessions, the most recently used first."""
     query = request.query_params
     page = await gateway.backend.store.list_sessions(
         query.get("agent"),
@@ -158,7 +156,6 @@ async def restart_server(gateway: Gateway, request: Request) -> Response:
     query={"agent": str},
 )
 async def tools(gateway: Gateway, request: Request) -> Response:
-    """The MCP tools that an agent may use, with their schemas."""
     agent = await gateway.backend.agent.settings(request.query_params.get("agent"))
     rows = [
         checked(
@@ -184,14 +181,12 @@ async def tools(gateway: Gateway, request: Request) -> Response:
     "listPrompts", "the prompts that a message with promptCalls may name", query={"agent": str}
 )
 async def prompts(gateway: Gateway, request: Request) -> Response:
-    """The prompts that may be called in a message to an agent."""
     agent = await gateway.backend.agent.settings(request.query_params.get("agent"))
     rows = prompt_rows(gateway.backend.servers.prompts(agent.id))
     return JSONResponse({"agent": agent.id, "prompts": rows})
 
 
 def prompt_rows(prompts: "Iterable[PromptInfo]") -> list[Json]:
-    """Prompts for a person or a program to look at."""
     return [
         {
             "server": prompt.server,
@@ -207,7 +202,6 @@ def prompt_rows(prompts: "Iterable[PromptInfo]") -> list[Json]:
 
 
 async def server_rows(gateway: Gateway) -> list[Json]:
-    """Every server for a person or a program to look at."""
     await gateway.backend.servers.recheck_pins()  # 'mcp pins accept' is another process
     return [
         server_row(one, gateway.clock, gateway.redact) for one in gateway.backend.servers.status()

@@ -166,7 +166,6 @@ async def responses(gateway: Gateway, request: Request) -> Any:
 
 
 async def show_response(gateway: Gateway, request: Request) -> Response:
-    """A response that was given before, or is being given."""
     given = request.path_params["response"]
     session, turn = await _found(gateway, given)
     history = await gateway.backend.store.history(session, since_compaction=False)

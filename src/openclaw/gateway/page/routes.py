@@ -228,7 +228,6 @@ class _Page:
 
 
 def page_routes(directory: Path = STATIC) -> list[BaseRoute]:
-    """The page at `/`, where it is installed."""
     if not directory.is_dir():
         return []
     return [Mount("/", _Page(StaticFiles(directory=directory, html=True)), name="page")]

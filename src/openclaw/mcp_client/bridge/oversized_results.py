@@ -80,7 +80,6 @@ def make_room(directory: Path, size: int) -> bool:
 
 
 def _by_age(directory: Path) -> list[tuple[Path, os.stat_result]]:
-    """What is in a directory, the oldest first."""
     found: list[tuple[Path, os.stat_result]] = []
     with os.scandir(directory) as entries:
         for entry in entries:

@@ -42,15 +42,11 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class ToolView:
-    """Every tool there is, by name, and as the model sees it."""
-
     bound: Mapping[str, Bound]
     specs: tuple[ToolSpec, ...]
 
 
 class McpToolSource:
-    """The MCP tools of one agent, in one session where servers are scoped to it."""
-
     def __init__(self, view: Callable[[], ToolView]) -> None:
         self._view = view
 

@@ -75,7 +75,6 @@ class PinReport:
 
     @property
     def unaccepted(self) -> frozenset[str]:
-        """The tools that nobody has accepted as they are now."""
         return frozenset((*self.changed, *self.added))
 
     def words(self) -> str:

@@ -112,7 +112,6 @@ class ManagedServer:
 
     @property
     def resources(self) -> tuple[ResolvedResource, ...]:
-        """What was read last of the resources that belong in the context."""
         return tuple(self._read.values())
 
     async def run(self) -> None:

@@ -277,7 +277,6 @@ class McpManager:
         self._places.remove(name, session or EVERYWHERE)
 
     def end_session(self, session: str) -> None:
-        """Give up every server that was added for that session."""
         self._places.end(session)
         self._forget_views(lambda user: user[1] == session)
 

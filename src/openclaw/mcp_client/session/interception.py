@@ -48,8 +48,6 @@ class InterceptingDispatcher:
         *,
         task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
     ) -> None:
-        """Run the inner dispatcher until its channel closes."""
-
         async def request(
             context: "DispatchContext[TransportContext]",
             method: str,

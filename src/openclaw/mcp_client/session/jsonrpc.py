@@ -44,7 +44,6 @@ def report_progress(on_progress: OnProgress, params: Mapping[str, Any], server: 
 
 
 def with_progress_token(params: Mapping[str, Any] | None, key: int | str) -> dict[str, Any]:
-    """The parameters of a request that wants to hear of progress under this key."""
     out = dict(params or {})
     out["_meta"] = {**(out.get("_meta") or {}), "progressToken": key}
     return out

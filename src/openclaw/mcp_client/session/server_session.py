@@ -117,8 +117,6 @@ class Caller(Protocol):
 
 @dataclass(slots=True)
 class ServerSession:
-    """One session with one server, from the handshake to the end of its channel."""
-
     caller: Caller
     session: "ClientSession"
     stamp: RequestMetadata

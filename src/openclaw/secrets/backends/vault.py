@@ -52,7 +52,6 @@ class VaultBackend:
         self._role_token: str | None = None
 
     async def read(self, ref: SecretRef) -> str:
-        """The field that was asked for, or the only one there is."""
         token = await self._token()
         answer = await self._read(ref, token)
         if answer.status == 403 and self._role_token == token:

@@ -67,8 +67,6 @@ class Gateways:
         await self._database.read(work)
 
     async def rows(self) -> list[GatewayRow]:
-        """Every gateway, the longest running first."""
-
         async def work(connection: "Connection") -> list[Any]:
             return await connection.fetch(
                 "SELECT id, extract(epoch FROM clock_timestamp() - seen_at)::float8 AS seen,"

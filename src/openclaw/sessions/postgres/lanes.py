@@ -114,7 +114,6 @@ class PostgresLane:
         await self._do(write, lambda db, at: transcript.resume_turn(db, at, write))
 
     async def append(self, turn: str | None, entries: Sequence[NewEntry]) -> Sequence[int]:
-        """Add entries; a tool call must be on disk before the tool may act."""
         write = self._write(turn, encoded_from_caller(entries))
         return await self._do(write, lambda db, at: transcript.append(db, at, write))
 
@@ -222,7 +221,6 @@ class LaneDesk:
     async def hold(
         self, session: SessionRef, *, entitled: bool = False
     ) -> AsyncGenerator[PostgresLane]:
-        """Wait for the session and hold it; see `SessionStore.acquire_lane`."""
         place = _Place(session, entitled)
         line = self._lines.setdefault(session.id, _Line())
         line.places.append(place)

@@ -410,7 +410,6 @@ class Database:
 async def open_database(
     address: Address, *, patience: float = RECONNECT_SECONDS
 ) -> AsyncGenerator[Database]:
-    """The database at `address`, for as long as the context lasts."""
     require_driver()
     database = Database(address, patience=patience)
     await database.open()

@@ -134,7 +134,6 @@ async def list_sessions(
     cursor: str | None,
     search: str | None,
 ) -> Page:
-    """A page of sessions, the most recently used first."""
     conditions: list[str] = []
     values: list[Any] = []
 
@@ -168,7 +167,6 @@ async def list_sessions(
 async def history(
     connection: "Connection", session: SessionRef, since_compaction: bool
 ) -> list[Entry]:
-    """The transcript, or the latest summary and what it does not stand for."""
     found = await connection.fetchrow(
         "SELECT row, summary_seq, summarised FROM sessions WHERE id = $1", session.id
     )
@@ -188,13 +186,11 @@ async def history(
 async def entries_after(
     connection: "Connection", session: SessionRef, after: int, limit: int
 ) -> list[Entry]:
-    """At most `limit` entries after number `after`."""
     row = await row_of(connection, session)
     return await _entries(connection, row, "seq > $2 ORDER BY seq LIMIT $3", after, limit)
 
 
 async def unfinished_turns(connection: "Connection", session: SessionRef) -> list[Turn]:
-    """Turns that run or are lost, oldest first."""
     row = await row_of(connection, session)
     return await _turns(connection, row, "state IN ('running', 'lost') ORDER BY first_seq")
 
@@ -205,7 +201,6 @@ async def find_turn(connection: "Connection", session: SessionRef, turn: str) ->
 
 
 async def running_turns(connection: "Connection", row: int) -> list[Turn]:
-    """Turns that nobody finished, oldest first."""
     return await _turns(connection, row, "state = 'running' ORDER BY first_seq")
 
 
@@ -231,7 +226,6 @@ async def _turns(connection: "Connection", row: int, condition: str, *values: An
 async def _open_calls(
     connection: "Connection", row: int, turn: str, first: int
 ) -> tuple[Entry, ...]:
-    """The turn's tool calls without a result."""
     entries = await _entries(
         connection,
         row,

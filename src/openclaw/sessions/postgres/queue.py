@@ -94,8 +94,6 @@ class Depth:
 
 
 class TurnQueue:
-    """The orders of all gateways, as one of them sees them."""
-
     def __init__(self, database: Database, gateway: str) -> None:
         self._database = database
         self._gateway = gateway

@@ -47,7 +47,6 @@ DELETE FROM media USING (
 
 
 async def dossier(connection: "Connection", session: SessionRef) -> Dossier:
-    """All that is known of a session besides its entries, at one moment."""
     async with connection.transaction(isolation="repeatable_read", readonly=True):
         info = await queries.show(connection, session)
         found = await connection.fetchrow(
@@ -172,7 +171,6 @@ class PostgresStore:
         return self._desk.hold(session, entitled=entitled)
 
     async def history(self, session: SessionRef, *, since_compaction: bool = True) -> list[Entry]:
-        """The transcript in order, by default from the latest summary on."""
         return await self.database.read(lambda db: queries.history(db, session, since_compaction))
 
     async def entries(

@@ -273,7 +273,6 @@ class Presence:
         return self._owner
 
     async def run(self) -> None:
-        """Be present for as long as the store is open."""
         await self._wanted.wait()
         told = ""
         while True:

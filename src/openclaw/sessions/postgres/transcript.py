@@ -137,7 +137,6 @@ class Write:
 
 
 async def begin_turn(connection: "Connection", at: Position, write: Write) -> None:
-    """Start a turn and add its first entries."""
     started = Encoded(EntryKind.TURN_STARTED, "", b"{}", None, None)
     whole = replace(write, entries=[started, *write.entries])
     if await _did(connection, _BEGIN, at, whole):

@@ -226,7 +226,6 @@ class FileLane:
         )
 
     async def append(self, turn: str | None, entries: Sequence[NewEntry]) -> Sequence[int]:
-        """Add entries; a tool call must be on disk before the tool may act."""
         ready = encoded_from_caller(entries)
         return await self._writer.run(
             lambda db: transcript.append(db, self._fence, turn, ready, self._clock.now_ms()),
@@ -280,7 +279,6 @@ class LaneDesk:
 
     @asynccontextmanager
     async def hold(self, session: SessionRef) -> AsyncGenerator[FileLane]:
-        """Wait for the session and hold it; see `SessionStore.acquire_lane`."""
         place = self._queue_up(session)
         try:
             grant = place.grant = await self._granted(place)

@@ -71,7 +71,6 @@ def list_sessions(
     cursor: str | None,
     search: str | None,
 ) -> Page:
-    """A page of sessions, the most recently used first."""
     conditions: list[str] = []
     values: list[Any] = []
     if agent is not None:
@@ -98,7 +97,6 @@ def list_sessions(
 def history(
     connection: sqlite3.Connection, session: SessionRef, since_compaction: bool
 ) -> list[Entry]:
-    """The transcript, or the latest summary and what it does not stand for."""
     row = row_of(connection, session)
     summary, through = connection.execute(
         "SELECT summary_seq, summarised FROM sessions WHERE row = ?", (row,)
@@ -116,14 +114,12 @@ def history(
 def entries_after(
     connection: sqlite3.Connection, session: SessionRef, after: int, limit: int
 ) -> list[Entry]:
-    """At most `limit` entries after number `after`."""
     return _entries(
         connection, row_of(connection, session), "seq > ? ORDER BY seq LIMIT ?", (after, limit)
     )
 
 
 def unfinished_turns(connection: sqlite3.Connection, row: int) -> list[Turn]:
-    """Turns that run or are lost, oldest first."""
     return _turns(connection, row, "state IN ('running', 'lost') ORDER BY first_seq", ())
 
 
@@ -148,7 +144,6 @@ def _turns(
 def open_calls(
     connection: sqlite3.Connection, row: int, turn: str, first: int
 ) -> tuple[Entry, ...]:
-    """The turn's tool calls without a result."""
     entries = _entries(
         connection,
         row,

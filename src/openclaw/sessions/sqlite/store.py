@@ -39,7 +39,6 @@ MEDIA_DIRECTORY = "media"
 
 
 def dossier(connection: sqlite3.Connection, session: SessionRef) -> Dossier:
-    """All that is known of a session besides its entries, at one moment."""
     row = queries.row_of(connection, session)
     summary, summarised = connection.execute(
         "SELECT summary_seq, summarised FROM sessions WHERE row = ?", (row,)
@@ -83,7 +82,6 @@ def receive_entries(
 
 
 def receive_dossier(connection: sqlite3.Connection, dossier: Dossier) -> None:
-    """Make everything besides the entries what it was in the other store."""
     info = dossier.info
     row = queries.row_of(connection, info.ref)
     connection.execute(
@@ -159,7 +157,6 @@ class FileStore:
         return self._desk.hold(session)
 
     async def history(self, session: SessionRef, *, since_compaction: bool = True) -> list[Entry]:
-        """The transcript in order, by default from the latest summary on."""
         return await self._readers.run(lambda db: queries.history(db, session, since_compaction))
 
     async def entries(

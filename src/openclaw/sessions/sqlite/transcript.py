@@ -42,7 +42,6 @@ class Fence:
 def begin_turn(
     connection: sqlite3.Connection, fence: Fence, turn: str, entries: Sequence[Encoded], now_ms: int
 ) -> None:
-    """Start a turn and add its first entries."""
     fence.check(connection)
     if _turn_state(connection, fence.row, turn) is not None:
         raise InvalidRequest(f"the session already has a turn '{turn}'")
@@ -62,7 +61,6 @@ def begin_turn(
 def resume_turn(
     connection: sqlite3.Connection, fence: Fence, turn: str, entries: Sequence[Encoded], now_ms: int
 ) -> None:
-    """Let a lost turn run again and add entries to it."""
     fence.check(connection)
     if _turn_state(connection, fence.row, turn) != TurnState.LOST:
         raise InvalidRequest(f"the session has no lost turn '{turn}'")
@@ -80,7 +78,6 @@ def append(
     entries: Sequence[Encoded],
     now_ms: int,
 ) -> range:
-    """Add entries to a turn that runs, or between turns."""
     fence.check(connection)
     _require_running(connection, fence.row, turn)
     return add_entries(connection, fence.row, turn, entries, now_ms)
