@@ -8,8 +8,9 @@ ends in `turn_lost`, written by whoever took the session over.
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from enum import StrEnum
+from operator import add
 from typing import Any, NamedTuple
 
 import orjson
@@ -94,14 +95,7 @@ class Usage:
     tool_calls: int = 0
 
     def __add__(self, other: "Usage") -> "Usage":
-        return Usage(
-            self.input_tokens + other.input_tokens,
-            self.output_tokens + other.output_tokens,
-            self.cache_read_tokens + other.cache_read_tokens,
-            self.cache_write_tokens + other.cache_write_tokens,
-            self.requests + other.requests,
-            self.tool_calls + other.tool_calls,
-        )
+        return Usage(*map(add, astuple(self), astuple(other)))
 
 
 class SessionInfo(NamedTuple):

@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 
 import anyio
 import anyio.lowlevel
@@ -61,7 +61,6 @@ class _Session:
     @property
     def info(self) -> SessionInfo:
         messages = sum(entry.kind in MESSAGE_KINDS for entry in self.entries)
-        usage = self.usage
         return SessionInfo(
             self.ref.id,
             self.ref.agent,
@@ -71,12 +70,7 @@ class _Session:
             self.updated_ms,
             messages,
             len(self.entries),
-            usage.input_tokens,
-            usage.output_tokens,
-            usage.cache_read_tokens,
-            usage.cache_write_tokens,
-            usage.requests,
-            usage.tool_calls,
+            *astuple(self.usage),
         )
 
     def add(self, turn: str | None, entries: Sequence[NewEntry], now_ms: int) -> range:

@@ -2,13 +2,8 @@
 
 import pytest
 
-from openclaw.sessions.postgres.queries import (
-    as_query,
-    as_vector,
-    containing,
-    without_spaces,
-    words_of,
-)
+from openclaw.sessions.postgres.queries import as_query, as_vector, words_of
+from openclaw.sessions.rows import containing, without_spaces
 
 
 @pytest.mark.parametrize(

@@ -5,20 +5,21 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from openclaw.core.errors import InvalidRequest, NotFound
-from openclaw.sessions.model import (
-    Entry,
-    EntryKind,
-    Hit,
-    Page,
-    SessionInfo,
-    SessionRef,
-    Turn,
-    TurnState,
-    decode,
-    decode_optional,
+from openclaw.sessions.model import Entry, Hit, Page, SessionInfo, SessionRef, Turn, TurnState
+from openclaw.sessions.rows import (
+    ENTRY_COLUMNS,
+    INFO_COLUMNS,
+    bare,
+    containing,
+    entries_from,
+    found_row,
+    hit_from,
+    info_from,
+    page_from,
+    parsed_cursor,
+    unanswered,
+    without_spaces,
 )
-from openclaw.sessions.snippets import bare, snippet
 
 if TYPE_CHECKING:
     from openclaw.sessions.postgres.pool import Connection
@@ -54,26 +55,6 @@ def as_query(text: str) -> str | None:
     return " & ".join(f"{word}:*" for word in words_of(text)) or None
 
 
-def without_spaces(text: str) -> bool:
-    """Whether `text` is in a script whose words cannot be told apart: Thai to Khmer, kana, Han."""
-    return any(
-        "\u0e00" <= char <= "\u0eff" or "\u1780" <= char <= "\u17ff" or char >= "\u2e80"
-        for char in text
-    )
-
-
-def containing(text: str) -> str:
-    """A pattern for LIKE that matches whatever contains `text` literally."""
-    escaped = text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
-    return f"%{escaped}%"
-
-
-_INFO = (
-    "s.id, s.agent, s.key, s.title, s.created_ms, s.updated_ms, s.messages, s.seq, s.input_tokens,"
-    " s.output_tokens, s.cache_read_tokens, s.cache_write_tokens, s.requests, s.tool_calls"
-)
-_INFO_WIDTH = len(SessionInfo._fields)
-_ENTRY = "seq, turn, kind, at_ms, data, text, call_id, details"
 _DIGEST_BYTES = 16
 
 
@@ -93,13 +74,6 @@ async def row_of(connection: "Connection", session: SessionRef) -> int:
     return found_row(row, session)
 
 
-def found_row(row: int | None, session: SessionRef) -> int:
-    """`row` itself; `NotFound` where there is none."""
-    if row is None:
-        raise NotFound(f"there is no session '{session.key}' of agent '{session.agent}'")
-    return row
-
-
 async def find_exact(connection: "Connection", agent: str, key: str) -> SessionRef | None:
     found = await connection.fetchval(
         "SELECT id FROM sessions WHERE name_digest = $1", name_digest(agent, key)
@@ -109,22 +83,22 @@ async def find_exact(connection: "Connection", agent: str, key: str) -> SessionR
 
 async def find(connection: "Connection", key: str, agent: str | None) -> list[SessionInfo]:
     rows = await connection.fetch(
-        f"SELECT {_INFO} FROM sessions s WHERE (key_digest = $1 OR id = $2)"  # noqa: S608 - ours
+        f"SELECT {INFO_COLUMNS} FROM sessions s WHERE (key_digest = $1 OR id = $2)"  # noqa: S608 - ours
         " AND ($3::text IS NULL OR agent = $3)",
         key_digest(key),
         key,
         agent,
     )
-    return sorted((_info(row) for row in rows), key=lambda info: (info.agent, info.key))
+    return sorted((info_from(row) for row in rows), key=lambda info: (info.agent, info.key))
 
 
 async def show(connection: "Connection", session: SessionRef) -> SessionInfo:
     found = await connection.fetchrow(
-        f"SELECT {_INFO} FROM sessions s WHERE id = $1",  # noqa: S608 - constant names
+        f"SELECT {INFO_COLUMNS} FROM sessions s WHERE id = $1",  # noqa: S608 - constant names
         session.id,
     )
     found_row(None if found is None else 0, session)
-    return _info(found)
+    return info_from(found or ())
 
 
 async def list_sessions(
@@ -147,21 +121,16 @@ async def list_sessions(
         pattern = given(containing(search))
         conditions.append(f"(key ILIKE {pattern} OR title ILIKE {pattern})")
     if cursor is not None:
-        updated, row = _parsed(cursor)
+        updated, row = parsed_cursor(cursor)
         conditions.append(f"(updated_ms, row) < ({given(updated)}, {given(row)})")
     where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
     most = given(None if limit is None else limit + 1)
     rows = await connection.fetch(
-        f"SELECT {_INFO}, row FROM sessions s {where}"  # noqa: S608 - constant names
+        f"SELECT {INFO_COLUMNS}, row FROM sessions s {where}"  # noqa: S608 - constant names
         f" ORDER BY updated_ms DESC, row DESC LIMIT {most}",
         *values,
     )
-    more = limit is not None and len(rows) > limit
-    kept = rows[:limit] if more else rows
-    return Page(
-        [_info(row) for row in kept],
-        f"{kept[-1]['updated_ms']}.{kept[-1]['row']}" if more and kept else None,
-    )
+    return page_from(rows, limit)
 
 
 async def history(
@@ -233,12 +202,7 @@ async def _open_calls(
         first,
         turn,
     )
-    answered = {entry.call_id for entry in entries if entry.kind is EntryKind.TOOL_RESULT}
-    return tuple(
-        entry
-        for entry in entries
-        if entry.kind is EntryKind.TOOL_CALL and entry.call_id not in answered
-    )
+    return unanswered(entries)
 
 
 async def search(connection: "Connection", text: str, agent: str | None, limit: int) -> list[Hit]:
@@ -253,23 +217,14 @@ async def search(connection: "Connection", text: str, agent: str | None, limit: 
     else:
         return []
     rows = await connection.fetch(
-        f"SELECT {_INFO}, e.seq AS number, e.kind, e.at_ms, e.text"  # noqa: S608 - constant names
+        f"SELECT {INFO_COLUMNS}, e.seq AS number, e.kind, e.at_ms, e.text"  # noqa: S608 - constant names
         " FROM entries e JOIN sessions s ON s.row = e.session"
         f" WHERE {condition} AND ($1::text IS NULL OR s.agent = $1) ORDER BY {order} LIMIT $2",
         agent,
         limit,
         *values,
     )
-    return [
-        Hit(
-            _info(row),
-            row["number"],
-            EntryKind(row["kind"]),
-            row["at_ms"],
-            snippet(row["text"], text),
-        )
-        for row in rows
-    ]
+    return [hit_from(row, text) for row in rows]
 
 
 def _numbered(text: str) -> Sequence[tuple[int, str]]:
@@ -278,23 +233,8 @@ def _numbered(text: str) -> Sequence[tuple[int, str]]:
 
 async def _entries(connection: "Connection", row: int, condition: str, *values: Any) -> list[Entry]:
     rows = await connection.fetch(
-        f"SELECT {_ENTRY} FROM entries WHERE session = $1 AND {condition}",  # noqa: S608 - ours
+        f"SELECT {ENTRY_COLUMNS} FROM entries WHERE session = $1 AND {condition}",  # noqa: S608 - ours
         row,
         *values,
     )
-    return [
-        Entry(seq, turn, EntryKind(kind), at, decode(data), text, call, decode_optional(details))
-        for seq, turn, kind, at, data, text, call, details in rows
-    ]
-
-
-def _info(row: Any) -> SessionInfo:
-    return SessionInfo._make(tuple(row)[:_INFO_WIDTH])
-
-
-def _parsed(cursor: str) -> tuple[int, int]:
-    try:
-        updated, row = cursor.split(".")
-        return int(updated), int(row)
-    except ValueError:
-        raise InvalidRequest("this cursor did not come from a listing", field="cursor") from None
+    return entries_from(rows)

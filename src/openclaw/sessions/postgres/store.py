@@ -32,6 +32,7 @@ from openclaw.sessions.postgres.migrations import migrate
 from openclaw.sessions.postgres.pool import RECONNECT_SECONDS, Address, Database, open_database
 from openclaw.sessions.postgres.queries import as_vector
 from openclaw.sessions.postgres.transcript import NOW_MS
+from openclaw.sessions.rows import found_row
 from openclaw.sessions.store import DEFAULT_LIMIT, LEASE_SECONDS
 
 if TYPE_CHECKING:
@@ -214,7 +215,7 @@ class PostgresStore:
                 "UPDATE sessions SET title = $2 WHERE id = $1 RETURNING row", session.id, line
             )
 
-        queries.found_row(await self.database.write(rename), session)
+        found_row(await self.database.write(rename), session)
 
     async def keep_media(self, session: SessionRef, data: bytes) -> str:
         digest = digest_of(data)
@@ -288,7 +289,7 @@ class PostgresStore:
         return found
 
     async def _delete(self, session: SessionRef, db: "Connection") -> None:
-        row = queries.found_row(
+        row = found_row(
             await db.fetchval("SELECT row FROM sessions WHERE id = $1 FOR UPDATE", session.id),
             session,
         )

@@ -10,7 +10,7 @@ whoever still holds the session sends it again.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from openclaw.core.errors import DeveloperFacing, InvalidRequest
@@ -177,15 +177,7 @@ async def finish_turn(
 
     False where an earlier try, whose connection broke, had done all that already.
     """
-    counts = (
-        usage.input_tokens,
-        usage.output_tokens,
-        usage.cache_read_tokens,
-        usage.cache_write_tokens,
-        usage.requests,
-        usage.tool_calls,
-    )
-    values = (*write.values, str(outcome), *counts)
+    values = (*write.values, str(outcome), *astuple(usage))
     if await connection.fetchval(_FINISH, at.row, at.epoch, at.seq, *values) is not None:
         return True
     if await was_written(connection, at, len(write.entries)):

@@ -3,39 +3,26 @@
 import sqlite3
 from typing import Any
 
-from openclaw.core.errors import InvalidRequest, NotFound
-from openclaw.sessions.model import (
-    Entry,
-    EntryKind,
-    Hit,
-    Page,
-    SessionInfo,
-    SessionRef,
-    Turn,
-    TurnState,
-    decode,
-    decode_optional,
+from openclaw.sessions.model import Entry, Hit, Page, SessionInfo, SessionRef, Turn, TurnState
+from openclaw.sessions.rows import (
+    ENTRY_COLUMNS,
+    INFO_COLUMNS,
+    containing,
+    entries_from,
+    found_row,
+    hit_from,
+    info_from,
+    page_from,
+    parsed_cursor,
+    unanswered,
+    without_spaces,
 )
-from openclaw.sessions.snippets import snippet
-
-_INFO = (
-    "id, agent, key, title, created_ms, updated_ms, messages, seq, input_tokens, output_tokens,"
-    " cache_read_tokens, cache_write_tokens, requests, tool_calls"
-)
-_INFO_OF_S = ", ".join(f"s.{name.strip()}" for name in _INFO.split(","))
-_INFO_WIDTH = len(SessionInfo._fields)
-_ENTRY = "seq, turn, kind, at_ms, data, text, call_id, details"
-
-_PAGE_OF_ENTRIES = 500
-"""Entries read at once: a long transcript must not keep the log from being folded in."""
 
 
 def row_of(connection: sqlite3.Connection, session: SessionRef) -> int:
     """The session's row; `NotFound` where it was deleted."""
     found = connection.execute("SELECT row FROM sessions WHERE id = ?", (session.id,)).fetchone()
-    if found is None:
-        raise NotFound(f"there is no session '{session.key}' of agent '{session.agent}'")
-    return found[0]
+    return found_row(None if found is None else found[0], session)
 
 
 def find_exact(connection: sqlite3.Connection, agent: str, key: str) -> SessionRef | None:
@@ -47,18 +34,18 @@ def find_exact(connection: sqlite3.Connection, agent: str, key: str) -> SessionR
 
 def find(connection: sqlite3.Connection, key: str, agent: str | None) -> list[SessionInfo]:
     rows = connection.execute(
-        f"SELECT {_INFO} FROM sessions WHERE (key = ?1 OR id = ?1)"  # noqa: S608 - constant names
+        f"SELECT {INFO_COLUMNS} FROM sessions s WHERE (key = ?1 OR id = ?1)"  # noqa: S608 - ours
         " AND (?2 IS NULL OR agent = ?2) ORDER BY agent, key",
         (key, agent),
     )
-    return list(map(SessionInfo._make, rows))
+    return [info_from(row) for row in rows]
 
 
 def show(connection: sqlite3.Connection, session: SessionRef) -> SessionInfo:
     row = row_of(connection, session)
-    return SessionInfo._make(
+    return info_from(
         connection.execute(
-            f"SELECT {_INFO} FROM sessions WHERE row = ?",  # noqa: S608 - constant names
+            f"SELECT {INFO_COLUMNS} FROM sessions s WHERE row = ?",  # noqa: S608 - constant names
             (row,),
         ).fetchone()
     )
@@ -78,20 +65,17 @@ def list_sessions(
         values.append(agent)
     if search:
         conditions.append("(key LIKE ? ESCAPE '\\' OR title LIKE ? ESCAPE '\\')")
-        values += [_contains(search)] * 2
+        values += [containing(search)] * 2
     if cursor is not None:
         conditions.append("(updated_ms, row) < (?, ?)")
-        values += _parsed(cursor)
+        values += parsed_cursor(cursor)
     where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
     rows = connection.execute(
-        f"SELECT {_INFO}, row FROM sessions {where}"  # noqa: S608 - constant names
+        f"SELECT {INFO_COLUMNS}, row FROM sessions s {where}"  # noqa: S608 - constant names
         " ORDER BY updated_ms DESC, row DESC LIMIT ?",
         (*values, -1 if limit is None else limit + 1),
     ).fetchall()
-    more = limit is not None and len(rows) > limit
-    kept = rows[:limit] if more else rows
-    sessions = [SessionInfo._make(row[:_INFO_WIDTH]) for row in kept]
-    return Page(sessions, f"{kept[-1][5]}.{kept[-1][-1]}" if more and kept else None)
+    return page_from(rows, limit)
 
 
 def history(
@@ -150,27 +134,22 @@ def open_calls(
         "seq >= ? AND turn = ? AND kind IN ('tool_call', 'tool_result') ORDER BY seq",
         (first, turn),
     )
-    answered = {entry.call_id for entry in entries if entry.kind is EntryKind.TOOL_RESULT}
-    return tuple(
-        entry
-        for entry in entries
-        if entry.kind is EntryKind.TOOL_CALL and entry.call_id not in answered
-    )
+    return unanswered(entries)
 
 
 def search(connection: sqlite3.Connection, text: str, agent: str | None, limit: int) -> list[Hit]:
     words = text.split()
     if not words:
         return []
-    if any(_written_without_spaces(char) for char in text):
+    if without_spaces(text):
         return _search_parts(connection, words, agent, limit)
     rows = connection.execute(
-        f"SELECT {_INFO_OF_S}, e.seq, e.kind, e.at_ms, e.text"  # noqa: S608 - constant names
+        f"SELECT {INFO_COLUMNS}, e.seq, e.kind, e.at_ms, e.text"  # noqa: S608 - constant names
         " FROM words JOIN entries e ON e.row = words.rowid JOIN sessions s ON s.row = e.session"
         " WHERE words MATCH ?1 AND (?2 IS NULL OR s.agent = ?2) ORDER BY rank LIMIT ?3",
         (" ".join(_quoted(word) for word in words), agent, limit),
     )
-    return [_hit(row, text) for row in rows]
+    return [hit_from(row, text) for row in rows]
 
 
 def _search_parts(
@@ -179,52 +158,25 @@ def _search_parts(
     """For scripts without spaces between words, which the index cannot cut: the newest first."""
     conditions = " AND ".join("e.text LIKE ? ESCAPE '\\'" for _ in words)
     rows = connection.execute(
-        f"SELECT {_INFO_OF_S}, e.seq, e.kind, e.at_ms, e.text"  # noqa: S608 - constant names
+        f"SELECT {INFO_COLUMNS}, e.seq, e.kind, e.at_ms, e.text"  # noqa: S608 - constant names
         " FROM entries e JOIN sessions s ON s.row = e.session"
         f" WHERE {conditions} AND (? IS NULL OR s.agent = ?) ORDER BY e.row DESC LIMIT ?",
-        (*map(_contains, words), agent, agent, limit),
+        (*map(containing, words), agent, agent, limit),
     )
-    return [_hit(row, " ".join(words)) for row in rows]
-
-
-def _hit(row: tuple[Any, ...], wanted: str) -> Hit:
-    seq, kind, at_ms, text = row[_INFO_WIDTH:]
-    info = SessionInfo._make(row[:_INFO_WIDTH])
-    return Hit(info, seq, EntryKind(kind), at_ms, snippet(text, wanted))
+    return [hit_from(row, " ".join(words)) for row in rows]
 
 
 def _entries(
     connection: sqlite3.Connection, row: int, condition: str, values: tuple[Any, ...]
 ) -> list[Entry]:
     rows = connection.execute(
-        f"SELECT {_ENTRY} FROM entries WHERE session = ? AND {condition}",  # noqa: S608 - ours
+        f"SELECT {ENTRY_COLUMNS} FROM entries WHERE session = ? AND {condition}",  # noqa: S608 - ours
         (row, *values),
     )
-    return [
-        Entry(seq, turn, EntryKind(kind), at, decode(data), text, call, decode_optional(details))
-        for seq, turn, kind, at, data, text, call, details in rows
-    ]
+    return entries_from(rows)
 
 
 def _quoted(word: str) -> str:
     """A word as FTS5 takes it literally, matching also longer words that begin so."""
     doubled = word.replace('"', '""')
     return f'"{doubled}"*'
-
-
-def _contains(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
-    return f"%{escaped}%"
-
-
-def _parsed(cursor: str) -> tuple[int, int]:
-    try:
-        updated, row = cursor.split(".")
-        return int(updated), int(row)
-    except ValueError:
-        raise InvalidRequest("this cursor did not come from a listing", field="cursor") from None
-
-
-def _written_without_spaces(char: str) -> bool:
-    """Thai to Khmer, kana, Han and their neighbours; Korean has spaces but inflects at the end."""
-    return "\u0e00" <= char <= "\u0eff" or "\u1780" <= char <= "\u17ff" or char >= "\u2e80"

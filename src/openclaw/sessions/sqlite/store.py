@@ -127,9 +127,6 @@ def _add(connection: sqlite3.Connection, row: int, entry: Entry) -> None:
         connection.execute("INSERT INTO words (rowid, text) VALUES (?, ?)", (added.lastrowid, text))
 
 
-"""Entries read at once: a long export must not keep the log from being folded in."""
-
-
 class FileStore:
     """A `SessionStore` that many processes of one machine may share."""
 

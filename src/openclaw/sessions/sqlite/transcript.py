@@ -2,7 +2,7 @@
 
 import sqlite3
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 from openclaw.core.errors import DeveloperFacing, InvalidRequest
 from openclaw.sessions.model import (
@@ -133,15 +133,7 @@ def finish_turn(
         "UPDATE sessions SET input_tokens = input_tokens + ?, output_tokens = output_tokens + ?,"
         " cache_read_tokens = cache_read_tokens + ?, cache_write_tokens = cache_write_tokens + ?,"
         " requests = requests + ?, tool_calls = tool_calls + ? WHERE row = ?",
-        (
-            usage.input_tokens,
-            usage.output_tokens,
-            usage.cache_read_tokens,
-            usage.cache_write_tokens,
-            usage.requests,
-            usage.tool_calls,
-            fence.row,
-        ),
+        (*astuple(usage), fence.row),
     )
 
 

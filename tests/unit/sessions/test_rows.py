@@ -3,7 +3,7 @@
 import pytest
 
 from openclaw.content import frame
-from openclaw.sessions.snippets import snippet
+from openclaw.sessions.rows import snippet
 
 
 def test_a_snippet_shows_the_words_that_were_found() -> None:
