@@ -33,6 +33,16 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "config show": ("config show",),
     "config validate": ("config validate", "config validate --config other.json --json"),
     "config schema": ("config schema > openclaw.schema.json",),
+    "cron": ("cron add 'weekdays 8:00' 'What is new?'", "cron list"),
+    "cron add": (
+        "cron add 'weekdays 8:00' 'What is new in my inbox?'",
+        "cron add '*/30 9-17 * * 1-5' 'Check the build.' --name build --tz Europe/Berlin",
+    ),
+    "cron list": ("cron list", "cron list --json"),
+    "cron run": ("cron run build",),
+    "cron pause": ("cron pause build",),
+    "cron resume": ("cron resume build",),
+    "cron remove": ("cron remove build",),
     "doctor": ("doctor", "doctor --fix"),
     "gateway": ("gateway run", "gateway status --json"),
     "gateway run": ("gateway run", "gateway run --port 9000"),
@@ -218,6 +228,7 @@ COMMANDS = (
         "completion", "print a completion script for a shell", "openclaw.cli.commands.completion"
     ),
     Command("config", "show, check and explain the configuration", "openclaw.cli.commands.config"),
+    Command("cron", "have the agent do something at set times", "openclaw.cli.commands.cron"),
     Command("doctor", "look for problems and say how to mend them", "openclaw.cli.commands.doctor"),
     Command(
         "gateway", "run the agent as a daemon with an HTTP API", "openclaw.cli.commands.gateway"

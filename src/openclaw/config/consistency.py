@@ -275,7 +275,7 @@ def _is_address(text: str) -> bool:
 
 _SECTIONS = (
     "accessGroups acp approvals audio auth bindings broadcast browser canvasHost channels cli "
-    "commands crestodian cron diagnostics discovery env hooks identity memory messages meta "
+    "commands crestodian diagnostics discovery env hooks identity memory messages meta "
     "nodeHost plugins proxy routing session skills surfaces talk telegram discord slack whatsapp signal "
     "imessage ui update web wizard"
 )
@@ -318,6 +318,10 @@ _FOREIGN: dict[KeyPath, frozenset[str]] = {
         (("agents", "list", "*", "tools", "exec"), _EXEC),
         (("tools",), _AGENT_TOOLS),
         (("tools", "exec"), _EXEC),
+        (
+            ("cron",),
+            "failureDestination maxConcurrentRuns retry runLog sessionRetention store webhook webhookToken",
+        ),
         (("gateway",), _GATEWAY),
         (("gateway", "auth"), "allowTailscale mode password rateLimit trustedProxy"),
         (("gateway", "reload"), "deferralTimeoutMs"),

@@ -138,8 +138,9 @@ def _tool_layers(config: Config, entry: AgentEntry) -> tuple[ToolPolicyConfig, .
         deny = (*rules.deny, *(_SHELL if _names_exec(rules.deny) else ()))
         layers.append(rules.model_copy(update={"allow": allow, "deny": deny}))
     top = layers[1]
-    change = {"deny": (*top.deny, *_SHELL)} if mode == "off" else {"ask": (*top.ask, "exec")}
-    layers[1] = top if mode == "allow" else top.model_copy(update=change)
+    asks = ("cron", "exec") if mode == "ask" else ("cron",)
+    deny = (*top.deny, *_SHELL) if mode == "off" else top.deny
+    layers[1] = top.model_copy(update={"ask": (*top.ask, *asks), "deny": deny})
     return tuple(layers)
 
 

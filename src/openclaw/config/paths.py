@@ -155,6 +155,11 @@ class StatePaths:
         return self.root / "tokens"
 
     @property
+    def cron(self) -> Path:
+        """What is to be done when."""
+        return self.root / "cron"
+
+    @property
     def memory(self) -> Path:
         """What each agent remembers, in a directory of its own."""
         return self.root / "memory"

@@ -173,6 +173,7 @@ __all__ = [
     "AzureSecretsConfig",
     "ClusterConfig",
     "Config",
+    "CronConfig",
     "ExecSecretConfig",
     "ExecToolConfig",
     "FileSecretsConfig",
@@ -407,6 +408,17 @@ class ToolsConfig(AgentToolsConfig):
     """Load tools that installed packages offer."""
 
 
+class CronConfig(Section):
+    """Schedules, which the gateway runs; see `openclaw cron`."""
+
+    enabled: Flag = True
+    """Run them."""
+    missed: Literal["run", "skip"] = "run"
+    """A run that was missed because no gateway ran: `run` the last one once, late, or `skip` it."""
+    notify: Texts = ()
+    """A command, with its arguments, that gets each result as JSON on its input: `id`, `session`, `outcome`, `text`."""
+
+
 class Config(Section):
     """OpenClaw's configuration."""
 
@@ -430,6 +442,8 @@ class Config(Section):
     """`openclaw mcp-server`, which takes orders from MCP clients."""
     logging: LoggingConfig = LoggingConfig()
     """What is written about the program's own doings."""
+    cron: CronConfig = CronConfig()
+    """Schedules, which the gateway runs."""
     telemetry: TelemetryConfig = TelemetryConfig()
     """OpenTelemetry traces and metrics."""
     audit: AuditConfig = AuditConfig()

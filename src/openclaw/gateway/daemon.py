@@ -8,15 +8,18 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup, TaskStatus
 
+from openclaw.agent.port import NOBODY, MessageContext, Reply
+from openclaw.agent.schedules import JobFile
 from openclaw.config.load import LoadedConfig
 from openclaw.config.paths import StatePaths
 from openclaw.config.schema import Config, GatewayConfig
@@ -24,6 +27,7 @@ from openclaw.core.clock import Clock
 from openclaw.core.errors import InvalidConfig, OpenClawError, OperatorFacing, Problem, describe
 from openclaw.core.events import Emit, Notice
 from openclaw.gateway.lock import GatewayInfo, GatewayLock
+from openclaw.gateway.scheduler import Scheduler
 from openclaw.gateway.service_files import Notifier
 from openclaw.gateway.state import Backend, Gateway, ReloadReport
 from openclaw.gateway.tokens import TokenFile, Tokens, owner_token
@@ -140,6 +144,11 @@ class Reloader:
         self._lock = anyio.Lock()
         self._seen = stamp(loaded.path)
 
+    @property
+    def config(self) -> Config:
+        """As it is now."""
+        return self._current.config
+
     async def reload(self) -> ReloadReport:
         """Apply what the file says now; raises what is wrong with it, having changed nothing."""
         async with self._lock:
@@ -235,6 +244,7 @@ class Daemon:
     resolve: Callable[[str], Awaitable[Secret]]
     notifier: Notifier
     log_file: Path | None = None
+    environ: Mapping[str, str] = field(default_factory=dict[str, str])
     on_ready: Callable[[Gateway], None] = lambda gateway: None
 
     @property
@@ -299,12 +309,22 @@ async def _run(
         )
         group.start_soon(reloader.watch, name="configuration watch")
         group.start_soon(daemon.notifier.keep_alive, name="watchdog")
+        scheduler = Scheduler(
+            JobFile(daemon.paths.cron),
+            lambda: reloader.config.cron,
+            partial(_scheduled, gateway),
+            daemon.clock,
+            daemon.environ,
+        )
+        assert gateway.serving is not None
+        gateway.serving.start_soon(scheduler.run, name="schedules")
         daemon.notifier.ready(gateway.url)
         logger.info("the gateway is ready at %s", gateway.url)
         daemon.on_ready(gateway)
         await stop.wait()
         logger.info("the gateway is stopping")
         daemon.notifier.stopping()
+        scheduler.stopped = True
         gateway.stop()
         if backend.cluster is not None:
             backend.cluster.drain()
@@ -313,6 +333,11 @@ async def _run(
             await gateway.turns.close(grace, CLOSING_SECONDS)
         # From here on the port may be anybody's, and nobody is to bring a token there.
         lock.publish(GatewayInfo(pid=os.getpid()))
+
+
+async def _scheduled(gateway: Gateway, context: MessageContext) -> Reply:
+    async with gateway.turn(context) as turn:
+        return await turn.answer(NOBODY)
 
 
 @asynccontextmanager

@@ -221,8 +221,10 @@ def skill_places(host: Host, workspace: Path) -> list[Path]:
 def _native_tools(
     host: Host, agent: EffectiveAgent, store: "SessionStore", workspace: Path | None = None
 ) -> ToolSource:
+    from openclaw.agent.schedules import JobFile
     from openclaw.agent.tools.catalog import native_tools
     from openclaw.agent.tools.checkpoints import Checkpoints
+    from openclaw.agent.tools.cron import cron_tool
     from openclaw.agent.tools.memory import Memory, memory_tools
     from openclaw.agent.tools.skills import skill_tool
 
@@ -235,6 +237,7 @@ def _native_tools(
         more=[
             *memory_tools(memory, store, host.clock, zone),
             skill_tool(skill_places(host, place)),
+            cron_tool(JobFile(host.paths.cron), host.clock, zone),
         ],
         shells=host.shells,
         shell=agent.exec,

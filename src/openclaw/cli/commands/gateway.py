@@ -109,6 +109,7 @@ async def _serve(args: argparse.Namespace, env: Environment, loaded: Any, lock: 
     from openclaw.gateway.daemon import Daemon, serve
     from openclaw.gateway.page.routes import login_link
     from openclaw.gateway.service_files import Notifier
+    from openclaw.mcp_client.transport.child_process import child_environment
     from openclaw.runtime.host import open_secrets
     from openclaw.runtime.runtime import open_backend
 
@@ -136,6 +137,7 @@ async def _serve(args: argparse.Namespace, env: Environment, loaded: Any, lock: 
         resolve=open_secrets(loaded.config, env.environ, env.redactor).resolve_text,
         notifier=Notifier(env.environ),
         log_file=log_file,
+        environ=child_environment(env.environ, {}, inherit=False),
         on_ready=ready,
     )
     await serve(daemon, lock)

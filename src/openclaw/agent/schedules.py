@@ -1,0 +1,216 @@
+"""Schedules: what is to be done when, in a file that a person can read and edit."""
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from openclaw.config.paths import PRIVATE_FILE, private_directory
+from openclaw.core.errors import InvalidRequest, NotFound
+from openclaw.core.ids import random_id
+
+MOST_JOBS = 500
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+_DAYS = {
+    "day": "*", "daily": "*", "weekday": "1-5", "weekend": "6,0", "sunday": "0", "monday": "1",
+    "tuesday": "2", "wednesday": "3", "thursday": "4", "friday": "5", "saturday": "6",
+}  # fmt: skip
+_ON_DAYS = re.compile(r"(?:every )?(\w+?)s?(?: at)? (\d{1,2})(?::(\d\d))? ?(am|pm)?")
+_EVERY = re.compile(r"every (?:(\d{1,2}) )?(minute|hour)s?")
+_AT = re.compile(r"(?:at |on )?(\d{4}-\d\d-\d\d[ T]\d{1,2}:\d\d)")
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One schedule: `cron` is an expression of five fields, `at` one time instead, both in `timezone`."""
+
+    id: str
+    when: str
+    message: str
+    timezone: str
+    created_ms: int
+    cron: str | None = None
+    at: str | None = None
+    agent: str | None = None
+    session: str | None = None
+    paused: bool = False
+
+    @property
+    def session_key(self) -> str:
+        """The conversation that its runs belong to."""
+        return self.session or f"cron:{self.id}"
+
+    def due(self, now_ms: int) -> int | None:
+        """The latest time at which it should have run, in milliseconds; None before the first."""
+        if self.at is not None:
+            latest = datetime.fromisoformat(self.at).replace(tzinfo=ZoneInfo(self.timezone))
+            if latest.timestamp() * 1000 > now_ms:
+                return None
+        else:
+            latest = next(_sim(self.cron or "", self._local(now_ms + 1), reverse=True))
+        latest_ms = int(latest.timestamp() * 1000)
+        return latest_ms if latest_ms > self.created_ms else None
+
+    def next(self, now_ms: int) -> int | None:
+        """The next time at which it is to run; None if there is none."""
+        if self.at is not None:
+            only = datetime.fromisoformat(self.at).replace(tzinfo=ZoneInfo(self.timezone))
+            only_ms = int(only.timestamp() * 1000)
+            return only_ms if only_ms > now_ms else None
+        return int(next(_sim(self.cron or "", self._local(now_ms))).timestamp() * 1000)
+
+    def _local(self, now_ms: int) -> datetime:
+        return datetime.fromtimestamp(now_ms / 1000, ZoneInfo(self.timezone))
+
+    def run_id(self, due_ms: int) -> str:
+        """The same for one run wherever it is started, so that it happens once."""
+        return f"cron-{self.id}-{due_ms // 1000}"
+
+
+def _sim(expression: str, start: datetime, *, reverse: bool = False) -> Any:
+    from cronsim import CronSim, CronSimError
+
+    try:
+        return CronSim(expression, start, reverse=reverse)
+    except CronSimError as error:
+        raise InvalidRequest(f"is no cron expression: {error}", field="when") from None
+
+
+def parse_when(text: str) -> dict[str, str]:
+    """`cron` or `at`, of a cron expression or of plain words; raises `InvalidRequest`.
+
+    Only what cannot be misunderstood is taken: "weekdays 8:00", "every day at 7am", "mondays 9:30",
+    "every 15 minutes", "2026-12-01 09:00".
+    """
+    words = " ".join(text.lower().split())
+    if len(words.split()) == 5 and words[0] in "*0123456789":
+        _sim(words.upper(), datetime.now(ZoneInfo("UTC")))
+        return {"cron": words.upper()}
+    if found := _AT.fullmatch(" ".join(text.split())):
+        try:
+            return {"at": datetime.fromisoformat(found[1]).isoformat()}
+        except ValueError:
+            raise InvalidRequest(f"there is no such time as {found[1]}", field="when") from None
+    if words in ("hourly", "every hour"):
+        return {"cron": "0 * * * *"}
+    if found := _EVERY.fullmatch(words):
+        return {"cron": _interval(int(found[1] or 1), found[2])}
+    if (found := _ON_DAYS.fullmatch(words)) and (days := _DAYS.get(found[1])) is not None:
+        hour, minute = _hour(int(found[2]), found[4]), int(found[3] or 0)
+        if hour < 24 and minute < 60:
+            return {"cron": f"{minute} {hour} * * {days}"}
+    raise InvalidRequest(
+        f"{text!r} is not understood",
+        field="when",
+        hint="try 'weekdays 8:00', 'every 15 minutes', '2026-12-01 09:00' or '0 8 * * 1-5'",
+    )
+
+
+def _hour(hour: int, half: str | None) -> int:
+    if half is None:
+        return hour
+    return 99 if not 1 <= hour <= 12 else hour % 12 + (12 if half == "pm" else 0)
+
+
+def _interval(count: int, unit: str) -> str:
+    most = 60 if unit == "minute" else 24
+    if count < 1 or most % count:
+        raise InvalidRequest(
+            f"every {count} {unit}s does not divide evenly",
+            field="when",
+            hint="use a cron expression",
+        )
+    step = f"*/{count}" if count > 1 else "*"
+    return f"{step} * * * *" if unit == "minute" else f"0 {step} * * *"
+
+
+class JobFile:
+    """The schedules in `jobs.json`. Whoever changes it replaces it as a whole."""
+
+    def __init__(self, directory: Path) -> None:
+        self.path = directory / "jobs.json"
+
+    def read(self) -> dict[str, Job]:
+        """Every schedule by its id; raises `InvalidRequest` if the file is broken."""
+        try:
+            rows: list[Mapping[str, Any]] = json.loads(self.path.read_text())["jobs"]
+            return {row["id"]: Job(**row) for row in rows}
+        except FileNotFoundError:
+            return {}
+        except (ValueError, TypeError, KeyError) as error:
+            raise InvalidRequest(f"{self.path} cannot be read: {error}") from None
+
+    def add(self, job: Job) -> None:
+        """Add one; its id must be new."""
+        jobs = self.read()
+        if not _ID.fullmatch(job.id):
+            raise InvalidRequest("must be letters, digits, - and _", field="name")
+        if job.id in jobs:
+            raise InvalidRequest(f"there is a schedule '{job.id}'", field="name")
+        if len(jobs) >= MOST_JOBS:
+            raise InvalidRequest(f"there are {MOST_JOBS} schedules already")
+        self._write({**jobs, job.id: job})
+
+    def get(self, id: str) -> Job:
+        """The one with this id; raises `NotFound`."""
+        jobs = self.read()
+        if id not in jobs:
+            known = ", ".join(jobs) or "none"
+            raise NotFound(f"there is no schedule '{id}'", hint=f"there are: {known}")
+        return jobs[id]
+
+    def pause(self, id: str, paused: bool, now_ms: int) -> None:
+        """Stop or go on with one; what it missed meanwhile is not made up for."""
+        job = replace(self.get(id), paused=paused)
+        self._write({**self.read(), id: job if paused else replace(job, created_ms=now_ms)})
+
+    def remove(self, id: str) -> None:
+        """Remove one."""
+        self.get(id)
+        self._write({name: job for name, job in self.read().items() if name != id})
+
+    def _write(self, jobs: Mapping[str, Job]) -> None:
+        private_directory(self.path.parent)
+        fresh = self.path.with_name(f".{random_id()}")
+        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_FILE)
+        with os.fdopen(descriptor, "w") as file:
+            json.dump({"jobs": [asdict(job) for job in jobs.values()]}, file, indent=2)
+        fresh.replace(self.path)
+
+
+def new_job(when: str, message: str, timezone: str, now_ms: int, **more: Any) -> Job:
+    """A schedule; raises `InvalidRequest` for a time that is not understood or is over."""
+    if not message.strip():
+        raise InvalidRequest("is empty", field="message")
+    if timezone not in _zones():
+        raise InvalidRequest(f"there is no time zone '{timezone}'", field="tz")
+    id = more.pop("id", None) or random_id()[:8].replace("_", "x").replace("-", "x")
+    job = Job(id, when, message, timezone, now_ms, **parse_when(when), **more)
+    if job.next(now_ms) is None:
+        raise InvalidRequest("is over", field="when")
+    return job
+
+
+def _zones() -> set[str]:
+    from zoneinfo import available_timezones
+
+    return available_timezones()
+
+
+def told(job: Job, now_ms: int) -> str:
+    """A schedule in one line, for people and for the model."""
+    following = job.next(now_ms)
+    zone = ZoneInfo(job.timezone)
+    when = (
+        "paused"
+        if job.paused
+        else f"next {datetime.fromtimestamp(following / 1000, zone):%Y-%m-%d %H:%M %Z}"
+        if following is not None
+        else "over"
+    )
+    return f"{job.id}: {job.when} ({job.cron or job.at}, {job.timezone}), {when}: {job.message}"

@@ -1,0 +1,52 @@
+"""`cron`: the agent's own schedules, each agreed to by the person."""
+
+import anyio.to_thread
+
+from openclaw.agent.schedules import JobFile, new_job, told
+from openclaw.agent.tools.base import Arguments, FunctionTool, said, schema
+from openclaw.core.clock import Clock
+from openclaw.core.errors import ToolFailure
+from openclaw.core.tools import CallContext, ToolResult, ToolSpec
+
+_CRON = ToolSpec(
+    name="cron",
+    description=(
+        "Have yourself told something at set times: add a schedule, list them, or remove one. The "
+        "person agrees to each call. Times: 'weekdays 8:00', 'every 15 minutes', "
+        "'2026-12-01 09:00', or a cron expression, in the person's time zone."
+    ),
+    input_schema=schema(
+        ["action"],
+        action={"type": "string", "enum": ["add", "list", "remove"]},
+        when={"type": "string", "description": "For add: when."},
+        message={"type": "string", "description": "For add: what you are told then."},
+        name={"type": "string", "description": "What it is called."},
+    ),
+    label="Schedule",
+    read_only=False,
+    destructive=True,
+)
+
+
+def cron_tool(jobs: JobFile, clock: Clock, timezone: str) -> FunctionTool:
+    """The tool on these schedules."""
+
+    def do(arguments: Arguments, context: CallContext) -> str:
+        now, action = clock.now_ms(), arguments.text("action")
+        if action == "list":
+            return "\n".join(told(job, now) for job in jobs.read().values()) or "No schedule."
+        if action == "remove":
+            jobs.remove(arguments.text("name"))
+            return f"Removed {arguments.text('name')}."
+        if action != "add":
+            raise ToolFailure("`action` is add, list or remove.")
+        name = arguments.text("name", "") or None
+        when, message = arguments.text("when"), arguments.text("message")
+        job = new_job(when, message, timezone, now, id=name, agent=context.agent)
+        jobs.add(job)
+        return f"Added {told(job, now)}. It runs while the gateway runs."
+
+    async def run(arguments: Arguments, context: CallContext) -> ToolResult:
+        return said(await anyio.to_thread.run_sync(do, arguments, context))
+
+    return FunctionTool(_CRON, run)

@@ -1,0 +1,124 @@
+"""Have the agent do something at set times.
+
+The gateway runs schedules: see 'openclaw gateway install'. Times are cron expressions or plain
+words: 'weekdays 8:00', 'every 15 minutes', '2026-12-01 09:00'.
+"""
+
+import argparse
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from openclaw.cli.commands.agent import as_json, session_key
+from openclaw.cli.environment import Environment
+from openclaw.core.errors import EXIT_FAILED, EXIT_OK
+
+if TYPE_CHECKING:
+    from openclaw.agent.port import Reply
+    from openclaw.agent.schedules import Job
+
+
+def register(parser: argparse.ArgumentParser) -> None:
+    """Declare the subcommands and their options."""
+    actions = parser.add_subparsers(metavar="ACTION", required=True, dest="action")
+    added = _action(actions, "add", "add a schedule")
+    added.add_argument("when", metavar="WHEN", help="'weekdays 8:00' or a cron expression")
+    added.add_argument("message", metavar="TEXT", help="what the agent is told then")
+    added.add_argument("--name", metavar="NAME", help="what to call it (default: made up)")
+    added.add_argument("--session-key", type=session_key, metavar="KEY", help="the conversation")
+    added.add_argument("--agent", metavar="ID", help="the agent that does it")
+    added.add_argument("--tz", metavar="ZONE", help="the time zone (default: userTimezone)")
+    listed = _action(actions, "list", "the schedules, and when each runs next")
+    listed.add_argument("--json", action="store_true", help="print JSON and nothing else")
+    for name, summary in (
+        ("run", "run one now, whatever the time"),
+        ("pause", "do not run one until it is resumed"),
+        ("resume", "go on with one that was paused"),
+        ("remove", "remove one"),
+    ):
+        one = _action(actions, name, summary)
+        one.add_argument("name", metavar="NAME")
+        if name == "run":
+            one.add_argument("--json", action="store_true", help="print JSON and nothing else")
+
+
+def _action(actions: Any, name: str, summary: str) -> argparse.ArgumentParser:
+    return actions.add_parser(name, help=summary, description=summary)
+
+
+def run(args: argparse.Namespace, env: Environment) -> int:
+    """Add, list, run, pause, resume or remove."""
+    from openclaw.agent.schedules import JobFile
+    from openclaw.core.clock import SystemClock
+
+    jobs, now = JobFile(env.paths.cron), SystemClock().now_ms()
+    if args.action == "add":
+        _add(args, env, jobs, now)
+    elif args.action == "list":
+        _list(args, env, [*jobs.read().values()], now)
+    elif args.action == "run":
+        return _run(args, env, jobs.get(args.name))
+    elif args.action == "remove":
+        jobs.remove(args.name)
+        env.say(f"Removed {args.name}.")
+    else:
+        jobs.pause(args.name, args.action == "pause", now)
+        env.say(f"{args.action.capitalize()}d {args.name}.")
+    return EXIT_OK
+
+
+def _add(args: argparse.Namespace, env: Environment, jobs: Any, now: int) -> None:
+    from openclaw.agent.schedules import new_job, told
+    from openclaw.cli.parser import not_there
+    from openclaw.config.merge import default_agent_id, effective_agents
+    from openclaw.gateway.lock import running_gateway
+    from openclaw.runtime.host import time_zone
+
+    config = env.load_config().config
+    agents = effective_agents(config)
+    agent = args.agent or default_agent_id(config)
+    if agent not in agents:
+        raise not_there(f"there is no agent '{agent}'", agent, agents)
+    zone = args.tz or time_zone(agents[agent], env.environ)
+    session = args.session_key
+    job = new_job(args.when, args.message, zone, now, id=args.name, agent=agent, session=session)
+    jobs.add(job)
+    env.say(f"Added {told(job, now)}")
+    if running_gateway(env.paths.gateway_lock) is None:
+        env.warn(
+            f"{env.program}: no gateway runs; schedules run while one does: {env.program} gateway install"
+        )
+
+
+def _list(args: argparse.Namespace, env: Environment, jobs: "list[Job]", now: int) -> None:
+    from openclaw.agent.schedules import told
+
+    if args.json:
+        env.say_json({"jobs": [{**asdict(job), "next_ms": job.next(now)} for job in jobs]})
+        return
+    for job in jobs:
+        env.say(told(job, now))
+    if not jobs:
+        env.say(f"No schedule. Add one: {env.program} cron add 'weekdays 8:00' 'What is new?'")
+
+
+def _run(args: argparse.Namespace, env: Environment, job: "Job") -> int:
+    import anyio
+
+    reply: Reply = anyio.run(_turn, env, job)
+    if args.json:
+        env.say_json(as_json(reply, job.session_key))
+    else:
+        env.say(reply.text or "(No response)")
+    return EXIT_OK if reply.outcome == "ok" else EXIT_FAILED
+
+
+async def _turn(env: Environment, job: "Job") -> "Reply":
+    from openclaw.agent.port import MessageContext
+    from openclaw.runtime.access import open_agent
+
+    async with open_agent(env) as agent:
+        settings = await agent.settings(job.agent)
+        context = MessageContext(
+            text=job.message, session_key=job.session_key, agent_id=settings.id, origin="cron"
+        )
+        return await agent.reply(context)

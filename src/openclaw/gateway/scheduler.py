@@ -1,0 +1,123 @@
+"""Runs what is scheduled, while the gateway runs.
+
+Every run has an id made of its schedule and its time, which is also the id of its turn: of several
+gateways on one store, the first begins it, and the others find that it was begun. Which run is due
+follows from the clock alone, so that nothing has to be kept about runs.
+"""
+
+import json
+import logging
+import subprocess
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import anyio
+from anyio.abc import TaskGroup
+
+from openclaw.agent.port import MessageContext, Reply
+from openclaw.agent.schedules import Job, JobFile
+from openclaw.core.clock import Clock
+from openclaw.core.errors import OpenClawError, describe
+
+if TYPE_CHECKING:
+    from openclaw.config.schema import CronConfig
+
+logger = logging.getLogger(__name__)
+
+LOOK_SECONDS = 5.0
+"""Between two looks at the clock and the file: a person may edit it, and a laptop may sleep."""
+
+_NOTIFY_SECONDS = 60.0
+
+
+@dataclass(slots=True)
+class Scheduler:
+    """Starts what is due. `answer` runs the turn of a message."""
+
+    jobs: JobFile
+    settings: "Callable[[], CronConfig]"
+    answer: Callable[[MessageContext], Awaitable[Reply]]
+    clock: Clock
+    environ: Mapping[str, str] = field(default_factory=dict[str, str])
+    stopped: bool = False
+    _begun: dict[str, int] = field(default_factory=dict[str, int])
+    _broken: str = ""
+
+    async def run(self) -> None:
+        """Look again and again, until cancelled."""
+        started = self.clock.now_ms()
+        async with anyio.create_task_group() as group:
+            while True:
+                if not self.stopped:
+                    self.look(started, group)
+                await anyio.sleep(LOOK_SECONDS)
+
+    def look(self, started_ms: int, group: TaskGroup) -> None:
+        """Start what is due now, and with `missed: "run"` the last run that nobody started."""
+        for job, due in self.due(started_ms):
+            group.start_soon(self._run, job, due, name=f"schedule {job.id}")
+
+    def due(self, started_ms: int) -> list[tuple[Job, int]]:
+        """What is due and was not started here; it counts as started from now on."""
+        settings = self.settings()
+        found: list[tuple[Job, int]] = []
+        for job in self._jobs() if settings.enabled else ():
+            due = job.due(self.clock.now_ms())
+            if due is None or self._begun.get(job.id) == due:
+                continue
+            self._begun[job.id] = due
+            if due >= started_ms or settings.missed == "run":
+                found.append((job, due))
+        return found
+
+    def _jobs(self) -> Sequence[Job]:
+        try:
+            jobs = [job for job in self.jobs.read().values() if not job.paused]
+        except (OpenClawError, OSError) as error:
+            if str(error) != self._broken:
+                self._broken = str(error)
+                logger.warning("the schedules cannot be read: %s", error)
+            return ()
+        self._broken = ""
+        return jobs
+
+    async def _run(self, job: Job, due: int) -> None:
+        context = MessageContext(
+            text=job.message,
+            session_key=job.session_key,
+            agent_id=job.agent or "main",
+            origin="cron",
+            idempotency_key=job.run_id(due),
+        )
+        try:
+            reply = await self.answer(context)
+        except OpenClawError as error:
+            logger.warning("the schedule '%s' failed: %s", job.id, describe(error))
+            await self._notify(job, "error", describe(error))
+            return
+        except Exception:
+            logger.exception("the schedule '%s' failed", job.id)
+            return
+        if reply.outcome != "duplicate":
+            logger.info("the schedule '%s' has run: %s", job.id, reply.outcome)
+            await self._notify(job, reply.outcome, reply.text)
+
+    async def _notify(self, job: Job, outcome: str, text: str) -> None:
+        """Hand the result to the command that tells the person."""
+        command = self.settings().notify
+        if not command:
+            return
+        told = {"id": job.id, "session": job.session_key, "outcome": outcome, "text": text}
+        try:
+            with anyio.fail_after(_NOTIFY_SECONDS):
+                await anyio.run_process(
+                    [*command],
+                    input=json.dumps(told).encode(),
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    env=dict(self.environ),
+                    start_new_session=True,
+                )
+        except (OSError, TimeoutError, subprocess.CalledProcessError) as error:
+            logger.warning("the command in cron.notify failed: %s", error)

@@ -1,0 +1,128 @@
+"""Schedules that run: in a real gateway, once among several, with their result told."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from openclaw.agent.port import MessageContext, Reply
+from openclaw.agent.schedules import JobFile, new_job
+from openclaw.config.schema import CronConfig
+from openclaw.gateway.scheduler import Scheduler
+from openclaw.testing.agent_kit import agent_kit, scripted_config
+from openclaw.testing.scripted_model import ScriptedModel, Step, scripted_model
+
+NOON = 1_794_916_800_000
+
+
+class Held:
+    def __init__(self) -> None:
+        self.now = NOON
+
+    def now_ms(self) -> int:
+        return self.now
+
+    def monotonic(self) -> float:
+        return self.now / 1000
+
+
+@pytest.fixture
+async def model() -> AsyncIterator[ScriptedModel]:
+    async with scripted_model(default=Step(text="All is well: {last}")) as running:
+        yield running
+
+
+async def test_of_three_gateways_on_one_store_one_makes_each_run(
+    model: ScriptedModel, tmp_path: Path
+) -> None:
+    clock = Held()
+    jobs = JobFile(tmp_path)
+    jobs.add(new_job("every 15 minutes", "Look.", "UTC", NOON, id="j", agent="main"))
+    async with agent_kit(scripted_config(model.url)) as kit:
+
+        async def answer(context: MessageContext) -> Reply:
+            return await kit.reply(context)
+
+        three = [Scheduler(jobs, CronConfig, answer, clock) for _ in range(3)]
+        for quarter in range(1, 13):
+            clock.now = NOON + quarter * 15 * 60_000
+            alive = three if quarter < 5 else three[1:]  # one is killed
+            if quarter == 9:  # and comes back later, not knowing what ran
+                alive = [*alive, Scheduler(jobs, CronConfig, answer, clock)]
+            async with anyio.create_task_group() as group:
+                for one in alive:
+                    one.look(NOON, group)
+        assert len(model.requests) == 12
+
+
+async def test_a_run_that_fails_does_not_end_the_others(tmp_path: Path) -> None:
+    clock = Held()
+    jobs = JobFile(tmp_path)
+    for name in ("bad", "good"):
+        jobs.add(new_job("hourly", name, "UTC", NOON, id=name))
+    ran: list[str] = []
+
+    async def answer(context: MessageContext) -> Reply:
+        ran.append(context.text)
+        if context.text == "bad":
+            raise RuntimeError("broken")
+        return Reply("ok", "s", "t")
+
+    clock.now += 3_600_000
+    told = tmp_path / "told"
+    settings = CronConfig(notify=("sh", "-c", f"cat >> {told}"))
+    one = Scheduler(jobs, lambda: settings, answer, clock, {"PATH": os.environ["PATH"]})
+    async with anyio.create_task_group() as group:
+        one.look(NOON, group)
+    assert sorted(ran) == ["bad", "good"]
+    assert json.loads(told.read_text()) == {
+        "id": "good", "session": "cron:good", "outcome": "ok", "text": "ok",
+    }  # fmt: skip
+
+
+async def openclaw(*words: str) -> "subprocess.CompletedProcess[bytes]":
+    return await anyio.run_process([sys.executable, "-m", "openclaw", *words], check=False)
+
+
+async def test_the_commands_and_the_gateway_together(home: Path, model: ScriptedModel) -> None:
+    state, told = home / ".openclaw", home / "told"
+    state.mkdir(mode=0o700)
+    provider = {"baseUrl": f"{model.url}/v1", "apiKey": "k-0123456789", "models": [{"id": "m"}]}
+    config: dict[str, Any] = {
+        "models": {"providers": {"acme": provider}},
+        "cron": {"notify": ["sh", "-c", f"cat > {told}.new && mv {told}.new {told}"]},
+        "agents": {"defaults": {"userTimezone": "Europe/Berlin"}},
+    }
+    (state / "openclaw.json").write_text(json.dumps(config))
+    (state / "openclaw.json").chmod(0o600)
+    added = await openclaw("cron", "add", "weekdays 8:00", "What is new?", "--name", "news")
+    assert b"Added news: weekdays 8:00 (0 8 * * 1-5, Europe/Berlin), next " in added.stdout
+    assert b"no gateway runs" in added.stderr
+    assert (await openclaw("cron", "add", "someday", "x")).returncode == 2
+    ran = await openclaw("cron", "run", "news")
+    assert ran.stdout == b"All is well: What is new?\n"
+    assert (await openclaw("cron", "pause", "news")).stdout == b"Paused news.\n"
+    assert b"paused" in (await openclaw("cron", "list")).stdout
+    assert (await openclaw("cron", "resume", "news")).stdout == b"Resumed news.\n"
+    (row,) = json.loads((await openclaw("cron", "list", "--json")).stdout)["jobs"]
+    assert row["session"] is None
+    assert (await openclaw("cron", "remove", "news")).stdout == b"Removed news.\n"
+    # One that has been due since long before: the gateway makes up for its last run.
+    JobFile(state / "cron").add(new_job("hourly", "Hourly.", "UTC", 0, id="old", agent="main"))
+    command = [sys.executable, "-m", "openclaw", "gateway", "run", "--port", "0"]
+    async with await anyio.open_process(command, stdout=None, stderr=None) as gateway:
+        with anyio.fail_after(60):
+            while not told.exists():  # noqa: ASYNC110 - written by another process
+                await anyio.sleep(0.05)
+        gateway.terminate()
+        await gateway.wait()
+    said = json.loads(told.read_text())
+    assert (said["id"], said["outcome"], said["text"]) == ("old", "ok", "All is well: Hourly.")
+    shown = await openclaw("sessions", "show", "cron:old")
+    assert b"All is well: Hourly." in shown.stdout

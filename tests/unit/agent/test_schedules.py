@@ -1,0 +1,218 @@
+"""When something is due, over years, time zones and clock changes."""
+
+import json
+from collections import Counter
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from openclaw.agent.schedules import Job, JobFile, new_job, parse_when, told
+from openclaw.agent.tools.base import NativeTools
+from openclaw.agent.tools.cron import cron_tool
+from openclaw.config.schema import CronConfig
+from openclaw.core.content import text_of
+from openclaw.core.errors import InvalidRequest, NotFound
+from openclaw.core.tools import CallContext
+from openclaw.gateway.scheduler import Scheduler
+
+DAY_MS = 86_400_000
+NOON = 1_794_916_800_000  # 2026-11-17 12:00 UTC, a Tuesday
+
+
+class Held:
+    """A clock that a test moves."""
+
+    def __init__(self, now: int = NOON) -> None:
+        self.now = now
+
+    def now_ms(self) -> int:
+        return self.now
+
+    def monotonic(self) -> float:
+        return self.now / 1000
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("weekdays 8:00", {"cron": "0 8 * * 1-5"}),
+        ("every weekday at 8:00", {"cron": "0 8 * * 1-5"}),
+        ("Every day at 7am", {"cron": "0 7 * * *"}),
+        ("daily 12am", {"cron": "0 0 * * *"}),
+        ("mondays 9:30 pm", {"cron": "30 21 * * 1"}),
+        ("weekends at 10:05", {"cron": "5 10 * * 6,0"}),
+        ("every 15 minutes", {"cron": "*/15 * * * *"}),
+        ("every minute", {"cron": "* * * * *"}),
+        ("every 2 hours", {"cron": "0 */2 * * *"}),
+        ("hourly", {"cron": "0 * * * *"}),
+        ("*/30 9-17 * * mon-fri", {"cron": "*/30 9-17 * * MON-FRI"}),
+        ("2026-12-01 09:00", {"at": "2026-12-01T09:00:00"}),
+    ],
+)
+def test_times_are_cron_expressions_or_plain_words(text: str, expected: dict[str, str]) -> None:
+    assert parse_when(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "soon", "", "every other friday at noon", "every 7 minutes", "every 0 hours", "daily 25:00",
+        "daily 13pm", "daily 0am", "monthly 6:00", "99 * * * *", "* * * *", "2026-13-01 09:00",
+        "8:00 weekdays", "every monday",
+    ],
+)  # fmt: skip
+def test_what_could_be_misunderstood_is_refused(text: str) -> None:
+    with pytest.raises(InvalidRequest):
+        parse_when(text)
+
+
+def scheduler(tmp_path: Path, clock: Held, jobs: list[Job], **settings: Any) -> Scheduler:
+    file = JobFile(tmp_path / "cron")
+    for job in jobs:
+        file.add(job)
+
+    async def nobody(context: Any) -> Any:
+        raise AssertionError
+
+    return Scheduler(file, lambda: CronConfig(**settings), nobody, clock)
+
+
+@pytest.mark.parametrize(
+    ("zone", "hour", "minute"),
+    [
+        ("Europe/Berlin", 8, 0),
+        ("Europe/Berlin", 2, 30),  # does not exist once a year, and exists twice once a year
+        ("America/New_York", 2, 0),
+        ("America/New_York", 1, 30),
+        ("Australia/Lord_Howe", 2, 15),  # a change of half an hour
+        ("Asia/Kathmandu", 23, 59),
+        ("UTC", 0, 0),
+    ],
+)
+def test_a_daily_schedule_runs_once_a_day_for_ten_thousand_days(
+    tmp_path: Path, zone: str, hour: int, minute: int
+) -> None:
+    start = datetime(2000, 1, 1, 12, tzinfo=ZoneInfo(zone))
+    begun = int(start.timestamp() * 1000)
+    job = Job("j", "", "m", zone, begun, cron=f"{minute} {hour} * * *")
+    days: Counter[str] = Counter()
+    wrong: list[datetime] = []
+    now = begun
+    last = 0
+    while now < begun + 10_000 * DAY_MS:
+        following = job.next(now)
+        assert following is not None
+        now = following
+        assert job.due(now) == now  # what is next is due when it is reached, and not before
+        assert job.due(now - 1) in (None, last)
+        last = now
+        local = datetime.fromtimestamp(now / 1000, ZoneInfo(zone))
+        days[f"{local:%Y-%m-%d}"] += 1
+        if (local.hour, local.minute) != (hour, minute):
+            wrong.append(local)
+    assert set(days.values()) == {1}
+    first, final = min(days), max(days)
+    span = datetime.fromisoformat(final) - datetime.fromisoformat(first)
+    assert len(days) == span.days + 1 >= 9_999
+    # Where the time does not exist, it runs right after the gap, and at no other time.
+    assert all(
+        abs(local - local.replace(hour=hour, minute=minute)) <= timedelta(hours=1)
+        for local in wrong
+    )
+    assert len(wrong) <= (
+        28 if zone in ("Europe/Berlin", "America/New_York", "Australia/Lord_Howe") else 0
+    )
+
+
+def test_a_clock_that_stands_still_or_jumps_starts_nothing_twice(tmp_path: Path) -> None:
+    clock = Held()
+    job = new_job("every 15 minutes", "m", "UTC", NOON, id="j")
+    one = scheduler(tmp_path, clock, [job])
+    assert one.due(NOON) == []
+    clock.now += 15 * 60_000
+    assert one.due(NOON) == [(job, clock.now)]
+    assert one.due(NOON) == []
+    clock.now += 30 * 60_000  # asleep: the last of two that were missed
+    assert one.due(NOON) == [(job, clock.now)]
+    clock.now -= 5 * 60_000  # set back
+    again = one.due(NOON)
+    clock.now += 5 * 60_000
+    ids = [job.run_id(due) for _, due in [*again, *one.due(NOON)]]
+    assert ids == [f"cron-j-{(NOON + 1_800_000) // 1000}", f"cron-j-{(NOON + 2_700_000) // 1000}"]
+
+
+@pytest.mark.parametrize(("missed", "runs"), [("run", 1), ("skip", 0)])
+def test_runs_that_nobody_made_are_made_up_for_once_or_skipped(
+    tmp_path: Path, missed: str, runs: int
+) -> None:
+    job = new_job("every 15 minutes", "m", "UTC", NOON, id="j")
+    clock = Held(NOON + 3 * DAY_MS + 60_000)
+    assert len(scheduler(tmp_path, clock, [job], missed=missed).due(clock.now)) == runs
+
+
+def test_what_is_paused_off_or_over_does_not_run(tmp_path: Path) -> None:
+    clock = Held()
+    once = new_job("2026-11-17 13:00", "m", "UTC", NOON, id="once")
+    often = new_job("every 15 minutes", "m", "UTC", NOON, id="often")
+    one = scheduler(tmp_path, clock, [once, often])
+    one.jobs.pause("often", True, clock.now)
+    clock.now += 3_600_000
+    assert [job.id for job, _ in one.due(NOON)] == ["once"]
+    assert once.next(clock.now) is None
+    clock.now += DAY_MS
+    one.jobs.pause("often", False, clock.now)
+    assert one.due(NOON) == []  # neither again, nor what was missed while paused
+    assert "over" in told(once, clock.now)
+    off = scheduler(tmp_path / "off", clock, [often], enabled=False)
+    assert off.due(NOON) == []
+
+
+def test_the_file_is_private_readable_and_may_be_broken(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = JobFile(tmp_path / "cron")
+    file.add(new_job("hourly", "Look.", "UTC", NOON, id="j"))
+    assert file.path.stat().st_mode & 0o777 == 0o600
+    assert json.loads(file.path.read_text())["jobs"][0]["message"] == "Look."
+    with pytest.raises(InvalidRequest, match="there is a schedule"):
+        file.add(new_job("hourly", "Look.", "UTC", NOON, id="j"))
+    with pytest.raises(NotFound):
+        file.remove("other")
+    file.path.write_text("{")
+    one = Scheduler(file, CronConfig, None, Held())  # pyright: ignore[reportArgumentType]
+    assert (one.due(0), one.due(0)) == ([], [])
+    assert caplog.text.count("the schedules cannot be read") == 1
+
+
+@pytest.mark.parametrize(
+    ("when", "message", "zone", "id"),
+    [
+        ("hourly", " ", "UTC", None),
+        ("hourly", "m", "Mars/Base", None),
+        ("2020-01-01 09:00", "m", "UTC", None),
+        ("hourly", "m", "UTC", "../x"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(
+    tmp_path: Path, when: str, message: str, zone: str, id: str | None
+) -> None:
+    with pytest.raises(InvalidRequest):
+        JobFile(tmp_path).add(new_job(when, message, zone, NOON, id=id))
+
+
+async def test_the_agent_adds_lists_and_removes_schedules(tmp_path: Path) -> None:
+    tools = NativeTools([cron_tool(JobFile(tmp_path), Held(), "Europe/Berlin")])
+
+    async def call(**arguments: str) -> str:
+        return text_of((await tools.call("cron", arguments, CallContext("main", "s", "c"))).blocks)
+
+    assert await call(action="list") == "No schedule."
+    said = await call(action="add", when="weekdays 8:00", message="News?", name="news")
+    assert "next 2026-11-18 08:00 CET: News?" in said
+    assert "news: weekdays 8:00 (0 8 * * 1-5, Europe/Berlin)" in await call(action="list")
+    assert await call(action="remove", name="news") == "Removed news."
+    assert "is not understood" in await call(action="add", when="soon", message="x")
+    assert "is add, list or remove" in await call(action="change")
