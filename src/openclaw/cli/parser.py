@@ -36,7 +36,7 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "cron": ("cron add 'weekdays 8:00' 'What is new?'", "cron list"),
     "cron add": (
         "cron add 'weekdays 8:00' 'What is new in my inbox?'",
-        "cron add '*/30 9-17 * * 1-5' 'Check the build.' --name build --tz Europe/Berlin",
+        "cron add '*/30 9-17 * * 1-5' 'Check the build.' --name build",
     ),
     "cron list": ("cron list", "cron list --json"),
     "cron run": ("cron run build",),
