@@ -808,7 +808,7 @@ async def test_a_call_is_shown_whole_and_a_click_that_comes_too_soon_does_not_co
     await page.get_by_role("textbox", name="Message").fill("disguised")
     await page.keyboard.press("Enter")
     question = page.get_by_role("form", name="Question").last
-    allow = question.get_by_role("button", name="Allow")
+    allow = question.get_by_role("button", name="Allow once")
     await expect(allow).to_be_enabled()
     assert await page.evaluate("window.clickedAtOnce")
     assert not written.exists()
@@ -816,22 +816,33 @@ async def test_a_call_is_shown_whole_and_a_click_that_comes_too_soon_does_not_co
     lines = disguised_call.BODY.split("\n")[2:]
     assert shown == "\n".join(["path: c.sh", "content:", f"+ {'x' * 30_000}", *lines])
     await allow.click()
-    await expect(question.get_by_role("status")).to_have_text("Allowed.")
+    await expect(question.get_by_role("status")).to_have_text("Allowed once.")
     await expect(page.get_by_role("button", name="Send", exact=True)).to_be_visible()
     assert written.read_text() == DISGUISED
 
 
 async def test_a_tool_that_needs_permission_is_asked_about(site: Site, page: Page) -> None:
     written = site.house.state / "workspace" / "a.txt"
-    for button, said in (("Decline", "Declined."), ("Allow", "Allowed.")):
+    session = "In this session: every call of write"
+    for key, said in (
+        ("Enter", "Not allowed: use another file"),
+        ("No", "Not allowed."),
+        ("Allow once", "Allowed once."),
+        (session, f"Allowed. {session}."),
+    ):
         await page.get_by_role("textbox", name="Message").fill("with permission")
         await page.keyboard.press("Enter")
         question = page.get_by_role("form", name="Question").last
         await expect(question).to_contain_text("The agent wants to use")
-        assert not written.exists()
-        await question.get_by_role("button", name=button).click()
+        await expect(question.get_by_role("button", name="No", exact=True)).to_be_enabled()
+        if key == "Enter":
+            await question.get_by_label("Reason for a no").fill("use another file")
+            await page.keyboard.press("Enter")
+        else:
+            await question.get_by_role("button", name=key, exact=True).click()
         await expect(question.get_by_role("status")).to_have_text(said)
         await expect(page.get_by_role("button", name="Send", exact=True)).to_be_visible()
+        assert written.exists() is said.startswith("Allowed")
     assert written.read_text() == "b"
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import unquote, urlsplit
 
 import anyio
@@ -41,6 +41,7 @@ from openclaw.acp_agent.updates import (
 from openclaw.agent.port import (
     Agent,
     AgentSettings,
+    Answer,
     InboundMedia,
     MessageContext,
     PermissionRequest,
@@ -52,7 +53,7 @@ from openclaw.config.sensitive import server_credentials
 from openclaw.core.content import Media
 from openclaw.core.errors import Cancelled, InvalidRequest, OpenClawError
 from openclaw.core.events import Event
-from openclaw.core.tools import JsonObject
+from openclaw.core.tools import ALWAYS, NO, SESSION, JsonObject
 from openclaw.media import kinds
 from openclaw.media.files import OrderFiles, order_files
 from openclaw.media.intake import Intake
@@ -157,17 +158,15 @@ logger = logging.getLogger(__name__)
 
 ORIGIN = "acp"
 
-_ONCE, _ALWAYS, _NO = "allow_once", "allow_always", "reject_once"
-_OPTIONS = [
-    PermissionOption(option_id=_ONCE, name="Allow", kind="allow_once"),
-    PermissionOption(option_id=_ALWAYS, name="Always allow in this session", kind="allow_always"),
-    PermissionOption(option_id=_NO, name="Reject", kind="reject_once"),
-]
+_KINDS: Mapping[str, Literal["allow_once", "allow_always"]] = {
+    SESSION: "allow_always",
+    ALWAYS: "allow_always",
+}
 
 
 @dataclass(slots=True)
 class Session:
-    """A session that is open. `always` are the tools that the person allowed for all of it.
+    """A session that is open.
 
     They are kept by definition: a tool that its server declares anew is asked about again.
     """
@@ -179,7 +178,6 @@ class Session:
     model: str | None = None
     titled: bool = False  # whether the client knows what the conversation is called
     turns: set[anyio.CancelScope] = field(default_factory=set[anyio.CancelScope])
-    always: set[str] = field(default_factory=set[str])
     asking: anyio.Lock = field(default_factory=anyio.Lock)
     _files: OrderFiles | None = None
     _stack: ExitStack = field(default_factory=ExitStack)
@@ -301,17 +299,12 @@ class _Turn:
                 except ConnectionError:
                     gone = True  # the turn itself ends with the connection
 
-    async def _ask(self, request: PermissionRequest) -> bool:
-        session = self._session
-        async with session.asking:
-            if request.definition in session.always:
-                return True
+    async def _ask(self, request: PermissionRequest) -> Answer:
+        """What the person says to a call, asked one question at a time."""
+        async with self._session.asking:
             self._put(self._translator.asking(request))
             await self._all_shown()
-            chosen = await self._choice(request)
-        if chosen == _ALWAYS:
-            session.always.add(request.definition)
-        return chosen in (_ONCE, _ALWAYS)
+            return Answer(await self._choice(request))
 
     async def _elicit(self, server: str, params: JsonObject) -> JsonObject:
         """What the person tells an MCP server, asked one question at a time."""
@@ -326,7 +319,7 @@ class _Turn:
         self._queue.send_nowait(shown)
         await shown.wait()
 
-    async def _choice(self, request: PermissionRequest) -> str | None:
+    async def _choice(self, request: PermissionRequest) -> str:
         call = ToolCallUpdate(
             tool_call_id=request.call_id,
             title=request.title,
@@ -336,13 +329,21 @@ class _Turn:
             locations=locations(request.name, request.arguments, self._session.cwd),
             raw_input=dict(request.arguments),
         )
+        options = [
+            PermissionOption(
+                option_id=one.id,
+                name=one.label,
+                kind=_KINDS.get(one.id, "allow_once") if one.allows else "reject_once",
+            )
+            for one in request.choices
+        ]
         try:
-            answer = await self._client.request_permission(self._session.id, call, _OPTIONS)
+            answer = await self._client.request_permission(self._session.id, call, options)
         except (RequestError, ConnectionError, ValueError):
             logger.warning("the client did not say whether %s may be used", request.name)
-            return None
+            return NO
         outcome = answer.outcome
-        return outcome.option_id if isinstance(outcome, AllowedOutcome) else None
+        return outcome.option_id if isinstance(outcome, AllowedOutcome) else NO
 
 
 def _queue() -> tuple[

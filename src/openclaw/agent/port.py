@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from openclaw.core.content import Block, Media
 from openclaw.core.errors import OpenClawError
 from openclaw.core.events import Emit
-from openclaw.core.tools import Ask, Elicit, PermissionRequest, ToolResult, ToolSpec
+from openclaw.core.tools import Answer, Ask, Elicit, PermissionRequest, ToolResult, ToolSpec
 from openclaw.models.options import ModelOptions
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DEFAULT_AGENT",
+    "Answer",
     "Ask",
     "Claim",
     "InboundMedia",

@@ -393,7 +393,9 @@ class ToolPolicyConfig(Section):
     deny: Texts = ()
     """Names or globs of forbidden tools."""
     ask: Texts = ()
-    """Names or globs of tools whose every call a person must agree to; forbidden where none can be asked."""
+    """Names or globs of tools whose every call a person must agree to; forbidden if nobody can be asked."""
+    approved: Texts = ()
+    """Calls that need no question any more: names or globs of tools, `exec(git status *)`, `exec(make test)`."""
 
 
 _EXEC_MODES: dict[str, dict[str, str]] = {

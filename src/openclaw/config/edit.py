@@ -39,6 +39,16 @@ def set_value(text: str, path: KeyPath, value: Any) -> str:
     return _insert(text, container, path[: depth + 1], value, style)
 
 
+def append_value(text: str, path: KeyPath, value: Any) -> str:
+    """The text with `value` in the list at `path`, which is made if it is missing."""
+    found = parse(text).find(path)
+    if found is None or found.kind != "array":
+        return set_value(text, path, [value])
+    if value in found.plain():
+        return text
+    return set_value(text, (*path, len(found.items)), value)
+
+
 def delete_value(text: str, path: KeyPath) -> str:
     """The text without the value at `path`; the same text where there is none."""
     document = parse(text)

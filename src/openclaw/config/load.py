@@ -12,7 +12,13 @@ from typing import Any, Literal, cast, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from openclaw.config.consistency import findings, foreign_names, split_foreign, suggest, two_ways
+from openclaw.config.consistency import (
+    findings,
+    foreign_names,
+    split_foreign,
+    suggest,
+    two_ways,
+)
 from openclaw.config.json5 import MAX_CHARACTERS, Document, KeyPath, Node, format_path, parse
 from openclaw.config.paths import config_path, digest
 from openclaw.config.schema import Config

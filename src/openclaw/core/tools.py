@@ -77,12 +77,33 @@ class ToolResult:
 
 
 @dataclass(frozen=True, slots=True)
+class Choice:
+    """One of the answers that a question offers; the call is made if it `allows`."""
+
+    id: str
+    label: str
+    allows: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The id of the person's choice. The model reads the `reason` of a refusal."""
+
+    choice: str
+    reason: str = ""
+
+
+ONCE, SESSION, ALWAYS, NO = "once", "session", "always", "no"
+YES_OR_NO = (Choice(ONCE, "Once"), Choice(NO, "No", allows=False))
+
+
+@dataclass(frozen=True, slots=True)
 class PermissionRequest:
     """A tool call that a person must agree to before it is made.
 
     `title` and `body` are the whole call, ready to be shown; a front end changes and cuts nothing.
-    `arguments` are the same as data, with known secrets hidden. `definition` names the tool as it
-    is declared now: an answer that holds for later calls holds for this definition only.
+    `arguments` are the same as data, with known secrets hidden. A front end offers all `choices`, or
+    the first that allows and the first that refuses if it can ask for yes or no only.
     """
 
     call_id: str
@@ -91,11 +112,19 @@ class PermissionRequest:
     arguments: JsonObject
     title: str
     body: str
-    definition: str
+    choices: tuple[Choice, ...] = YES_OR_NO
+
+    def allowed_by(self, answer: Answer) -> bool:
+        """Whether this answer is a clear yes; one that was not offered is a no."""
+        return any(one.allows and one.id == answer.choice for one in self.choices)
+
+    def plain(self, yes: bool) -> Answer:
+        """The answer of somebody who was asked for yes or no only."""
+        return Answer(next((one.id for one in self.choices if one.allows is yes), NO))
 
 
-Ask = Callable[[PermissionRequest], Awaitable[bool]]
-"""Asks the person; whatever is not a clear yes is a no."""
+Ask = Callable[[PermissionRequest], Awaitable[Answer]]
+"""Asks the person."""
 
 
 async def _nothing() -> None:

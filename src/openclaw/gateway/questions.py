@@ -15,9 +15,9 @@ from typing import Any
 import anyio
 import orjson
 
-from openclaw.agent.port import PermissionRequest
+from openclaw.agent.port import Answer, PermissionRequest
 from openclaw.core.errors import NotFound
-from openclaw.core.tools import JsonObject
+from openclaw.core.tools import Choice, JsonObject
 
 Json = dict[str, Any]
 Tell = Callable[[str, Json], None]
@@ -91,7 +91,8 @@ class Asker:
         self._questions = questions
         self._tell = tell
 
-    async def permit(self, request: PermissionRequest) -> bool:
+    async def permit(self, request: PermissionRequest) -> Answer:
+        """What the person says to a tool call."""
         question = {
             "kind": "permission",
             "text": f"The agent wants to use {request.title}",
@@ -101,11 +102,14 @@ class Asker:
             "arguments": dict(request.arguments),
             "title": request.title,
             "body": request.body,
-            "definition": request.definition,
+            "choices": [
+                {"id": one.id, "label": one.label, "allows": one.allows} for one in request.choices
+            ],
             "options": ["accept", "decline"],
         }
         answer = await self._questions.put(self._tell, question)
-        return answer["action"] == "accept"
+        said = request.plain(answer["action"] == "accept")
+        return Answer(answer.get("choice") or said.choice, answer.get("reason") or "")
 
     async def elicit(self, server: str, params: JsonObject) -> JsonObject:
         schema = params.get("requestedSchema")
@@ -132,7 +136,9 @@ def permission_from(question: JsonObject) -> PermissionRequest:
         arguments=question["arguments"],
         title=question["title"],
         body=question["body"],
-        definition=question["definition"],
+        choices=tuple(
+            Choice(one["id"], one["label"], one["allows"]) for one in question["choices"]
+        ),
     )
 
 

@@ -10,9 +10,9 @@ from mcp.server.lowlevel.server import Server
 from mcp.shared.exceptions import MCPError
 from mcp_types import methods
 
-from openclaw.agent.port import Ask, OpenAgent, PermissionRequest
+from openclaw.agent.port import Answer, Ask, OpenAgent, PermissionRequest
 from openclaw.core.clock import SystemClock
-from openclaw.core.tools import Elicit, JsonObject
+from openclaw.core.tools import NO, Elicit, JsonObject
 from openclaw.mcp_server.orders import OWNER, Caller, OrderDesk, Person, refusal
 from openclaw.version import __version__
 
@@ -24,11 +24,21 @@ PERSON = "openclaw.person"
 
 _DECLINED: JsonObject = {"action": "decline"}
 
-_AGREEMENT: JsonObject = {
-    "type": "object",
-    "properties": {"allow": {"type": "boolean", "title": "Allow this call", "default": False}},
-    "required": ["allow"],
-}
+
+def _form(request: PermissionRequest) -> dict[str, Any]:
+    """The answers to a call, as a form."""
+    answer = {
+        "type": "string",
+        "title": "Allow this call?",
+        "enum": [one.id for one in request.choices],
+        "enumNames": [one.label for one in request.choices],
+    }
+    reason = {"type": "string", "title": "If not, why? The agent reads it"}
+    return {
+        "type": "object",
+        "properties": {"answer": answer, "reason": reason},
+        "required": ["answer"],
+    }
 
 
 class AskedClient(Protocol):
@@ -52,13 +62,14 @@ def can_ask(client: AskedClient, protocol_version: str) -> bool:
 def permission(client: AskedClient) -> Ask:
     """Asks the person at the client whether a tool may be used; all but a clear yes is a no."""
 
-    async def ask(request: PermissionRequest) -> bool:
+    async def ask(request: PermissionRequest) -> Answer:
         message = f"The agent wants to use {request.title}\n\n{request.body}".rstrip()
         try:
-            answer = await client.elicit_form(message, dict(_AGREEMENT))
+            answer = await client.elicit_form(message, _form(request))
         except MCPError:
-            return False
-        return answer.action == "accept" and (answer.content or {}).get("allow") is True
+            return Answer(NO)
+        said = answer.content if answer.action == "accept" and answer.content else {}
+        return Answer(str(said.get("answer", NO)), str(said.get("reason") or ""))
 
     return ask
 

@@ -5,6 +5,8 @@ characters that a screen would swallow are spelled out, and only values that are
 are hidden, each with its length.
 """
 
+import difflib
+import itertools
 import json
 import re
 import unicodedata
@@ -23,6 +25,7 @@ _UNSEEN_STYLE = re.compile("(?<![^\x00-\x7f])\ufe0f")  # it belongs behind an em
 _SPACES = frozenset(" \u3000")  # the ordinary one, and the one that Chinese and Japanese text has
 _COMMANDS = {"exec": "command", "run_code": "code"}
 _INDENT = "  "
+_MOST_DIFF_LINES = 5000
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +36,36 @@ class CallText:
     body: str
 
 
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A file's text now and after the call. The arguments named in `instead_of` need not be shown."""
+
+    before: str
+    after: str
+    instead_of: frozenset[str]
+
+
 def describe_call(
-    name: str, label: str, arguments: Mapping[str, Any], hide: Hide = str
+    name: str,
+    label: str,
+    arguments: Mapping[str, Any],
+    hide: Hide = str,
+    change: Change | None = None,
 ) -> CallText:
     """The whole call: a command as a command, an edit as a diff, other arguments one to a line."""
     shown = label if name in label or not name else f"{label} ({name})"
-    return CallText(one_line(hide(shown)), "\n".join(_body(name, arguments, hide)))
+    diff = [] if change is None else list(_diff(hide(change.before), hide(change.after)))
+    if change is not None and diff:
+        arguments = {key: one for key, one in arguments.items() if key not in change.instead_of}
+    return CallText(one_line(hide(shown)), "\n".join([*_body(name, arguments, hide), *diff]))
+
+
+def _diff(before: str, after: str) -> Iterator[str]:
+    old, new = before.split("\n"), after.split("\n")
+    if max(len(old), len(new)) > _MOST_DIFF_LINES:
+        return  # it could take minutes; the arguments say it too
+    for line in itertools.islice(difflib.unified_diff(old, new, lineterm=""), 2, None):
+        yield visible(line) if line.startswith("@@") else f"{line[0]} {visible(line[1:])}"
 
 
 def one_line(text: str) -> str:

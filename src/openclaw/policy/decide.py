@@ -19,13 +19,15 @@ Element = Literal["*", "?"] | tuple[bool, tuple[tuple[str, str], ...]]
 class Rules:
     """One layer: deny wins over allow, and an empty `allow` means all.
 
-    `ask` makes a person decide over each call that is allowed otherwise.
+    `ask` makes a person decide over each call that is allowed otherwise, except those that a rule
+    in `approved` covers (see `call_rules`).
     """
 
     layer: str = "tools"
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
     ask: tuple[str, ...] = ()
+    approved: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -35,13 +37,14 @@ class Rules:
         allow: Iterable[str] = (),
         deny: Iterable[str] = (),
         ask: Iterable[str] = (),
+        approved: Iterable[str] = (),
     ) -> Self:
         """A layer named for the configuration key that it came from."""
-        return cls(layer=layer, allow=tuple(allow), deny=tuple(deny), ask=tuple(ask))
+        return cls(layer, tuple(allow), tuple(deny), tuple(ask), tuple(approved))
 
     @cached_property
     def says_nothing(self) -> bool:
-        return not self.allow and not self.deny and not self.ask
+        return not self.allow and not self.deny and not self.ask and not self.approved
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,7 @@ class Policy:
 
     @classmethod
     def from_layers(cls, layers: Sequence[Rules]) -> Self:
-        """A policy of these layers; those that restrict nothing are left out."""
+        """A policy of these layers; those without a rule are left out."""
         return cls(tuple(rules for rules in layers if not rules.says_nothing))
 
 

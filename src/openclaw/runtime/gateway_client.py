@@ -208,8 +208,10 @@ class _Questions:
         from openclaw.gateway.questions import elicitation_from, permission_from
 
         if question["kind"] == "permission" and self._permit is not None:
-            agreed = await self._permit(permission_from(question))
-            return {"action": "accept" if agreed else "decline"}
+            request = permission_from(question)
+            said = await self._permit(request)
+            action = "accept" if request.allowed_by(said) else "decline"
+            return {"action": action, "choice": said.choice, "reason": said.reason}
         if question["kind"] == "elicitation" and self._elicit is not None:
             return await self._elicit(*elicitation_from(question))
         return {"action": "decline"}

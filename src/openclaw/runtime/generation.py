@@ -131,7 +131,13 @@ class ConfigGeneration:
             if workspace is None
             else _native_tools(self.host, agent, self._store, workspace)
         )
-        return tool_path_of(self.host, agent, [native, mcp], can_ask=can_ask)
+        return tool_path_of(
+            self.host,
+            agent,
+            [native, mcp],
+            can_ask=can_ask,
+            workspace=workspace or self.host.workspace(agent),
+        )
 
     def service(self, manager: "McpManager") -> "AgentService":
         """Answers the messages of this generation; the same one every time."""

@@ -5,7 +5,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from openclaw.config.load import LoadedConfig
+import anyio.to_thread
+
+from openclaw.config.edit import append_value
+from openclaw.config.files import edit_config
+from openclaw.config.json5 import KeyPath, format_path
+from openclaw.config.load import LoadedConfig, parse_config
 from openclaw.config.merge import EffectiveAgent
 from openclaw.config.paths import StatePaths, expand, private_directory, state_dir
 from openclaw.config.schema import Config
@@ -19,6 +24,7 @@ from openclaw.secrets.resolver import SecretResolver
 
 if TYPE_CHECKING:
     from openclaw.agent.telemetry import Telemetry
+    from openclaw.agent.toolpath.approval import Approvals, WriteRule
     from openclaw.agent.toolpath.audit import OnCall
     from openclaw.agent.toolpath.search import ToolSearch
     from openclaw.agent.tools.exec import Shells
@@ -26,14 +32,27 @@ if TYPE_CHECKING:
 _POLICY_LAYERS = ("gateway.tools", "tools", "agents.defaults.tools", "agents.list[].tools")
 
 
-class SharedSearch:
-    """The search among tools, opened when tools are first needed; its indexes are in `directory`."""
+class Shared:
+    """What every generation of the configuration shares, opened when tools are first needed.
+
+    The search among tools has its indexes in `directory`.
+    """
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._search: ToolSearch | None = None
+        self._approvals: Approvals | None = None
 
-    def opened(self) -> "ToolSearch":
+    def approvals(self, config: Path, environ: Mapping[str, str]) -> "Approvals":
+        """The same ones every time."""
+        from openclaw.agent.toolpath.approval import Approvals
+
+        if self._approvals is None:
+            self._approvals = Approvals(rule_writer(config, environ))
+        return self._approvals
+
+    def search(self) -> "ToolSearch":
+        """The same one every time."""
         from openclaw.agent.toolpath.search import ToolSearch
 
         if self._search is None:
@@ -52,11 +71,18 @@ class Host:
     clock: Clock
     telemetry: "Telemetry | None" = None
     on_call: "OnCall | None" = None
-    tool_search: "SharedSearch | None" = None
+    shared: "Shared | None" = None
     shells: "Shells | None" = None
 
     def finder(self) -> "ToolSearch":
-        return (self.tool_search or SharedSearch(self.paths.cache / "tools")).opened()
+        """The search among tools, shared by every generation of the configuration."""
+        return (self.shared or Shared(self.paths.cache / "tools")).search()
+
+    def approvals(self) -> "Approvals":
+        """What people agreed to, shared likewise."""
+        return (self.shared or Shared(self.paths.cache / "tools")).approvals(
+            self.loaded.path, self.environ
+        )
 
     @property
     def config(self) -> Config:
@@ -111,9 +137,35 @@ def hide_known(loaded: LoadedConfig, environ: Mapping[str, str], redactor: Redac
         redactor.register(token.reveal())
 
 
+def rule_writer(path: Path, environ: Mapping[str, str]) -> "WriteRule":
+    """Adds to `approved` what a person allowed for always: for this agent, if there are several."""
+
+    def add(agent: str, rule: str) -> str:
+        place: KeyPath = ("tools", "approved")
+
+        def change(text: str) -> str:
+            nonlocal place
+            config = parse_config(text, environ, source=path).config
+            ids = [entry.id for entry in config.agents.list]
+            if len(ids) > 1 and agent in ids:
+                place = ("agents", "list", ids.index(agent), *place)
+            return append_value(text, place, rule)
+
+        edit_config(path, environ, change)
+        return f"{format_path(place)} in {path}"
+
+    async def write(agent: str, rule: str) -> str:
+        return await anyio.to_thread.run_sync(add, agent, rule)
+
+    return write
+
+
 def policy_of(agent: EffectiveAgent) -> Policy:
     """The agent's tool policy; each layer is named after its key in the configuration."""
     layers = zip(_POLICY_LAYERS, agent.tools, strict=True)
     return Policy.from_layers(
-        [Rules.of(name, allow=r.allow, deny=r.deny, ask=r.ask) for name, r in layers]
+        [
+            Rules.of(name, allow=r.allow, deny=r.deny, ask=r.ask, approved=r.approved)
+            for name, r in layers
+        ]
     )

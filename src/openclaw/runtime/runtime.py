@@ -14,7 +14,7 @@ from openclaw.core.clock import Clock, SystemClock
 from openclaw.core.events import Emit, discard
 from openclaw.runtime.access import LocalAgent
 from openclaw.runtime.generation import ConfigGeneration, CurrentSecrets, EmbeddedModels
-from openclaw.runtime.host import Host, SharedSearch, hide_known, open_secrets
+from openclaw.runtime.host import Host, Shared, hide_known, open_secrets
 from openclaw.runtime.servers import audited, running_servers, telemetry_of
 from openclaw.secrets.redactor import Redactor
 
@@ -132,8 +132,8 @@ async def open_runtime(
     from openclaw.sessions.open import open_store
 
     paths = StatePaths.of(environ).prepare()
-    search = SharedSearch(paths.cache / "tools")
-    host = Host(loaded, environ, redactor, paths, clock or SystemClock(), tool_search=search)
+    shared = Shared(paths.cache / "tools")
+    host = Host(loaded, environ, redactor, paths, clock or SystemClock(), shared=shared)
     hide_known(loaded, environ, redactor)
     sweep(paths.temp)
     async with AsyncExitStack() as stack:

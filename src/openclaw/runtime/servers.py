@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from openclaw.config.load import LoadedConfig
@@ -197,11 +198,26 @@ def servers_of(host: Host, agent: EffectiveAgent) -> "AgentServers":
 
 
 def tool_path_of(
-    host: Host, agent: EffectiveAgent, sources: Sequence[ToolSource], *, can_ask: bool = True
+    host: Host,
+    agent: EffectiveAgent,
+    sources: Sequence[ToolSource],
+    *,
+    can_ask: bool = True,
+    workspace: Path | None = None,
 ) -> "Toolbox":
+    """The tools of these sources that the agent may use; edits of `workspace` are shown as diffs."""
     from openclaw.agent.toolpath.build import ToolPathDeps, tool_path
     from openclaw.agent.toolpath.choice import Bounds
+    from openclaw.agent.tools.files import preview
 
-    deps = ToolPathDeps(host.redactor, host.clock, host.on_call, host.paths.results, host.finder())
+    deps = ToolPathDeps(
+        host.redactor,
+        host.clock,
+        host.on_call,
+        host.paths.results,
+        host.finder(),
+        host.approvals(),
+        partial(preview, workspace) if workspace is not None else None,
+    )
     bounds = Bounds(agent.tool_context_percent, agent.tool_search_limit, agent.code)
     return tool_path(sources, policy_of(agent), deps, can_ask=can_ask, bounds=bounds)

@@ -9,6 +9,7 @@ from typing import Any
 
 from openclaw.agent.port import NOBODY, MessageContext, Reply, TurnListener
 from openclaw.agent.service import AgentService, TurnSetup
+from openclaw.agent.toolpath.approval import Approvals
 from openclaw.agent.toolpath.build import ToolPathDeps, tool_path
 from openclaw.agent.toolpath.choice import Bounds
 from openclaw.agent.toolpath.search import ToolSearch
@@ -139,7 +140,7 @@ async def agent_kit(
     Retries do not wait unless `no_delay` is off.
     """
     redactor, box = Redactor(), tools or FakeTools()
-    kept, finder = store or MemoryStore(), ToolSearch()
+    kept, finder, approvals = store or MemoryStore(), ToolSearch(), Approvals()
 
     async def models(agent: EffectiveAgent, model: str | None) -> ModelStack:
         built = stack or await factory.stack(agent.model)
@@ -148,7 +149,7 @@ async def agent_kit(
         return built
 
     def path(agent: EffectiveAgent, can_ask: bool) -> Toolbox:
-        deps = ToolPathDeps(redactor, SystemClock(), finder=finder)
+        deps = ToolPathDeps(redactor, SystemClock(), finder=finder, approvals=approvals)
         bounds = Bounds(agent.tool_context_percent, agent.tool_search_limit, agent.code)
         return tool_path([box], Policy.from_layers(policy), deps, can_ask=can_ask, bounds=bounds)
 

@@ -141,7 +141,7 @@ async def test_the_person_decides_where_the_policy_says_ask(
     assert len(person.asked) == asked
     assert person.asked[0].raw_input == {"a": 1}
     assert person.asked[0].tool_call_id == person.of("tool_call")[0].tool_call_id
-    assert person.offered == ["allow_once", "allow_always", "reject_once"]
+    assert person.offered == ["allow_once", "allow_always", "allow_always", "reject_once"]
     made = "the server's words" in model.requests[1].last_text
     assert made is (outcomes[0] == "completed")
 

@@ -11,7 +11,7 @@ from tests.support.provider_rules import violations
 
 from openclaw.agent import compaction
 from openclaw.agent.budget import Budget, LimitReached, estimate
-from openclaw.agent.port import MessageContext, PermissionRequest, TurnListener
+from openclaw.agent.port import Answer, MessageContext, PermissionRequest, TurnListener
 from openclaw.agent.transcript import NOT_MADE
 from openclaw.config.agent_schema import TurnLimits
 from openclaw.core.content import Text
@@ -229,9 +229,9 @@ async def test_without_a_model_the_account_names_tools_files_and_plan() -> None:
 
 
 async def test_waiting_for_a_person_does_not_use_up_the_time() -> None:
-    async def ask(request: PermissionRequest) -> bool:
+    async def ask(request: PermissionRequest) -> Answer:
         await anyio.sleep(0.6)
-        return True
+        return Answer("once")
 
     async with (
         scripted_model([Step(calls=(("read", {}),)), Step(text="done")]) as server,
@@ -248,10 +248,10 @@ async def test_waiting_for_a_person_does_not_use_up_the_time() -> None:
 async def test_a_call_that_still_waited_for_approval_did_not_happen() -> None:
     asked = anyio.Event()
 
-    async def ask(request: PermissionRequest) -> bool:
+    async def ask(request: PermissionRequest) -> Answer:
         asked.set()
         await anyio.sleep_forever()
-        return True
+        return Answer("once")
 
     async with (
         scripted_model([Step(calls=(("read", {}),)), Step(text="fine")]) as server,

@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import pytest
 
-from openclaw.agent.port import MessageContext, PermissionRequest, TurnListener
+from openclaw.agent.port import Answer, MessageContext, PermissionRequest, TurnListener
 from openclaw.core.clock import SystemClock
 from openclaw.core.content import Text
 from openclaw.core.events import Event, ToolFinished, ToolStarted
@@ -50,9 +50,9 @@ async def turn(
 ) -> tuple[str, list[Event], list[PermissionRequest], AgentKit]:
     events, asked = list[Event](), list[PermissionRequest]()
 
-    async def ask(request: PermissionRequest) -> bool:
+    async def ask(request: PermissionRequest) -> Answer:
         asked.append(request)
-        return bool(answer)
+        return request.plain(bool(answer))
 
     async with (
         scripted_model(script(code)) as model,

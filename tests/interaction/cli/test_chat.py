@@ -39,6 +39,10 @@ SERVER = {
     "tools": [fake_tool("ask", elicit={"message": "Which one?", "requestedSchema": SCHEMA})],
     "prompts": [GREETING],
 }
+CHANGED = {
+    "path": "long.txt",
+    "content": "\n".join("line twenty" if n == 20 else f"line {n}" for n in range(40)),
+}
 RULES = [
     Step(when="slowly", role="user", text="word " * 400, delay=0.05),
     Step(when="ask me", role="user", calls=(("mcp_fake_ask", {}),)),
@@ -50,6 +54,7 @@ RULES = [
         calls=(("write", {"path": "b.txt", "content": "b"}),),
         delay=1.0,
     ),
+    Step(when="change a line", role="user", calls=(("write", CHANGED),)),
     Step(when="write it", role="user", calls=(("write", {"path": "a.txt", "content": "b"}),)),
     Step(when="never", role="user", hang=True),
     Step(when="fail", role="user", status=401, message="bad key"),
@@ -320,6 +325,76 @@ async def test_a_tool_that_needs_permission_is_asked_about(environ: dict[str, st
     await at_terminal(environ, typing)
 
 
+async def test_an_answer_can_hold_for_the_session_or_for_always(environ: dict[str, str]) -> None:
+    home = Path(environ["HOME"])
+    config = home / ".openclaw" / "openclaw.json"
+
+    def typing(terminal: Terminal) -> None:
+        terminal.send("write it")
+        terminal.until("s  In this session: every call of write")
+        terminal.send("s")
+        terminal.until("✓ write")
+        terminal.send("write it again")  # without a question
+        assert "Allow it?" not in terminal.until("✓ write")
+        terminal.send("/new")
+        terminal.send("write it")
+        terminal.send("n put it elsewhere")
+        terminal.until("They say: put it elsewhere")
+        terminal.send("write it")
+        terminal.send("a")
+        terminal.until("✓ write")
+
+    await at_terminal(environ, typing)
+    assert json.loads(config.read_text())["tools"] == {"ask": ["write"], "approved": ["write"]}
+
+    def later(terminal: Terminal) -> None:
+        terminal.send("write it")
+        assert "Allow it?" not in terminal.until("✓ write")
+        terminal.until("The tool said")
+
+    await at_terminal(environ, later)
+
+
+async def test_a_change_to_a_file_is_shown_as_a_diff(environ: dict[str, str]) -> None:
+    workspace = Path(environ["HOME"]) / ".openclaw" / "workspace"
+    workspace.mkdir()
+    lines = [f"line {number}" for number in range(40)]
+    (workspace / "long.txt").write_text("\n".join(lines))
+
+    def typing(terminal: Terminal) -> None:
+        terminal.send("change a line")
+        shown = terminal.until("Allow it?")
+        for line in ("path: long.txt", "@@ -18,7 +18,7 @@", "- line 20", "+ line twenty"):
+            assert line in shown
+        assert "line 30" not in shown
+        terminal.type("y\r")
+        terminal.until("✓ write")
+
+    await at_terminal(environ, typing)
+    assert "line twenty" in (workspace / "long.txt").read_text()
+
+
+async def test_a_script_gives_its_consent_or_is_told_what_it_lacks(
+    environ: dict[str, str], model: ScriptedModel
+) -> None:
+    written = Path(environ["HOME"]) / ".openclaw" / "workspace" / "a.txt"
+
+    async def run(*options: str) -> tuple[str, str]:
+        done = await anyio.run_process([*AGENT, "write it", *options], env=environ)
+        return done.stdout.decode(), done.stderr.decode()
+
+    out, err = await run()
+    assert "They say: nobody could be asked" in out
+    assert "Needed your consent, and nobody could be asked: write." in err
+    assert "add --yes-to write" in err
+    assert not written.exists()
+    out, _ = await run("--json")
+    assert json.loads(out)["refused"] == ["write"]
+    _, err = await run("--yes-to", "wri*")
+    assert "consent" not in err
+    assert written.read_text() == "b"
+
+
 async def test_the_call_that_runs_is_shown_to_its_end_before_it_can_be_allowed(
     environ: dict[str, str],
 ) -> None:
@@ -331,7 +406,7 @@ async def test_the_call_that_runs_is_shown_to_its_end_before_it_can_be_allowed(
         terminal.send("")
         shown += terminal.until("Allow it?")
         terminal.type("sure\r")
-        terminal.until("Please answer y or n.")
+        terminal.until("Please answer y, s, a or n.")
         terminal.send("y")
         terminal.until("✓ write")
         assert f"The agent wants to use {disguised_call.TITLE}" in shown

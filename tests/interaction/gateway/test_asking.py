@@ -16,10 +16,10 @@ from tests.support.gateway_kit import House
 from tests.support.loop_time import pass_time
 from tests.support.mcp_server_kit import fake_tool
 
-from openclaw.agent.port import MessageContext, PermissionRequest, TurnListener
+from openclaw.agent.port import Answer, MessageContext, PermissionRequest, TurnListener
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.events import TextDelta
-from openclaw.core.tools import JsonObject
+from openclaw.core.tools import ONCE, JsonObject
 from openclaw.runtime.gateway_client import GatewayClient
 from openclaw.testing.fake_server import server_entry
 from openclaw.testing.scripted_model import ScriptedModel, Step, scripted_model
@@ -117,9 +117,9 @@ async def test_a_question_shows_the_call_that_runs(house: House, opened: Open) -
     seen: list[Any] = []
     asked: list[PermissionRequest] = []
 
-    async def ask(request: PermissionRequest) -> bool:
+    async def ask(request: PermissionRequest) -> Answer:
         asked.append(request)
-        return True
+        return Answer(ONCE)
 
     async with scripted_model(rules=rules) as model:
         house.configure(model.url, tools={"ask": ["write"]})
@@ -138,6 +138,35 @@ async def test_a_question_shows_the_call_that_runs(house: House, opened: Open) -
     assert (request.title, request.body) == (disguised_call.TITLE, disguised_call.BODY)
     written = house.state / "workspace" / disguised_call.ARGUMENTS["path"]
     assert written.read_text() == disguised_call.CONTENT
+
+
+async def test_a_person_says_for_how_long_or_why_not(house: House, opened: Open) -> None:
+    answers = [
+        {"action": "decline", "choice": "no", "reason": "not today"},
+        {"action": "accept", "choice": "always"},
+    ]
+    replies: list[str] = []
+    async with scripted_model(rules=RULES) as model:
+        house.configure(model.url, tools={"ask": ["write"]})
+        async with opened() as client:
+            for _ in range(3):
+                body = {"text": "write", "questions": True}
+                async for name, data in events_of(client, body):
+                    if name == "question":
+                        assert [one["id"] for one in data["choices"]] == [
+                            "once",
+                            "session",
+                            "always",
+                            "no",
+                        ]
+                        answer = answers.pop(0)
+                        await client.post(f"/api/questions/{data['id']}", json=answer)
+                    if name == "reply":
+                        replies.append(data["text"])
+    assert "They say: not today" in replies[0]
+    assert all("Wrote 1 bytes" in text for text in replies[1:])  # the last one without a question
+    config = json.loads((house.state / "openclaw.json").read_text())
+    assert config["tools"]["approved"] == ["write"]
 
 
 async def test_a_client_that_cannot_be_asked_is_not(house: House, opened: Open) -> None:
@@ -213,13 +242,13 @@ async def test_two_turns_at_one_server_are_not_asked_for_each_other(
 async def test_the_client_asks_the_person_and_stops_when_it_is_too_late(house: House) -> None:
     stopped: list[str] = []
 
-    async def never(request: PermissionRequest) -> bool:
+    async def never(request: PermissionRequest) -> Answer:
         try:
             pass_time(21)
             await anyio.sleep_forever()
         finally:
             stopped.append(request.name)
-        return True
+        return Answer(ONCE)
 
     async def red(server: str, params: JsonObject) -> JsonObject:
         assert (server, params["requestedSchema"]) == ("fake", SCHEMA)

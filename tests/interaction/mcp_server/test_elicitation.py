@@ -92,8 +92,10 @@ async def test_where_the_client_cannot_ask_a_question_is_declined(
 @pytest.mark.parametrize(
     ("answer", "allowed"),
     [
-        (types.ElicitResult(action="accept", content={"allow": True}), True),
-        (types.ElicitResult(action="accept", content={"allow": False}), False),
+        (types.ElicitResult(action="accept", content={"answer": "once"}), True),
+        (types.ElicitResult(action="accept", content={"answer": "session"}), True),
+        (types.ElicitResult(action="accept", content={"answer": "no", "reason": "late"}), False),
+        (types.ElicitResult(action="accept", content={"answer": "sure"}), False),
         (types.ElicitResult(action="accept"), False),
         (types.ElicitResult(action="decline"), False),
     ],
@@ -120,6 +122,7 @@ async def test_the_clients_person_agrees_to_a_tool_or_does_not(
             reply = said(await client.call_tool(ORDER, {"message": "go"}))
     assert asked == ["The agent wants to use MCP: fake/echo (mcp_fake_echo)\n\nx: a"]
     assert ("EXTERNAL" in reply, "did not allow" in reply) == (allowed, not allowed)
+    assert ("They say: late" in reply) is bool(answer.content and answer.content.get("reason"))
 
 
 async def test_the_clients_person_is_shown_the_call_that_runs(

@@ -10,7 +10,14 @@ import pytest
 from tests.support.gateway_kit import House
 from tests.support.postgres_server import make_store, own_server
 
-from openclaw.agent.port import InboundMedia, MessageContext, PermissionRequest, Reply, TurnListener
+from openclaw.agent.port import (
+    Answer,
+    InboundMedia,
+    MessageContext,
+    PermissionRequest,
+    Reply,
+    TurnListener,
+)
 from openclaw.cluster.node import ClusterNode
 from openclaw.config.load import load_config
 from openclaw.config.schema import McpServerConfig
@@ -294,8 +301,8 @@ async def test_a_gateway_that_stops_hands_its_turns_to_another(place: _Place) ->
 async def test_a_turn_that_can_ask_its_person_runs_where_the_person_is(place: _Place) -> None:
     async with place.gateway(2) as (entry, here), place.gateway(8) as (_, elsewhere):
 
-        async def ask(request: PermissionRequest) -> bool:
-            return True
+        async def ask(request: PermissionRequest) -> Answer:
+            return Answer("once")
 
         for number in range(3):
             await entry.agent.reply(_message(f"hello {number}"), TurnListener(ask=ask))

@@ -64,7 +64,7 @@ def test_a_secret_in_two_pieces_does_not_pass(at: int) -> None:
 
 
 def request(name: str, body: str = "") -> PermissionRequest:
-    return PermissionRequest("c", name, "", {"path": "x"}, name, body, "definition")
+    return PermissionRequest("c", name, "", {"path": "x"}, name, body)
 
 
 def test_a_plan_is_shown_as_a_plan_and_not_as_a_call() -> None:

@@ -38,6 +38,7 @@ from openclaw.cli.chat.view import (
 from openclaw.core.content import Text
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.events import BlockReply, TextDelta, ToolStarted
+from openclaw.core.tools import YES_OR_NO, Answer, Choice
 from openclaw.mcp_client.bridge.prompts import PromptArgument, PromptInfo
 
 # Commands
@@ -411,23 +412,29 @@ async def test_an_address_is_shown_and_not_opened() -> None:
     assert any("https://example.com/login" in line for line in agreed.read)
 
 
-def permission(body: str) -> PermissionRequest:
-    return PermissionRequest("1", "exec", "Run", {}, "Run (exec)", body, "definition")
+def permission(body: str, more: str = "") -> PermissionRequest:
+    others = [Choice(one, one.title()) for one in more.split()]
+    choices = (YES_OR_NO[0], *others, YES_OR_NO[1])
+    return PermissionRequest("1", "exec", "Run", {}, "Run (exec)", body, choices)
 
 
 @pytest.mark.parametrize(
-    ("answers", "agreed"),
+    ("answers", "said"),
     [
-        (["yes"], True),
-        (["", "what?", "yes please", "Y"], True),
-        (["hm", "no"], False),
-        ([KeyboardInterrupt], False),
-        (["", EOFError], False),
+        (["yes"], Answer("once")),
+        (["", "what?", "yes please", "Y"], Answer("once")),
+        (["S"], Answer("session")),
+        (["b", "always"], Answer("always")),
+        (["2", "1"], Answer("trust")),
+        (["hm", "no"], Answer("no")),
+        (["n use  another file"], Answer("no", "use  another file")),
+        ([KeyboardInterrupt], Answer("no")),
+        (["", EOFError], Answer("no")),
     ],
 )
-async def test_a_tool_call_is_made_only_on_a_clear_yes(answers: list[Any], agreed: bool) -> None:
+async def test_a_tool_call_is_made_only_on_a_clear_yes(answers: list[Any], said: Answer) -> None:
     person = Person(*answers)
-    assert await person.questions.permit(permission("$ rm -r x")) is agreed
+    assert await person.questions.permit(permission("$ rm -r x", "session always trust")) == said
     assert person.answers == []
     assert person.read[:2] == ["The agent wants to use Run (exec)", "$ rm -r x"]
 
@@ -436,19 +443,23 @@ async def test_what_was_typed_before_a_call_is_shown_is_no_answer() -> None:
     person = Person("hm", "y")
     await person.questions.permit(permission("$ ls"))
     question = [DISCARDED, "Allow it? [y/n] "]
-    assert person.read[2:] == [*question, "Please answer y or n.", *question]
+    assert person.read[2:4] == [
+        "  y  Once",
+        "  n  No, or n and why: n too slow",
+    ]
+    assert person.read[4:] == [*question, "Please answer y or n.", *question]
 
 
 async def test_a_long_call_is_seen_to_its_end_before_it_can_be_allowed() -> None:
     body = "$ echo " + "a" * 2000 + "; rm -rf ~\n" + "more\n" * 30 + "end"
     person = Person("y", "", *[""] * 7, "y")
-    assert await person.questions.permit(permission(body))
+    assert await person.questions.permit(permission(body)) == Answer("once")
     shown = "\n".join(person.read).replace("\n… ", "")
     assert shown.index("; rm -rf ~") < shown.index("Allow it?")
     assert shown.index("end") < shown.index("Allow it?")
     assert "Press Enter to see the rest, or answer n." in person.read
     refused = Person("n")
-    assert not await refused.questions.permit(permission(body))
+    assert await refused.questions.permit(permission(body)) == Answer("no")
 
 
 @pytest.mark.parametrize("text", ["", "a\n\nb\n", "x" * 401, "ab\n" * 50 + "y" * 99])

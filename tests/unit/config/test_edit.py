@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from openclaw.config.edit import delete_value, set_value
+from openclaw.config.edit import append_value, delete_value, set_value
 from openclaw.config.json5 import KeyPath, parse
 from openclaw.core.errors import InvalidRequest
 
@@ -216,3 +216,18 @@ def test_deleting_takes_that_value_and_no_other_whatever_the_text_looks_like(
         place = place[part]
     del place[path[-1]]
     assert parse(delete_value(text, path)).root.plain() == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "after"),
+    [
+        ("", {"tools": {"approved": ["write"]}}),
+        ("{ tools: {} } // mine", {"tools": {"approved": ["write"]}}),
+        ('{ tools: { approved: ["read"] } }', {"tools": {"approved": ["read", "write"]}}),
+        ('{ tools: { approved: ["write"] } }', {"tools": {"approved": ["write"]}}),
+    ],
+)
+def test_a_value_is_added_to_a_list_once(text: str, after: dict[str, Any]) -> None:
+    changed = append_value(text, ("tools", "approved"), "write")
+    assert parse(changed).root.plain() == after
+    assert "// mine" in changed or "// mine" not in text

@@ -1,22 +1,72 @@
-"""Calls that a person must agree to."""
+"""Calls that a person must agree to, and the calls that they agreed to for longer."""
 
 import hashlib
 import json
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
+
+import anyio
+import anyio.to_thread
 
 from openclaw.agent.redaction import Redact, clean_json
 from openclaw.agent.toolpath.audit import Refused
 from openclaw.agent.toolpath.sources import Wrapper
-from openclaw.core.events import ToolFinished
+from openclaw.core.errors import OpenClawError
+from openclaw.core.events import Notice, ToolFinished
 from openclaw.core.tools import (
+    ALWAYS,
+    NO,
+    ONCE,
+    SESSION,
+    YES_OR_NO,
+    Answer,
     CallContext,
+    Choice,
     JsonObject,
     PermissionRequest,
     ToolResult,
     ToolSpec,
     failed,
 )
-from openclaw.policy.approval_text import describe_call, one_line, visible
+from openclaw.policy import covers, rule_for, what_it_covers
+from openclaw.policy.approval_text import Change, describe_call, one_line, visible
+
+WriteRule = Callable[[str, str], Awaitable[str]]
+"""Writes an agent's rule into the configuration and says where."""
+
+Preview = Callable[[str, JsonObject], Change | None]
+"""What a call makes of a file's text, without making the call; it may block."""
+
+_MOST_SESSIONS = 1000
+_MOST_REASON = 2000
+
+
+@dataclass(slots=True)
+class _Session:
+    """One conversation: what was agreed to for all of it, and its turn to ask."""
+
+    rules: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
+    asking: anyio.Lock = field(default_factory=anyio.Lock)
+
+
+class Approvals:
+    """Answers that hold for more than one call.
+
+    Those for a session are kept in memory until the program ends, and each holds for a tool as it
+    was declared then. Without `write`, nothing can be allowed for always.
+    """
+
+    def __init__(self, write: WriteRule | None = None) -> None:
+        self.write = write
+        self._sessions: dict[tuple[str, str], _Session] = {}
+
+    def of(self, agent: str, session: str) -> _Session:
+        """This session's answers; those of the session that asked longest ago are forgotten."""
+        found = self._sessions.pop((agent, session), None) or _Session()
+        self._sessions[agent, session] = found
+        if len(self._sessions) > _MOST_SESSIONS:
+            self._sessions.pop(next(iter(self._sessions)))
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,32 +78,89 @@ class Approval(Wrapper):
 
     hide: Redact
     refused: Refused
+    approvals: Approvals
+    preview: Preview | None = None
 
     async def call(self, name: str, arguments: JsonObject, context: CallContext) -> ToolResult:
         if context.ask_reason is None:
             return await self.source.call(name, arguments, context)
-        if context.approved or await self._agreed(name, arguments, context):
+        refusal = None if context.approved else await self._refusal(name, arguments, context)
+        if refusal is None:
             return await self.source.call(name, arguments, replace(context, approved=True))
         self.refused(arguments, context, "the person did not allow it")
-        result = failed(f"The person did not allow this call of {name}. Do without it.")
+        why = visible(refusal.reason[:_MOST_REASON]).strip()
+        told = f"They say: {why}" if why else "Do without it."
+        result = failed(f"The person did not allow this call of {name}. {told}")
         context.emit(ToolFinished(context.call_id, name, result, 0.0))
         return result
 
-    async def _agreed(self, name: str, arguments: JsonObject, context: CallContext) -> bool:
+    async def _refusal(
+        self, name: str, arguments: JsonObject, context: CallContext
+    ) -> Answer | None:
+        """The answer of a person who does not agree; None if they do."""
         if context.ask is None:
-            return False
+            return Answer(NO)
+        definition = _definition(name, context.spec)
+        session = self.approvals.of(context.agent, context.session)
+        async with session.asking:  # one at a time: an answer may hold for the next one
+            if any(
+                covers(rule, name, arguments) and as_declared == definition
+                for rule, as_declared in session.rules
+            ):
+                return None
+            rule = rule_for(name, arguments)
+            request = await self._request(name, arguments, context, rule)
+            answer = await context.ask(request)
+            if not request.allowed_by(answer):
+                return answer
+            if rule is not None and answer.choice in (SESSION, ALWAYS):
+                session.rules.add((rule, definition))
+        if rule is not None and answer.choice == ALWAYS:
+            await self._write(rule, context)
+        return None
+
+    async def _request(
+        self, name: str, arguments: JsonObject, context: CallContext, rule: str | None
+    ) -> PermissionRequest:
         label = context.spec.label if context.spec is not None else name
-        shown = describe_call(name, label, arguments, self.hide)
-        request = PermissionRequest(
+        change = None
+        if self.preview is not None:
+            change = await anyio.to_thread.run_sync(self.preview, name, arguments)
+        shown = await anyio.to_thread.run_sync(
+            describe_call, name, label, arguments, self.hide, change
+        )
+        return PermissionRequest(
             call_id=context.call_id,
             name=one_line(name),
             label=one_line(self.hide(label)),
             arguments=clean_json(arguments, lambda text: visible(self.hide(text))),
             title=shown.title,
             body=shown.body,
-            definition=_definition(name, context.spec),
+            choices=self._choices(rule),
         )
-        return await context.ask(request)
+
+    def _choices(self, rule: str | None) -> tuple[Choice, ...]:
+        if rule is None:
+            return YES_OR_NO
+        scope = one_line(self.hide(what_it_covers(rule)))
+        always = () if self.approvals.write is None else (Choice(ALWAYS, f"Always: {scope}"),)
+        return (
+            Choice(ONCE, "Once"),
+            Choice(SESSION, f"In this session: {scope}"),
+            *always,
+            Choice(NO, "No", allows=False),
+        )
+
+    async def _write(self, rule: str, context: CallContext) -> None:
+        assert self.approvals.write is not None
+        try:
+            where = await self.approvals.write(context.agent, rule)
+        except OpenClawError as error:
+            context.emit(
+                Notice("warning", f"The rule holds for this session only: {error.message}")
+            )
+        else:
+            context.emit(Notice("info", f"Wrote {one_line(self.hide(rule))} to {where}."))
 
 
 def _definition(name: str, spec: ToolSpec | None) -> str:

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from openclaw.agent.redaction import Redacts
-from openclaw.agent.toolpath.approval import Approval
+from openclaw.agent.toolpath.approval import Approval, Approvals, Preview
 from openclaw.agent.toolpath.audit import Audit, OnCall
 from openclaw.agent.toolpath.choice import DEFAULT_BOUNDS, Bounds
 from openclaw.agent.toolpath.framing import Framing
@@ -25,7 +25,8 @@ from openclaw.policy import Outcome, Policy, decide
 class ToolPathDeps:
     """What the path needs of its host.
 
-    `results` is where results are kept that are too long. `finder` is shared by all sessions.
+    `results` is where results are kept that are too long. `finder` and `approvals` are shared by
+    all sessions.
     """
 
     redactor: Redacts
@@ -33,6 +34,8 @@ class ToolPathDeps:
     on_call: OnCall | None = None
     results: Path | None = None
     finder: ToolSearch = field(default_factory=ToolSearch)
+    approvals: Approvals = field(default_factory=Approvals)
+    preview: Preview | None = None
 
 
 def tool_path(
@@ -56,7 +59,7 @@ def tool_path(
     path = Redaction(path, deps.redactor)
     path = Framing(path, deps.results)
     path = audit = watch(path)
-    path = Approval(path, deps.redactor.redact_known, audit.refused)
+    path = Approval(path, deps.redactor.redact_known, audit.refused, deps.approvals, deps.preview)
     # Data flow goes here: after the policy, so that approval can name value and source.
     path = Policed(path, policy, can_ask, audit.refused)
 

@@ -23,7 +23,7 @@ from openclaw.agent.tools.workspace import Spot, Stamp, Workspace, identity
 from openclaw.content.frame import MCP_SERVER, WORKSPACE_FILE
 from openclaw.core.content import Media, Text
 from openclaw.core.errors import ToolFailure
-from openclaw.core.tools import CallContext, ToolResult, ToolSpec, Untrusted
+from openclaw.core.tools import CallContext, JsonObject, ToolResult, ToolSpec, Untrusted
 from openclaw.mcp_client.bridge.oversized_results import Kept, directory_for, from_name
 from openclaw.media.documents import pdf_text
 from openclaw.media.intake import TEXT_BUDGET
@@ -36,6 +36,7 @@ from openclaw.media.kinds import (
     looks_like_text,
     sniff,
 )
+from openclaw.policy.approval_text import Change
 
 # They are read and searched like files of the workspace, never written, and what comes out of them is
 # framed as the server's, as the result itself was.
@@ -251,6 +252,7 @@ def mime_type(head: bytes, name: str) -> str:
 
 
 MAX_BYTES = 16 * 1024 * 1024
+MAX_PREVIEW_BYTES = 512 * 1024
 _PATH = {"type": "string", "description": "Path relative to the workspace."}
 
 _WRITE = ToolSpec(
@@ -477,6 +479,29 @@ def _edits(arguments: Arguments) -> list[_Edit]:
 
 def _one_edit(arguments: Arguments) -> _Edit:
     return _Edit(arguments.text("old_text"), arguments.text("new_text"), arguments.flag("all"))
+
+
+def preview(root: Path, name: str, arguments: JsonObject) -> Change | None:
+    """What `write` and `edit` would make of a text file that is there; None for everything else."""
+    if name not in ("write", "edit"):
+        return None
+    given = Arguments(arguments)
+    try:
+        path = given.text("path")
+        with Workspace(root).open_file(path) as (file, _, _):
+            content = file.read(MAX_PREVIEW_BYTES + 1)
+        if len(content) > MAX_PREVIEW_BYTES:
+            return None
+        if name == "write":
+            after = _encoded(given.text("content"))
+        else:
+            after = content
+            for one in _edits(given):
+                after, _ = one.apply(after, path)
+        shown = frozenset({"content", "old_text", "new_text", "all", "edits"})
+        return Change(content.decode(), after.decode(), shown)
+    except (ToolFailure, OSError, UnicodeDecodeError):
+        return None  # the call itself says what is wrong; the person sees its arguments
 
 
 def _fit_line_ends(content: bytes, old: bytes, new: bytes) -> tuple[bytes, bytes]:

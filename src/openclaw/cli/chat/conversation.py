@@ -29,9 +29,10 @@ from openclaw.core.ids import random_id
 
 if TYPE_CHECKING:
     from openclaw.agent.port import Agent, AgentSettings, Reply
+    from openclaw.cli.chat.consent import Consent
     from openclaw.cli.chat.input import Input
-    from openclaw.cli.chat.questions import Questions
     from openclaw.cli.chat.view import View
+    from openclaw.core.tools import Elicit
 
 logger = logging.getLogger(__name__)
 
@@ -39,7 +40,7 @@ logger = logging.getLogger(__name__)
 class Talk:
     """What a person says to the agent, and what comes back. `session` is the conversation's key.
 
-    `questions` puts questions to the person at this terminal.
+    `consent` says which calls may be made, and `elicit` puts servers' questions to the person.
     """
 
     def __init__(
@@ -50,7 +51,8 @@ class Talk:
         session: str,
         environ: Mapping[str, str],
         interrupts: Interrupts,
-        questions: "Questions | None" = None,
+        consent: "Consent",
+        elicit: "Elicit | None" = None,
         *,
         workspace: Path | None = None,
     ) -> None:
@@ -60,8 +62,8 @@ class Talk:
         self._view, self._interrupts = view, interrupts
         self._listener = TurnListener(
             on_event=view.show,
-            ask=questions.permit if questions is not None else None,
-            elicit=questions.elicit if questions is not None else None,
+            ask=consent.permit,
+            elicit=elicit,
         )
         self._home = Path(environ["HOME"]) if environ.get("HOME") else None
         self._workspace = workspace

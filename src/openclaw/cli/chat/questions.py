@@ -4,6 +4,7 @@ A server's words are shown as its words: made printable, cut, and under its name
 whole and as it is. What was typed before a question appeared is not an answer to it.
 """
 
+import itertools
 import shutil
 import unicodedata
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
@@ -15,7 +16,7 @@ import anyio
 
 from openclaw.content import sanitise_label
 from openclaw.core.errors import InvalidRequest
-from openclaw.core.tools import JsonObject
+from openclaw.core.tools import ALWAYS, NO, ONCE, SESSION, Answer, Choice, JsonObject
 
 if TYPE_CHECKING:
     from openclaw.agent.port import PermissionRequest
@@ -26,6 +27,9 @@ _MOST_FIELDS = 20
 _PROMPT_ROWS = 4  # of a screen: what is asked, and what stands above it
 
 _CONTINUES = "… "
+_KEYS = {ONCE: "y", SESSION: "s", ALWAYS: "a", NO: "n"}
+_WORDS = {"yes": "y", "once": "y", "session": "s", "always": "a", "no": "n"}
+_REASON_HINT = ", or n and why: n too slow"
 
 DECLINE = "decline"
 CANCEL = "cancel"
@@ -151,6 +155,16 @@ def _text(field: Field, text: str) -> str:
     return text
 
 
+def keys_of(request: "PermissionRequest") -> dict[str, Choice]:
+    """What to type for each answer; those that only this question has are numbered."""
+    others = (str(number) for number in itertools.count(1))
+    return {_KEYS.get(one.id) or next(others): one for one in request.choices}
+
+
+def _listed(keys: Sequence[str]) -> str:
+    return f"{', '.join(keys[:-1])} or {keys[-1]}" if len(keys) > 1 else keys[0]
+
+
 def pages_of(text: str, columns: int, rows: int) -> list[str]:
     """The text in pieces that fit on a screen each, with a mark before what continues a line.
 
@@ -205,15 +219,30 @@ class Questions:
                     self._say("(not asked any more)")
                     raise
 
-    async def permit(self, request: "PermissionRequest") -> bool:
-        """Whether the person agrees to a tool call, all of which they have seen."""
+    async def permit(self, request: "PermissionRequest") -> Answer:
+        """What the person says to a tool call, all of which they have seen."""
         async with self._lock:
             with self._paused():
                 self._show_rows(f"The agent wants to use {request.title}")
                 try:
-                    return await self._seen(request.body) and await self._agreed("Allow it?")
+                    if not await self._seen(request.body):
+                        return request.plain(yes=False)
+                    return await self._chosen(request)
                 except (KeyboardInterrupt, EOFError):
-                    return False
+                    return request.plain(yes=False)
+
+    async def _chosen(self, request: "PermissionRequest") -> Answer:
+        keys = keys_of(request)
+        for key, choice in keys.items():
+            self._show_rows(f"  {key}  {choice.label}{'' if choice.allows else _REASON_HINT}")
+        while True:
+            self._discard()
+            said = (await self._ask(f"Allow it? [{'/'.join(keys)}] ")).strip()
+            word, _, rest = said.partition(" ")
+            choice = keys.get(_WORDS.get(word.casefold(), word.casefold()))
+            if choice is not None and (not rest or not choice.allows):
+                return Answer(choice.id, rest.strip())
+            self._say(f"Please answer {_listed(list(keys))}.")
 
     def _show_rows(self, line: str) -> None:
         self._show("\n".join(_rows_of(line, max(self._size()[0], 20))))

@@ -14,6 +14,7 @@ from openclaw.core.errors import EXIT_FAILED, EXIT_OK, InvalidRequest
 
 if TYPE_CHECKING:
     from openclaw.agent.port import AgentSettings, InboundMedia, Reply
+    from openclaw.cli.chat.consent import Consent
     from openclaw.cli.chat.questions import Questions
     from openclaw.cli.render.turn import TurnView
     from openclaw.core.content import Media
@@ -45,6 +46,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--local", action="store_true", help="run the agent here, also where a gateway runs"
     )
+    register_consent(parser)
     parser.add_argument("--json", action="store_true", help="print JSON and nothing else")
 
 
@@ -80,6 +82,20 @@ def workspace_of(args: argparse.Namespace, env: Environment) -> Path | None:
     return None if private else here
 
 
+def register_consent(parser: argparse.ArgumentParser) -> None:
+    """The options that answer questions beforehand."""
+    parser.add_argument(
+        "--yes-to",
+        action="append",
+        default=[],
+        metavar="RULE",
+        help="allow these calls without a question: a tool, a glob, or 'exec(git status *)'",
+    )
+    parser.add_argument(
+        "--no-questions", action="store_true", help="ask nothing; what needs consent is refused"
+    )
+
+
 def session_key(text: str) -> str:
     if not 0 < len(text) <= _KEY_LENGTH:
         raise argparse.ArgumentTypeError(
@@ -94,11 +110,13 @@ def run(args: argparse.Namespace, env: Environment) -> int:
     message = _message(args, env)
     if not message.strip() and not args.image and not args.file:
         raise InvalidRequest("is empty", field="--message")
-    reply = run_interruptible(env, _turn, args, env, message)
+    reply, consent = run_interruptible(env, _turn, args, env, message)
     if args.json:
-        env.say_json(as_json(reply, args.session_key))
+        env.say_json({**as_json(reply, args.session_key), "refused": consent.refused})
     else:
         _print(reply, env)
+        if (lacking := consent.lacking()) is not None:
+            env.warn(lacking)
     return EXIT_OK if reply.outcome in ("ok", "duplicate") else EXIT_FAILED
 
 
@@ -113,14 +131,18 @@ def _message(args: argparse.Namespace, env: Environment) -> str:
     return read_all(env.stdin) if said == "-" else said or ""
 
 
-async def _turn(args: argparse.Namespace, env: Environment, message: str) -> "Reply":
+async def _turn(
+    args: argparse.Namespace, env: Environment, message: str
+) -> "tuple[Reply, Consent]":
     from openclaw.agent.port import MessageContext, TurnListener
+    from openclaw.cli.chat.consent import Consent
     from openclaw.cli.logs import servers_logged
     from openclaw.cli.render.turn import TurnView
     from openclaw.runtime.access import open_agent
 
     view = TurnView(env.stderr, env.redactor.redact, env.environ)
     questions = _questions(args, env, view)
+    consent = Consent(args.yes_to, questions.permit if questions is not None else None)
     with servers_logged(env):
         async with (
             open_agent(env, local=args.local, emit=view.note) as agent,
@@ -138,10 +160,10 @@ async def _turn(args: argparse.Namespace, env: Environment, message: str) -> "Re
             )
             listener = TurnListener(
                 on_event=None if args.json else view.show,
-                ask=questions.permit if questions is not None else None,
+                ask=consent.permit,
                 elicit=questions.elicit if questions is not None else None,
             )
-            return await agent.reply(context, listener)
+            return await agent.reply(context, listener), consent
 
 
 async def _attachments(
@@ -158,6 +180,7 @@ def _questions(args: argparse.Namespace, env: Environment, view: "TurnView") -> 
     """Puts questions to the person, where one sits at a terminal."""
     if (
         args.json
+        or args.no_questions
         or "-" in (args.message, *args.words)
         or not (env.stdin.isatty() and env.stderr.isatty())
     ):

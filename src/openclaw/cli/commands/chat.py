@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, TextIO, cast
 
 import anyio
 
-from openclaw.cli.commands.agent import DEFAULT_SESSION, add_workspace, session_key, workspace_of
+from openclaw.cli.commands.agent import (
+    DEFAULT_SESSION,
+    add_workspace,
+    register_consent,
+    session_key,
+    workspace_of,
+)
 from openclaw.cli.environment import Environment
 from openclaw.core.errors import EXIT_OK
 
@@ -34,6 +40,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--local", action="store_true", help="run the agent here, also where a gateway runs"
     )
+    register_consent(parser)
 
 
 def run(args: argparse.Namespace, env: Environment) -> int:
@@ -42,6 +49,7 @@ def run(args: argparse.Namespace, env: Environment) -> int:
 
 
 async def _by_lines(args: argparse.Namespace, env: Environment) -> int:
+    from openclaw.cli.chat.consent import Consent
     from openclaw.cli.chat.conversation import Talk
     from openclaw.cli.chat.input import LineInput
     from openclaw.cli.chat.view import PlainView
@@ -60,15 +68,19 @@ async def _by_lines(args: argparse.Namespace, env: Environment) -> int:
                 args.session_key,
                 env.environ,
                 _interrupts(env),
+                consent := Consent(args.yes_to, None),
                 workspace=workspace,
             )
             await talk.run(LineInput(env.stdin))
+    if (lacking := consent.lacking()) is not None:
+        env.warn(lacking)
     # For a script that feeds us, an answer that failed is a failure.
     return talk.exit_code
 
 
 async def _at_terminal(args: argparse.Namespace, env: Environment) -> int:
     from openclaw.cli.chat.commands import ChatCompleter
+    from openclaw.cli.chat.consent import Consent
     from openclaw.cli.chat.conversation import Talk
     from openclaw.cli.chat.input import (
         ask_line,
@@ -95,6 +107,7 @@ async def _at_terminal(args: argparse.Namespace, env: Environment) -> int:
         async with open_agent(env, local=args.local, emit=view.doing.note) as agent:
             settings = await agent.settings(args.agent)
             interrupts = _interrupts(env)
+            person = None if args.no_questions else questions
             talk = Talk(
                 agent,
                 settings,
@@ -102,7 +115,8 @@ async def _at_terminal(args: argparse.Namespace, env: Environment) -> int:
                 args.session_key,
                 env.environ,
                 interrupts,
-                questions,
+                Consent(args.yes_to, person.permit if person is not None else None),
+                person.elicit if person is not None else None,
                 workspace=workspace,
             )
             completer = ChatCompleter(lambda: agent.prompts(settings.id, talk.session))

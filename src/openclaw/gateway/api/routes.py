@@ -274,6 +274,7 @@ async def answer_question(gateway: Gateway, request: Request) -> Response:
     answer: Json = {"action": body.action}
     if body.content is not None and body.action == "accept":
         answer["content"] = body.content
+    answer |= {"choice": body.choice, "reason": body.reason}
     gateway.questions.answer(request.path_params["id"], answer)
     return JSONResponse({"answered": request.path_params["id"]})
 

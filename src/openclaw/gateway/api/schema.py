@@ -124,6 +124,10 @@ class Scope(_Given):
 class QuestionAnswer(_Given):
     action: Literal["accept", "decline", "cancel"]
     content: dict[str, Any] | None = None
+    choice: str | None = Field(default=None, description="one of a permission question's choices")
+    reason: str | None = Field(
+        default=None, max_length=2000, description="why not, for the agent to read"
+    )
 
 
 class LoginLink(_Given):

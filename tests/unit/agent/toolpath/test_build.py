@@ -9,13 +9,24 @@ from typing import Any
 import anyio
 import pytest
 
+from openclaw.agent.toolpath.approval import Approvals
 from openclaw.agent.toolpath.audit import CallRecord
 from openclaw.agent.toolpath.build import ToolPathDeps, tool_path
 from openclaw.agent.toolpath.toolbox import Toolbox
 from openclaw.core.clock import SystemClock
 from openclaw.core.content import Media, Text, text_of
-from openclaw.core.events import Event, ToolFinished, ToolStarted
-from openclaw.core.tools import CallContext, JsonObject, PermissionRequest, ToolResult, Untrusted
+from openclaw.core.errors import OperatorFacing
+from openclaw.core.events import Event, Notice, ToolFinished, ToolStarted
+from openclaw.core.tools import (
+    ALWAYS,
+    SESSION,
+    Answer,
+    CallContext,
+    JsonObject,
+    PermissionRequest,
+    ToolResult,
+    Untrusted,
+)
 from openclaw.mcp_client.bridge.results import Rendering, render_result
 from openclaw.policy import Policy, Rules
 from openclaw.secrets.redactor import Redactor
@@ -33,6 +44,8 @@ class Path_:
         self.events: list[Event] = []
         self.asked: list[PermissionRequest] = []
         self.answer = True
+        self.choice: str | None = None
+        self.approvals = Approvals()
         self.result = result
         self.tools = FakeTools()
         self.tools.add("mcp_s_t", self._give, server="s")
@@ -46,12 +59,18 @@ class Path_:
             raise self.result
         return self.result
 
-    async def _ask(self, request: PermissionRequest) -> bool:
+    async def _ask(self, request: PermissionRequest) -> Answer:
         self.asked.append(request)
-        return self.answer
+        return Answer(self.choice) if self.choice else request.plain(self.answer)
 
     def box(self, results: Path | None = None, *, can_ask: bool = True) -> Toolbox:
-        deps = ToolPathDeps(self.redactor, SystemClock(), self.records.append, results)
+        deps = ToolPathDeps(
+            self.redactor,
+            SystemClock(),
+            self.records.append,
+            results,
+            approvals=self.approvals,
+        )
         return tool_path([self.tools], self.policy, deps, can_ask=can_ask)
 
     async def call(self, results: Path | None = None, **arguments: Any) -> ToolResult:
@@ -167,16 +186,69 @@ async def test_a_question_hides_known_secrets_alone_and_says_how_long_they_are()
     assert SECRET not in repr(asked)
 
 
-async def test_a_question_names_the_definition_that_it_is_about() -> None:
+async def test_an_answer_for_the_session_is_about_the_definition_of_then() -> None:
     path = Path_(mcp(text("sent")), ask=["mcp_s_*"])
+    path.choice = SESSION
     await path.call(to="ann")
     await path.call(to="bob")
+    assert len(path.asked) == 1
     for description, schema in (("Sends mail.", {}), ("Sends mail.", {"type": "object"})):
         path.tools.add("mcp_s_t", description=description, schema=schema, server="s")
         await path.call(to="ann")
-    first, second, *changed = [one.definition for one in path.asked]
-    assert first == second
-    assert len({first, *changed}) == 3
+    assert len(path.asked) == 3
+
+
+async def test_calls_that_wait_together_are_asked_one_by_one() -> None:
+    path = Path_(mcp(text("sent")), ask=["mcp_s_*"])
+    path.choice = SESSION
+    async with anyio.create_task_group() as tasks:
+        for _ in range(3):
+            tasks.start_soon(path.call)
+    assert (len(path.asked), len(path.tools.calls)) == (1, 3)
+
+
+async def test_always_is_written_as_a_rule_and_holds_at_once() -> None:
+    path = Path_(mcp(text("sent")), ask=["mcp_s_*"])
+    written: list[tuple[str, str]] = []
+
+    async def write(agent: str, rule: str) -> str:
+        written.append((agent, rule))
+        return "tools.approved"
+
+    path.approvals, path.choice = Approvals(write), ALWAYS
+    await path.call()
+    await path.call()
+    assert (written, len(path.asked)) == ([("main", "mcp_s_t")], 1)
+    assert Notice("info", "Wrote mcp_s_t to tools.approved.") in path.events
+    assert [one.label for one in path.asked[0].choices] == [
+        "Once",
+        "In this session: every call of mcp_s_t",
+        "Always: every call of mcp_s_t",
+        "No",
+    ]
+
+
+async def test_a_rule_that_cannot_be_written_holds_for_the_session() -> None:
+    path = Path_(mcp(text("sent")), ask=["mcp_s_*"])
+
+    async def write(agent: str, rule: str) -> str:
+        raise OperatorFacing("cannot write openclaw.json")
+
+    path.approvals, path.choice = Approvals(write), ALWAYS
+    await path.call()
+    await path.call()
+    assert len(path.asked) == 1
+    said = "The rule holds for this session only: cannot write openclaw.json"
+    assert Notice("warning", said) in path.events
+
+
+async def test_a_call_that_a_rule_approves_needs_nobody() -> None:
+    path = Path_(mcp(text("sent")), ask=["mcp_s_*"], approved=["mcp_s_t"])
+    assert not (await path.call()).is_error
+    assert path.asked == []
+    assert [spec.name for spec in path.box(can_ask=False).specs()] == ["mcp_s_t"]
+    denied = Path_(mcp(text("sent")), deny=["mcp_s_*"], approved=["mcp_s_t"])
+    assert (await denied.call()).is_error
 
 
 async def test_where_nobody_can_be_asked_a_tool_is_neither_seen_nor_called() -> None:

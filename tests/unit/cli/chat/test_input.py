@@ -10,6 +10,7 @@ import anyio
 import pytest
 
 from openclaw.agent.port import Agent, AgentSettings, MessageContext, Reply, TurnListener
+from openclaw.cli.chat.consent import Consent
 from openclaw.cli.chat.conversation import Talk
 from openclaw.cli.chat.input import MOMENT, Interrupts
 from openclaw.cli.chat.view import PlainView
@@ -97,7 +98,7 @@ async def test_a_second_press_does_not_wait_until_the_answer_is_stopped() -> Non
         transcriber=NoTranscriber(),
     )
     view, interrupts = PlainView(said, said, str), Interrupts(SystemClock(), leave)
-    talk = Talk(cast("Agent", agent), settings, view, "main", {}, interrupts)
+    talk = Talk(cast("Agent", agent), settings, view, "main", {}, interrupts, Consent([], None))
     with anyio.fail_after(20):
         async with anyio.create_task_group() as group:
             group.start_soon(talk.run, OneMessage())

@@ -6,6 +6,7 @@ import { anchor } from "./markdown.js";
 
 /** A click this soon was meant for what was there before. In milliseconds. */
 const TOO_SOON = 300;
+const MARKS = { "+ ": "added", "- ": "removed" };
 const CLOSED = { answered: "Answered.", expired: "Nobody answered in time: declined.", cancelled: "No longer asked." };
 
 /** One question, in the conversation, until it is answered or its time is up. */
@@ -14,12 +15,8 @@ export class Question {
     this.question = question;
     this.fields = fieldsOf(question);
     this.state = h("p", { className: "quiet", role: "status", hidden: true });
-    this.buttons = h(
-      "div",
-      { className: "question-buttons" },
-      h("button", { type: "button", className: "button small", onclick: () => this.#answer("decline") }, "Decline"),
-      h("button", { type: "submit", className: "button small primary" }, question.kind === "permission" ? "Allow" : "Send"),
-    );
+    this.reason = question.kind === "permission" ? h("input", { type: "text", "aria-label": "Reason for a no", placeholder: "Reason for a no, for the agent to read", maxLength: 2000, autocomplete: "off", onkeydown: (event) => this.#refuse(event) }) : null;
+    this.buttons = h("div", { className: "question-buttons" }, ...this.#buttons());
     this.element = h(
       "form",
       { className: "question", "aria-label": "Question", onsubmit: (event) => this.#submit(event) },
@@ -27,6 +24,7 @@ export class Question {
       question.kind === "permission" && question.body ? wholeText(question.body) : null,
       question.url ? h("p", {}, anchor(question.url, [question.url]) ?? question.url) : null,
       ...this.fields.map((one) => one.element),
+      this.reason && h("label", { className: "question-field" }, this.reason),
       this.buttons,
       this.state,
     );
@@ -48,10 +46,40 @@ export class Question {
     for (const button of this.buttons.children) button.disabled = disabled;
   }
 
+  /** Refusals first, so that the answer for this one call is the last and the one that stands out. */
+  #buttons() {
+    if (this.question.kind !== "permission") {
+      return [
+        h("button", { type: "button", className: "button small", onclick: () => this.#answer({ action: "decline" }, "Declined.") }, "Decline"),
+        h("button", { type: "submit", className: "button small primary" }, "Send"),
+      ];
+    }
+    const [first, ...others] = this.question.choices.filter((one) => one.allows);
+    const button = (choice, className, type = "button") => h("button", { type, className, onclick: type === "button" ? () => this.#choose(choice) : null }, choice.id === "once" ? "Allow once" : choice.label);
+    return [
+      ...this.question.choices.filter((one) => !one.allows).map((one) => button(one, "button small")),
+      ...others.reverse().map((one) => button(one, "button small")),
+      button(first, "button small primary", "submit"),
+    ];
+  }
+
+  /** Enter behind a reason is a no: the form's own answer would be a yes. */
+  #refuse(event) {
+    if (event.key !== "Enter" || event.isComposing) return;
+    event.preventDefault();
+    if (!this.buttons.lastChild.disabled) this.#choose(this.question.choices.find((one) => !one.allows));
+  }
+
+  #choose(choice) {
+    const reason = choice.allows ? undefined : this.reason.value.trim() || undefined;
+    return this.#answer({ action: choice.allows ? "accept" : "decline", choice: choice.id, reason }, said(choice, reason));
+  }
+
   /** It is over, and why. */
   close(why) {
     this.closed = why;
     this.buttons.remove();
+    this.reason?.parentElement.remove();
     for (const { input } of this.fields) input.disabled = true;
     this.state.hidden = false;
     this.state.textContent = this.said ?? CLOSED[why] ?? "";
@@ -65,15 +93,16 @@ export class Question {
   #submit(event) {
     event.preventDefault();
     if (this.buttons.lastChild.disabled) return undefined;
+    if (this.question.kind === "permission") return this.#choose(this.question.choices.find((one) => one.allows));
     const content = Object.fromEntries(this.fields.map((one) => [one.name, one.value()]).filter(([, value]) => value !== undefined));
-    return this.#answer("accept", this.question.kind === "permission" || this.question.mode === "url" ? undefined : content);
+    return this.#answer({ action: "accept", content: this.question.mode === "url" ? undefined : content }, "Answered.");
   }
 
-  async #answer(action, content) {
+  async #answer(answer, words) {
     this.#disable(true);
-    this.said = action === "decline" ? "Declined." : this.question.kind === "permission" ? "Allowed." : "Answered.";
+    this.said = words;
     try {
-      await call("POST", path(["questions", this.question.id]), { action, content });
+      await call("POST", path(["questions", this.question.id]), answer);
     } catch (error) {
       this.said = undefined;
       toast(error.message, error.hint);
@@ -83,9 +112,21 @@ export class Question {
   }
 }
 
+function said(choice, reason) {
+  if (!choice.allows) return reason ? `Not allowed: ${reason}` : "Not allowed.";
+  return choice.id === "once" ? "Allowed once." : `Allowed. ${choice.label}.`;
+}
+
 /** A call as it runs, all of it: whoever allows it has it in front of them. */
 function wholeText(text) {
-  return h("div", { className: "plain-box" }, h("pre", { className: "plain", tabIndex: 0, dir: "ltr" }, text), copyButton(() => text));
+  const parts = []; // a run of lines of one kind each
+  for (const line of text.split(/(?<=\n)/)) {
+    const className = MARKS[line.slice(0, 2)] ?? "";
+    if (parts.at(-1)?.className === className) parts.at(-1).lines.push(line);
+    else parts.push({ className, lines: [line] });
+  }
+  const shown = parts.map(({ className, lines }) => h("span", { className }, lines.join("")));
+  return h("div", { className: "plain-box" }, h("pre", { className: "plain", tabIndex: 0, dir: "ltr" }, ...shown), copyButton(() => text));
 }
 
 /** A form's fields, as the schema of the question has them: texts, numbers, choices and yes or no. */

@@ -1,0 +1,40 @@
+"""Consent given on the command line, for scripts and for people who know what will be asked."""
+
+import shlex
+from typing import TYPE_CHECKING
+
+from openclaw.core.tools import NO, ONCE, Answer
+from openclaw.policy import covers, rule_for
+
+if TYPE_CHECKING:
+    from openclaw.agent.port import Ask, PermissionRequest
+
+_NOBODY = "nobody could be asked, because this runs without a terminal or with --no-questions"
+
+
+class Consent:
+    """Answers by the rules of the command line, then as the person says; without one, with no."""
+
+    def __init__(self, rules: list[str], person: "Ask | None") -> None:
+        self._rules, self._person = rules, person
+        self.refused: list[str] = []
+
+    async def permit(self, request: "PermissionRequest") -> Answer:
+        """The answer to a tool call."""
+        if any(covers(rule, request.name, request.arguments) for rule in self._rules):
+            return Answer(ONCE)
+        if self._person is not None:
+            return await self._person(request)
+        self.refused.append(rule_for(request.name, request.arguments) or request.name)
+        return Answer(NO, _NOBODY)
+
+    def lacking(self) -> str | None:
+        """What to tell whoever ran this: what was refused, and how to allow it."""
+        if not self.refused:
+            return None
+        rules = list(dict.fromkeys(self.refused))
+        options = " ".join(f"--yes-to {shlex.quote(rule)}" for rule in rules)
+        return (
+            f"Needed your consent, and nobody could be asked: {', '.join(rules)}. "
+            f"To allow it, add {options}, or run this at a terminal."
+        )
