@@ -58,6 +58,7 @@ class Approvals:
 
     def __init__(self, write: WriteRule | None = None) -> None:
         self.write = write
+        self.always: dict[str, set[tuple[str, str]]] = {}  # until the configuration is read again
         self._sessions: dict[tuple[str, str], _Session] = {}
 
     def of(self, agent: str, session: str) -> _Session:
@@ -102,10 +103,11 @@ class Approval(Wrapper):
             return Answer(NO)
         definition = _definition(name, context.spec)
         session = self.approvals.of(context.agent, context.session)
+        always = self.approvals.always.setdefault(context.agent, set())
         async with session.asking:  # one at a time: an answer may hold for the next one
             if any(
                 covers(rule, name, arguments) and as_declared == definition
-                for rule, as_declared in session.rules
+                for rule, as_declared in session.rules | always
             ):
                 return None
             rule = rule_for(name, arguments)
@@ -115,8 +117,8 @@ class Approval(Wrapper):
                 return answer
             if rule is not None and answer.choice in (SESSION, ALWAYS):
                 session.rules.add((rule, definition))
-        if rule is not None and answer.choice == ALWAYS:
-            await self._write(rule, context)
+            if rule is not None and answer.choice == ALWAYS and await self._written(rule, context):
+                always.add((rule, definition))
         return None
 
     async def _request(
@@ -151,16 +153,16 @@ class Approval(Wrapper):
             Choice(NO, "No", allows=False),
         )
 
-    async def _write(self, rule: str, context: CallContext) -> None:
+    async def _written(self, rule: str, context: CallContext) -> bool:
         assert self.approvals.write is not None
         try:
             where = await self.approvals.write(context.agent, rule)
         except OpenClawError as error:
-            context.emit(
-                Notice("warning", f"The rule holds for this session only: {error.message}")
-            )
-        else:
-            context.emit(Notice("info", f"Wrote {one_line(self.hide(rule))} to {where}."))
+            said = f"The rule holds for this session only: {error.message}"
+            context.emit(Notice("warning", said))
+            return False
+        context.emit(Notice("info", f"Wrote {one_line(self.hide(rule))} to {where}."))
+        return True
 
 
 def _definition(name: str, spec: ToolSpec | None) -> str:
