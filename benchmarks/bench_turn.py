@@ -86,7 +86,7 @@ def ours(store: SessionStore) -> Turn:
         redactor=deps.redactor,
     )
     agent = effective_agents(Config())["main"]
-    setup = TurnSetup(agent, lambda can_ask: tool_path([tools], policy, deps))
+    setup = TurnSetup(agent, lambda can_ask, session: tool_path([tools], policy, deps))
     number = 0
 
     async def turn() -> str:

@@ -23,7 +23,7 @@ from openclaw.agent.transcript import (
 )
 from openclaw.content.labels import single_line
 from openclaw.core.clock import Clock
-from openclaw.core.content import Media
+from openclaw.core.content import Media, Text
 from openclaw.core.errors import ModelFacing, ToolFailure
 from openclaw.core.events import Emit, ToolProgress
 from openclaw.core.tools import CallContext, Elicit, JsonObject, ToolResult, ToolSpec, failed
@@ -257,7 +257,20 @@ class Dispatcher:
         """Hand a result to whoever collects them, in the order of the calls."""
         self.media.extend(block for block in result.outputs if isinstance(block, Media))
         if self.on_tool_result is not None:
-            self.on_tool_result(name, result)
+            self.on_tool_result(name, self._harmless(result))
+
+    def _harmless(self, result: ToolResult) -> ToolResult:
+        """What is addressed to the person becomes part of the answer."""
+        stream = self.toolbox.flow.answers() if self.toolbox.flow is not None else None
+        if stream is None:
+            return result
+        outputs = tuple(
+            replace(block, text=stream.feed(block.text) + stream.finish())
+            if isinstance(block, Text) and block.addressed
+            else block
+            for block in result.outputs
+        )
+        return replace(result, outputs=outputs)
 
     async def _call_within(
         self, script: CallItem, number: int, name: str, arguments: JsonObject

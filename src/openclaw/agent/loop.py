@@ -4,6 +4,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import anyio
 from pydantic_ai.messages import InstructionPart, ModelMessage, ModelRequest, UserPromptPart
@@ -32,6 +33,7 @@ from openclaw.agent.transcript import (
 from openclaw.core.content import Text
 from openclaw.core.errors import InvalidRequest, OpenClawError
 from openclaw.core.events import (
+    STARTS_OVER,
     BlockReply,
     Emit,
     ModelCalled,
@@ -44,6 +46,9 @@ from openclaw.models.build import Built
 from openclaw.models.options import ModelOptions
 from openclaw.models.stack import Answered, ContextOverflow, ImageRefused, ModelStack, Watcher
 from openclaw.sessions.store import Lane
+
+if TYPE_CHECKING:
+    from openclaw.policy.dataflow import AnswerStream
 
 logger = logging.getLogger(__name__)
 
@@ -101,6 +106,7 @@ class Loop:
     _taken: set[str] = field(default_factory=set[str])
     _order: int = 0
     _cut: int = 0
+    _shown: "tuple[_Shown, ...]" = ()
     asking: bool = False
     """Whether a model is being waited for."""
 
@@ -125,7 +131,7 @@ class Loop:
             self.finish_reason = answered.response.finish_reason or "stop"
             text = _final_text(answered, answer, say_length=self.options is None)
             if text or empty == _EMPTY_ANSWERS:
-                return "\n\n".join([text, *self._notes]), model
+                return "\n\n".join([text, *self._notes, *self._not_done()]), model
             empty += 1
 
     async def compact(self, focus: str) -> str:
@@ -167,6 +173,19 @@ class Loop:
         ]
         return "\n".join(line for line in lines if line)
 
+    def _not_done(self) -> list[str]:
+        flow = self.dispatcher.toolbox.flow
+        return [f"Not done: {one}" for one in flow.refused] if flow is not None else []
+
+    def harmless(self, text: str) -> str:
+        """An answer without anything that only untrusted content named and that loads or leads away."""
+        stream = self._answer_stream()
+        return text if stream is None else stream.feed(text) + stream.finish()
+
+    def _answer_stream(self) -> "AnswerStream | None":
+        flow = self.dispatcher.toolbox.flow
+        return flow.answers() if flow is not None else None
+
     @property
     def _client_tools(self) -> set[str]:
         return {tool.name for tool in self.options.tools} if self.options else set()
@@ -175,7 +194,7 @@ class Loop:
         """Run the calls of an answer that is not the last."""
         kept = clean_answer(answer, self.dispatcher.redact)
         if kept.text.strip():
-            blocks = (Text(kept.text, addressed=True),)
+            blocks = (Text(self.harmless(kept.text), addressed=True),)
             self.emit(BlockReply(blocks))
             if self.on_block_reply is not None:
                 self.on_block_reply(blocks)
@@ -277,6 +296,9 @@ class Loop:
             self.emit(ModelCalled(asked, elapsed, error=type(error).__name__))
             raise
         self.asking = False
+        for shown in self._shown:
+            shown.finish()
+        self._shown = ()
         response = answered.response
         self._count(answered)
         self.emit(
@@ -305,16 +327,20 @@ class Loop:
         return messages_from(self.items, self._images if built.accepts_images else {})
 
     def _watcher(self) -> Watcher:
+        text, thinking = (
+            _Shown(self._answer_stream(), lambda piece, kind=kind: self.emit(kind(piece)))
+            for kind in (TextDelta, ThinkingDelta)
+        )
+
         def notice(message: str) -> None:
+            if message == STARTS_OVER.message:
+                text.drop()
             self.emit(Notice("warning", self.dispatcher.redact(message)))
 
         if not self.streaming:
             return Watcher(notice=notice)
-        return Watcher(
-            text=lambda piece: self.emit(TextDelta(piece)),
-            thinking=lambda piece: self.emit(ThinkingDelta(piece)),
-            notice=notice,
-        )
+        self._shown = (thinking, text)
+        return Watcher(text=text.feed, thinking=thinking.feed, notice=notice)
 
     # ---- room
 
@@ -409,6 +435,26 @@ class Loop:
         note = f"[{what} not shown to the model: {reason}]"
         self._notes.append(note)
         self.emit(Notice("warning", note[1:-1]))
+
+
+class _Shown:
+    """Pieces of an answer on their way to whoever watches, made harmless if there is a `stream`."""
+
+    def __init__(self, stream: "AnswerStream | None", show: Callable[[str], None]) -> None:
+        self._stream, self._show = stream, show
+
+    def feed(self, piece: str) -> None:
+        given = piece if self._stream is None else self._stream.feed(piece)
+        if given:
+            self._show(given)
+
+    def finish(self) -> None:
+        if self._stream is not None and (rest := self._stream.finish()):
+            self._show(rest)
+
+    def drop(self) -> None:
+        if self._stream is not None:
+            self._stream.finish()
 
 
 def _final_text(answered: Answered, answer: AssistantItem, *, say_length: bool) -> str:

@@ -78,7 +78,8 @@ class MessageContext:
     servers that the front end brought along, where it is not the session's key that names them.
     `claim` is how a message is held that came out of a queue. `options` is what the sender asks of
     the model; a sender that gives any reads `Reply.finish_reason` as well. `results` answer the calls
-    with which the session's last turn ended; the text may be empty then.
+    with which the session's last turn ended; the text may be empty then. `typed` is what the person
+    wrote themselves, if `text` is somebody else's.
     """
 
     text: str
@@ -94,6 +95,7 @@ class MessageContext:
     claim: "Claim | None" = None
     options: ModelOptions | None = None
     results: tuple[ClientResult, ...] = ()
+    typed: str | None = None
 
     @property
     def server_scope(self) -> str:

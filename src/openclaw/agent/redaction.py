@@ -71,12 +71,17 @@ def clean_result(result: ToolResult, redactor: Redacts) -> ToolResult:
     """What a tool gave, as the model and everybody else gets it, but for files that have a path."""
     outputs = (_clean_block(block, redactor) for block in result.outputs)
     untrusted = result.untrusted
+    blocks = tuple(_clean_block(b, redactor) or _withheld(b) for b in result.blocks)
+    structured = result.structured
+    if blocks != result.blocks:  # the same values stand in the words
+        structured = redacted_tree(structured, redactor.redact)
     return replace(
         result,
-        blocks=tuple(_clean_block(b, redactor) or _withheld(b) for b in result.blocks),
+        blocks=blocks,
         outputs=tuple(block for block in outputs if block is not None),
         details=clean_json(result.details, redactor.redact) if result.details else result.details,
         untrusted=untrusted and replace(untrusted, sender=redactor.redact(untrusted.sender)),
+        structured=structured,
     )
 
 

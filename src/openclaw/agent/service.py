@@ -95,10 +95,10 @@ _UNDO = "/undo"
 
 @dataclass(frozen=True, slots=True)
 class TurnSetup:
-    """What one turn works with. `tools` is told whether a person can be asked."""
+    """What one turn works with. `tools` is told whether a person can be asked, and the session's id."""
 
     agent: EffectiveAgent
-    tools: Callable[[bool], Toolbox]
+    tools: Callable[[bool, str], Toolbox]
     workspace: Path | None = None
     timezone: str = "UTC"
     undo: Callable[[str], str] = lambda session: "There is nothing to undo."
@@ -175,7 +175,8 @@ class AgentService:
         # Not before it is this turn's: while it waits, more secrets may become known.
         context = clean_message(context, self._redactor)
         media = SessionMedia(self._store, lane.session, self._redactor)
-        message = await media.kept(UserItem(context.text, tuple(map(_attachment, context.media))))
+        said = UserItem(context.text, tuple(map(_attachment, context.media)), typed=context.typed)
+        message = await media.kept(said)
         opening = [result_entry(item) for item in await self._client_results(lane, context)]
         if context.text or context.media or not opening:
             opening.append(user_entry(message, context.origin, context.workspace))
@@ -205,7 +206,7 @@ class AgentService:
             session=lane.session.key,
             turn=turn,
             lane=lane,
-            toolbox=setup.tools(listener.ask is not None),
+            toolbox=setup.tools(listener.ask is not None, lane.session.id),
             budget=budget,
             clock=self._clock,
             emit=watch.emit,
@@ -218,8 +219,8 @@ class AgentService:
         async with _ending(lane, turn, dispatcher, watch, context.claim):
             if context.claim is not None and context.claim.refusal is not None:
                 raise context.claim.refusal
-            said = opening[-1].kind is EntryKind.USER_MESSAGE
-            items = await self._items(lane.session, message if said else None, resumed=resumed)
+            new = message if opening[-1].kind is EntryKind.USER_MESSAGE else None
+            items = await self._items(lane.session, new, resumed=resumed)
             dispatcher.toolbox.recall(await self._whole(lane.session, items))
             if len(items) == 1:
                 await self._store.set_title(lane.session, _title(context.text))
@@ -275,7 +276,7 @@ class AgentService:
             outcome, text = "limit", await loop.closing(reached.message)
         if outcome == "limit" and watch.streamed.text:
             text = f"{watch.streamed.text}\n\n{text}"
-        text = self._redactor.redact(text)
+        text = loop.harmless(self._redactor.redact(text))
         final = assistant_entry(AssistantItem(text), model)
         reply = Reply(
             text=text,

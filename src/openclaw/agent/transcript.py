@@ -58,9 +58,12 @@ class Attachment:
 
 @dataclass(frozen=True, slots=True)
 class UserItem:
+    """What the person said. `typed` is what they wrote themselves, if `text` is somebody else's."""
+
     text: str
     attachments: tuple[Attachment, ...] = ()
     seq: int = 0
+    typed: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +91,15 @@ class AssistantItem:
 
 @dataclass(frozen=True, slots=True)
 class ResultItem:
+    """What a call gave. `origin` says whose words these are; without it they are ours."""
+
     call_id: str
     name: str
     text: str
     attachments: tuple[Attachment, ...] = ()
     is_error: bool = False
     seq: int = 0
+    origin: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +131,8 @@ def user_entry(item: UserItem, origin: str, workspace: Path | None = None) -> Ne
     data: dict[str, Any] = {"text": item.text, "origin": origin}
     if workspace is not None:
         data["cwd"] = str(workspace)
+    if item.typed is not None:
+        data["typed"] = item.typed
     if item.attachments:
         data["media"] = [_attachment_json(one) for one in item.attachments]
     return NewEntry(EntryKind.USER_MESSAGE, data, item.text)
@@ -158,6 +166,7 @@ def summary_entry(item: SummaryItem, messages: Sequence[UserItem]) -> NewEntry:
             {
                 "seq": one.seq,
                 "text": one.text,
+                "typed": one.typed,
                 "media": list(map(_attachment_json, one.attachments)),
             }
             for one in messages
@@ -177,6 +186,8 @@ def resumed_entry(reason: str) -> NewEntry:
 
 def result_entry(item: ResultItem, details: Mapping[str, Any] | None = None) -> NewEntry:
     data: dict[str, Any] = {"name": item.name, "text": item.text, "isError": item.is_error}
+    if item.origin is not None:
+        data["origin"] = dict(item.origin)
     if item.attachments:
         data["media"] = [_attachment_json(one) for one in item.attachments]
     return NewEntry(
@@ -197,7 +208,14 @@ def result_item(call: CallItem, result: ToolResult) -> ResultItem:
             attachments.append(Attachment(block, label, mime_type=block.mime_type))
         else:
             words.append(_words(block))
-    return ResultItem(call.id, call.name, "\n".join(words), tuple(attachments), result.is_error)
+    return ResultItem(
+        call.id,
+        call.name,
+        "\n".join(words),
+        tuple(attachments),
+        result.is_error,
+        origin=result.origin,
+    )
 
 
 def _words(block: Block) -> str:
@@ -350,7 +368,8 @@ def _marked(item: Item, refused: Mapping[str, str]) -> Item:
 
 
 def _said(data: Mapping[str, Any], seq: int) -> UserItem:
-    return UserItem(str(data.get("text", "")), tuple(map(_attachment, data.get("media", ()))), seq)
+    attachments = tuple(map(_attachment, data.get("media", ())))
+    return UserItem(str(data.get("text", "")), attachments, seq, data.get("typed"))
 
 
 def _summary(entry: Entry, data: Mapping[str, Any]) -> SummaryItem:
@@ -378,6 +397,7 @@ def _result(entry: Entry, data: Mapping[str, Any]) -> ResultItem:
         tuple(map(_attachment, data.get("media", ()))),
         bool(data.get("isError")),
         entry.seq,
+        data.get("origin"),
     )
 
 

@@ -90,6 +90,7 @@ DEFAULT_MAX_RESULT_CHARS = 200_000
 Transport = Literal["stdio", "sse", "http"]
 SandboxMode = Literal["off", "auto", "strict"]
 PinMode = Literal["off", "warn", "strict"]
+EffectName = Literal["read", "open", "change", "send", "destroy"]
 
 
 class SamplingConfig(Section):
@@ -273,6 +274,10 @@ class McpServerConfig(Section):
     """How the server's words are marked as untrusted."""
     on_suspicious: Literal["log", "block"] = "log"
     """What to do with a result that looks like an attack on the agent."""
+    trust: Literal["none", "full"] = "none"
+    """`full` if what the server returns counts as if you had said it: only for servers that nobody else can write to."""
+    effects: dict[NonEmptyText, EffectName] = Field(default_factory=dict)
+    """What the server's tools do, by the server's own names for them, if their names and schemas do not say it: `read`, `open` an address, `change`, `send` or `destroy`."""
     max_message_bytes: PositiveInt = DEFAULT_MAX_MESSAGE_BYTES
     """Longest single message that is accepted from the server, in bytes."""
     max_result_chars: PositiveInt = DEFAULT_MAX_RESULT_CHARS

@@ -174,6 +174,7 @@ __all__ = [
     "ClusterConfig",
     "Config",
     "CronConfig",
+    "DataFlowConfig",
     "ExecSecretConfig",
     "ExecToolConfig",
     "FileSecretsConfig",
@@ -417,6 +418,27 @@ class CronConfig(Section):
     """A run that was missed because no gateway ran: `run` the last one once, late, or `skip` it."""
     notify: Texts = ()
     """A command, with its arguments, that gets each result as JSON on its input: `id`, `session`, `outcome`, `text`."""
+FlowMode = Literal["ask", "refuse", "log", "off"]
+
+
+class AllowedSource(Section):
+    """A source whose values a tool may be called with."""
+
+    tool: NonEmptyText
+    """The tool, as `server/tool`."""
+    source: NonEmptyText
+    """The source, as the question named it."""
+
+
+class DataFlowConfig(Section):
+    """What happens to calls with values that came from untrusted content and not from you."""
+
+    mode: FlowMode = "ask"
+    """`ask` you (if nobody can be asked, refuse), `refuse`, `log` and let the call pass, or `off`."""
+    modes: dict[NonEmptyText, FlowMode] = Field(default_factory=dict)
+    """The mode for a server (`mail`) or one tool (`mail/send_email`; our own: `native/exec`)."""
+    allow: tuple[AllowedSource, ...] = ()
+    """What you answered with "always"."""
 
 
 class Config(Section):
@@ -432,6 +454,8 @@ class Config(Section):
     """MCP servers of all agents; the same as `agents.defaults.mcp`."""
     tools: ToolsConfig = ToolsConfig()
     """Tools of all agents."""
+    dataflow: DataFlowConfig = DataFlowConfig()
+    """What happens to calls with values that came from untrusted content and not from you."""
     gateway: GatewayConfig = GatewayConfig()
     """The daemon that keeps the agent running."""
     sessions: SessionsConfig = SessionsConfig()

@@ -88,6 +88,22 @@ def frame(
     )
 
 
+_FRAMED = re.compile(
+    r'(?:marked with \'(?P<mark>.)\'[^\n]*\n)?<<<EXTERNAL_UNTRUSTED_CONTENT id="(?P<id>[\w-]+)">>>\n'
+    r'.*?\n---\n(?P<body>.*?)\n<<<END_EXTERNAL_UNTRUSTED_CONTENT id="(?P=id)">>>',
+    re.DOTALL,
+)
+
+
+def unframed(text: str) -> str:
+    """The bodies of the frames in `text`; if there is none, `text` itself."""
+    bodies = [
+        match["body"].replace(match["mark"], " ") if match["mark"] else match["body"]
+        for match in _FRAMED.finditer(text)
+    ]
+    return "\n".join(bodies) if bodies else text
+
+
 def frame_result(result: ToolResult) -> ToolResult:
     """The result with the words that are not ours in one frame, before its media.
 

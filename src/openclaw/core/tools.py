@@ -66,7 +66,8 @@ class ToolResult:
 
     `blocks` go to the model; `untrusted` says that their text is not ours and not framed yet.
     `outputs` are the same things as the tool gave them, unframed, for front ends. `details` never
-    enter a prompt.
+    enter a prompt. `structured` is the parsed form if the tool gave one, and `origin` says whose
+    words they are, as the transcript keeps it.
     """
 
     blocks: tuple[Block, ...]
@@ -74,6 +75,8 @@ class ToolResult:
     is_error: bool = False
     details: JsonObject = field(default_factory=dict[str, Any])
     untrusted: Untrusted | None = None
+    structured: object = None
+    origin: JsonObject | None = None
 
 
 @dataclass(frozen=True, slots=True)

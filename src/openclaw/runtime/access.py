@@ -112,7 +112,8 @@ class LocalAgent:
         if blocks is None:
             return context
         media = tuple(InboundMedia(block) for block in blocks if isinstance(block, Media))
-        return replace(context, text=text_of(blocks), media=(*context.media, *media))
+        words, typed = text_of(blocks), context.text
+        return replace(context, text=words, typed=typed, media=(*context.media, *media))
 
     async def tools(self, agent_id: str, session: str | None = None) -> Sequence[ToolSpec]:
         await self.refresh(agent_id, session, wait=True)

@@ -125,7 +125,9 @@ class ConfigGeneration:
         *,
         workspace: Path | None = None,
         can_ask: bool = True,
+        session: str | None = None,
     ) -> "Toolbox":
+        """The tools that the agent may use, in this session: our own, then these of its MCP servers."""
         native = (
             self.native(agent.id)
             if workspace is None
@@ -136,6 +138,7 @@ class ConfigGeneration:
             agent,
             [native, mcp],
             can_ask=can_ask,
+            session=session,
             workspace=workspace or self.host.workspace(agent),
         )
 
@@ -170,8 +173,10 @@ class ConfigGeneration:
         from openclaw.agent.service import TurnSetup
         from openclaw.agent.tools.checkpoints import Checkpoints
 
-        def tools(can_ask: bool) -> "Toolbox":
-            return self.tool_path(agent, mcp_tools, workspace=context.workspace, can_ask=can_ask)
+        def tools(can_ask: bool, session: str) -> "Toolbox":
+            return self.tool_path(
+                agent, mcp_tools, workspace=context.workspace, can_ask=can_ask, session=session
+            )
 
         return TurnSetup(
             agent,

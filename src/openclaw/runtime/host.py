@@ -1,6 +1,6 @@
 """What the process gives to everything that is built, and what is read from it directly."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,8 +26,11 @@ if TYPE_CHECKING:
     from openclaw.agent.telemetry import Telemetry
     from openclaw.agent.toolpath.approval import Approvals, WriteRule
     from openclaw.agent.toolpath.audit import OnCall
+    from openclaw.agent.toolpath.dataflow import SessionFlow, SessionFlows, WriteSources
     from openclaw.agent.toolpath.search import ToolSearch
     from openclaw.agent.tools.exec import Shells
+    from openclaw.config.schema import DataFlowConfig
+    from openclaw.policy.dataflow import Rules as FlowRules
 
 _POLICY_LAYERS = ("gateway.tools", "tools", "agents.defaults.tools", "agents.list[].tools")
 
@@ -42,6 +45,15 @@ class Shared:
         self._directory = directory
         self._search: ToolSearch | None = None
         self._approvals: Approvals | None = None
+        self._flows: SessionFlows | None = None
+
+    def flows(self, config: Path, environ: Mapping[str, str]) -> "SessionFlows":
+        """The same ones every time."""
+        from openclaw.agent.toolpath.dataflow import SessionFlows
+
+        if self._flows is None:
+            self._flows = SessionFlows(source_writer(config, environ))
+        return self._flows
 
     def approvals(self, config: Path, environ: Mapping[str, str]) -> "Approvals":
         """The same ones every time."""
@@ -83,6 +95,15 @@ class Host:
         return (self.shared or Shared(self.paths.cache / "tools")).approvals(
             self.loaded.path, self.environ
         )
+
+    def flow(self, agent: EffectiveAgent, session: str) -> "SessionFlow | None":
+        """Where the values of this session came from; None if nobody wants to know."""
+        settings = self.config.dataflow
+        if settings.mode == "off" and not settings.modes:
+            return None
+        shared = self.shared or Shared(self.paths.cache / "tools")
+        flows = shared.flows(self.loaded.path, self.environ)
+        return flows.of(session, flow_rules(settings, agent))
 
     @property
     def config(self) -> Config:
@@ -160,6 +181,26 @@ def rule_writer(path: Path, environ: Mapping[str, str]) -> "WriteRule":
     return write
 
 
+def source_writer(path: Path, environ: Mapping[str, str]) -> "WriteSources":
+    """Adds to `dataflow.allow` the sources whose values a person allowed for always."""
+
+    def add(sources: Sequence[tuple[str, str]]) -> str:
+        place: KeyPath = ("dataflow", "allow")
+
+        def change(text: str) -> str:
+            for tool, source in sources:
+                text = append_value(text, place, {"tool": tool, "source": source})
+            return text
+
+        edit_config(path, environ, change)
+        return f"{format_path(place)} in {path}"
+
+    async def write(sources: Sequence[tuple[str, str]]) -> str:
+        return await anyio.to_thread.run_sync(add, sources)
+
+    return write
+
+
 def policy_of(agent: EffectiveAgent) -> Policy:
     """The agent's tool policy; each layer is named after its key in the configuration."""
     layers = zip(_POLICY_LAYERS, agent.tools, strict=True)
@@ -168,4 +209,24 @@ def policy_of(agent: EffectiveAgent) -> Policy:
             Rules.of(name, allow=r.allow, deny=r.deny, ask=r.ask, approved=r.approved)
             for name, r in layers
         ]
+    )
+
+
+def flow_rules(settings: "DataFlowConfig", agent: EffectiveAgent) -> "FlowRules":
+    """What the configuration says about where values may come from."""
+    from openclaw.policy.dataflow import Allowance, EffectClass, Mode
+    from openclaw.policy.dataflow import Rules as FlowRules
+
+    return FlowRules(
+        mode=Mode(settings.mode),
+        modes={name: Mode(mode) for name, mode in settings.modes.items()},
+        effects={
+            f"{server}/{tool}": EffectClass(effect)
+            for server, one in agent.servers.items()
+            for tool, effect in one.effects.items()
+        },
+        trusted_servers=frozenset(
+            name for name, one in agent.servers.items() if one.trust == "full"
+        ),
+        allowed=frozenset(Allowance(one.tool, one.source) for one in settings.allow),
     )

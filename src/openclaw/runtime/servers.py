@@ -203,9 +203,13 @@ def tool_path_of(
     sources: Sequence[ToolSource],
     *,
     can_ask: bool = True,
+    session: str | None = None,
     workspace: Path | None = None,
 ) -> "Toolbox":
-    """The tools of these sources that the agent may use; edits of `workspace` are shown as diffs."""
+    """The tools of these sources that the agent may use; edits of `workspace` are shown as diffs.
+
+    Without a `session`, it is a person who calls them.
+    """
     from openclaw.agent.toolpath.build import ToolPathDeps, tool_path
     from openclaw.agent.toolpath.choice import Bounds
     from openclaw.agent.tools.files import preview
@@ -220,4 +224,5 @@ def tool_path_of(
         partial(preview, workspace) if workspace is not None else None,
     )
     bounds = Bounds(agent.tool_context_percent, agent.tool_search_limit, agent.code)
-    return tool_path(sources, policy_of(agent), deps, can_ask=can_ask, bounds=bounds)
+    flow = host.flow(agent, session) if session is not None else None
+    return tool_path(sources, policy_of(agent), deps, can_ask=can_ask, bounds=bounds, flow=flow)

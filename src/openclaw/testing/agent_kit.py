@@ -12,6 +12,7 @@ from openclaw.agent.service import AgentService, TurnSetup
 from openclaw.agent.toolpath.approval import Approvals
 from openclaw.agent.toolpath.build import ToolPathDeps, tool_path
 from openclaw.agent.toolpath.choice import Bounds
+from openclaw.agent.toolpath.dataflow import SessionFlows
 from openclaw.agent.toolpath.search import ToolSearch
 from openclaw.agent.toolpath.toolbox import Toolbox
 from openclaw.config.merge import EffectiveAgent, effective_agents
@@ -23,6 +24,7 @@ from openclaw.core.tools import CallContext, JsonObject, Origin, ToolResult, Too
 from openclaw.models.factory import ModelFactory, open_models
 from openclaw.models.stack import ModelStack
 from openclaw.policy import Policy, Rules
+from openclaw.policy.dataflow import Rules as FlowRules
 from openclaw.secrets.redactor import Redactor
 from openclaw.secrets.resolver import SecretResolver
 from openclaw.sessions.store import SessionStore
@@ -134,13 +136,16 @@ async def agent_kit(
     stack: ModelStack | None = None,
     no_delay: bool = True,
     observe: Callable[[], Emit] | None = None,
+    data_flow: FlowRules | None = None,
 ) -> AsyncGenerator[AgentKit]:
     """An agent with this configuration, or with the models of `stack` in place of its own.
 
-    Retries do not wait unless `no_delay` is off.
+    Retries do not wait unless `no_delay` is off. Where values come from is asked if there are
+    rules for it.
     """
     redactor, box = Redactor(), tools or FakeTools()
     kept, finder, approvals = store or MemoryStore(), ToolSearch(), Approvals()
+    flows = SessionFlows()
 
     async def models(agent: EffectiveAgent, model: str | None) -> ModelStack:
         built = stack or await factory.stack(agent.model)
@@ -148,10 +153,13 @@ async def agent_kit(
             built.sleep = _no_sleep
         return built
 
-    def path(agent: EffectiveAgent, can_ask: bool) -> Toolbox:
+    def path(agent: EffectiveAgent, can_ask: bool, session: str) -> Toolbox:
         deps = ToolPathDeps(redactor, SystemClock(), finder=finder, approvals=approvals)
         bounds = Bounds(agent.tool_context_percent, agent.tool_search_limit, agent.code)
-        return tool_path([box], Policy.from_layers(policy), deps, can_ask=can_ask, bounds=bounds)
+        flow = flows.of(session, data_flow) if data_flow is not None else None
+        return tool_path(
+            [box], Policy.from_layers(policy), deps, can_ask=can_ask, bounds=bounds, flow=flow
+        )
 
     agents = effective_agents(config).values()
     async with open_models(

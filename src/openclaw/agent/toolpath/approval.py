@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import anyio
@@ -39,6 +39,7 @@ Preview = Callable[[str, JsonObject], Change | None]
 
 _MOST_SESSIONS = 1000
 _MOST_REASON = 2000
+_IN_DOUBT = "You did not give all of this yourself:"
 
 
 @dataclass(slots=True)
@@ -120,6 +121,29 @@ class Approval(Wrapper):
             if rule is not None and answer.choice == ALWAYS and await self._written(rule, context):
                 always.add((rule, definition))
         return None
+
+    async def ask(
+        self,
+        name: str,
+        arguments: JsonObject,
+        context: CallContext,
+        *,
+        doubts: str,
+        others: Sequence[tuple[str, JsonObject]],
+        choices: tuple[Choice, ...],
+    ) -> Answer:
+        """Ask about a call because of these `doubts`, and about `others` with the same."""
+        if context.ask is None:
+            return Answer(NO)
+        async with self.approvals.of(context.agent, context.session).asking:
+            request = await self._request(name, arguments, context, None)
+            more = [describe_call(other, other, given, self.hide) for other, given in others]
+            parts = [request.body, *(f"and {one.title}\n{one.body}" for one in more)]
+            parts.append(f"{_IN_DOUBT}\n{visible(self.hide(doubts))}")
+            request = replace(request, body="\n\n".join(parts), choices=choices)
+            answer = await context.ask(request)
+        reason = visible(answer.reason[:_MOST_REASON]).strip()
+        return replace(answer, reason=reason) if request.allowed_by(answer) else Answer(NO, reason)
 
     async def _request(
         self, name: str, arguments: JsonObject, context: CallContext, rule: str | None

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from openclaw.agent.redaction import Redacts
 from openclaw.agent.toolpath.approval import Approval, Approvals, Preview
@@ -19,6 +20,9 @@ from openclaw.core.clock import Clock
 from openclaw.core.events import RUN_CODE
 from openclaw.core.tools import ToolSource
 from openclaw.policy import Outcome, Policy, decide
+
+if TYPE_CHECKING:
+    from openclaw.agent.toolpath.dataflow import SessionFlow
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +49,11 @@ def tool_path(
     *,
     can_ask: bool = True,
     bounds: Bounds = DEFAULT_BOUNDS,
+    flow: "SessionFlow | None" = None,
 ) -> Toolbox:
     """The tools of an agent: our own sources first, then MCP servers'.
+
+    Without a `flow`, it is the person who calls, and nobody asks where the values came from.
 
     A call passes these from the last line to the first, and its result from the first to the last.
     Secrets are taken out before anything is cut, kept or marked, because half a secret, or one
@@ -59,8 +66,13 @@ def tool_path(
     path = Redaction(path, deps.redactor)
     path = Framing(path, deps.results)
     path = audit = watch(path)
-    path = Approval(path, deps.redactor.redact_known, audit.refused, deps.approvals, deps.preview)
-    # Data flow goes here: after the policy, so that approval can name value and source.
+    path = approval = Approval(
+        path, deps.redactor.redact_known, audit.refused, deps.approvals, deps.preview
+    )
+    if flow is not None:
+        from openclaw.agent.toolpath.dataflow import DataFlow
+
+        path = DataFlow(path, flow, approval, audit.refused)
     path = Policed(path, policy, can_ask, audit.refused)
 
     def own(source: ToolSource) -> ToolSource:
@@ -68,4 +80,4 @@ def tool_path(
 
     if decide(policy, RUN_CODE).outcome is Outcome.DENY:
         bounds = replace(bounds, code="off")
-    return Toolbox(path, bounds, deps.finder, own)
+    return Toolbox(path, bounds, deps.finder, own, flow=flow)

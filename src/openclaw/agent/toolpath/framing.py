@@ -76,6 +76,7 @@ def _cut(
         blocks=(Text(words[:limit]), *(b for b in result.blocks if not isinstance(b, Text))),
         outputs=tuple(_shortened(block, limit) for block in result.outputs),
         details=details | ({"path": str(path)} if path is not None else {}),
+        structured=None,
         untrusted=replace(whose, note=note),
     )
 

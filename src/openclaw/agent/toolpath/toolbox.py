@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from openclaw.agent.budget import ToolSizes
 from openclaw.agent.toolpath.choice import (
@@ -26,6 +27,9 @@ from openclaw.agent.transcript import Item, ResultItem, UserItem
 from openclaw.core.content import Text
 from openclaw.core.events import RUN_CODE
 from openclaw.core.tools import CallContext, JsonObject, ToolResult, ToolSource, ToolSpec, failed
+
+if TYPE_CHECKING:
+    from openclaw.agent.toolpath.dataflow import SessionFlow
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +56,7 @@ class Toolbox:
     finder: ToolSearch = field(default_factory=ToolSearch)
     own: Callable[[ToolSource], ToolSource] = lambda source: source
     sizes: ToolSizes = field(default_factory=ToolSizes)
+    flow: "SessionFlow | None" = None
     _opening: str | None = None
     _added: list[str] = field(default_factory=list[str])
     _recent: list[str] = field(default_factory=list[str])
@@ -77,6 +82,9 @@ class Toolbox:
 
         A conversation that is recalled whole gives the same list as one that is recalled bit by bit.
         """
+        items = list(items)
+        if self.flow is not None:
+            self.flow.recall(items)
         for item in items:
             if isinstance(item, UserItem) and self._opening is None:
                 self._opening = item.text

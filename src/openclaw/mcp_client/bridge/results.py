@@ -5,7 +5,7 @@ Nothing is redacted or framed here: every result says that it is untrusted, and 
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import orjson
@@ -60,7 +60,8 @@ def render_result(raw: Mapping[str, Any], how: Rendering) -> ToolResult:
     for item in _objects(raw.get("content")):
         _take(item, parts)
     _take_structured(raw.get("structuredContent"), parts)
-    return _finish(parts, how, is_error=raw.get("isError") is True)
+    result = _finish(parts, how, is_error=raw.get("isError") is True)
+    return replace(result, structured=raw.get("structuredContent"))
 
 
 def render_resource(raw: Mapping[str, Any], how: Rendering) -> ToolResult:

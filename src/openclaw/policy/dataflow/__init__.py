@@ -3,7 +3,7 @@
 Pure: no I/O, no clock, no environment.
 """
 
-from openclaw.policy.dataflow.answers import Neutralised, neutralise
+from openclaw.policy.dataflow.answers import AnswerStream, Neutralised, neutralise
 from openclaw.policy.dataflow.check import Call, check, origin_of
 from openclaw.policy.dataflow.effects import Effect, EffectClass, Hints, Tool, effect_of
 from openclaw.policy.dataflow.index import Index
@@ -19,6 +19,7 @@ from openclaw.policy.dataflow.rules import (
     Refuse,
     Rules,
     Why,
+    not_done,
     question,
     refusal,
     remember,
@@ -29,6 +30,7 @@ __all__ = [
     "PERSON",
     "Allowance",
     "Answer",
+    "AnswerStream",
     "Ask",
     "Call",
     "Decision",
@@ -50,6 +52,7 @@ __all__ = [
     "check",
     "effect_of",
     "neutralise",
+    "not_done",
     "origin_of",
     "page",
     "question",

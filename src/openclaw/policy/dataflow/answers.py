@@ -27,14 +27,13 @@ class Neutralised:
     address: str
 
 
-_CODE = re.compile(
-    r"^(?P<fence>`{3,}|~{3,})[^\n]*\n.*?^(?P=fence)[ \t]*$|(?P<tick>`+)(?!`).{1,4000}?(?<!`)(?P=tick)(?!`)",
-    re.M | re.S,
-)
+_FENCE = re.compile(r" {0,3}(?:(?P<ticks>`{3,})[^`\n]*|(?P<tildes>~{3,})[^\n]*)\n")
+# A code span ends on its line: what spans lines may be cut by a list or a heading, and be no code.
+_SPAN = r"(?P<code>(?<![`\\])(?P<tick>`+)(?!`)[^\n]{1,4000}?(?<!`)(?P=tick)(?!`))"
 _TARGET = r"\(\s*(?P<{0}><[^<>\n]*>|(?:[^\s()\\]|\\.|\([^\s()]*\))*)(?:\s[^)]{{0,300}})?\)"
 _TEXT = r"\[(?P<text>(?:[^\[\]\\]|\\.|!?\[[^\[\]]*\](?:\([^()]*\)|\[[^\[\]]*\])?)*)\]"
 _ACTIVE = re.compile(
-    rf"(?P<definition>^[ \t>]{{0,8}}\[(?P<label>[^\]\n]+)\]:\s*(?P<defined><[^>\n]*>|\S+)[^\n]*$)"
+    rf"{_SPAN}|(?P<definition>^[ \t>]{{0,8}}\[(?P<label>[^\]\n]+)\]:\s*(?P<defined><[^>\n]*>|\S+)[^\n]*$)"
     rf"|(?P<link>(?P<bang>!?){_TEXT}{_TARGET.format('target')})"
     r"|(?P<auto><(?P<automatic>[a-z][a-z0-9+.-]{1,20}:[^\s<>]*)>)"
     r"|(?P<tag><[a-z!/?][^<>]*>?)"
@@ -53,37 +52,140 @@ _URL_IN_TAG = re.compile(
 _EMBEDDED_IMAGE = re.compile(r"data:image/(?:png|jpeg|gif|webp);base64,[A-Za-z0-9+/=]+")
 _HARMLESS = re.compile(r"#[\w-]*|mailto:[\w.+-]+@[\w.-]+")
 _RENDERED_TAGS = re.compile(
-    r"</?(?:b|i|em|strong|p|br|hr|ul|ol|li|code|pre|h[1-6]|table|tr|t[dh]|sub|sup)\s*/?>", re.I
+    r"</?(?:b|i|em|strong|p|br|hr|ul|ol|li|code|h[1-6]|table|tr|t[dh]|sub|sup)\s*/?>", re.I
 )
+# In these, Markdown is not read: what looks like code there is not.
+_RAW_TAG = re.compile(r"<(?:pre|script|style|textarea|[!?])", re.I)
+_RAW_LINE = re.compile(r"^[ \t>*+\d.)-]*<", re.M)
+_BLANK_LINE = re.compile(r"\n[ \t]*\n")
+_BEGINS = re.compile(r"[\[\]<`]|~~~|//|\bwww\.", re.I)
+_OPEN = re.compile(r"\]\([^)]*$|<[a-z!/?][^>]*$|\]:\s*$", re.I)
+_LINE_HEAD = re.compile(r"(?:^|(?<=\n))[ \t>]*\Z")
 
 
-def neutralise(answer: str, known: Collection[str]) -> tuple[str, tuple[Neutralised, ...]]:
+def neutralise(
+    answer: str, known: Collection[str], *, links: bool = True
+) -> tuple[str, tuple[Neutralised, ...]]:
     """Returns the answer and what was neutralised in it. Everything stays readable as text.
 
     `known` are addresses that the person gave. An image needs exactly one of them; a link may
-    lead to another page of a given host if nothing in it could carry data.
+    lead to another page of a given host if nothing in it could carry data. Without `links`, only
+    what loads by itself is neutralised.
     """
-    worker = _Neutraliser({comparable_url(address) for address in known})
-    return worker.run(answer), tuple(worker.found)
+    stream = AnswerStream(known, links=links)
+    text = stream.feed(answer) + stream.finish()
+    return text, tuple(stream.found)
+
+
+class AnswerStream:
+    """Takes an answer in any pieces. What it gives, put together, does not depend on the pieces.
+
+    Plain words pass at once. What may be the beginning of an address waits for the end of its
+    line, or for as many lines as it takes until nothing is open.
+    """
+
+    def __init__(self, known: Collection[str], *, links: bool = True) -> None:
+        self._worker = _Neutraliser({comparable_url(address) for address in known}, links)
+        self._held = ""
+        self._paragraph = ""  # what was given since the last blank line, as it was written
+        self._fence: re.Pattern[str] | None = None
+
+    @property
+    def found(self) -> list[Neutralised]:
+        return self._worker.found
+
+    def feed(self, piece: str) -> str:
+        self._held += piece
+        given: list[str] = []
+        while (part := self._next()) is not None:
+            given.append(part)
+        return "".join(given)
+
+    def finish(self) -> str:
+        """Gives what is left, and begins afresh."""
+        rest = self.feed("")
+        rest += self._held if self._fence else self._neutral(len(self._held))
+        self._held, self._paragraph, self._fence = "", "", None
+        return rest
+
+    def _next(self) -> str | None:
+        if self._fence is not None:
+            return self._line_of_code(self._fence)
+        begins = _BEGINS.search(self._held)
+        if begins is None:
+            return self._plain(self._without_line_head(_word_start(self._held)))
+        start = self._without_line_head(_word_start(self._held[: begins.start()]))
+        if start:
+            return self._plain(start)
+        if self._opens_fence():
+            return self._plain(self._held.index("\n") + 1)
+        end = self._held.find("\n", begins.start())
+        while end >= 0 and not self._is_closed(self._held[: end + 1]):
+            end = self._held.find("\n", end + 1)
+        return self._neutral(end + 1) if end >= 0 else None
+
+    def _without_line_head(self, end: int) -> int:
+        """Blanks and quotation marks at the beginning of a line belong to what comes."""
+        head = _LINE_HEAD.search(self._held[:end])
+        return head.start() if head and (head.start() or self._at_line_start) else end
+
+    @property
+    def _at_line_start(self) -> bool:
+        return not self._paragraph or self._paragraph.endswith("\n")
+
+    def _opens_fence(self) -> bool:
+        fence = _FENCE.match(self._held) if self._at_line_start else None
+        if fence is None or _RAW_LINE.search(self._paragraph):
+            return False
+        mark = fence["ticks"] or fence["tildes"]
+        self._fence = re.compile(rf" {{0,3}}{mark[0]}{{{len(mark)},}}[ \t]*$")
+        return True
+
+    def _line_of_code(self, closing: re.Pattern[str]) -> str | None:
+        end = self._held.find("\n") + 1
+        if not end:
+            return None
+        if closing.match(self._held[: end - 1]):
+            self._fence = None
+        return self._plain(end)
+
+    @staticmethod
+    def _is_closed(text: str) -> bool:
+        if text.endswith("\n\n") or _BLANK_LINE.search(text):
+            return True
+        return text.count("[") <= text.count("]") and _OPEN.search(text) is None
+
+    def _plain(self, end: int) -> str | None:
+        return self._take(end) if end else None
+
+    def _neutral(self, end: int) -> str:
+        # What does not begin its line must not look as if it did.
+        before = "" if self._at_line_start else "."
+        return self._worker.run(before + self._take(end)).removeprefix(before)
+
+    def _take(self, end: int) -> str:
+        taken, self._held = self._held[:end], self._held[end:]
+        self._paragraph = _BLANK_LINE.split(self._paragraph + taken)[-1]
+        return taken
+
+
+def _word_start(text: str) -> int:
+    """Where the last word begins; the end if the text ends with a blank."""
+    return len(text) - (len(text.rsplit(None, 1)[-1]) if text and not text[-1].isspace() else 0)
 
 
 class _Neutraliser:
-    def __init__(self, known: set[str]) -> None:
+    def __init__(self, known: set[str], links: bool) -> None:
         self._known = known
+        self._links = links
         self.found: list[Neutralised] = []
 
     def run(self, text: str) -> str:
-        parts: list[str] = []
-        at = 0
-        for code in _CODE.finditer(text):
-            parts += [self._outside_code(text[at : code.start()]), code.group()]
-            at = code.end()
-        return "".join([*parts, self._outside_code(text[at:])])
-
-    def _outside_code(self, text: str) -> str:
         return _ACTIVE.sub(self._replace, text)
 
     def _replace(self, match: re.Match[str]) -> str:
+        if match["code"]:
+            return match.group()
         if match["definition"]:
             return self._definition(match)
         if match["link"]:
@@ -103,7 +205,7 @@ class _Neutraliser:
     def _link(self, match: re.Match[str]) -> str:
         address = _clean(match["target"])
         shape = Shape.IMAGE if match["bang"] else Shape.LINK
-        inner = self._outside_code(match["text"])
+        inner = self.run(match["text"])
         if self._may_follow(address, shape):
             return (
                 match.group()
@@ -113,7 +215,9 @@ class _Neutraliser:
         return f"{inner.strip() or shape.value} ({self._note(shape, address)})"
 
     def _tag(self, tag: str) -> str:
-        if _RENDERED_TAGS.fullmatch(tag) or not self._reaches_out(html.unescape(tag)):
+        if not _RAW_TAG.match(tag) and (
+            _RENDERED_TAGS.fullmatch(tag) or not self._reaches_out(html.unescape(tag))
+        ):
             return tag
         return self._note(Shape.HTML, " ".join(tag.strip("<>").split()))
 
@@ -138,6 +242,8 @@ class _Neutraliser:
             return True
         if shape is Shape.IMAGE:
             return _EMBEDDED_IMAGE.fullmatch(address) is not None
+        if not self._links:
+            return re.match(r"\s*(?:javascript|data|vbscript):", address, re.IGNORECASE) is None
         plain = not re.search(
             r"[?@%=&\\]|:\D", re.sub(r"^https?://", "", address, flags=re.IGNORECASE)
         )

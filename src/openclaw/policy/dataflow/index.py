@@ -85,6 +85,11 @@ class Person:
         self._messages = messages
 
     @property
+    def addresses(self) -> frozenset[str]:
+        """Every address that the person gave, in comparable form."""
+        return frozenset(self._addresses)
+
+    @property
     def request(self) -> str:
         """The latest message without quotations; a short follow-up includes the one before."""
         parts: list[str] = []

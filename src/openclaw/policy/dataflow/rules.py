@@ -120,17 +120,30 @@ def remember(rules: Rules, asked: Ask, answer: Answer) -> Rules:
 
 def question(asked: Ask, suspicious: Callable[[str], bool]) -> str:
     """Names each value in doubt, its source and its sentence, and what the detector thinks of it."""
-    lines = [_line(doubt, suspicious) for doubt in asked.doubts]
-    return f"Allow {asked.doubts[0].tool}?\n" + "\n".join(lines)
+    return "\n".join(_line(doubt, suspicious) for doubt in asked.doubts)
+
+
+def not_done(refused: Ask | Refuse) -> str:
+    """What was not done, and why."""
+    reasons = "; ".join(f"{_brief(doubt)}: {doubt.why.value}" for doubt in refused.doubts)
+    return f"{refused.doubts[0].tool} was not called. {reasons}."
 
 
 def refusal(refused: Ask | Refuse) -> str:
     """For the model: what was not done, why, and how to go on without it."""
-    reasons = "; ".join(f"{doubt.value}: {doubt.why.value}" for doubt in refused.doubts)
     return (
-        f"{refused.doubts[0].tool} was not called. {reasons}. Finish what the person asked without this, "
-        "say what was left out, and do not try to reach the same end another way."
+        f"{not_done(refused)} Finish what the person asked without this, say what was left out, and "
+        "do not try to reach the same end another way."
     )
+
+
+_BRIEF = 120
+
+
+def _brief(doubt: Doubt) -> str:
+    value = " ".join(doubt.value.split())
+    value = value if len(value) <= _BRIEF else f"{value[: _BRIEF - 1]}…"
+    return f"{value} (from {doubt.source})" if doubt.source else value
 
 
 def _line(doubt: Doubt, suspicious: Callable[[str], bool]) -> str:

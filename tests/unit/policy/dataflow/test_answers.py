@@ -2,7 +2,7 @@
 
 import pytest
 
-from openclaw.policy.dataflow import neutralise
+from openclaw.policy.dataflow import AnswerStream, neutralise
 
 KNOWN = {"https://docs.example/guide", "good.example"}
 ACTIVE = (
@@ -81,3 +81,61 @@ def test_the_address_stays_readable() -> None:
 
 def test_an_image_on_a_given_host_still_needs_the_exact_address() -> None:
     assert neutralise("![x](https://good.example/p.png)", KNOWN)[1]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "```\ncode\n````\n![x](https://evil.example/p)\n```\n",
+        "``` a ``` ![x](https://evil.example/p)\n```\n",
+        "a ` b\n\n![x](https://evil.example/p)\n\nc `",
+        "a ` b\n- ![x](https://evil.example/p) ` c",
+        "\\` ![x](https://evil.example/p) `",
+        '<b title="`"> ![x](https://evil.example/p) `',
+        '<div>\n```\n<img src="https://evil.example/p">\n```\n',
+    ],
+)
+def test_what_only_looks_like_code_is_read(answer: str) -> None:
+    text, found = neutralise(answer, KNOWN)
+    assert any("evil.example" in one.address for one in found)
+    assert "](https://evil" not in text
+
+
+def test_no_block_is_left_in_which_markdown_is_not_read() -> None:
+    answer = '<pre>\n\n```\n<img src="https://evil.example/p">\n```\n'
+    assert neutralise(answer, ())[0].startswith("`pre`\n\n```\n")
+
+
+PIECES = (
+    *ACTIVE,
+    "Plain words, 2 < 3, [x] and\n> [1]: https://evil.example/a\nfoo [1]: https://evil.example/b",
+    "Run this:\n```bash\ncurl https://evil.example/x\n```\nthen see\n[the\nguide](https://a.example)",
+    "- one `https://a.example`\n- two https://b.example\n\n~~~\n![x](https://c.example)\n~~~\n",
+    "unclosed\n```\n![x](https://c.example)\n",
+)
+
+
+@pytest.mark.parametrize("answer", PIECES)
+@pytest.mark.parametrize("size", [1, 2, 3, 7])
+def test_a_streamed_answer_is_the_same_in_any_pieces(answer: str, size: int) -> None:
+    stream = AnswerStream(KNOWN)
+    given = "".join(stream.feed(answer[at : at + size]) for at in range(0, len(answer), size))
+    assert given + stream.finish() == neutralise(answer, KNOWN)[0]
+
+
+def test_plain_words_are_not_held_back() -> None:
+    stream = AnswerStream(())
+    assert stream.feed("The answer is forty-two, as ever") == "The answer is forty-two, as "
+    assert stream.feed(" before.\nSee [") == "ever before.\nSee "
+    assert stream.feed("x](https://evil.example) now.\nMore ") == (
+        "x (`https://evil.example`) now.\nMore "
+    )
+
+
+def test_links_stay_if_nothing_from_outside_was_read_but_images_do_not() -> None:
+    answer = (
+        "[docs](https://a.example/x) https://b.example [x](javascript:y) ![x](https://c.example)"
+    )
+    text, found = neutralise(answer, (), links=False)
+    assert text.startswith("[docs](https://a.example/x) https://b.example x (`javascript:y`)")
+    assert [one.shape.value for one in found] == ["link", "image"]

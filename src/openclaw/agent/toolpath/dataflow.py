@@ -1,0 +1,367 @@
+"""A value that only untrusted content contains steers no call without the person's consent."""
+
+import json
+import logging
+import re
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+
+import anyio
+import anyio.lowlevel
+import anyio.to_thread
+
+from openclaw.agent.toolpath.approval import Approval
+from openclaw.agent.toolpath.audit import Refused
+from openclaw.agent.toolpath.redaction import is_large
+from openclaw.agent.toolpath.sources import Wrapper
+from openclaw.agent.transcript import AssistantItem, Item, ResultItem, UserItem
+from openclaw.content import detect
+from openclaw.content.frame import unframed
+from openclaw.core.content import text_of
+from openclaw.core.events import Notice, ToolFinished
+from openclaw.core.errors import OpenClawError
+from openclaw.core.tools import (
+    ALWAYS,
+    NO,
+    ONCE,
+    SESSION,
+    CallContext,
+    Choice,
+    JsonObject,
+    ToolResult,
+    ToolSpec,
+    failed,
+)
+from openclaw.core.tools import Answer as Consent
+from openclaw.policy.dataflow import (
+    PERSON,
+    Allowance,
+    Answer,
+    AnswerStream,
+    Ask,
+    Call,
+    EffectClass,
+    Hints,
+    Index,
+    Kind,
+    Mode,
+    Origin,
+    Pass,
+    Refuse,
+    Rules,
+    Text,
+    Tool,
+    check,
+    effect_of,
+    not_done,
+    origin_of,
+    question,
+    refusal,
+    remember,
+    server,
+)
+from openclaw.policy.dataflow.origin import parse
+
+logger = logging.getLogger(__name__)
+
+WriteSources = Callable[[Sequence[tuple[str, str]]], Awaitable[str]]
+"""Writes into the configuration which tools may take values of which sources, and says where."""
+
+OURS = "native"
+"""What stands for a server's name in the names of our own tools."""
+
+# They change nothing but what is shown, and send nothing but to the person.
+_OUR_EFFECTS = {f"{OURS}/{name}": EffectClass.READ for name in ("update_plan", "attach")}
+_OTHER_SESSIONS = frozenset({"session_history", "sessions_list"})
+_MOST_SESSIONS = 32
+_ADDRESS = re.compile(r"://|\bwww\.|@\w")
+
+
+class SessionFlow:
+    """Where the texts of one session came from, and what the person allowed in it.
+
+    It outlives a turn, and is made from the transcript whenever another process goes on.
+    """
+
+    def __init__(self, rules: Rules, write: WriteSources | None = None) -> None:
+        self._write = write
+        self.index = Index()
+        self.refused: list[str] = []
+        """What was not done in this turn because nobody could be asked."""
+        self.questions: dict[object, _Question] = {}
+        self.servers = False
+        self._configured = rules
+        self._allowed: frozenset[Allowance] = frozenset()
+        self._arguments: dict[str, str] = {}
+        self._added: set[str] = set()
+        self._described: set[str] = set()
+        self._specs: Sequence[ToolSpec] = ()
+        self._through = 0
+
+    def begin(self, rules: Rules) -> None:
+        """A turn begins, with these rules of the configuration."""
+        self._configured = replace(rules, effects={**_OUR_EFFECTS, **rules.effects})
+        self.refused.clear()
+
+    @property
+    def rules(self) -> Rules:
+        configured = self._configured
+        return replace(configured, allowed=configured.allowed | self._allowed)
+
+    def choices(self, asked: Ask) -> tuple[Choice, ...]:
+        """What the person can answer; for always only where every value has a source."""
+        sources = sorted({doubt.source for doubt in asked.doubts})
+        always = () if self._write is None or not all(sources) else (
+            Choice(ALWAYS, f"Always, for this tool and what comes from {', '.join(sources)}"),
+        )
+        return (
+            Choice(ONCE, "Once"),
+            Choice(SESSION, "In this session, for these values"),
+            *always,
+            Choice(NO, "No", allows=False),
+        )
+
+    async def remember(self, asked: Ask, choice: str, context: CallContext) -> None:
+        """Keep an answer that holds for more than this call."""
+        answer = Answer(choice)
+        self._allowed = remember(
+            replace(self._configured, allowed=self._allowed), asked, answer
+        ).allowed
+
+        if answer is not Answer.ALWAYS or self._write is None:
+            return
+        sources = sorted({(doubt.tool, doubt.source) for doubt in asked.doubts})
+        try:
+            where = await self._write(sources)
+        except OpenClawError as error:
+            told = f"The answer holds for this session only: {error.message}"
+            context.emit(Notice("warning", told))
+        else:
+            context.emit(Notice("info", f"Wrote the answer to {where}."))
+
+    @property
+    def exposed(self) -> bool:
+        """Whether anything but the person and ourselves had a say so far."""
+        return self.servers or bool(self.index.sources)
+
+    def recall(self, items: Iterable[Item]) -> None:
+        """Take note of what is in the transcript, each entry once; what the model said counts for nothing."""
+        through, heard = self._through, set[int]()
+        for item in items:
+            if isinstance(item, AssistantItem):
+                self._arguments |= {call.id: call.arguments for call in item.calls}
+            elif item.seq > through:
+                self._through = max(self._through, item.seq)
+                if isinstance(item, UserItem) and item.seq not in heard:
+                    heard.add(item.seq)  # behind a summary it may stand again
+                    self._hear(item)
+                elif isinstance(item, ResultItem):
+                    self._recall_result(item)
+
+    def _hear(self, item: UserItem) -> None:
+        typed = item.text if item.typed is None else item.typed
+        self.index.add(Text(PERSON, typed))
+        if item.typed is not None:
+            sender = typed.strip().removeprefix("/").partition(":")[0]
+            self.index.add(Text(server(sender, "prompt"), unframed(item.text)))
+        for one in item.attachments:
+            if one.text:
+                self.index.add(Text(Origin(Kind.ATTACHMENT, one.label), unframed(one.text)))
+
+    def _recall_result(self, item: ResultItem) -> None:
+        arguments = self._arguments.pop(item.call_id, "")
+        if item.call_id in self._added:
+            self._added.discard(item.call_id)
+            return
+        body = unframed(item.text)
+        if item.origin is None and body == item.text:
+            return  # our own words
+        kept = item.origin or {"kind": Kind.SERVER, "tool": item.name}
+        origin = Origin(
+            Kind(kept["kind"]),
+            kept.get("name", ""),
+            kept.get("tool", ""),
+            bool(kept.get("trusted")),
+        )
+        self.index.add(Text(origin, body, kept.get("structured"), _object(arguments)))
+
+    def describe(self, specs: Sequence[ToolSpec]) -> None:
+        """What servers say of their tools is their word as well, if it names an address."""
+        if specs is self._specs:
+            return
+        self._specs, trusted = specs, self._configured.trusted_servers
+        self.servers = any(
+            spec.origin.server is not None and spec.origin.server not in trusted for spec in specs
+        )
+        for spec in specs:
+            name, text = spec.origin.server, spec.description
+            if name is None or name in trusted or spec.name in self._described:
+                continue
+            self._described.add(spec.name)
+            if _ADDRESS.search(text):
+                self.index.add(Text(server(name, spec.origin.tool or spec.name), text))
+
+    async def add(self, call: Call, result: ToolResult, call_id: str) -> ToolResult:
+        """Take note of a result; it then says whose words it has."""
+        origin = self._origin(call, result)
+        if origin is None:
+            return result
+        body = text_of(result.outputs) or unframed(text_of(result.blocks))
+        text = Text(origin, body, result.structured, call.arguments)
+        if is_large(result):
+            await anyio.to_thread.run_sync(self.index.add, text)
+        else:
+            self.index.add(text)
+        self._added.add(call_id)
+        kept: dict[str, Any] = {"kind": str(origin.kind), "name": origin.name, "tool": origin.tool}
+        if origin.trusted:
+            kept["trusted"] = True
+        if result.structured is not None and parse(body) != result.structured:
+            kept["structured"] = result.structured
+        return replace(result, origin=kept)
+
+    def _origin(self, call: Call, result: ToolResult) -> Origin | None:
+        if call.tool.server == OURS:
+            text = text_of(result.blocks)
+            if effect_of(call.tool, self.rules.effects).changes and unframed(text) == text:
+                return None
+            if call.tool.name in _OTHER_SESSIONS:
+                return Origin(Kind.SESSION, str(call.arguments.get("key", "")), call.tool.name)
+        return origin_of(call, self.rules)
+
+    def answers(self) -> AnswerStream | None:
+        """Makes harmless what an answer must not carry; None if nothing could be in it."""
+        if not self.exposed or self._configured.mode not in (Mode.ASK, Mode.REFUSE):
+            return None
+        return AnswerStream(self.index.person.addresses, links=bool(self.index.sources))
+
+
+class SessionFlows:
+    """The flows of the sessions that were used last."""
+
+    def __init__(self, write: WriteSources | None = None) -> None:
+        self._write = write
+        self._flows: OrderedDict[str, SessionFlow] = OrderedDict()
+
+    def of(self, session: str, rules: Rules) -> SessionFlow:
+        flow = self._flows.pop(session, None) or SessionFlow(rules, self._write)
+        self._flows[session] = flow
+        if len(self._flows) > _MOST_SESSIONS:
+            self._flows.popitem(last=False)
+        flow.begin(rules)
+        return flow
+
+
+@dataclass(slots=True)
+class _Question:
+    """Calls with the same doubt; those that come before it is shown are part of it."""
+
+    calls: list[tuple[str, JsonObject]] = field(default_factory=list[tuple[str, JsonObject]])
+    shown: bool = False
+    answer: Consent = Consent(NO)
+    answered: anyio.Event = field(default_factory=anyio.Event)
+
+
+@dataclass(frozen=True, slots=True)
+class DataFlow(Wrapper):
+    """Checks each value of a call by where it came from; asks the person if it is in doubt."""
+
+    flow: SessionFlow
+    approval: Approval
+    refused: Refused
+
+    def specs(self) -> Sequence[ToolSpec]:
+        specs = self.source.specs()
+        self.flow.describe(specs)
+        return specs
+
+    async def call(self, name: str, arguments: JsonObject, context: CallContext) -> ToolResult:
+        call = Call(tool_of(context.spec, name), arguments)
+        while isinstance(decision := self._decide(call), Ask) and context.ask is not None:
+            answer = await self._answer(decision, name, arguments, context)
+            if answer is None:
+                continue  # another question about the same was answered meanwhile
+            if answer.choice == NO:
+                return self._not_made(decision, name, arguments, context, answer.reason)
+            context = replace(context, approved=True)
+            break
+        else:
+            if isinstance(decision, Ask | Refuse):
+                told = not_done(decision)
+                self.flow.refused.append(told)
+                context.emit(Notice("warning", told))
+                return self._not_made(decision, name, arguments, context)
+        result = await self.source.call(name, arguments, context)
+        return await self.flow.add(call, result, context.call_id)
+
+    def _decide(self, call: Call) -> Pass | Ask | Refuse:
+        if not self.flow.exposed:
+            return Pass()
+        decision = check(call, self.flow.index, self.flow.rules)
+        if isinstance(decision, Pass):
+            for doubt in decision.logged:
+                logger.warning("data flow: %s: %s", doubt.tool, doubt.why)
+        return decision
+
+    async def _answer(
+        self, asked: Ask, name: str, arguments: JsonObject, context: CallContext
+    ) -> Consent | None:
+        """The person's answer; None if this call was not part of the question that they answered."""
+        questions, key = self.flow.questions, asked.key
+        if (waiting := questions.get(key)) is not None:
+            part = not waiting.shown
+            if part:
+                waiting.calls.append((name, arguments))
+            await waiting.answered.wait()
+            return waiting.answer if part else None
+        own = questions[key] = _Question()
+        try:
+            await anyio.lowlevel.checkpoint()  # calls of the same step join it
+            own.shown = True
+            why = question(asked, lambda sentence: detect(sentence).suspicious)
+            own.answer = await self.approval.ask(
+                name,
+                arguments,
+                context,
+                doubts=why,
+                others=own.calls,
+                choices=self.flow.choices(asked),
+            )
+            await self.flow.remember(asked, own.answer.choice, context)
+        finally:
+            del questions[key]
+            own.answered.set()
+        return own.answer
+
+    def _not_made(
+        self,
+        decision: Ask | Refuse,
+        name: str,
+        arguments: JsonObject,
+        context: CallContext,
+        reason: str = "",
+    ) -> ToolResult:
+        self.refused(arguments, context, "values from untrusted content")
+        told = f" The person says: {reason}" if reason else ""
+        result = failed(refusal(decision) + told)
+        context.emit(ToolFinished(context.call_id, name, result, 0.0))
+        return result
+
+
+def tool_of(spec: ToolSpec | None, name: str) -> Tool:
+    if spec is None:
+        return Tool(OURS, name)
+    hints = Hints(spec.read_only, spec.destructive)
+    origin = spec.origin
+    return Tool(origin.server or OURS, origin.tool or spec.name, spec.input_schema, hints)
+
+
+def _object(arguments: str) -> Mapping[str, object]:
+    with suppress(ValueError, RecursionError):
+        found: object = json.loads(arguments)
+        if isinstance(found, dict):
+            return cast("Mapping[str, object]", found)
+    return {}
