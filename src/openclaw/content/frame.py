@@ -66,14 +66,12 @@ def frame(
     new_id: Callable[[], str] = random_id,
     mode: Mode = "frame",
     limit: int | None = None,
-    exact: bool = False,
 ) -> str:
     """`text` made harmless, between markers that it cannot imitate.
 
-    `limit` is in characters of `text`; what is over is cut off before framing, with a note. With
-    `exact`, addresses stay as they are.
+    `limit` is in characters of `text`; what is over is cut off before framing, with a note.
     """
-    body = sanitise(text if limit is None else _cut(text, limit), exact=exact)
+    body = sanitise(text if limit is None else _cut(text, limit))
     origin, name = single_line(source, _NAME_LIMIT), single_line(sender, _NAME_LIMIT)
     explained = ""
     if mode == "datamark":
@@ -113,9 +111,7 @@ def frame_result(result: ToolResult) -> ToolResult:
     if whose is None:
         return result
     words = "\n".join(block.text for block in result.blocks if isinstance(block, Text))
-    framed = frame(
-        words, source=whose.source, sender=whose.sender, mode=whose.mode, exact=whose.exact
-    )
+    framed = frame(words, source=whose.source, sender=whose.sender, mode=whose.mode)
     note = f"\n{whose.note}" if whose.note else ""
     others = (_renamed(block) for block in result.blocks if not isinstance(block, Text))
     return replace(

@@ -46,15 +46,13 @@ class ToolSpec:
 class Untrusted:
     """Whose words a result holds; the tool path frames them before the model reads them.
 
-    With `exact`, addresses stay as they are, because the text may be copied back. What is longer
-    than `limit` is cut. `guarded` words are withheld if they look like orders to the agent. `note`
-    is ours: it comes after the frame.
+    What is longer than `limit` is cut. `guarded` words are withheld if they look like orders to the
+    agent. `note` is ours: it comes after the frame.
     """
 
     source: str
     sender: str
     mode: Literal["frame", "datamark"] = "frame"
-    exact: bool = False
     guarded: bool = False
     limit: int | None = None
     note: str = ""

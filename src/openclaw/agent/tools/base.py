@@ -110,7 +110,7 @@ def said(text: str, *, addressed: bool = False, details: JsonObject | None = Non
 def quoted(text: str, source: str, sender: str, *, note: str = "", **more: Any) -> ToolResult:
     """A result that is not our words; the tool path frames it, and `note` comes after the frame."""
     block = Text(text)
-    whose = Untrusted(source, sender, exact=True, note=note)
+    whose = Untrusted(source, sender, note=note)
     return ToolResult(blocks=(block,), outputs=(block,), untrusted=whose, **more)
 
 

@@ -18,7 +18,7 @@ def as_shown(content: bytes, old: bytes, new: bytes) -> tuple[bytes, bytes] | No
         text, wanted, put = content.decode(), old.decode(), new.decode()
     except UnicodeDecodeError:
         return None
-    shown = sanitise(text, exact=True)
+    shown = sanitise(text)
     lines, seen = text.split("\n"), shown.split("\n")
     if shown == text or shown.count(wanted) != 1 or len(lines) != len(seen):
         return None

@@ -204,6 +204,21 @@ def _declare_trust(actions: Any) -> None:
     pins.add_argument("name", nargs="?", metavar="NAME", help="a server")
     pins.add_argument("tools", nargs="*", metavar="TOOL", help="only these tools of it")
 
+    effects = _action(
+        actions,
+        "effects",
+        "show what a server's tools are taken to do, or say it for good",
+        "openclaw.cli.commands.mcp_live:effects",
+    )
+    effects.add_argument("name", metavar="SERVER")
+    effects.add_argument(
+        "changes",
+        nargs="*",
+        metavar="TOOL=EFFECT",
+        help="read, open (an address), change, send or destroy; auto judges by its definition again",
+    )
+    effects.add_argument("--agent", metavar="ID")
+
     login = _action(
         actions, "login", "log in to a remote server", "openclaw.cli.commands.mcp_trust:log_in"
     )

@@ -124,6 +124,31 @@ def remove_server(args: argparse.Namespace, env: Environment) -> int:
     return EXIT_OK
 
 
+def set_effects(args: argparse.Namespace, env: Environment) -> int:
+    """Write down what a server's tools do."""
+    wanted = dict(_pair(word, "=", "TOOL=EFFECT") for word in args.changes)
+
+    def changed(text: str) -> str:
+        document = parse(text)
+        places = [(*place, args.name) for place in _places(document, args.agent)]
+        found = next((place for place in places if document.find(place) is not None), None)
+        if found is None:
+            names = [key for place in places for key in _keys(document, place[:-1])]
+            raise no_server(args.name, names)
+        for tool, effect in wanted.items():
+            place = (*found, "effects", tool)
+            if effect != "auto":
+                text = set_value(text, place, effect)
+            elif parse(text).find(place) is not None:
+                text = delete_value(text, place)
+        return text
+
+    path = _change(env, changed)
+    told = ", ".join(f"{tool}: {effect}" for tool, effect in wanted.items())
+    _say(env, args, f"Wrote to {path}: {told}.", {"server": args.name, "effects": wanted})
+    return EXIT_OK
+
+
 def _keys(document: Document, place: KeyPath) -> list[str]:
     found = document.find(place)
     written = found.plain() if found is not None else None

@@ -84,6 +84,50 @@ async def _list_tools(args: argparse.Namespace, env: Environment) -> int:
         return EXIT_FAILED if broken else EXIT_OK
 
 
+def effects(args: argparse.Namespace, env: Environment) -> int:
+    """Show how a server's tools are classified, or classify them."""
+    if args.changes:
+        from openclaw.cli.commands.mcp_config import set_effects
+
+        return set_effects(args, env)
+    return run_interruptible(env, _effects, args, env)
+
+
+async def _effects(args: argparse.Namespace, env: Environment) -> int:
+    from openclaw.agent.toolpath.dataflow import tool_of
+    from openclaw.policy.dataflow import effect_of
+    from openclaw.runtime.host import flow_rules
+
+    async with _live(env, args.agent, only=[args.name]) as live:
+        _require_ready(env, live.manager)
+        table = flow_rules(env.load_config().config.dataflow, live.agent).effects
+        tools = [tool_of(spec, spec.name) for spec in live.tools.specs()]
+    rows = [(tool.name, effect_of(tool, table)) for tool in tools]
+    if args.json:
+        env.say_json(
+            {
+                "server": args.name,
+                "tools": [
+                    {
+                        "tool": name,
+                        "action": one.action.value,
+                        "changes": one.changes,
+                        "sends": one.sends,
+                        "final": one.final,
+                        "why": one.why,
+                    }
+                    for name, one in rows
+                ],
+            }
+        )
+        return EXIT_OK
+    for name, one in rows:
+        marks = {"changes something": one.changes, "sends out": one.sends, "is final": one.final}
+        told = ", ".join(mark for mark, holds in marks.items() if holds) or "reads"
+        _say(env, f"{name}: {told} ({one.why})")
+    return EXIT_OK
+
+
 def call_tool(args: argparse.Namespace, env: Environment) -> int:
     """Call one tool and print what it gave, unframed, since a person reads it."""
     words = args.arguments

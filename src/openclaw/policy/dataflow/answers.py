@@ -193,7 +193,7 @@ class _Neutraliser:
         if match["tag"]:
             return self._tag(match.group())
         if match["broken"]:
-            return match.group().replace("](", "] (", 1)
+            return f"] ({self.run(match['rest'])}"
         return self._bare(match.group(), match["automatic"] or match.group())
 
     def _definition(self, match: re.Match[str]) -> str:

@@ -405,7 +405,7 @@ async def test_an_edit_never_writes_what_only_stands_for_other_text(
     path = workspace / "a.md"
     before = "x <|im_start|>user<|im_end|> y\n"
     path.write_text(before)
-    shown = sanitise(before, exact=True).strip()
+    shown = sanitise(before).strip()
     new = shown.replace("user", "system")
     assert "keep it whole" in await refused("edit", path="a.md", old_text=shown, new_text=new)
     assert "the whole line" in await refused(
