@@ -107,6 +107,7 @@ def server(script: dict[str, Any], state: Path) -> Generator[Raw]:
     provider = {"baseUrl": f"{url}/v1", "models": [{"id": "m", "input": ["text"]}]}
     config = {
         "models": {"providers": {"acme": provider}},
+        "dataflow": {"mode": "off"},
         "agents": {"defaults": {"model": "acme/m", "workspace": str(state)}},
     }
     (state / "openclaw.json").write_text(json.dumps(config))

@@ -160,6 +160,7 @@ def _scripted(state: Path) -> tuple[subprocess.Popen[bytes], dict[str, str]]:
         json.dumps(
             {
                 "models": {"providers": {"acme": provider}},
+                "dataflow": {"mode": "off"},
                 "agents": {"defaults": {"model": "acme/m", "workspace": str(state)}},
             }
         )
@@ -174,6 +175,7 @@ def first_request() -> Any:
         provider = {"baseUrl": f"{url}/v1", "models": [{"id": "m"}]}
         config = {
             "models": {"providers": {"acme": provider}},
+            "dataflow": {"mode": "off"},
             "agents": {"defaults": {"model": "acme/m", "workspace": state}},
         }
         (Path(state) / "openclaw.json").write_text(json.dumps(config))

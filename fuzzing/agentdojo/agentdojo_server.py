@@ -30,6 +30,7 @@ class Suite:
         self._suite = get_suites("v1.2.2")[name]
         self._runtime = FunctionsRuntime(self._suite.tools)
         self._environment = None
+        self._loaded = None
 
     async def list_tools(self, context, params) -> types.ListToolsResult:
         tools = [
@@ -59,7 +60,9 @@ class Suite:
         )
 
     def _reset(self, user_task: str, injections: dict[str, str]) -> types.CallToolResult:
-        environment = self._suite.load_and_inject_default_environment(injections)
+        if self._loaded is None or self._loaded[0] != injections:
+            self._loaded = injections, self._suite.load_and_inject_default_environment(injections)
+        environment = self._loaded[1].model_copy(deep=True)
         self._environment = self._suite.user_tasks[user_task].init_environment(environment)
         return _text("ok")
 

@@ -27,6 +27,7 @@ class Acpx:
 
     def configure(self, model_url: str, **more: Any) -> None:
         config: dict[str, Any] = {
+            "dataflow": {"mode": "off"},
             "models": {
                 "providers": {
                     "acme": {

@@ -57,6 +57,7 @@ async def address(tmp_path: Path) -> AsyncGenerator[str]:
         provider = {"baseUrl": f"{model.url}/v1", "models": [{"id": "m"}]}
         config = {
             "models": {"providers": {"acme": provider}},
+            "dataflow": {"mode": "off"},
             "agents": {"defaults": {"model": "acme/m", "workspace": str(tmp_path)}},
         }
         (tmp_path / "openclaw.json").write_text(json.dumps(config))

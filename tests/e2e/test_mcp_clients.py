@@ -40,6 +40,7 @@ def home(tmp_path: Path, model: ScriptedModel) -> Path:
     provider = {"baseUrl": f"{model.url}/v1", "models": [{"id": "m", "input": ["text", "image"]}]}
     config = {
         "models": {"providers": {"acme": provider}},
+        "dataflow": {"mode": "off"},
         "agents": {"defaults": {"model": "acme/m"}},
     }
     (state / "openclaw.json").write_text(json.dumps(config))

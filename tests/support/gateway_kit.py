@@ -68,6 +68,7 @@ class House:
         }
         config = {
             "models": {"providers": {"acme": provider}},
+            "dataflow": {"mode": "off"},
             "agents": {
                 "defaults": {
                     "model": "acme/scripted",

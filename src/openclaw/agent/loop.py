@@ -131,7 +131,7 @@ class Loop:
             self.finish_reason = answered.response.finish_reason or "stop"
             text = _final_text(answered, answer, say_length=self.options is None)
             if text or empty == _EMPTY_ANSWERS:
-                return "\n\n".join([text, *self._notes, *self._not_done()]), model
+                return "\n\n".join([text, *self._notes, *self._tell_not_done()]), model
             empty += 1
 
     async def compact(self, focus: str) -> str:
@@ -173,9 +173,13 @@ class Loop:
         ]
         return "\n".join(line for line in lines if line)
 
-    def _not_done(self) -> list[str]:
+    def _tell_not_done(self) -> list[str]:
+        """The answer says what was not done, streamed or not."""
         flow = self.dispatcher.toolbox.flow
-        return [f"Not done: {one}" for one in flow.refused] if flow is not None else []
+        told = [f"Not done: {one}" for one in flow.refused] if flow is not None else []
+        if told and self.streaming:
+            self.emit(TextDelta(self.harmless("".join(f"\n\n{one}" for one in told))))
+        return told
 
     def harmless(self, text: str) -> str:
         """An answer without anything that only untrusted content named and that loads or leads away."""

@@ -81,6 +81,8 @@ CLOSING_SECONDS = 10.0
 """How long a stopped turn may take to write down that it was stopped."""
 
 DEFAULT_COMPACT_AT = 0.8
+_LARGE = 100_000
+"""Characters of a conversation from which it is recalled in a thread."""
 
 _SYSTEM = f"{platform.system()} {platform.machine()}".strip()
 _TITLE_CHARS = 80
@@ -221,7 +223,11 @@ class AgentService:
                 raise context.claim.refusal
             new = message if opening[-1].kind is EntryKind.USER_MESSAGE else None
             items = await self._items(lane.session, new, resumed=resumed)
-            dispatcher.toolbox.recall(await self._whole(lane.session, items))
+            whole = await self._whole(lane.session, items)
+            if sum(len(item.text) for item in whole) > _LARGE:
+                await anyio.to_thread.run_sync(dispatcher.toolbox.recall, whole)
+            else:
+                dispatcher.toolbox.recall(whole)
             if len(items) == 1:
                 await self._store.set_title(lane.session, _title(context.text))
             loop = await self._loop(setup, dispatcher, items, watch, context, media)
@@ -320,6 +326,8 @@ class AgentService:
             files = await anyio.to_thread.run_sync(
                 read_context_files, workspace, agent.context_files
             )
+        if dispatcher.toolbox.flow is not None:
+            dispatcher.toolbox.flow.trust(files)
         preamble = assemble(
             agent,
             workspace=workspace,

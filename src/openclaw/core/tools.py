@@ -104,7 +104,8 @@ class PermissionRequest:
 
     `title` and `body` are the whole call, ready to be shown; a front end changes and cuts nothing.
     `arguments` are the same as data, with known secrets hidden. A front end offers all `choices`, or
-    the first that allows and the first that refuses if it can ask for yes or no only.
+    the first that allows and the first that refuses if it can ask for yes or no only. If it is in
+    `doubt`, values of it came from untrusted content: consent to the tool does not cover that.
     """
 
     call_id: str
@@ -114,6 +115,7 @@ class PermissionRequest:
     title: str
     body: str
     choices: tuple[Choice, ...] = YES_OR_NO
+    doubt: bool = False
 
     def allowed_by(self, answer: Answer) -> bool:
         """Whether this answer is a clear yes; one that was not offered is a no."""

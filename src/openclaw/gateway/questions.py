@@ -105,6 +105,7 @@ class Asker:
             "choices": [
                 {"id": one.id, "label": one.label, "allows": one.allows} for one in request.choices
             ],
+            "doubt": request.doubt,
             "options": ["accept", "decline"],
         }
         answer = await self._questions.put(self._tell, question)
@@ -139,6 +140,7 @@ def permission_from(question: JsonObject) -> PermissionRequest:
         choices=tuple(
             Choice(one["id"], one["label"], one["allows"]) for one in question["choices"]
         ),
+        doubt=bool(question.get("doubt")),
     )
 
 

@@ -137,6 +137,7 @@ async def agent_kit(
     no_delay: bool = True,
     observe: Callable[[], Emit] | None = None,
     data_flow: FlowRules | None = None,
+    flows: SessionFlows | None = None,
 ) -> AsyncGenerator[AgentKit]:
     """An agent with this configuration, or with the models of `stack` in place of its own.
 
@@ -145,7 +146,7 @@ async def agent_kit(
     """
     redactor, box = Redactor(), tools or FakeTools()
     kept, finder, approvals = store or MemoryStore(), ToolSearch(), Approvals()
-    flows = SessionFlows()
+    known = flows or SessionFlows()
 
     async def models(agent: EffectiveAgent, model: str | None) -> ModelStack:
         built = stack or await factory.stack(agent.model)
@@ -156,7 +157,7 @@ async def agent_kit(
     def path(agent: EffectiveAgent, can_ask: bool, session: str) -> Toolbox:
         deps = ToolPathDeps(redactor, SystemClock(), finder=finder, approvals=approvals)
         bounds = Bounds(agent.tool_context_percent, agent.tool_search_limit, agent.code)
-        flow = flows.of(session, data_flow) if data_flow is not None else None
+        flow = known.of(session, data_flow) if data_flow is not None else None
         return tool_path(
             [box], Policy.from_layers(policy), deps, can_ask=can_ask, bounds=bounds, flow=flow
         )

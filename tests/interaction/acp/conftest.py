@@ -94,6 +94,7 @@ class House:
 
     def configure(self, model_url: str, **more: Any) -> None:
         config: dict[str, Any] = {
+            "dataflow": {"mode": "off"},
             "models": {
                 "providers": {
                     "acme": {

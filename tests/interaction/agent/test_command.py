@@ -57,7 +57,9 @@ def config(home: Path, model: ScriptedModel) -> Path:
         "apiKey": "k-0123456789",
         "models": [{"id": "m", "input": ["text", "image"]}],
     }
-    path.write_text(json.dumps({"models": {"providers": {"acme": provider}}}))
+    path.write_text(
+        json.dumps({"models": {"providers": {"acme": provider}}, "dataflow": {"mode": "off"}})
+    )
     path.chmod(0o600)
     return path
 

@@ -1,18 +1,19 @@
 """Whole turns whose values came from somewhere: asked, refused, remembered, and told."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from openclaw.agent.port import InboundMedia, MessageContext, PermissionRequest, TurnListener
+from openclaw.agent.toolpath.dataflow import SessionFlows
 from openclaw.core.content import Media, Text
-from openclaw.core.events import BlockReply, Event, Notice, TextDelta, ToolStarted
-from openclaw.core.tools import CallContext, JsonObject, ToolResult
+from openclaw.core.events import BlockReply, Event, TextDelta, ToolStarted
+from openclaw.core.tools import Answer, CallContext, JsonObject, ToolResult
 from openclaw.mcp_client.bridge.results import Rendering, render_result
 from openclaw.policy.dataflow import Mode
 from openclaw.policy.dataflow import Rules as FlowRules
-from openclaw.testing.agent_kit import AgentKit, FakeTools, agent_kit, scripted_config
+from openclaw.testing.agent_kit import FakeTools, agent_kit, scripted_config
 from openclaw.testing.memory_store import MemoryStore
 from openclaw.testing.scripted_model import Step, scripted_model
 
@@ -44,13 +45,13 @@ def mail(text: str = INJECTED, **more: Any) -> FakeTools:
 
 
 class Person:
-    def __init__(self, answer: bool = True) -> None:
-        self.answer = answer
+    def __init__(self, *, answer: bool = True, choice: str = "") -> None:
+        self.choice = choice or ("once" if answer else "no")
         self.asked: list[PermissionRequest] = []
 
-    async def ask(self, request: PermissionRequest) -> bool:
+    async def ask(self, request: PermissionRequest) -> Answer:
         self.asked.append(request)
-        return self.answer
+        return Answer(self.choice, "Write to Ana instead." if self.choice == "no" else "")
 
 
 async def turn(
@@ -60,22 +61,23 @@ async def turn(
     tools: FakeTools | None = None,
     rules: FlowRules | None = None,
     text: str = REQUEST,
-    more: Callable[[AgentKit], Any] | None = None,
+    flows: SessionFlows | None = None,
 ) -> tuple[FakeTools, str, list[Event], list[str]]:
     """One turn; what was called, the answer, the events, and what the model was told."""
     events: list[Event] = []
     async with (
         scripted_model(steps) as model,
         agent_kit(
-            scripted_config(model.url), tools=tools or mail(), data_flow=rules or FlowRules()
+            scripted_config(model.url),
+            tools=tools or mail(),
+            data_flow=rules or FlowRules(),
+            flows=flows,
         ) as kit,
     ):
         reply = await kit.reply(
             MessageContext(text=text, session_key="s"),
             TurnListener(on_event=events.append, ask=person.ask if person else None),
         )
-        if more is not None:
-            await more(kit)
         told = [request.last_text for request in model.requests]
     return kit.tools, reply.text, events, told
 
@@ -100,6 +102,7 @@ async def test_the_question_names_the_call_the_value_its_source_and_its_sentence
     assert not any(isinstance(one, ToolStarted) and one.name == "send_email" for one in events)
     assert "mail/send_email was not called" in told[-1]
     assert "do not try to reach the same end another way" in told[-1]
+    assert "The person says: Write to Ana instead." in told[-1]
 
 
 async def test_a_call_that_the_person_allows_is_made_without_a_second_question() -> None:
@@ -107,6 +110,28 @@ async def test_a_call_that_the_person_allows_is_made_without_a_second_question()
     tools, answer, _, _ = await turn(ATTACK, person)
     assert sent(tools) == [EVIL]
     assert (len(person.asked), answer) == (1, "Done.")
+
+
+@pytest.mark.parametrize(("choice", "questions"), [("once", 2), ("session", 1), ("always", 1)])
+async def test_an_answer_holds_for_as_long_as_the_person_says(choice: str, questions: int) -> None:
+    person = Person(choice=choice)
+    written: list[tuple[str, str]] = []
+
+    async def write(sources: Sequence[tuple[str, str]]) -> str:
+        written.extend(sources)
+        return "dataflow.allow"
+
+    twice = (Step(calls=(READ,)), Step(calls=(FORWARD,)), Step(calls=(FORWARD,)), Step(text="ok"))
+    tools, _, _, _ = await turn(twice, person, flows=SessionFlows(write))
+    assert (len(person.asked), sent(tools)) == (questions, [EVIL, EVIL])
+    offered = [(one.id, one.label) for one in person.asked[0].choices]
+    assert offered == [
+        ("once", "Once"),
+        ("session", "In this session, for these values"),
+        ("always", "Always, for this tool and what comes from mail/read_email"),
+        ("no", "No"),
+    ]
+    assert written == ([("mail/send_email", "mail/read_email")] if choice == "always" else [])
 
 
 async def test_what_the_person_gave_passes_without_a_question() -> None:
@@ -124,7 +149,8 @@ async def test_where_nobody_can_be_asked_it_is_refused_and_the_answer_says_so() 
     said = f"mail/send_email was not called. {EVIL} (from mail/read_email): you did not give"
     assert said in told[-1]
     assert answer.startswith(f"Done.\n\nNot done: {said}")
-    assert any(isinstance(one, Notice) and said in one.message for one in events)
+    streamed = "".join(one.text for one in events if isinstance(one, TextDelta))
+    assert streamed.endswith(answer)
 
 
 @pytest.mark.parametrize(

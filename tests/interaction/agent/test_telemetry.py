@@ -232,6 +232,7 @@ async def one_turn(tmp_path: Path, **more: Any) -> subprocess.CompletedProcess[b
     async with scripted_model([Step(calls=(("mcp_fake_echo", {}),)), Step(text="Hi.")]) as model:
         provider = {"baseUrl": f"{model.url}/v1", "apiKey": "k", "api": "openai-completions"}
         config: dict[str, Any] = {
+            "dataflow": {"mode": "off"},
             "models": {"providers": {"acme": {**provider, "models": [{"id": "scripted"}]}}},
             "agents": {"defaults": {"model": "acme/scripted"}},
             "mcp": {"servers": {"fake": server}},

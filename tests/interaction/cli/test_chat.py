@@ -86,6 +86,7 @@ def configured(home: Path, model: ScriptedModel) -> dict[str, str]:
     }
     config = {
         "models": {"providers": {"acme": provider}},
+        "dataflow": {"mode": "off"},
         "mcp": {"servers": {"fake": server_entry(SERVER)}},
         "tools": {"ask": ["write"]},
     }

@@ -564,3 +564,39 @@ def test_references_in_arguments_are_resolved_when_the_server_starts(
     shell.config.write_text(json.dumps({"mcp": {"servers": {"fake": entry}}}))
     assert shell.run("probe") == 0
     assert "fake: ready" in shell.out.getvalue()
+
+
+EFFECTS: dict[str, Any] = {
+    "tools": [
+        {**fake_tool("frobnicate"), "inputSchema": {"type": "object"}},
+        {**fake_tool("get_page"), "inputSchema": {"properties": {"url": {"type": "string"}}}},
+        {**fake_tool("list_files"), "inputSchema": {"type": "object"}},
+    ]
+}
+
+
+def test_effects_are_shown_with_their_reason_and_set_for_good(shell: Shell) -> None:
+    shell.add_fake(spec=EFFECTS)
+    assert shell.run("effects", "fake") == 0
+    assert shell.out.getvalue().splitlines() == [
+        "frobnicate: changes something (its name does not say what it does)",
+        "get_page: sends out (takes an address, so it can send data there)",
+        "list_files: reads (its name says that it reads)",
+    ]
+    shell.run("effects", "fake", "frobnicate=read", "list_files=destroy")
+    assert shell.servers()["fake"]["effects"] == {"frobnicate": "read", "list_files": "destroy"}
+    shown = {one["tool"]: one for one in shell.json("effects", "fake")["tools"]}
+    assert shown["frobnicate"]["why"] == "classified as a read"
+    assert shown["list_files"]["final"]
+    shell.run("effects", "fake", "list_files=auto")
+    assert shell.servers()["fake"]["effects"] == {"frobnicate": "read"}
+
+
+def test_an_effect_that_does_not_exist_and_a_server_that_does_not_are_refused(
+    shell: Shell,
+) -> None:
+    shell.add_fake(spec=EFFECTS)
+    with pytest.raises(InvalidConfig):
+        shell.run("effects", "fake", "frobnicate=harmless")
+    with pytest.raises(NotFound, match="other"):
+        shell.run("effects", "other", "frobnicate=read")

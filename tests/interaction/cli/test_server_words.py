@@ -43,7 +43,13 @@ async def test_chatter_is_kept_and_shown_where_it_is_asked_for(home: Path, name:
         provider = {"baseUrl": f"{model.url}/v1", "apiKey": "k-0123456789", "models": [{"id": "m"}]}
         servers = {"noisy": noisy, "failing": failing}
         config.write_text(
-            json.dumps({"models": {"providers": {"acme": provider}}, "mcp": {"servers": servers}})
+            json.dumps(
+                {
+                    "dataflow": {"mode": "off"},
+                    "models": {"providers": {"acme": provider}},
+                    "mcp": {"servers": servers},
+                }
+            )
         )
         config.chmod(0o600)
         quiet = await stderr_of(home, *COMMANDS[name])

@@ -29,6 +29,7 @@ class Setup:
     def configure(self, model_url: str, servers: dict[str, Any], **more: Any) -> None:
         self.workspace.mkdir(exist_ok=True)
         config: dict[str, Any] = {
+            "dataflow": {"mode": "off"},
             "models": {
                 "providers": {
                     "acme": {

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from openclaw.content import UnsafeSchema, frame, sanitise_label, sanitise_schema
-from openclaw.content.frame import choose_mark
+from openclaw.content.frame import Mode, choose_mark, unframed
 
 
 def ident() -> str:
@@ -247,3 +247,25 @@ def test_a_bottomless_schema_is_cut_off() -> None:
     while cleaned:
         cleaned, depth = cleaned["items"], depth + 1
     assert depth < 100
+
+
+FILE = (
+    "# Logo\r\n\n![logo](https://cdn.example/logo.png?data={x}) [a](javascript:void(0))\n"
+    '<img src="https://cdn.example/b.png">\t<a href="//x.example/?secret=1">x</a>\n'
+    "[1]: ftp://files.example/a\n---\nlast line without an end"
+)
+
+
+@pytest.mark.parametrize("mode", ["frame", "datamark"])
+def test_a_file_that_was_read_can_be_written_back_byte_for_byte(mode: Mode) -> None:
+    framed = frame(FILE, sender="filesystem", mode=mode)
+    if mode == "frame":
+        assert unframed(framed) == FILE
+    else:
+        assert unframed(framed).split() == FILE.split()
+
+
+def test_what_has_no_frame_is_left_as_it_is() -> None:
+    assert unframed("plain") == "plain"
+    both = f"{frame('one', sender='a')}\nours\n{frame('two', sender='b', notice=False)}"
+    assert unframed(both) == "one\ntwo"

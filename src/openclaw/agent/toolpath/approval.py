@@ -140,7 +140,7 @@ class Approval(Wrapper):
             more = [describe_call(other, other, given, self.hide) for other, given in others]
             parts = [request.body, *(f"and {one.title}\n{one.body}" for one in more)]
             parts.append(f"{_IN_DOUBT}\n{visible(self.hide(doubts))}")
-            request = replace(request, body="\n\n".join(parts), choices=choices)
+            request = replace(request, body="\n\n".join(parts), choices=choices, doubt=True)
             answer = await context.ask(request)
         reason = visible(answer.reason[:_MOST_REASON]).strip()
         return replace(answer, reason=reason) if request.allowed_by(answer) else Answer(NO, reason)

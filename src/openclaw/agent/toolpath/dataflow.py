@@ -21,8 +21,8 @@ from openclaw.agent.transcript import AssistantItem, Item, ResultItem, UserItem
 from openclaw.content import detect
 from openclaw.content.frame import unframed
 from openclaw.core.content import text_of
-from openclaw.core.events import Notice, ToolFinished
 from openclaw.core.errors import OpenClawError
+from openclaw.core.events import Notice, ToolFinished
 from openclaw.core.tools import (
     ALWAYS,
     NO,
@@ -90,7 +90,7 @@ class SessionFlow:
         self._write = write
         self.index = Index()
         self.refused: list[str] = []
-        """What was not done in this turn because nobody could be asked."""
+        """What was not done in this turn, for the answer to say."""
         self.questions: dict[object, _Question] = {}
         self.servers = False
         self._configured = rules
@@ -98,6 +98,7 @@ class SessionFlow:
         self._arguments: dict[str, str] = {}
         self._added: set[str] = set()
         self._described: set[str] = set()
+        self._trusted: dict[str, str] = {}
         self._specs: Sequence[ToolSpec] = ()
         self._through = 0
 
@@ -114,8 +115,12 @@ class SessionFlow:
     def choices(self, asked: Ask) -> tuple[Choice, ...]:
         """What the person can answer; for always only where every value has a source."""
         sources = sorted({doubt.source for doubt in asked.doubts})
-        always = () if self._write is None or not all(sources) else (
-            Choice(ALWAYS, f"Always, for this tool and what comes from {', '.join(sources)}"),
+        always = (
+            ()
+            if self._write is None or not all(sources)
+            else (
+                Choice(ALWAYS, f"Always, for this tool and what comes from {', '.join(sources)}"),
+            )
         )
         return (
             Choice(ONCE, "Once"),
@@ -161,6 +166,13 @@ class SessionFlow:
                 elif isinstance(item, ResultItem):
                     self._recall_result(item)
 
+    def trust(self, files: Iterable[tuple[str, str]]) -> None:
+        """Files that the configuration names as the person's own words."""
+        for name, text in files:
+            if self._trusted.get(name) != text:
+                self._trusted[name] = text
+                self.index.add(Text(Origin(Kind.FILE, name, trusted=True), text))
+
     def _hear(self, item: UserItem) -> None:
         typed = item.text if item.typed is None else item.typed
         self.index.add(Text(PERSON, typed))
@@ -179,12 +191,12 @@ class SessionFlow:
         body = unframed(item.text)
         if item.origin is None and body == item.text:
             return  # our own words
-        kept = item.origin or {"kind": Kind.SERVER, "tool": item.name}
+        kept = item.origin or {"kind": Kind.SESSION, "name": item.name}
         origin = Origin(
             Kind(kept["kind"]),
             kept.get("name", ""),
             kept.get("tool", ""),
-            bool(kept.get("trusted")),
+            kept.get("trusted") in self._configured.trusted_servers,
         )
         self.index.add(Text(origin, body, kept.get("structured"), _object(arguments)))
 
@@ -218,7 +230,7 @@ class SessionFlow:
         self._added.add(call_id)
         kept: dict[str, Any] = {"kind": str(origin.kind), "name": origin.name, "tool": origin.tool}
         if origin.trusted:
-            kept["trusted"] = True
+            kept["trusted"] = call.tool.server
         if result.structured is not None and parse(body) != result.structured:
             kept["structured"] = result.structured
         return replace(result, origin=kept)
@@ -226,7 +238,8 @@ class SessionFlow:
     def _origin(self, call: Call, result: ToolResult) -> Origin | None:
         if call.tool.server == OURS:
             text = text_of(result.blocks)
-            if effect_of(call.tool, self.rules.effects).changes and unframed(text) == text:
+            framed = result.untrusted is not None or unframed(text) != text
+            if effect_of(call.tool, self.rules.effects).changes and not framed:
                 return None
             if call.tool.name in _OTHER_SESSIONS:
                 return Origin(Kind.SESSION, str(call.arguments.get("key", "")), call.tool.name)
@@ -247,7 +260,9 @@ class SessionFlows:
         self._flows: OrderedDict[str, SessionFlow] = OrderedDict()
 
     def of(self, session: str, rules: Rules) -> SessionFlow:
-        flow = self._flows.pop(session, None) or SessionFlow(rules, self._write)
+        flow = self._flows.pop(session, None)
+        if flow is None or flow.rules.trusted_servers != rules.trusted_servers:
+            flow = SessionFlow(rules, self._write)
         self._flows[session] = flow
         if len(self._flows) > _MOST_SESSIONS:
             self._flows.popitem(last=False)
@@ -261,7 +276,7 @@ class _Question:
 
     calls: list[tuple[str, JsonObject]] = field(default_factory=list[tuple[str, JsonObject]])
     shown: bool = False
-    answer: Consent = Consent(NO)
+    answer: Consent = field(default_factory=lambda: Consent(NO))
     answered: anyio.Event = field(default_factory=anyio.Event)
 
 
@@ -290,9 +305,6 @@ class DataFlow(Wrapper):
             break
         else:
             if isinstance(decision, Ask | Refuse):
-                told = not_done(decision)
-                self.flow.refused.append(told)
-                context.emit(Notice("warning", told))
                 return self._not_made(decision, name, arguments, context)
         result = await self.source.call(name, arguments, context)
         return await self.flow.add(call, result, context.call_id)
@@ -344,6 +356,7 @@ class DataFlow(Wrapper):
         context: CallContext,
         reason: str = "",
     ) -> ToolResult:
+        self.flow.refused.append(not_done(decision))
         self.refused(arguments, context, "values from untrusted content")
         told = f" The person says: {reason}" if reason else ""
         result = failed(refusal(decision) + told)

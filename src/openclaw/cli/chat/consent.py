@@ -21,11 +21,13 @@ class Consent:
 
     async def permit(self, request: "PermissionRequest") -> Answer:
         """The answer to a tool call."""
-        if any(covers(rule, request.name, request.arguments) for rule in self._rules):
+        covered = any(covers(rule, request.name, request.arguments) for rule in self._rules)
+        if covered and not request.doubt:
             return Answer(ONCE)
         if self._person is not None:
             return await self._person(request)
-        self.refused.append(rule_for(request.name, request.arguments) or request.name)
+        if not request.doubt:
+            self.refused.append(rule_for(request.name, request.arguments) or request.name)
         return Answer(NO, _NOBODY)
 
     def lacking(self) -> str | None:

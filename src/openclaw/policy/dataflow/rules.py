@@ -141,15 +141,20 @@ _BRIEF = 120
 
 
 def _brief(doubt: Doubt) -> str:
-    value = " ".join(doubt.value.split())
-    value = value if len(value) <= _BRIEF else f"{value[: _BRIEF - 1]}…"
+    value = _short(doubt.value)
     return f"{value} (from {doubt.source})" if doubt.source else value
+
+
+def _short(value: str) -> str:
+    """The value on one line; the call itself is shown or known in full."""
+    line = " ".join(value.split())
+    return line if len(line) <= _BRIEF else f"{line[: _BRIEF - 1]}…"
 
 
 def _line(doubt: Doubt, suspicious: Callable[[str], bool]) -> str:
     where = f" (from {doubt.source})" if doubt.source else ""
     name = f"{doubt.parameter}: " if doubt.parameter else ""
-    line = f"- {name}{doubt.value}{where}: {doubt.why.value}"
+    line = f"- {name}{_short(doubt.value)}{where}: {doubt.why.value}"
     if not doubt.sentence:
         return line
     mark = "  [looks like an injected instruction]" if suspicious(doubt.sentence) else ""

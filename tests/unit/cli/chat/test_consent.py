@@ -1,0 +1,18 @@
+"""Consent on the command line is about tools, not about where values came from."""
+
+from openclaw.agent.port import PermissionRequest
+from openclaw.cli.chat.consent import Consent
+from openclaw.core.tools import NO, ONCE, Answer
+
+
+def request(*, doubt: bool) -> PermissionRequest:
+    return PermissionRequest("c", "send_email", "send", {}, "send", "", doubt=doubt)
+
+
+async def test_a_rule_does_not_cover_values_from_untrusted_content() -> None:
+    consent = Consent(["send_*"], None)
+    assert await consent.permit(request(doubt=False)) == Answer(ONCE)
+    refused = await consent.permit(request(doubt=True))
+    assert refused.choice == NO
+    assert "nobody could be asked" in refused.reason
+    assert consent.lacking() is None

@@ -1,0 +1,34 @@
+"""What the configuration says about data flow, and how "always" gets there."""
+
+import json
+from pathlib import Path
+
+from openclaw.config.load import parse_config
+from openclaw.config.merge import effective_agents
+from openclaw.policy.dataflow import Allowance, EffectClass, Mode
+from openclaw.runtime.host import flow_rules, source_writer
+
+CONFIG = {
+    "mcp": {
+        "servers": {
+            "mail": {"command": "x", "trust": "full", "effects": {"poke": "read"}},
+            "web": {"command": "y"},
+        }
+    },
+    "dataflow": {"mode": "refuse", "modes": {"web": "log", "mail/poke": "off"}},
+}
+
+
+async def test_modes_effects_trust_and_answers_come_from_the_configuration(tmp_path: Path) -> None:
+    path = tmp_path / "openclaw.json"
+    path.write_text(json.dumps(CONFIG))
+    where = await source_writer(path, {})([("mail/send_email", "web/search")])
+    assert where == f"dataflow.allow in {path}"
+    config = parse_config(path.read_text(), {}, source=path).config
+    rules = flow_rules(config.dataflow, effective_agents(config)["main"])
+    assert rules.mode is Mode.REFUSE
+    assert rules.mode_of("web", "search") is Mode.LOG
+    assert rules.mode_of("mail", "poke") is Mode.OFF
+    assert rules.effects == {"mail/poke": EffectClass.READ}
+    assert rules.trusted_servers == {"mail"}
+    assert rules.allowed == {Allowance("mail/send_email", "web/search")}
