@@ -14,7 +14,7 @@ from tests.unit.policy.dataflow.kit import TOOLS, Honest
 from tests.unit.policy.dataflow.second_batch import A, H
 
 from openclaw.agent.toolpath.build import ToolPathDeps, tool_path
-from openclaw.agent.toolpath.dataflow import OURS, SessionFlow
+from openclaw.agent.toolpath.dataflow import SessionFlow
 from openclaw.agent.transcript import Item, ResultItem, UserItem
 from openclaw.core.clock import SystemClock
 from openclaw.core.content import text_of
@@ -31,6 +31,7 @@ from openclaw.core.tools import (
 from openclaw.mcp_client.bridge.results import Rendering, render_result
 from openclaw.policy import Policy
 from openclaw.policy.dataflow import OURSELVES, Call, Kind, Rules, Text, Tool
+from openclaw.policy.dataflow.origin import OURS
 from openclaw.secrets.redactor import Redactor
 
 ALL = [*ATTACKS, *A]

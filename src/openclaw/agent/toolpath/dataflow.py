@@ -63,15 +63,12 @@ from openclaw.policy.dataflow import (
     remember,
     server,
 )
-from openclaw.policy.dataflow.origin import parse
+from openclaw.policy.dataflow.origin import OURS, parse
 
 logger = logging.getLogger(__name__)
 
 WriteSources = Callable[[Sequence[tuple[str, str]]], Awaitable[str]]
 """Writes into the configuration which tools may take values of which sources, and says where."""
-
-OURS = "native"
-"""What stands for a server's name in the names of our own tools."""
 
 # They change nothing but what is shown, and send nothing but to the person.
 _OUR_EFFECTS = {f"{OURS}/{name}": EffectClass.READ for name in ("update_plan", "attach")}
@@ -366,10 +363,12 @@ class DataFlow(Wrapper):
 
 def tool_of(spec: ToolSpec | None, name: str) -> Tool:
     if spec is None:
-        return Tool(OURS, name)
+        return Tool(OURS, name, ours=True)
     hints = Hints(spec.read_only, spec.destructive)
     origin = spec.origin
-    return Tool(origin.server or OURS, origin.tool or spec.name, spec.input_schema, hints)
+    ours = origin.server is None
+    name = origin.tool or spec.name
+    return Tool(origin.server or OURS, name, spec.input_schema, hints, ours=ours)
 
 
 def _object(arguments: str) -> Mapping[str, object]:

@@ -1,7 +1,7 @@
 """Decides about one call: pass, ask or refuse."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from openclaw.policy.dataflow.effects import Action, Effect, Tool, asked_for, effect_of, hands_over
 from openclaw.policy.dataflow.index import Index
@@ -64,13 +64,14 @@ def _doubts(call: Call, index: Index, rules: Rules) -> Iterator[Doubt]:
     elif effect.action is Action.OPEN and not effect.changes:
         yield from opening(tool, judged, index)
     else:
+        effect = replace(effect, local=call.tool.ours and not (effect.sends or effect.final))
         yield from _action(tool, effect, call, index)
         yield from _values(tool, effect, judged, index)
 
 
 def _action(tool: str, effect: Effect, call: Call, index: Index) -> Iterator[Doubt]:
     request = index.person.request
-    if asked_for(effect.action, call.tool.name, request):
+    if effect.local or asked_for(effect.action, call.tool.name, request):
         return
     what = ", ".join(str(value) for value in call.arguments.values())[:200]
     why = Why.HANDED_OVER if hands_over(request) else Why.ACTION

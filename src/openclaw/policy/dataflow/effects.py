@@ -201,24 +201,29 @@ class Hints:
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """`pinned_read_only` is the person's own review of this definition, by its pin."""
+    """`ours` works in the person's own workspace; `pinned_read_only` is their review, by its pin."""
 
     server: str
     name: str
     schema: Mapping[str, object] = field(default_factory=dict[str, object])
     hints: Hints = Hints()
     pinned_read_only: bool = False
+    ours: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """`final` cannot be undone (delete, pay, book): what it acts on must be named by the person."""
+    """`final` cannot be undone (delete, pay, book): what it acts on must be named by the person.
+
+    `local` stays in the workspace, where people ask for results and not for edits and commands.
+    """
 
     action: Action
     changes: bool = False
     sends: bool = False
     final: bool = False
     why: str = ""
+    local: bool = False
 
     @property
     def none(self) -> bool:

@@ -202,6 +202,8 @@ class Index:
     def __init__(self) -> None:
         self.person = Person()
         self.sources: list[Source] = []
+        self.outside = False
+        """Whether anything was read that is not of the person's own workspace."""
         self._addresses: defaultdict[str, set[bytes]] = defaultdict(set)
 
     def add(self, text: Text) -> None:
@@ -244,6 +246,7 @@ class Index:
 
     def _add_source(self, source: Source) -> None:
         self.sources.append(source)
+        self.outside = self.outside or not source.origin.of_workspace
         for key, found in source.leaves.items():
             if "@" in found[0].value:
                 for word in name_words(found[0].value):

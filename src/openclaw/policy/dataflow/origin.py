@@ -25,6 +25,10 @@ class Kind(StrEnum):
 FREE_FORM = frozenset({Kind.PAGE, Kind.FILE, Kind.ATTACHMENT, Kind.SESSION})
 
 
+OURS = "native"
+"""What stands for a server's name in the names of our own tools."""
+
+
 @dataclass(frozen=True, slots=True)
 class Origin:
     """`name` is the server, address, path or session; `trusted` means the person said so."""
@@ -43,6 +47,11 @@ class Origin:
         if self.kind is Kind.SERVER:
             return f"{self.name}/{self.tool}" if self.tool else self.name
         return f"{self.kind.value} {self.name}".strip()
+
+    @property
+    def of_workspace(self) -> bool:
+        """Whether it is a file, or what our own tools said of files and commands."""
+        return self.kind is Kind.FILE or (self.kind is Kind.SERVER and self.name == OURS)
 
 
 PERSON = Origin(Kind.PERSON)

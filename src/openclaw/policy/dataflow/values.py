@@ -292,6 +292,8 @@ def quoted_atoms(tool: str, value: Value, effect: Effect, index: Index) -> Itera
             source = index.quoting(atom.text)
             if not effect.sends and source and index.pointed_at(source):
                 continue
+            if effect.local and not index.outside:
+                continue
             if text is value.text or source or is_real_address(atom):
                 yield doubt_about(tool, _why(atom), value, atom.text, source)
 
@@ -335,28 +337,30 @@ def _path(one: Judged, effect: Effect, index: Index) -> Why | None:
         return Why.PLACE
     if effect.final:
         return None if one.standing.level is Level.LINKED else Why.OBJECT
-    return _quoted(one, index)
+    return _quoted(one, effect, index)
 
 
 def _quantity(one: Judged, effect: Effect, index: Index) -> Why | None:
     canonical = number(one.value.text)
     if canonical is not None and abs(float(canonical)) < _SMALL:
         return None
-    return _quoted(one, index)
+    return _quoted(one, effect, index)
 
 
 def _content(one: Judged, effect: Effect, index: Index) -> Why | None:
-    return _quoted(one, index) if len(words(one.value.text)) >= _DICTATED_WORDS else None
+    return _quoted(one, effect, index) if len(words(one.value.text)) >= _DICTATED_WORDS else None
 
 
 def _other(one: Judged, effect: Effect, index: Index) -> Why | None:
     if effect.final and one.standing.level not in _FOUNDED:
         return Why.OBJECT
-    return _quoted(one, index)
+    return _quoted(one, effect, index)
 
 
-def _quoted(one: Judged, index: Index) -> Why | None:
+def _quoted(one: Judged, effect: Effect, index: Index) -> Why | None:
     source = one.standing.source
+    if effect.local and source is not None and source.origin.of_workspace:
+        return None
     if one.standing.level is not Level.QUOTED or source is None or index.pointed_at(source):
         return None
     return Why.QUOTED
