@@ -418,6 +418,8 @@ class CronConfig(Section):
     """A run that was missed because no gateway ran: `run` the last one once, late, or `skip` it."""
     notify: Texts = ()
     """A command, with its arguments, that gets each result as JSON on its input: `id`, `session`, `outcome`, `text`."""
+
+
 FlowMode = Literal["ask", "refuse", "log", "off"]
 
 
