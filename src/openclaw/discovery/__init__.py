@@ -1,7 +1,14 @@
 """Finds the tools that fit a need, without a model call and without the network."""
 
-from openclaw.discovery.index import Match, ToolIndex, build_index
-from openclaw.discovery.storage import IndexCache, load_index, load_vectors, save_index
+from openclaw.discovery.index import (
+    IndexCache,
+    Match,
+    ToolIndex,
+    build_index,
+    load_index,
+    load_vectors,
+    save_index,
+)
 from openclaw.discovery.words import CoUse, ToolDocument, catalogue_hash
 
 __all__ = [

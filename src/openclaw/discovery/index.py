@@ -1,10 +1,21 @@
 """Ranks the tools of a catalogue by how well they fit a need."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import logging
+import sys
+import tempfile
+import threading
+from array import array
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from heapq import nlargest
-from typing import TYPE_CHECKING
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, TypedDict, cast
+
+import orjson
 
 from openclaw.discovery.scoring import (
     FITS,
@@ -22,9 +33,11 @@ from openclaw.discovery.words import (
     NO_CO_USE,
     CoUse,
     ToolDocument,
+    catalogue_hash,
     concept_counts,
     digest,
     document_stems,
+    fingerprint,
 )
 
 if TYPE_CHECKING:
@@ -172,3 +185,225 @@ def _tool_vectors(
     for place, (key, document) in enumerate(zip(digests, documents, strict=True)):
         own[place] = known[key] if key in known else document_vector(document, vectors)
     return combine(own, [document.server for document in documents])
+
+
+# Raise it when the analysis of documents changes: files of another format are not used.
+FORMAT = 1
+_LENGTH_BYTES = 8
+_VECTOR_ITEM_BYTES = 2
+
+
+class _Header(TypedDict):
+    signature: str
+    names: list[str]
+    servers: list[str]
+    digests: list[str]
+    words: list[str]
+    word_entries: int
+    concepts: list[str]
+    concept_entries: int
+    dimensions: int
+
+
+def save_index(index: ToolIndex, path: Path, catalogue: str) -> None:
+    """`catalogue` is the hash to load it by. A reader never sees half a file."""
+    header = orjson.dumps(_header(index, catalogue))
+    parts = [len(header).to_bytes(_LENGTH_BYTES, "little"), header]
+    parts += [*_array_bytes(index.words), *_array_bytes(index.concepts)]
+    if index.tool_vectors is not None:
+        parts.append(index.tool_vectors.own.tobytes())
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as draft:
+        draft.write(b"".join(parts))
+    Path(draft.name).replace(path)
+
+
+def load_index(
+    path: Path, catalogue: str, vectors: "WordVectors | None" = None
+) -> ToolIndex | None:
+    """None if there is no file, or it holds something else than this catalogue's index."""
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        return _read(memoryview(path.read_bytes()), catalogue, vectors)
+    return None
+
+
+def _header(index: ToolIndex, catalogue: str) -> _Header:
+    return {
+        "signature": _signature(catalogue),
+        "names": list(index.names),
+        "servers": list(index.servers),
+        "digests": list(index.digests),
+        "words": list(index.words.terms),
+        "word_entries": len(index.words.documents),
+        "concepts": list(index.concepts.terms),
+        "concept_entries": len(index.concepts.documents),
+        "dimensions": index.tool_vectors.own.shape[1] if index.tool_vectors else 0,
+    }
+
+
+def _signature(catalogue: str) -> str:
+    return f"{FORMAT} {sys.byteorder} {array('I').itemsize} {fingerprint()} {catalogue}"
+
+
+def _array_bytes(postings: Postings) -> list[bytes]:
+    arrays = (postings.starts, postings.documents, postings.frequencies, postings.scores)
+    return [each.tobytes() for each in arrays]
+
+
+def _read(data: memoryview, catalogue: str, vectors: "WordVectors | None") -> ToolIndex | None:
+    end = _LENGTH_BYTES + int.from_bytes(data[:_LENGTH_BYTES], "little")
+    header = cast("_Header", orjson.loads(data[_LENGTH_BYTES:end]))
+    if header["signature"] != _signature(catalogue):
+        return None
+    if vectors is not None and header["dimensions"] != vectors.dimensions:
+        return None
+    reader = _Reader(data, end)
+    size = len(header["names"])
+    words = reader.postings(size, header["words"], header["word_entries"])
+    concepts = reader.postings(size, header["concepts"], header["concept_entries"])
+    return ToolIndex(
+        names=tuple(header["names"]),
+        servers=tuple(header["servers"]),
+        digests=tuple(header["digests"]),
+        words=words,
+        concepts=concepts,
+        tool_vectors=reader.vectors(header) if vectors is not None else None,
+        word_vectors=vectors,
+    )
+
+
+class _Reader:
+    def __init__(self, data: memoryview, place: int) -> None:
+        self._data = data
+        self._place = place
+
+    def postings(self, size: int, terms: list[str], entries: int) -> Postings:
+        return Postings(
+            size=size,
+            terms={term: place for place, term in enumerate(terms)},
+            starts=cast("array[int]", self._array("I", len(terms) + 1)),
+            documents=cast("array[int]", self._array("I", entries)),
+            frequencies=cast("array[float]", self._array("f", entries)),
+            scores=cast("array[float]", self._array("f", entries)),
+        )
+
+    def vectors(self, header: _Header) -> "ToolVectors":
+        import numpy as np
+
+        from openclaw.discovery.vectors import combine
+
+        shape = (len(header["names"]), header["dimensions"])
+        taken = self._take(shape[0] * shape[1] * _VECTOR_ITEM_BYTES)
+        # Copied, so that the rest of the file can be freed.
+        own = np.frombuffer(taken, dtype=np.float16).reshape(shape).copy()
+        return combine(own, header["servers"])
+
+    def _array(self, kind: Literal["I", "f"], count: int) -> "array[int] | array[float]":
+        result = cast("array[int] | array[float]", array(kind))
+        result.frombytes(self._take(count * result.itemsize))
+        return result
+
+    def _take(self, length: int) -> memoryview:
+        taken = self._data[self._place : self._place + length]
+        if len(taken) != length:
+            raise ValueError("the file ends too early")
+        self._place += length
+        return taken
+
+
+def load_vectors(directory: Path | None = None) -> "WordVectors | None":
+    """`directory` is wordllama's package directory; by default, the one that is installed.
+
+    None if numpy or the files are missing.
+    """
+    directory = directory or _installed()
+    if directory is None or find_spec("numpy") is None:
+        return None
+
+    from openclaw.discovery.vectors import read_word_vectors  # imports numpy
+
+    try:
+        return read_word_vectors(directory)
+    except FileNotFoundError:
+        return None
+
+
+def _installed() -> Path | None:
+    # Finds the package without importing it: its loader is slow and asks the network.
+    found = find_spec("wordllama")
+    return Path(found.origin).parent if found is not None and found.origin else None
+
+
+logger = logging.getLogger(__name__)
+
+IN_MEMORY = 4
+IN_FILES = 16
+"""Agents, workspaces and versions of servers each have a catalogue of their own."""
+
+SUFFIX = ".index"
+
+
+class IndexCache:
+    """Safe to share between threads. Without a `directory`, nothing is written."""
+
+    def __init__(
+        self,
+        directory: Path | None = None,
+        vectors: "Callable[[], WordVectors | None]" = load_vectors,
+    ) -> None:
+        self._directory = directory
+        self._load_vectors = vectors
+        self._vectors: WordVectors | None = None
+        self._opened = False
+        self._indexes: OrderedDict[str, ToolIndex] = OrderedDict()
+        self._working = threading.Lock()
+
+    def index_of(self, documents: Sequence[ToolDocument]) -> ToolIndex:
+        """From memory, from its file, or built from what the last one has of it. May take seconds."""
+        key = catalogue_hash(documents)
+        with self._working:
+            index = self._indexes.get(key)
+            if index is None:
+                index = self._indexes[key] = self._read(key) or self._build(documents, key)
+            self._indexes.move_to_end(key)
+            while len(self._indexes) > IN_MEMORY:
+                self._indexes.popitem(last=False)
+            return index
+
+    def _words(self) -> "WordVectors | None":
+        if not self._opened:
+            self._vectors, self._opened = self._load_vectors(), True
+        return self._vectors
+
+    def _read(self, key: str) -> ToolIndex | None:
+        if self._directory is None:
+            return None
+        path = self._directory / f"{key}{SUFFIX}"
+        found = load_index(path, key, self._words())
+        if found is not None:
+            with suppress(OSError):
+                path.touch()  # the files used longest ago are removed first
+        return found
+
+    def _build(self, documents: Sequence[ToolDocument], key: str) -> ToolIndex:
+        previous = next(reversed(self._indexes.values()), None)
+        index = build_index(documents, self._words(), previous)
+        if self._directory is not None:
+            try:
+                save_index(index, self._directory / f"{key}{SUFFIX}", key)
+                self._remove_old(self._directory)
+            except OSError as error:
+                logger.warning("the index of tools could not be saved: %s", error)
+        return index
+
+    def _remove_old(self, directory: Path) -> None:
+        files = sorted(directory.glob(f"*{SUFFIX}"), key=_used, reverse=True)
+        for path in files[IN_FILES:]:
+            path.unlink(missing_ok=True)
+
+
+def _used(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except FileNotFoundError:  # another process removed it
+        return 0.0

@@ -7,7 +7,7 @@ import pytest
 from tests.unit.discovery.catalogue import TOOLS, tool
 
 from openclaw.discovery import IndexCache, ToolDocument
-from openclaw.discovery.storage import IN_FILES, IN_MEMORY
+from openclaw.discovery.index import IN_FILES, IN_MEMORY
 from openclaw.discovery.vectors import WordVectors
 
 

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Any
 
-from openclaw.secrets.backends.cloud import AwsBackend, AzureBackend, GcpBackend
 from openclaw.secrets.backends.local import (
     EnvBackend,
     ExecBackend,
@@ -11,7 +10,7 @@ from openclaw.secrets.backends.local import (
     KeyringBackend,
     OpBackend,
 )
-from openclaw.secrets.backends.vault import VaultBackend
+from openclaw.secrets.backends.remote import AwsBackend, AzureBackend, GcpBackend, VaultBackend
 from openclaw.secrets.redactor import Redactor
 from openclaw.secrets.resolver import Backend, SecretResolver
 

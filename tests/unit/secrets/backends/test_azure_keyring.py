@@ -8,7 +8,7 @@ from keyring.errors import KeyringError, KeyringLocked, NoKeyringError
 from tests.support.fake_http import FakeHttp, Reply, Request
 
 from openclaw.core.errors import SecretUnavailable
-from openclaw.secrets.backends.cloud import AzureBackend
+from openclaw.secrets.backends.remote import AzureBackend
 from openclaw.secrets.redactor import Redactor
 from openclaw.secrets.resolver import SecretResolver
 

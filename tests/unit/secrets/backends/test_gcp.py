@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from tests.support.fake_gcp import FakeGcp
 
 from openclaw.core.errors import SecretUnavailable
-from openclaw.secrets.backends.cloud import crc32c
+from openclaw.secrets.backends.remote import crc32c
 from openclaw.secrets.resolver import SecretResolver
 
 Opener = Callable[..., SecretResolver]
