@@ -9,7 +9,7 @@ from openclaw.content.characters import strip_invisible
 from openclaw.content.folding import FILLERS
 from openclaw.content.sanitise import holds_orders, sanitise
 
-DESCRIPTION_LIMIT = 4096
+DESCRIPTION_LIMIT = 32_000  # a schema as a whole is bounded too: catalog.schema_check
 TITLE_LIMIT = 256
 
 _T = TypeVar("_T")

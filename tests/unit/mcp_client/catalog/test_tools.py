@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mcp_types import Tool, ToolAnnotations
 
+from openclaw.content.labels import sanitise_schema
 from openclaw.mcp_client.catalog.schema_check import MAX_SERVER_NODES
 from openclaw.mcp_client.catalog.tools import (
     MAX_NAME,
@@ -269,3 +270,10 @@ def test_tools_for_apps_and_tools_that_need_tasks_are_not_offered() -> None:
     prepared = prepare_tools("s", tools)
     assert [one.name for one in prepared.tools] == ["both", "perhaps"]
     assert prepared.warnings == ("tool 'task' is left out: it can only run as a task",)
+
+
+def test_long_words_in_a_schema_are_not_cut() -> None:
+    """As firecrawl, mongodb and mapbox have them: what a parameter means is at the end, too."""
+    words = "a word " * 2000 + "the end"
+    schema = {"type": "object", "properties": {"x": {"type": "string", "description": words}}}
+    assert sanitise_schema(schema) == schema
