@@ -3,7 +3,15 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from openclaw.policy.dataflow.effects import Action, Effect, Tool, asked_for, effect_of, hands_over
+from openclaw.policy.dataflow.effects import (
+    SENDING,
+    Action,
+    Effect,
+    Tool,
+    asked_for,
+    effect_of,
+    hands_over,
+)
 from openclaw.policy.dataflow.index import Index
 from openclaw.policy.dataflow.normalise import split
 from openclaw.policy.dataflow.origin import Kind, Origin
@@ -64,7 +72,9 @@ def _doubts(call: Call, index: Index, rules: Rules) -> Iterator[Doubt]:
     elif effect.action is Action.OPEN and not effect.changes:
         yield from opening(tool, judged, index)
     else:
-        effect = replace(effect, local=call.tool.ours and not (effect.sends or effect.final))
+        at_home = call.tool.ours and not effect.final and effect.action not in SENDING
+        # What is remembered is read again as if it were ours, so nothing from outside may cause it.
+        effect = replace(effect, local=at_home and not (effect.sends and index.outside))
         yield from _action(tool, effect, call, index)
         yield from _values(tool, effect, judged, index)
 

@@ -230,7 +230,7 @@ class Effect:
         return not (self.changes or self.sends)
 
 
-_SENDING = frozenset({Action.SEND, Action.PAY, Action.POST, Action.SHARE, Action.INVITE})
+SENDING = frozenset({Action.SEND, Action.PAY, Action.POST, Action.SHARE, Action.INVITE})
 _FINAL = frozenset({Action.DELETE, Action.PAY, Action.RESERVE})
 _SEEN_BY_OTHERS = word_set(
     "comment issue pull pr gist tweet post review reply discussion release webhook message email sms",
@@ -274,7 +274,7 @@ def _of_reading(tool: Tool, action: Action) -> Effect:
 
 def _of_changing(tool: Tool, action: Action) -> Effect:
     sends = (
-        action in _SENDING
+        action in SENDING
         or bool(_SEEN_BY_OTHERS & set(split(tool.name)))
         or _has_exit(tool)
         or tool.hints.open_world is True

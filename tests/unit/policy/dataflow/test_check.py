@@ -208,3 +208,19 @@ def call_of(tool: Tool, **arguments: object):
     from openclaw.policy.dataflow import Call
 
     return Call(tool, arguments)
+
+
+REMEMBER = Tool("native", "remember", schema(text=STRING), ours=True)
+
+
+@pytest.mark.parametrize(("outside", "decision"), [(False, Pass), (True, Ask)])
+def test_nothing_from_outside_causes_something_to_be_remembered(
+    outside: bool, decision: type
+) -> None:
+    index = indexed(
+        said("Why do the tests fail?"),
+        result(call("fs.read_text_file", path="test_a.py"), "assert 1 == 2"),
+        *([result(call("web.fetch", url="https://a.example"), "Some page.")] if outside else []),
+    )
+    made = check(call_of(REMEMBER, text="The tests are in test_a.py."), index, Rules())
+    assert isinstance(made, decision)
