@@ -114,3 +114,35 @@ async def test_through_a_gateway_a_command_imports_no_more_than_it_may(tmp_path:
                 )
                 assert (words, code, found - allowed) == (words, 0, set())
                 assert not found & NEVER
+
+
+OPENED = """
+import json, sys
+import anyio
+from openclaw.cli.environment import Environment
+from openclaw.runtime.access import open_agent
+
+async def main(ahead):
+    async with open_agent(Environment(), ahead=ahead) as agent:
+        assert (await agent.settings()).id == "main"
+        print(json.dumps("pydantic_ai.models.openai" in sys.modules))
+
+anyio.run(main, sys.argv[1] == "ahead")
+"""
+
+
+@pytest.mark.parametrize("ahead", [True, False])
+async def test_a_front_end_may_have_the_model_library_imported_before_the_first_message(
+    ahead: bool, tmp_path: Path
+) -> None:
+    house = House(tmp_path)
+    house.configure("http://127.0.0.1:9")
+    done = subprocess.run(
+        [sys.executable, "-c", OPENED, "ahead" if ahead else ""],
+        env=house.environ(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) is ahead

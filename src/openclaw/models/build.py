@@ -254,6 +254,15 @@ _BUILDERS: Mapping[str, Callable[..., "Model"]] = {
 }
 
 
+LIBRARIES: Mapping[str, str] = {
+    "openai-completions": "pydantic_ai.models.openai",
+    "openai-responses": "pydantic_ai.models.openai",
+    "anthropic-messages": "pydantic_ai.models.anthropic",
+    "google-generative-ai": "pydantic_ai.models.google",
+}
+"""What each of them imports, for those who want it imported before."""
+
+
 # A schema goes to a provider as the tool's maker wrote it, except for what that provider is known to
 # refuse: all of them refuse a choice at the top level, where OpenAI and Anthropic want one object.
 # What else Google cannot take, the model library rewrites. Imports the library.

@@ -6,12 +6,13 @@ message, and the HTTP client with the first gateway.
 
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 import anyio
+import anyio.to_thread
 from anyio.abc import TaskGroup, TaskStatus
 
 from openclaw.agent.port import (
@@ -60,6 +61,17 @@ _FIRST_TOOLS_SECONDS = 20.0
 
 _NEW_SERVER_SECONDS = 2.0
 """How long the first turns wait for one that has never answered, counted from its greeting."""
+
+_FIRST_MESSAGE = (
+    "runtime.runtime",
+    "runtime.generation",
+    "mcp_client.lifecycle.manager",
+    "sessions.sqlite.store",
+    "agent.service",
+    "agent.toolpath.build",
+    "agent.loop",
+    "models.factory",
+)
 
 _GATEWAY_TOOLS_SECONDS = 30.0  # the gateway itself waits less long
 
@@ -624,20 +636,31 @@ class FailoverAgent:
 
 @asynccontextmanager
 async def open_agent(
-    process: Process, *, local: bool = False, hurried: bool = False, emit: Emit = discard
+    process: Process,
+    *,
+    local: bool = False,
+    hurried: bool = False,
+    ahead: bool = False,
+    emit: Emit = discard,
 ) -> AsyncGenerator[Agent]:
     """Whoever answers: a running gateway, or with `local` or without one, this process.
 
-    Nothing is loaded before it is used. `emit` is told what happens outside of turns in this
+    Nothing is loaded before it is used, or with `ahead` and no gateway as soon as this process has
+    nothing better to do. `emit` is told what happens outside of turns in this
     process; `hurried` gives MCP servers less time to leave.
     """
-    here = Opener("the agent", lambda: _open_here(process, hurried=hurried, emit=emit))
+    imported = anyio.Event()
+    here = Opener("the agent", lambda: _open_here(process, imported, hurried=hurried, emit=emit))
     store = Opener("the session store", lambda: _open_store(process))
     failure: Exception | None = None
     async with anyio.create_task_group() as tasks:
         await tasks.start(here.run, name="agent")
         await tasks.start(store.run, name="session store")
         gateways = _Gateways(process, tasks, store)
+        if ahead and (local or gateways.running() is None):
+            tasks.start_soon(_import_ahead, process, imported, name="imports")
+        else:
+            imported.set()
         try:
             yield FailoverAgent((lambda: None) if local else gateways.running, here)
         except Exception as error:  # noqa: BLE001 (raised in here, it would come out in a group)
@@ -673,8 +696,38 @@ class _Gateways:
         return self._agent
 
 
+async def _import_ahead(process: Process, imported: anyio.Event) -> None:
+    try:
+        await anyio.to_thread.run_sync(_import_agent, process, abandon_on_cancel=True)
+    finally:
+        imported.set()
+
+
+def _import_agent(process: Process) -> None:
+    """What a first message needs; what cannot be imported is told when it is needed."""
+    import importlib
+
+    from openclaw.config.load import load_config
+
+    names = [f"openclaw.{name}" for name in _FIRST_MESSAGE]
+    try:
+        config = load_config(process.config_option, process.environ).config
+    except OpenClawError:
+        config = None
+    if config is not None:
+        from openclaw.models.build import LIBRARIES
+
+        names += [LIBRARIES[one.api] for one in config.models.providers.values() if one.api]
+    for name in names:
+        with suppress(ImportError):
+            importlib.import_module(name)
+
+
 @asynccontextmanager
-async def _open_here(process: Process, *, hurried: bool, emit: Emit) -> AsyncGenerator[LocalAgent]:
+async def _open_here(
+    process: Process, imported: anyio.Event, *, hurried: bool, emit: Emit
+) -> AsyncGenerator[LocalAgent]:
+    await imported.wait()
     from openclaw.runtime.runtime import open_runtime
 
     loaded = process.load_config()

@@ -47,9 +47,9 @@ def prepare_first(program: str, options: bootstrap.Options) -> Any:
 
 
 def prepare(env: Environment, options: bootstrap.Options | argparse.Namespace) -> Any:
-    """Load the SDK's side; the agent itself is loaded with the first order."""
+    """Load the SDK's side; the agent itself is loaded behind it, where no gateway has one."""
     from openclaw.mcp_server import sdk_handoff
     from openclaw.runtime.access import open_agent
 
-    opened = partial(open_agent, env, local=options.local, hurried=True)
+    opened = partial(open_agent, env, local=options.local, hurried=True, ahead=True)
     return sdk_handoff.prepare(env.program, options.agent, opened)
