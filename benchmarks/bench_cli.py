@@ -1,31 +1,137 @@
-"""How long `openclaw --version` takes against a Python that does nothing."""
+"""Everyday commands from nothing, beside a Python that does nothing and beside `llm`.
 
+Each is measured twice: until it has ended, and by the processor time that it took, which other work
+on the machine changes least. The model is instant and on this machine.
+"""
+
+import json
+import os
+import resource
 import subprocess
 import sys
+import tempfile
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
-from harness import Contender, compare, report
+from harness import Comparison, Contender, Row, compare, report
+from peers.contenders import environment
+
+from openclaw.config.paths import StatePaths
+from openclaw.gateway.lock import running_gateway, wait_for
+
+OPENCLAW = str(Path(sys.executable).with_name("openclaw"))
+LLM = "llm==0.36"
+ROUNDS = 5
+NOTHING = ("python -c pass", [sys.executable, "-c", "pass"])
+
+Environ = dict[str, str]
+Command = tuple[str, list[str]]
 
 
-def _spawn(*command: str) -> Contender:
+def spawned(command: Command, environ: Environ, used: dict[str, list[float]]) -> Contender:
+    """Runs it to its end; the processor time that it took goes to `used`."""
+    name, words = command
+    used[name] = []
+
     def run() -> None:
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run(
+            words,
+            check=False,  # `doctor` may well find something
+            env=environ,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        used[name].append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
 
-    return Contender(" ".join(Path(word).name for word in command), run)
+    return Contender(name, run)
+
+
+def measured(title: str, commands: Sequence[tuple[Command, Environ]]) -> list[Comparison]:
+    used: dict[str, list[float]] = {}
+    contenders = [spawned(command, environ, used) for command, environ in commands]
+    found = compare(f"{title}, until the program has ended", contenders, rounds=ROUNDS, warmup=1)
+    rows = [Row(name, seconds[1:]) for name, seconds in used.items()]
+    return [found, Comparison(f"{title}, processor time", rows)]
+
+
+@contextmanager
+def model(directory: Path) -> Generator[str]:
+    """An instant model; yields its address."""
+    script = directory / "script.json"
+    script.write_text(json.dumps({"default": {"text": "Done."}}))
+    command = [sys.executable, "-m", "openclaw.testing.scripted_model", "--script", str(script)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        try:
+            yield process.stdout.readline().decode().strip()
+        finally:
+            process.kill()
+
+
+def state(directory: Path, url: str, *, port: int = 18789) -> Environ:
+    """A state directory with this model; what is compiled once stays compiled, as when installed."""
+    directory.mkdir()
+    provider = {"baseUrl": f"{url}/v1", "api": "openai-completions", "models": [{"id": "m"}]}
+    config = {
+        "models": {"providers": {"acme": provider}},
+        "agents": {"defaults": {"model": "acme/m", "workspace": str(directory)}},
+        "gateway": {"port": port},
+    }
+    (directory / "openclaw.json").write_text(json.dumps(config))
+    kept = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+    return {**kept, "OPENCLAW_STATE_DIR": str(directory)}
+
+
+@contextmanager
+def gateway(environ: Environ) -> Generator[None]:
+    lock = StatePaths(Path(environ["OPENCLAW_STATE_DIR"])).gateway_lock
+    with subprocess.Popen(
+        [OPENCLAW, "gateway", "run", "--port", "0"], env=environ, stderr=subprocess.DEVNULL
+    ) as process:
+        try:
+            assert wait_for(lambda: bool((found := running_gateway(lock)) and found.url), 120)
+            yield
+        finally:
+            process.terminate()
+
+
+def llm(directory: Path, url: str) -> tuple[list[str], Environ]:
+    """The same message by `llm`, to the same model."""
+    home = directory / "llm"
+    home.mkdir()
+    known = {"model_id": "m", "model_name": "m", "api_base": f"{url}/v1"}
+    (home / "extra-openai-models.yaml").write_text(json.dumps([known]))
+    program = Path(environment(LLM)).with_name("llm")
+    keys = {"LLM_USER_PATH": str(home), "OPENAI_API_KEY": "none"}
+    kept = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+    return [str(program), "-m", "m", "hi"], {**kept, **keys}
 
 
 def main() -> None:
-    openclaw = str(Path(sys.executable).with_name("openclaw"))
-    report(
-        [
-            compare(
-                "start-up",
-                [_spawn(sys.executable, "-c", "pass"), _spawn(openclaw, "--version")],
-                rounds=40,
-                limit=2.0,
+    with tempfile.TemporaryDirectory() as name, model(Path(name)) as url:
+        directory = Path(name)
+        alone, served = state(directory / "alone", url), state(directory / "served", url)
+        theirs, their_environ = llm(directory, url)
+        everyday = ("--version", "mcp list", "sessions", "status", "doctor")
+        with gateway(served):
+            found = measured(
+                "one message from nothing",
+                [
+                    (("llm", theirs), their_environ),
+                    (("openclaw agent", [OPENCLAW, "agent", "hi"]), alone),
+                    (("openclaw agent, through a gateway", [OPENCLAW, "agent", "hi"]), served),
+                    (NOTHING, alone),
+                ],
             )
-        ]
-    )
+            commands = [(f"openclaw {one}", [OPENCLAW, *one.split()]) for one in everyday]
+            found += measured(
+                "a command from nothing", [(one, alone) for one in (NOTHING, *commands)]
+            )
+    report(found, notes=[f"load of the machine at the end: {os.getloadavg()[0]:.1f}"])
 
 
 if __name__ == "__main__":

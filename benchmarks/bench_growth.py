@@ -9,22 +9,26 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from anyio.from_thread import start_blocking_portal
 from bench_sessions import make_sessions, one_turn
+from bench_turn import ours
 from harness import Contender, Unable, compare, human
 from peers.contenders import ENGINE, OPENCLAW, SDK, Peer, Worker
 
 from openclaw.core.clock import SystemClock
 from openclaw.sessions.sqlite.store import FileStore, open_file_store
+from openclaw.testing.memory_store import MemoryStore
 
 SIZES = (1_000, 10_000, 100_000, 1_000_000, 10_000_000)
 TOOLS = (10, 100, 1_000, 5_000)
 SERVERS = (1, 5, 10, 25, 50)
+IN_A_TURN = (10, 100, 1_000)
+ENTRIES_PER_TURN = 4  # what was asked, the call, its result, the answer
 SESSIONS = (100, 1_000, 10_000, 100_000)
 CLIENTS = (SDK, ENGINE, OPENCLAW)
 
@@ -157,13 +161,56 @@ def sessions() -> Growth:
         return grow("A store of so many sessions", "sessions", SESSIONS, names, at, rounds=3)
 
 
+def history() -> Growth:
+    """A turn with a tool call in a conversation of so many entries."""
+
+    async def turn(entries: int) -> float:
+        one = ours(MemoryStore(), session="grown")
+        for _ in range(entries // ENTRIES_PER_TURN):
+            await one()
+        return await _median(one)
+
+    return _of_turns("A turn in a conversation of so many entries", "entries", turn)
+
+
+def offered() -> Growth:
+    """A turn with a tool call when there are so many tools."""
+
+    async def turn(tools: int) -> float:
+        one = ours(MemoryStore(), tools)
+        await one()
+        return await _median(one)
+
+    return _of_turns("A turn with so many tools", "tools", turn)
+
+
+def _of_turns(title: str, of: str, turn: Callable[[int], Awaitable[float]]) -> Growth:
+    name = "openclaw, instant model, in memory"
+    with start_blocking_portal() as portal:
+
+        def at(count: int) -> list[Contender]:
+            return [Contender(name, lambda: portal.call(turn, count))]
+
+        return grow(title, of, IN_A_TURN, [name], at, rounds=3)
+
+
+async def _median(turn: Callable[[], Awaitable[str]]) -> float:
+    """In processor time, which other work on the machine changes least."""
+    took: list[float] = []
+    for _ in range(10):
+        started = time.thread_time()
+        await turn()
+        took.append(time.thread_time() - started)
+    return statistics.median(took)
+
+
 async def _created(path: Path) -> None:
     async with open_file_store(path, SystemClock()):
         pass
 
 
 def growths() -> list[Growth]:
-    return [message_size(), tools(), servers(), sessions()]
+    return [message_size(), tools(), servers(), sessions(), history(), offered()]
 
 
 def main() -> None:

@@ -6,7 +6,7 @@ on top of plain pydantic-ai.
 
 import tempfile
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 from anyio.from_thread import BlockingPortal, start_blocking_portal
@@ -19,7 +19,7 @@ from pydantic_ai.messages import (
     ToolCallPart,
     ToolReturnPart,
 )
-from pydantic_ai.models.function import AgentInfo, FunctionModel
+from pydantic_ai.models.function import AgentInfo, DeltaToolCall, DeltaToolCalls, FunctionModel
 
 from openclaw.agent.port import MessageContext
 from openclaw.agent.service import AgentService, TurnSetup
@@ -51,6 +51,16 @@ def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
     return ModelResponse(parts=[ToolCallPart("weather", {"city": "Bern"})])
 
 
+async def streamed(
+    messages: list[ModelMessage], info: AgentInfo
+) -> AsyncIterator[str | DeltaToolCalls]:
+    """The same, as our loop asks for it."""
+    if any(isinstance(part, ToolReturnPart) for part in messages[-1].parts):
+        yield "It is raining."
+    else:
+        yield {0: DeltaToolCall(name="weather", json_args='{"city": "Bern"}')}
+
+
 def plain() -> Turn:
     agent = Agent(FunctionModel(answer), instructions="Answer briefly.")
 
@@ -64,9 +74,10 @@ def plain() -> Turn:
     return turn
 
 
-def ours(store: SessionStore) -> Turn:
+def ours(store: SessionStore, tool_count: int = 1, session: str | None = None) -> Turn:
+    """A turn with so many tools; each in a session of its own, or all in one."""
     candidate = Candidate("instant", "model", "local", context_window=128_000)
-    built = Built(candidate, FunctionModel(answer), {})
+    built = Built(candidate, FunctionModel(answer, stream_function=streamed), {})
 
     async def build(wanted: Candidate) -> Built:
         return built
@@ -77,6 +88,8 @@ def ours(store: SessionStore) -> Turn:
     stack = ModelStack(Choice((candidate,), "benchmark"), build, clock=SystemClock())
     tools = FakeTools()
     tools.add("weather", "rain", schema=SCHEMA)
+    for other in range(tool_count - 1):
+        tools.add(f"tool_{other}", "nothing", schema=SCHEMA)
     policy = Policy.from_layers([Rules.of("tools", deny=["exec"])])
     deps = ToolPathDeps(Redactor(), SystemClock())
     service = AgentService(
@@ -92,7 +105,8 @@ def ours(store: SessionStore) -> Turn:
     async def turn() -> str:
         nonlocal number
         number += 1
-        context = MessageContext("What is the weather in Bern?", f"session-{number}")
+        key = session or f"session-{number}"
+        context = MessageContext("What is the weather in Bern?", key)
         return (await service.reply(context, setup)).text
 
     return turn

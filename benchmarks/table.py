@@ -19,11 +19,12 @@ from charts import bars, curves
 from harness import human
 
 HERE = Path(__file__).parent
-DOCS = HERE.parent / "docs"
+DOCS = HERE.parent / "docs" / "explanation"
 FIGURES = DOCS / "benchmarks.json"
 PAGE = DOCS / "benchmarks.md"
 BENCHMARKS = {
     "peers": "Beside other clients",
+    "cli": "From nothing",
     "growth": "How the cost grows",
     "mcp_server": "The MCP server",
     "mcp_media": "Images, audio and documents",
