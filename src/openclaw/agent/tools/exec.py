@@ -238,9 +238,9 @@ class _Job:
         self.output.ended.set()
 
     def _move(self, report: int) -> None:
+        """The next command starts where this one ended, as long as that is in the workspace."""
         if sys.platform == "win32":
             return
-        """The next command starts where this one ended, as long as that is in the workspace."""
         os.set_blocking(report, False)
         with contextlib.suppress(OSError):
             told = os.read(report, _MAX_PATH).decode(errors="surrogateescape")
