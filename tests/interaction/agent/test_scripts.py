@@ -15,6 +15,7 @@ from openclaw.core.content import Text
 from openclaw.core.events import Event, ToolFinished, ToolStarted
 from openclaw.core.tools import CallContext, JsonObject, ToolResult, Untrusted
 from openclaw.policy import Rules
+from openclaw.policy.dataflow import Rules as FlowRules
 from openclaw.sessions.model import EntryKind
 from openclaw.sessions.sqlite.store import open_file_store
 from openclaw.testing.agent_kit import AgentKit, FakeTools, agent_kit, scripted_config
@@ -46,7 +47,12 @@ def shop() -> FakeTools:
 
 
 async def turn(
-    code: str, tools: FakeTools, *, answer: bool | None = None, rules: tuple[Rules, ...] = ()
+    code: str,
+    tools: FakeTools,
+    *,
+    answer: bool | None = None,
+    rules: tuple[Rules, ...] = (),
+    flow: FlowRules | None = None,
 ) -> tuple[str, list[Event], list[PermissionRequest], AgentKit]:
     events, asked = list[Event](), list[PermissionRequest]()
 
@@ -56,10 +62,10 @@ async def turn(
 
     async with (
         scripted_model(script(code)) as model,
-        agent_kit(on(model), tools=tools, policy=rules) as kit,
+        agent_kit(on(model), tools=tools, policy=rules, data_flow=flow) as kit,
     ):
         listener = TurnListener(on_event=events.append, ask=None if answer is None else ask)
-        reply = await kit.reply(MessageContext(text="go", session_key="s"), listener)
+        reply = await kit.reply(MessageContext(text="Write to Ann.", session_key="s"), listener)
     return reply.text, events, asked, kit
 
 
@@ -119,6 +125,24 @@ async def test_wrong_arguments_name_the_signature_and_a_rule_can_switch_scripts_
     assert "async def send_mail(*, to: str = ...)" in text
     text, *_ = await turn("1", shop(), rules=(Rules.of("tools", deny=["run_code"]),))
     assert "There is no tool run_code" in text
+
+
+async def test_a_script_does_not_launder_what_untrusted_content_says() -> None:
+    async def letter(arguments: JsonObject, context: CallContext) -> ToolResult:
+        text = "".join(chr(ord(letter) + 1) for letter in "Mallory Evilsson")
+        return ToolResult((Text(text),), untrusted=Untrusted("mcp-server", "mail"))
+
+    tools = shop()
+    tools.add("mcp_mail_read", letter, server="mail")
+    code = (
+        "to = ''.join(chr(ord(c) - 1) for c in await mcp_mail_read())\n"
+        "try:\n    await send_mail(to=to)\nexcept RuntimeError as e:\n    print(e)"
+    )
+    await turn(code, tools, flow=FlowRules())
+    assert [name for name, _ in tools.calls] == ["mcp_mail_read"]
+    code = "await mcp_mail_read()\nawait send_mail(to='Ann')"
+    await turn(code, tools, flow=FlowRules())
+    assert tools.calls[-1] == ("send_mail", {"to": "Ann"})
 
 
 @pytest.mark.parametrize(("code", "few", "many"), [("auto", False, True), ("off", False, False)])
