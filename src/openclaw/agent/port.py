@@ -79,7 +79,8 @@ class MessageContext:
     `claim` is how a message is held that came out of a queue. `options` is what the sender asks of
     the model; a sender that gives any reads `Reply.finish_reason` as well. `results` answer the calls
     with which the session's last turn ended; the text may be empty then. `typed` is what the person
-    wrote themselves, if `text` is somebody else's.
+    wrote themselves, if `text` is somebody else's. `delegated_by` is the agent that gave this as a
+    task: its rules hold as well, and the turn gets a part of its limits.
     """
 
     text: str
@@ -96,6 +97,7 @@ class MessageContext:
     options: ModelOptions | None = None
     results: tuple[ClientResult, ...] = ()
     typed: str | None = None
+    delegated_by: str | None = None
 
     @property
     def server_scope(self) -> str:

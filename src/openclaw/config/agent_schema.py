@@ -479,6 +479,13 @@ class TurnLimits(Section):
     """Most time, in milliseconds; time spent waiting for a person is not counted."""
 
 
+class SubagentsConfig(Section):
+    """Tasks that an agent gives to others with `delegate`."""
+
+    allow_agents: Texts = ()
+    """Agents that may get tasks, besides copies of the agent itself; `*` means all."""
+
+
 class AgentDefaults(Section):
     """What every agent has unless its own entry says otherwise."""
 
@@ -498,6 +505,8 @@ class AgentDefaults(Section):
     """What the agent is told first, in place of the built-in text."""
     limits: TurnLimits = TurnLimits()
     """Bounds on one turn."""
+    subagents: SubagentsConfig = SubagentsConfig()
+    """Tasks that the agent gives to others."""
     tool_context_percent: Annotated[float, Strict(), Field(ge=1, le=5)] = 3.0
     """Percent of the model's context for definitions of tools; the rest are found through `tool_search`."""
     tool_search_limit: PositiveInt | None = None

@@ -287,13 +287,17 @@ _AGENT = (
     "envelopeTimezone fastModeDefault groupChat heartbeat humanDelay identity "
     "imageGenerationModel imageMaxDimensionPx imageModel maxConcurrent mediaMaxMb memorySearch "
     "models musicGenerationModel params pdfMaxBytesMb pdfMaxPages pdfModel reasoningDefault "
-    "repoRoot runtime sandbox skills skipBootstrap subagents thinkingDefault timeFormat "
+    "repoRoot runtime sandbox skills skipBootstrap thinkingDefault timeFormat "
     "timeoutSeconds typingIntervalSeconds typingMode verboseDefault "
     "videoGenerationModel"
 )
 _AGENT_TOOLS = (
     "agentToAgent alsoAllow byProvider elevated experimental fs links loopDetection media "
     "message profile sandbox sessions sessions_spawn subagents toolsBySender web"
+)
+_SUBAGENTS = (
+    "announceTimeoutMs archiveAfterMinutes maxChildrenPerAgent maxConcurrent maxSpawnDepth model "
+    "requireAgentId runTimeoutSeconds thinking"
 )
 _EXEC = (
     "applyPatch backgroundMs cleanupMs host node notifyOnExit notifyOnExitEmptySuccess "
@@ -322,6 +326,8 @@ _FOREIGN: dict[KeyPath, frozenset[str]] = {
             ("cron",),
             "failureDestination maxConcurrentRuns retry runLog sessionRetention store webhook webhookToken",
         ),
+        (("agents", "defaults", "subagents"), _SUBAGENTS),
+        (("agents", "list", "*", "subagents"), _SUBAGENTS),
         (("gateway",), _GATEWAY),
         (("gateway", "auth"), "allowTailscale mode password rateLimit trustedProxy"),
         (("gateway", "reload"), "deferralTimeoutMs"),

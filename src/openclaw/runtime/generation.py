@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator, Collection, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from openclaw.config.merge import EffectiveAgent, default_agent_id, effective_agents
-from openclaw.config.schema import ModelChoice
+from openclaw.config.schema import ModelChoice, ToolPolicyConfig
 from openclaw.core.errors import NotFound
 from openclaw.core.tools import ToolSource
 from openclaw.runtime.host import Host, time_zone
@@ -173,6 +174,9 @@ class ConfigGeneration:
         from openclaw.agent.service import TurnSetup
         from openclaw.agent.tools.checkpoints import Checkpoints
 
+        if context.delegated_by is not None:
+            agent = self._subordinate(agent, self.agent(context.delegated_by))
+
         def tools(can_ask: bool, session: str) -> "Toolbox":
             return self.tool_path(
                 agent, mcp_tools, workspace=context.workspace, can_ask=can_ask, session=session
@@ -186,6 +190,23 @@ class ConfigGeneration:
             partial(Checkpoints(self.host.paths.undo).undo, agent.id),
             partial(self._notes, agent, context.workspace),
         )
+
+    def _subordinate(self, agent: EffectiveAgent, giver: EffectiveAgent) -> EffectiveAgent:
+        """The agent as it works on a task: under the rules of both, with a part of the limits."""
+        from openclaw.agent.tools.delegate import MOST_TASKS, WITHOUT
+
+        limits = giver.limits.model_copy(
+            update={
+                "max_cost": giver.limits.max_cost / MOST_TASKS,
+                "max_tokens": max(1, giver.limits.max_tokens // MOST_TASKS),
+                "max_steps": max(1, giver.limits.max_steps // MOST_TASKS),
+            }
+        )
+        own = agent.tools
+        if agent.id != giver.id:  # what was agreed to for the one was not for the other
+            own = tuple(rules.model_copy(update={"approved": ()}) for rules in own)
+        rules = (*own, *giver.tools, ToolPolicyConfig(deny=WITHOUT))
+        return replace(agent, tools=rules, limits=limits)
 
     def _notes(self, agent: EffectiveAgent, workspace: Path | None) -> list[str]:
         """What the agent remembers, and which skills it has."""
@@ -233,15 +254,20 @@ def _native_tools(
     host: Host, agent: EffectiveAgent, store: "SessionStore", workspace: Path | None = None
 ) -> ToolSource:
     from openclaw.agent.schedules import JobFile
+    from openclaw.agent.tools.base import NativeTool
     from openclaw.agent.tools.catalog import native_tools
     from openclaw.agent.tools.checkpoints import Checkpoints
     from openclaw.agent.tools.cron import cron_tool
+    from openclaw.agent.tools.delegate import delegate_tool
     from openclaw.agent.tools.memory import Memory, memory_tools
     from openclaw.agent.tools.skills import skill_tool
 
     place = workspace or host.workspace(agent)
     zone = time_zone(agent, host.environ)
     memory = Memory(host.paths.memory / agent.id)
+    subagents: list[NativeTool] = []
+    if host.subagents is not None:
+        subagents.append(delegate_tool(host.subagents, place, agent.may_delegate_to))
     return native_tools(
         agent.id,
         place,
@@ -249,6 +275,7 @@ def _native_tools(
             *memory_tools(memory, store, host.clock, zone),
             skill_tool(skill_places(host, place)),
             cron_tool(JobFile(host.paths.cron), host.clock, zone),
+            *subagents,
         ],
         shells=host.shells,
         shell=agent.exec,

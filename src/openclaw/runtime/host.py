@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, repeat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from openclaw.agent.toolpath.audit import OnCall
     from openclaw.agent.toolpath.dataflow import SessionFlow, SessionFlows, WriteSources
     from openclaw.agent.toolpath.search import ToolSearch
+    from openclaw.agent.tools.delegate import Subagents
     from openclaw.agent.tools.exec import Shells
     from openclaw.config.schema import DataFlowConfig
     from openclaw.policy.dataflow import Rules as FlowRules
@@ -85,6 +87,7 @@ class Host:
     on_call: "OnCall | None" = None
     shared: "Shared | None" = None
     shells: "Shells | None" = None
+    subagents: "Subagents | None" = None
 
     def finder(self) -> "ToolSearch":
         """The search among tools, shared by every generation of the configuration."""
@@ -203,7 +206,8 @@ def source_writer(path: Path, environ: Mapping[str, str]) -> "WriteSources":
 
 def policy_of(agent: EffectiveAgent) -> Policy:
     """The agent's tool policy; each layer is named after its key in the configuration."""
-    layers = zip(_POLICY_LAYERS, agent.tools, strict=True)
+    names = chain(_POLICY_LAYERS, repeat("the rules of whoever delegates"))
+    layers = zip(names, agent.tools, strict=False)
     return Policy.from_layers(
         [
             Rules.of(name, allow=r.allow, deny=r.deny, ask=r.ask, approved=r.approved)

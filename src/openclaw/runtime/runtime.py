@@ -126,6 +126,7 @@ async def open_runtime(
     offered, and has to be the same everywhere. Where there is nobody (`TurnListener.elicit`) they
     are declined.
     """
+    from openclaw.agent.tools.delegate import Subagents
     from openclaw.agent.tools.exec import Shells
     from openclaw.mcp_client.sandbox.confinement import Sandbox
     from openclaw.media.files import sweep
@@ -152,7 +153,8 @@ async def open_runtime(
         telemetry = await stack.enter_async_context(telemetry_of(host, secrets.resolver))
         confine = Sandbox(environ, state=paths.root).confine
         shells = await stack.enter_async_context(Shells(environ, confine, [paths.skills]).running())
-        host = replace(host, telemetry=telemetry, shells=shells)
+        subagents = Subagents()
+        host = replace(host, telemetry=telemetry, shells=shells, subagents=subagents)
         host = replace(host, on_call=stack.enter_context(audited(host)))
         generation = ConfigGeneration(host, store, local, secrets.resolver)
         current = _Sampling(generation)
@@ -167,6 +169,7 @@ async def open_runtime(
             )
         )
         runtime = Runtime(generation, manager, store, local, secrets)
+        subagents.answer = runtime.agent.answer_here
         current.generation = lambda: runtime.generation
         stack.push_async_callback(runtime.aclose)
         yield runtime

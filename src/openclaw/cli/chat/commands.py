@@ -22,7 +22,7 @@ HELP = {
     "/session [KEY]": "go on with that conversation, or say which one this is",
     "/compact [WHAT TO KEEP]": "summarise the conversation so far to make room",
     "/undo": "put back the files that the last turn with changes changed",
-    "/model": "say which model answers",
+    "/model [NAME]": "say which model answers, or ask that one from now on; default is the agent's",
     "/tools": "list the tools that the agent has",
     "/image PATH": "send an image with the next message",
     "/file PATH": "send a file with the next message",

@@ -55,6 +55,7 @@ class Talk:
         elicit: "Elicit | None" = None,
         *,
         workspace: Path | None = None,
+        model: str | None = None,
     ) -> None:
         self.session = session
         self.exit_code = EXIT_OK
@@ -67,6 +68,8 @@ class Talk:
         )
         self._home = Path(environ["HOME"]) if environ.get("HOME") else None
         self._workspace = workspace
+        self._asked = model
+        self._choices = settings.model_choices
         self._pending: list[InboundMedia] = []
         self._over = False
 
@@ -137,11 +140,17 @@ class Talk:
     async def _undo(self, _: str) -> None:
         await self._turn("/undo")
 
-    async def _model(self, _: str) -> None:
-        models = await self._agent.models(self._id)
+    async def _model(self, name: str) -> None:
+        if name == "default":
+            self._asked = None
+        elif name:
+            self._asked = name
+        models = [self._asked] if self._asked else await self._agent.models(self._id)
         self._view.say(
-            ", then ".join(models) if models else "The model is chosen by what there is."
+            visible(", then ".join(models)) if models else "The model is chosen by what there is."
         )
+        if not name and self._choices:
+            self._view.say(visible(f"Also configured: {', '.join(self._choices)}"))
 
     async def _tools(self, _: str) -> None:
         tools = await self._agent.tools(self._id, self.session)
@@ -182,6 +191,7 @@ class Talk:
             origin="cli",
             prompt_calls=True,
             workspace=self._workspace,
+            model=self._asked,
         )
         reply: Reply | None = None
         self._interrupts.forget()

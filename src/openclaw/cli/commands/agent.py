@@ -37,6 +37,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--agent", metavar="ID", help="the agent that answers")
     add_workspace(parser)
+    add_model(parser)
     parser.add_argument(
         "--image", action="append", default=[], type=Path, metavar="FILE", help="attach an image"
     )
@@ -58,6 +59,13 @@ def add_workspace(parser: argparse.ArgumentParser) -> None:
         type=Path,
         metavar="DIR",
         help="the directory to work in (default: the current one)",
+    )
+
+
+def add_model(parser: argparse.ArgumentParser) -> None:
+    """The option that chooses the model."""
+    parser.add_argument(
+        "--model", metavar="MODEL", help="the model to ask, as PROVIDER/NAME (default: the agent's)"
     )
 
 
@@ -157,6 +165,7 @@ async def _turn(
                 origin="cli",
                 prompt_calls=True,
                 workspace=workspace_of(args, env),
+                model=args.model,
             )
             listener = TurnListener(
                 on_event=None if args.json else view.show,

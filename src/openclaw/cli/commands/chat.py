@@ -13,6 +13,7 @@ import anyio
 
 from openclaw.cli.commands.agent import (
     DEFAULT_SESSION,
+    add_model,
     add_workspace,
     register_consent,
     session_key,
@@ -37,6 +38,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--agent", metavar="ID", help="the agent to talk with")
     add_workspace(parser)
+    add_model(parser)
     parser.add_argument(
         "--local", action="store_true", help="run the agent here, also where a gateway runs"
     )
@@ -70,6 +72,7 @@ async def _by_lines(args: argparse.Namespace, env: Environment) -> int:
                 _interrupts(env),
                 consent := Consent(args.yes_to, None),
                 workspace=workspace,
+                model=args.model,
             )
             await talk.run(LineInput(env.stdin))
     if (lacking := consent.lacking()) is not None:
@@ -118,6 +121,7 @@ async def _at_terminal(args: argparse.Namespace, env: Environment) -> int:
                 Consent(args.yes_to, person.permit if person is not None else None),
                 person.elicit if person is not None else None,
                 workspace=workspace,
+                model=args.model,
             )
             completer = ChatCompleter(lambda: agent.prompts(settings.id, talk.session))
             typed = open_terminal_input(

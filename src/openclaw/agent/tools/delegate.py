@@ -1,0 +1,113 @@
+"""`delegate`: tasks for copies of the agent, side by side, each in a conversation of its own."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import anyio
+
+from openclaw.agent.port import MessageContext, Reply, TurnListener
+from openclaw.agent.tools.base import Arguments, FunctionTool, quoted, schema
+from openclaw.core.errors import OpenClawError, ToolFailure, describe
+from openclaw.core.events import Event, ToolStarted
+from openclaw.core.tools import CallContext, ToolResult, ToolSpec
+
+NAME = "delegate"
+MOST_TASKS = 8
+WITHOUT = (NAME, "cron", "remember", "update_plan")
+"""Tools that are for whoever talks with the person."""
+
+_AT_ONCE = 4
+_SOURCE = "Subagent"
+
+Answer = Callable[[MessageContext, TurnListener], Awaitable[Reply]]
+
+
+@dataclass(slots=True)
+class Subagents:
+    """How a task gets its answer; known once everything is built."""
+
+    answer: Answer | None = None
+
+
+_DELEGATE = ToolSpec(
+    name=NAME,
+    description=(
+        "Give tasks to copies of yourself, which work side by side and know nothing of this "
+        "conversation: say in each task all that it needs. You get their answers, not what they "
+        "did. For work that splits into independent parts, or that would fill your context."
+    ),
+    input_schema=schema(
+        ["tasks"],
+        tasks={
+            "type": "array",
+            "items": {"type": "string"},
+            "minItems": 1,
+            "maxItems": MOST_TASKS,
+            "description": "What each is to do, and what its answer shall say.",
+        },
+        agent={"type": "string", "description": "Another agent, if you were told of one."},
+    ),
+    label="Delegate",
+    read_only=False,
+    destructive=False,
+)
+
+
+def delegate_tool(
+    subagents: Subagents, workspace: Path, allowed: Sequence[str] = ()
+) -> FunctionTool:
+    """The tool; `allowed` are the agents besides a copy of itself that may get tasks."""
+
+    async def run(arguments: Arguments, context: CallContext) -> ToolResult:
+        tasks, agent = _tasks(arguments), arguments.text("agent", "") or context.agent
+        if agent != context.agent and agent not in allowed and "*" not in allowed:
+            raise ToolFailure(f"You may not give tasks to '{agent}'; leave `agent` out.")
+        answers = ["" for _ in tasks]
+        limit = anyio.Semaphore(_AT_ONCE)
+
+        async def one(number: int, task: str) -> None:
+            async with limit:
+                answers[number] = await _answer(number + 1, task, agent, context)
+
+        async with anyio.create_task_group() as group:
+            for number, task in enumerate(tasks):
+                group.start_soon(one, number, task, name=f"task {number + 1}")
+        text = "\n\n".join(f"## Task {n}\n\n{answer}" for n, answer in enumerate(answers, 1))
+        return quoted(text, _SOURCE, "answers")
+
+    async def _answer(number: int, task: str, agent: str, context: CallContext) -> str:
+        assert subagents.answer is not None
+        key = f"{context.session}/{context.call_id}-{number}"
+
+        def progress(event: Event) -> None:
+            if isinstance(event, ToolStarted):
+                context.progress(f"task {number}: {event.name}")
+
+        message = MessageContext(
+            text=task,
+            session_key=key,
+            agent_id=agent,
+            origin="delegate",
+            workspace=workspace,
+            typed="",  # no word of it is the person's: else it could carry somebody else's words in
+            delegated_by=context.agent,
+        )
+        listener = TurnListener(on_event=progress, ask=context.ask, elicit=context.elicit)
+        try:
+            reply = await subagents.answer(message, listener)
+        except OpenClawError as error:
+            return f"(It failed: {describe(error)} Its conversation is '{key}'.)"
+        ending = "" if reply.outcome == "ok" else f"\n\n(It ended early: {reply.outcome}.)"
+        return f"{reply.text}{ending}"
+
+    return FunctionTool(_DELEGATE, run)
+
+
+def _tasks(arguments: Arguments) -> list[str]:
+    given: Any = arguments.all.get("tasks")
+    tasks = cast("list[Any]", given) if isinstance(given, list) else []
+    if not 0 < len(tasks) <= MOST_TASKS or not all(isinstance(t, str) and t.strip() for t in tasks):
+        raise ToolFailure(f"Give `tasks` as a list of 1 to {MOST_TASKS} texts.")
+    return tasks
