@@ -82,11 +82,11 @@ def _add(args: argparse.Namespace, env: Environment, jobs: Any, now: int) -> Non
     session = args.session_key
     job = new_job(args.when, args.message, zone, now, id=args.name, agent=agent, session=session)
     jobs.add(job)
-    env.say(f"Added {told(job, now)}")
     if running_gateway(env.paths.gateway_lock) is None:
         env.warn(
             f"{env.program}: no gateway runs; schedules run while one does: {env.program} gateway install"
         )
+    env.say(f"Added {told(job, now)}")
 
 
 def _list(args: argparse.Namespace, env: Environment, jobs: "list[Job]", now: int) -> None:
