@@ -335,7 +335,7 @@ class AgentService:
                 self._clock.now_ms(),
                 setup.timezone,
                 _SYSTEM,
-                can_ask=watch.listener.ask is not None,
+                can_ask=_attended(watch.listener, context),
             ),
             notes=await anyio.to_thread.run_sync(setup.notes),
             resources=self._server_context(agent.id, context.server_scope, usable),
@@ -500,6 +500,11 @@ def _stored_usage(budget: Budget) -> Usage:
         requests=budget.requests,
         tool_calls=budget.tool_calls,
     )
+
+
+def _attended(listener: TurnListener, context: MessageContext) -> bool:
+    """Whether a person answers; without one, the command line answers by the rules it was given."""
+    return listener.ask is not None and (context.origin != "cli" or listener.elicit is not None)
 
 
 def _attachment(inbound: InboundMedia) -> Attachment:

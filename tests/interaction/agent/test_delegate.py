@@ -98,8 +98,8 @@ async def test_another_agent_works_under_the_rules_of_both(
         return
     assert b"There are 7 apples." in done.stdout
     child = offered(model, "Count the apples.")
-    # Neither what its own rules deny, nor what those of the giver deny or would ask about.
-    assert not {"write", "search", "exec"} & child
+    # Neither what its own rules deny, nor what those of the giver deny.
+    assert not {"write", "search"} & child
     assert "read" in child
 
 

@@ -75,12 +75,12 @@ async def test_a_command_in_the_background_is_waited_for(home: Path, model: Scri
 
 
 @pytest.mark.parametrize("tools", [{}, {"exec": "ask"}, {"exec": "off"}])
-async def test_where_nobody_can_be_asked_there_is_no_shell(
+async def test_where_nobody_can_be_asked_no_command_runs(
     home: Path, model: ScriptedModel, tools: dict[str, Any]
 ) -> None:
     project = configure(home, model, tools)
     await openclaw("make it", project)
-    assert "exec" not in offered(model)
+    assert ("exec" in offered(model)) is (tools.get("exec") != "off")
     assert not (project / "a.txt").exists()
 
 
