@@ -1,7 +1,6 @@
 """Records the SDK server's own answers, from which `answers.py` is made."""
 
 from importlib.metadata import version
-from types import SimpleNamespace
 from typing import Any, cast
 
 import anyio
@@ -19,6 +18,7 @@ from openclaw.core.clock import SystemClock
 from openclaw.mcp_server.handshake import VERSION_KEY
 from openclaw.mcp_server.orders import OrderDesk
 from openclaw.mcp_server.server import TOOLS, make_server
+from openclaw.mcp_server.tasks import OrderTasks
 from openclaw.version import __version__
 
 _CLIENT = {"name": "recorder", "version": "0"}
@@ -74,10 +74,10 @@ async def record(program: str) -> dict[tuple[str, str], bytes]:
 
 def bare_server(program: str) -> Server[Any]:
     """The server with no agent behind it: enough for everything but a well-formed order."""
-    return make_server(
-        program,
-        OrderDesk(TOOLS[program], cast("Agent", SimpleNamespace(reply=None)), SystemClock(), None),
-    )
+    nobody, clock = cast("Agent", None), SystemClock()
+    desk = OrderDesk(TOOLS[program], nobody, clock, None)
+    tasks = OrderTasks(desk, nobody, clock) if program == "openclaw" else None
+    return make_server(program, desk, tasks)
 
 
 async def source() -> str:

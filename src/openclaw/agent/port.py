@@ -1,9 +1,9 @@
 """The agent as every front end sees it: what goes into a turn and what comes out of it."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from openclaw.core.content import Block, Media
 from openclaw.core.errors import OpenClawError
@@ -197,7 +197,8 @@ class AgentSettings:
     `model_choices` are the models that a person may choose besides the agent's own. `config_digest`
     says from which content of the configuration file all of this is.
     `order_workspace` is where orders of MCP clients work: roots, cwd or agent. `private` are places
-    that no client may have the agent work in or above.
+    that no client may have the agent work in or above. After `task_after` seconds an order becomes a
+    task, for clients that can have one.
     """
 
     id: str
@@ -211,6 +212,7 @@ class AgentSettings:
     config_digest: str = ""
     order_workspace: str = "agent"
     private: tuple[Path, ...] = ()
+    task_after: float = 2.0
 
 
 class Agent(Protocol):
@@ -259,6 +261,15 @@ class Agent(Protocol):
 
     def end_session(self, session: str) -> None: ...
 
+    async def forward(
+        self, agent_id: str | None, request: "dict[str, Any]", notify: "Notify"
+    ) -> "dict[str, Any] | None":
+        """Have a running gateway answer an MCP request for this agent; None if none runs."""
+        ...
+
+
+Notify = Callable[[str, dict[str, Any]], Awaitable[None]]
+"""Passes on a notification: its method and its parameters."""
 
 OpenAgent = Callable[[], "AbstractAsyncContextManager[Agent]"]
 """Opens the way to the agent; the agent itself is loaded when it is first used."""

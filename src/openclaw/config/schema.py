@@ -342,6 +342,8 @@ class OrderServerConfig(Section):
     """Most milliseconds for one order; left out: the turn's own limit."""
     workspace: Literal["roots", "cwd", "agent"] = "roots"
     """Where an order works: in the client's first root, if it names one; with `cwd`, else in the directory that the client started us in; with `agent`, always in the agent's own workspace."""
+    task_after_ms: Milliseconds = 2_000
+    """Milliseconds after which an unanswered order becomes a task, for clients that support tasks."""
 
 
 class LoggingConfig(Section):

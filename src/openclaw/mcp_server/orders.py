@@ -24,6 +24,8 @@ from openclaw.core.events import (
     ToolProgress,
     ToolStarted,
     TurnStarted,
+    both,
+    discard,
 )
 from openclaw.core.ids import order_session_key
 from openclaw.core.tools import Elicit
@@ -123,6 +125,10 @@ class Caller:
     session: Callable[[str], str] = str
     local: bool = True
     roots: Callable[[], Awaitable[Sequence[str]]] | None = None
+    session_key: str | None = None  # instead of the one that the order names
+    on_event: Emit = discard
+    turn: str | None = None
+    began: Callable[[MessageContext], None] | None = None
 
 
 Answer = Callable[[MessageContext, TurnListener], Awaitable[Reply]]
@@ -143,7 +149,7 @@ class OrderDesk:
         self._agent = agent
         self._clock = clock
         self._agent_id = agent_id
-        self._answer_by = answer or agent.reply
+        self._answer_by = answer
 
     async def take(self, arguments: dict[str, Any] | None, caller: Caller) -> types.CallToolResult:
         """Answer one order. Whatever goes wrong is an answer too."""
@@ -155,6 +161,13 @@ class OrderDesk:
             logger.exception("an order failed")
             return refusal(f"unexpected {type(error).__name__}; see the server's log")
 
+    async def works_here(self) -> bool:
+        """Whether orders work in the directory that this process was started in."""
+        try:
+            return (await self._agent.settings(self._agent_id)).order_workspace == "cwd"
+        except OpenClawError:
+            return False
+
     async def _answer(
         self, arguments: dict[str, Any] | None, caller: Caller
     ) -> types.CallToolResult:
@@ -164,12 +177,16 @@ class OrderDesk:
         with order_files(settings.temp_root) as files:
             context = MessageContext(
                 text=order.message,
-                session_key=caller.session(order.session_key or order_session_key(self._clock)),
+                session_key=caller.session_key
+                or caller.session(order.session_key or order_session_key(self._clock)),
                 agent_id=settings.id,
                 media=await receive(order, files, settings.transcriber),
                 origin="mcp",
                 workspace=workspace,
+                idempotency_key=caller.turn,
             )
+            if caller.began is not None:
+                caller.began(context)
             collector = Collector(all_tool_text=settings.all_tool_text)
             await self._work(context, collector, caller)
             rules = OutboundRules(
@@ -181,15 +198,18 @@ class OrderDesk:
             return await _result(collector, rules, caller.protocol_version)
 
     async def _work(self, context: MessageContext, collector: Collector, caller: Caller) -> None:
-        async with _progress(caller.report, self._clock) as on_event:
+        async with _progress(caller.report, self._clock) as on_progress:
+            watched = caller.on_event is not discard
             listener = TurnListener(
                 on_block_reply=collector.add_reply,
                 on_tool_result=lambda name, result: collector.add_tool_output(result.outputs),
-                on_event=on_event,
+                on_event=both(caller.on_event, on_progress or discard)
+                if watched or on_progress
+                else None,
                 ask=caller.ask,
                 elicit=caller.elicit,
             )
-            reply = await self._answer_by(context, listener)
+            reply = await (self._answer_by or self._agent.reply)(context, listener)
         collector.add_reply((Text(reply.text), *reply.media))
 
 

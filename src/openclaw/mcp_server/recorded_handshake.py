@@ -41,7 +41,7 @@ RESULTS = {
         (
             "2026-07-28",
             "server/discover",
-        ): b'{"cacheScope":"private","capabilities":{"tools":{"listChanged":false}},"resultType":"complete","supportedVersions":["2026-07-28"],"ttlMs":0,"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"openclaw","version":"@VERSION@"}}}',
+        ): b'{"cacheScope":"private","capabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}},"tools":{"listChanged":true}},"resultType":"complete","supportedVersions":["2026-07-28"],"ttlMs":0,"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"openclaw","version":"@VERSION@"}}}',
         (
             "2026-07-28",
             "tools/list",

@@ -1,48 +1,48 @@
 """The MCP server on the SDK's low-level one: exactly one tool."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
+from functools import partial
 from typing import Any, Protocol
 
 import mcp_types as types
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel.server import Server
 from mcp.shared.exceptions import MCPError
-from mcp_types import methods
+from mcp.shared.inbound import decode_header_value
+from mcp_types import HEADER_MISMATCH, MISSING_REQUIRED_CLIENT_CAPABILITY, methods
 
-from openclaw.agent.port import Answer, Ask, OpenAgent, PermissionRequest
+from openclaw.agent.port import Answer, Ask, Notify, OpenAgent, PermissionRequest
 from openclaw.core.clock import SystemClock
+from openclaw.core.errors import OpenClawError, describe
 from openclaw.core.tools import NO, Elicit, JsonObject
 from openclaw.mcp_server.orders import OWNER, Caller, OrderDesk, Person, refusal
+from openclaw.mcp_server.tasks import (
+    EXTENSION,
+    OrderTasks,
+    elicitation_params,
+    permission_answer,
+    permission_params,
+)
 from openclaw.version import __version__
 
 _ASKING_BY_RESULT = "2026-07-28"
-"""From this revision on a server asks by its result and is called again: an order cannot wait so."""
+"""From this revision on a server asks by its result, or inside a task, and is called again."""
 
 PERSON = "openclaw.person"
 """Where a request over HTTP says whose it is."""
 
+_ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
+_SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
+_MOST_FORWARDED = 48 << 20  # gateways take requests of 64 MB; the text and the rest need room
 _DECLINED: JsonObject = {"action": "decline"}
 
-
-def _form(request: PermissionRequest) -> dict[str, Any]:
-    """The answers to a call, as a form."""
-    answer = {
-        "type": "string",
-        "title": "Allow this call?",
-        "enum": [one.id for one in request.choices],
-        "enumNames": [one.label for one in request.choices],
-    }
-    reason = {"type": "string", "title": "If not, why? The agent reads it"}
-    return {
-        "type": "object",
-        "properties": {"answer": answer, "reason": reason},
-        "required": ["answer"],
-    }
+Forward = Callable[[dict[str, Any], Notify], Awaitable[dict[str, Any] | None]]
 
 
 class AskedClient(Protocol):
-    def check_client_capability(self, capability: types.ClientCapabilities) -> bool: ...
+    """A client's session, as far as it can be asked."""
 
     def elicit_form(
         self, message: str, requested_schema: dict[str, Any], related_request_id: Any = None
@@ -53,23 +53,16 @@ class AskedClient(Protocol):
     ) -> Awaitable[types.ElicitResult]: ...
 
 
-def can_ask(client: AskedClient, protocol_version: str) -> bool:
-    """Whether the client puts questions to a person in the midst of an order."""
-    wanted = types.ClientCapabilities(elicitation=types.ElicitationCapability())
-    return protocol_version < _ASKING_BY_RESULT and client.check_client_capability(wanted)
-
-
 def permission(client: AskedClient) -> Ask:
     """Asks the person at the client whether a tool may be used; all but a clear yes is a no."""
 
     async def ask(request: PermissionRequest) -> Answer:
-        message = f"The agent wants to use {request.title}\n\n{request.body}".rstrip()
+        params = permission_params(request)
         try:
-            answer = await client.elicit_form(message, _form(request))
+            answer = await client.elicit_form(params["message"], params["requestedSchema"])
         except MCPError:
             return Answer(NO)
-        said = answer.content if answer.action == "accept" and answer.content else {}
-        return Answer(str(said.get("answer", NO)), str(said.get("reason") or ""))
+        return permission_answer(answer.model_dump())
 
     return ask
 
@@ -78,9 +71,9 @@ def relay(client: AskedClient) -> Elicit:
     """Hands the questions of MCP servers to the person at the client."""
 
     async def elicit(server: str, params: JsonObject) -> JsonObject:
-        message = f"MCP server '{server}' asks: {params.get('message') or ''}"
+        asked = elicitation_params(server, params)
         try:
-            answer = await _asked(client, message, params)
+            answer = await _asked(client, asked)
         except MCPError:
             return _DECLINED  # a client that cannot answer this kind of question says so
         return answer.model_dump(by_alias=True, mode="json", exclude_none=True)
@@ -88,13 +81,11 @@ def relay(client: AskedClient) -> Elicit:
     return elicit
 
 
-def _asked(client: AskedClient, message: str, params: JsonObject) -> Awaitable[types.ElicitResult]:
-    if params.get("mode") == "url":
-        return client.elicit_url(
-            message, str(params.get("url")), str(params.get("elicitationId") or "")
-        )
-    schema: dict[str, Any] = params.get("requestedSchema") or {"type": "object", "properties": {}}
-    return client.elicit_form(message, schema)
+def _asked(client: AskedClient, params: dict[str, Any]) -> Awaitable[types.ElicitResult]:
+    if params["mode"] == "url":
+        url, name = str(params.get("url")), str(params.get("elicitationId") or "")
+        return client.elicit_url(params["message"], url, name)
+    return client.elicit_form(params["message"], params["requestedSchema"])
 
 
 TYPE_CHECKING = False
@@ -185,41 +176,206 @@ def _roots(context: Context) -> "Callable[[], Awaitable[Sequence[str]]] | None":
     return roots
 
 
-def make_server(program: str, desk: OrderDesk) -> Server[dict[str, Any]]:
+class _RawNotification(types.Notification[dict[str, Any], str]):
+    """A notification that the SDK has no type for."""
+
+
+class _TaskParams(types.RequestParams):
+    task_id: str
+
+
+class _UpdateParams(_TaskParams):
+    input_responses: dict[str, Any]
+
+
+class _Handlers:
+    """What the server does about each request; `forward` has a gateway do it, if one runs."""
+
+    def __init__(
+        self, tool: types.Tool, desk: OrderDesk, tasks: OrderTasks | None, forward: Forward | None
+    ) -> None:
+        self._tool, self._desk, self._tasks, self._forward = tool, desk, tasks, forward
+
+    async def list_tools(
+        self, context: Context, params: types.PaginatedRequestParams | None
+    ) -> types.ListToolsResult:
+        return types.ListToolsResult(tools=[self._tool])
+
+    async def call_tool(self, context: Context, params: types.CallToolRequestParams) -> Any:
+        if params.name != self._tool.name:
+            wanted = self._tool.name
+            return refusal(f"there is no tool {params.name!r}; the only one is {wanted!r}")
+        wants_progress = context.meta is not None and "progress_token" in context.meta
+        caller = Caller(
+            protocol_version=context.protocol_version,
+            report=context.session.report_progress if wants_progress else None,
+            agent_id=_agent_of(context),
+            session=_person_of(context).session,
+            local=context.request is None,
+            roots=_roots(context),
+        )
+        asks = _person_of(context).decides and _can_be_asked(context)
+        if context.protocol_version < _ASKING_BY_RESULT or self._tasks is None:
+            if asks and context.protocol_version < _ASKING_BY_RESULT:
+                client = context.session
+                caller = replace(caller, ask=permission(client), elicit=relay(client))
+            return await self._desk.take(params.arguments, caller)
+        too_large = self._forward is not None and _media_size(params.arguments) > _MOST_FORWARDED
+        if too_large or not (asks or _declares_tasks(context)):
+            return await self._desk.take(params.arguments, caller)
+        return await self._order(self._tasks, context, params, caller, asks=asks)
+
+    async def _order(
+        self,
+        tasks: OrderTasks,
+        context: Context,
+        params: types.CallToolRequestParams,
+        caller: Caller,
+        *,
+        asks: bool,
+    ) -> Any:
+        state, person = params.request_state, _person_of(context)
+        if state is None or not tasks.runs(state):
+            forwarded = await self._forwarded(context)
+            if forwarded is not None:
+                return forwarded
+        if state is not None:
+            responses: dict[str, Any] = (context.params or {}).get("inputResponses") or {}
+            return await tasks.resume(state, params.arguments, responses, person)
+        wanted = _declares_tasks(context)
+        return await tasks.order(params.arguments, caller, person, tasks=wanted, asks=asks)
+
+    async def get_task(self, context: Context, params: _TaskParams) -> Any:
+        tasks, forwarded = await self._of_task(context, params.task_id)
+        return forwarded or await tasks.get(params.task_id, _person_of(context))
+
+    async def update_task(self, context: Context, params: _UpdateParams) -> Any:
+        tasks, forwarded = await self._of_task(context, params.task_id)
+        if forwarded is None:
+            await tasks.update(params.task_id, params.input_responses, _person_of(context))
+        return forwarded or {}
+
+    async def cancel_task(self, context: Context, params: _TaskParams) -> Any:
+        tasks, forwarded = await self._of_task(context, params.task_id)
+        if forwarded is None:
+            await tasks.cancel(params.task_id, _person_of(context))
+        return forwarded or {}
+
+    async def _of_task(self, context: Context, id: str) -> tuple[OrderTasks, dict[str, Any] | None]:
+        """Who knows the task: this process, or a gateway, whose answer comes along."""
+        if self._tasks is None or context.protocol_version < _ASKING_BY_RESULT:
+            raise MCPError(types.METHOD_NOT_FOUND, "Method not found", context.method)
+        _require_tasks(context)
+        named = context.request.headers.get("mcp-name") if context.request is not None else None
+        if named is not None and decode_header_value(named) != id:
+            raise MCPError(HEADER_MISMATCH, "the Mcp-Name header is not the task's id")
+        return self._tasks, None if self._tasks.runs(id) else await self._forwarded(context)
+
+    async def listen(
+        self, context: Context, params: types.SubscriptionsListenRequestParams
+    ) -> types.SubscriptionsListenResult:
+        """Tell the client how the tasks that it names are, whenever that changes."""
+        wanted: Any = (params.notifications.model_extra or {}).get("taskIds") or []
+        if wanted:
+            _require_tasks(context)
+        tasks, person = self._tasks, _person_of(context)
+        assert tasks is not None
+        if not any(map(tasks.runs, wanted)) and await self._forwarded(context) is not None:
+            return types.SubscriptionsListenResult()
+        meta = {_SUBSCRIPTION: context.request_id}
+        told = dict[str, Any]()
+        for id in map(str, wanted):
+            with suppress(MCPError):
+                await tasks.get(id, person)
+                told[id] = None
+        honoured = {"taskIds": list(told)} if told else {}
+        await _notify(context, _ACKNOWLEDGED, {"notifications": honoured, "_meta": meta})
+        while True:
+            for id in told:
+                with suppress(MCPError):
+                    now = await tasks.get(id, person)
+                    if now != told[id]:
+                        told[id] = now
+                        await _notify(context, "notifications/tasks", {**now, "_meta": meta})
+            await tasks.changed(list(told))
+
+    async def _forwarded(self, context: Context) -> dict[str, Any] | None:
+        """The answer of the gateway that runs; None if there is none, or if this is the gateway."""
+        if self._forward is None or await self._desk.works_here():
+            return None
+        request = {
+            "jsonrpc": "2.0",
+            "id": context.request_id,
+            "method": context.method,
+            "params": dict(context.params or {}),
+        }
+        try:
+            answer = await self._forward(request, partial(_notify, context))
+        except OpenClawError as error:
+            if context.method != "tools/call":
+                return None  # what the store says of a task holds without the gateway
+            return refusal(describe(error)).model_dump(by_alias=True, exclude_none=True)
+        if answer is not None and "error" in answer:
+            raise MCPError.from_error_data(types.ErrorData.model_validate(answer["error"]))
+        return None if answer is None else answer["result"]
+
+
+def make_server(
+    program: str,
+    desk: OrderDesk,
+    tasks: OrderTasks | None = None,
+    forward: Forward | None = None,
+) -> Server[dict[str, Any]]:
     """The server of `openclaw` or `clawdbot`, whose orders go to this desk.
 
     Over HTTP, `?agent=ID` in the address names the agent.
     """
-    tool = types.Tool.model_validate(TOOLS[program])
+    handlers = _Handlers(types.Tool.model_validate(TOOLS[program]), desk, tasks, forward)
+    server: Server[dict[str, Any]] = Server(
+        program,
+        version=__version__,
+        on_list_tools=handlers.list_tools,
+        on_call_tool=handlers.call_tool,
+        on_subscriptions_listen=handlers.listen if tasks is not None else None,
+    )
+    if tasks is not None:
+        server.extensions = {EXTENSION: {}}
+        server.add_request_handler("tasks/get", _TaskParams, handlers.get_task)
+        server.add_request_handler("tasks/update", _UpdateParams, handlers.update_task)
+        server.add_request_handler("tasks/cancel", _TaskParams, handlers.cancel_task)
+    return server
 
-    async def list_tools(
-        context: Context, params: types.PaginatedRequestParams | None
-    ) -> types.ListToolsResult:
-        return types.ListToolsResult(tools=[tool])
 
-    async def call_tool(
-        context: Context, params: types.CallToolRequestParams
-    ) -> types.CallToolResult:
-        if params.name != tool.name:
-            return refusal(f"there is no tool {params.name!r}; the only one is {tool.name!r}")
-        wants_progress = context.meta is not None and "progress_token" in context.meta
-        person = _person_of(context)
-        asks = person.decides and can_ask(context.session, context.protocol_version)
-        return await desk.take(
-            params.arguments,
-            Caller(
-                protocol_version=context.protocol_version,
-                report=context.session.report_progress if wants_progress else None,
-                ask=permission(context.session) if asks else None,
-                elicit=relay(context.session) if asks else None,
-                agent_id=_agent_of(context),
-                session=person.session,
-                local=context.request is None,
-                roots=_roots(context),
-            ),
+async def _notify(context: Context, method: str, params: dict[str, Any]) -> None:
+    notification: Any = _RawNotification(method=method, params=params)
+    await context.session.send_notification(notification, related_request_id=context.request_id)
+
+
+def _can_be_asked(context: Context) -> bool:
+    """Whether the client puts questions to a person."""
+    wanted = types.ClientCapabilities(elicitation=types.ElicitationCapability())
+    return context.session.check_client_capability(wanted)
+
+
+def _media_size(arguments: dict[str, Any] | None) -> int:
+    """How much there is to hand to a gateway in one request."""
+    given: list[Any] = [
+        one for kind in ("images", "files") for one in (arguments or {}).get(kind) or []
+    ]
+    return sum(len(getattr(one, "get", lambda name: "")("data") or "") for one in given)
+
+
+def _declares_tasks(context: Context) -> bool:
+    declared = context.session.client_capabilities
+    return declared is not None and EXTENSION in (declared.extensions or {})
+
+
+def _require_tasks(context: Context) -> None:
+    if not _declares_tasks(context):
+        required: dict[str, Any] = {"requiredCapabilities": {"extensions": {EXTENSION: {}}}}
+        raise MCPError(
+            MISSING_REQUIRED_CLIENT_CAPABILITY, "Missing required client capability", required
         )
-
-    return Server(program, version=__version__, on_list_tools=list_tools, on_call_tool=call_tool)
 
 
 def _agent_of(context: Context) -> str | None:
@@ -237,7 +393,13 @@ async def open_server(
 ) -> AsyncGenerator[Server[dict[str, Any]]]:
     """The server with an agent behind it, which is loaded by the first order and closed at the end."""
     async with open_agent() as agent:
-        yield make_server(program, OrderDesk(TOOLS[program], agent, SystemClock(), agent_id))
+        clock = SystemClock()
+        desk = OrderDesk(TOOLS[program], agent, clock, agent_id)
+        if program != "openclaw":
+            yield make_server(program, desk)
+            return
+        async with OrderTasks(desk, agent, clock).running() as tasks:
+            yield make_server(program, desk, tasks, partial(agent.forward, agent_id))
 
 
 def warm_up() -> None:

@@ -22,6 +22,7 @@ from openclaw.agent.port import (
     AgentSettings,
     InboundMedia,
     MessageContext,
+    Notify,
     Reply,
     TurnListener,
 )
@@ -159,6 +160,11 @@ class LocalAgent:
     def end_session(self, session: str) -> None:
         self._runtime.manager.end_session(session)
 
+    async def forward(
+        self, agent_id: str | None, request: dict[str, Any], notify: Notify
+    ) -> dict[str, Any] | None:
+        return None
+
 
 def agent_settings(
     host: "Host", agent: "EffectiveAgent", secrets: "SecretResolver"
@@ -178,6 +184,7 @@ def agent_settings(
         all_tool_text=host.config.mcp_server.tool_results == "all",
         redactor=host.redactor,
         transcriber=speech.transcriber(),
+        task_after=host.config.mcp_server.task_after_ms / 1000,
         model_choices=tuple(
             f"{name}/{model.id}" for name, one in providers.items() for model in one.models
         ),
@@ -406,6 +413,12 @@ class GatewayAgent:
         if held is not None:
             held.close()
 
+    async def forward(
+        self, agent_id: str | None, request: dict[str, Any], notify: Notify
+    ) -> dict[str, Any] | None:
+        async with self._client() as client:
+            return await client.forward(agent_id, request, notify)
+
     async def _hold(self, session: _GatewaySession) -> None:
         """Keep the connection that the servers live by."""
         servers = {name: self._described(one) for name, one in session.servers.items()}
@@ -621,6 +634,14 @@ class FailoverAgent:
         held = self._sessions.pop(session, None)
         if held is not None and held.where is not None:
             held.where.end_session(session)
+
+    async def forward(
+        self, agent_id: str | None, request: dict[str, Any], notify: Notify
+    ) -> dict[str, Any] | None:
+        remote = self._gateway()
+        if remote is None:
+            return None
+        return await self._either(lambda agent: agent.forward(agent_id, request, notify))
 
     async def _move(self, key: str, held: _SessionServers, agent: Agent) -> None:
         """See that the session's own servers run where it is answered."""

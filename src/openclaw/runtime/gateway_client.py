@@ -5,6 +5,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
 
 import anyio
 import anyio.abc
@@ -19,7 +20,7 @@ from openclaw.agent.event_codec import (
     reply_from,
     result_from,
 )
-from openclaw.agent.port import NOBODY, InboundMedia, MessageContext, Reply, TurnListener
+from openclaw.agent.port import NOBODY, InboundMedia, MessageContext, Notify, Reply, TurnListener
 from openclaw.core.content import Media
 from openclaw.core.errors import InvalidRequest, NotFound, OpenClawError, OperatorFacing
 from openclaw.core.events import Emit
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from openclaw.media.files import OrderFiles
 
 Json = dict[str, Any]
+Read = Callable[[AsyncIterator[bytes]], AsyncIterator[tuple[str, Any]]]
 
 _PIECE = 1 << 20
 
@@ -78,6 +80,23 @@ class GatewayClient:
             async with self._stream("/api/messages", body) as events:
                 return await _followed(events, handlers, listener.on_event)
 
+    async def forward(self, agent_id: str | None, request: Json, notify: Notify) -> Json:
+        """The answer of the gateway's MCP server to one request of revision 2026-07-28."""
+        params = request["params"]
+        headers = {
+            "accept": "application/json, text/event-stream",
+            "mcp-protocol-version": "2026-07-28",
+            "mcp-method": request["method"],
+            "mcp-name": params.get("taskId") or params.get("name") or "",
+        }
+        query = f"?{urlencode({'agent': agent_id})}" if agent_id else ""
+        async with self._stream(f"/mcp{query}", request, headers, _messages) as messages:
+            async for _, message in messages:
+                if "method" not in message:
+                    return message
+                await notify(message["method"], message.get("params") or {})
+        raise _gone(EOFError(), sent=True)
+
     def _accepted(self, data: Json) -> None:
         self.settings[data["agent"]] = data["settings"]
 
@@ -103,15 +122,19 @@ class GatewayClient:
 
     @asynccontextmanager
     async def _stream(
-        self, path: str, body: Json
+        self,
+        path: str,
+        body: Json,
+        headers: Mapping[str, str] | None = None,
+        read: "Read | None" = None,
     ) -> AsyncGenerator[AsyncIterator[tuple[str, Any]]]:
         try:
             async with http.request(
-                "POST", self._url, path, self._headers(), _dumped(body)
+                "POST", self._url, path, {**self._headers(), **(headers or {})}, _dumped(body)
             ) as answer:
-                if answer.status != 200:
+                if answer.status != 200 and read is None:
                     _checked(answer.status, await answer.read())
-                yield _events(answer.body)
+                yield (read or _events)(answer.body)
         except http.NotReached as error:
             raise _gone(error, sent=False) from error
         except http.BrokenOff as error:
@@ -255,6 +278,24 @@ async def _events(chunks: AsyncIterator[bytes]) -> AsyncIterator[tuple[str, Any]
             parsed = _parsed(block)
             if parsed is not None:
                 yield parsed
+
+
+async def _messages(chunks: AsyncIterator[bytes]) -> AsyncIterator[tuple[str, Any]]:
+    """The JSON-RPC messages in an answer of an MCP server: one body, or a stream of events."""
+    pending = b""
+    async for chunk in chunks:
+        pending += chunk
+        if pending.startswith(b"{"):
+            continue
+        *whole, pending = pending.replace(b"\r\n", b"\n").split(b"\n\n")
+        for parsed in map(_parsed, whole):
+            if parsed is not None:
+                yield parsed
+    if pending.strip():
+        body = orjson.loads(pending)
+        if "jsonrpc" not in body:  # refused before it reached the MCP server
+            raise error_from(body["error"])
+        yield "", body
 
 
 def _parsed(block: bytes) -> tuple[str, Any] | None:

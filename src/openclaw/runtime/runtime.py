@@ -238,7 +238,7 @@ async def _mcp_app(gateway: "Gateway") -> "AsyncGenerator[ASGIApp]":
     """Our MCP server over HTTP, its orders turns of this gateway."""
     from openclaw.gateway.auth import grant_of
 
-    server, http_app, orders = await anyio.to_thread.run_sync(_load_mcp_server)
+    server, http_app, orders, tasks = await anyio.to_thread.run_sync(_load_mcp_server)
 
     def who(scope: "Scope") -> "Person":
         grant = grant_of(scope)
@@ -247,13 +247,17 @@ async def _mcp_app(gateway: "Gateway") -> "AsyncGenerator[ASGIApp]":
 
     tool, clock = server.TOOLS["openclaw"], gateway.clock
     desk = orders.OrderDesk(tool, gateway.backend.agent, clock, None, gateway.answer)
-    made = server.make_server("openclaw", desk)
-    limit = gateway.settings.limits.max_request_bytes
-    async with http_app.serve_http(made, most_bytes=limit, who=who) as app:
-        yield app
+    backend, limit = gateway.backend, gateway.settings.limits.max_request_bytes
+    kept = tasks.OrderTasks(
+        desk, backend.agent, clock, in_gateway=True, resumes=backend.cluster is not None
+    )
+    async with kept.running():
+        made = server.make_server("openclaw", desk, kept)
+        async with http_app.serve_http(made, most_bytes=limit, who=who) as app:
+            yield app
 
 
 def _load_mcp_server() -> Any:
-    from openclaw.mcp_server import http_app, orders, server
+    from openclaw.mcp_server import http_app, orders, server, tasks
 
-    return server, http_app, orders
+    return server, http_app, orders, tasks

@@ -179,6 +179,15 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True)
+class Document:
+    """A small record besides the sessions; `rev` grows by one with each change."""
+
+    id: str
+    rev: int
+    data: JsonObject
+
+
+@dataclass(frozen=True, slots=True)
 class Page:
     """A part of a listing; `cursor` continues it and is None at its end."""
 

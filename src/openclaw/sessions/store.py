@@ -6,6 +6,7 @@ from typing import Protocol
 
 from openclaw.core.errors import OperatorFacing, UserFacing
 from openclaw.sessions.model import (
+    Document,
     Entry,
     Hit,
     NewEntry,
@@ -165,6 +166,27 @@ class SessionStore(Protocol):
 
     async def search(self, text: str, *, agent: str | None = None, limit: int = 20) -> list[Hit]:
         """Entries that contain every word of `text`, the best matches first."""
+        ...
+
+    async def documents(
+        self, kind: str, ids: Sequence[str] | None = None, *, limit: int = DEFAULT_LIMIT
+    ) -> list[Document]:
+        """Documents of a kind, those with these ids or all, the last written first."""
+        ...
+
+    async def write_document(
+        self,
+        kind: str,
+        document: Document,
+        *,
+        expires_ms: int,
+        durable: bool = True,
+    ) -> bool:
+        """Write a document; false if it is no longer at the revision before this one."""
+        ...
+
+    async def delete_documents(self, kind: str, ids: Sequence[str] = (), *, expired: int) -> None:
+        """Remove these documents of a kind, and all documents whose time was up at `expired`."""
         ...
 
 

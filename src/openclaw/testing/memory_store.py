@@ -15,6 +15,7 @@ from openclaw.media.files import digest_of
 from openclaw.sessions.model import (
     CALLER_KINDS,
     MESSAGE_KINDS,
+    Document,
     Entry,
     EntryKind,
     Hit,
@@ -199,6 +200,7 @@ class MemoryStore:
         self._clock = clock or SystemClock()
         self._sessions: dict[tuple[str, str], _Session] = {}
         self._uses = 0
+        self._documents: dict[tuple[str, str], tuple[Document, int]] = {}
 
     async def open_session(self, agent: str, key: str) -> SessionRef:
         name = (checked_key(agent, "agent id"), checked_key(key))
@@ -314,6 +316,30 @@ class MemoryStore:
             and all(word in entry.text.casefold() for word in words)
         ]
         return hits[:limit]
+
+    async def documents(
+        self, kind: str, ids: Sequence[str] | None = None, *, limit: int = 50
+    ) -> list[Document]:
+        """Documents of a kind, the last written first."""
+        found = [one for (of, _), (one, _) in reversed(self._documents.items()) if of == kind]
+        return [one for one in found if ids is None or one.id in ids][:limit]
+
+    async def write_document(
+        self, kind: str, document: Document, *, expires_ms: int, durable: bool = True
+    ) -> bool:
+        """Write the next revision of a document."""
+        before = self._documents.get((kind, document.id))
+        if (before[0].rev if before else 0) != document.rev - 1:
+            return False
+        self._documents.pop((kind, document.id), None)
+        self._documents[kind, document.id] = (document, expires_ms)
+        return True
+
+    async def delete_documents(self, kind: str, ids: Sequence[str] = (), *, expired: int) -> None:
+        """Remove documents by name and by age."""
+        for name, (_, expires) in list(self._documents.items()):
+            if (name[0] == kind and name[1] in ids) or expires < expired:
+                del self._documents[name]
 
     def take_away(self, session: SessionRef) -> None:
         """Let whoever is next have the session, as though its holder had died."""

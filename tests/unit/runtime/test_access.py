@@ -92,6 +92,9 @@ class Answering:
         await self.may_answer.wait()
         return Reply(self.name, "id", "turn")
 
+    async def forward(self, agent_id: str | None, request: Any, notify: Any) -> None:
+        return None
+
     async def add_servers(self, session: str, agent_id: str, servers: Mapping[str, Any]) -> None:
         if self.failure is not None:
             raise self.failure

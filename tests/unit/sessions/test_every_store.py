@@ -10,6 +10,7 @@ from openclaw.core.errors import Busy, DeveloperFacing, InvalidRequest, NotFound
 from openclaw.sessions.copying import exported
 from openclaw.sessions.model import (
     MAX_ENTRY_BYTES,
+    Document,
     Entry,
     EntryKind,
     NewEntry,
@@ -513,3 +514,23 @@ async def test_all_sessions_together_keep_the_newest_attachments_within_a_bound(
         kept.append((session, await store.keep_media(session, bytes([number]) * 10)))
         await anyio.sleep(0.02)  # the order is that of their times
     assert [await store.media(*one) is not None for one in kept] == [False, True, True]
+
+
+async def test_a_document_is_written_by_whoever_knows_its_last_revision(
+    store: SessionStore,
+) -> None:
+    first, second = Document("a", 1, {"x": 1}), Document("a", 2, {"x": 2})
+    assert await store.write_document("k", first, expires_ms=1000)
+    assert not await store.write_document("k", Document("a", 1, {"x": 9}), expires_ms=1000)
+    assert await store.write_document("k", second, expires_ms=1000, durable=False)
+    assert not await store.write_document("k", Document("a", 4, {}), expires_ms=1000)
+    assert not await store.write_document("k", Document("missing", 2, {}), expires_ms=1000)
+    assert await store.documents("k", ["a", "b"]) == [second]
+    assert await store.documents("other") == []
+
+
+async def test_documents_are_removed_by_name_and_by_age(store: SessionStore) -> None:
+    for name, expires in (("old", 10), ("named", 100), ("kept", 100)):
+        assert await store.write_document("k", Document(name, 1, {}), expires_ms=expires)
+    await store.delete_documents("k", ["named"], expired=50)
+    assert [one.id for one in await store.documents("k")] == ["kept"]

@@ -13,6 +13,7 @@ from openclaw.core.ids import random_id
 from openclaw.media.files import ALL_BYTES, LOOK_EVERY_BYTES, SESSION_BYTES, digest_of
 from openclaw.sessions.copying import CopyConflict, Dossier, TurnRecord
 from openclaw.sessions.model import (
+    Document,
     Entry,
     Hit,
     Page,
@@ -22,6 +23,7 @@ from openclaw.sessions.model import (
     TurnState,
     checked_key,
     checked_title,
+    decode,
     encode,
     searchable,
     storable,
@@ -254,6 +256,58 @@ class PostgresStore:
 
     async def search(self, text: str, *, agent: str | None = None, limit: int = 20) -> list[Hit]:
         return await self.database.read(lambda db: queries.search(db, storable(text), agent, limit))
+
+    async def documents(
+        self, kind: str, ids: Sequence[str] | None = None, *, limit: int = DEFAULT_LIMIT
+    ) -> list[Document]:
+        """Documents of a kind, the last written first."""
+        rows = await self.database.read(
+            lambda db: db.fetch(
+                "SELECT id, rev, data FROM documents WHERE kind = $1 AND ($2::text[] IS NULL"
+                " OR id = ANY ($2)) ORDER BY written_ms DESC, id LIMIT $3",
+                kind,
+                ids,
+                limit,
+            )
+        )
+        return [Document(row["id"], row["rev"], decode(row["data"])) for row in rows]
+
+    async def write_document(
+        self, kind: str, document: Document, *, expires_ms: int, durable: bool = True
+    ) -> bool:
+        """Write the next revision of a document."""
+        data = encode(document.data)
+
+        async def write(db: "Connection") -> bool:
+            done = await db.fetchval(
+                "INSERT INTO documents AS d (kind, id, rev, written_ms, expires_ms, data)"  # noqa: S608 - ours
+                f" SELECT $1, $2, $3::bigint, {NOW_MS}, $4, $5 WHERE $3::bigint = 1 OR EXISTS"
+                " (SELECT 1 FROM documents WHERE kind = $1 AND id = $2)"
+                " ON CONFLICT (kind, id) DO UPDATE SET rev = excluded.rev,"
+                " written_ms = excluded.written_ms, expires_ms = excluded.expires_ms,"
+                # written before a connection broke, it may be there already
+                " data = excluded.data WHERE d.rev = excluded.rev - 1"
+                " OR (d.rev = excluded.rev AND d.data = excluded.data) RETURNING true",
+                kind,
+                document.id,
+                document.rev,
+                expires_ms,
+                data,
+            )
+            return done is True
+
+        return await self.database.write(write)
+
+    async def delete_documents(self, kind: str, ids: Sequence[str] = (), *, expired: int) -> None:
+        """Remove documents by name and by age."""
+        await self.database.write(
+            lambda db: db.execute(
+                "DELETE FROM documents WHERE (kind = $1 AND id = ANY ($2)) OR expires_ms < $3",
+                kind,
+                ids,
+                expired,
+            )
+        )
 
     async def dossier(self, session: SessionRef) -> Dossier:
         return await self.database.read(lambda db: dossier(db, session))

@@ -1,9 +1,22 @@
 """Reading: work for the readers' connections."""
 
 import sqlite3
+from collections.abc import Sequence
 from typing import Any
 
-from openclaw.sessions.model import Entry, Hit, Page, SessionInfo, SessionRef, Turn, TurnState
+import orjson
+
+from openclaw.sessions.model import (
+    Document,
+    Entry,
+    Hit,
+    Page,
+    SessionInfo,
+    SessionRef,
+    Turn,
+    TurnState,
+    decode,
+)
 from openclaw.sessions.rows import (
     ENTRY_COLUMNS,
     INFO_COLUMNS,
@@ -135,6 +148,18 @@ def open_calls(
         (first, turn),
     )
     return unanswered(entries)
+
+
+def documents(
+    connection: sqlite3.Connection, kind: str, ids: Sequence[str] | None, limit: int
+) -> list[Document]:
+    """Documents of a kind, the last written first."""
+    rows = connection.execute(
+        "SELECT id, rev, data FROM documents WHERE kind = ?1 AND (?2 IS NULL"
+        " OR id IN (SELECT value FROM json_each(?2))) ORDER BY written_ms DESC, id LIMIT ?3",
+        (kind, None if ids is None else orjson.dumps(list(ids)).decode(), limit),
+    )
+    return [Document(id, rev, decode(data)) for id, rev, data in rows]
 
 
 def search(connection: sqlite3.Connection, text: str, agent: str | None, limit: int) -> list[Hit]:

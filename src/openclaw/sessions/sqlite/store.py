@@ -16,6 +16,7 @@ from openclaw.media.files import AttachmentFiles
 from openclaw.sessions.copying import CopyConflict, Dossier, TurnRecord
 from openclaw.sessions.liveness import own_mark
 from openclaw.sessions.model import (
+    Document,
     Entry,
     Hit,
     Page,
@@ -216,6 +217,43 @@ class FileStore:
 
     async def search(self, text: str, *, agent: str | None = None, limit: int = 20) -> list[Hit]:
         return await self._readers.run(lambda db: queries.search(db, storable(text), agent, limit))
+
+    async def documents(
+        self, kind: str, ids: Sequence[str] | None = None, *, limit: int = DEFAULT_LIMIT
+    ) -> list[Document]:
+        """Documents of a kind, the last written first."""
+        return await self._readers.run(lambda db: queries.documents(db, kind, ids, limit))
+
+    async def write_document(
+        self, kind: str, document: Document, *, expires_ms: int, durable: bool = True
+    ) -> bool:
+        """Write the next revision of a document."""
+        row = (kind, document.id, document.rev, self._clock.now_ms(), expires_ms)
+        data = encode(document.data)
+
+        def write(db: sqlite3.Connection) -> bool:
+            done = db.execute(
+                "INSERT INTO documents (kind, id, rev, written_ms, expires_ms, data)"
+                " SELECT ?1, ?2, ?3, ?4, ?5, ?6 WHERE ?3 = 1 OR EXISTS"
+                " (SELECT 1 FROM documents WHERE kind = ?1 AND id = ?2)"
+                " ON CONFLICT (kind, id) DO UPDATE SET rev = ?3, written_ms = ?4, expires_ms = ?5,"
+                " data = ?6 WHERE rev = ?3 - 1",
+                (*row, data),
+            )
+            return done.rowcount == 1
+
+        return await self._writer.run(write, durable=durable)
+
+    async def delete_documents(self, kind: str, ids: Sequence[str] = (), *, expired: int) -> None:
+        """Remove documents by name and by age."""
+
+        def remove(db: sqlite3.Connection) -> None:
+            db.executemany(
+                "DELETE FROM documents WHERE kind = ? AND id = ?", [(kind, id) for id in ids]
+            )
+            db.execute("DELETE FROM documents WHERE expires_ms < ?", (expired,))
+
+        await self._writer.run(remove, durable=False)
 
     async def dossier(self, session: SessionRef) -> Dossier:
         return await self._readers.run(lambda db: dossier(db, session))

@@ -1,0 +1,581 @@
+"""Orders that outlive the request that gave them, and the questions that they ask on their way.
+
+To a client that declares the tasks extension an order that is not answered soon becomes a task. To
+one that is asked by results (multi round-trip requests) an order with a question is a task as well,
+of which the client sees the question and then the answer.
+"""
+
+import hashlib
+import hmac
+import json
+import logging
+import secrets
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any
+
+import anyio
+import mcp_types as types
+from anyio.abc import TaskGroup
+from mcp.shared.exceptions import MCPError
+
+from openclaw.agent.port import Agent, Answer, MessageContext, PermissionRequest
+from openclaw.core.clock import Clock
+from openclaw.core.errors import OpenClawError
+from openclaw.core.events import Event
+from openclaw.core.ids import order_session_key, random_id
+from openclaw.core.tools import NO, JsonObject
+from openclaw.mcp_server.orders import Caller, OrderDesk, Person, describe_event
+from openclaw.sessions import tasks as records
+from openclaw.sessions.model import TurnState
+from openclaw.sessions.store import SessionStore
+from openclaw.sessions.tasks import Task
+
+logger = logging.getLogger(__name__)
+
+Json = dict[str, Any]
+
+EXTENSION = "io.modelcontextprotocol/tasks"
+
+_ID_BYTES = 24
+_POLL_MS = 2_000
+_SLOW_POLL_MS = 5_000  # for a task that has taken a minute already
+_TEND_SECONDS = 1.0
+_BEATS_PER_LEASE = 5
+_LOOK_SECONDS = 0.5
+_STATE_SECONDS = 600
+"""How long a question may stay open that was asked by a result."""
+_CLOSING_SECONDS = 5.0
+_TITLE_CHARS = 80
+
+
+def _form(request: PermissionRequest) -> Json:
+    """The answers to a call, as a form."""
+    answer = {
+        "type": "string",
+        "title": "Allow this call?",
+        "enum": [one.id for one in request.choices],
+        "enumNames": [one.label for one in request.choices],
+    }
+    reason = {"type": "string", "title": "If not, why? The agent reads it"}
+    return {
+        "type": "object",
+        "properties": {"answer": answer, "reason": reason},
+        "required": ["answer"],
+    }
+
+
+def permission_params(request: PermissionRequest) -> Json:
+    """The question whether a tool may be used, as an elicitation."""
+    message = f"The agent wants to use {request.title}\n\n{request.body}".rstrip()
+    return {"mode": "form", "message": message, "requestedSchema": _form(request)}
+
+
+def elicitation_params(server: str, params: JsonObject) -> Json:
+    """A question of an MCP server, which says whose it is."""
+    message = f"MCP server '{server}' asks: {params.get('message') or ''}"
+    asked: Json = {"mode": "form", **params, "message": message}
+    if asked["mode"] == "form" and not asked.get("requestedSchema"):
+        asked["requestedSchema"] = {"type": "object", "properties": {}}
+    return asked
+
+
+def permission_answer(answer: Mapping[str, Any]) -> Answer:
+    """What the person said to a call; all but a clear answer is a no."""
+    said: Any = answer.get("content") if answer.get("action") == "accept" else None
+    said = said or {}
+    return Answer(str(said.get("answer", NO)), str(said.get("reason") or ""))
+
+
+@dataclass(slots=True)
+class _Question:
+    request: JsonObject
+    answered: anyio.Event = field(default_factory=anyio.Event)
+    answer: JsonObject = field(default_factory=lambda: {"action": "decline"})
+
+
+class _Run:
+    """An order that this process carries out. `kept` is true once it is a task on disk."""
+
+    def __init__(self, task: Task, arguments: JsonObject, answer_seconds: float) -> None:
+        self.task = task
+        self.arguments = arguments
+        self.answer_seconds = answer_seconds
+        self.kept = False
+        self.unsaved = False
+        self.after: float | None = None
+        self.scope = anyio.CancelScope()
+        self.saving = anyio.Lock()
+        self.changed = anyio.Event()
+        self.questions: dict[str, _Question] = {}
+        self.asked = 0
+
+    def change(self, **fields: Any) -> None:
+        """The task is different from now on; whoever waits looks at it."""
+        self.task = replace(self.task, **fields)
+        self.unsaved = True
+        self.changed.set()
+        self.changed = anyio.Event()
+
+    def deliver(self, responses: Mapping[str, Any]) -> None:
+        """Answer the questions that are open; answers to others are ignored."""
+        for key in self.questions.keys() & responses.keys():
+            if isinstance(responses[key], Mapping):
+                question = self.questions.pop(key)
+                question.answer = responses[key]
+                question.answered.set()
+                self._tell_questions()
+
+    async def ask(self, params: JsonObject) -> JsonObject:
+        """Put a question to the person and wait for the answer; declined once its time is up."""
+        self.asked += 1
+        key = f"question-{self.asked}"
+        question = _Question({"method": "elicitation/create", "params": params})
+        self.questions[key] = question
+        self._tell_questions()
+        try:
+            with anyio.move_on_after(self.answer_seconds):
+                await question.answered.wait()
+        finally:
+            if self.questions.pop(key, None) is not None:
+                self._tell_questions()
+        return question.answer
+
+    def _tell_questions(self) -> None:
+        requests = {key: one.request for key, one in self.questions.items()}
+        status = "input_required" if requests else "working"
+        if self.task.open:
+            self.change(status=status, requests=requests)
+
+    async def permit(self, request: PermissionRequest) -> Answer:
+        return permission_answer(await self.ask(permission_params(request)))
+
+    async def elicit(self, server: str, params: JsonObject) -> JsonObject:
+        return await self.ask(elicitation_params(server, params))
+
+
+class OrderTasks:
+    """Takes the orders of clients that can wait for them in another way than by waiting.
+
+    In a gateway, tasks survive their clients. With `resumes`, the turns of a gateway that stopped are
+    taken over by another one, and so are its tasks.
+    """
+
+    def __init__(
+        self,
+        desk: OrderDesk,
+        agent: Agent,
+        clock: Clock,
+        *,
+        in_gateway: bool = False,
+        resumes: bool = False,
+    ) -> None:
+        self._desk, self._agent, self._clock = desk, agent, clock
+        self._in_gateway, self._resumes = in_gateway, resumes
+        self._runner = random_id()
+        self._runs: dict[str, _Run] = {}
+        self._group: TaskGroup | None = None
+        self._wanted = anyio.Event()
+        self._alive = False
+
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator["OrderTasks"]:
+        """Carry orders out while this lasts; what is unfinished at the end fails and says so."""
+        async with anyio.create_task_group() as self._group:
+            self._group.start_soon(self._tend, name="tasks")
+            try:
+                yield self
+            finally:
+                self._group.cancel_scope.cancel()
+
+    # ---- orders
+
+    async def order(
+        self, arguments: Json | None, caller: Caller, person: Person, *, tasks: bool, asks: bool
+    ) -> Json | types.CallToolResult:
+        """The answer to an order, or what the client is to do about it."""
+        run = self._start(arguments or {}, caller, person, tasks=tasks, asks=asks)
+        try:
+            await self._first_news(run, tasks=tasks)
+            if run.task.open:
+                await self._keep(run)
+        except BaseException:
+            run.scope.cancel()
+            raise
+        if not run.task.open:
+            return _result(run.task)
+        if tasks:
+            return {"resultType": "task", **_head(run.task)}
+        return _round(run.task, run.arguments, self._clock)
+
+    def _start(
+        self, arguments: Json, caller: Caller, person: Person, *, tasks: bool, asks: bool
+    ) -> _Run:
+        now, key = self._clock.now_ms(), arguments.get("sessionKey")
+        task = Task(
+            id=f"task-{secrets.token_urlsafe(_ID_BYTES)}",
+            reader=person.name,
+            runner=self._runner,
+            agent="",
+            session=person.session(
+                key if isinstance(key, str) and key else order_session_key(self._clock)
+            ),
+            turn=random_id(),
+            title=" ".join(str(arguments.get("message", "")).split())[:_TITLE_CHARS],
+            secret=secrets.token_hex(_ID_BYTES),
+            created_ms=now,
+            updated_ms=now,
+            in_gateway=self._in_gateway,
+            asks=asks,
+            revision=caller.protocol_version,
+        )
+        run = _Run(task, arguments, records.TTL_MS / 1000 if tasks else _STATE_SECONDS)
+        self._carry_out_later(run, caller)
+        return run
+
+    def _carry_out_later(self, run: _Run, caller: Caller) -> None:
+        assert self._group is not None
+        self._runs[run.task.id] = run
+
+        async def report(
+            progress: float, total: float | None = None, message: str | None = None
+        ) -> None:
+            if not run.kept and caller.report is not None:
+                await caller.report(progress, total, message)
+
+        def on_event(event: Event) -> None:
+            told = describe_event(event)
+            if told is not None and run.task.open:
+                run.change(message=told, updated_ms=self._clock.now_ms())
+
+        def began(context: MessageContext) -> None:
+            run.task = replace(run.task, agent=context.agent_id)
+
+        watched = replace(
+            caller,
+            report=report if caller.report is not None else None,
+            ask=run.permit if run.task.asks else None,
+            elicit=run.elicit if run.task.asks else None,
+            on_event=on_event,
+            turn=run.task.turn,
+            session_key=run.task.session,
+            began=began,
+        )
+        self._group.start_soon(self._carry_out, run, watched, name=f"order {run.task.id}")
+
+    async def _carry_out(self, run: _Run, caller: Caller) -> None:
+        try:
+            with run.scope:
+                run.after = await self._task_after()
+                run.change()
+                result = await self._desk.take(dict(run.arguments), caller)
+                self._end(run, status="completed", result=_dumped(result))
+            if run.scope.cancelled_caught:
+                self._end(run, status="cancelled", message="The order was cancelled.")
+        except BaseException:
+            if self._resumes and run.kept:
+                raise  # another gateway goes on with it
+            with anyio.CancelScope(shield=True), anyio.move_on_after(_CLOSING_SECONDS):
+                await self._fail(run, "The program that carried this order out was stopped.")
+                await self._finish(run)
+            raise
+        await self._finish(run)
+
+    async def _task_after(self) -> float:
+        try:
+            return (await self._agent.settings()).task_after
+        except OpenClawError:
+            return 0.0  # the order will find out why, and say so
+
+    def _end(self, run: _Run, **fields: Any) -> None:
+        now = self._clock.now_ms()
+        ttl = now - run.task.created_ms + records.TTL_MS
+        run.change(**{"message": "", **fields}, requests={}, updated_ms=now, ttl_ms=ttl)
+
+    async def _fail(self, run: _Run, why: str) -> None:
+        message = f"{why} {await records.what_happened(await self._agent.store(), run.task)}"
+        self._end(run, status="failed", message=message, error=_error(message))
+
+    async def _finish(self, run: _Run) -> None:
+        if run.kept:
+            await self._save(run)
+            await records.forget_order(await self._agent.store(), run.task.id, self._clock.now_ms())
+        self._runs.pop(run.task.id, None)
+
+    async def _first_news(self, run: _Run, *, tasks: bool) -> None:
+        """Wait for the end, a question, or the time after which an order becomes a task."""
+        began = self._clock.monotonic()
+        while run.task.open and not run.questions:
+            changed = run.changed
+            left = None
+            if tasks and run.after is not None:
+                left = run.after - (self._clock.monotonic() - began)
+            with anyio.move_on_after(left) as patience:
+                await changed.wait()
+            if patience.cancelled_caught:
+                return
+
+    async def _keep(self, run: _Run) -> None:
+        """Make it a task on disk: from here on it does not need the request."""
+        store = await self._agent.store()
+        await self._say_alive(store)
+        await records.keep_order(store, run.task, run.arguments)
+        run.kept = True
+        await self._save(run)
+        self._wanted.set()
+        if not run.task.open:  # it ended meanwhile
+            await self._finish(run)
+
+    async def _save(self, run: _Run, *, durable: bool = True) -> None:
+        async with run.saving:
+            run.unsaved = False
+            saved = await records.write_task(await self._agent.store(), run.task, durable=durable)
+            if saved is None:
+                logger.warning("task %s was taken over by another process", run.task.id)
+                run.kept = False
+                run.scope.cancel()
+            else:
+                run.task = replace(run.task, rev=saved.rev)
+
+    # ---- rounds of questions
+
+    async def resume(
+        self, state: str, arguments: Json | None, responses: Mapping[str, Any], person: Person
+    ) -> Json | types.CallToolResult:
+        """Go on with an order whose client was asked by a result, and comes back with answers."""
+        id = state.partition(".")[0]
+        run = self._runs.get(id)
+        task = run.task if run is not None else await self._stored(id)
+        if task is None or not _is_signed(task, state, arguments or {}, person, self._clock):
+            raise MCPError(types.INVALID_PARAMS, "Invalid or expired requestState")
+        if run is None:
+            return await self._resume_elsewhere(task, arguments or {}, responses)
+        run.deliver(responses)
+        try:
+            await self._first_news(run, tasks=False)
+        except BaseException:
+            run.scope.cancel()
+            raise
+        if run.task.open:
+            await self._save(run)
+            return _round(run.task, run.arguments, self._clock)
+        return _result(run.task)
+
+    async def _resume_elsewhere(
+        self, task: Task, arguments: Json, responses: Mapping[str, Any]
+    ) -> Json | types.CallToolResult:
+        store = await self._agent.store()
+        if task.open:
+            await records.tell_task(store, task, responses)
+        while True:
+            found = await self._current(task.id)
+            if found is None:
+                raise MCPError(types.INVALID_PARAMS, "the order is no longer known")
+            if not found.open:
+                return _result(found)
+            if found.requests.keys() - responses.keys():
+                return _round(found, arguments, self._clock)
+            await anyio.sleep(_LOOK_SECONDS)
+
+    # ---- what clients ask about tasks
+
+    async def get(self, id: str, person: Person) -> Json:
+        """The task in full, as `tasks/get` and `notifications/tasks` show it."""
+        return view(await self._readable(id, person))
+
+    async def update(self, id: str, responses: Mapping[str, Any], person: Person) -> None:
+        """Take answers to a task's questions."""
+        task = await self._readable(id, person)
+        run = self._runs.get(id)
+        if run is not None:
+            run.deliver(responses)
+        elif task.open:
+            await records.tell_task(await self._agent.store(), task, responses)
+
+    async def cancel(self, id: str, person: Person) -> None:
+        """Stop a task, wherever it runs."""
+        task = await self._readable(id, person)
+        run = self._runs.get(id)
+        if run is not None:
+            run.scope.cancel()
+        elif task.open:
+            await records.tell_task(await self._agent.store(), task, cancel=True)
+
+    def runs(self, id: str) -> bool:
+        """Whether this process carries out that task, or the order of that request state."""
+        return id.partition(".")[0] in self._runs
+
+    async def changed(self, ids: list[str]) -> None:
+        """Wait until one of these tasks may have changed."""
+        events = [self._runs[id].changed for id in ids if id in self._runs]
+        with anyio.move_on_after(_TEND_SECONDS if len(events) < len(ids) else None):
+            async with anyio.create_task_group() as group:
+
+                async def wait(event: anyio.Event) -> None:
+                    await event.wait()
+                    group.cancel_scope.cancel()
+
+                for event in events:
+                    group.start_soon(wait, event)
+                if not events:
+                    await anyio.sleep_forever()
+
+    async def _readable(self, id: str, person: Person) -> Task:
+        task = await self._current(id)
+        if task is None or task.reader != person.name:
+            raise MCPError(types.INVALID_PARAMS, "there is no such task, or it has expired")
+        return task
+
+    async def _current(self, id: str) -> Task | None:
+        run = self._runs.get(id)
+        if run is not None:
+            return run.task if run.kept else None
+        task = await self._stored(id)
+        if task is not None and task.open:
+            store = await self._agent.store()
+            if await records.is_abandoned(store, task, self._clock.now_ms()):
+                return await self._inherit(store, task)
+        return task
+
+    async def _stored(self, id: str) -> Task | None:
+        task = await records.find_task(await self._agent.store(), id)
+        return task if task is not None and task.expires_ms > self._clock.now_ms() else None
+
+    async def _inherit(self, store: SessionStore, task: Task) -> Task:
+        """See what became of a task whose process is gone, and go on with it where that is safe.
+
+        A turn that has begun is never begun again: its key stands for one turn.
+        """
+        if task.in_gateway and not self._in_gateway and hasattr(store, "database"):
+            return replace(task, message="its gateway stopped; another one goes on with it")
+        turn = await records.find_turn(store, task)
+        order = await records.kept_order(store, task.id)
+        waits = turn is None and self._in_gateway and task.in_gateway
+        ended = turn is not None and turn.state in (TurnState.OK, TurnState.ERROR)
+        run = _Run(replace(task, runner=self._runner, requests={}), order or {}, _STATE_SECONDS)
+        run.kept = True
+        if turn is not None and turn.state is TurnState.CANCELLED:
+            self._end(run, status="cancelled", message="The order was cancelled.")
+        elif order is None or not (self._resumes or waits or ended):
+            await self._fail(run, "The program that carried this order out stopped.")
+        written = await records.write_task(store, run.task)
+        if written is None:  # somebody else was faster
+            return await records.find_task(store, task.id) or task
+        run.task = written
+        if written.open:
+            await self._say_alive(store)
+            self._wanted.set()
+            run.change(status="working", message="taken over")
+            caller = Caller(task.revision, None, agent_id=task.agent or None, local=False)
+            self._carry_out_later(run, caller)
+        return run.task
+
+    # ---- other processes
+
+    async def _say_alive(self, store: SessionStore) -> None:
+        if not self._alive:
+            self._alive = True
+            await records.say_alive(store, self._runner, self._clock.now_ms())
+
+    async def _tend(self) -> None:
+        """Look for answers that came in elsewhere, and let others see how tasks are."""
+        beats = 0
+        while True:
+            await self._wanted.wait()
+            await anyio.sleep(_TEND_SECONDS)
+            beats += 1
+            kept = [run for run in self._runs.values() if run.kept]
+            if not kept:
+                self._wanted, self._alive = anyio.Event(), False
+                continue
+            try:
+                await self._look_after(kept, lease=beats % _BEATS_PER_LEASE == 0)
+            except OpenClawError as error:
+                logger.warning("tasks cannot be looked after: %s", error.message)
+
+    async def _look_after(self, kept: list[_Run], *, lease: bool) -> None:
+        store = await self._agent.store()
+        if lease:
+            await records.say_alive(store, self._runner, self._clock.now_ms())
+        inboxes = await records.read_inboxes(store, [run.task.id for run in kept])
+        for run in kept:
+            inbox = inboxes.get(run.task.id, {})
+            run.deliver(inbox.get("responses", {}))
+            if inbox.get("cancel"):
+                run.scope.cancel()
+            if run.unsaved and run.task.open:
+                await self._save(run, durable=False)
+
+
+def _dumped(result: types.CallToolResult) -> Json:
+    return result.model_dump(by_alias=True, mode="json", exclude_none=True)
+
+
+def _result(task: Task) -> types.CallToolResult:
+    if task.result is not None:
+        return types.CallToolResult.model_validate(task.result)
+    if task.error is not None:
+        raise MCPError(task.error["code"], task.error["message"])
+    raise MCPError(types.INTERNAL_ERROR, task.message or "the order was cancelled")
+
+
+def _error(message: str) -> Json:
+    return {"code": types.INTERNAL_ERROR, "message": message}
+
+
+def _time(at_ms: int) -> str:
+    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat().replace("+00:00", "Z")
+
+
+def _head(task: Task) -> Json:
+    age = task.updated_ms - task.created_ms
+    head: Json = {
+        "taskId": task.id,
+        "status": task.status,
+        "createdAt": _time(task.created_ms),
+        "lastUpdatedAt": _time(task.updated_ms),
+        "ttlMs": task.ttl_ms,
+        "pollIntervalMs": _POLL_MS if age < 60_000 else _SLOW_POLL_MS,
+    }
+    return {**head, "statusMessage": task.message} if task.message else head
+
+
+def view(task: Task) -> Json:
+    """A task as clients see it, with its questions, its result or its error."""
+    more: Json = {}
+    if task.status == "input_required":
+        more = {"inputRequests": dict(task.requests)}
+    elif task.status == "completed":
+        more = {"result": task.result}
+    elif task.status == "failed":
+        more = {"error": task.error}
+    return {**_head(task), **more}
+
+
+# ---- the state that a client carries from one round to the next
+
+
+def _round(task: Task, arguments: JsonObject, clock: Clock) -> Json:
+    body = f"{task.id}.{clock.now_ms() + _STATE_SECONDS * 1000}"
+    return {
+        "resultType": "input_required",
+        "inputRequests": dict(task.requests),
+        "requestState": f"{body}.{_signature(task, body, arguments, task.reader)}",
+    }
+
+
+def _signature(task: Task, body: str, arguments: JsonObject, reader: str) -> str:
+    bound = json.dumps([body, arguments, reader], sort_keys=True).encode()
+    return hmac.new(task.secret.encode(), bound, hashlib.sha256).hexdigest()
+
+
+def _is_signed(task: Task, state: str, arguments: JsonObject, person: Person, clock: Clock) -> bool:
+    """Whether this is our state, for this order of this person, and not too old."""
+    body, _, signature = state.rpartition(".")
+    until = body.rpartition(".")[2]
+    wanted = _signature(task, body, arguments, person.name)
+    if not hmac.compare_digest(wanted.encode(), signature.encode("utf-8", "replace")):
+        return False
+    return int(until) > clock.now_ms()

@@ -1,0 +1,188 @@
+"""Orders that outlive the request that gave them, as every process on the store sees them.
+
+A task has one runner: the process that carries it out and alone writes its record. Others leave
+answers and requests to stop in its inbox, which the runner looks into.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+from openclaw.core.tools import JsonObject
+from openclaw.sessions.liveness import is_gone, own_mark
+from openclaw.sessions.model import Document, EntryKind, Turn
+from openclaw.sessions.store import SessionStore
+
+TTL_MS = 24 * 3_600_000
+"""How long a task is kept, from its creation and again from its end."""
+
+LEASE_MS = 20_000
+"""How long a runner on another machine counts as alive after it was last heard of."""
+
+OPEN = ("working", "input_required")
+
+_TASK, _INBOX, _RUNNER, _ORDER = "task", "task-inbox", "task-runner", "task-order"
+_TRIES = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A task's record. `reader` may read it; `runner` carries it out, in a gateway or not.
+
+    `requests` are the questions that wait for an answer; `result` is what the order gave, `error`
+    why it gave nothing.
+    """
+
+    id: str
+    reader: str
+    runner: str
+    agent: str
+    session: str
+    turn: str
+    title: str
+    secret: str
+    created_ms: int
+    updated_ms: int
+    status: str = "working"
+    message: str = ""
+    ttl_ms: int = TTL_MS
+    in_gateway: bool = False
+    asks: bool = False
+    revision: str = ""
+    requests: Mapping[str, JsonObject] = field(default_factory=dict[str, JsonObject])
+    result: JsonObject | None = None
+    error: JsonObject | None = None
+    rev: int = 0
+
+    @property
+    def open(self) -> bool:
+        """Whether it may still change."""
+        return self.status in OPEN
+
+    @property
+    def expires_ms(self) -> int:
+        """When it may be forgotten."""
+        return self.created_ms + self.ttl_ms
+
+
+_FIELDS = tuple(one.name for one in fields(Task))
+
+
+def _task(document: Document) -> Task:
+    known: dict[str, Any] = {name: document.data[name] for name in _FIELDS if name in document.data}
+    known["rev"] = document.rev
+    return Task(**known)
+
+
+async def find_task(store: SessionStore, id: str) -> Task | None:
+    """The task as it was last written."""
+    found = await store.documents(_TASK, [id])
+    return _task(found[0]) if found else None
+
+
+async def list_tasks(store: SessionStore, limit: int = 100) -> list[Task]:
+    """Tasks, the last changed first."""
+    return [_task(one) for one in await store.documents(_TASK, limit=limit)]
+
+
+async def write_task(store: SessionStore, task: Task, *, durable: bool = True) -> Task | None:
+    """Write the record; None if somebody else has written it since."""
+    task = replace(task, rev=task.rev + 1)
+    document = Document(task.id, task.rev, {name: getattr(task, name) for name in _FIELDS})
+    expires = task.expires_ms
+    written = await store.write_document(_TASK, document, expires_ms=expires, durable=durable)
+    return task if written else None
+
+
+async def keep_order(store: SessionStore, task: Task, arguments: JsonObject) -> None:
+    """Keep what was ordered, for a runner that has to take the task over."""
+    document = Document(task.id, 1, dict(arguments))
+    await store.write_document(_ORDER, document, expires_ms=task.expires_ms)
+
+
+async def kept_order(store: SessionStore, id: str) -> JsonObject | None:
+    """What was ordered; None once the task has ended."""
+    found = await store.documents(_ORDER, [id])
+    return found[0].data if found else None
+
+
+async def forget_order(store: SessionStore, id: str, now_ms: int) -> None:
+    """Remove what only a running task needs, and every record whose time is up."""
+    await store.delete_documents(_ORDER, [id], expired=now_ms)
+    await store.delete_documents(_INBOX, [id], expired=now_ms)
+
+
+async def tell_task(
+    store: SessionStore,
+    task: Task,
+    responses: Mapping[str, Any] | None = None,
+    *,
+    cancel: bool = False,
+) -> None:
+    """Leave answers or a request to stop for the runner."""
+    for _ in range(_TRIES):
+        found = await store.documents(_INBOX, [task.id])
+        rev = found[0].rev if found else 0
+        before: JsonObject = found[0].data if found else {}
+        data = {
+            "responses": {**(responses or {}), **before.get("responses", {})},  # the first counts
+            "cancel": cancel or before.get("cancel", False),
+        }
+        document = Document(task.id, rev + 1, data)
+        if await store.write_document(_INBOX, document, expires_ms=task.expires_ms):
+            return
+
+
+async def read_inboxes(store: SessionStore, ids: Sequence[str]) -> dict[str, JsonObject]:
+    """What was left for these tasks."""
+    found = await store.documents(_INBOX, ids, limit=len(ids))
+    return {one.id: one.data for one in found}
+
+
+async def say_alive(store: SessionStore, runner: str, now_ms: int) -> None:
+    """Let others know that this process runs its tasks."""
+    found = await store.documents(_RUNNER, [runner])
+    data = {"mark": own_mark(), "until": now_ms + LEASE_MS}
+    document = Document(runner, found[0].rev + 1 if found else 1, data)
+    await store.write_document(_RUNNER, document, expires_ms=now_ms + TTL_MS, durable=False)
+
+
+async def is_abandoned(store: SessionStore, task: Task, now_ms: int) -> bool:
+    """Whether the process that ran this open task is gone."""
+    found = await store.documents(_RUNNER, [task.runner])
+    if not found:
+        return True
+    mark = str(found[0].data["mark"])
+    if mark.rsplit("/", 2)[0] == own_mark().rsplit("/", 2)[0]:
+        return is_gone(mark)
+    return int(found[0].data["until"]) < now_ms
+
+
+async def find_turn(store: SessionStore, task: Task) -> Turn | None:
+    """The turn that carries the task out, once it has begun."""
+    for session in await store.find_sessions(task.session, task.agent or None):
+        found = await store.find_turn(session.ref, task.turn)
+        if found is not None:
+            return found
+    return None
+
+
+async def what_happened(store: SessionStore, task: Task) -> str:
+    """Which calls of a turn that was broken off were made, and which may have been."""
+    entries = [
+        entry
+        for session in await store.find_sessions(task.session, task.agent or None)
+        for entry in await store.history(session.ref, since_compaction=False)
+        if entry.turn == task.turn
+    ]
+    if not entries:
+        return "It had not begun."
+    done = {one.call_id for one in entries if one.kind is EntryKind.TOOL_RESULT}
+    calls = [one for one in entries if one.kind is EntryKind.TOOL_CALL]
+    made = [str(one.data.get("name", "")) for one in calls if one.call_id in done]
+    open_ = [str(one.data.get("name", "")) for one in calls if one.call_id not in done]
+    if not calls:
+        return "No tool had been called."
+    parts = [f"These calls were made: {', '.join(made)}."] if made else []
+    parts += [f"These calls may or may not have happened: {', '.join(open_)}."] if open_ else []
+    return " ".join(parts)

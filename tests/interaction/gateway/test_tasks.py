@@ -1,0 +1,282 @@
+"""Orders as tasks at the gateway's `/mcp`, and the questions on their way."""
+
+from typing import Any
+
+import anyio
+import httpx2
+import pytest
+from tests.interaction.gateway.conftest import Open
+from tests.support.gateway_kit import House
+from tests.support.mcp_server_kit import fake_tool
+from tests.support.task_client import ASKED, BOTH, TASKS, YES, HttpTaskClient, RpcError
+
+from openclaw.core.clock import SystemClock
+from openclaw.gateway.tokens import TokenFile
+from openclaw.testing.fake_server import server_entry
+from openclaw.testing.scripted_model import Step, scripted_model
+
+pytestmark = pytest.mark.subprocess
+
+SCHEMA: dict[str, Any] = {"type": "object", "properties": {"colour": {"type": "string"}}}
+SERVER = server_entry(
+    {
+        "tools": [
+            fake_tool("act", text="done"),
+            fake_tool("slow", sleep=600),
+            fake_tool("ask", elicit={"message": "Which one?", "requestedSchema": SCHEMA}),
+        ]
+    }
+)
+RULES = [
+    Step(
+        when="Act twice.",
+        role="user",
+        calls=(("mcp_fake_act", {"n": 1}), ("mcp_fake_act", {"n": 2})),
+    ),
+    Step(when="Act.", role="user", calls=(("mcp_fake_act", {"place": "Bern"}),)),
+    Step(when="Ask.", role="user", calls=(("mcp_fake_ask", {}),)),
+    Step(when="Wait.", role="user", calls=(("mcp_fake_slow", {}),)),
+    Step(when="Fail.", role="user", status=400),
+    Step(role="user", text="Heard: {last}"),
+    Step(role="tool", text="It said {last}"),
+]
+
+
+def configure(house: House, url: str, after: int = 60_000) -> None:
+    settings = {"tools": {"ask": ["mcp_fake_act"]}, "mcpServer": {"taskAfterMs": after}}
+    house.configure(url, {"fake": SERVER}, **settings)
+
+
+def said(result: dict[str, Any]) -> str:
+    return "".join(block["text"] for block in result["content"] if block["type"] == "text")
+
+
+async def test_an_order_that_is_answered_soon_is_no_task(house: House, opened: Open) -> None:
+    async with scripted_model(rules=RULES) as model:
+        configure(house, model.url)
+        async with opened() as http:
+            answer = await HttpTaskClient(http).order("Hello.")
+    assert (answer["resultType"], said(answer)) == ("complete", "Heard: Hello.")
+
+
+async def test_a_task_asks_is_answered_and_gives_its_result(house: House, opened: Open) -> None:
+    async with scripted_model(rules=RULES) as model:
+        configure(house, model.url)
+        async with opened() as http:
+            client = HttpTaskClient(http)
+            handle = await client.order("Act.")
+            waiting = await client.get(handle["taskId"])
+            again = await client.get(handle["taskId"])
+            await client.answer(waiting)
+            ended = await client.until(handle["taskId"])
+            await client.request("tasks/cancel", taskId=handle["taskId"])
+            later = await client.get(handle["taskId"])
+    assert handle["resultType"] == "task"
+    assert handle["ttlMs"] > 0
+    assert handle["pollIntervalMs"] > 0
+    assert waiting["status"] == "input_required"
+    assert waiting["inputRequests"] == again["inputRequests"]
+    (question,) = waiting["inputRequests"].values()
+    assert question["method"] == "elicitation/create"
+    assert "Bern" in question["params"]["message"]
+    assert (ended["status"], ended["resultType"]) == ("completed", "complete")
+    assert "done" in said(ended["result"])
+    assert later["status"] == "completed"
+
+
+async def test_questions_are_answered_one_by_one(house: House, opened: Open) -> None:
+    async with scripted_model(rules=RULES) as model:
+        configure(house, model.url)
+        async with opened() as http:
+            client = HttpTaskClient(http)
+            handle = await client.order("Act twice.")
+            seen: set[str] = set()
+            while (task := await client.until(handle["taskId"], "input_required"))[
+                "status"
+            ] == "input_required":
+                key = next(iter(task["inputRequests"]))
+                assert key not in seen
+                seen.add(key)
+                responses = {key: YES, "never-asked": YES}
+                await client.request(
+                    "tasks/update", taskId=handle["taskId"], inputResponses=responses
+                )
+    assert (task["status"], len(seen)) == ("completed", 2)
+
+
+async def test_a_task_is_cancelled_with_its_turn(house: House, opened: Open) -> None:
+    async with scripted_model(rules=RULES) as model:
+        configure(house, model.url, after=1)
+        async with opened() as http:
+            client = HttpTaskClient(http)
+            handle = await client.order("Wait.", arguments={"sessionKey": "s"})
+            await client.request("tasks/cancel", taskId=handle["taskId"])
+            ended = await client.until(handle["taskId"])
+            turns = (await http.get("/api/turns")).json()["turns"]
+    assert (ended["status"], turns) == ("cancelled", [])
+
+
+async def test_an_order_that_fails_is_a_completed_task_with_an_error(
+    house: House, opened: Open
+) -> None:
+    async with scripted_model(rules=RULES) as model:
+        configure(house, model.url, after=1)
+        async with opened() as http:
+            client = HttpTaskClient(http)
+            handle = await client.order("Fail.")
+            ended = await client.until(handle["taskId"])
+    assert ended["status"] == "completed"
+    assert ended["result"]["isError"] is True
+
+
+async def test_a_task_is_read_by_its_reader_alone(house: House, opened: Open) -> None:
+    async with scripted_model(rules=RULES) as model:
+        configure(house, model.url, after=1)
+        tokens = TokenFile(house.state, SystemClock())
+        mine, other = (tokens.add(name, ["admin"]).reveal() for name in ("mine", "other"))
+        async with opened() as http:
+            client = HttpTaskClient(http, token=mine)
+            handle = await client.order("Act.")
+            same = await HttpTaskClient(http, token=mine).until(handle["taskId"], "input_required")
+            stranger = HttpTaskClient(http, token=other)
+            for method, more in (
+                ("tasks/get", {}),
+                ("tasks/cancel", {}),
+                ("tasks/update", {"inputResponses": {}}),
+            ):
+                with pytest.raises(RpcError) as refused:
+                    await stranger.request(method, taskId=handle["taskId"], **more)
+                assert refused.value.code == -32602
+            with pytest.raises(RpcError) as plain:
+                await HttpTaskClient(http, {}, mine).get(handle["taskId"])
+    assert same["status"] == "input_required"
+    assert plain.value.code == -32021
+    assert plain.value.data["requiredCapabilities"]["extensions"] == {TASKS: {}}
+
+
+async def test_a_wrong_name_in_the_header_is_refused(house: House, opened: Open) -> None:
+    class Misnamed(HttpTaskClient):
+        async def _exchange(self, message: dict[str, Any]) -> dict[str, Any]:
+            self._token["mcp-name"] = "another"
+            return await super()._exchange(message)
+
+    async with scripted_model(rules=RULES) as model:
+        configure(house, model.url)
+        async with opened() as http:
+            with pytest.raises(RpcError) as refused:
+                await Misnamed(http).get("some")
+    assert refused.value.code == -32020
+
+
+async def test_a_client_without_tasks_is_asked_by_results(house: House, opened: Open) -> None:
+    async with scripted_model(rules=RULES) as model:
+        configure(house, model.url, after=1)
+        async with opened() as http:
+            client = HttpTaskClient(http, ASKED)
+            asked = await client.order("Act.")
+            key, question = next(iter(asked["inputRequests"].items()))
+            state = asked["requestState"]
+            wrong = (
+                {"requestState": state[:-1] + ("0" if state[-1] != "0" else "1")},
+                {"requestState": state, "arguments": {"sessionKey": "x"}},
+                {"requestState": "task-unknown.1.2"},
+            )
+            for more in wrong:
+                with pytest.raises(RpcError) as refused:
+                    await client.order("Act.", inputResponses={key: YES}, **more)
+                assert refused.value.code == -32602
+            answer = await client.order("Act.", inputResponses={key: YES}, requestState=state)
+            replayed = await client.order("Act.", inputResponses={key: YES}, requestState=state)
+            elicited = await client.order("Ask.")
+            (theirs,) = elicited["inputRequests"].values()
+            key = next(iter(elicited["inputRequests"]))
+            state = elicited["requestState"]
+            declined = await client.order(
+                "Ask.", inputResponses={key: {"action": "decline"}}, requestState=state
+            )
+    assert asked["resultType"] == "input_required"
+    assert "Bern" in question["params"]["message"]
+    assert said(answer) == said(replayed)
+    assert "done" in said(answer)
+    assert theirs["params"]["message"] == "MCP server 'fake' asks: Which one?"
+    assert "decline" in said(declined)
+
+
+async def test_without_either_what_needs_consent_is_refused(house: House, opened: Open) -> None:
+    async with scripted_model(rules=RULES) as model:
+        configure(house, model.url)
+        async with opened() as http:
+            answer = await HttpTaskClient(http, {}).order("Act.")
+    assert "mcp_fake_act" in said(answer)
+    assert "nobody can be asked" in said(answer)
+
+
+async def test_a_subscriber_is_told_of_every_change(house: House, opened: Open) -> None:
+    async with scripted_model(rules=RULES) as model:
+        configure(house, model.url)
+        async with opened() as http, anyio.create_task_group() as group:
+            client, listener = HttpTaskClient(http), HttpTaskClient(http)
+            handle = await client.order("Act.")
+            wanted = {"taskIds": [handle["taskId"], "unknown"]}
+
+            async def listen() -> None:
+                await listener.request("subscriptions/listen", notifications=wanted)
+
+            group.start_soon(listen)
+            await until_told(listener, "input_required")
+            await client.answer(await client.get(handle["taskId"]))
+            await until_told(listener, "completed")
+            group.cancel_scope.cancel()
+    first, last = listener.notifications[0], listener.notifications[-1]
+    assert first["method"] == "notifications/subscriptions/acknowledged"
+    assert first["params"]["notifications"]["taskIds"] == [handle["taskId"]]
+    assert last["params"]["taskId"] == handle["taskId"]
+    assert "done" in said(last["params"]["result"])
+    assert last["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"] == 1
+
+
+async def until_told(listener: HttpTaskClient, status: str) -> None:
+    with anyio.fail_after(30):
+        while not any(one["params"].get("status") == status for one in listener.notifications):
+            await anyio.sleep(0.02)
+
+
+async def test_who_declares_no_tasks_may_not_subscribe_to_them(house: House, opened: Open) -> None:
+    async with scripted_model(rules=RULES) as model:
+        configure(house, model.url)
+        async with opened() as http:
+            with pytest.raises(RpcError) as refused:
+                await HttpTaskClient(http, {}).request(
+                    "subscriptions/listen", notifications={"taskIds": ["x"]}
+                )
+    assert refused.value.code == -32021
+
+
+async def test_a_gateway_that_was_killed_leaves_a_task_that_says_so(house: House) -> None:
+    async with scripted_model(rules=RULES) as model:
+        configure(house, model.url, after=1)
+        async with house.process() as process:
+            info = await house.running()
+            async with httpx2.AsyncClient(
+                base_url=info.url, headers=house.headers, trust_env=False, timeout=60
+            ) as http:
+                client = HttpTaskClient(http)
+                handle = await client.order("Wait.")
+                with anyio.fail_after(60):
+                    while "mcp_fake_slow" not in (await client.get(handle["taskId"])).get(
+                        "statusMessage", ""
+                    ):
+                        await anyio.sleep(0.05)
+            process.kill()
+            await process.wait()
+        async with house.here() as info:
+            async with httpx2.AsyncClient(
+                base_url=info.url, headers=house.headers, trust_env=False, timeout=60
+            ) as http:
+                ended = await HttpTaskClient(http).get(handle["taskId"])
+    assert ended["status"] == "failed"
+    assert "may or may not have happened: mcp_fake_slow" in ended["error"]["message"]
+
+
+async def test_both_capabilities_are_what_the_other_tests_think() -> None:
+    assert BOTH == {**ASKED, "extensions": {TASKS: {}}}
