@@ -1,4 +1,4 @@
-"""The official conformance suite against our server, the same object, served over HTTP on loopback.
+"""The official conformance suite against the gateway's `/mcp`, its tools played by orders.
 
 What does not apply to a server with one tool stands in `conformance.json`, with the reason: the suite
 must fail there and nowhere else.
@@ -7,22 +7,19 @@ must fail there and nowhere else.
 import json
 import re
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
-import uvicorn
 from mcp import Client
 from mcp_types import TextContent
 from tests.e2e.conftest import NodePackages
+from tests.support.conformance_bridge import RULES, bridged
+from tests.support.gateway_kit import House
+from tests.support.mcp_server_kit import fake_tool
 
-from openclaw.agent.port import Agent
-from openclaw.config.load import load_config
-from openclaw.mcp_server.server import open_server
-from openclaw.runtime.runtime import open_runtime
-from openclaw.secrets.redactor import Redactor
+from openclaw.testing.fake_server import server_entry
 from openclaw.testing.scripted_model import Step, scripted_model
 
 pytestmark = pytest.mark.subprocess
@@ -30,38 +27,34 @@ pytestmark = pytest.mark.subprocess
 SUITE = "@modelcontextprotocol/conformance/dist/index.js"
 
 
-@asynccontextmanager
-async def served(state: Path) -> AsyncGenerator[str]:
-    """Our server with a whole agent behind it, at an address."""
-    environ = {"OPENCLAW_STATE_DIR": str(state)}
-
-    @asynccontextmanager
-    async def open_agent() -> AsyncGenerator[Agent]:
-        async with open_runtime(load_config(None, environ), environ, Redactor()) as runtime:
-            yield runtime.agent
-
-    async with open_server("openclaw", open_agent) as server, anyio.create_task_group() as tasks:
-        config = uvicorn.Config(server.streamable_http_app(), port=0, log_level="error")
-        host = uvicorn.Server(config)
-        tasks.start_soon(host.serve)
-        with anyio.fail_after(20):
-            while not host.started:  # noqa: ASYNC110 (it has no event for this)
-                await anyio.sleep(0.01)
-        yield f"http://127.0.0.1:{host.servers[0].sockets[0].getsockname()[1]}/mcp"
-        host.should_exit = True
+SERVER = server_entry(
+    {
+        "tools": [
+            fake_tool("act", text="acted"),
+            fake_tool("round", text="the first of two rounds"),
+            fake_tool("brief", sleep=4, text="computed"),
+            fake_tool("fail", sleep=4, text="will fail"),
+            fake_tool("slow", sleep=60, text="computed"),
+        ]
+    }
+)
 
 
 @pytest.fixture
 async def address(tmp_path: Path) -> AsyncGenerator[str]:
-    async with scripted_model(default=Step(text="Heard: {last}")) as model:
-        provider = {"baseUrl": f"{model.url}/v1", "models": [{"id": "m"}]}
-        config = {
-            "models": {"providers": {"acme": provider}},
-            "dataflow": {"mode": "off"},
-            "agents": {"defaults": {"model": "acme/m", "workspace": str(tmp_path)}},
-        }
-        (tmp_path / "openclaw.json").write_text(json.dumps(config))
-        async with served(tmp_path) as url:
+    state = tmp_path / "state"
+    state.mkdir(mode=0o700)
+    house = House(state)
+    async with scripted_model(rules=RULES, default=Step(text="Heard: {last}")) as model:
+        house.configure(
+            model.url,
+            {"fake": SERVER},
+            tools={"ask": ["mcp_fake_act", "mcp_fake_round"]},
+            mcpServer={"taskAfterMs": 3000},
+        )
+        async with house.here() as info, bridged(info.url, house.headers) as url:
+            async with Client(url) as client:
+                await client.call_tool("order_openclaw", {"message": "Load everything."})
             yield url
 
 
@@ -92,7 +85,7 @@ async def test_the_suite_fails_only_where_it_does_not_apply(
     results = tmp_path / "results"
     command = [*node_packages.script(SUITE), "server", "--url", address, "--suite", "all"]
     done = await anyio.run_process(
-        [*command, "--timeout", "20000", "-o", str(results)], check=False
+        [*command, "--timeout", "60000", "-o", str(results)], check=False
     )
     assert b"=== SUMMARY ===" in done.stdout
     found = verdicts(results)

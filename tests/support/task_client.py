@@ -7,6 +7,7 @@ from typing import Any
 
 import anyio
 import httpx2
+
 from tests.support.line_wire import Wire, wired
 
 Json = dict[str, Any]
@@ -15,7 +16,7 @@ ORDER = "order_openclaw"
 TASKS = "io.modelcontextprotocol/tasks"
 BOTH: Json = {"elicitation": {"form": {}}, "extensions": {TASKS: {}}}
 ASKED: Json = {"elicitation": {"form": {}}}
-YES = {"action": "accept", "content": {"allow": True}}
+YES = {"action": "accept", "content": {"answer": "once"}}
 _TERMINAL = ("completed", "failed", "cancelled")
 
 
@@ -73,9 +74,15 @@ class TaskClient:
                 return found
             await anyio.sleep(0.05)
 
+    async def until_doing(self, task: str, what: str) -> None:
+        """Wait until the task says that it does this."""
+        with anyio.fail_after(60):
+            while what not in (await self.get(task)).get("statusMessage", ""):  # noqa: ASYNC110 - polled
+                await anyio.sleep(0.05)
+
     async def answer(self, task: Json, answer: Json | None = None) -> None:
         """Answer every question of a task in the same way."""
-        responses = {key: answer or YES for key in task["inputRequests"]}
+        responses = dict.fromkeys(task["inputRequests"], answer or YES)
         await self.request("tasks/update", taskId=task["taskId"], inputResponses=responses)
 
 

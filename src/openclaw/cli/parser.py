@@ -104,6 +104,10 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "skills add": ("skills add ./release-notes", "skills add release-notes.zip"),
     "skills remove": ("skills remove release-notes",),
     "status": ("status", "status --probe"),
+    "tasks": ("tasks", "tasks show task-Xa", "tasks cancel task-Xa"),
+    "tasks list": ("tasks list --json",),
+    "tasks show": ("tasks show task-Xa",),
+    "tasks cancel": ("tasks cancel task-Xa",),
 }
 
 
@@ -260,6 +264,7 @@ COMMANDS = (
         "what is configured, what runs, each server's state",
         "openclaw.cli.commands.status",
     ),
+    Command("tasks", "list, show and cancel long orders", "openclaw.cli.commands.tasks"),
 )
 
 _WIDTH = 78

@@ -416,8 +416,7 @@ class GatewayAgent:
     async def forward(
         self, agent_id: str | None, request: dict[str, Any], notify: Notify
     ) -> dict[str, Any] | None:
-        async with self._client() as client:
-            return await client.forward(agent_id, request, notify)
+        return await self._client().forward(agent_id, request, notify)
 
     async def _hold(self, session: _GatewaySession) -> None:
         """Keep the connection that the servers live by."""

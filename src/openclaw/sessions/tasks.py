@@ -80,9 +80,16 @@ async def find_task(store: SessionStore, id: str) -> Task | None:
     return _task(found[0]) if found else None
 
 
-async def list_tasks(store: SessionStore, limit: int = 100) -> list[Task]:
-    """Tasks, the last changed first."""
-    return [_task(one) for one in await store.documents(_TASK, limit=limit)]
+async def current_tasks(store: SessionStore, now_ms: int, limit: int) -> list[Task]:
+    """Tasks, the last changed first; one whose process is gone has failed, written down or not."""
+    found = [_task(one) for one in await store.documents(_TASK, limit=limit)]
+    return [
+        replace(task, status="failed", message="The program that carried it out is gone.")
+        if task.open and await is_abandoned(store, task, now_ms)
+        else task
+        for task in found
+        if task.expires_ms > now_ms
+    ]
 
 
 async def write_task(store: SessionStore, task: Task, *, durable: bool = True) -> Task | None:

@@ -89,7 +89,7 @@ async def test_a_client_of_an_older_revision_is_asked_for_consent(
         context: ClientRequestContext, params: types.ElicitRequestParams
     ) -> types.ElicitResult:
         asked.append(params.message)
-        return types.ElicitResult(action="accept", content={"allow": True})
+        return types.ElicitResult(action="accept", content={"answer": "once"})
 
     server = server_entry({"tools": [fake_tool("act", text="done")]})
     rules = [

@@ -8,7 +8,7 @@ import pytest
 from tests.interaction.gateway.conftest import Open
 from tests.support.gateway_kit import House
 from tests.support.mcp_server_kit import fake_tool
-from tests.support.task_client import ASKED, BOTH, TASKS, YES, HttpTaskClient, RpcError
+from tests.support.task_client import ASKED, TASKS, YES, HttpTaskClient, RpcError
 
 from openclaw.core.clock import SystemClock
 from openclaw.gateway.tokens import TokenFile
@@ -139,13 +139,9 @@ async def test_a_task_is_read_by_its_reader_alone(house: House, opened: Open) ->
             handle = await client.order("Act.")
             same = await HttpTaskClient(http, token=mine).until(handle["taskId"], "input_required")
             stranger = HttpTaskClient(http, token=other)
-            for method, more in (
-                ("tasks/get", {}),
-                ("tasks/cancel", {}),
-                ("tasks/update", {"inputResponses": {}}),
-            ):
+            for method in ("tasks/get", "tasks/cancel", "tasks/update"):
                 with pytest.raises(RpcError) as refused:
-                    await stranger.request(method, taskId=handle["taskId"], **more)
+                    await stranger.request(method, taskId=handle["taskId"], inputResponses={})
                 assert refused.value.code == -32602
             with pytest.raises(RpcError) as plain:
                 await HttpTaskClient(http, {}, mine).get(handle["taskId"])
@@ -214,7 +210,7 @@ async def test_without_either_what_needs_consent_is_refused(house: House, opened
 async def test_a_subscriber_is_told_of_every_change(house: House, opened: Open) -> None:
     async with scripted_model(rules=RULES) as model:
         configure(house, model.url)
-        async with opened() as http, anyio.create_task_group() as group:
+        async with opened() as http:
             client, listener = HttpTaskClient(http), HttpTaskClient(http)
             handle = await client.order("Act.")
             wanted = {"taskIds": [handle["taskId"], "unknown"]}
@@ -222,11 +218,12 @@ async def test_a_subscriber_is_told_of_every_change(house: House, opened: Open) 
             async def listen() -> None:
                 await listener.request("subscriptions/listen", notifications=wanted)
 
-            group.start_soon(listen)
-            await until_told(listener, "input_required")
-            await client.answer(await client.get(handle["taskId"]))
-            await until_told(listener, "completed")
-            group.cancel_scope.cancel()
+            async with anyio.create_task_group() as group:
+                group.start_soon(listen)
+                await until_told(listener, "input_required")
+                await client.answer(await client.get(handle["taskId"]))
+                await until_told(listener, "completed")
+                group.cancel_scope.cancel()
     first, last = listener.notifications[0], listener.notifications[-1]
     assert first["method"] == "notifications/subscriptions/acknowledged"
     assert first["params"]["notifications"]["taskIds"] == [handle["taskId"]]
@@ -237,7 +234,9 @@ async def test_a_subscriber_is_told_of_every_change(house: House, opened: Open) 
 
 async def until_told(listener: HttpTaskClient, status: str) -> None:
     with anyio.fail_after(30):
-        while not any(one["params"].get("status") == status for one in listener.notifications):
+        while not any(  # noqa: ASYNC110 - told by another task of the server's
+            one["params"].get("status") == status for one in listener.notifications
+        ):
             await anyio.sleep(0.02)
 
 
@@ -262,21 +261,15 @@ async def test_a_gateway_that_was_killed_leaves_a_task_that_says_so(house: House
             ) as http:
                 client = HttpTaskClient(http)
                 handle = await client.order("Wait.")
-                with anyio.fail_after(60):
-                    while "mcp_fake_slow" not in (await client.get(handle["taskId"])).get(
-                        "statusMessage", ""
-                    ):
-                        await anyio.sleep(0.05)
+                await client.until_doing(handle["taskId"], "mcp_fake_slow")
             process.kill()
             await process.wait()
-        async with house.here() as info:
-            async with httpx2.AsyncClient(
+        async with (
+            house.here() as info,
+            httpx2.AsyncClient(
                 base_url=info.url, headers=house.headers, trust_env=False, timeout=60
-            ) as http:
-                ended = await HttpTaskClient(http).get(handle["taskId"])
+            ) as http,
+        ):
+            ended = await HttpTaskClient(http).get(handle["taskId"])
     assert ended["status"] == "failed"
     assert "may or may not have happened: mcp_fake_slow" in ended["error"]["message"]
-
-
-async def test_both_capabilities_are_what_the_other_tests_think() -> None:
-    assert BOTH == {**ASKED, "extensions": {TASKS: {}}}

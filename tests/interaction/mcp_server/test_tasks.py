@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import anyio
 import pytest
 from tests.interaction.mcp_server.conftest import BIN, Setup
 from tests.support.gateway_kit import House
@@ -44,11 +43,7 @@ async def test_a_task_without_a_gateway_is_read_by_another_process_and_ends_with
                 await reader.answer(question)  # from another process
                 answered = await client.until(asked["taskId"])
                 waiting = await client.order("Wait.")
-                with anyio.fail_after(30):
-                    while "mcp_fake_slow" not in (await reader.get(waiting["taskId"])).get(
-                        "statusMessage", ""
-                    ):
-                        await anyio.sleep(0.05)
+                await reader.until_doing(waiting["taskId"], "mcp_fake_slow")
                 client.wire.process.kill()
                 await client.wire.process.wait()
             failed = await reader.get(waiting["taskId"])

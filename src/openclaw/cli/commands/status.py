@@ -5,6 +5,7 @@ them once to see.
 """
 
 import argparse
+from collections import Counter
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
+_TASKS = 100
 _EVERY = 1.0  # seconds between two looks with --watch
 _PROBE_MARGIN = 5.0  # seconds beyond the slowest server's own time to connect
 NOT_RUNNING = "not running"
@@ -166,16 +168,20 @@ async def _from_gateway(env: Environment, facts: Json, info: "GatewayInfo") -> l
 
 
 async def _sessions(env: Environment, loaded: "LoadedConfig") -> Json | None:
+    from openclaw.sessions.tasks import current_tasks
+
     try:
         async with _store(env, loaded) as store:
             if store is None:
-                return {"count": 0, "lastAt": None}
+                return {"count": 0, "lastAt": None, "tasks": {}}
             count = await store.count_sessions()
             page = await store.list_sessions(limit=1)
+            tasks = await current_tasks(store, SystemClock().now_ms(), _TASKS)
     except OpenClawError as error:
         return {"count": None, "lastAt": None, "error": describe(error)}
     last = page.sessions[0].updated_ms if page.sessions else None
-    return {"count": count, "lastAt": last}
+    states = Counter(task.status for task in tasks if task.open)
+    return {"count": count, "lastAt": last, "tasks": dict(states)}
 
 
 @asynccontextmanager

@@ -357,6 +357,10 @@ def _lines(facts: Facts) -> Iterable[tuple[str, str | _Place]]:
         yield "gateways", "\n".join(map(_shared, facts["gateways"]))
     if facts["sessions"] is not None:
         yield "sessions", _sessions(facts["sessions"])
+        tasks = facts["sessions"].get("tasks")
+        if tasks:
+            working, asking = tasks.get("working", 0), tasks.get("input_required", 0)
+            yield "tasks", f"{working} working, {asking} waiting for an answer"
     if not facts["servers"]:
         yield "MCP servers", "none"
 

@@ -1,0 +1,131 @@
+"""List, show and cancel orders that outlive the request that gave them.
+
+MCP clients get such a task for an order that takes a while. Without an action, tasks are listed, the
+last changed first.
+"""
+
+import argparse
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from openclaw.cli.environment import Environment
+from openclaw.cli.render.sessions import escape, one_line
+from openclaw.core.errors import EXIT_OK, NotFound
+
+if TYPE_CHECKING:
+    from openclaw.sessions.store import SessionStore
+    from openclaw.sessions.tasks import Task
+
+Action = Callable[[argparse.Namespace, Environment, "SessionStore | None"], Awaitable[None]]
+
+_SHOWN = 100
+_ID_CHARS = 16
+
+
+def register(parser: argparse.ArgumentParser) -> None:
+    """Declare the actions and their options."""
+    parser.set_defaults(action=_list, json=False)
+    actions = parser.add_subparsers(metavar="ACTION")
+    for name, action, summary in (
+        ("list", _list, "list tasks (also without an action)"),
+        ("show", _show, "print a task: what was ordered, how it is, and its answer"),
+        ("cancel", _cancel, "stop a task, wherever it runs"),
+    ):
+        one = actions.add_parser(name, help=summary, description=summary)
+        one.set_defaults(action=action)
+        if name != "list":
+            one.add_argument("id", metavar="ID", help="the task's id, or the beginning of it")
+        one.add_argument("--json", action="store_true", help="print JSON and nothing else")
+
+
+def run(args: argparse.Namespace, env: Environment) -> int:
+    """Open the store and do what was asked."""
+    import anyio
+
+    anyio.run(_run, args, env)
+    return EXIT_OK
+
+
+async def _run(args: argparse.Namespace, env: Environment) -> None:
+    from openclaw.cli.session_store import opened
+
+    async with opened(None, env) as store:
+        await args.action(args, env, store)
+
+
+async def _tasks(store: "SessionStore | None") -> "list[Task]":
+    from openclaw.core.clock import SystemClock
+    from openclaw.sessions.tasks import current_tasks
+
+    return [] if store is None else await current_tasks(store, SystemClock().now_ms(), _SHOWN)
+
+
+async def _list(args: argparse.Namespace, env: Environment, store: "SessionStore | None") -> None:
+    found = await _tasks(store)
+    if args.json:
+        env.say_json({"tasks": [_facts(task) for task in found]})
+        return
+    if not found:
+        env.say("There are no tasks.")
+    for task in found:
+        title = one_line(task.title)
+        env.say(f"{task.id[:_ID_CHARS]}  {task.status:<14}  {_when(task)}  {title}")
+
+
+async def _show(args: argparse.Namespace, env: Environment, store: "SessionStore | None") -> None:
+    task = await _named(args.id, store)
+    if args.json:
+        env.say_json(_facts(task))
+        return
+    lines = [task.id, task.title, ""]
+    lines.append(f"status   {task.status}{f': {task.message}' if task.message else ''}")
+    lines += [f"changed  {_when(task)}", f"session  {task.session}", f"reader   {task.reader}"]
+    lines += [f"\nIt asks: {one['params']['message']}" for one in task.requests.values()]
+    for block in (task.result or {}).get("content", []):
+        lines.append(f"\n{block['text']}" if block["type"] == "text" else f"\n[{block['type']}]")
+    env.say(escape("\n".join(lines)))
+
+
+async def _cancel(args: argparse.Namespace, env: Environment, store: "SessionStore | None") -> None:
+    from openclaw.sessions.tasks import tell_task
+
+    task = await _named(args.id, store)
+    if store is not None and task.open:
+        await tell_task(store, task, cancel=True)
+    if args.json:
+        env.say_json({"cancelled": task.open, "id": task.id})
+    else:
+        env.say("Told it to stop." if task.open else f"It has ended already: {task.status}.")
+
+
+async def _named(wanted: str, store: "SessionStore | None") -> "Task":
+    found = [task for task in await _tasks(store) if task.id.startswith(wanted)]
+    if len(found) != 1:
+        many = f"{len(found)} tasks begin with '{wanted}'"
+        raise NotFound(many if found else f"there is no task '{wanted}'")
+    return found[0]
+
+
+def _when(task: "Task") -> str:
+    return f"{datetime.fromtimestamp(task.updated_ms / 1000).astimezone():%Y-%m-%d %H:%M}"
+
+
+def _facts(task: "Task") -> dict[str, Any]:
+    return {
+        "id": task.id,
+        "title": task.title,
+        "status": task.status,
+        "statusMessage": task.message,
+        "agent": task.agent,
+        "sessionKey": task.session,
+        "turn": task.turn,
+        "reader": task.reader,
+        "inGateway": task.in_gateway,
+        "createdAt": task.created_ms,
+        "updatedAt": task.updated_ms,
+        "ttlMs": task.ttl_ms,
+        "questions": dict(task.requests),
+        "result": task.result,
+        "error": task.error,
+    }
