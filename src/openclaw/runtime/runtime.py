@@ -5,8 +5,6 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import anyio.to_thread
-
 from openclaw.config.load import LoadedConfig
 from openclaw.config.merge import EffectiveAgent
 from openclaw.config.paths import StatePaths
@@ -236,9 +234,9 @@ async def open_backend(
 @asynccontextmanager
 async def _mcp_app(gateway: "Gateway") -> "AsyncGenerator[ASGIApp]":
     """Our MCP server over HTTP, its orders turns of this gateway."""
+    # Not in a thread: MCP servers that start import the SDK as well, and two threads would each see half of it.
     from openclaw.gateway.auth import grant_of
-
-    server, http_app, orders, tasks = await anyio.to_thread.run_sync(_load_mcp_server)
+    from openclaw.mcp_server import http_app, orders, server, tasks
 
     def who(scope: "Scope") -> "Person":
         grant = grant_of(scope)
@@ -255,9 +253,3 @@ async def _mcp_app(gateway: "Gateway") -> "AsyncGenerator[ASGIApp]":
         made = server.make_server("openclaw", desk, kept)
         async with http_app.serve_http(made, most_bytes=limit, who=who) as app:
             yield app
-
-
-def _load_mcp_server() -> Any:
-    from openclaw.mcp_server import http_app, orders, server, tasks
-
-    return server, http_app, orders, tasks
