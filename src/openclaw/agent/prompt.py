@@ -127,7 +127,9 @@ def assemble(
         resources=cut_framed(
             resources, int(window * _RESOURCE_SHARE), agent.resource_context_chars
         ),
-        notes="\n\n".join(note for note in notes if estimate(note) <= window * _NOTES_SHARE),
+        notes="\n\n".join(
+            note for note in notes if note and estimate(note) <= window * _NOTES_SHARE
+        ),
         files=_files(files, int(window * _FILES_SHARE)),
     )
 

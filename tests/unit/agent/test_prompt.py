@@ -65,6 +65,16 @@ def test_the_prompt_says_where_and_when_it_works_at_the_resolution_of_a_day() ->
     assert estimate(system(evening)) < 900
 
 
+def test_without_memory_and_skills_nothing_stands_in_their_place() -> None:
+    def parts(*notes: str) -> tuple[str, ...]:
+        return assemble(
+            agent(), workspace=None, notes=notes, resources="", files=[], window=LARGE
+        ).parts
+
+    assert len(parts("", "")) == 1
+    assert parts("a note", "", "another")[1] == "a note\n\nanother"
+
+
 def test_an_agents_own_prompt_replaces_ours() -> None:
     preamble = assemble(
         agent(systemPrompt="You are a cook."), workspace=None, resources="", files=[], window=LARGE
