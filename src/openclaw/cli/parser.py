@@ -30,6 +30,10 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     ),
     "config": ("config validate", "config schema > openclaw.schema.json"),
     "config path": ("config path",),
+    "config get": ("config get agents.defaults.model",),
+    "config set": ("config set agents.defaults.model anthropic/claude-sonnet-5-5",),
+    "config unset": ("config unset tools.approved",),
+    "config explain": ("config explain", "config explain tools.approved"),
     "config show": ("config show",),
     "config validate": ("config validate", "config validate --config other.json --json"),
     "config schema": ("config schema > openclaw.schema.json",),
@@ -70,6 +74,7 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
         "mcp add time -- uvx mcp-server-time",
         "mcp add docs --url https://a.example --header 'X-Key: secret://env/K'",
     ),
+    "mcp effects": ("mcp effects", "mcp effects --json"),
     "mcp remove": ("mcp remove time",),
     "mcp import": ("mcp import --dry-run", "mcp import cursor github"),
     "mcp tools": ("mcp tools", "mcp tools time --json"),
@@ -90,7 +95,10 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "models list": ("models list",),
     "models status": ("models status",),
     "models pull": ("models pull", "models pull qwen2.5-0.5b-instruct"),
-    "secrets": ("secrets check",),
+    "secrets": ("secrets set GITHUB_TOKEN", "secrets check"),
+    "secrets set": ("secrets set GITHUB_TOKEN", "secrets set GITHUB_TOKEN < token.txt"),
+    "secrets list": ("secrets list",),
+    "secrets remove": ("secrets remove GITHUB_TOKEN",),
     "secrets check": ("secrets check", "secrets check secret://env/DOCS_TOKEN"),
     "sessions": ("sessions", "sessions show main", 'sessions search "train tickets"'),
     "sessions list": ("sessions list --search trip",),
@@ -231,7 +239,11 @@ COMMANDS = (
     Command(
         "completion", "print a completion script for a shell", "openclaw.cli.commands.completion"
     ),
-    Command("config", "show, check and explain the configuration", "openclaw.cli.commands.config"),
+    Command(
+        "config",
+        "show, change, check and explain the configuration",
+        "openclaw.cli.commands.config",
+    ),
     Command("cron", "have the agent do something at set times", "openclaw.cli.commands.cron"),
     Command("doctor", "look for problems and say how to mend them", "openclaw.cli.commands.doctor"),
     Command(
@@ -253,7 +265,9 @@ COMMANDS = (
     ),
     Command("page", "open the gateway's page in a browser", "openclaw.cli.commands.page"),
     Command(
-        "secrets", "check that every secret reference resolves", "openclaw.cli.commands.secrets"
+        "secrets",
+        "store secrets, and check that every reference resolves",
+        "openclaw.cli.commands.secrets",
     ),
     Command(
         "sessions", "list, read and delete stored conversations", "openclaw.cli.commands.sessions"

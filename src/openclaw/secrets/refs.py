@@ -39,6 +39,7 @@ class Scheme:
 SCHEMES: Final[Mapping[str, Scheme]] = MappingProxyType(
     {
         "env": Scheme("secret://env/VAR"),
+        "store": Scheme("secret://store/NAME"),
         "file": Scheme("secret://file/PATH[#FIELD]", "field"),
         "exec": Scheme("secret://exec/NAME"),
         "gcp": Scheme("secret://gcp/NAME[#VERSION]", "version"),

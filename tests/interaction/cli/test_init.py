@@ -113,9 +113,11 @@ def test_other_programs_servers_are_taken_over_with_references(full: House) -> N
     full.run("--yes")
     servers = full.loaded().mcp.servers
     assert set(servers) == {"github", "remote", "clock"}
-    assert servers["github"].env == {"GITHUB_TOKEN": "secret://env/GITHUB_TOKEN"}
-    assert servers["remote"].url == "https://h.example/mcp?api_key=<secret://env/REMOTE_API_KEY>"
-    assert "export GITHUB_TOKEN=" in full.out
+    assert servers["github"].env == {"GITHUB_TOKEN": "secret://store/GITHUB_TOKEN"}
+    assert servers["remote"].url == "https://h.example/mcp?api_key=<secret://store/REMOTE_API_KEY>"
+    kept = json.loads((full.config.parent / "secrets.json").read_text())
+    assert set(kept) == {"GITHUB_TOKEN", "REMOTE_API_KEY"}  # so that they can be used at once
+    assert "Stored the servers' credentials in" in full.out
 
 
 @pytest.mark.parametrize("word", ["--yes", "--no-sandbox"])
@@ -342,7 +344,7 @@ def test_json_tells_what_was_done(full: House) -> None:
     full.run("--yes", "--json", "--register", "cursor")
     facts = json.loads(full.out)
     assert facts["registered"] == ["cursor"]
-    assert facts["variables"] == ["GITHUB_TOKEN", "REMOTE_API_KEY"]
+    assert facts["secrets"] == ["GITHUB_TOKEN", "REMOTE_API_KEY"]
     assert [Path(one["path"]).name for one in facts["written"]] == ["openclaw.json", "mcp.json"]
 
 

@@ -44,8 +44,8 @@ def test_a_credential_under_an_odd_name_is_neither_written_nor_shown(home: Path)
     put(home / ".cursor/mcp.json", GOOD)
     code, out, err = run(home, "--yes", "--no-sandbox")
     assert code == 0
-    assert imported(home) == {"good": {"command": "good", "env": {"FOO": "secret://env/FOO"}}}
-    assert "environment variable FOO" in err
+    assert imported(home) == {"good": {"command": "good", "env": {"FOO": "secret://store/FOO"}}}
+    assert "env.FOO is now secret://store/FOO" in err
     for path in (home / ".openclaw").rglob("*"):
         assert not path.is_file() or KEY not in path.read_text()
     assert KEY not in out + err

@@ -1,10 +1,21 @@
-"""Show, check and explain the configuration."""
+"""Show, change, check and explain the configuration."""
 
 from argparse import ArgumentParser, Namespace
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, cast
 
 from openclaw.cli.environment import Environment
-from openclaw.core.errors import EXIT_OK, EXIT_USAGE, InvalidConfig, Problem
+from openclaw.core.errors import (
+    EXIT_OK,
+    EXIT_USAGE,
+    InvalidConfig,
+    InvalidRequest,
+    NotFound,
+    Problem,
+)
+
+if TYPE_CHECKING:
+    from openclaw.config.json5 import KeyPath
 
 
 def register(parser: ArgumentParser) -> None:
@@ -17,12 +28,174 @@ def register(parser: ArgumentParser) -> None:
     ):
         action = actions.add_parser(name, help=summary, description=summary)
         action.add_argument("--json", action="store_true", help="print JSON and nothing else")
+    for name, summary in (
+        ("get", "print the value of a key as it takes effect, without secrets"),
+        ("set", "set a key in the file; everything else stays as it is written"),
+        ("unset", "take a key out of the file"),
+        ("explain", "say what a key means and what it may be"),
+    ):
+        action = actions.add_parser(name, help=summary, description=summary)
+        optional = "?" if name == "explain" else None
+        action.add_argument("key", nargs=optional, metavar="KEY", help="such as gateway.port")
+        if name == "set":
+            action.add_argument("value", metavar="VALUE", help="JSON5; other words are a text")
+        action.add_argument("--json", action="store_true", help="print JSON and nothing else")
 
 
 def run(args: Namespace, env: Environment) -> int:
-    return {"path": _path, "show": _show, "validate": _validate, "schema": _schema}[args.action](
-        args, env
-    )
+    return {
+        "path": _path,
+        "show": _show,
+        "validate": _validate,
+        "schema": _schema,
+        "get": _get,
+        "set": _set,
+        "unset": _unset,
+        "explain": _explain,
+    }[args.action](args, env)
+
+
+def _get(args: Namespace, env: Environment) -> int:
+    from openclaw.config.show import redacted
+
+    loaded = env.load_config()
+    tree = loaded.config.model_dump(mode="json", by_alias=True)
+    value: Any = redacted(tree, credentials=loaded.credentials, redactor=env.redactor)
+    for part in _path_of(args.key):
+        known = _keys(value)
+        if part not in known:
+            raise _no_such_key(args.key, str(part), known)
+        value = value[part]
+    _write_json(env, value)
+    return EXIT_OK
+
+
+def _set(args: Namespace, env: Environment) -> int:
+    from openclaw.config.edit import set_value
+
+    return _edited(args, env, lambda text: set_value(text, _path_of(args.key), _value(args.value)))
+
+
+def _unset(args: Namespace, env: Environment) -> int:
+    from openclaw.config.edit import delete_value
+
+    return _edited(args, env, lambda text: delete_value(text, _path_of(args.key)))
+
+
+def _edited(args: Namespace, env: Environment, change: "Callable[[str], str]") -> int:
+    """Change the file if the result is valid, and show what is different."""
+    import difflib
+
+    from openclaw.config.files import edit_config
+    from openclaw.config.load import read_text
+    from openclaw.config.paths import config_path
+
+    path = env.config_option or config_path(env.environ)
+    before = read_text(path) or ""
+    loaded = edit_config(path, env.environ, change)
+    for value in loaded.credentials:
+        env.redactor.register(value)
+    after = read_text(path) or ""
+    lines = difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=0)
+    changes = [line for line in lines if line[:2] not in ("--", "++", "@@")]
+    if args.json:
+        env.say_json({"path": str(path), "changes": changes})
+        return EXIT_OK
+    for line in changes:
+        env.say(line)
+    if not changes:
+        env.say(f"Nothing to change: {args.key} is like that already.")
+    for warning in loaded.warnings:
+        if warning not in loaded.reminders:
+            env.warn(f"warning: {warning}")
+    return EXIT_OK
+
+
+def _path_of(key: str) -> "KeyPath":
+    from openclaw.config.json5 import parse_path
+
+    try:
+        return parse_path(key)
+    except ValueError:
+        raise InvalidRequest(
+            f"{key!r} is not a key", hint="write it as gateway.port or agents.list[0].id"
+        ) from None
+
+
+def _value(text: str) -> Any:
+    """What was typed, as JSON5 if it is, else as the text itself."""
+    from openclaw.config.json5 import parse
+
+    try:
+        return parse(f'{{ "value": {text}\n}}').root.plain()["value"]
+    except (InvalidConfig, KeyError):
+        return text
+
+
+def _keys(value: Any) -> Sequence[str | int]:
+    if isinstance(value, dict):
+        return list(cast("dict[str, Any]", value))
+    return range(len(cast("list[Any]", value))) if isinstance(value, list) else ()
+
+
+def _no_such_key(key: str, part: str, known: Iterable[Any]) -> NotFound:
+    from openclaw.config.consistency import suggest
+
+    close = suggest(part, [str(one) for one in known])
+    return NotFound(f"there is no {key}", hint=f"did you mean {close}?" if close else None)
+
+
+def _explain(args: Namespace, env: Environment) -> int:
+    """The key's description, type and default, and the keys below it."""
+    from openclaw.config.show import json_schema
+
+    schema = json_schema()
+    node: dict[str, Any] = schema
+    described = ""
+    for part in _path_of(args.key) if args.key else ():
+        below = _below(schema, node)
+        found = below.get(str(part)) or below.get("*")
+        if found is None:
+            raise _no_such_key(args.key, str(part), below)
+        node, described = found, str(found.get("description", described))
+    below = _below(schema, node)
+    if args.json:
+        texts = {name: str(one.get("description", "")) for name, one in below.items()}
+        env.say_json({"key": args.key or "", "description": described, "keys": texts})
+        return EXIT_OK
+    if described:
+        env.say(described)
+    if (facts := _facts(node)) and not below:
+        env.say(facts)
+    for name, one in below.items():
+        env.say(f"  {name:<24} {str(one.get('description', '')).partition('. ')[0]}")
+    return EXIT_OK
+
+
+def _below(schema: dict[str, Any], node: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """The keys that may stand inside, `*` for any name or number, each with its description."""
+    found: dict[str, dict[str, Any]] = {}
+    for one in (node, *node.get("anyOf", ()), *node.get("allOf", ())):
+        if "$ref" in one:
+            found |= _below(schema, schema["$defs"][one["$ref"].rpartition("/")[2]])
+        found |= one.get("properties", {})
+        for inner in (one.get("additionalProperties"), one.get("items")):
+            if isinstance(inner, dict):
+                found["*"] = cast("dict[str, Any]", inner)
+    return {
+        name: one for name, one in found.items() if "not used" not in one.get("description", "")
+    }
+
+
+def _facts(node: dict[str, Any]) -> str:
+    import json
+
+    kinds = [str(one["type"]) for one in (node, *node.get("anyOf", ())) if "type" in one]
+    allowed = [json.dumps(one) for one in node.get("enum", ())]
+    parts = [" or ".join(kinds), f"one of {', '.join(allowed)}" if allowed else ""]
+    if node.get("default") is not None:
+        parts.append(f"default {json.dumps(node['default'])}")
+    return "; ".join(part for part in parts if part)
 
 
 def _path(args: Namespace, env: Environment) -> int:

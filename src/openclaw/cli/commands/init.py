@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from openclaw.cli.argv_text import read_line
+from openclaw.cli.commands.mcp_config import store_all
 from openclaw.cli.dispatch import EXIT_INTERRUPTED
 from openclaw.cli.environment import Environment
 from openclaw.cli.render.terminal import fitted
@@ -221,7 +222,10 @@ def _set_up(args: argparse.Namespace, env: Environment, asker: Asker | None) -> 
         return EXIT_OK
     if plan.changes and path.parent == env.paths.root:
         private_directory(path.parent)
+    where = store_all(env, plan.references)
     written = write_all(plan.changes, SystemClock())
+    if where and not args.json:
+        env.say(f"\nStored the servers' credentials in {where}.")
     _report(args, env, plan, written)
     return EXIT_OK
 

@@ -31,6 +31,7 @@ from openclaw.config.load import parse_config, read_text
 from openclaw.config.merge import agent_servers
 from openclaw.config.paths import config_path
 from openclaw.config.schema import AgentEntry
+from openclaw.config.secret_store import SecretStore
 from openclaw.core.errors import EXIT_FAILED, EXIT_OK, InvalidConfig, InvalidRequest, NotFound
 from openclaw.mcp_client.bounds import printable
 
@@ -257,7 +258,7 @@ def take_over(args: argparse.Namespace, env: Environment) -> int:
         env.redactor.register(value)
     references: tuple[Reference, ...] = ()
     if not args.keep_secrets:
-        found, references = protect(found, env.environ)
+        found, references = protect(found, env.environ, SecretStore(env.environ).in_file())
     if not args.no_sandbox:
         found = all_with_sandbox(found, env.environ)
     path = env.config_option or config_path(env.environ)
@@ -267,9 +268,19 @@ def take_over(args: argparse.Namespace, env: Environment) -> int:
     after = _written(before, found, force=args.force)
     written = bool(found) and not args.dry_run and _agreed(args, env, before, after)
     if written:
+        store_all(env, references)
         edit_config(path, env.environ, lambda text: _written(text, found, force=args.force))
     _report(args, env, found, references, problems, path=path, written=written)
     return EXIT_FAILED if problems else EXIT_OK
+
+
+def store_all(env: Environment, references: Iterable[Reference]) -> str:
+    """Keep the credentials that became references; says where."""
+    store, where = SecretStore(env.environ), ""
+    for one in references:
+        if one.stored:
+            where = store.set(one.variable, one.value.reveal())
+    return where
 
 
 def _read(
@@ -416,10 +427,8 @@ def _report(
     for server in found:
         for note in server.notes:
             env.warn(f"{server.name}: {note}")
-    for reference in references:
-        env.warn(
-            f"{reference.server}: the credential in {reference.key} is now read from the environment "
-            f"variable {reference.variable}; set it, or use another secret:// reference"
-        )
+    for one in references:
+        place = f"secret://{'store' if one.stored else 'env'}/{one.variable}"
+        env.warn(f"{one.server}: the credential in {one.key} is now {place}")
     names = ", ".join(server.name for server in found)
     env.say(f"Imported {names} into {path}." if written else "Nothing was written.")

@@ -1,6 +1,7 @@
-"""Check that every secret reference resolves. A value is never printed.
+"""Keep secrets, and check that every reference to one resolves. A value is never printed.
 
-Without a reference, every one in the configuration is tried.
+Stored secrets are in the system's keyring if there is one, else in a private file; the configuration
+refers to them as secret://store/NAME.
 """
 
 import argparse
@@ -31,11 +32,78 @@ def register(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(metavar="ACTION", required=True)
     summary = "resolve references and say ok or the reason"
     check = actions.add_parser("check", help=summary, description=summary)
-    check.add_argument("reference", nargs="?", metavar="REF", help="only this secret:// reference")
-    check.add_argument("--json", action="store_true", help="print JSON and nothing else")
+    check.add_argument(
+        "reference",
+        nargs="?",
+        metavar="REF",
+        help="only this reference, not all in the configuration",
+    )
+    summary = "store a secret; it is typed hidden, or read from a pipe"
+    keep = actions.add_parser("set", help=summary, description=summary)
+    keep.add_argument("name", metavar="NAME", help="what secret://store/NAME calls it")
+    keep.add_argument("--in-file", action="store_true", help="use the private file, not a keyring")
+    summary = "list the names of stored secrets"
+    names = actions.add_parser("list", help=summary, description=summary)
+    summary = "forget a stored secret"
+    remove = actions.add_parser("remove", help=summary, description=summary)
+    remove.add_argument("name", metavar="NAME", help="its name")
+    for action, run_it in ((check, _check), (keep, _set), (names, _list), (remove, _remove)):
+        action.add_argument("--json", action="store_true", help="print JSON and nothing else")
+        action.set_defaults(action=run_it)
 
 
 def run(args: argparse.Namespace, env: Environment) -> int:
+    return args.action(args, env)
+
+
+def _set(args: argparse.Namespace, env: Environment) -> int:
+    from openclaw.config.secret_store import SecretStore
+
+    value = hidden_line(env, f"Value of {args.name} (not shown): ")
+    env.redactor.register(value)
+    where = SecretStore(env.environ).set(args.name, value, keyring=False if args.in_file else None)
+    if args.json:
+        env.say_json({"reference": f"secret://store/{args.name}", "where": where})
+    else:
+        env.say(f"Stored in {where}. Refer to it as secret://store/{args.name}")
+    return EXIT_OK
+
+
+def hidden_line(env: Environment, prompt: str) -> str:
+    """One line that is not shown while it is typed; all of stdin on a pipe, without its last newline."""
+    if not env.stdin.isatty():
+        return env.stdin.read().removesuffix("\n").removesuffix("\r")
+    import getpass
+
+    return getpass.getpass(prompt, stream=env.stderr).strip()
+
+
+def _list(args: argparse.Namespace, env: Environment) -> int:
+    from openclaw.config.secret_store import SecretStore
+
+    names = SecretStore(env.environ).names()
+    if args.json:
+        env.say_json({"secrets": names})
+        return EXIT_OK
+    for name in names:
+        env.say(name)
+    if not names:
+        env.say(f"Nothing is stored. Store a secret with: {env.program} secrets set NAME")
+    return EXIT_OK
+
+
+def _remove(args: argparse.Namespace, env: Environment) -> int:
+    from openclaw.config.secret_store import SecretStore
+
+    SecretStore(env.environ).remove(args.name)
+    if args.json:
+        env.say_json({"removed": args.name})
+    else:
+        env.say(f"Removed {args.name}.")
+    return EXIT_OK
+
+
+def _check(args: argparse.Namespace, env: Environment) -> int:
     config = env.load_config().config
     findings = check_all(env, config, only=args.reference)
     if args.json:
@@ -57,7 +125,7 @@ def check_all(env: Environment, config: "Config", only: str | None = None) -> li
         wanted = {parse(only): []}
     else:
         wanted = _collect(config.model_dump(mode="json", by_alias=True))
-    return anyio.run(_check, resolver, wanted)
+    return anyio.run(_checked, resolver, wanted)
 
 
 def _collect(config: Any) -> dict[SecretRef, list[str]]:
@@ -82,7 +150,7 @@ def _strings(node: Any, path: str = "") -> Iterator[tuple[str, str]]:
         yield from _strings(child, path + step)
 
 
-async def _check(
+async def _checked(
     resolver: "SecretResolver", wanted: Mapping[SecretRef, list[str]]
 ) -> list[SecretFinding]:
     outcomes: dict[SecretRef, Secret | SecretUnavailable] = await resolver.try_all(wanted)

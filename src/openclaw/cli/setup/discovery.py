@@ -15,6 +15,7 @@ from openclaw.cli.setup.other_clients import (
     read_client,
 )
 from openclaw.config.paths import home_dir
+from openclaw.config.secret_store import SecretStore
 from openclaw.core.errors import InvalidRequest
 from openclaw.secrets.credentials import looks_like_credential
 
@@ -65,7 +66,8 @@ def look(env: Environment) -> Found:
     servers, notes = _servers(env)
     for value in plain_values(one.server for one in servers):
         env.redactor.register(value)
-    kept, references = protect((one.server for one in servers), env.environ)
+    stored = SecretStore(env.environ).in_file()
+    kept, references = protect((one.server for one in servers), env.environ, stored)
     keys = _keys(env)
     return Found(
         models=_models(env),

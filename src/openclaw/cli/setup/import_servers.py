@@ -15,6 +15,7 @@ from typing import Any, cast
 from openclaw.config.json5 import KeyPath, format_path
 from openclaw.config.sensitive import plain_credentials
 from openclaw.core.errors import InvalidRequest
+from openclaw.secrets.refs import Secret
 
 Entry = dict[str, Any]
 
@@ -282,11 +283,16 @@ _FLAG = re.compile(r"-{1,2}([A-Za-z][\w-]*)")
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A credential that became a reference: the variable that now has to hold it."""
+    """A credential that became a reference: the name that now stands for it.
+
+    It is to be `stored`, unless an environment variable of that name holds it already.
+    """
 
     variable: str
     server: str
     key: str
+    value: Secret
+    stored: bool
 
 
 @dataclass(slots=True)
@@ -310,13 +316,19 @@ class _Names:
 
 
 def protect(
-    servers: Iterable[ImportedServer], environ: Mapping[str, str] | None = None
+    servers: Iterable[ImportedServer],
+    environ: Mapping[str, str] | None = None,
+    stored: Mapping[str, str] | None = None,
 ) -> tuple[tuple[ImportedServer, ...], tuple[Reference, ...]]:
-    """The servers with every plain credential as a reference, and which variables they now need.
+    """The servers with every plain credential as a reference, and what has to be stored for that.
 
-    A value that a variable of `environ` holds already is read from that one.
+    A value that a variable of `environ` holds already is read from that one. `stored` are the names
+    that are taken, with their values.
     """
-    names = _Names({value: name for name, value in (environ or {}).items() if len(value) >= 8})
+    names = _Names(
+        {value: name for name, value in (environ or {}).items() if len(value) >= 8},
+        dict(stored or {}),
+    )
     references: list[Reference] = []
     protected: list[ImportedServer] = []
     for server in servers:
@@ -324,8 +336,12 @@ def protect(
         for path, value in credentials(server.entry):
             text = _at(entry, path)
             variable = names.variable(value, *_wanted(server.name, entry, path, value))
-            _put(entry, path, _with_reference(text, value, variable))
-            references.append(Reference(variable, server.name, format_path(path)))
+            stored_now = value not in names.known
+            scheme = "store" if stored_now else "env"
+            _put(entry, path, _with_reference(text, value, f"secret://{scheme}/{variable}"))
+            references.append(
+                Reference(variable, server.name, format_path(path), Secret(value), stored_now)
+            )
             if path[0] == "args" and _SEEN not in notes:
                 notes.append(_SEEN)
         protected.append(ImportedServer(server.name, entry, tuple(notes)))
@@ -364,8 +380,7 @@ def _wanted(server: str, entry: Entry, path: KeyPath, value: str) -> tuple[str, 
     return (f"{server}_{own}{word}",)
 
 
-def _with_reference(text: str, value: str, variable: str) -> str:
-    reference = f"secret://env/{variable}"
+def _with_reference(text: str, value: str, reference: str) -> str:
     if text.endswith(f" {value}"):  # what comes before it ends by itself
         return f"{text[: -len(value)]}{reference}"
     return reference if text == value else text.replace(value, f"<{reference}>")

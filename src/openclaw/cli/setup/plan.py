@@ -364,8 +364,7 @@ def report(env: Environment, plan: Plan, written: list[Written]) -> None:
 
 def _next(env: Environment, plan: Plan) -> list[str]:
     program = env.program
-    unset = sorted({one.variable for one in plan.references if one.variable not in env.environ})
-    lines = [f"export {name}=…   # where its server's credential now comes from" for name in unset]
+    lines: list[str] = []
     if _weights_missing(env):
         lines.append(f"{program} models pull   # the embedded model's weights, once")
     if plan.servers:
@@ -394,7 +393,7 @@ def report_json(env: Environment, plan: Plan, written: list[Written]) -> None:
             "model": plan.model,
             "servers": list(plan.servers),
             "registered": list(plan.clients),
-            "variables": sorted({one.variable for one in plan.references}),
+            "secrets": sorted({one.variable for one in plan.references if one.stored}),
             "notes": list(plan.notes),
             "changes": [
                 {"path": str(one.path), "diff": one.difference(env.redactor.redact)}

@@ -424,6 +424,22 @@ def _decoded(line: bytes) -> str:
 
 _POSIX = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "TMPDIR", "TZ")
 
+# Without them a server behind a proxy fails, and they are no secrets unless a password is in one.
+_NETWORK = (
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "REQUESTS_CA_BUNDLE",
+    "NODE_EXTRA_CA_CERTS",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "ALL_PROXY",
+    "NO_PROXY",
+    "http_proxy",
+    "https_proxy",
+    "all_proxy",
+    "no_proxy",
+)
+
 # What programs on Windows fail in odd ways without.
 _WINDOWS = (
     "APPDATA",
@@ -474,9 +490,10 @@ def child_environment(
 
 
 def _basics(environ: Mapping[str, str], *, windows: bool) -> set[str]:
+    network = {_fold(name, windows) for name in _NETWORK if "@" not in environ.get(name, "")}
     if windows:
-        return set(_WINDOWS)
-    return {*_POSIX, *(name for name in environ if name.startswith("LC_"))}
+        return network.union(_WINDOWS)
+    return network.union(_POSIX, (name for name in environ if name.startswith("LC_")))
 
 
 def _fold(name: str, windows: bool) -> str:

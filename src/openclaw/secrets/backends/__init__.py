@@ -11,6 +11,7 @@ from openclaw.secrets.backends.local import (
     OpBackend,
 )
 from openclaw.secrets.backends.remote import AwsBackend, AzureBackend, GcpBackend, VaultBackend
+from openclaw.secrets.backends.store import StoreBackend
 from openclaw.secrets.redactor import Redactor
 from openclaw.secrets.resolver import Backend, SecretResolver
 
@@ -33,6 +34,7 @@ def open_backends(
         "env": EnvBackend(environ),
         "file": FileBackend.open(section("file"), environ),
         "keyring": KeyringBackend(section("keyring")),
+        "store": StoreBackend.open(environ),
     }
     first = SecretResolver(simple, redactor)
 

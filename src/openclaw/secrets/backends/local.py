@@ -133,14 +133,15 @@ class KeyringBackend:
         """The password of that user at that service; a name alone is a user at ours."""
         service, slash, user = ref.name.rpartition("/")
         value = await self._calls.run(
-            lambda: _read_keyring(service if slash else self._service, user)
+            lambda: read_keyring(service if slash else self._service, user)
         )
         if not value:
             raise BackendFailure("the keyring has no such entry")
         return value
 
 
-def _read_keyring(service: str, user: str) -> str | None:
+def read_keyring(service: str, user: str) -> str | None:
+    """The password that the keyring has, if it has one."""
     try:
         import keyring
         from keyring.errors import KeyringError, KeyringLocked, NoKeyringError

@@ -136,3 +136,59 @@ def test_schema_prints_a_json_schema(capsys: Captured) -> None:
 def test_config_alone_is_a_usage_error(capsys: Captured) -> None:
     assert run("openclaw", ["config"]) == 2
     assert "say what to do" in capsys.readouterr().err
+
+
+def test_a_key_is_read_set_and_taken_out_and_the_rest_stays_as_written(
+    config: Path, capsys: Captured
+) -> None:
+    config.write_text("{\n  // mine\n  gateway: { port: 9000 },\n}\n")
+    assert run("openclaw", ["config", "set", "tools.ask", "['exec', 'write',]"]) == 0
+    assert '["exec", "write"]' in capsys.readouterr().out
+    assert run("openclaw", ["config", "set", "gateway.port", "9001"]) == 0
+    assert "// mine" in config.read_text()
+    capsys.readouterr()
+    assert run("openclaw", ["config", "get", "tools.ask[1]"]) == 0
+    assert json.loads(capsys.readouterr().out) == "write"
+    assert run("openclaw", ["config", "unset", "tools.ask", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["path"] == str(config)
+    assert run("openclaw", ["config", "get", "tools.ask"]) == 0
+    assert json.loads(capsys.readouterr().out) == []
+    assert run("openclaw", ["config", "unset", "tools.ask"]) == 0
+    assert "Nothing to change" in capsys.readouterr().out
+
+
+def test_a_value_that_is_no_json5_is_a_text_and_a_secret_is_not_printed(
+    config: Path, capsys: Captured
+) -> None:
+    assert run("openclaw", ["config", "set", "agents.defaults.model", "anthropic/some-model"]) == 0
+    assert run("openclaw", ["config", "get", "agents.defaults.model"]) == 0
+    assert '"anthropic/some-model"' in capsys.readouterr().out
+    assert run("openclaw", ["config", "get", "gateway.auth.token"]) == 0
+    assert "hunter2" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["set", "gateway.prot", "1"], 2, 'did you mean "port"'),
+        (["get", "gateway.prot"], 1, "did you mean port"),
+        (["get", "..x"], 2, "is not a key"),
+        (["explain", "gateway.prot"], 1, "did you mean port"),
+    ],
+)
+def test_a_wrong_key_is_refused_with_the_one_that_was_meant(
+    config: Path, capsys: Captured, arguments: list[str], code: int, said: str
+) -> None:
+    before = config.read_text()
+    assert run("openclaw", ["config", *arguments]) == code
+    assert said in capsys.readouterr().err
+    assert config.read_text() == before
+
+
+def test_a_key_is_explained(home: Path, capsys: Captured) -> None:
+    assert run("openclaw", ["config", "explain", "gateway.port"]) == 0
+    assert "default 18789" in capsys.readouterr().out
+    assert run("openclaw", ["config", "explain", "mcp.servers.any"]) == 0
+    assert "The program to start" in capsys.readouterr().out
+    assert run("openclaw", ["config", "explain", "--json"]) == 0
+    assert "gateway" in json.loads(capsys.readouterr().out)["keys"]

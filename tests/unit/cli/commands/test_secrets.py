@@ -2,17 +2,25 @@ import io
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import keyring
 import pytest
+from keyring.backend import KeyringBackend as Library
+from keyring.errors import PasswordDeleteError
 from tests.support.fake_vault import FakeVault
 
 from openclaw.cli.commands import secrets
 from openclaw.cli.environment import Environment
 from openclaw.cli.parser import CommandParser, parse
+from openclaw.config.secret_store import SecretStore
 from openclaw.core.errors import OpenClawError, describe, exit_code
+from openclaw.secrets.backends.store import StoreBackend
+from openclaw.secrets.refs import parse as parse_ref
+from openclaw.secrets.resolver import BackendFailure
 
 VALUES = {"ACME_KEY": "acme-key-value", "DOCS_TOKEN": "docs-token-value"}
 
@@ -152,3 +160,83 @@ def test_a_secret_of_a_real_store_is_checked_and_not_shown(environ: dict[str, st
         for done in (fine, vague):
             assert "stored-value" not in done.stdout + done.stderr
             assert "vault-token-value" not in done.stdout + done.stderr
+
+
+def stored(environ: dict[str, str], name: str, value: str, *options: str) -> Done:
+    """`secrets set` with the value on a pipe."""
+    done = subprocess.run(
+        [sys.executable, "-m", "openclaw", "secrets", "set", name, *options],
+        env={"PATH": "/usr/bin:/bin", **environ},
+        input=value,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    return Done(done.stdout, done.stderr, done.returncode)
+
+
+def test_a_secret_is_stored_resolved_listed_and_forgotten(environ: dict[str, str]) -> None:
+    done = stored(environ, "DOCS", "stored-value-1\n", "--in-file")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "secret://store/DOCS" in done.stdout
+    assert "stored-value-1" not in done.stdout
+    file = Path(environ["HOME"]) / ".openclaw" / "secrets.json"
+    assert json.loads(file.read_text()) == {"DOCS": "stored-value-1"}
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert run("check", "secret://store/DOCS", environ=environ).stdout.startswith("ok")
+    assert json.loads(run("list", "--json", environ=environ).stdout) == {"secrets": ["DOCS"]}
+    assert run("remove", "DOCS", environ=environ).returncode == 0
+    gone = run("check", "secret://store/DOCS", environ=environ)
+    assert gone.returncode == 1
+    assert "nothing is stored as DOCS" in gone.stdout
+    assert "openclaw secrets set DOCS" in gone.stdout
+    assert run("remove", "DOCS", environ=environ).returncode == 1
+    assert "Nothing is stored" in run("list", environ=environ).stdout
+
+
+@pytest.mark.parametrize(("name", "value"), [("bad name", "x"), ("../up", "x"), ("EMPTY", "\n")])
+def test_what_cannot_be_stored_is_refused_with_the_reason(
+    environ: dict[str, str], name: str, value: str
+) -> None:
+    done = stored(environ, name, value)
+    assert done.returncode == 2 or done.returncode == 1
+    assert "must be letters" in done.stderr or "is empty" in done.stderr
+
+
+async def test_a_keyring_that_works_has_the_value_and_the_file_the_name(
+    environ: dict[str, str], memory_keyring: dict[tuple[str, str], str]
+) -> None:
+    store = SecretStore(environ)
+    assert store.set("DOCS", "stored-value-1") == "the system's keyring"
+    assert json.loads(store.path.read_text()) == {"DOCS": None}
+    assert memory_keyring == {("openclaw-store", "DOCS"): "stored-value-1"}
+    backend = StoreBackend.open(environ)
+    assert await backend.read(parse_ref("secret://store/DOCS")) == "stored-value-1"
+    memory_keyring.clear()
+    with pytest.raises(BackendFailure, match="no longer has it"):
+        await backend.read(parse_ref("secret://store/DOCS"))
+    store.remove("DOCS")
+    assert store.names() == []
+
+
+@pytest.fixture
+def memory_keyring() -> Iterator[dict[tuple[str, str], str]]:
+    entries: dict[tuple[str, str], str] = {}
+
+    class Memory(Library):
+        priority = 1  # pyright: ignore[reportAssignmentType] - as its documentation says
+
+        def get_password(self, service: str, username: str) -> str | None:
+            return entries.get((service, username))
+
+        def set_password(self, service: str, username: str, password: str) -> None:
+            entries[service, username] = password
+
+        def delete_password(self, service: str, username: str) -> None:
+            if entries.pop((service, username), None) is None:
+                raise PasswordDeleteError(username)
+
+    before = keyring.get_keyring()
+    keyring.set_keyring(Memory())
+    yield entries
+    keyring.set_keyring(before)

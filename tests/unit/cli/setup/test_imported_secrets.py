@@ -4,6 +4,7 @@ import pytest
 
 from openclaw.cli.setup.import_servers import ImportedServer, Reference, plain_values, protect
 from openclaw.config.schema import McpServerConfig
+from openclaw.secrets.refs import Secret
 
 
 def protected(entry: dict[str, Any], **environ: str) -> tuple[dict[str, Any], list[str]]:
@@ -22,13 +23,15 @@ def test_plain_credentials_become_references() -> None:
     )
     (protected,), references = protect([server])
     assert protected.entry == {
-        "env": {"GH_TOKEN": "secret://env/GH_TOKEN", "MODE": "x"},
+        "env": {"GH_TOKEN": "secret://store/GH_TOKEN", "MODE": "x"},
         "headers": {
-            "Authorization": "Bearer secret://env/MY_HUB_TOKEN",
-            "X-Api-Key": "secret://env/MY_HUB_X_API_KEY",
+            "Authorization": "Bearer secret://store/MY_HUB_TOKEN",
+            "X-Api-Key": "secret://store/MY_HUB_X_API_KEY",
         },
     }
-    assert references[0] == Reference("GH_TOKEN", "my-hub", "env.GH_TOKEN")
+    assert references[0] == Reference(
+        "GH_TOKEN", "my-hub", "env.GH_TOKEN", Secret("ghp_abc123"), stored=True
+    )
     assert all("s3cr3t" not in str(one) and "ghp_" not in str(one) for one in references)
     assert plain_values([server]) == ("ghp_abc123", "s3cr3t-value", "k3y-value")
 
@@ -57,17 +60,17 @@ def test_the_same_value_under_one_name_is_one_variable() -> None:
     [
         (
             "https://h.example/mcp?api_key=k3y-value&x=1",
-            "https://h.example/mcp?api_key=<secret://env/HUB_API_KEY>&x=1",
+            "https://h.example/mcp?api_key=<secret://store/HUB_API_KEY>&x=1",
             "HUB_API_KEY",
         ),
         (
             "https://me:pass-word@h.example/mcp",
-            "https://me:<secret://env/HUB_PASSWORD>@h.example/mcp",
+            "https://me:<secret://store/HUB_PASSWORD>@h.example/mcp",
             "HUB_PASSWORD",
         ),
         (
             "https://t0k3n-value@h.example/mcp",
-            "https://<secret://env/HUB_TOKEN>@h.example/mcp",
+            "https://<secret://store/HUB_TOKEN>@h.example/mcp",
             "HUB_TOKEN",
         ),
     ],
@@ -81,16 +84,16 @@ def test_a_credential_in_an_address_becomes_a_reference(
 @pytest.mark.parametrize(
     ("args", "written", "variable"),
     [
-        (["--api-key", "k3y-value"], ["--api-key", "secret://env/HUB_API_KEY"], "HUB_API_KEY"),
-        (["--token=t0k3n"], ["--token=<secret://env/HUB_TOKEN>"], "HUB_TOKEN"),
+        (["--api-key", "k3y-value"], ["--api-key", "secret://store/HUB_API_KEY"], "HUB_API_KEY"),
+        (["--token=t0k3n"], ["--token=<secret://store/HUB_TOKEN>"], "HUB_TOKEN"),
         (
             ["--header", "Authorization: Bearer t0k3n-value"],
-            ["--header", "Authorization: Bearer secret://env/HUB_AUTHORIZATION"],
+            ["--header", "Authorization: Bearer secret://store/HUB_AUTHORIZATION"],
             "HUB_AUTHORIZATION",
         ),
         (
             ["postgres://me:pass-word@db/app"],
-            ["postgres://me:<secret://env/HUB_PASSWORD>@db/app"],
+            ["postgres://me:<secret://store/HUB_PASSWORD>@db/app"],
             "HUB_PASSWORD",
         ),
     ],
@@ -114,7 +117,7 @@ def test_a_password_inside_a_variables_value_becomes_a_reference() -> None:
         {
             "command": "x",
             "env": {
-                "DATABASE_URL": "postgres://me:<secret://env/HUB_DATABASE_URL_PASSWORD>@db/app"
+                "DATABASE_URL": "postgres://me:<secret://store/HUB_DATABASE_URL_PASSWORD>@db/app"
             },
         },
         ["HUB_DATABASE_URL_PASSWORD"],
@@ -156,8 +159,8 @@ def test_a_credential_under_an_odd_name_is_known_by_its_looks(value: str) -> Non
     assert protected(entry) == (
         {
             "command": "x",
-            "env": {"FOO": "secret://env/FOO", "MODE": "fast"},
-            "args": ["run", "secret://env/HUB_TOKEN"],
+            "env": {"FOO": "secret://store/FOO", "MODE": "fast"},
+            "args": ["run", "secret://store/HUB_TOKEN"],
         },
         ["FOO", "HUB_TOKEN"],
     )
@@ -167,37 +170,37 @@ def test_a_credential_under_an_odd_name_is_known_by_its_looks(value: str) -> Non
 @pytest.mark.parametrize(
     ("place", "written"),
     [
-        ({"headers": {"X-Odd": "Bearer abc123"}}, "Bearer secret://env/HUB_TOKEN"),
-        ({"headers": {"X-Odd": OPENAI}}, "secret://env/HUB_X_ODD"),
-        ({"args": ["-H", "X-Odd: Bearer abcdef123456"]}, "X-Odd: Bearer secret://env/HUB_X_ODD"),
+        ({"headers": {"X-Odd": "Bearer abc123"}}, "Bearer secret://store/HUB_TOKEN"),
+        ({"headers": {"X-Odd": OPENAI}}, "secret://store/HUB_X_ODD"),
+        ({"args": ["-H", "X-Odd: Bearer abcdef123456"]}, "X-Odd: Bearer secret://store/HUB_X_ODD"),
         (
             {"args": ["--header=Authorization: Bearer abc123"]},
-            "--header=Authorization: Bearer secret://env/HUB_AUTHORIZATION",
+            "--header=Authorization: Bearer secret://store/HUB_AUTHORIZATION",
         ),
         (
             {"args": ["-c", "curl -H 'Authorization: Bearer abc123' https://h.example"]},
-            "curl -H 'Authorization: Bearer <secret://env/HUB_AUTHORIZATION>' https://h.example",
+            "curl -H 'Authorization: Bearer <secret://store/HUB_AUTHORIZATION>' https://h.example",
         ),
-        ({"args": ["--api-key=abc123"]}, "--api-key=<secret://env/HUB_API_KEY>"),
-        ({"args": [f"--foo={MADE}"]}, "--foo=<secret://env/HUB_FOO>"),
-        ({"args": ["--env=API_KEY=abc123"]}, "--env=API_KEY=<secret://env/HUB_API_KEY>"),
+        ({"args": ["--api-key=abc123"]}, "--api-key=<secret://store/HUB_API_KEY>"),
+        ({"args": [f"--foo={MADE}"]}, "--foo=<secret://store/HUB_FOO>"),
+        ({"args": ["--env=API_KEY=abc123"]}, "--env=API_KEY=<secret://store/HUB_API_KEY>"),
         (
             {"args": ["--url=https://me:pass-word@h.example/"]},
-            "--url=https://me:<secret://env/HUB_PASSWORD>@h.example/",
+            "--url=https://me:<secret://store/HUB_PASSWORD>@h.example/",
         ),
         (
             {"args": ["--url=https://h.example/?key=abc123"]},
-            "--url=https://h.example/?key=<secret://env/HUB_KEY>",
+            "--url=https://h.example/?key=<secret://store/HUB_KEY>",
         ),
         (
             {"url": f"https://h.example/s/{MADE}/mcp"},
-            "https://h.example/s/<secret://env/HUB_TOKEN>/mcp",
+            "https://h.example/s/<secret://store/HUB_TOKEN>/mcp",
         ),
         (
             {"url": f"https://h.example/mcp?x={MADE}"},
-            "https://h.example/mcp?x=<secret://env/HUB_X>",
+            "https://h.example/mcp?x=<secret://store/HUB_X>",
         ),
-        ({"env": {"FOO": f"Bearer {OPENAI}"}}, "Bearer secret://env/HUB_FOO_TOKEN"),
+        ({"env": {"FOO": f"Bearer {OPENAI}"}}, "Bearer secret://store/HUB_FOO_TOKEN"),
     ],
 )
 def test_a_credential_is_found_wherever_it_stands(place: dict[str, Any], written: str) -> None:
@@ -219,7 +222,7 @@ def strings(value: Any) -> list[str]:
 def test_a_private_key_under_any_name_is_one_credential() -> None:
     pem = "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEF\n-----END PRIVATE KEY-----\n"
     found, variables = protected({"command": "x", "env": {"FOO": pem}})
-    assert (found["env"], variables) == ({"FOO": "secret://env/FOO"}, ["FOO"])
+    assert (found["env"], variables) == ({"FOO": "secret://store/FOO"}, ["FOO"])
 
 
 @pytest.mark.parametrize(

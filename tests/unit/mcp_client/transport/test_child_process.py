@@ -46,3 +46,13 @@ def test_names_on_windows_have_no_case(name: str):
     host = {name: "C:\\", "Secret": "x"}
     assert child_environment(host, {}, inherit=False, windows=True) == {name: "C:\\"}
     assert child_environment(host, {}, inherit=["SECRET"], windows=True) == host
+
+
+def test_certificates_and_proxies_are_passed_on_unless_a_password_is_in_them() -> None:
+    host = {
+        "SSL_CERT_FILE": "/etc/ca.pem",
+        "HTTPS_PROXY": "http://proxy.example:3128",
+        "http_proxy": "http://me:pw@proxy.example",
+        "OTHER": "x",
+    }
+    assert set(child_environment(host, {}, inherit=False)) == {"SSL_CERT_FILE", "HTTPS_PROXY"}

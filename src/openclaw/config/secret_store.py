@@ -1,0 +1,99 @@
+"""Writing the store behind `secret://store/NAME`."""
+
+import json
+import re
+from collections.abc import Mapping
+
+from openclaw.config.files import locked, target_of, write_atomically
+from openclaw.config.paths import state_dir
+from openclaw.core.errors import InvalidRequest, NotFound, OperatorFacing
+from openclaw.secrets.resolver import BackendFailure
+from openclaw.secrets.stored import SERVICE, read_store
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
+
+
+class SecretStore:
+    """The names and values of one account."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self.path = state_dir(environ) / "secrets.json"
+
+    def names(self) -> list[str]:
+        """What is stored."""
+        return sorted(self._read())
+
+    def in_file(self) -> dict[str, str]:
+        """The values that need no keyring."""
+        return {name: value for name, value in self._read().items() if value is not None}
+
+    def set(self, name: str, value: str, *, keyring: bool | None = None) -> str:
+        """Keep a value, in the keyring if it works and is wanted; says where."""
+        if not _NAME.fullmatch(name):
+            raise InvalidRequest(
+                "must be letters, digits, '_', '-' and '.' only, 128 at most", field="NAME"
+            )
+        if not value:
+            raise InvalidRequest("is empty", field="the value")
+        kept = keyring is not False and _to_keyring(name, value)
+        if keyring and not kept:
+            raise OperatorFacing("this machine has no keyring that can be used")
+        with locked(target_of(self.path)):
+            self._write({**self._read(), name: None if kept else value})
+        return "the system's keyring" if kept else f"{self.path} (readable by you alone)"
+
+    def remove(self, name: str) -> None:
+        """Forget a value; raises `NotFound`."""
+        with locked(target_of(self.path)):
+            entries = self._read()
+            if name not in entries:
+                raise NotFound(f"nothing is stored as '{name}'")
+            if entries.pop(name) is None:
+                _from_keyring(name)
+            self._write(entries)
+
+    def _read(self) -> dict[str, str | None]:
+        try:
+            return read_store(self.path)
+        except BackendFailure as failure:
+            raise OperatorFacing(failure.reason) from None
+
+    def _write(self, entries: Mapping[str, str | None]) -> None:
+        text = json.dumps(dict(sorted(entries.items())), indent=2) + "\n"
+        write_atomically(target_of(self.path), text)
+
+
+def keyring_works() -> bool:
+    """Whether this machine has a keyring that keeps things."""
+    try:
+        import keyring
+        from keyring.backends import fail, null
+    except ImportError:
+        return False
+    found = keyring.get_keyring()
+    return not isinstance(found, fail.Keyring | null.Keyring) and found.priority > 0
+
+
+def _to_keyring(name: str, value: str) -> bool:
+    if not keyring_works():
+        return False
+    import keyring
+    from keyring.errors import KeyringError
+
+    try:
+        keyring.set_password(SERVICE, name, value)
+        return keyring.get_password(SERVICE, name) == value
+    except (KeyringError, RuntimeError):
+        return False
+
+
+def _from_keyring(name: str) -> None:
+    try:
+        import keyring
+        from keyring.errors import KeyringError
+    except ImportError:
+        return
+    try:
+        keyring.delete_password(SERVICE, name)
+    except (KeyringError, RuntimeError):
+        return  # it is gone, or nobody can read it without the keyring
