@@ -74,7 +74,7 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
         "mcp add time -- uvx mcp-server-time",
         "mcp add docs --url https://a.example --header 'X-Key: secret://env/K'",
     ),
-    "mcp effects": ("mcp effects", "mcp effects --json"),
+    "mcp effects": ("mcp effects time",),
     "mcp remove": ("mcp remove time",),
     "mcp import": ("mcp import --dry-run", "mcp import cursor github"),
     "mcp tools": ("mcp tools", "mcp tools time --json"),
