@@ -40,6 +40,9 @@ def prepare() -> dict[str, str]:
     environ = {**kept, "OPENCLAW_STATE_DIR": str(STATE)}
     step("the embedded model's weights (98 MB, fetched once)")
     subprocess.run([BIN / "openclaw", "models", "pull"], env=environ, check=True)
+    step("a real MCP server, tried once so that the agent knows it")
+    probe = [BIN / "openclaw", "mcp", "probe", "time"]
+    subprocess.run(probe, env=environ, check=True, stdout=subprocess.DEVNULL)
     return environ
 
 

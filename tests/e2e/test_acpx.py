@@ -9,6 +9,7 @@ from typing import Any
 
 import anyio
 import pytest
+from tests.support.gateway_kit import knows
 
 from openclaw.testing.scripted_model import Step, scripted_model
 
@@ -97,6 +98,7 @@ async def test_a_tool_of_the_clients_server_is_called_and_a_dead_one_is_no_matte
     ]
     async with scripted_model(steps) as model:
         acpx.configure(model.url)
+        knows(acpx.root / "state", acpx.programs / "mcp-server-time")
         ran = await acpx.run(
             "--approve-all", "--format", "json", "--mcp-config", servers, "exec", "What time?"
         )

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.gateway_kit import knows
 
 from openclaw.agent.port import MessageContext, TurnListener
 from openclaw.config.load import load_config
@@ -198,6 +199,7 @@ def test_the_command_says_what_time_it_is_with_no_account_and_no_weights(
 ) -> None:
     config = tmp_path / "openclaw.json"
     config.write_text(json.dumps(configuration(workspace, None)))
+    knows(tmp_path, _BIN / "mcp-server-time", "--local-timezone", "UTC")
     said = run_agent(environment(tmp_path), config, "Say what time it is in Tokyo")
     assert "Asia/Tokyo" in json.dumps(said)
     assert "Source: MCP: time/get_current_time" in json.dumps(said)

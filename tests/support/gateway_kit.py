@@ -14,11 +14,13 @@ from anyio.abc import Process
 
 from openclaw.config.load import LoadedConfig, load_config
 from openclaw.config.paths import StatePaths
+from openclaw.config.schema import McpServerConfig
 from openclaw.core.clock import SystemClock
 from openclaw.gateway.daemon import Daemon, serve
 from openclaw.gateway.lock import GatewayInfo, gateway_lock, running_gateway
 from openclaw.gateway.service_files import Notifier
 from openclaw.gateway.tokens import read_owner_token
+from openclaw.mcp_client.session.negotiation import Era, EraMemory, identity
 from openclaw.runtime.host import open_secrets
 from openclaw.runtime.runtime import open_backend
 from openclaw.secrets.redactor import Redactor
@@ -150,3 +152,9 @@ class House:
                         await process.wait()
                     if patience.cancelled_caught:
                         process.kill()
+
+
+def knows(state: Path, command: Path | str, *arguments: str) -> None:
+    """Have this server have answered before: a turn waits for it, however slow the machine is."""
+    config = McpServerConfig(command=str(command), args=arguments)
+    EraMemory(StatePaths(state).cache, identity(config)).remember(Era.LEGACY)

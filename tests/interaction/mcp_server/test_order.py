@@ -3,6 +3,7 @@
 import pytest
 from mcp_types import TextContent
 from tests.interaction.mcp_server.conftest import BIN, Connect, Setup
+from tests.support.gateway_kit import knows
 
 from openclaw.testing.scripted_model import Step, scripted_model
 
@@ -14,6 +15,7 @@ async def test_an_order_is_answered_with_what_a_real_server_said(
     call = ("mcp_time_get_current_time", {"timezone": "Asia/Tokyo"})
     async with scripted_model([Step(calls=(call,)), Step(text="Done: {last}")]) as model:
         setup.configure(model.url, {"time": {"command": str(BIN / "mcp-server-time")}})
+        knows(setup.state, BIN / "mcp-server-time")
         async with connect() as client:
             result = await client.call_tool("order_openclaw", {"message": "What time is it?"})
     assert not result.is_error

@@ -10,6 +10,7 @@ import pytest
 from mcp import Client
 from mcp_types import CallToolResult, TextContent
 from tests.interaction.mcp_server.conftest import BIN, Connect, Setup
+from tests.support.gateway_kit import knows
 
 from openclaw.testing.fake_server import server_entry
 from openclaw.testing.scripted_model import Step, scripted_model
@@ -123,6 +124,7 @@ async def test_progress_names_the_tool_that_is_called(setup: Setup, connect: Con
     call = ("mcp_time_get_current_time", {"timezone": "UTC"})
     async with scripted_model([Step(calls=(call,)), Step(text="Done.")]) as model:
         setup.configure(model.url, {"time": {"command": str(BIN / "mcp-server-time")}})
+        knows(setup.state, BIN / "mcp-server-time")
         async with connect() as client:
             await client.call_tool(
                 "order_openclaw", {"message": "time?"}, progress_callback=on_progress
