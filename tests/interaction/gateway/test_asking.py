@@ -35,8 +35,11 @@ test_nobody_there = test_chat.test_without_a_terminal_a_server_is_told_that_nobo
 
 
 @pytest.fixture
-async def environ(home: Path, model: ScriptedModel) -> AsyncIterator[dict[str, str]]:
+async def environ(
+    home: Path, model: ScriptedModel, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[dict[str, str]]:
     """The same as there, with a gateway that has to have done the work."""
+    monkeypatch.chdir(home)
     environ = test_chat.configured(home, model)
     house = House(home / ".openclaw")
     async with house.here(**environ) as info:
