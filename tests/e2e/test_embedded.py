@@ -226,7 +226,7 @@ def test_the_command_makes_nothing_up_where_it_has_no_tool(
 ) -> None:
     servers = {"time": {"command": "/no/such/program"}}
     defaults = {"workspace": str(workspace), "mcp": {"servers": servers}}
-    tools = {"deny": ["read", "list", "search", "attach"], "ask": ["write"]}
+    tools = {"deny": ["read", "list", "search", "attach", "write"]}
     config, picture = tmp_path / "openclaw.json", tmp_path / "red.png"
     config.write_text(json.dumps({"agents": {"defaults": defaults}, "tools": tools}))
     picture.write_bytes(_PICTURE)

@@ -36,7 +36,7 @@ _PROGRAM = str(Path(sys.executable).with_name("openclaw"))
 _KILLED = "killed front ends"
 _LOG_BYTES, _LOG_FILES = 65_536, 2
 _LATE = 30.0  # seconds that what was begun may take beyond the end
-_BOUNDED = {"sessions.db": 5, "audit.jsonl": 1}
+_BOUNDED = {"sessions.db": 5, "audit.jsonl": 1, "l2_supercat_256.safetensors": 1}
 _ORDERS = 12  # that one process of a front end is given before it ends or is killed
 _MOST_GROWTH = 60.0  # MB that a gateway may have grown by: its sessions are longer than they were
 

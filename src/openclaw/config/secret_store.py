@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from openclaw.config.files import locked, target_of, write_atomically
 from openclaw.config.paths import state_dir
 from openclaw.core.errors import InvalidRequest, NotFound, OperatorFacing
-from openclaw.secrets.resolver import BackendFailure
+from openclaw.secrets.refs import BackendFailure
 from openclaw.secrets.stored import SERVICE, read_store
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")

@@ -211,3 +211,12 @@ class Secret:
 
     def __hash__(self) -> int:
         return hash((Secret, self.__value))
+
+
+class BackendFailure(Exception):
+    """Raised when a backend has no value; `reason` and `hint` never contain one."""
+
+    def __init__(self, reason: str, *, hint: str | None = None) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.hint = hint

@@ -8,18 +8,9 @@ import anyio
 from openclaw.core.errors import MissingExtra, OpenClawError, SecretUnavailable, describe
 from openclaw.secrets.credentials import plaintext_credentials
 from openclaw.secrets.redactor import Redactor
-from openclaw.secrets.refs import SCHEMES, Secret, SecretRef, find
+from openclaw.secrets.refs import SCHEMES, BackendFailure, Secret, SecretRef, find
 
 DEFAULT_TIMEOUT: Final = 10.0
-
-
-class BackendFailure(Exception):
-    """Raised when a backend has no value; `reason` and `hint` never contain one."""
-
-    def __init__(self, reason: str, *, hint: str | None = None) -> None:
-        super().__init__(reason)
-        self.reason = reason
-        self.hint = hint
 
 
 class SecretsUnavailable(SecretUnavailable):

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any, cast
 
-from openclaw.secrets.resolver import BackendFailure
+from openclaw.secrets.refs import BackendFailure
 
 SERVICE = "openclaw-store"
 """The service of our entries in the keyring."""

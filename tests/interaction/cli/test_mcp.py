@@ -460,8 +460,8 @@ def test_an_import_is_shown_and_written_when_the_person_agrees(shell: Shell) -> 
     shell.run("import", "claude-desktop", stdin="y\n")
     assert "+" in shell.out.getvalue()
     assert "Write this? [y/N]" in shell.out.getvalue()
-    assert shell.servers()["hub"]["env"] == {"HUB_TOKEN": "secret://env/HUB_TOKEN"}
-    assert "environment variable HUB_TOKEN" in shell.err.getvalue()
+    assert shell.servers()["hub"]["env"] == {"HUB_TOKEN": "secret://store/HUB_TOKEN"}
+    assert "secret://store/HUB_TOKEN" in shell.err.getvalue()
     assert "envFile" in shell.err.getvalue()
     everything = shell.out.getvalue() + shell.err.getvalue() + shell.config.read_text()
     assert "tok-12345678" not in everything

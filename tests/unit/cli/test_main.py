@@ -79,7 +79,7 @@ def test_an_unknown_option_is_a_usage_error(capsys: pytest.CaptureFixture[str]) 
     ("words", "says"),
     [
         (["mcp"], "openclaw mcp: say what to do; there are:\n  list "),
-        (["config", "get"], "openclaw config: there is no action 'get'; there are:\n  path "),
+        (["config", "fetch"], "openclaw config: there is no action 'fetch'; there are:\n  "),
     ],
 )
 def test_a_missing_or_wrong_action_is_answered_with_those_that_there_are(

@@ -17,6 +17,9 @@ LEAST_SHARE = 0.25
 """In a small context, a few percent would not hold even our own tools: they get `LEAST` tokens, or
 this share of the context if that is less."""
 
+OWN_SHARE = 0.03
+"""Of the context, for our own tools: they do not take what there is for servers'."""
+
 NEAREST = 24
 NEAREST_SHARE = 0.6
 """Of the room, so that many tools of one server that fit do not hide all others."""

@@ -8,6 +8,7 @@ from openclaw.agent.budget import ToolSizes
 from openclaw.agent.toolpath.choice import (
     MOST_AT_FIRST,
     NEAREST,
+    OWN_SHARE,
     Bounds,
     choose,
     fits_whole,
@@ -101,9 +102,11 @@ class Toolbox:
         self._tools = {spec.name: spec for spec in self.path.specs()}
         specs = list(self._tools.values())
         tokens = self.bounds.tokens(window)
-        if everything or fits_whole(specs, tokens, self.bounds, self.sizes):
+        ours = self.sizes.total([spec for spec in specs if spec.origin.server is None])
+        beside = min(ours, int(window * OWN_SHARE))
+        if everything or fits_whole(specs, tokens + beside, self.bounds, self.sizes):
             return [*specs, CODE_SPEC] if self.bounds.code == "on" and not everything else specs
-        first = await self._at_first(specs, min(tokens, MOST_AT_FIRST))
+        first = await self._at_first(specs, min(tokens, MOST_AT_FIRST) + beside)
         return [*first, *self._added_since(first, tokens)]
 
     async def _at_first(self, specs: Sequence[ToolSpec], tokens: int) -> tuple[ToolSpec, ...]:

@@ -79,6 +79,8 @@ def test_broken_plugins_and_odd_tools_cost_a_warning_each(
         "attach",
         "write",
         "edit",
+        "move",
+        "delete",
         "list",
         "search",
         "web_fetch",
