@@ -16,7 +16,7 @@ import anyio.lowlevel
 import pytest
 from tests.support.mcp_server_kit import McpHouse, open_gateway_runtime
 
-from openclaw.agent.toolpath.choice import Bounds
+from openclaw.agent.toolpath.choice import OWN_SHARE, Bounds
 from openclaw.agent.tools.catalog import native_tools
 from openclaw.agent.transcript import UserItem
 from openclaw.config.schema import McpServerConfig
@@ -96,7 +96,8 @@ async def test_the_two_tools_of_the_time_server_are_shown_beside_two_large_serve
     assert {"mcp_time_convert_time", "mcp_time_get_current_time"} <= names
     assert {spec.name for spec in native.specs()} <= names
     assert "mcp_filesystem_list_directory" in names
-    assert box.sizes.total(shown) <= Bounds().tokens(window)
+    ours = box.sizes.total([spec for spec in shown if spec.origin.server is None])
+    assert box.sizes.total(shown) <= Bounds().tokens(window) + min(ours, window * OWN_SHARE)
 
 
 async def test_the_git_server_reads_and_writes_a_repository(tmp_path: Path, programs: Path) -> None:
