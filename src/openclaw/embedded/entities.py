@@ -8,7 +8,7 @@ from enum import StrEnum
 from functools import lru_cache
 from importlib import resources
 
-from openclaw.embedded.words import fold, word_set
+from openclaw.embedded.words import NUMBER_WORDS, fold, word_set
 
 _REGIONS = (
     "Africa/",
@@ -158,25 +158,8 @@ class Span:
 
 
 _TRAILING = ".,;:!?)*"
-_NUMBER_WORDS = {
-    word: number
-    for number, word in enumerate(
-        [
-            "two",
-            "three",
-            "four",
-            "five",
-            "six",
-            "seven",
-            "eight",
-            "nine",
-            "ten",
-            "eleven",
-            "twelve",
-        ],
-        start=2,
-    )
-}
+# "One" is seldom a number in a request.
+_NUMBER_WORDS = {word: value for word, value in NUMBER_WORDS.items() if 2 <= value <= 12}
 _QUOTES = re.compile(r"\"([^\"\n]+)\"|`([^`\n]+)`|“([^”\n]+)”|«([^»\n]+)»|(?<!\w)'([^'\n]+)'(?!\w)")
 _LOOKS_LIKE_PATH = re.compile(
     r"(?:~|\.{1,2})?/.*|[\w.-]+(?:/[\w. -]+)+|[\w-]+(?:\.[\w-]+)*\.[A-Za-z]\w{0,4}"

@@ -12,41 +12,13 @@ from dataclasses import dataclass, field
 from datetime import date
 from typing import Any, cast
 
-from openclaw.embedded.words import STOP_WORDS, fold, stem, terms, word_set, words
+from openclaw.embedded.words import NUMBER_WORDS, STOP_WORDS, fold, stem, terms, word_set, words
 
-_NUMBER_WORDS = {
-    word: value
-    for value, word in enumerate(
-        [
-            "zero",
-            "one",
-            "two",
-            "three",
-            "four",
-            "five",
-            "six",
-            "seven",
-            "eight",
-            "nine",
-            "ten",
-            "eleven",
-            "twelve",
-            "thirteen",
-            "fourteen",
-            "fifteen",
-            "sixteen",
-            "seventeen",
-            "eighteen",
-            "nineteen",
-            "twenty",
-        ]
-    )
-}
 _SCALES = {"k": 1e3, "thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12, "dozen": 12}
 _NUMBER = re.compile(
     r"(?<![\w.])(?P<digits>-?\d{1,3}(?:,\d{3})+(?:\.\d+)?|-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)"
     r"(?:(?P<percent>\s?%|\s+percent\b)|\s?(?P<scale>k|thousand|million|billion|trillion|dozen)\b)?"
-    rf"|\b(?P<word>(?i:{'|'.join(_NUMBER_WORDS)}))\b"
+    rf"|\b(?P<word>(?i:{'|'.join(NUMBER_WORDS)}))\b"
 )
 _MONTHS = "january february march april may june july august september october november december"
 _MONTH = {name: at for at, full in enumerate(_MONTHS.split(), 1) for name in (full, full[:3])}
@@ -316,7 +288,7 @@ def _numbers(message: str) -> list[Value]:
     written: list[Value] = []
     for match in _NUMBER.finditer(message):
         if match["word"]:
-            value: float = _NUMBER_WORDS[match["word"].lower()]
+            value: float = NUMBER_WORDS[match["word"].lower()]
             written.append(Value(match.start(), match.end(), value))
             continue
         value = float(match["digits"].replace(",", "")) * _SCALES.get(match["scale"] or "", 1)

@@ -21,6 +21,35 @@ STOP_WORDS = word_set("""
     while who whom whose why will wish with without won would ve yes yet you your
     """)
 
+NUMBER_WORDS = {
+    word: value
+    for value, word in enumerate(
+        [
+            "zero",
+            "one",
+            "two",
+            "three",
+            "four",
+            "five",
+            "six",
+            "seven",
+            "eight",
+            "nine",
+            "ten",
+            "eleven",
+            "twelve",
+            "thirteen",
+            "fourteen",
+            "fifteen",
+            "sixteen",
+            "seventeen",
+            "eighteen",
+            "nineteen",
+            "twenty",
+        ]
+    )
+}
+
 _SUFFIXES = (
     ("ies", "y"),
     ("sses", "ss"),
