@@ -8,7 +8,7 @@ from openclaw.config.files import locked, target_of, write_atomically
 from openclaw.config.paths import state_dir
 from openclaw.core.errors import InvalidRequest, NotFound, OperatorFacing
 from openclaw.secrets.refs import BackendFailure
-from openclaw.secrets.stored import SERVICE, read_store
+from openclaw.secrets.stored import FILE, SERVICE, read_store
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
 
@@ -17,7 +17,7 @@ class SecretStore:
     """The names and values of one account."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
-        self.path = state_dir(environ) / "secrets.json"
+        self.path = state_dir(environ) / FILE
 
     def names(self) -> list[str]:
         """What is stored."""

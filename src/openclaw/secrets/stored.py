@@ -6,6 +6,7 @@ from typing import Any, cast
 
 from openclaw.secrets.refs import BackendFailure
 
+FILE = "secrets.json"
 SERVICE = "openclaw-store"
 """The service of our entries in the keyring."""
 

@@ -22,7 +22,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(metavar="ACTION", required=True, dest="action")
     added = _action(actions, "add", "add a schedule")
     added.add_argument("when", metavar="WHEN", help="'weekdays 8:00' or a cron expression")
-    added.add_argument("message", metavar="TEXT", help="what the agent is told then")
+    added.add_argument("message", metavar="TEXT", help="the message that the agent gets then")
     added.add_argument("--name", metavar="NAME", help="what to call it (default: made up)")
     added.add_argument("--session-key", type=session_key, metavar="KEY", help="the conversation")
     added.add_argument("--agent", metavar="ID", help="the agent that does it")

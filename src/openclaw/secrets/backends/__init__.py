@@ -1,6 +1,7 @@
 """Where values come from, a backend for each scheme. Only the composition root opens them."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from openclaw.secrets.backends.local import (
@@ -9,9 +10,9 @@ from openclaw.secrets.backends.local import (
     FileBackend,
     KeyringBackend,
     OpBackend,
+    StoreBackend,
 )
 from openclaw.secrets.backends.remote import AwsBackend, AzureBackend, GcpBackend, VaultBackend
-from openclaw.secrets.backends.store import StoreBackend
 from openclaw.secrets.redactor import Redactor
 from openclaw.secrets.resolver import Backend, SecretResolver
 
@@ -19,9 +20,9 @@ Options = Mapping[str, Any]
 
 
 def open_backends(
-    options: Mapping[str, Any], environ: Mapping[str, str], redactor: Redactor
+    options: Mapping[str, Any], environ: Mapping[str, str], redactor: Redactor, state: Path
 ) -> dict[str, Backend]:
-    """A backend for each scheme, from the `secrets` section in plain form and the environment.
+    """A backend for each scheme, from the `secrets` section in plain form and the environment; `state` is the state directory.
 
     Opening one connects to nothing and imports no library: that happens when it is first read.
     """
@@ -34,7 +35,7 @@ def open_backends(
         "env": EnvBackend(environ),
         "file": FileBackend.open(section("file"), environ),
         "keyring": KeyringBackend(section("keyring")),
-        "store": StoreBackend.open(environ),
+        "store": StoreBackend(state),
     }
     first = SecretResolver(simple, redactor)
 

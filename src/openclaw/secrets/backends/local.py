@@ -29,6 +29,7 @@ from openclaw.core.errors import MissingExtra
 from openclaw.secrets.backends.support import BlockingCalls, Lookup, field_of
 from openclaw.secrets.refs import SecretRef
 from openclaw.secrets.resolver import BackendFailure
+from openclaw.secrets.stored import FILE, SERVICE, read_store
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -317,3 +318,28 @@ class OpBackend:
         if len(parts) not in (3, 4) or not all(parts):
             raise BackendFailure("write secret://op/VAULT/ITEM/FIELD")
         return "/".join(parts)
+
+
+class StoreBackend:
+    """What `openclaw secrets set` keeps; read whenever it is asked for, as it may have changed."""
+
+    def __init__(self, state: Path) -> None:
+        self._path = state / FILE
+
+    async def read(self, ref: SecretRef) -> str:
+        return await anyio.to_thread.run_sync(self._read, ref.name, abandon_on_cancel=True)
+
+    def _read(self, name: str) -> str:
+        found = read_store(self._path)
+        if name not in found:
+            raise BackendFailure(
+                f"nothing is stored as {name}", hint=f"store it with: openclaw secrets set {name}"
+            )
+        value = found[name]
+        try:
+            value = read_keyring(SERVICE, name) if value is None else value
+        except MissingExtra:
+            raise BackendFailure("its value is in the keyring, which cannot be used now") from None
+        if not value:
+            raise BackendFailure("the keyring no longer has it")
+        return value

@@ -16,9 +16,13 @@ from tests.support.fake_vault import FakeVault
 from openclaw.cli.commands import secrets
 from openclaw.cli.environment import Environment
 from openclaw.cli.parser import CommandParser, parse
+from openclaw.config.paths import state_dir
+from openclaw.config.schema import Config
 from openclaw.config.secret_store import SecretStore
 from openclaw.core.errors import OpenClawError, describe, exit_code
-from openclaw.secrets.backends.store import StoreBackend
+from openclaw.runtime.host import open_secrets
+from openclaw.secrets.backends.local import StoreBackend
+from openclaw.secrets.redactor import Redactor
 from openclaw.secrets.refs import parse as parse_ref
 from openclaw.secrets.resolver import BackendFailure
 
@@ -210,13 +214,21 @@ async def test_a_keyring_that_works_has_the_value_and_the_file_the_name(
     assert store.set("DOCS", "stored-value-1") == "the system's keyring"
     assert json.loads(store.path.read_text()) == {"DOCS": None}
     assert memory_keyring == {("openclaw-store", "DOCS"): "stored-value-1"}
-    backend = StoreBackend.open(environ)
+    backend = StoreBackend(state_dir(environ))
     assert await backend.read(parse_ref("secret://store/DOCS")) == "stored-value-1"
     memory_keyring.clear()
     with pytest.raises(BackendFailure, match="no longer has it"):
         await backend.read(parse_ref("secret://store/DOCS"))
     store.remove("DOCS")
     assert store.names() == []
+
+
+async def test_a_state_directory_with_a_tilde_is_read_where_it_was_written(tmp_path: Path) -> None:
+    environ = {"HOME": str(tmp_path), "OPENCLAW_STATE_DIR": "~/elsewhere"}
+    (tmp_path / "elsewhere").mkdir(mode=0o700)
+    SecretStore(environ).set("DOCS", "stored-value-1", keyring=False)
+    found = await open_secrets(Config(), environ, Redactor()).resolve_text("secret://store/DOCS")
+    assert found.reveal() == "stored-value-1"
 
 
 @pytest.fixture
