@@ -93,7 +93,6 @@ def modes(agents: Sequence[AgentInfo], current: str) -> SessionModeState | None:
 
 
 def model_option(names: tuple[str, ...], current: str | None) -> list[SessionConfigOptionSelect]:
-    """The models as a setting of the session; nothing where none is known."""
     if not names:
         return []
     chosen = current if current in names else names[0]
@@ -180,7 +179,6 @@ class OpenClawAgent:
         client_info: Implementation | None = None,
         **kwargs: Any,
     ) -> InitializeResponse:
-        """Say what this agent can do. There is nothing to log in to."""
         self._forms = forms_of(client_capabilities)
         return InitializeResponse(
             protocol_version=PROTOCOL_VERSION,
@@ -208,7 +206,6 @@ class OpenClawAgent:
         mcp_servers: Sequence[ClientServer] | None = None,
         **kwargs: Any,
     ) -> NewSessionResponse:
-        """Begin a conversation, with the client's own MCP servers beside the agent's."""
         session = await self._open(
             f"{SESSION_PREFIX}{random_id()}", self._agent_id, cwd, mcp_servers or ()
         )
@@ -227,7 +224,6 @@ class OpenClawAgent:
         additional_directories: list[str] | None = None,
         **kwargs: Any,
     ) -> LoadSessionResponse:
-        """Go on with a conversation and show it again from its beginning."""
         session, found = await self._reopen(session_id, cwd, mcp_servers or ())
         for update in replay(found.entries, found.media) if found is not None else ():
             await self._client.session_update(session.id, update)
@@ -245,7 +241,6 @@ class OpenClawAgent:
         mcp_servers: Sequence[ClientServer] | None = None,
         **kwargs: Any,
     ) -> ResumeSessionResponse:
-        """Go on with a conversation that the client still shows."""
         session, _ = await self._reopen(session_id, cwd, mcp_servers or ())
         return ResumeSessionResponse(
             modes=modes(await self._agent.agents(), session.agent_id),
@@ -256,7 +251,6 @@ class OpenClawAgent:
     async def list_sessions(
         self, cwd: str | None = None, cursor: str | None = None, **kwargs: Any
     ) -> ListSessionsResponse:
-        """Conversations that were begun by such clients, the latest first."""
         found, following = await list_page(await self._agent.store(), cwd, cursor)
         return ListSessionsResponse(sessions=[_listed(one) for one in found], next_cursor=following)
 
@@ -300,7 +294,6 @@ class OpenClawAgent:
     async def prompt(
         self, session_id: str, prompt: Sequence[ContentBlock], **kwargs: Any
     ) -> PromptResponse:
-        """Answer; what happens meanwhile is told as updates."""
         session = self._session(session_id)
         forms = None if self._forms is None else Forms(self._client, self._forms)
         reply = await take_turn(session, prompt, self._agent, self._client, forms=forms)
@@ -366,7 +359,6 @@ class OpenClawAgent:
         return tuple(dict.fromkeys((*own, *settings.model_choices)))
 
     async def _announce(self, session: Session) -> None:
-        """Tell which prompts of MCP servers can be used as commands, once that is known."""
         await self._agent.refresh(session.agent_id, session.id, wait=True)
         commands = [_command(one) for one in self._agent.prompts(session.agent_id, session.id)]
         if not commands or self._sessions.get(session.id) is not session:
@@ -428,20 +420,16 @@ _INVALID_REQUEST: Final = -32600
 
 
 class LineTransport:
-    """A client's messages, one to a line, for a connection of the SDK."""
-
     def __init__(self, lines: LineReader, writer: Writer) -> None:
         self._lines, self._writer = lines, writer
 
     async def send(self, message: dict[str, Any]) -> None:
-        """Write a message; waits while the client lags far behind."""
         if not self._writer.write(json.dumps(message, separators=(",", ":")).encode() + b"\n"):
             raise ConnectionResetError("the client closed its end")
         if self._writer.unsent > HIGH_WATER:
             await self._writer.drained()
 
     async def receive(self) -> dict[str, Any] | None:
-        """The next message; None when there will be none."""
         while (line := await self._lines.next()) is not None:
             if isinstance(line, TooLong):
                 await self._refuse(_INVALID_REQUEST, f"a message is over {line.limit} bytes long")
@@ -457,7 +445,6 @@ class LineTransport:
         return None
 
     async def close(self) -> None:
-        """Send what is unsent, if the client takes it."""
         await self._writer.drained(0)
 
     async def _refuse(self, code: int, problem: str) -> None:
@@ -471,7 +458,6 @@ _CLOSING_SECONDS = 2.0
 
 
 def serve_stdio(open_agent: OpenAgent, *, program: str, agent_id: str | None) -> NoReturn:
-    """Serve one client on stdin and stdout, and leave the process."""
     _check_pipes()
     wire_in, wire_out = claim_stdio()
     code = 0
@@ -489,7 +475,6 @@ def serve_stdio(open_agent: OpenAgent, *, program: str, agent_id: str | None) ->
 async def serve(
     open_agent: OpenAgent, wire_in: int, wire_out: int, *, program: str, agent_id: str | None
 ) -> None:
-    """Serve until the client closes its end or the process is asked to stop."""
     transport = LineTransport(
         LineReader(open_reader(wire_in), LineSplitter()), open_writer(wire_out)
     )

@@ -193,7 +193,6 @@ class Session:
             scope.cancel()
 
     def close(self, agent: Agent) -> None:
-        """Stop the turns and the session's servers, and remove its files."""
         self.cancel()
         agent.end_session(self.id)
         self.forget_files()
@@ -314,7 +313,6 @@ class _Turn:
             return await self._forms.ask(self._session.id, server, params)
 
     async def _all_shown(self) -> None:
-        """Wait until the client has been sent everything so far."""
         shown = anyio.Event()
         self._queue.send_nowait(shown)
         await shown.wait()
@@ -439,8 +437,6 @@ _FIRST_ENTRIES = 4  # the first message is among them
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A conversation: the agent that answered last, and everything that was said."""
-
     agent: str
     entries: Sequence[Entry]
     media: Mapping[str, bytes]
@@ -488,7 +484,6 @@ async def list_page(
 
 
 async def _directory(store: SessionStore, info: SessionInfo) -> str | None:
-    """Where the person's first message was given."""
     first = await store.entries(_ref(info), limit=_FIRST_ENTRIES)
     return next((str(entry.data["cwd"]) for entry in first if "cwd" in entry.data), None)
 

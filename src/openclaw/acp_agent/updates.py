@@ -93,7 +93,6 @@ ContentBlock = (
 
 
 def content_block(block: Block) -> ContentBlock:
-    """One block; media that cannot be sent along are pointed to."""
     if isinstance(block, Text):
         return text_block(block.text)
     if isinstance(block, Media):
@@ -264,7 +263,6 @@ class Translator:
         self._written = ""  # of the answer since the last block that was finished
 
     def updates(self, event: Event) -> list[Update]:
-        """What the client is told of an event; often nothing."""
         match event:
             case TextDelta():
                 self._written += event.text
@@ -403,7 +401,6 @@ def replay(entries: Sequence[Entry], media: Mapping[str, bytes] | None = None) -
 
 
 def unframed(text: str) -> str:
-    """Text without the frames that are meant for the model."""
     return _FRAME.sub(lambda found: found["body"], text)
 
 

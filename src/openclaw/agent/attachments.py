@@ -55,7 +55,6 @@ class SessionMedia:
         return None if data is None else cleaned(data, self.secrets)
 
     async def images(self, items: Sequence[Item], limits: ImageLimits) -> dict[str, bytes | str]:
-        """Every image by its digest: as it is sent, or why it is not. The newest come first."""
         shown: dict[str, bytes | str] = {}
         room = limits.total_bytes
         for attachment in reversed(_images(items)):
@@ -91,7 +90,6 @@ def _fitted(data: bytes, limits: ImageLimits) -> bytes | str:
 
 
 def digests(items: Iterable[Item]) -> list[str]:
-    """The images of these items, as their session's store names them."""
     return [one.digest for one in _images(items) if one.digest is not None]
 
 

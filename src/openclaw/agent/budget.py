@@ -42,7 +42,6 @@ class Budget:
     _left: float = 0.0
 
     def before_request(self) -> None:
-        """Raise if another request to the model would be one too many."""
         if self._over is not None:
             raise LimitReached(self._over)
         if self.requests >= self.limits.max_steps:

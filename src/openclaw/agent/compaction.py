@@ -116,7 +116,6 @@ def is_order(item: Item, order: int | None) -> bool:
 
 
 def without_old_images(items: Sequence[Item], count: int) -> list[Item]:
-    """The same items with only the newest `count` images still to be shown."""
     out = list(items)
     for at in range(len(out) - 1, -1, -1):
         item = out[at]
@@ -131,7 +130,6 @@ _WITH_MEDIA = (UserItem, ResultItem)
 
 
 def _without_images(item: Item, count: int) -> Item:
-    """The item with its first `count` images left out."""
     assert isinstance(item, _WITH_MEDIA)
     attachments: list[Attachment] = []
     for one in item.attachments:

@@ -165,7 +165,6 @@ class Dispatcher:
         return self.redactor.redact(text)
 
     def decide(self, call: CallItem) -> Decided:
-        """What is to be done with a call: run it, or tell the model why not."""
         decided = self._decided(call)
         return decided if isinstance(decided, Ready) else clean_result(decided, self.redactor)
 
@@ -226,7 +225,6 @@ class Dispatcher:
         self._open.pop(call.id, None)
 
     async def call(self, ready: Ready) -> ToolResult:
-        """Run one call; whatever goes wrong is its result."""
         return await self._call(ready, within="")
 
     async def _call(self, ready: Ready, within: str) -> ToolResult:
@@ -254,7 +252,6 @@ class Dispatcher:
         return result if ready.spec is not None else clean_result(result, self.redactor)
 
     def deliver(self, name: str, result: ToolResult) -> None:
-        """Hand a result to whoever collects them, in the order of the calls."""
         self.media.extend(block for block in result.outputs if isinstance(block, Media))
         if self.on_tool_result is not None:
             self.on_tool_result(name, self._harmless(result))

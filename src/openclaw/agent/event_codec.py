@@ -52,7 +52,6 @@ _ERRORS: dict[str, type[errors.OpenClawError]] = {
 
 
 def event_name(event: Event) -> str:
-    """The event's name on the wire: `text_delta` for a `TextDelta`."""
     return _NAMES[type(event)]
 
 
@@ -89,7 +88,6 @@ def event_from(name: str, body: Mapping[str, Any]) -> Event | None:
 
 
 def block_json(block: Block) -> Json:
-    """One block; media as base64, a path or an address, as it is held."""
     match block:
         case Text():
             return {"type": "text", "text": block.text, "addressed": block.addressed}
@@ -187,7 +185,6 @@ def reply_from(body: Mapping[str, Any]) -> Reply:
 
 
 def message_json(context: MessageContext) -> Json:
-    """A message as `POST /api/messages` takes it."""
     return {
         "text": context.text,
         "sessionKey": context.session_key,
@@ -205,7 +202,6 @@ def message_json(context: MessageContext) -> Json:
 
 
 def inbound_from(item: Mapping[str, Any]) -> InboundMedia:
-    """An attachment that a front end of ours has already read."""
     return InboundMedia(media_from(item), item.get("text"), item.get("note"))
 
 

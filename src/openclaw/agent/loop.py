@@ -195,7 +195,6 @@ class Loop:
         return {tool.name for tool in self.options.tools} if self.options else set()
 
     async def _step(self, answer: AssistantItem, model: str) -> None:
-        """Run the calls of an answer that is not the last."""
         kept = clean_answer(answer, self.dispatcher.redact)
         if kept.text.strip():
             blocks = (Text(self.harmless(kept.text), addressed=True),)
@@ -287,7 +286,6 @@ class Loop:
         watcher: Watcher,
         options: ModelOptions | None = None,
     ) -> Answered:
-        """The stack's answer; that a model was called is told, whatever came of it."""
         clock = self.dispatcher.clock
         started = clock.monotonic()
         self.asking = True

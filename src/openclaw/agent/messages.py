@@ -42,7 +42,6 @@ Shown = Mapping[str, bytes | str]
 
 
 def definitions(specs: Sequence[ToolSpec]) -> list[ToolDefinition]:
-    """Tools as the library takes them, their schemas untouched."""
     return [
         ToolDefinition(
             name=spec.name,
@@ -57,7 +56,6 @@ def definitions(specs: Sequence[ToolSpec]) -> list[ToolDefinition]:
 
 
 def messages_from(items: Sequence[Item], images: Shown) -> list[ModelMessage]:
-    """The conversation as messages; a placeholder stands for an image that is not in `images`."""
     messages: list[ModelMessage] = []
     pending: list[ModelRequestPart] = []
 

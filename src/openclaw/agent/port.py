@@ -54,8 +54,6 @@ class InboundMedia:
 
 @dataclass(frozen=True, slots=True)
 class ClientCall:
-    """A call to a tool of the sender's own, which the sender is to run."""
-
     id: str
     name: str
     arguments: str
@@ -236,9 +234,7 @@ class Agent(Protocol):
         """The tools that the agent may use, once its servers had some time to start."""
         ...
 
-    def prompts(self, agent_id: str, session: str | None = None) -> "Sequence[PromptInfo]":
-        """The prompts that a message may call, as far as they are known now."""
-        ...
+    def prompts(self, agent_id: str, session: str | None = None) -> "Sequence[PromptInfo]": ...
 
     async def refresh(
         self, agent_id: str, session: str | None = None, *, wait: bool = False

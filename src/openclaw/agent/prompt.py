@@ -73,7 +73,6 @@ class Preamble:
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """The parts in order, without empty ones."""
         return tuple(part for part in (self.system, self.resources, self.notes, self.files) if part)
 
     @cached_property
@@ -92,7 +91,6 @@ class Surroundings:
 
     @property
     def text(self) -> str:
-        """The same in words."""
         today = datetime.fromtimestamp(self.now_ms / 1000, ZoneInfo(self.timezone))
         asked = (
             "The person is there and can be asked."

@@ -43,7 +43,6 @@ class Redacts(Protocol):
 
 
 def clean_message(context: MessageContext, redactor: Redacts) -> MessageContext:
-    """A person's message without the secrets that are known."""
     text = redactor.redact(context.text, shapes=False)
     media = tuple(_clean_inbound(one, redactor) for one in context.media)
     return replace(context, text=text, media=media)
@@ -91,7 +90,6 @@ def _withheld(block: Block) -> Text:
 
 
 def _clean_block(block: Block, redactor: Redacts) -> Block | None:
-    """The block without secrets; None if it has one that cannot be taken out."""
     redact = redactor.redact
     match block:
         case Text():

@@ -29,7 +29,6 @@ class Sampler:
     _used: dict[str, int] = field(default_factory=dict[str, int])
 
     async def __call__(self, server: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The result of `sampling/createMessage`; raises where the server may not have it."""
         from pydantic_ai.models import ModelRequestParameters
 
         rules = self.rules_of(server)
@@ -72,7 +71,6 @@ def _settings(own: "ModelSettings", params: Mapping[str, Any], *, most: int) -> 
 
 
 def _messages(params: Mapping[str, Any]) -> "list[ModelMessage]":
-    """The server's messages; text alone, as much as one request may have."""
     from pydantic_ai.messages import (
         ModelRequest,
         ModelResponse,
@@ -101,7 +99,6 @@ def _messages(params: Mapping[str, Any]) -> "list[ModelMessage]":
 
 
 def _text(content: Any) -> str:
-    """The words of one content block or of several; anything else is named."""
     blocks = cast("list[Any]", content) if isinstance(content, list) else [content]
     return "\n".join(map(_block_text, blocks))
 

@@ -42,7 +42,6 @@ class Job:
 
     @property
     def session_key(self) -> str:
-        """The conversation that its runs belong to."""
         return self.session or f"cron:{self.id}"
 
     def due(self, now_ms: int) -> int | None:
@@ -136,7 +135,6 @@ class JobFile:
         self.path = directory / "jobs.json"
 
     def read(self) -> dict[str, Job]:
-        """Every schedule by its id; raises `InvalidRequest` if the file is broken."""
         try:
             rows: list[Mapping[str, Any]] = json.loads(self.path.read_text())["jobs"]
             return {row["id"]: Job(**row) for row in rows}
@@ -146,7 +144,6 @@ class JobFile:
             raise InvalidRequest(f"{self.path} cannot be read: {error}") from None
 
     def add(self, job: Job) -> None:
-        """Add one; its id must be new."""
         jobs = self.read()
         if not _ID.fullmatch(job.id):
             raise InvalidRequest("must be letters, digits, - and _", field="name")
@@ -157,7 +154,6 @@ class JobFile:
         self._write({**jobs, job.id: job})
 
     def get(self, id: str) -> Job:
-        """The one with this id; raises `NotFound`."""
         jobs = self.read()
         if id not in jobs:
             known = ", ".join(jobs) or "none"
@@ -170,7 +166,6 @@ class JobFile:
         self._write({**self.read(), id: job if paused else replace(job, created_ms=now_ms)})
 
     def remove(self, id: str) -> None:
-        """Remove one."""
         self.get(id)
         self._write({name: job for name, job in self.read().items() if name != id})
 

@@ -406,7 +406,6 @@ class AgentService:
         ]
 
     async def _earlier(self, session: SessionRef, turn: str, text: str) -> Reply:
-        """The answer of a turn that has this id already."""
         history = await self._store.history(session, since_compaction=False)
         entries = [entry for entry in history if entry.turn == turn]
         asked = next((e for e in entries if e.kind is EntryKind.USER_MESSAGE), None)
@@ -443,7 +442,6 @@ def _focus(context: MessageContext) -> str | None:
 
 
 def _title(text: str) -> str | None:
-    """The first line of a conversation, to tell it from others."""
     line = next((line.strip() for line in text.splitlines() if line.strip()), "")
     return (line if len(line) <= _TITLE_CHARS else f"{line[: _TITLE_CHARS - 1]}…") or None
 

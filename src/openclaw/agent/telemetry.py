@@ -123,7 +123,6 @@ class Telemetry:
         )
 
     def end(self, span: "Span", error: str | None, *, at: int | None = None) -> None:
-        """End a span, well or with the kind of failure."""
         from opentelemetry.trace import Status, StatusCode
 
         if error is not None:
@@ -136,8 +135,6 @@ class Telemetry:
 
 
 class _TurnObserver:
-    """One turn: its span, and those of the tool calls that run."""
-
     def __init__(self, telemetry: Telemetry) -> None:
         self._telemetry = telemetry
         self._turn: Span | None = None

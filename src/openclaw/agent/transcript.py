@@ -127,7 +127,6 @@ Item = UserItem | AssistantItem | ResultItem | SummaryItem
 
 
 def user_entry(item: UserItem, origin: str, workspace: Path | None = None) -> NewEntry:
-    """The entry of a message from the person; `workspace` is the directory they chose for it."""
     data: dict[str, Any] = {"text": item.text, "origin": origin}
     if workspace is not None:
         data["cwd"] = str(workspace)
@@ -249,7 +248,6 @@ def _attachment_json(attachment: Attachment) -> dict[str, Any]:
 
 
 def items_from(entries: Sequence[Entry]) -> list[Item]:
-    """The conversation that these entries hold, whole: every call with its result, in order."""
     reader = _Reader()
     for entry in entries:
         reader.read(entry)

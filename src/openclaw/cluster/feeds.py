@@ -60,7 +60,6 @@ class Feed:
     kept_at: float = 0.0
 
     def on_event(self, event: Event) -> None:
-        """Take an event; the end of the turn is told by the answer itself."""
         if isinstance(event, TurnFinished):
             return
         if isinstance(event, ToolFinished):
@@ -85,7 +84,6 @@ class Feed:
         )
 
     def add_watcher(self, gateway: str) -> None:
-        """Let one more gateway know; it catches up by itself."""
         if gateway not in self.watchers:
             self.watchers.append(gateway)
             self.kept_at = 0.0
@@ -122,7 +120,6 @@ class Feeds:
         return feed
 
     def close(self, feed: Feed) -> None:
-        """The turn has ended here; what was not told yet is in the answer."""
         if self._feeds.get(feed.order) is feed:
             del self._feeds[feed.order]
         self._stirred.discard(feed)
@@ -135,7 +132,6 @@ class Feeds:
         self._news.set()
 
     async def flush(self, feed: Feed) -> None:
-        """Tell and keep everything before the end of the turn, where others watch."""
         if self._remote(feed) and feed.unkept:
             self._tell(feed)
             await self._keep([feed])
@@ -279,7 +275,6 @@ class Watch:
         return bool(self._waiting)
 
     def take(self) -> list[NamedEvent]:
-        """The events that follow what was seen, without a gap."""
         found: list[NamedEvent] = []
         while self._waiting:
             number = self.seen + 1

@@ -140,7 +140,6 @@ class ClusterNode:
     # ---- taking orders in
 
     async def reply(self, context: MessageContext, listener: TurnListener = NOBODY) -> Reply:
-        """Answer one message, by whichever gateway takes it first."""
         agent = await self._agent.settings(context.agent_id)
         if storable(context.text) != context.text:
             raise InvalidRequest("has characters that no model can be sent", field="message")
@@ -216,7 +215,6 @@ class ClusterNode:
     # ---- stopping
 
     async def cancel(self, order: int) -> bool:
-        """Stop an order wherever it is; false where it has ended."""
         error = Cancelled(_BY_REQUEST)
         stopped = await self.queue.cancel(order, answer_bytes(error))
         if stopped.runner is not None:
@@ -236,7 +234,6 @@ class ClusterNode:
         return sum([await self.cancel(order) for order in orders])
 
     def drain(self) -> None:
-        """Take nothing more to run; what is taken in is left to the others."""
         self.draining = True
         self.worker.stop_taking()
 
@@ -422,7 +419,6 @@ def _handlers(listener: TurnListener) -> Callable[[NamedEvent], None]:
 
 
 def facts_of(servers: ServersHere, worker: Worker) -> Json:
-    """What a gateway says of itself to the others."""
     return {
         "host": socket.gethostname(),
         "pid": os.getpid(),

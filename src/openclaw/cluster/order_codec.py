@@ -95,7 +95,6 @@ def _placed(one: InboundMedia, files: OrderFiles | None) -> InboundMedia:
 
 
 def answer_bytes(result: Reply | BaseException) -> bytes:
-    """What came of an order. Reads files: not for the event loop."""
     if isinstance(result, Reply):
         media = blocks_held(result.media)
         kept = tuple(block for block in media if isinstance(block, Media))
@@ -106,7 +105,6 @@ def answer_bytes(result: Reply | BaseException) -> bytes:
 
 
 def answer_from(body: bytes) -> Reply:
-    """What came of an order, back; raises where it was an error."""
     item: dict[str, Any] = orjson.loads(body)
     if "reply" in item:
         return reply_from(item["reply"])
@@ -114,7 +112,6 @@ def answer_from(body: bytes) -> Reply:
 
 
 def result_held(result: ToolResult) -> ToolResult:
-    """A tool's result with its media in it, for a reader on another machine."""
     blocks, outputs = blocks_held(result.blocks), blocks_held(result.outputs)
     return replace(result, blocks=blocks, outputs=outputs)
 

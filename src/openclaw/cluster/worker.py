@@ -46,8 +46,6 @@ def _parked(attempts: int) -> UserFacing:
 
 
 class QueueClaim:
-    """How a worker holds an order: see `openclaw.agent.port.Claim`."""
-
     def __init__(
         self, queue: TurnQueue, order: Order, feed: Feed, refusal: OpenClawError | None
     ) -> None:
@@ -125,8 +123,6 @@ Ended = Callable[[Held, Reply | BaseException | None], None]
 
 
 class Worker:
-    """Takes orders and runs them, at most `capacity` at once."""
-
     def __init__(
         self,
         queue: TurnQueue,
@@ -159,7 +155,6 @@ class Worker:
         self._kick.set()
 
     def cancel(self, order: int) -> None:
-        """Stop an order that runs here; nothing where it does not."""
         held = self._held.get(order)
         if held is not None:
             held.stop()
@@ -185,7 +180,6 @@ class Worker:
                 group.cancel_scope.cancel()
 
     def stop_taking(self) -> None:
-        """Take no more orders; those that run go on."""
         self._stopping = True
         self._kick.set()
 

@@ -62,7 +62,6 @@ class AlsoAs:
 
 
 def wrong_shape(expected: str) -> PydanticCustomError:
-    """The error of a value that takes several shapes and has none of them."""
     return PydanticCustomError("wrong_shape", "must be {expected}", {"expected": expected})
 
 

@@ -30,8 +30,6 @@ _STORE_SCHEMES = ("postgresql", "postgres", "secret")
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A rule that does not hold, and where; `of_key` when the key itself is at fault."""
-
     path: KeyPath
     message: str
     of_key: bool = False
@@ -343,7 +341,6 @@ _FOREIGN: dict[KeyPath, frozenset[str]] = {
 
 
 def foreign_names(path: KeyPath) -> frozenset[str]:
-    """The keys of the object at this path that belong to features we do not have."""
     for pattern, names in _FOREIGN.items():
         if len(pattern) == len(path) and all(
             wanted in ("*", part) for wanted, part in zip(pattern, path, strict=True)
@@ -353,7 +350,6 @@ def foreign_names(path: KeyPath) -> frozenset[str]:
 
 
 def split_foreign(value: Any, path: KeyPath = ()) -> tuple[Any, list[KeyPath]]:
-    """The value without foreign settings, and where they were."""
     found: list[KeyPath] = []
     if isinstance(value, Mapping):
         names = foreign_names(path)

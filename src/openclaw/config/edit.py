@@ -40,7 +40,6 @@ def set_value(text: str, path: KeyPath, value: Any) -> str:
 
 
 def append_value(text: str, path: KeyPath, value: Any) -> str:
-    """The text with `value` in the list at `path`, which is made if it is missing."""
     found = parse(text).find(path)
     if found is None or found.kind != "array":
         return set_value(text, path, [value])
@@ -50,7 +49,6 @@ def append_value(text: str, path: KeyPath, value: Any) -> str:
 
 
 def delete_value(text: str, path: KeyPath) -> str:
-    """The text without the value at `path`; the same text where there is none."""
     document = parse(text)
     container = document.find(path[:-1]) if path else None
     if container is None or document.find(path) is None:
@@ -97,7 +95,6 @@ class _Style:
         return name
 
     def render(self, value: Any, indent: str) -> str:
-        """The value over several lines, the first without indentation."""
         inner = indent + self.step
         if isinstance(value, Mapping) and value:
             members = cast("Mapping[str, Any]", value)
@@ -126,7 +123,6 @@ class _Style:
 
 
 def _step(document: Document) -> str:
-    """The indentation of one level, as the first member on a line of its own shows it."""
     for member in document.root.members.values():
         indent = _indent_at(document.text, member.key_start)
         line_start = member.key_start - len(indent)

@@ -27,13 +27,9 @@ _HELD = (errno.EAGAIN, errno.EACCES, errno.EDEADLK)
 
 class ByteLocks(Protocol):
     @property
-    def LK_NBLCK(self) -> int:
-        """Take the lock or fail at once."""
-        ...
+    def LK_NBLCK(self) -> int: ...
 
-    def locking(self, fd: int, mode: int, nbytes: int, /) -> None:
-        """Lock so many bytes from where the file stands."""
-        ...
+    def locking(self, fd: int, mode: int, nbytes: int, /) -> None: ...
 
 
 def try_lock(descriptor: int) -> bool:
@@ -52,7 +48,6 @@ def try_lock(descriptor: int) -> bool:
 
 
 def lock(descriptor: int) -> None:
-    """Take the lock as soon as nobody holds it."""
     if sys.platform != "win32":
         import fcntl
 

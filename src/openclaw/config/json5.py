@@ -47,7 +47,6 @@ def quoted(name: str) -> str:
 
 
 def parse_path(text: str) -> KeyPath:
-    """The reverse of `format_path`; raises ValueError where it is none."""
     parts: list[str | int] = []
     position = 0
     while position < len(text):
@@ -102,8 +101,6 @@ class Member:
 
 @dataclass(slots=True)
 class Node:
-    """A value and where it stands: `start` and `end` are offsets into the text."""
-
     kind: Kind
     start: int
     end: int = 0

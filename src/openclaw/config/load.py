@@ -141,7 +141,6 @@ _PHRASES: dict[str, Callable[[ErrorDetails], str]] = {
 
 
 def literals(annotation: Any) -> list[Any]:
-    """The values that a `Literal` anywhere in this annotation allows."""
     if get_origin(annotation) is Literal:
         return list(get_args(annotation))
     return [value for inner in get_args(annotation) for value in literals(inner)]
@@ -188,8 +187,6 @@ _MARK = re.compile(r"\$\$\{|\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)\}|\$\{")
 
 @dataclass(slots=True)
 class Interpolation:
-    """The values with every `${VAR}` replaced, and what could not be."""
-
     environ: Mapping[str, str]
     problems: list[tuple[KeyPath, str]] = field(default_factory=list[tuple[KeyPath, str]])
     credentials: set[str] = field(default_factory=set[str])
@@ -332,7 +329,6 @@ def _open_to_others(path: Path) -> bool:
 
 
 def parse_config(text: str, environ: Mapping[str, str], *, source: Path) -> LoadedConfig:
-    """The configuration that this text says. Raises InvalidConfig with every problem."""
     try:
         document = parse(text)
     except InvalidConfig as error:

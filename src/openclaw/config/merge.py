@@ -47,7 +47,6 @@ class EffectiveAgent:
 
 
 def overlay(base: S, own: Section) -> S:
-    """`base` with everything that `own` says, key by key, also inside objects."""
     update: dict[str, Any] = {}
     for name in own.model_fields_set & type(base).model_fields.keys():
         update[name] = _overlaid(name, getattr(base, name), getattr(own, name))
@@ -96,7 +95,6 @@ def default_servers(config: Config) -> dict[str, McpServerConfig]:
 
 
 def agent_servers(config: Config, entry: AgentDefaults) -> dict[str, McpServerConfig]:
-    """The servers of one agent, those that are switched off included."""
     return _overlaid("servers", default_servers(config), entry.mcp.servers)
 
 

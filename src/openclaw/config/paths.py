@@ -15,13 +15,11 @@ PRIVATE_FILE = 0o600
 
 
 def home_dir(environ: Mapping[str, str]) -> Path:
-    """The home directory that the environment names, else the account's own."""
     named = environ.get("HOME") or environ.get("USERPROFILE")
     return Path(named) if named else Path("~").expanduser()
 
 
 def expand(path: str, environ: Mapping[str, str]) -> Path:
-    """The path with a leading `~` as the home directory."""
     if path == "~":
         return home_dir(environ)
     if path.startswith(("~/", "~\\")):
@@ -120,7 +118,6 @@ class StatePaths:
 
     @property
     def audit_log(self) -> Path:
-        """The record of MCP tool calls."""
         return self.logs / "audit.jsonl"
 
     @property
@@ -138,7 +135,6 @@ class StatePaths:
 
     @property
     def pins(self) -> Path:
-        """Hashes of tool definitions."""
         return self.root / "pins.json"
 
     @property
@@ -147,7 +143,6 @@ class StatePaths:
 
     @property
     def temp(self) -> Path:
-        """Files of running orders."""
         return self.root / "tmp"
 
     @property
@@ -156,7 +151,6 @@ class StatePaths:
 
     @property
     def cron(self) -> Path:
-        """What is to be done when."""
         return self.root / "cron"
 
     @property
@@ -166,12 +160,10 @@ class StatePaths:
 
     @property
     def skills(self) -> Path:
-        """Skills that were added."""
         return self.root / "skills"
 
     @property
     def undo(self) -> Path:
-        """Files as they were before the agent changed them."""
         return self.root / "undo"
 
     @property
@@ -181,7 +173,6 @@ class StatePaths:
 
     @property
     def workspace(self) -> Path:
-        """The directory of agents that have none configured."""
         return self.root / "workspace"
 
     @property
@@ -197,7 +188,6 @@ class StatePaths:
         return self.locks / "gateway.lock"
 
     def prepare(self) -> "StatePaths":
-        """Make the state directory and its cache, private."""
         private_directory(self.root)
         private_directory(self.cache)
         return self

@@ -14,13 +14,10 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
 
 
 class SecretStore:
-    """The names and values of one account."""
-
     def __init__(self, environ: Mapping[str, str]) -> None:
         self.path = state_dir(environ) / FILE
 
     def names(self) -> list[str]:
-        """What is stored."""
         return sorted(self._read())
 
     def in_file(self) -> dict[str, str]:
@@ -43,7 +40,6 @@ class SecretStore:
         return "the system's keyring" if kept else f"{self.path} (readable by you alone)"
 
     def remove(self, name: str) -> None:
-        """Forget a value; raises `NotFound`."""
         with locked(target_of(self.path)):
             entries = self._read()
             if name not in entries:
@@ -64,7 +60,6 @@ class SecretStore:
 
 
 def keyring_works() -> bool:
-    """Whether this machine has a keyring that keeps things."""
     try:
         import keyring
         from keyring.backends import fail, null

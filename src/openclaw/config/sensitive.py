@@ -89,7 +89,6 @@ def _named(text: str) -> re.Match[str] | None:
 
 
 def credentials_in_address(text: str) -> list[str]:
-    """Passwords, tokens for user names, and token-like query values in a URL or a DSN."""
     found = [match[1] for match in _KEYWORD_DSN.finditer(text)]
     if not _SCHEME.match(text) or text.startswith("secret://"):
         return found

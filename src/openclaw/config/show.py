@@ -217,7 +217,6 @@ class _Generator(GenerateJsonSchema):
     schema_dialect = DIALECT
 
     def field_title_should_be_set(self, schema: Any) -> bool:
-        """Never: a generated title only repeats the key."""
         return False
 
 

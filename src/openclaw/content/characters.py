@@ -226,7 +226,6 @@ def alternation(words: Iterable[str], spell: Callable[[str], str] = str) -> str:
 
 
 def either_case(letters: Iterable[str]) -> str:
-    """The inside of a regex set: these letters, small and capital."""
     return "".join(sorted({case for letter in letters for case in (letter, letter.upper())}))
 
 

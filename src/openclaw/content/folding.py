@@ -59,8 +59,6 @@ def _shape_table() -> dict[int, int | str]:
 
 
 class _Shape(dict[int, int | str]):
-    """The table, with the rest decided on demand."""
-
     def __missing__(self, code: int) -> int | str:
         seen = self[code] = HIDDEN if is_hidden(chr(code)) else code
         return seen

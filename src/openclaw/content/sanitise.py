@@ -34,7 +34,6 @@ def sanitise(text: str) -> str:
 
 
 def holds_orders(text: str) -> bool:
-    """Whether there is a marker or a control token in `text`, or under one of its encodings."""
     visible = strip_invisible(text)
     if replace_usual_tokens(replace_usual_markers(visible)) != visible:
         return True
@@ -42,7 +41,6 @@ def holds_orders(text: str) -> bool:
 
 
 def _find_orders(text: str, under: Sequence[Layer]) -> Iterator[Edit]:
-    """Markers and control tokens, in the text and under its encodings."""
     yield from find_markers(text)
     yield from find_tokens(text)
     for layer in under:

@@ -76,8 +76,6 @@ class OperatorFacing(OpenClawError):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong with a configuration, and where."""
-
     path: str
     message: str
     line: int | None = None

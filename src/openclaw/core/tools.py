@@ -175,5 +175,4 @@ class ToolSource(Protocol):
 
 
 def failed(message: str, *, details: JsonObject | None = None) -> ToolResult:
-    """The result of a call that could not be made or went wrong."""
     return ToolResult(blocks=(Text(message),), is_error=True, details=details or {})

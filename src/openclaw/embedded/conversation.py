@@ -172,7 +172,6 @@ class _Open:
 
 
 def _prompt(part: UserPromptPart) -> tuple[str, str, bool]:
-    """A message's own words, the text of what is attached, and whether something cannot be seen."""
     if isinstance(part.content, str):
         return part.content, "", False
     texts = [piece for piece in part.content if isinstance(piece, str)]
@@ -214,7 +213,6 @@ def _unavailable(instructions: Sequence[str]) -> tuple[str, ...]:
 
 
 def read_turn(messages: Sequence[ModelMessage], instructions: Sequence[str] = ()) -> Turn:
-    """The turn at the end of the conversation, with what came before it."""
     turns: list[_Open] = []
     for message in messages:
         if isinstance(message, ModelRequest):

@@ -24,8 +24,6 @@ _PARTIAL, _RANGE_REFUSED = 206, 416
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a step is; `total` is None where nobody said."""
-
     what: str
     done: int
     total: int | None

@@ -109,7 +109,6 @@ def _countries() -> dict[str, str]:
 
 @lru_cache(maxsize=1)
 def places() -> dict[str, str]:
-    """The folded name of a place, to its zone."""
     found: dict[str, str] = {}
     for zone in sorted(zone_names()):
         if zone.startswith(_REGIONS):
@@ -348,7 +347,6 @@ def _unstressed(reader: _Reader) -> None:
 
 
 def find_spans(message: str) -> tuple[Span, ...]:
-    """Every typed stretch of the message, in order, none overlapping another."""
     reader = _Reader(message)
     reader.each(Kind.URL, _URL, _trimmed)
     _quoted(reader)

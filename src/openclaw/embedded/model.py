@@ -62,8 +62,6 @@ class CallTools:
 
 @dataclass(frozen=True, slots=True)
 class Say:
-    """Answer with these words, which no model wrote."""
-
     text: str
 
 
@@ -118,7 +116,6 @@ class RouterPlanner:
             return self._router
 
     async def plan(self, turn: Turn, tools: Sequence[RoutableTool], max_tokens: int) -> Plan:
-        """What comes next. Thought out in a thread: 500 tools, or the first place name, take a while."""
         return await anyio.to_thread.run_sync(self._plan, turn, tools, max_tokens)
 
     def _plan(self, turn: Turn, tools: Sequence[RoutableTool], max_tokens: int) -> Plan:
@@ -354,7 +351,6 @@ def _repeats(call: Call, turn: Turn) -> bool:
 
 
 def _object(text: str) -> dict[str, Any]:
-    """JSON that was cut off, or is no object, counts as nothing said."""
     try:
         found = json.loads(text)
     except ValueError:

@@ -32,9 +32,7 @@ class LocalChoice(Protocol):
     def max_tokens(self) -> int | None: ...
 
     @property
-    def context_window(self) -> int | None:
-        """How many tokens are kept in mind, where that is configured."""
-        ...
+    def context_window(self) -> int | None: ...
 
 
 class WeightsSource:
@@ -94,8 +92,6 @@ class WeightsSource:
 
 
 class LocalModels:
-    """The embedded models of a process; each set of weights is in memory once."""
-
     def __init__(
         self,
         models_dir: Path,

@@ -61,7 +61,6 @@ class Link:
 
     @property
     def path(self) -> Path | None:
-        """The file, where the address is one of this machine."""
         parts = urlsplit(self.url)
         return Path(url2pathname(unquote(parts.path))) if parts.scheme == "file" else None
 
@@ -87,7 +86,6 @@ def _same_file(one: str, other: str) -> bool:
 
 
 def _output(command: Sequence[str], environ: Mapping[str, str]) -> str | None:
-    """What a command prints, or nothing where it fails. It is pip or Python, found by ourselves."""
     try:
         done = subprocess.run(  # noqa: S603 the command is one of pip_commands
             command,
@@ -114,7 +112,6 @@ def _ask_default(pip: Sequence[str], environ: Mapping[str, str]) -> str | None:
 
 
 def parse_pip_config(listing: str) -> dict[str, str]:
-    """The settings in what `pip config list` prints; a later line overrides an earlier one."""
     found: dict[str, str] = {}
     environment: dict[str, str] = {}
     for line in listing.splitlines():
@@ -187,7 +184,6 @@ def split_login(url: str) -> tuple[str, tuple[str, str] | None]:
 
 
 def links_in_page(text: str, content_type: str, url: str) -> list[str]:
-    """The addresses of files that a page of an index names, as JSON or as HTML."""
     if "json" in content_type:
         try:
             page: Any = json.loads(text)
@@ -201,7 +197,6 @@ def links_in_page(text: str, content_type: str, url: str) -> list[str]:
 
 
 def links_in_directory(url: str) -> list[str]:
-    """The same for a directory on this machine, with or without an index page in it."""
     path = Link(url).path
     if path is None or not path.is_dir():
         return []

@@ -123,7 +123,6 @@ class Router:
         self._rarity = {t: math.log(2 + (total - n + 0.5) / (n + 0.5)) for t, n in counts.items()}
 
     def route(self, message: str, previous: Previous | None = None) -> tuple[Call, ...]:
-        """The calls that the message asks for; none where it is conversation."""
         message = message[:MAX_MESSAGE]
         ask = read_ask(message)
         if not ask.wants_something:
@@ -160,7 +159,6 @@ class Router:
         return () if best is None else (Call(best[1], best[2]),)
 
     def shortlist(self, message: str, count: int) -> list[RoutableTool]:
-        """The tools that have most to do with the message, the best first, for a model to choose."""
         message = message[:MAX_MESSAGE]
         spans = find_spans(message)
         ranked = self._by_words(message, spans)
@@ -227,7 +225,6 @@ class Router:
     def _coverage(
         self, doc: ToolDoc, said: list[str], spans: tuple[Span, ...], filled: Filled
     ) -> float:
-        """How much of what was said the tool accounts for, from 0 to 1."""
         telling = [s for s in spans if s.kind is not Kind.NUMBER or s not in filled.used]
         known = sum(1.0 if term in filled.copied else self._knows(doc, term) for term in said)
         total = len(said) + len(telling)
@@ -338,7 +335,6 @@ def _is_strong(used: set[Span]) -> bool:
 
 
 def _role_score(doc: ToolDoc, filled: Filled, message: str, said: list[str]) -> float:
-    """Does the tool take the kind of place that the path is?"""
     score = 0.0
     for param in doc.params:
         if param.want is not Want.PATH or param.name not in filled.arguments:

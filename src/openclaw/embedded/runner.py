@@ -31,8 +31,6 @@ def threads_for(wanted: int | Literal["most"], cores: int | None = None) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What is asked of the model. `schema` constrains the answer to JSON of that shape."""
-
     messages: Sequence[ChatMessage]
     max_tokens: int
     schema: Mapping[str, Any] | None = None
@@ -69,8 +67,6 @@ class UnusableSchema(RunnerFailed):
 
 
 class Generation:
-    """One answer, as it is written. Closing the iterator stops it before the next token."""
-
     def __init__(self, prompt: Prompt) -> None:
         self.prompt = prompt
         self.input_tokens = 0
@@ -115,7 +111,6 @@ class Generation:
         self._pieces.put(None)
 
     def _take(self, chunk: Mapping[str, Any]) -> bool:
-        """One event of the stream; true ends it."""
         if "error" in chunk:
             self._pieces.put(_failure(chunk["error"]))
             return True
@@ -162,7 +157,6 @@ class Runner:
         return generation
 
     async def aclose(self) -> None:
-        """Stop what is being written and give the memory back."""
         thread, self._thread = self._thread, None
         if thread is None:
             return

@@ -29,8 +29,6 @@ class Want(StrEnum):
 
 
 class Role(StrEnum):
-    """What kind of place a path parameter means."""
-
     FILE = "file"
     DIRECTORY = "directory"
     REPOSITORY = "repository"
@@ -237,8 +235,6 @@ class RoutableTool:
 
 @dataclass(frozen=True, slots=True)
 class ToolDoc:
-    """What the router knows of a tool before it sees a message."""
-
     tool: RoutableTool
     weights: Mapping[str, float]
     name_terms: frozenset[str]
@@ -248,7 +244,6 @@ class ToolDoc:
     deprecated: bool
 
     def says(self, term: str) -> bool:
-        """Whether the name or the first sentence has this word."""
         return self.weights.get(term, 0.0) >= _FIRST_SENTENCE
 
 
@@ -294,14 +289,12 @@ def _effect(tool: RoutableTool, name_words: list[str]) -> Effect:
 
 
 def _verbs(name_words: list[str]) -> frozenset[str]:
-    """The stems that plainly ask for a tool which changes something."""
     named = {word for word in name_words if word in _CHANGING} or set(name_words)
     stems = {stem(word) for word in named}
     return frozenset(stems | {other for term in stems for other in synonyms(term)})
 
 
 def describe_tool(tool: RoutableTool) -> ToolDoc:
-    """Read a tool once, so that each message costs little."""
     text = _PREFIX.sub("", tool.description[:_MAX_DESCRIPTION]).strip()
     first, _, rest = (_SENTENCE_END.sub("\0", text, count=1) + "\0").partition("\0")
     name, server = _own_name(tool)

@@ -45,7 +45,6 @@ class Ask:
 
 
 def _is_statement(message: str) -> bool:
-    """Somebody tells something; nothing is asked."""
     if "?" in message or _WISH.match(message):
         return False
     first = (words(message.replace("'", "")) or [""])[0]
@@ -211,7 +210,6 @@ def _of_files(said: str, ask: Ask) -> bool:
 
 
 def _is_file(span: Span) -> bool:
-    """A bare name that has the ending of a file, and is not that of a product."""
     name, _, ending = span.text.rpartition(".")
     if not is_bare_name(span) or ending.lower() not in _ENDINGS:
         return False
@@ -219,7 +217,6 @@ def _is_file(span: Span) -> bool:
 
 
 def _names_a_file(span: Span, said: str) -> bool:
-    """Whether the words before a path say that it is one, however the rest is put."""
     return span.kind is Kind.PATH and _NAMED_FILE.search(said[: span.start]) is not None
 
 

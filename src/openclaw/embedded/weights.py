@@ -165,7 +165,6 @@ CATALOGUE: tuple[Weights, ...] = (
 
 
 def find_weights(name: str) -> Weights | None:
-    """The catalogue's entry of this name or alias, in any case."""
     wanted = name.lower()
     return next((w for w in CATALOGUE if wanted == w.name or wanted in w.aliases), None)
 
@@ -179,7 +178,6 @@ Tick = Callable[[int], None]
 
 
 def check_name(name: str) -> str:
-    """A name that is safe as a file name."""
     if not _NAME.fullmatch(name):
         raise InvalidRequest(
             f"{name!r} is no name for weights",
@@ -230,11 +228,9 @@ class WeightStore:
         return private_directory(self.directory)
 
     def is_installed(self, weights: Weights) -> bool:
-        """Whether the file is there; `verify` says whether it is right."""
         return self.path_of(weights).is_file()
 
     def installed(self) -> list[Installed]:
-        """Everything that is there, the catalogue's first."""
         known = [
             Installed(w, self.path_of(w)) for w in (*CATALOGUE, *self.own()) if self.is_installed(w)
         ]
@@ -271,7 +267,6 @@ class WeightStore:
         return True
 
     def find(self, name: str) -> Weights | None:
-        """The catalogue's weights of this name, else the user's own."""
         return find_weights(name) or next((w for w in self.own() if w.name == name), None)
 
     def verify(self, weights: Weights) -> Path:

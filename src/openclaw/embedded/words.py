@@ -123,7 +123,6 @@ def stem(word: str) -> str:
 
 
 def words(text: str) -> list[str]:
-    """The words in order; `camelCase`, `snake_case` and kebab-case fall apart into theirs."""
     apart = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", text)
     return re.findall(r"[^\W\d_]+", fold(apart).replace("'s ", " ").replace("n't", " not"))
 

@@ -67,8 +67,6 @@ _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[^\s:@/?#\\\[\]]+)(?::[0-9]{0,5})?", re.IG
 
 
 class Refused(Exception):
-    """Raised when a request is answered without being served."""
-
     def __init__(self, status: int, message: str, headers: Sequence[tuple[bytes, bytes]] = ()):
         super().__init__(message)
         self.status = status
@@ -143,7 +141,6 @@ class Names:
 
 
 def _host_of(header: str) -> str:
-    """The name in a `Host` header, without the port; nothing where it is no such header."""
     found = _HOST.fullmatch(header)
     return found[1].lower() if found is not None else ""
 
@@ -317,7 +314,6 @@ def own_session(scope: Scope, key: str) -> str:
 
 
 def is_owner(scope: Scope) -> bool:
-    """Whether a request comes from a program of this account on this machine."""
     client = scope.get("client")
     grant = grant_of(scope)
     return grant is not None and grant.owner and client is not None and _is_loopback(client[0])
@@ -368,8 +364,6 @@ def _bearer(headers: Mapping[bytes, bytes]) -> bytes | None:
 
 
 class _Watched:
-    """A `send` that adds our headers and remembers the status."""
-
     def __init__(self, send: Send) -> None:
         self._send = send
         self.started = False

@@ -146,7 +146,6 @@ class Reloader:
 
     @property
     def config(self) -> Config:
-        """As it is now."""
         return self._current.config
 
     async def reload(self) -> ReloadReport:
@@ -342,7 +341,6 @@ async def _scheduled(gateway: Gateway, context: MessageContext) -> Reply:
 
 @asynccontextmanager
 async def _serving(gateway: Gateway) -> AsyncGenerator[None]:
-    """Where that runs which must end before the backend does."""
     failure: Exception | None = None
     async with anyio.create_task_group() as gateway.serving:
         try:

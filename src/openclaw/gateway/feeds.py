@@ -135,8 +135,6 @@ _QUESTIONS = (b"event: question\n", b"event: question_closed\n")
 
 
 class Feed:
-    """One turn's frames, in order."""
-
     def __init__(self) -> None:
         self._frames: list[bytes] = []
         self._size = 0
@@ -194,8 +192,6 @@ class Feed:
 
 
 class Feeds:
-    """The feeds of all turns that are followed, by the turn's id."""
-
     def __init__(self) -> None:
         self._open: dict[str, Feed] = {}
 

@@ -109,8 +109,6 @@ def build_app(gateway: Gateway) -> Starlette:
 
 
 class _Mcp:
-    """Orders from MCP clients over HTTP, for those whose token allows orders."""
-
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
 

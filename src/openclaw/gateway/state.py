@@ -119,7 +119,6 @@ class Turns:
 
     @property
     def running(self) -> tuple[Running, ...]:
-        """Those that run now, the oldest first."""
         return tuple(self._running.values())
 
     @asynccontextmanager
@@ -145,7 +144,6 @@ class Turns:
         return id in self._running
 
     def cancel(self, id: str) -> None:
-        """Stop one; raises `NotFound`."""
         turn = self._running.get(id)
         if turn is None:
             raise NotFound(f"no turn '{id}' is running")
@@ -278,7 +276,6 @@ class Gateway:
 
     @property
     def backend(self) -> Backend:
-        """The agents and what belongs to them; raises until they are there."""
         if self.opened is None:
             raise OperatorFacing("the gateway is starting")
         return self.opened

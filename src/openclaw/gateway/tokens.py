@@ -77,7 +77,6 @@ def owner_token_path(root: Path) -> Path:
 
 
 def owner_token(root: Path) -> Secret:
-    """The owner's token, made where there is none yet."""
     path = owner_token_path(root)
     with locked(path):
         found = read_owner_token(root)
@@ -98,8 +97,6 @@ def read_owner_token(root: Path) -> Secret | None:
 
 
 class TokenFile:
-    """Named tokens, in a file that every process of this account shares."""
-
     def __init__(self, root: Path, clock: Clock) -> None:
         self._path = root / "tokens.json"
         self._clock = clock

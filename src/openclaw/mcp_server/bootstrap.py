@@ -64,8 +64,6 @@ def parse_options(arguments: "list[str]") -> Options | None:
 
 
 class _Loader:
-    """Imports the SDK's side on a thread, and calls `tell` when it is there or has failed."""
-
     def __init__(self, load: "Callable[[], Any]", tell: "Callable[[], Any]") -> None:
         self._prepare = load
         self._tell = tell

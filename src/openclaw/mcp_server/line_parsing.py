@@ -164,7 +164,6 @@ def _fault(given: dict[str, Any], request_id: Id, *, in_batch: bool) -> tuple[in
 
 
 def _unfit(given: dict[str, Any]) -> tuple[int, str]:
-    """Why a request cannot be taken that is one by its looks."""
     if type(given.get("params", {})) is not dict:
         return types.INVALID_PARAMS, "params must be an object"
     return types.INVALID_REQUEST, "the message cannot be read as MCP"

@@ -115,8 +115,6 @@ OWNER = Person("owner")
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """What is known of the client that gave an order; a `local` one's files are on this machine."""
-
     protocol_version: str
     report: Report | None
     ask: Ask | None = None

@@ -47,7 +47,6 @@ class LeftOut(OpenClawError):
 async def render(
     items: Sequence[Media], rules: OutboundRules, protocol_version: str
 ) -> tuple[list[types.ContentBlock], list[str]]:
-    """The blocks in order, and a line for each thing that was left out, whole or in part."""
     blocks: list[types.ContentBlock] = []
     left_out: list[str] = []
     room = kinds.MAX_RESPONSE_BYTES

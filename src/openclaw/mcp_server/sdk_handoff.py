@@ -375,7 +375,6 @@ class Prepared:
         self._program, self._agent_id, self._open_agent = program, agent_id, open_agent
 
     def run(self, wire: Wire, queue: list[bytes | TooLong | Answered]) -> int:
-        """Serve until the client goes away; returns the exit code."""
         asyncio.run(self._serve(wire, queue))
         return 0
 

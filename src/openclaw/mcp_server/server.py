@@ -42,8 +42,6 @@ Forward = Callable[[dict[str, Any], Notify], Awaitable[dict[str, Any] | None]]
 
 
 class AskedClient(Protocol):
-    """A client's session, as far as it can be asked."""
-
     def elicit_form(
         self, message: str, requested_schema: dict[str, Any], related_request_id: Any = None
     ) -> Awaitable[types.ElicitResult]: ...
@@ -352,7 +350,6 @@ async def _notify(context: Context, method: str, params: dict[str, Any]) -> None
 
 
 def _can_be_asked(context: Context) -> bool:
-    """Whether the client puts questions to a person."""
     wanted = types.ClientCapabilities(elicitation=types.ElicitationCapability())
     return context.session.check_client_capability(wanted)
 

@@ -68,7 +68,6 @@ def _form(request: PermissionRequest) -> Json:
 
 
 def permission_params(request: PermissionRequest) -> Json:
-    """The question whether a tool may be used, as an elicitation."""
     message = f"The agent wants to use {request.title}\n\n{request.body}".rstrip()
     return {"mode": "form", "message": message, "requestedSchema": _form(request)}
 
@@ -83,7 +82,6 @@ def elicitation_params(server: str, params: JsonObject) -> Json:
 
 
 def permission_answer(answer: Mapping[str, Any]) -> Answer:
-    """What the person said to a call; all but a clear answer is a no."""
     said: Any = answer.get("content") if answer.get("action") == "accept" else None
     said = said or {}
     return Answer(str(said.get("answer", NO)), str(said.get("reason") or ""))
@@ -386,7 +384,6 @@ class OrderTasks:
         return view(await self._readable(id, person))
 
     async def update(self, id: str, responses: Mapping[str, Any], person: Person) -> None:
-        """Take answers to a task's questions."""
         task = await self._readable(id, person)
         run = self._runs.get(id)
         if run is not None:
@@ -395,7 +392,6 @@ class OrderTasks:
             await records.tell_task(await self._agent.store(), task, responses)
 
     async def cancel(self, id: str, person: Person) -> None:
-        """Stop a task, wherever it runs."""
         task = await self._readable(id, person)
         run = self._runs.get(id)
         if run is not None:

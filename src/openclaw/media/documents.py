@@ -64,8 +64,6 @@ _ENGINES = ("pdfium", "pypdf")  # the first is six times as fast, the second sur
 
 @dataclass(frozen=True, slots=True)
 class DocumentText:
-    """What a document says; `note` tells what is missing and why, where anything is."""
-
     text: str
     note: str | None = None
 

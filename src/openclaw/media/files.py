@@ -57,7 +57,6 @@ class OrderFiles:
 
 @contextlib.contextmanager
 def order_files(root: Path) -> Generator[OrderFiles]:
-    """A directory for one order under `root`, removed at the end."""
     root.mkdir(mode=0o700, parents=True, exist_ok=True)
     name = random_id()
     unborn = root / f"new-{name}"
@@ -122,9 +121,7 @@ class Searches(Protocol):
         """`text` without any secret that is known and, with `shapes`, what looks like one."""
         ...
 
-    def holds(self, data: bytes, /) -> bool:
-        """Whether a secret that is known stands in what is no text."""
-        ...
+    def holds(self, data: bytes, /) -> bool: ...
 
 
 def cleaned(data: bytes, secrets: Searches) -> bytes | None:
@@ -183,7 +180,6 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 def digest_of(data: bytes) -> str:
-    """The name of these bytes: their SHA-256 in hexadecimal digits."""
     return hashlib.sha256(data).hexdigest()
 
 
@@ -218,7 +214,6 @@ class AttachmentFiles:
         return digest
 
     def read(self, session: str, digest: str) -> bytes | None:
-        """What was kept under this digest, or None if it is gone."""
         if not _DIGEST.fullmatch(digest):
             return None
         return read_regular(self.root / session / digest, MAX_OUTBOUND_BYTES)
@@ -228,7 +223,6 @@ class AttachmentFiles:
 
 
 def _remove_oldest(paths: Iterable[Path], most: int) -> None:
-    """Remove the oldest files until the rest take at most `most` bytes together."""
     found: list[tuple[float, int, Path]] = []
     for path in paths:
         with suppress(OSError):  # another process may be removing it

@@ -157,7 +157,6 @@ def _check(size: ImageSize) -> None:
 
 
 def is_markup(data: bytes) -> bool:
-    """Whether this is SVG, HTML or other XML, whatever it is called."""
     head = data[:_SVG_SEARCH].lstrip(b"\xef\xbb\xbf \t\r\n").lower()
     return head.startswith((b"<svg", b"<?xml", b"<!doctype", b"<html", b"<!--"))
 

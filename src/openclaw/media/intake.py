@@ -49,7 +49,6 @@ def _likeliest(data: bytes) -> str:
 
 
 def read_text(path: Path, budget: int) -> tuple[str, bool]:
-    """At most `budget` characters of the file, and whether that is less than all of it."""
     # A character takes four bytes at the most, so this many hold the budget in any character set.
     with path.open("rb") as file:
         data = file.read(budget * 4 + 1)
@@ -63,8 +62,6 @@ TEXT_BUDGET = 200_000
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The words of a file, and what the model should know of them; neither for an image."""
-
     text: str | None = None
     note: str | None = None
 
@@ -77,7 +74,6 @@ class Reader:
         self._budget = budget
 
     async def read(self, path: Path, mime_type: str) -> Reading:
-        """The words of this file, whose type has been checked."""
         reading = await self._read(path, mime_type, max(self._budget, 0))
         self._budget -= len(reading.text or "")
         return reading

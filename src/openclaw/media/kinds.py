@@ -145,7 +145,6 @@ def sniff(head: bytes) -> str | None:
 
 
 def _is_old_tar(header: bytes) -> bool:
-    """Whether this is the header of a v7 tar, which has a checksum and no magic."""
     given = header[148:156].strip(b" \0")
     if len(header) < 512 or not header[0] or not given or given.strip(b"01234567"):
         return False

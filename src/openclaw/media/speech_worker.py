@@ -25,7 +25,6 @@ class Unreadable(Exception):
 
 
 def decode(path: str) -> Any:
-    """The recording as one channel of floats at 16 kHz."""
     with open(path, "rb") as file:  # noqa: PTH123 (nothing is imported here that need not be)
         is_wave = file.read(4) == b"RIFF"
     if is_wave:
@@ -86,7 +85,6 @@ def _decode_any(path: str) -> Any:
 
 
 def pieces_of(samples: Any) -> Iterator[tuple[Any, int]]:
-    """The recording cut at pauses, each piece with the sample at which it ends."""
     np: Any = importlib.import_module("numpy")
 
     start, size = 0, _PIECE_SECONDS * SAMPLE_RATE

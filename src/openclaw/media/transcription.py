@@ -47,9 +47,7 @@ class Provider(Protocol):
     @property
     def name(self) -> str: ...
 
-    async def transcribe(self, path: Path, mime_type: str) -> Transcript:
-        """The words of this file; raises `TranscriptionFailed`."""
-        ...
+    async def transcribe(self, path: Path, mime_type: str) -> Transcript: ...
 
 
 FindProvider = Callable[[], Awaitable[Provider | None]]
@@ -207,7 +205,6 @@ async def _post(
 
 
 def _reason_in(answer: Any) -> str:
-    """What the provider says is wrong, in either's shape."""
     for place in (("error", "message"), ("err_msg",)):
         try:
             return f": {_text_at(answer, *place)[:200]}"
@@ -296,7 +293,6 @@ def whisper_weights(model: str | None, environ: Mapping[str, str]) -> Path | Non
 
 
 def _cached(environ: Mapping[str, str]) -> list[Path]:
-    """Every snapshot of a Whisper for CTranslate2 in the cache of the Hugging Face hub."""
     home = environ.get("HF_HOME") or f"{environ.get('HOME', '~')}/.cache/huggingface"
     hub = Path(environ.get("HF_HUB_CACHE") or f"{home}/hub").expanduser()
     return sorted(path.parent for path in hub.glob(f"models--*whisper*/snapshots/*/{_WEIGHTS}"))
@@ -330,8 +326,6 @@ _NEEDED = {
 
 
 class Speech:
-    """Finds each provider where it is there."""
-
     def __init__(
         self,
         settings: TranscriptionConfig,

@@ -102,8 +102,6 @@ class Built:
 
 
 class ModelBuilder:
-    """Builds models; keys and headers are resolved when a model is first used, and not before."""
-
     def __init__(
         self, *, resolver: Resolver, environ: Mapping[str, str], local: LocalBuilder | None = None
     ) -> None:
@@ -112,7 +110,6 @@ class ModelBuilder:
         self._local = local
 
     async def build(self, candidate: Candidate, *, temperature: float | None = None) -> Built:
-        """The model for `candidate`; raises an `OperatorFacing` error that says what is missing."""
         settings = _settings(candidate, temperature)
         if candidate.api == "local":
             if self._local is None:
@@ -355,7 +352,6 @@ _KEYS = (*sorted(_SAMPLING), *sorted(_PENALTIES), "stop", "seed")
 
 
 def with_settings(built: Built, options: ModelOptions | None) -> Built:
-    """The model with these settings; raises `InvalidRequest` for one that it does not have."""
     if options is None:
         return built
     given = {key: getattr(options, key) for key in _KEYS if getattr(options, key) not in (None, ())}

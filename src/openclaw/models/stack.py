@@ -499,7 +499,6 @@ def _setup_failure(error: OpenClawError) -> Failure:
 
 
 def _unavailable(failures: Sequence[tuple[Candidate, Failure]]) -> ModelUnavailable:
-    """One error that names every model that was tried and why it did not answer."""
     lines = [f"{candidate.ref}: {failure.reason}" for candidate, failure in failures]
     hints = list(dict.fromkeys(failure.hint for _, failure in failures if failure.hint))
     what = "the model did not answer" if len(lines) == 1 else "no model answered"

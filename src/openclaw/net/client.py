@@ -35,8 +35,6 @@ _PIECE = 64 * 1024
 
 
 class Unpacker(Protocol):
-    """Takes packed bytes and gives plain ones, in pieces of bounded size."""
-
     def feed(self, packed: bytes) -> Iterator[bytes]: ...
 
 
@@ -204,7 +202,6 @@ class GuardedClient:
         max_bytes: int | None = None,
         total_timeout: float | None = None,
     ) -> Fetched:
-        """The whole answer, whatever its status; raises a `FetchError` where there is none."""
         async with self.stream(
             url,
             method=method,

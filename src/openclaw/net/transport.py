@@ -129,7 +129,6 @@ def _host_and_port(authority: str, shown: str) -> tuple[str, int | None]:
 
 
 def checked_host(host: str, shown: str) -> str:
-    """The host as ASCII in lower case; raises where it is anything but a plain name or address."""
     if host.startswith("["):
         return _ipv6(host[1:-1], shown)
     name = host.lower() if host.isascii() else _ascii_name(host, shown)

@@ -108,7 +108,6 @@ def _body(name: str, arguments: Mapping[str, Any], hide: Hide) -> Iterator[str]:
 
 
 def _first(arguments: Mapping[str, Any]) -> Sequence[str]:
-    """What a person wants to know before anything else: where."""
     return [key for key in ("path", "url", "to") if key in arguments]
 
 

@@ -25,7 +25,6 @@ _MORE = " *"
 
 
 def covers(rule: str, name: str, arguments: Mapping[str, Any]) -> bool:
-    """Whether the rule is about this call."""
     wanted = _COMMAND_RULE.fullmatch(rule)
     if wanted is None:
         return glob_matches(rule, name)
@@ -53,7 +52,6 @@ def rule_for(name: str, arguments: Mapping[str, Any]) -> str | None:
 
 
 def what_it_covers(rule: str) -> str:
-    """The rule in words, after "always allow"."""
     wanted = _COMMAND_RULE.fullmatch(rule)
     if wanted is None:
         return f"every call of {rule}"

@@ -39,7 +39,6 @@ class Rules:
         ask: Iterable[str] = (),
         approved: Iterable[str] = (),
     ) -> Self:
-        """A layer named for the configuration key that it came from."""
         return cls(layer, tuple(allow), tuple(deny), tuple(ask), tuple(approved))
 
     @cached_property
@@ -55,7 +54,6 @@ class Policy:
 
     @classmethod
     def from_layers(cls, layers: Sequence[Rules]) -> Self:
-        """A policy of these layers; those without a rule are left out."""
         return cls(tuple(rules for rules in layers if not rules.says_nothing))
 
 
@@ -146,8 +144,6 @@ class Outcome(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """An outcome, the layer and the rule that made it, and both in words."""
-
     outcome: Outcome
     reason: str
     layer: str | None = None
@@ -155,12 +151,10 @@ class Decision:
 
     @property
     def allowed(self) -> bool:
-        """Whether the tool may be used without more ado."""
         return self.outcome is Outcome.ALLOW
 
     @property
     def asks(self) -> bool:
-        """Whether it may be used once a person has agreed."""
         return self.outcome is Outcome.ASK
 
 

@@ -81,8 +81,6 @@ _GATEWAY_TOOLS_SECONDS = 30.0  # the gateway itself waits less long
 
 
 class LocalAgent:
-    """The agent in this process; where gateways share their work, one of them answers."""
-
     def __init__(self, runtime: "Runtime") -> None:
         self._runtime = runtime
 
@@ -102,7 +100,6 @@ class LocalAgent:
         return await answer(context, listener)
 
     async def answer_here(self, context: MessageContext, listener: TurnListener = NOBODY) -> Reply:
-        """Answer in this process, with the tools of every server that starts within a bound."""
         manager, scope = self._runtime.manager, context.server_scope
         await manager.settle(
             context.agent_id, scope, timeout=_FIRST_TOOLS_SECONDS, newcomer=_NEW_SERVER_SECONDS
@@ -287,7 +284,6 @@ class GatewayAgent:
             return self._settings_from(facts, NoTranscriber())
 
     def _digest(self) -> str | None:
-        """Of the configuration file as it is now; None where it cannot be read."""
         from openclaw.config.paths import config_path, digest
 
         path = self._process.config_option or config_path(self._process.environ)
@@ -419,7 +415,6 @@ class GatewayAgent:
         return await self._client().forward(agent_id, request, notify)
 
     async def _hold(self, session: _GatewaySession) -> None:
-        """Keep the connection that the servers live by."""
         servers = {name: self._described(one) for name, one in session.servers.items()}
         try:
             with session.connection:
@@ -691,8 +686,6 @@ async def open_agent(
 
 
 class _Gateways:
-    """Finds the gateway that runs on this state directory with this configuration."""
-
     def __init__(self, process: Process, tasks: TaskGroup, store: "Opener[SessionStore]") -> None:
         self._process, self._tasks, self._store = process, tasks, store
         self._agent: GatewayAgent | None = None

@@ -44,8 +44,6 @@ class GatewayGone(OperatorFacing):
 
 
 class GatewayClient:
-    """Speaks to the gateway at `url`, as the account that owns the state directory `root`."""
-
     def __init__(self, url: str, root: Path) -> None:
         self._url = url
         self._root = root
@@ -63,7 +61,6 @@ class GatewayClient:
             raise _gone(error, sent=method != "GET") from error
 
     async def reply(self, context: MessageContext, listener: TurnListener = NOBODY) -> Reply:
-        """Have the gateway's agent answer. Being cancelled closes the request and stops the turn."""
         handlers = _handlers(listener)
         handlers["accepted"] = self._accepted
         async with _asking(self, listener) as questions, AsyncExitStack() as stack:
@@ -161,7 +158,6 @@ async def _followed(
     handlers: Mapping[str, Callable[[Any], None]],
     on_event: Emit | None,
 ) -> Reply:
-    """The reply at the end of a turn's stream; everything before it is handed on."""
     async for name, data in events:
         if name == "reply":
             return reply_from(data)
@@ -198,8 +194,6 @@ async def _asking(
 
 
 class _Questions:
-    """Puts questions to the person while the turn's stream is read on."""
-
     def __init__(
         self,
         client: GatewayClient,

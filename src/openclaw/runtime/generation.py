@@ -56,7 +56,6 @@ class ConfigGeneration:
         self._models()
 
     def agent(self, agent_id: str | None) -> EffectiveAgent:
-        """The agent of this id, or the default one; raises `NotFound`."""
         wanted = agent_id or default_agent_id(self.host.config)
         if wanted not in self.agents:
             known = ", ".join(sorted(self.agents))
@@ -68,7 +67,6 @@ class ConfigGeneration:
 
     @asynccontextmanager
     async def turn(self) -> AsyncGenerator[None]:
-        """While a turn runs, nothing that it uses is closed."""
         self._turns += 1
         try:
             yield
@@ -98,17 +96,14 @@ class ConfigGeneration:
         return self._factory
 
     def sampling_rules(self, server: str) -> "SamplingConfig | None":
-        """How much of our model this server may use, for whichever agent has it."""
         found = (agent.servers.get(server) for agent in self.agents.values())
         return next((one.sampling for one in found if one is not None), None)
 
     async def default_stack(self) -> "ModelStack":
-        """The models of the default agent."""
         agent = self.agents[default_agent_id(self.host.config)]
         return await self._models().stack(agent.model, temperature=agent.temperature)
 
     async def model_names(self, agent: EffectiveAgent) -> tuple[str, ...]:
-        """The models that are asked for this agent, in order."""
         choice = await self._models().choice(agent.model)
         return tuple(candidate.ref for candidate in choice.candidates)
 
@@ -144,7 +139,6 @@ class ConfigGeneration:
         )
 
     def service(self, manager: "McpManager") -> "AgentService":
-        """Answers the messages of this generation; the same one every time."""
         from openclaw.agent.service import AgentService
 
         def server_context(agent_id: str, scope: str, usable: Collection[str]) -> str:
@@ -209,7 +203,6 @@ class ConfigGeneration:
         return replace(agent, tools=rules, limits=limits)
 
     def _notes(self, agent: EffectiveAgent, workspace: Path | None) -> list[str]:
-        """What the agent remembers, and which skills it has."""
         from openclaw.agent.tools.memory import Memory
         from openclaw.agent.tools.skills import skills_prompt
 
@@ -218,8 +211,6 @@ class ConfigGeneration:
 
 
 class EmbeddedModels:
-    """The embedded models, opened when a model is first chosen."""
-
     def __init__(self, directory: Path, environ: Mapping[str, str]) -> None:
         self._directory = directory
         self._environ = environ
@@ -246,7 +237,6 @@ class CurrentSecrets:
 
 
 def skill_places(host: Host, workspace: Path) -> list[Path]:
-    """Where skills are looked for."""
     return [workspace / "skills", host.paths.skills]
 
 

@@ -76,8 +76,6 @@ class Shared:
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """What the process gives to everything that is built."""
-
     loaded: LoadedConfig
     environ: Mapping[str, str]
     redactor: Redactor
@@ -90,11 +88,9 @@ class Host:
     subagents: "Subagents | None" = None
 
     def finder(self) -> "ToolSearch":
-        """The search among tools, shared by every generation of the configuration."""
         return (self.shared or Shared(self.paths.cache / "tools")).search()
 
     def approvals(self) -> "Approvals":
-        """What people agreed to, shared likewise."""
         return (self.shared or Shared(self.paths.cache / "tools")).approvals(
             self.loaded.path, self.environ
         )
@@ -185,8 +181,6 @@ def rule_writer(path: Path, environ: Mapping[str, str]) -> "WriteRule":
 
 
 def source_writer(path: Path, environ: Mapping[str, str]) -> "WriteSources":
-    """Adds to `dataflow.allow` the sources whose values a person allowed for always."""
-
     def add(sources: Sequence[tuple[str, str]]) -> str:
         place: KeyPath = ("dataflow", "allow")
 
@@ -205,7 +199,6 @@ def source_writer(path: Path, environ: Mapping[str, str]) -> "WriteSources":
 
 
 def policy_of(agent: EffectiveAgent) -> Policy:
-    """The agent's tool policy; each layer is named after its key in the configuration."""
     names = chain(_POLICY_LAYERS, repeat("the rules of whoever delegates"))
     layers = zip(names, agent.tools, strict=False)
     return Policy.from_layers(
@@ -217,7 +210,6 @@ def policy_of(agent: EffectiveAgent) -> Policy:
 
 
 def flow_rules(settings: "DataFlowConfig", agent: EffectiveAgent) -> "FlowRules":
-    """What the configuration says about where values may come from."""
     from openclaw.policy.dataflow import Allowance, EffectClass, Mode
     from openclaw.policy.dataflow import Rules as FlowRules
 

@@ -28,8 +28,6 @@ class BrokenOff(OSError):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The beginning of an answer; its body is read once."""
-
     status: int
     body: AsyncIterator[bytes]
 

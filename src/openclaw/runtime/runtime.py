@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 
 class Runtime:
-    """The configuration that is current, its MCP servers and the sessions; `agent` answers."""
-
     def __init__(
         self,
         generation: ConfigGeneration,
@@ -233,7 +231,6 @@ async def open_backend(
 
 @asynccontextmanager
 async def _mcp_app(gateway: "Gateway") -> "AsyncGenerator[ASGIApp]":
-    """Our MCP server over HTTP, its orders turns of this gateway."""
     # Not in a thread: MCP servers that start import the SDK as well, and two threads would each see half of it.
     from openclaw.gateway.auth import grant_of
     from openclaw.mcp_server import http_app, orders, server, tasks

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 @asynccontextmanager
 async def telemetry_of(host: Host, secrets: SecretResolver) -> "AsyncGenerator[Telemetry | None]":
-    """Traces and metrics, where the configuration asks for them."""
     settings = host.config.telemetry
     if not settings.enabled:
         yield None
@@ -48,7 +47,6 @@ async def telemetry_of(host: Host, secrets: SecretResolver) -> "AsyncGenerator[T
 
 @contextmanager
 def audited(host: Host) -> Generator["OnCall"]:
-    """Takes note of every call of an MCP tool, in the audit log and the metrics that there are."""
     from openclaw.agent.toolpath.audit import AuditLog
 
     settings, telemetry = host.config.audit, host.telemetry
@@ -109,7 +107,6 @@ class OpenServers:
     host: Host
 
     def tools(self, agent: EffectiveAgent) -> "Toolbox":
-        """The MCP tools that the agent may use, for a person who looks at them or calls them."""
         return tool_path_of(self.host, agent, [self.manager.tools(agent.id)])
 
 
@@ -147,7 +144,6 @@ async def running_servers(
     hurried: bool = False,
     on_sampling: "AskHost | None" = None,
 ) -> "AsyncGenerator[McpManager]":
-    """The servers started; at the end all of them are gone."""
     from openclaw.agent.redaction import clean_result
     from openclaw.mcp_client.auth.token_store import authentication
     from openclaw.mcp_client.catalog.pin_store import PinStore

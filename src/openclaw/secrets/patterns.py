@@ -26,7 +26,6 @@ class Shape:
     flags: int = 0
 
     def span(self, text: str, start: int) -> tuple[int, int] | None:
-        """The credential that begins with the anchor at `start`, if there is one."""
         pattern = _compiled(self.expression, self.flags)
         match = pattern.match(text, start)
         if match is None:
@@ -139,13 +138,10 @@ _LONGEST_ESCAPE: Final = 300
 
 
 def joined(text: str) -> str:
-    """The text without anything that may stand between the pieces of a secret."""
     return NOISE.sub("", text)
 
 
 class Positions:
-    """Where the characters of joined text stand in the text that it was made from."""
-
     def __init__(self, text: str) -> None:
         self._places: list[int] = []  # where in the joined text something was taken out
         self._totals: list[int] = []  # and how much by then
@@ -156,7 +152,6 @@ class Positions:
             self._totals.append(removed)
 
     def span(self, start: int, end: int) -> tuple[int, int]:
-        """The span of the original from the first to the last of these characters."""
         return self._original(start), self._original(end - 1) + 1
 
     def _original(self, position: int) -> int:
@@ -176,7 +171,6 @@ class _Piece:
         return Positions(self._text)
 
     def place(self, position: int) -> int:
-        """Where in the whole text this character of the joined piece stands."""
         return self._at + self._positions.span(position, position + 1)[0]
 
 
@@ -189,7 +183,6 @@ class JoinedPart:
         self._before = sum(piece.length for piece in pieces) - len(text)
 
     def span(self, start: int, end: int) -> tuple[int, int]:
-        """Where in the original text this stands."""
         return self._place(start), self._place(end - 1) + 1
 
     def _place(self, position: int) -> int:
@@ -405,13 +398,10 @@ class Patterns:
 
     @cached_property
     def longest_joined(self) -> int:
-        """The length of the longest form in joined text."""
         return max(map(len, self._joined_forms), default=0)
 
 
 class BytePatterns:
-    """Values to look for in what is no text."""
-
     def __init__(self, forms: Iterable[bytes]) -> None:
         wanted = sorted(forms)
         self._overlap = max(map(len, wanted), default=0)

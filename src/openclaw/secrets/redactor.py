@@ -180,7 +180,6 @@ def _blocks(form: str) -> Iterator[str]:
 
 
 def _secret_lines(value: str) -> Iterator[str]:
-    """The lines of a multi-line value that are secret by themselves."""
     lines = value.splitlines()
     if len(lines) < 2 or _as_table(value) is not None:
         return

@@ -74,14 +74,11 @@ class SecretRef:
     text: str = field(default="", compare=False)
 
     def option(self, key: str) -> str | None:
-        """The value of `?key=`, if it was given."""
         return dict(self.query).get(key)
 
 
 @dataclass(frozen=True, slots=True)
 class Occurrence:
-    """A reference and the span of the text that its value replaces."""
-
     start: int
     end: int
     ref: SecretRef

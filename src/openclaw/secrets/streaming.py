@@ -96,8 +96,6 @@ class _Line:
 
 @dataclass(slots=True)
 class _Piece:
-    """What one line adds to a view: its joined text, and where in the line that was."""
-
     line: _Line
     start: int
     source: str

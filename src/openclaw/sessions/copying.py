@@ -74,9 +74,7 @@ class Archive(Protocol):
         """
         ...
 
-    async def receive_dossier(self, dossier: Dossier) -> None:
-        """Make everything besides the entries what it was in the other store."""
-        ...
+    async def receive_dossier(self, dossier: Dossier) -> None: ...
 
 
 @dataclass(slots=True)

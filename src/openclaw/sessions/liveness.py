@@ -33,12 +33,10 @@ def _started(pid: int) -> str | None:
 
 
 def own_mark() -> str:
-    """This process, so that another on the same machine can tell when it is gone."""
     return mark_of(os.getpid())
 
 
 def mark_of(pid: int) -> str:
-    """A process of this machine, as `is_gone` knows it again."""
     return f"{_boot()}/{_namespace()}/{pid}/{_started(pid) or ''}"
 
 

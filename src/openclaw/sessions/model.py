@@ -169,8 +169,6 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A turn; `open_calls` are its tool calls that have no result."""
-
     id: str
     state: TurnState
     started_ms: int
@@ -189,16 +187,12 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A part of a listing; `cursor` continues it and is None at its end."""
-
     sessions: Sequence[SessionInfo]
     cursor: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """An entry that a search found, with the words around the match."""
-
     session: SessionInfo
     seq: int
     kind: EntryKind
@@ -230,7 +224,6 @@ def checked_title(title: str | None) -> str | None:
 
 
 def storable(text: str) -> str:
-    """`text` without what not every database can hold."""
     return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode("utf-8")
 
 
@@ -239,7 +232,6 @@ def searchable(text: str) -> str:
 
 
 def header_json(info: SessionInfo) -> dict[str, Any]:
-    """A session as facts for a program to read, and as the first line of an export."""
     usage: Mapping[str, int] = {
         "inputTokens": info.input_tokens,
         "outputTokens": info.output_tokens,

@@ -19,7 +19,6 @@ class StatePlaces(Protocol):
 
 
 def is_server(spec: str) -> bool:
-    """True where `spec` is the address of a database server and not a file."""
     return is_address(spec)
 
 

@@ -27,19 +27,16 @@ _INFO_WIDTH = len(SessionInfo._fields)
 
 
 def found_row(row: int | None, session: SessionRef) -> int:
-    """`row` itself; `NotFound` where there is none."""
     if row is None:
         raise NotFound(f"there is no session '{session.key}' of agent '{session.agent}'")
     return row
 
 
 def info_from(row: Iterable[Any]) -> SessionInfo:
-    """From a row that begins with `INFO_COLUMNS`."""
     return SessionInfo._make(tuple(row)[:_INFO_WIDTH])
 
 
 def entries_from(rows: Iterable[Iterable[Any]]) -> list[Entry]:
-    """From rows of `ENTRY_COLUMNS`."""
     return [
         Entry(seq, turn, EntryKind(kind), at, decode(data), text, call, decode_optional(details))
         for seq, turn, kind, at, data, text, call, details in rows
@@ -47,7 +44,6 @@ def entries_from(rows: Iterable[Iterable[Any]]) -> list[Entry]:
 
 
 def unanswered(entries: Sequence[Entry]) -> tuple[Entry, ...]:
-    """The tool calls among them that have no result."""
     answered = {entry.call_id for entry in entries if entry.kind is EntryKind.TOOL_RESULT}
     return tuple(
         entry
@@ -106,8 +102,6 @@ _FRAME = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Some words, and whose they are where they were framed as somebody else's."""
-
     text: str
     sender: str = ""
 
@@ -133,7 +127,6 @@ _LONGEST_WORD = 20  # one that is longer is cut
 
 
 def bare(text: str) -> str:
-    """The text without case and accents."""
     if text.isascii():
         return text.lower()
     plain = unicodedata.normalize("NFKD", text.casefold())
@@ -154,7 +147,6 @@ def snippet(text: str, wanted: str) -> str:
 
 
 def _place(text: str, wanted: str) -> int:
-    """Where the first of the words begins; any part of a text counts where no word begins so."""
     words = _WORD.findall(wanted)
     begun = (re.search(rf"\b{re.escape(word)}", text) for word in words)
     places = [match.start() for match in begun if match is not None]

@@ -141,9 +141,7 @@ class SessionStore(Protocol):
 
     async def find_sessions(self, key: str, agent: str | None = None) -> list[SessionInfo]: ...
 
-    async def show(self, session: SessionRef) -> SessionInfo:
-        """A session's totals now; `NotFound` where it was deleted."""
-        ...
+    async def show(self, session: SessionRef) -> SessionInfo: ...
 
     async def set_title(self, session: SessionRef, title: str | None) -> None:
         """Name a session; None takes its title away."""

@@ -56,12 +56,10 @@ class Task:
 
     @property
     def open(self) -> bool:
-        """Whether it may still change."""
         return self.status in OPEN
 
     @property
     def expires_ms(self) -> int:
-        """When it may be forgotten."""
         return self.created_ms + self.ttl_ms
 
 
@@ -75,7 +73,6 @@ def _task(document: Document) -> Task:
 
 
 async def find_task(store: SessionStore, id: str) -> Task | None:
-    """The task as it was last written."""
     found = await store.documents(_TASK, [id])
     return _task(found[0]) if found else None
 
@@ -102,7 +99,6 @@ async def write_task(store: SessionStore, task: Task, *, durable: bool = True) -
 
 
 async def keep_order(store: SessionStore, task: Task, arguments: JsonObject) -> None:
-    """Keep what was ordered, for a runner that has to take the task over."""
     document = Document(task.id, 1, dict(arguments))
     await store.write_document(_ORDER, document, expires_ms=task.expires_ms)
 
@@ -141,13 +137,11 @@ async def tell_task(
 
 
 async def read_inboxes(store: SessionStore, ids: Sequence[str]) -> dict[str, JsonObject]:
-    """What was left for these tasks."""
     found = await store.documents(_INBOX, ids, limit=len(ids))
     return {one.id: one.data for one in found}
 
 
 async def say_alive(store: SessionStore, runner: str, now_ms: int) -> None:
-    """Let others know that this process runs its tasks."""
     found = await store.documents(_RUNNER, [runner])
     data = {"mark": own_mark(), "until": now_ms + LEASE_MS}
     document = Document(runner, found[0].rev + 1 if found else 1, data)
@@ -155,7 +149,6 @@ async def say_alive(store: SessionStore, runner: str, now_ms: int) -> None:
 
 
 async def is_abandoned(store: SessionStore, task: Task, now_ms: int) -> bool:
-    """Whether the process that ran this open task is gone."""
     found = await store.documents(_RUNNER, [task.runner])
     if not found:
         return True
@@ -166,7 +159,6 @@ async def is_abandoned(store: SessionStore, task: Task, now_ms: int) -> bool:
 
 
 async def find_turn(store: SessionStore, task: Task) -> Turn | None:
-    """The turn that carries the task out, once it has begun."""
     for session in await store.find_sessions(task.session, task.agent or None):
         found = await store.find_turn(session.ref, task.turn)
         if found is not None:

@@ -31,14 +31,12 @@ def claim_stdio() -> "tuple[int, int]":
 
 
 def write_all(write: "Callable[[memoryview], int | None]", data: bytes) -> None:
-    """Write everything, however little is taken at a time."""
     view = memoryview(data)
     while view:
         view = view[write(view) or 0 :]
 
 
 def on_termination(cancel: "Callable[[], Any]") -> None:
-    """Call this when the process is asked to stop."""
     import signal
     from asyncio import get_running_loop
 

@@ -46,7 +46,6 @@ class LineSplitter:
         return finished
 
     def finish(self) -> "list[bytes | TooLong]":
-        """The line that is held, now that it ends here."""
         if self._skipping and self.too_long is not None:
             self._skipping = False
             return [self.too_long]

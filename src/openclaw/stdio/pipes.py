@@ -62,7 +62,6 @@ class WatchedReader:
             self._loop.remove_reader(self._fd)
 
     def resume(self) -> None:
-        """Read again, unless the end was reached."""
         if not (self._watching or self._ended):
             self._watching = True
             self._loop.add_reader(self._fd, self._readable)
@@ -286,7 +285,6 @@ class LineReader:
 
 
 def open_reader(fd: int) -> Reader:
-    """Whatever can read this descriptor beside the event loop."""
     if not _watchable(fd):
         return ThreadedReader(partial(os.read, fd))
     enlarge(fd)
@@ -294,7 +292,6 @@ def open_reader(fd: int) -> Reader:
 
 
 def open_writer(fd: int) -> Writer:
-    """Whatever can write to this descriptor beside the event loop."""
     if not _watchable(fd) or sys.platform == "win32":
         return ThreadedWriter(partial(os.write, fd))
     # O_NONBLOCK belongs to the open file, which stderr may share: its prints would then fail.

@@ -93,7 +93,6 @@ class AgentKit:
     async def say(
         self, text: str, *, stream: bool = True, session: str = "s", **more: Any
     ) -> Reply:
-        """One message; events are collected where it streams."""
         context = MessageContext(text=text, session_key=session, **more)
         listener = TurnListener(on_event=self.events.append) if stream else NOBODY
         return await self.reply(context, listener)

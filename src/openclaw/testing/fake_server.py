@@ -293,7 +293,6 @@ _ENVIRONMENT_KEY = "FAKE_SERVER"
 
 
 def command(spec: Mapping[str, Any]) -> tuple[str, list[str]]:
-    """The program and the arguments that start such a server."""
     return sys.executable, ["-m", "openclaw.testing.fake_server", json.dumps(spec)]
 
 

@@ -18,7 +18,6 @@ META = "io.modelcontextprotocol/"
 
 
 def member(holder: Mapping[str, Any], key: str) -> Json:
-    """The object under that key, empty where there is none."""
     value: Json | None = holder.get(key)
     return value or {}
 
@@ -28,13 +27,9 @@ class Peer(Protocol):
 
     def send_raw(self, line: bytes) -> None: ...
 
-    def request(self, method: str, params: Json) -> Json:
-        """Ask the client something and wait for its whole answer."""
-        ...
+    def request(self, method: str, params: Json) -> Json: ...
 
-    def crash(self, code: int) -> None:
-        """End at once, as a crash would."""
-        ...
+    def crash(self, code: int) -> None: ...
 
 
 class Server(Protocol):
@@ -79,7 +74,6 @@ class Call:
 
 
 def is_modern(params: Mapping[str, Any]) -> bool:
-    """Whether a request carries the envelope of the newest revision."""
     return member(params, "_meta").get(f"{META}protocolVersion") == MODERN_REVISION
 
 

@@ -320,14 +320,12 @@ class MemoryStore:
     async def documents(
         self, kind: str, ids: Sequence[str] | None = None, *, limit: int = 50
     ) -> list[Document]:
-        """Documents of a kind, the last written first."""
         found = [one for (of, _), (one, _) in reversed(self._documents.items()) if of == kind]
         return [one for one in found if ids is None or one.id in ids][:limit]
 
     async def write_document(
         self, kind: str, document: Document, *, expires_ms: int, durable: bool = True
     ) -> bool:
-        """Write the next revision of a document."""
         before = self._documents.get((kind, document.id))
         if (before[0].rev if before else 0) != document.rev - 1:
             return False
@@ -336,7 +334,6 @@ class MemoryStore:
         return True
 
     async def delete_documents(self, kind: str, ids: Sequence[str] = (), *, expired: int) -> None:
-        """Remove documents by name and by age."""
         for name, (_, expires) in list(self._documents.items()):
             if (name[0] == kind and name[1] in ids) or expires < expired:
                 del self._documents[name]
@@ -353,7 +350,6 @@ class MemoryStore:
         return self._clock.now_ms()
 
     def holds(self, record: _Session) -> bool:
-        """True until the session is deleted."""
         return self._sessions.get((record.ref.agent, record.ref.key)) is record
 
     def _record(self, session: SessionRef) -> _Session:

@@ -109,8 +109,6 @@ class Script:
 
 @dataclass(frozen=True, slots=True)
 class ScriptedModel:
-    """A running server: `url` is its root, without `/v1`."""
-
     url: str
     script: Script
 
@@ -160,15 +158,12 @@ async def scripted_model(
 
 
 class _Connection:
-    """One client's connection: requests one after another, as HTTP/1.1 keeps them."""
-
     def __init__(self, client: SocketStream, script: Script) -> None:
         self._client = client
         self._reader = BufferedByteReceiveStream(client)
         self._script = script
 
     async def run(self) -> None:
-        """Answer until the client goes or the script cuts the connection."""
         try:
             while await self._exchange():
                 pass
@@ -318,7 +313,6 @@ def parse_request(path: str, headers: Mapping[str, str], body: Mapping[str, Any]
 
 
 def _texts(content: Any) -> str:
-    """The words in a provider's content, however deep it nests them."""
     if isinstance(content, str):
         return content
     if isinstance(content, list):

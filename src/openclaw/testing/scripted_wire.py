@@ -30,8 +30,6 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What one response says, whatever the wire."""
-
     id: str
     model: str
     text: str = ""
@@ -44,12 +42,10 @@ class Answer:
     reasoning_tokens: int = 0
 
     def ended(self, with_calls: str, without: str) -> str:
-        """Why the answer ended, in the provider's word for it."""
         return self.finish or (with_calls if self.calls else without)
 
 
 def pieces(text: str) -> list[str]:
-    """`text` cut as a model would send it."""
     return [text[start : start + _PIECE] for start in range(0, len(text), _PIECE)]
 
 
@@ -58,7 +54,6 @@ def whole(api: Api, answer: Answer) -> Json:
 
 
 def stream(api: Api, answer: Answer) -> Iterator[str]:
-    """The server-sent events of a streamed response, one string each."""
     return _STREAM[api](answer)
 
 

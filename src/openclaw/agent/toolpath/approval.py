@@ -63,7 +63,6 @@ class Approvals:
         self._sessions: dict[tuple[str, str], _Session] = {}
 
     def of(self, agent: str, session: str) -> _Session:
-        """This session's answers; those of the session that asked longest ago are forgotten."""
         found = self._sessions.pop((agent, session), None) or _Session()
         self._sessions[agent, session] = found
         if len(self._sessions) > _MOST_SESSIONS:
@@ -99,7 +98,6 @@ class Approval(Wrapper):
     async def _refusal(
         self, name: str, arguments: JsonObject, context: CallContext
     ) -> Answer | None:
-        """The answer of a person who does not agree; None if they do."""
         if context.ask is None:
             return Answer(NO)
         definition = _definition(name, context.spec)

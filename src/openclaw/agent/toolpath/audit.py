@@ -142,7 +142,6 @@ class ToolCallRecord:
     result: str | None = None
 
     def fields(self) -> dict[str, Any]:
-        """The record as it is written, without the bodies that were not wanted."""
         written: dict[str, Any] = {
             "timeMs": self.time_ms,
             "agent": self.agent,
@@ -227,7 +226,6 @@ class AuditLog:
             self._write(line.encode() + b"\n")
 
     def close(self) -> None:
-        """Close the file; another record opens it again."""
         with self._lock:
             self._close()
 

@@ -106,7 +106,6 @@ def by_server(specs: Iterable[ToolSpec]) -> dict[str, list[ToolSpec]]:
 
 
 def lines_room(specs: Iterable[ToolSpec], tokens: int) -> int:
-    """Tokens to keep for the lines about servers."""
     wanted = len(by_server(specs)) * _LONGEST_LINE // _CHARS_PER_TOKEN
     return min(wanted, int(tokens * _LINES_SHARE))
 
@@ -131,7 +130,6 @@ def _line(server: str, tools: Sequence[ToolSpec], width: int) -> str:
 
 
 def _short(spec: ToolSpec, server: str) -> str:
-    """The name as the model may be shown it, without the server's part."""
     _, found, rest = spec.name.partition(f"{server}_")
     return rest if found and rest else spec.name
 

@@ -199,7 +199,6 @@ def _union(options: Sequence[str]) -> str:
 
 
 def _resolve(reference: str, root: JsonObject) -> Any:
-    """What a reference inside the same schema points to, or nothing."""
     node: Any = root if reference.startswith("#/") else None
     for step in reference[2:].split("/"):
         node = _mapping(node).get(step.replace("~1", "/").replace("~0", "~"))

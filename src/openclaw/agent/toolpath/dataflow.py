@@ -100,7 +100,6 @@ class SessionFlow:
         self._through = 0
 
     def begin(self, rules: Rules) -> None:
-        """A turn begins, with these rules of the configuration."""
         self._configured = replace(rules, effects={**_OUR_EFFECTS, **rules.effects})
         self.refused.clear()
 
@@ -250,8 +249,6 @@ class SessionFlow:
 
 
 class SessionFlows:
-    """The flows of the sessions that were used last."""
-
     def __init__(self, write: WriteSources | None = None) -> None:
         self._write = write
         self._flows: OrderedDict[str, SessionFlow] = OrderedDict()

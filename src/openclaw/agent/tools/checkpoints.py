@@ -34,8 +34,6 @@ class Change:
 
 
 class Checkpoints:
-    """The files of each session's turns before they were changed, in directories of `root`."""
-
     def __init__(self, root: Path) -> None:
         self._root = root
 

@@ -29,8 +29,6 @@ _CRON = ToolSpec(
 
 
 def cron_tool(jobs: JobFile, clock: Clock, timezone: str) -> FunctionTool:
-    """The tool on these schedules."""
-
     def do(arguments: Arguments, context: CallContext) -> str:
         now, action = clock.now_ms(), arguments.text("action")
         if action == "list":

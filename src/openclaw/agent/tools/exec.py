@@ -62,8 +62,6 @@ Confine = Callable[[McpServerConfig, Program, str, Sequence[Path]], Program]
 
 @dataclass(slots=True)
 class _Shell:
-    """Where a session's commands run, and its background jobs."""
-
     workspace: Path
     directory: Path
     jobs: "dict[str, _Job]" = field(default_factory=dict[str, "_Job"])
@@ -87,7 +85,6 @@ class Shells:
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator["Shells"]:
-        """While this is entered, commands can go on in the background."""
         async with anyio.create_task_group() as self._group:
             try:
                 yield self
@@ -106,13 +103,11 @@ class Shells:
         return shell
 
     def background(self, job: "_Job") -> None:
-        """Let a job run until it ends or all of this is left."""
         if self._group is None:
             raise ToolFailure("Nothing can run in the background here; leave `background` out.")
         self._group.start_soon(job.run, name=f"job {job.id}")
 
     def job(self, command: str, shell: _Shell, settings: ExecToolConfig) -> "_Job":
-        """A command that is ready to run."""
         shell.started += 1
         marker = random_id()
         environment = child_environment(self.environ, {MARKER: marker}, settings.inherit_env)

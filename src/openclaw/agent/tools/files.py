@@ -411,7 +411,6 @@ class _Changes:
 
 
 def writing_tools(workspace: Workspace, checkpoints: Checkpoints | None) -> list[FunctionTool]:
-    """The tools that change files."""
     changes = _Changes(workspace, checkpoints)
 
     async def write(arguments: Arguments, context: CallContext) -> ToolResult:
@@ -439,8 +438,6 @@ def writing_tools(workspace: Workspace, checkpoints: Checkpoints | None) -> list
 
 @dataclass(frozen=True, slots=True)
 class _Edit:
-    """One piece of a file and what takes its place."""
-
     old: str
     new: str
     everywhere: bool = False

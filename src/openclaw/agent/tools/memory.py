@@ -44,7 +44,6 @@ class Memory:
     directory: Path
 
     def add(self, name: str, day: str, text: str) -> None:
-        """Write a line at the end of a file."""
         private_directory(self.directory)
         file = self.directory / name
         if not file.exists():
@@ -53,7 +52,6 @@ class Memory:
             notes.write(f"- {day}: {' '.join(text.split())}\n")
 
     def lines(self) -> Iterator[tuple[str, str]]:
-        """Every line of every file, with the file's name."""
         for file in sorted(self.directory.glob("*.md")):
             if file.is_file() and not file.is_symlink():
                 text = file.read_text(encoding="utf-8", errors="replace")
@@ -137,8 +135,6 @@ _RECALL = ToolSpec(
 def memory_tools(
     memory: Memory, store: SessionStore, clock: Clock, timezone: str
 ) -> list[FunctionTool]:
-    """The tools of one agent."""
-
     async def remember(arguments: Arguments, context: CallContext) -> ToolResult:
         text = arguments.text("text").strip()
         if not text or len(text) > MAX_CHARS:

@@ -34,8 +34,6 @@ _PLAN = ToolSpec(
 
 
 def planning_tool() -> FunctionTool:
-    """The tool; front ends show the plan as soon as it is called."""
-
     async def run(arguments: Arguments, context: CallContext) -> ToolResult:
         steps = plan_of(PLAN_TOOL, arguments.all)
         if steps is None:

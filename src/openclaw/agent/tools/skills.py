@@ -32,7 +32,6 @@ class Skill:
     folder: Path
 
     def digest(self) -> str:
-        """Of every file in it, by name and content."""
         whole = hashlib.sha256()
         for path in sorted(p for p in self.folder.rglob("*") if p.is_file() and not p.is_symlink()):
             inner = hashlib.sha256(path.read_bytes()).hexdigest()
@@ -87,7 +86,6 @@ def find_skills(places: Sequence[Path]) -> Iterator[Skill]:
 
 
 def skills_prompt(places: Sequence[Path]) -> str:
-    """What there is, for the prompt; empty if there is nothing."""
     lines = [f"- {skill.name}: {skill.description}" for skill in find_skills(places)]
     if not lines:
         return ""
@@ -110,8 +108,6 @@ _SKILL = ToolSpec(
 
 
 def skill_tool(places: Sequence[Path]) -> FunctionTool:
-    """The tool for the skills in these directories."""
-
     def read(name: str, file: str) -> ToolResult:
         skill = next((one for one in find_skills(places) if one.name == name), None)
         if skill is None:

@@ -85,7 +85,6 @@ _BLANK_LINES = re.compile(r"\n[ \t]*(?:\n[ \t]*)+\n")
 
 
 async def as_markdown(html: str) -> str:
-    """The page's content as Markdown, made in a thread."""
     return await anyio.to_thread.run_sync(convert, html, abandon_on_cancel=True)
 
 
@@ -190,14 +189,10 @@ class Page:
 class Fetcher(Protocol):
     """Gets a URL through the guarded client, which refuses addresses that are not public."""
 
-    async def fetch(self, url: str, *, max_bytes: int) -> Page:
-        """The page, or an error of ours that says why not."""
-        ...
+    async def fetch(self, url: str, *, max_bytes: int) -> Page: ...
 
 
 def web_tool(fetcher: Fetcher) -> FunctionTool:
-    """The tool, on a client that guards where it connects to."""
-
     async def run(arguments: Arguments, context: CallContext) -> ToolResult:
         url = arguments.text("url").strip()
         offset = arguments.whole("offset", 0, least=0, most=2**53)
@@ -278,7 +273,6 @@ class GuardedFetcher:
         self._open_client = open_client
 
     async def fetch(self, url: str, *, max_bytes: int) -> Page:
-        """The page, or its first `max_bytes`."""
         body = bytearray()
         async with (
             self._open_client() as client,

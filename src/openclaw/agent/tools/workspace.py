@@ -61,8 +61,6 @@ class Stamp:
 
 @dataclass(slots=True)
 class _Walk:
-    """Directories opened so far, the first being the workspace itself."""
-
     stack: list[int]
     names: list[str] = field(default_factory=list[str])
     links: int = 0
@@ -188,7 +186,6 @@ class Workspace:
             ) from error
 
     def _walk(self, walk: _Walk, path: str, create_parents: bool) -> str:
-        """Go down to the directory of `path` and return the last name."""
         pending = self._components(path)
         while pending:
             name = pending.pop()
@@ -244,7 +241,6 @@ class Workspace:
 
 
 def identity(status: os.stat_result) -> tuple[int, int]:
-    """What a file is, whatever it is called."""
     return status.st_dev, status.st_ino
 
 

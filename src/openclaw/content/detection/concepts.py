@@ -126,7 +126,6 @@ _OF_PROMPT = re.compile(
 
 
 def foreign_signals(text: str) -> dict[str, float]:
-    """What `text`, in lower case, asks of an agent in another language."""
     undo, hide, agent, *_ = _patterns()
     if not (undo.search(text) or hide.search(text) or agent.search(text)):
         return {}
@@ -167,12 +166,10 @@ def _more() -> tuple[tuple[str, re.Pattern[str]], ...]:
 
 
 def may_address_an_agent(sentence: str) -> bool:
-    """Whether `sentence`, in lower case, names an agent in another language than English."""
     return bool(_more()[0][1].search(sentence))
 
 
 def foreign_concepts(sentence: str) -> tuple[str, ...]:
-    """What a sentence in another language than English is about, named as in the lexicon."""
     known = (*zip(_CONCEPTS, _patterns(), strict=True), *_more())
     return tuple(concept for concept, pattern in known if pattern.search(sentence))
 

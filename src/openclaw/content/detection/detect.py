@@ -67,7 +67,6 @@ class Weights(NamedTuple):
 
 @cache
 def weights() -> Weights:
-    """Those of this release, read at the first use."""
     raw = pkgutil.get_data("openclaw.content.detection", "weights.bin")
     assert raw is not None  # every loader of a package can read the package's files
     return Weights.from_bytes(raw)
@@ -94,7 +93,6 @@ _LEAST_READABLE = 0.92
 
 
 def folded(text: str) -> str:
-    """`text` in lower case, with lookalikes and hidden characters undone."""
     lowered = text.lower()
     if not lowered.isascii():
         lowered = shape(lowered).replace(HIDDEN, "")
@@ -229,7 +227,6 @@ _NOTHING = Detection(0.0, (), suspicious=False)
 
 
 def detect(text: str) -> Detection:
-    """Score `text`; the time is bounded however long it is."""
     read = sample(text)
     plain = folded(read)
     best = max(judge(read, plain), key=lambda judged: judged.odds, default=Judged(-_CERTAIN, {}))

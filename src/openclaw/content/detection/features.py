@@ -52,7 +52,6 @@ def _patterns(named: bool) -> tuple[tuple[str, re.Pattern[str]], ...]:
 
 
 def ways(sentence: str, names_an_agent: bool) -> Iterator[str]:
-    """In which ways `sentence`, in lower case, speaks to an agent."""
     for named in (True, False) if names_an_agent else (False,):
         for name, pattern in _patterns(named):
             if pattern.search(sentence):
@@ -219,8 +218,6 @@ _PIECE, _PIECE_OF_IDEOGRAPHS = 4, 3
 
 
 class Sentence(NamedTuple):
-    """The features of a sentence: its own, those that it lends its neighbours, its concepts."""
-
     own: frozenset[int]
     lent: frozenset[int]
     concepts: frozenset[str]

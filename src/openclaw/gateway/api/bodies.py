@@ -39,7 +39,6 @@ async def json_body(request: Request) -> Json:
 
 
 def text_field(body: Mapping[str, Any], name: str) -> str | None:
-    """A text, or None where it is missing or null."""
     value = body.get(name)
     if value is not None and not isinstance(value, str):
         raise InvalidRequest("has to be a string", field=name)
@@ -65,8 +64,6 @@ def objects(value: Any, name: str) -> list[Json]:
 
 
 class Attachments:
-    """Takes what came with a message, and keeps it while `stack` is open."""
-
     def __init__(self, root: Path, stack: ExitStack, transcriber: Transcriber) -> None:
         self._root = root
         self._stack = stack
@@ -104,7 +101,6 @@ class Attachments:
         self._taken.append(InboundMedia(one.media, one.text, one.note))
 
     def take_read(self, media: InboundMedia) -> None:
-        """What a front end of ours has read already."""
         self._taken.append(media)
 
     def _files(self) -> OrderFiles:

@@ -70,7 +70,6 @@ async def open_scope(gateway: Gateway, request: Request) -> Any:
 
 
 def check_scope(gateway: Gateway, scope: str | None) -> None:
-    """Raise `NotFound` where the servers of this scope are not there any more."""
     if scope is not None and scope not in gateway.scopes:
         raise NotFound("the connection that brought these MCP servers along is closed")
 

@@ -64,7 +64,6 @@ class CallbackServer:
         self._state = found[0] if found else None
 
     async def wait(self) -> AuthorizationCodeResult:
-        """The browser's answer; raises `LoginFailed`."""
         with anyio.move_on_after(LOGIN_SECONDS):
             await self._answered.wait()
         answer = self._answer
@@ -222,7 +221,6 @@ class _Door:
     async def ask(
         self, method: str, message: dict[str, Any] | None = None, **headers: str
     ) -> httpx2.Response:
-        """The answer to one request, without its body."""
         said = {"Accept": "application/json, text/event-stream", **headers}
         if message is not None:
             said["Content-Type"] = "application/json"

@@ -273,8 +273,6 @@ async def _no_answer() -> AuthorizationCodeResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Logins:
-    """Makes the authentication for servers that are configured with `auth: "oauth"`."""
-
     vault: Callable[["McpAuthConfig"], Vault]
     resolve_secrets: ResolveSecrets
     register: Callable[[str], None] = lambda value: None

@@ -44,17 +44,13 @@ def login_key(url: str) -> str:
 class Vault(Protocol):
     locks: Path  # where refreshing is locked
 
-    def load(self, key: str) -> Record | None:
-        """The record, or None."""
-        ...
+    def load(self, key: str) -> Record | None: ...
 
     def change(self, key: str, edit: Callable[[Record], None]) -> None:
         """Read, edit and write the record, one writer at a time."""
         ...
 
-    def delete(self, key: str) -> bool:
-        """Forget the record; whether there was one."""
-        ...
+    def delete(self, key: str) -> bool: ...
 
 
 class FileVault:
@@ -130,7 +126,6 @@ class KeyringVault:
 
 
 def open_vault(store: str, directory: Path) -> Vault:
-    """Where the configuration says that logins are kept."""
     return KeyringVault(directory) if store == "keyring" else FileVault(directory)
 
 
@@ -211,7 +206,6 @@ class ServerLogin:
         return None if tokens is None else OAuthToken.model_validate(tokens)
 
     async def get_client_info(self) -> "OAuthClientInformationFull | None":
-        """The client that these tokens were given to, or the operator's own."""
         from mcp.shared.auth import OAuthClientInformationFull
 
         if self._preset is not None:
@@ -266,7 +260,6 @@ class ServerLogin:
         return wanted if isinstance(wanted, str) else None
 
     async def set_client_info(self, client_info: "OAuthClientInformationFull") -> None:
-        """Keep a client that was just registered; tokens of an earlier one are void."""
         if client_info.client_secret:
             self._register(client_info.client_secret)
         client = client_info.model_dump(mode="json", exclude_none=True)

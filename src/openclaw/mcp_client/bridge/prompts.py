@@ -85,7 +85,6 @@ def parse_arguments(words: Sequence[str]) -> dict[str, str]:
 
 
 def check_arguments(prompt: PromptInfo, arguments: Mapping[str, str]) -> None:
-    """Raise `InvalidRequest` for an argument that is missing or not known."""
     known = {argument.name for argument in prompt.arguments}
     missing = [a.name for a in prompt.arguments if a.required and a.name not in arguments]
     if missing:

@@ -94,7 +94,6 @@ def resolve(
 
 
 def needs_reader(servers: ServerResources, budget: int = DEFAULT_BUDGET) -> bool:
-    """Whether a server has more than the context shows, so that a tool to read it is of use."""
     if servers.templates:
         return True
     read = {one.uri: one for one in servers.read}

@@ -55,7 +55,6 @@ class _Parts:
 
 
 def render_result(raw: Mapping[str, Any], how: Rendering) -> ToolResult:
-    """The answer to `tools/call`. It may take a while for a large one."""
     parts = _Parts()
     for item in _objects(raw.get("content")):
         _take(item, parts)

@@ -30,7 +30,6 @@ class CatalogCache:
         return self._directory / f"{fingerprint}.json"
 
     def load(self, fingerprint: str) -> Listing | None:
-        """What was stored, or None where nothing was or it cannot be read."""
         path = self._path(fingerprint)
         try:
             if path.stat().st_size > _MAX_BYTES:
@@ -43,7 +42,6 @@ class CatalogCache:
             return None
 
     def store(self, fingerprint: str, listing: Listing) -> None:
-        """Write the file anew, whole or not at all."""
         stored = {
             "format": _FORMAT,
             "tools": [_dumped(tool) for tool in listing.tools],

@@ -81,7 +81,6 @@ class PinStore:
             ) from error
 
     def observe(self, key: str, name: str, target: str, now: Declarations) -> PinReport:
-        """Compare with what is pinned; what is seen for the first time is pinned."""
         known = self.load().get(key)
         if known is not None:
             after, report = observed(known, name, target, now)
@@ -95,7 +94,6 @@ class PinStore:
         return report
 
     def accept(self, key: str, names: Iterable[str] | None = None) -> tuple[str, ...]:
-        """Pin what the server says now, all of it or these; returns what was accepted."""
         with locked(self._path):
             servers = self.load()
             if key not in servers:
@@ -108,7 +106,6 @@ class PinStore:
         return tuple(n for n in (*before.pending, *before.removed) if n not in left)
 
     def forget(self, key: str) -> None:
-        """Unpin a server, so that it counts as never seen."""
         with locked(self._path):
             servers = self.load()
             if servers.pop(key, None) is not None:

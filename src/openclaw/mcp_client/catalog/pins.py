@@ -70,7 +70,6 @@ class PinReport:
 
     @property
     def differs(self) -> bool:
-        """Whether there is anything that a person should look at."""
         return bool(self.changed or self.added or self.instructions_changed)
 
     @property
@@ -204,7 +203,6 @@ def observed(
 
 
 def accept(known: Pinned, names: Iterable[str] | None = None) -> Pinned:
-    """The pins once a person has accepted these declarations, or all of them."""
     chosen = set(known.pending) | set(known.removed) if names is None else set(names)
     accepted = {k: v for k, v in known.accepted.items() if not (k in known.removed and k in chosen)}
     accepted |= {k: v for k, v in known.pending.items() if k in chosen}

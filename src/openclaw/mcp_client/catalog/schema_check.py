@@ -53,7 +53,6 @@ class SchemaBudget:
         self._left = nodes
 
     def spend(self, nodes: int) -> None:
-        """Use some of it; raises `BadSchema` when it is used up."""
         self._left -= nodes
         if self._left <= 0:
             raise BadSchema("its server's schemas are too large together")
@@ -85,7 +84,6 @@ def _check_expansion(schema: dict[str, Any]) -> None:
 
 
 def _written(schema: dict[str, Any]) -> bytes:
-    """The schema as text; the writer itself refuses what is very deep."""
     try:
         written = orjson.dumps(schema)
     except TypeError as error:
@@ -96,7 +94,6 @@ def _written(schema: dict[str, Any]) -> bytes:
 
 
 def _count_nodes(schema: dict[str, Any]) -> int:
-    """How many values there are, level by level, so that no depth can hurt."""
     nodes = 0
     level: list[Any] = [schema]
     for _ in range(MAX_DEPTH + 1):
@@ -308,7 +305,6 @@ def _judged_within(steps: int, schema: Mapping[str, Any], value: object) -> str 
 
 
 async def hold(schema: Mapping[str, Any] | None, raw: RawResult) -> RawResult:
-    """`held_to`, without holding up the event loop."""
     try:
         return held_to(schema, raw, partial(_judged_within, QUICK_STEPS))
     except Undecided:

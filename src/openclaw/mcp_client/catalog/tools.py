@@ -81,8 +81,6 @@ class PreparedTool:
 
 @dataclass(frozen=True, slots=True)
 class PreparedTools:
-    """What of a server's declarations can be used, and what was left out and why."""
-
     tools: tuple[PreparedTool, ...] = ()
     warnings: tuple[str, ...] = ()
     suspicions: tuple[Suspicion, ...] = ()
@@ -125,7 +123,6 @@ class _Named:
 
 
 def safe_name(name: str) -> str:
-    """The name with every character that a tool's name cannot have replaced."""
     return _UNSAFE.sub("_", name)
 
 

@@ -101,7 +101,6 @@ class ConnectionDeps:
     pins: "PinStore | None" = None
 
     def line_redactor(self) -> LineRedactor:
-        """What reads a server's words from line to line."""
         return self.stderr_redactor() if self.stderr_redactor else EachLine(self.redact)
 
 
@@ -190,7 +189,6 @@ class ServerConnection:
         self._feed(Started())
 
     def stop(self) -> None:
-        """Ask `run` to close everything and return."""
         self._feed(Stopped())
         self._end_attempt()
 
@@ -233,14 +231,12 @@ class ServerConnection:
         return result
 
     async def read_resource(self, uri: str) -> RawResult:
-        """The decoded result of `resources/read`; raises `CallFailed`."""
         result = await self._request("resources/read", {"uri": uri}, self._tool_timeout, unheard)
         if not are_objects(result.get("contents")):
             raise InvalidResult("the resource's contents are not a list of objects")
         return result
 
     async def get_prompt(self, name: str, arguments: Mapping[str, str]) -> RawResult:
-        """The decoded result of `prompts/get`; raises `CallFailed`."""
         params = {"name": name, "arguments": arguments}
         result = await self._request("prompts/get", params, self._tool_timeout, unheard)
         if not are_objects(result.get("messages")):

@@ -115,7 +115,6 @@ class ManagedServer:
         return tuple(self._read.values())
 
     async def run(self) -> None:
-        """Own the connection until it is stopped, and keep what it lists and offers up to date."""
         async with anyio.create_task_group() as group:
             group.start_soon(self._keep_tools, name=f"mcp {self.name}: tools")
             group.start_soon(self._keep_resources, name=f"mcp {self.name}: resources")
@@ -136,7 +135,6 @@ class ManagedServer:
             await self.tools_known.wait()
 
     def stop(self) -> None:
-        """Ask for the end; `run` returns then."""
         self.connection.stop()
 
     def _on_listing(self, _: ServerConnection) -> None:

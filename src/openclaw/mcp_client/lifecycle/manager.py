@@ -180,7 +180,6 @@ class McpManager:
         return build_resource_context(shown, known.resource_budget)
 
     def instructions(self, agent: str, session: str | None = None) -> str:
-        """What the agent's servers say of themselves, framed, for its system prompt."""
         redact = self._deps.connection.redact
         places = sorted(self._places.of(agent, session).items())
         return redact(
@@ -190,7 +189,6 @@ class McpManager:
         )
 
     def unavailable(self, agent: str, session: str | None = None) -> str:
-        """Which of the agent's servers cannot be used now, for its system prompt."""
         places = sorted(self._places.of(agent, session).items())
         return unavailable_block(
             (name, place.unit) for name, place in places if place.unit is not None
@@ -250,7 +248,6 @@ class McpManager:
             await unit.recheck_pins()
 
     def restart(self, name: str) -> None:
-        """Connect afresh to every server of that name; raises `NotFound`."""
         units = [unit for unit in self._places.units if unit.name == name]
         if not units:
             raise NotFound(f"no MCP server '{name}' is running")
@@ -273,7 +270,6 @@ class McpManager:
     replace = add
 
     def remove(self, name: str, session: str | None = None) -> None:
-        """Give a server up that was added at run time; raises `NotFound`."""
         self._places.remove(name, session or EVERYWHERE)
 
     def end_session(self, session: str) -> None:

@@ -91,8 +91,6 @@ User = tuple[str, str]
 
 @dataclass(slots=True)
 class Place:
-    """A server as one agent, or one session, uses it."""
-
     config: "McpServerConfig"
     unit: ManagedServer | None = None  # none where the policy denies all of it
 
@@ -125,7 +123,6 @@ class ServerRegistry:
         return self._units.values()
 
     def agent(self, agent: str) -> AgentServers:
-        """That agent; raises `NotFound`."""
         try:
             return self._agents[agent]
         except KeyError:
@@ -155,7 +152,6 @@ class ServerRegistry:
             self._settle(agent, EVERYWHERE)
 
     def close(self) -> None:
-        """Stop every server, also those that a turn still uses."""
         for unit in (*self._units.values(), *self._leaving):
             unit.stop()
         self._units.clear()
@@ -169,7 +165,6 @@ class ServerRegistry:
             self._settle(one, scope)
 
     def remove(self, name: str, scope: str) -> None:
-        """Give up a server that was added; raises `NotFound`."""
         added = self._added.get(scope, {})
         if name not in added:
             raise NotFound(f"no MCP server '{name}' was added")

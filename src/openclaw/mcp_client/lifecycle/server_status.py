@@ -117,7 +117,6 @@ def usable_tools(unit: "ManagedServer", config: "McpServerConfig") -> tuple[Prep
 
 
 def instructions_block(servers: "Iterable[tuple[str, ManagedServer, McpServerConfig]]") -> str:
-    """What servers say of themselves, each in a frame; empty where none says anything."""
     blocks: list[str] = []
     for name, unit, config in servers:
         words = unit.listing.instructions

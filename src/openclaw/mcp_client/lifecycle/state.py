@@ -68,8 +68,6 @@ class NotBegun:
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """It cannot work as it is configured; trying again does not help."""
-
     reason: str
 
 

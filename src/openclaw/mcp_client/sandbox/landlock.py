@@ -82,7 +82,6 @@ _libc.syscall.restype = ctypes.c_long
 
 
 def call(number: int, *arguments: object) -> int:
-    """A system call; raises `Refused`."""
     result = int(_libc.syscall(ctypes.c_long(number), *arguments))
     if result < 0:
         raise Refused(os.strerror(ctypes.get_errno()))
@@ -186,7 +185,6 @@ def socket_filter(machine: str, family: int = AF_UNIX) -> bytes:
 
 
 def take_sockets() -> None:
-    """Make no Unix socket from here on; raises `Refused`."""
     if not can_filter():
         raise Refused(f"Unix sockets cannot be taken away on {platform.machine()}")
     program = socket_filter(platform.machine())
@@ -196,7 +194,6 @@ def take_sockets() -> None:
 
 
 def confine(read: list[str], write: list[str], *, network: bool) -> None:
-    """Restrict this process for good; raises `Refused`."""
     abi = version()
     if not abi:
         raise Refused("this kernel has no Landlock")

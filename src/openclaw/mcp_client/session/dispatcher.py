@@ -36,8 +36,6 @@ _MAX_DIGITS = 18
 
 
 class Pending:
-    """A request that was sent and not yet answered."""
-
     __slots__ = ("future", "give_up_at", "on_progress", "reported_at", "timeout", "timer")
 
     def __init__(self, future: "Future[RawResult]", timeout: float | None) -> None:
@@ -269,7 +267,6 @@ class PipeDispatcher:
         self._stir()
 
     def close(self) -> None:
-        """Stop, from our side. What the server still writes is read and let go."""
         self._pipe.discard()
         if self.end_reason is None:
             self.end_reason = "it was stopped"
@@ -454,13 +451,11 @@ class PipeContext:
     async def send_raw_request(
         self, method: str, params: Mapping[str, Any] | None, opts: "CallOptions | None" = None
     ) -> dict[str, Any]:
-        """Ask the server something while its own request is handled."""
         return await self._dispatcher.send_raw_request(method, params, opts)
 
     async def notify(
         self, method: str, params: Mapping[str, Any] | None, opts: "CallOptions | None" = None
     ) -> None:
-        """Tell the server something while its own request is handled."""
         await self._dispatcher.notify(method, params, opts)
 
     async def progress(

@@ -188,7 +188,6 @@ class StreamCaller:
         self._served = 0
 
     def why_lost(self) -> str:
-        """The reason, in words; raises `NeedsLogin` where that is the reason."""
         if self._needs_login is not None:
             raise NeedsLogin(self._needs_login)
         return self._reason
@@ -312,7 +311,6 @@ class _Deadline:
 
 @asynccontextmanager
 async def open_http(opening: ConnectParams) -> AsyncGenerator[ServerSession]:
-    """A connection to a remote server; where no transport is named, the older one is tried second."""
     url = opening.config.url
     if url is None:
         raise OperatorFacing("a remote server needs a `url`")

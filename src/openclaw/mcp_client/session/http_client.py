@@ -74,7 +74,6 @@ class Watch:
         return f"the server answered {status}: it needs a login or other credentials{remedy}"
 
     async def saw(self, response: httpx2.Response) -> None:
-        """Take a response whose body was not read yet."""
         if response.request.method != "DELETE":
             self.status = response.status_code if response.is_error else None
         self.session = response.headers.get(SESSION_HEADER, self.session)
@@ -139,7 +138,6 @@ def _is_events(response: httpx2.Response) -> bool:
 
 
 def _with(response: httpx2.Response, **body: Any) -> httpx2.Response:
-    """The same response with a body that is decoded already."""
     coded = ("content-encoding", "content-length", "transfer-encoding")
     headers = [(name, value) for name, value in response.headers.multi_items() if name not in coded]
     return httpx2.Response(response.status_code, headers=headers, request=response.request, **body)

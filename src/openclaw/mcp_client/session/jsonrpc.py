@@ -57,7 +57,6 @@ def encode(message: Mapping[str, Any]) -> bytes:
 
 
 def failure(error: Any) -> CallFailed:
-    """The failure that this error object of an answer stands for."""
     if type(error) is not dict:
         return InvalidResult("the server's answer has neither a result nor an error")
     fields = cast("dict[str, Any]", error)

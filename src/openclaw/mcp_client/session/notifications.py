@@ -253,7 +253,6 @@ class ChangeSubscription:
             self._wake.set()
 
     def want_updates(self, uris: Sequence[str]) -> None:
-        """Be told of updates of these resources from now on."""
         self._wanted = tuple(uris)
         if self._listening is not None:
             self._listening.cancel()
@@ -361,7 +360,6 @@ async def _succeeds(step: Awaitable[bool]) -> bool:
 
 
 def _tells_of(capabilities: "ServerCapabilities | None") -> tuple[bool, bool, bool]:
-    """Whether the server tells of changes of its tools, resources and prompts."""
     if capabilities is None:
         return False, False, False
     parts = (capabilities.tools, capabilities.resources, capabilities.prompts)

@@ -39,7 +39,6 @@ class RequestMetadata:
         return find_invalid_x_mcp_header(schema)
 
     def learn(self, tools: Mapping[str, Mapping[str, Any]]) -> None:
-        """Remember which arguments of these tools are also sent as headers."""
         if self._modern and self._http:
             from mcp.shared.inbound import x_mcp_header_map
 

@@ -24,8 +24,6 @@ OnEnd = Callable[[str, TooLong | None], None]
 
 
 class StderrSink(Protocol):
-    """Takes what the server writes beside the protocol."""
-
     def feed(self, chunk: bytes) -> None: ...
 
     def flush(self) -> None: ...

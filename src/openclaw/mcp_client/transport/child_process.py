@@ -235,7 +235,6 @@ def _popen(program: Program, marker: str) -> subprocess.Popen[bytes]:
 def popen(
     program: Program, *, start_new_session: bool = False, creationflags: int = 0
 ) -> subprocess.Popen[bytes]:
-    """Start a program with three pipes; raises `SpawnFailed`."""
     check(program)
     arguments, inherited = handed(program)
     try:
@@ -283,7 +282,6 @@ def _in_memory(content: bytes) -> int:
 
 
 def check(program: Program) -> None:
-    """Raise `SpawnFailed` where the directory or the command is not there."""
     directory = program.directory
     if directory is not None and not directory.is_dir():
         raise SpawnFailed(f"the working directory {directory} does not exist", hint="correct `cwd`")
@@ -292,7 +290,6 @@ def check(program: Program) -> None:
 
 
 def located(program: Program) -> str | None:
-    """The path of the program's command; None where there is none."""
     if os.sep in program.command and not Path(program.command).is_absolute():
         base = program.directory or Path.cwd()
         return shutil.which(str(base / program.command))

@@ -84,7 +84,6 @@ def end(groups: set[int], marker: bytes) -> None:
 
 
 def main(marker: str) -> None:
-    """Watch until the host is gone, then tidy up after it."""
     if sys.platform == "win32":
         return
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):

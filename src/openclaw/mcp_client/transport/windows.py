@@ -79,7 +79,6 @@ class WindowsChild(RunningChild):
 
 
 def start(program: Program, popen: "Callable[..., Popen[bytes]]") -> Any:
-    """The process and its job, from a worker thread."""
     if sys.platform == "win32":
         flags = subprocess.CREATE_NEW_PROCESS_GROUP | subprocess.CREATE_NO_WINDOW
         process = popen(program, creationflags=flags)

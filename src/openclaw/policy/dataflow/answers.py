@@ -102,7 +102,6 @@ class AnswerStream:
         return "".join(given)
 
     def finish(self) -> str:
-        """Gives what is left, and begins afresh."""
         rest = self.feed("")
         rest += self._held if self._fence else self._neutral(len(self._held))
         self._held, self._paragraph, self._fence = "", "", None

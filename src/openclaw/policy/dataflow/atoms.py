@@ -135,7 +135,6 @@ def address(text: str) -> str | None:
 
 
 def is_real_address(atom: Atom) -> bool:
-    """Whether it is an address that exists in this form, rather than letters that look like one."""
     return atom.kind in (AtomKind.EMAIL, AtomKind.URL) and _REAL.search(atom.text) is not None
 
 

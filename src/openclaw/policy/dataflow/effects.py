@@ -150,7 +150,6 @@ def _first_action(name: tuple[str, ...]) -> Action:
 
 
 def asked_for(action: Action, tool: str, request: str) -> bool:
-    """Whether the request, read as the person's own words, asks for this kind of action."""
     return any(_is_request(match, request) for match in _pattern(action, tool).finditer(request))
 
 

@@ -86,7 +86,6 @@ class Person:
 
     @property
     def addresses(self) -> frozenset[str]:
-        """Every address that the person gave, in comparable form."""
         return frozenset(self._addresses)
 
     @property
@@ -215,12 +214,10 @@ class Index:
             self._add_source(prepare(text))
 
     def leaves_of(self, value: str) -> list[tuple[Source, Leaf]]:
-        """Where the value is a whole field of structured output."""
         key = squeeze(value)
         return [(one, leaf) for one in self.sources for leaf in one.leaves.get(key, ())]
 
     def quoting(self, value: str) -> Source | None:
-        """The first text in which the value occurs."""
         return next((one for one in self.sources if one.quotes(value)), None)
 
     def addresses_of(self, name: str) -> set[bytes]:
@@ -228,7 +225,6 @@ class Index:
         return self._addresses.get(name, set())
 
     def pointed_at(self, source: Source) -> bool:
-        """Whether the person told us to work from this source."""
         given = [value for value in source.asked_with if self.person.gave_words(value)]
         if any(_DOCUMENT.search(value) for value in given):
             return True

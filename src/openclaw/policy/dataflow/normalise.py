@@ -78,7 +78,6 @@ def words(text: str) -> list[str]:
 
 
 def phrase(text: str) -> str:
-    """The words of a text between single spaces, with one before and after."""
     return f" {' '.join(words(text))} "
 
 

@@ -157,7 +157,6 @@ class Source:
     records: dict[int, list[Leaf]] = field(default_factory=dict[int, list[Leaf]])
 
     def quotes(self, value: str) -> bool:
-        """Whether the value occurs, whatever its case, spacing and punctuation."""
         wanted = squeeze(value)
         numeric = number(value) is not None
         if len(wanted) >= (_LONG_NUMBER if numeric else _SHORTEST_SQUEEZED):

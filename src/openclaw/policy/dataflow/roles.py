@@ -110,7 +110,6 @@ def _is_number(parts: list[Schema]) -> bool:
 
 
 def is_exit_parameter(name: str, part: object) -> bool:
-    """Whether what is passed here decides where data goes."""
     return schema_of(part).get("format") in ("uri", "url", "email", "hostname") or bool(
         _EXIT_WORDS & _words(name)
     )

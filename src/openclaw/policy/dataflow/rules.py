@@ -22,8 +22,6 @@ class Why(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """One value in doubt. `source` and `sentence` say where it was found, if anywhere."""
-
     tool: str
     why: Why
     parameter: str = ""
@@ -124,7 +122,6 @@ def question(asked: Ask, suspicious: Callable[[str], bool]) -> str:
 
 
 def not_done(refused: Ask | Refuse) -> str:
-    """What was not done, and why."""
     reasons = "; ".join(f"{_brief(doubt)}: {doubt.why.value}" for doubt in refused.doubts)
     return f"{refused.doubts[0].tool} was not called. {reasons}."
 

@@ -123,7 +123,6 @@ def _others(source: Source, leaf: Leaf) -> list[Leaf]:
 
 
 def _has_rival(leaf: Leaf, anchors: list[str], index: Index) -> bool:
-    """Whether another record of the same name holds a different address in the same field."""
     for source, named in (pair for anchor in anchors for pair in index.leaves_of(anchor)):
         fields = source.records.get(named.record, ()) if named.record else ()
         if any(one.key == leaf.key and squeeze(one.value) != squeeze(leaf.value) for one in fields):
@@ -141,7 +140,6 @@ def _is_anchor(leaf: Leaf, person: Person) -> bool:
 
 
 def is_named(value: str, person: Person) -> bool:
-    """Whether the person named this thing: its whole name, or every distinctive word of it."""
     distinctive = [word for word in words(value) if len(word) > 2 and word not in COMMON_WORDS]
     if not distinctive or len(value) < 4:
         return False
@@ -206,7 +204,6 @@ def command_doubts(tool: str, value: Value, standing: Standing, index: Index) ->
 
 
 def writes(value: Value) -> bool:
-    """Whether a statement given to a reading tool changes data."""
     return value.role is Role.COMMAND and _WRITES.search(value.text) is not None
 
 

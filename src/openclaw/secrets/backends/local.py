@@ -131,7 +131,6 @@ class KeyringBackend:
         self._calls = BlockingCalls("the keyring")
 
     async def read(self, ref: SecretRef) -> str:
-        """The password of that user at that service; a name alone is a user at ours."""
         service, slash, user = ref.name.rpartition("/")
         value = await self._calls.run(
             lambda: read_keyring(service if slash else self._service, user)
@@ -142,7 +141,6 @@ class KeyringBackend:
 
 
 def read_keyring(service: str, user: str) -> str | None:
-    """The password that the keyring has, if it has one."""
     try:
         import keyring
         from keyring.errors import KeyringError, KeyringLocked, NoKeyringError
@@ -164,8 +162,6 @@ _REAP_SECONDS: Final = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """What a program left: its exit code and what it printed."""
-
     code: int
     output: str
     errors: str

@@ -45,8 +45,6 @@ _CONNECT_SECONDS: Final = 5
 
 
 class AwsBackend:
-    """Reads secrets as the AWS environment, profile and region say."""
-
     def __init__(self, options: Mapping[str, Any], environ: Mapping[str, str]) -> None:
         self._options = options
         self._environ = environ

@@ -31,7 +31,6 @@ class BlockingCalls:
         self._slots = threading.Semaphore(_MOST_LEFT_BEHIND)
 
     async def run(self, call: Callable[[], T]) -> T:
-        """The result of `call()`, or what it raised."""
         if not self._slots.acquire(blocking=False):
             raise BackendFailure(f"{_MOST_LEFT_BEHIND} earlier calls to {self._what} still hang")
         outcome: dict[str, Any] = {}
@@ -102,7 +101,6 @@ class Answer:
     body: Mapping[str, Any]
 
     def part(self, *keys: str) -> Mapping[str, Any]:
-        """The object at that place, empty where there is none."""
         found: Any = self.body
         for key in keys:
             found = found.get(key) if isinstance(found, dict) else None  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType] - anyone's JSON

@@ -52,8 +52,6 @@ class Gateways:
         await self._database.write(work)
 
     async def leave(self) -> None:
-        """Say that this gateway is gone, on purpose; and forget those that died long ago."""
-
         async def work(connection: "Connection") -> None:
             await connection.execute("DELETE FROM session_homes WHERE gateway = $1", self._gateway)
             await connection.execute(
@@ -161,8 +159,6 @@ class EventLog:
         await self._database.transact(work)
 
     async def after(self, order: int, number: int) -> list[Stretch]:
-        """The stretches that have events beyond `number`, in order."""
-
         async def work(connection: "Connection") -> list[Any]:
             return await connection.fetch(
                 "SELECT order_id, first, last, body FROM order_events"
@@ -229,7 +225,6 @@ class Wire:
         self._post(_WAKE, "")
 
     def tell(self, gateway: str, message: Mapping[str, Any]) -> None:
-        """Tell one gateway; this one itself hears it at once."""
         if gateway == self._gateway:
             self._on_message(dict(message))
         else:

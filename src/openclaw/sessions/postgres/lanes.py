@@ -57,8 +57,6 @@ leaves is heard of at once, so that this is for one that dies, or was not heard.
 
 @dataclass(slots=True, eq=False)
 class _Place:
-    """One who waits for a session in this process, or holds it."""
-
     session: SessionRef
     entitled: bool
     token: str = field(default_factory=random_id)
@@ -72,8 +70,6 @@ class _Place:
 
 @dataclass(slots=True)
 class _Line:
-    """Those who want one session in this process, as they came."""
-
     places: deque[_Place] = field(default_factory=deque[_Place])
     drawing: anyio.Lock = field(default_factory=anyio.Lock)
 
@@ -133,7 +129,6 @@ class PostgresLane:
         usage: Usage | None = None,
         detail: str = "",
     ) -> None:
-        """End the turn, on disk, and do what `on_finish` does, in one transaction."""
         ending = NewEntry(outcome.entry_kind, {"detail": detail} if detail else {})
         ready = [*encoded_from_caller(entries), *encoded([ending])]
         write = replace(self._write(turn, ready), durable=True)
@@ -198,8 +193,6 @@ async def _at(step: _Step, at: Position, connection: "Connection") -> None:
 
 
 class LaneDesk:
-    """Hands lanes out within this process and keeps their leases alive."""
-
     def __init__(self, database: Database, clock: Clock | None, *, lease: float) -> None:
         self._database = database
         self._clock = clock
@@ -214,7 +207,6 @@ class LaneDesk:
         )
 
     async def run(self) -> None:
-        """Keep the leases alive for as long as the store is open."""
         await self._presence.run()
 
     @asynccontextmanager
@@ -302,6 +294,5 @@ class LaneDesk:
 
 
 def _wake(line: _Line) -> None:
-    """Whoever is first in this process may be next; one who is entitled always may."""
     for place in line.places:
         place.woken.set()

@@ -41,7 +41,6 @@ END $openclaw$;
 
 
 def install_script() -> str:
-    """The statement that installs PGMQ where the database does not have it yet."""
     try:
         path = Path(str(distribution("pgmq").locate_file(_PGMQ_SQL)))
         script = path.read_bytes()
@@ -79,7 +78,6 @@ class Migration:
 
 
 def known() -> list[Migration]:
-    """Every step that this version has, in order."""
     found = [Migration(_PGMQ, "pgmq", install_script())]
     for file in resources.files("openclaw.sessions.postgres").joinpath("sql").iterdir():
         match = _FILE.fullmatch(file.name)

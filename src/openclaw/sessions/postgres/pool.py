@@ -141,7 +141,6 @@ _TRY_AGAIN = ("40P01", "40001", "53300")
 
 
 def require_driver() -> None:
-    """Raise `MissingExtra` where the database driver is not installed."""
     try:
         import asyncpg as _  # noqa: F401 - only whether it is there
     except ImportError as error:
@@ -188,7 +187,6 @@ def is_passing(error: BaseException) -> bool:
 
 
 def explain(error: BaseException, place: str) -> StoreError:
-    """The error of ours that says what happened to the store at `place` and what mends it."""
     import asyncpg
 
     where = f"the session store on PostgreSQL ({place})"
@@ -239,7 +237,6 @@ def _code(error: "asyncpg.PostgresError") -> str:
 
 @contextmanager
 def translated(place: str) -> Generator[None]:
-    """Whatever the driver or the network raises inside comes out as an error of ours."""
     try:
         yield
     except Exception as error:
@@ -283,7 +280,6 @@ class Database:
 
     @property
     def place(self) -> str:
-        """Which server and database this is, for messages."""
         return self._address.place
 
     async def open(self) -> None:
@@ -306,7 +302,6 @@ class Database:
                 raise
 
     async def close(self) -> None:
-        """Close every connection; those in use get a moment to come back."""
         pool, self._pool = self._pool, None
         if pool is None:
             return

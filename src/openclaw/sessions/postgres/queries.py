@@ -59,7 +59,6 @@ _DIGEST_BYTES = 16
 
 
 def key_digest(key: str) -> bytes:
-    """What a session is looked up by, whatever its agent."""
     return hashlib.blake2b(key.encode(), digest_size=_DIGEST_BYTES).digest()
 
 
@@ -69,7 +68,6 @@ def name_digest(agent: str, key: str) -> bytes:
 
 
 async def row_of(connection: "Connection", session: SessionRef) -> int:
-    """The session's row; `NotFound` where it was deleted."""
     row = await connection.fetchval("SELECT row FROM sessions WHERE id = $1", session.id)
     return found_row(row, session)
 

@@ -56,16 +56,12 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """An order that was acknowledged; `created` is false where its key came before."""
-
     id: int
     created: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Where an order stands: waiting, running or done."""
-
     id: int
     state: str
     outcome: str | None
@@ -257,8 +253,6 @@ class TurnQueue:
         return Stopped(row["known"], row["runner"], row["more"], tuple(watchers or ()))
 
     async def watch(self, order: int) -> str | None:
-        """Want to be told of what happens in an order; returns the gateway that runs it."""
-
         async def work(connection: "Connection") -> str | None:
             return await connection.fetchval(
                 "UPDATE orders SET watchers = array_append(array_remove(watchers, $2), $2)"
@@ -270,8 +264,6 @@ class TurnQueue:
         return await self._database.write(work)
 
     async def standing(self, order: int) -> Standing:
-        """Where an order stands; `NotFound` where it was deleted with its session."""
-
         async def work(connection: "Connection") -> Any:
             return await connection.fetchrow(
                 "SELECT id, state, outcome, reply, runner, events FROM orders WHERE id = $1", order

@@ -118,7 +118,6 @@ async def receive_entries(
 
 
 async def receive_dossier(connection: "Connection", dossier: Dossier) -> None:
-    """Make everything besides the entries what it was in the other store. In a transaction."""
     info = dossier.info
     row = await queries.row_of(connection, info.ref)
     await connection.execute(
@@ -170,7 +169,6 @@ class PostgresStore:
     def acquire_lane(
         self, session: SessionRef, *, entitled: bool = False
     ) -> AbstractAsyncContextManager[PostgresLane]:
-        """Wait for the session and hold it; `entitled` is explained in `lanes`."""
         return self._desk.hold(session, entitled=entitled)
 
     async def history(self, session: SessionRef, *, since_compaction: bool = True) -> list[Entry]:
@@ -260,7 +258,6 @@ class PostgresStore:
     async def documents(
         self, kind: str, ids: Sequence[str] | None = None, *, limit: int = DEFAULT_LIMIT
     ) -> list[Document]:
-        """Documents of a kind, the last written first."""
         rows = await self.database.read(
             lambda db: db.fetch(
                 "SELECT id, rev, data FROM documents WHERE kind = $1 AND ($2::text[] IS NULL"
@@ -275,7 +272,6 @@ class PostgresStore:
     async def write_document(
         self, kind: str, document: Document, *, expires_ms: int, durable: bool = True
     ) -> bool:
-        """Write the next revision of a document."""
         data = encode(document.data)
 
         async def write(db: "Connection") -> bool:
@@ -299,7 +295,6 @@ class PostgresStore:
         return await self.database.write(write)
 
     async def delete_documents(self, kind: str, ids: Sequence[str] = (), *, expired: int) -> None:
-        """Remove documents by name and by age."""
         await self.database.write(
             lambda db: db.execute(
                 "DELETE FROM documents WHERE (kind = $1 AND id = ANY ($2)) OR expires_ms < $3",

@@ -124,7 +124,6 @@ async def try_grant(connection: "Connection", session: SessionRef, claim: Claim)
 
 
 async def _clear_the_way(connection: "Connection", row: int, ticket: int, claim: Claim) -> bool:
-    """Remove dead tickets that are ahead; False where a live one is."""
     ahead = await connection.fetch(_AHEAD, row, ticket, claim.owner, claim.entitled, claim.lease)
     dead = [one["id"] for one in ahead if _is_dead(one)]
     doubted = [one["id"] for one in ahead if one["gone"] and not one["suspected"]]
@@ -159,7 +158,6 @@ async def is_held(connection: "Connection", row: int, lease: float) -> bool:
 async def renew(
     connection: "Connection", tokens: Sequence[str], owner: int, lease: float
 ) -> set[str]:
-    """Lengthen the leases, as those of this owner, and return the tickets that still exist."""
     rows = await connection.fetch(
         "UPDATE tickets SET owner = $2, missing_since = NULL,"
         " expires = clock_timestamp() + $3 * interval '1 s'"

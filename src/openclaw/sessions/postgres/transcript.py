@@ -103,8 +103,6 @@ class Behind(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """The right to write to a session as it was granted, and the last number seen there."""
-
     row: int
     epoch: int
     seq: int
@@ -148,13 +146,11 @@ async def begin_turn(connection: "Connection", at: Position, write: Write) -> No
 
 
 async def resume_turn(connection: "Connection", at: Position, write: Write) -> None:
-    """Let a lost turn run again and add entries to it."""
     if not await _did(connection, _RESUME, at, write):
         raise InvalidRequest(f"the session has no lost turn '{write.turn}'")
 
 
 async def append(connection: "Connection", at: Position, write: Write) -> None:
-    """Add entries to a turn that runs, or between turns."""
     statement = _APPEND if write.durable else _APPEND_LAZILY
     if not await _did(connection, statement, at, write):
         raise _not_running(write.turn)
@@ -213,7 +209,6 @@ async def _did(
 async def _look(
     connection: "Connection", at: Position, write: Write
 ) -> tuple[str | None, str | None]:
-    """The state of the turn that was named, and which one runs."""
     rows = await connection.fetch(
         "SELECT id, state FROM turns WHERE session = $1 AND (id = $2 OR state = 'running')",
         at.row,

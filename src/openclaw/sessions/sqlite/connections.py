@@ -38,7 +38,6 @@ _READ_ONLY = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM)
 
 
 def explain(error: sqlite3.Error | OSError, path: Path) -> StoreError:
-    """The error of ours that says what happened to the store at `path` and what mends it."""
     if isinstance(error, OSError):
         return StoreUnavailable(f"the session store {path} cannot be opened: {error.strerror}")
     code: int = getattr(error, "sqlite_errorcode", 0) & 0xFF
@@ -66,7 +65,6 @@ def explain(error: sqlite3.Error | OSError, path: Path) -> StoreError:
 
 @contextmanager
 def translated(path: Path) -> Generator[None]:
-    """Whatever SQLite or the file system raises inside comes out as an error of ours."""
     try:
         yield
     except (sqlite3.Error, OSError) as error:
@@ -168,7 +166,6 @@ MIGRATIONS = (
 
 
 def prepare(path: Path) -> None:
-    """Create the database where there is none and bring it to this program's schema."""
     with translated(path):
         _create_private(path)
         connection = _connect(path, READ_WAIT_SECONDS)
@@ -211,7 +208,6 @@ def begin(connection: sqlite3.Connection, wait: float = WRITE_WAIT_SECONDS) -> N
 
 
 def is_busy(error: sqlite3.Error) -> bool:
-    """True where another process holds what this one wants."""
     code: int = getattr(error, "sqlite_errorcode", 0)
     return code & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
@@ -317,8 +313,6 @@ class _Job:
 
 
 class Writer:
-    """Runs work in transactions, in the order in which it came."""
-
     def __init__(self, path: Path) -> None:
         self._path = path
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
@@ -449,7 +443,6 @@ class Readers:
         return await anyio.to_thread.run_sync(self._with_connection, work, limiter=self._limiter)
 
     async def close(self) -> None:
-        """Close every connection, once those in use have come back."""
         self._closed = True
         await anyio.to_thread.run_sync(self._close_idle)
 

@@ -42,13 +42,10 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """The right to write to a session, as it was granted."""
-
     row: int
     epoch: int
 
     def check(self, connection: sqlite3.Connection) -> None:
-        """Raise `LaneLost` where the right no longer stands."""
         found = connection.execute(
             "SELECT epoch FROM sessions WHERE row = ?", (self.row,)
         ).fetchone()
@@ -140,7 +137,6 @@ def finish_turn(
     usage: Usage,
     now_ms: int,
 ) -> None:
-    """Add the last entries, end the turn and count what it consumed."""
     fence.check(connection)
     _require_running(connection, fence.row, turn)
     add_entries(connection, fence.row, turn, entries, now_ms)
@@ -163,7 +159,6 @@ def add_entries(
     entries: Sequence[Encoded],
     now_ms: int,
 ) -> range:
-    """Number the entries on from the session's last and write them."""
     messages = sum(entry.kind in MESSAGE_KINDS for entry in entries)
     (last,) = connection.execute(
         "UPDATE sessions SET seq = seq + ?, messages = messages + ?,"
@@ -221,8 +216,6 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """When and by whom a ticket is drawn or judged."""
-
     mark: str
     monotonic: float
     now_ms: int
@@ -258,13 +251,11 @@ def is_free(connection: sqlite3.Connection, ticket: int, moment: Moment) -> bool
 
 
 def held(connection: sqlite3.Connection, row: int, moment: Moment) -> bool:
-    """True while a live ticket holds or awaits the session."""
     tickets = connection.execute("SELECT owner, expires FROM tickets WHERE session = ?", (row,))
     return any(not _is_dead(owner, expires, moment) for owner, expires in tickets)
 
 
 def renew(connection: sqlite3.Connection, tickets: Iterable[int], moment: Moment) -> set[int]:
-    """Lengthen the leases and return the tickets that still exist."""
     wanted = orjson.dumps(sorted(tickets)).decode()
     rows = connection.execute(
         "UPDATE tickets SET expires = ? WHERE id IN (SELECT value FROM json_each(?)) RETURNING id",
@@ -286,7 +277,6 @@ def hand_in(
 
 
 def _draw(connection: sqlite3.Connection, row: int, moment: Moment) -> int:
-    """A ticket behind all others of this session."""
     drawn = connection.execute(
         "INSERT INTO tickets (session, owner, expires) VALUES (?, ?, ?)",
         (row, moment.mark, moment.monotonic + moment.lease),
@@ -358,8 +348,6 @@ _POLL_SECONDS = (0.005, 0.05)
 
 @dataclass(slots=True, eq=False)
 class _Place:
-    """One who waits for a session in this process, or holds it."""
-
     session: SessionRef
     ticket: int | None = None
     at_head: anyio.Event = field(default_factory=anyio.Event)
@@ -368,8 +356,6 @@ class _Place:
 
 
 class FileLane:
-    """A lane of the file store; see `Lane`."""
-
     def __init__(self, session: SessionRef, grant: Grant, writer: Writer, clock: Clock) -> None:
         self.session = session
         self.epoch = grant.epoch
@@ -432,8 +418,6 @@ class FileLane:
 
 
 class LaneDesk:
-    """Hands lanes out within this process and keeps their leases alive."""
-
     def __init__(
         self, writer: Writer, readers: Readers, clock: Clock, *, mark: str, lease: float
     ) -> None:
@@ -460,7 +444,6 @@ class LaneDesk:
                 await self._leave(place)
 
     async def beat(self) -> None:
-        """Renew the leases of all who wait or hold, for as long as there are any."""
         while True:
             await self._occupied.wait()
             await anyio.sleep(self._lease / BEATS_PER_LEASE)

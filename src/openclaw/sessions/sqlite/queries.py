@@ -33,7 +33,6 @@ from openclaw.sessions.rows import (
 
 
 def row_of(connection: sqlite3.Connection, session: SessionRef) -> int:
-    """The session's row; `NotFound` where it was deleted."""
     found = connection.execute("SELECT row FROM sessions WHERE id = ?", (session.id,)).fetchone()
     return found_row(None if found is None else found[0], session)
 
@@ -153,7 +152,6 @@ def open_calls(
 def documents(
     connection: sqlite3.Connection, kind: str, ids: Sequence[str] | None, limit: int
 ) -> list[Document]:
-    """Documents of a kind, the last written first."""
     rows = connection.execute(
         "SELECT id, rev, data FROM documents WHERE kind = ?1 AND (?2 IS NULL"
         " OR id IN (SELECT value FROM json_each(?2))) ORDER BY written_ms DESC, id LIMIT ?3",

@@ -221,13 +221,11 @@ class FileStore:
     async def documents(
         self, kind: str, ids: Sequence[str] | None = None, *, limit: int = DEFAULT_LIMIT
     ) -> list[Document]:
-        """Documents of a kind, the last written first."""
         return await self._readers.run(lambda db: queries.documents(db, kind, ids, limit))
 
     async def write_document(
         self, kind: str, document: Document, *, expires_ms: int, durable: bool = True
     ) -> bool:
-        """Write the next revision of a document."""
         row = (kind, document.id, document.rev, self._clock.now_ms(), expires_ms)
         data = encode(document.data)
 
@@ -245,8 +243,6 @@ class FileStore:
         return await self._writer.run(write, durable=durable)
 
     async def delete_documents(self, kind: str, ids: Sequence[str] = (), *, expired: int) -> None:
-        """Remove documents by name and by age."""
-
         def remove(db: sqlite3.Connection) -> None:
             db.executemany(
                 "DELETE FROM documents WHERE kind = ? AND id = ?", [(kind, id) for id in ids]
@@ -303,7 +299,6 @@ class FileStore:
 async def open_file_store(
     path: Path, clock: Clock, *, lease: float = LEASE_SECONDS
 ) -> AsyncGenerator[FileStore]:
-    """The store in the database at `path`, created where there is none."""
     await anyio.to_thread.run_sync(connections.prepare, path)
     writer, readers = Writer(path), Readers(path)
     mark = await anyio.to_thread.run_sync(own_mark)
