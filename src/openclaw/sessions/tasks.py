@@ -10,7 +10,7 @@ from typing import Any
 
 from openclaw.core.tools import JsonObject
 from openclaw.sessions.liveness import is_gone, own_mark
-from openclaw.sessions.model import Document, EntryKind, Turn
+from openclaw.sessions.model import Document, EntryKind, SessionInfo, Turn
 from openclaw.sessions.store import SessionStore
 
 TTL_MS = 24 * 3_600_000
@@ -23,6 +23,7 @@ OPEN = ("working", "input_required")
 
 _TASK, _INBOX, _RUNNER, _ORDER = "task", "task-inbox", "task-runner", "task-order"
 _TRIES = 10
+_MOST = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,14 +73,37 @@ def _task(document: Document) -> Task:
     return Task(**known)
 
 
+def task_json(task: Task, *, whole: bool = True) -> dict[str, Any]:
+    """What people may know of a task; what it asks and gave only if it is to be whole."""
+    facts: dict[str, Any] = {
+        "id": task.id,
+        "title": task.title,
+        "status": task.status,
+        "statusMessage": task.message,
+        "agent": task.agent,
+        "sessionKey": task.session,
+        "turn": task.turn,
+        "reader": task.reader,
+        "inGateway": task.in_gateway,
+        "createdAt": task.created_ms,
+        "updatedAt": task.updated_ms,
+        "ttlMs": task.ttl_ms,
+    }
+    if whole:
+        facts |= {"questions": dict(task.requests), "result": task.result, "error": task.error}
+    return facts
+
+
 async def find_task(store: SessionStore, id: str) -> Task | None:
     found = await store.documents(_TASK, [id])
     return _task(found[0]) if found else None
 
 
-async def current_tasks(store: SessionStore, now_ms: int, limit: int) -> list[Task]:
+async def current_tasks(
+    store: SessionStore, now_ms: int, limit: int, ids: Sequence[str] | None = None
+) -> list[Task]:
     """Tasks, the last changed first; one whose process is gone has failed, written down or not."""
-    found = [_task(one) for one in await store.documents(_TASK, limit=limit)]
+    found = [_task(one) for one in await store.documents(_TASK, ids, limit=limit)]
     return [
         replace(task, status="failed", message="The program that carried it out is gone.")
         if task.open and await is_abandoned(store, task, now_ms)
@@ -113,6 +137,17 @@ async def forget_order(store: SessionStore, id: str, now_ms: int) -> None:
     """Remove what only a running task needs, and every record whose time is up."""
     await store.delete_documents(_ORDER, [id], expired=now_ms)
     await store.delete_documents(_INBOX, [id], expired=now_ms)
+
+
+async def delete_session(store: SessionStore, session: SessionInfo, now_ms: int) -> None:
+    """Remove a session and the tasks that ran in it; `Busy` while a turn runs."""
+    await store.delete(session.ref)
+    found = [_task(one) for one in await store.documents(_TASK, limit=_MOST)]
+    ids = [
+        one.id for one in found if one.session == session.key and one.agent in ("", session.agent)
+    ]
+    for kind in (_TASK, _ORDER, _INBOX) if ids else ():
+        await store.delete_documents(kind, ids, expired=now_ms)
 
 
 async def tell_task(

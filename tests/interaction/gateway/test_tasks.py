@@ -129,6 +129,46 @@ async def test_an_order_that_fails_is_a_completed_task_with_an_error(
     assert ended["result"]["isError"] is True
 
 
+async def test_the_api_lists_shows_and_cancels_tasks(house: House, opened: Open) -> None:
+    async with scripted_model(rules=RULES) as model:
+        configure(house, model.url, after=1)
+        async with opened() as http:
+            client = HttpTaskClient(http)
+            id = (await client.order("Act."))["taskId"]
+            row: dict[str, Any] = {"status": "working"}
+            with anyio.fail_after(60):
+                while row["status"] == "working":
+                    (row,) = (await http.get("/api/tasks")).json()["tasks"]
+                    await anyio.sleep(0.05)
+            shown = (await http.get(f"/api/tasks/{id}")).json()
+            cancelled = (await http.post(f"/api/tasks/{id}/cancel")).json()
+            ended = await client.until(id)
+            again = (await http.post(f"/api/tasks/{id}/cancel")).json()
+            missing = await http.get("/api/tasks/task-nobody")
+    assert (row["id"], row["status"], row["title"]) == (id, "input_required", "Act.")
+    assert "questions" not in row
+    (question,) = shown["questions"].values()
+    assert "Bern" in question["params"]["message"]
+    assert "secret" not in shown
+    assert (cancelled["cancelled"], ended["status"]) == (True, "cancelled")
+    assert again["cancelled"] is False
+    assert missing.status_code == 404
+
+
+async def test_a_deleted_session_takes_its_tasks_along(house: House, opened: Open) -> None:
+    async with scripted_model(rules=RULES) as model:
+        configure(house, model.url, after=1)
+        async with opened() as http:
+            client = HttpTaskClient(http)
+            for key in ("gone", "stays"):
+                handle = await client.order("Fail.", arguments={"sessionKey": key})
+                await client.until(handle["taskId"])
+            deleted = await http.delete("/api/sessions/gone")
+            rows = (await http.get("/api/tasks")).json()["tasks"]
+    assert deleted.status_code == 200
+    assert [row["sessionKey"] for row in rows] == ["stays"]
+
+
 async def test_a_task_is_read_by_its_reader_alone(house: House, opened: Open) -> None:
     async with scripted_model(rules=RULES) as model:
         configure(house, model.url, after=1)

@@ -164,12 +164,14 @@ def _say_json(env: Environment, value: object) -> None:
 
 async def _delete(args: argparse.Namespace, env: Environment, store: "SessionStore") -> None:
     from openclaw.cli.render.sessions import one_line
+    from openclaw.core.clock import SystemClock
+    from openclaw.sessions.tasks import delete_session
 
     info = await _found(args, store)
     if not args.yes and not _agreed(args, env, info):
         env.say("Nothing was deleted.")
         return
-    await store.delete(info.ref)
+    await delete_session(store, info, SystemClock().now_ms())
     if args.json:
         _say_json(env, {"deleted": {"id": info.id, "agent": info.agent, "key": info.key}})
     else:

@@ -7,7 +7,7 @@ last changed first.
 import argparse
 from collections.abc import Awaitable, Callable
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from openclaw.cli.environment import Environment
 from openclaw.cli.render.sessions import escape, one_line
@@ -62,9 +62,11 @@ async def _tasks(store: "SessionStore | None") -> "list[Task]":
 
 
 async def _list(args: argparse.Namespace, env: Environment, store: "SessionStore | None") -> None:
+    from openclaw.sessions.tasks import task_json
+
     found = await _tasks(store)
     if args.json:
-        env.say_json({"tasks": [_facts(task) for task in found]})
+        env.say_json({"tasks": [task_json(task) for task in found]})
         return
     if not found:
         env.say("There are no tasks.")
@@ -74,9 +76,11 @@ async def _list(args: argparse.Namespace, env: Environment, store: "SessionStore
 
 
 async def _show(args: argparse.Namespace, env: Environment, store: "SessionStore | None") -> None:
+    from openclaw.sessions.tasks import task_json
+
     task = await _named(args.id, store)
     if args.json:
-        env.say_json(_facts(task))
+        env.say_json(task_json(task))
         return
     lines = [task.id, task.title, ""]
     lines.append(f"status   {task.status}{f': {task.message}' if task.message else ''}")
@@ -109,23 +113,3 @@ async def _named(wanted: str, store: "SessionStore | None") -> "Task":
 
 def _when(task: "Task") -> str:
     return f"{datetime.fromtimestamp(task.updated_ms / 1000).astimezone():%Y-%m-%d %H:%M}"
-
-
-def _facts(task: "Task") -> dict[str, Any]:
-    return {
-        "id": task.id,
-        "title": task.title,
-        "status": task.status,
-        "statusMessage": task.message,
-        "agent": task.agent,
-        "sessionKey": task.session,
-        "turn": task.turn,
-        "reader": task.reader,
-        "inGateway": task.in_gateway,
-        "createdAt": task.created_ms,
-        "updatedAt": task.updated_ms,
-        "ttlMs": task.ttl_ms,
-        "questions": dict(task.requests),
-        "result": task.result,
-        "error": task.error,
-    }

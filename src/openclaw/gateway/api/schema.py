@@ -237,6 +237,27 @@ class Tool(_Answer):
     destructive: bool | None
 
 
+class Task(_Answer):
+    id: str
+    title: str = Field(description="how the order begins")
+    status: Literal["working", "input_required", "completed", "failed", "cancelled"]
+    status_message: str
+    agent: str
+    session_key: str
+    turn: str
+    reader: str = Field(description="whose token may read it over MCP")
+    in_gateway: bool
+    created_at: int = Field(description="milliseconds since 1970")
+    updated_at: int = Field(description="milliseconds since 1970")
+    ttl_ms: int
+
+
+class TaskDetails(Task):
+    questions: Json = Field(description="elicitations that wait for an answer, by name")
+    result: Json | None
+    error: Json | None
+
+
 class Turn(_Answer):
     turn: str
     agent: str

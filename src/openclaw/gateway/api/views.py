@@ -14,12 +14,15 @@ from openclaw.gateway.api.schema import (
     Json,
     Server,
     Session,
+    Task,
+    TaskDetails,
     Tool,
     checked,
     operation,
 )
 from openclaw.gateway.metrics import Labels
 from openclaw.gateway.state import Gateway
+from openclaw.sessions import tasks as records
 from openclaw.sessions.model import SessionInfo, header_json
 from openclaw.version import __version__
 
@@ -113,8 +116,44 @@ async def session(gateway: Gateway, request: Request) -> Response:
 @operation("deleteSession", "remove a session for good", query={"agent": str})
 async def delete_session(gateway: Gateway, request: Request) -> Response:
     info = await _found(gateway, request)
-    await gateway.backend.store.delete(info.ref)
+    await records.delete_session(gateway.backend.store, info, gateway.clock.now_ms())
     return JSONResponse({"deleted": {"id": info.id, "agent": info.agent, "key": info.key}})
+
+
+@operation(
+    "listTasks",
+    "orders that outlive their requests, the last changed first",
+    {"tasks": list[Task]},
+    query={"limit": int},
+)
+async def tasks(gateway: Gateway, request: Request) -> Response:
+    limit = _count(request.query_params.get("limit"), 50)
+    found = await records.current_tasks(gateway.backend.store, gateway.clock.now_ms(), limit)
+    rows = [checked(Task, records.task_json(one, whole=False)) for one in found]
+    return JSONResponse({"tasks": rows})
+
+
+@operation("showTask", "a task with its questions and its result or error", TaskDetails)
+async def task(gateway: Gateway, request: Request) -> Response:
+    found = await _task(gateway, request)
+    return JSONResponse(checked(TaskDetails, records.task_json(found)))
+
+
+@operation("cancelTask", "stop a task, wherever it runs", {"cancelled": bool})
+async def cancel_task(gateway: Gateway, request: Request) -> Response:
+    found = await _task(gateway, request)
+    if found.open:
+        await records.tell_task(gateway.backend.store, found, cancel=True)
+    return JSONResponse({"cancelled": found.open})
+
+
+async def _task(gateway: Gateway, request: Request) -> records.Task:
+    id = request.path_params["id"]
+    now = gateway.clock.now_ms()
+    found = await records.current_tasks(gateway.backend.store, now, 1, [id])
+    if not found:
+        raise NotFound(f"there is no task '{id}'")
+    return found[0]
 
 
 async def _found(gateway: Gateway, request: Request) -> SessionInfo:
