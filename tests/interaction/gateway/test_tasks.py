@@ -129,20 +129,24 @@ async def test_an_order_that_fails_is_a_completed_task_with_an_error(
     assert ended["result"]["isError"] is True
 
 
+async def stored_task(http: httpx2.AsyncClient, id: str, status: str) -> dict[str, Any]:
+    """The task under `/api` as soon as it has this status there."""
+    with anyio.fail_after(60):
+        while (task := (await http.get(f"/api/tasks/{id}")).json())["status"] != status:
+            await anyio.sleep(0.05)
+    return task
+
+
 async def test_the_api_lists_shows_and_cancels_tasks(house: House, opened: Open) -> None:
     async with scripted_model(rules=RULES) as model:
         configure(house, model.url, after=1)
         async with opened() as http:
             client = HttpTaskClient(http)
             id = (await client.order("Act."))["taskId"]
-            row: dict[str, Any] = {"status": "working"}
-            with anyio.fail_after(60):
-                while row["status"] == "working":
-                    (row,) = (await http.get("/api/tasks")).json()["tasks"]
-                    await anyio.sleep(0.05)
-            shown = (await http.get(f"/api/tasks/{id}")).json()
+            shown = await stored_task(http, id, "input_required")
+            (row,) = (await http.get("/api/tasks")).json()["tasks"]
             cancelled = (await http.post(f"/api/tasks/{id}/cancel")).json()
-            ended = await client.until(id)
+            ended = await stored_task(http, id, "cancelled")
             again = (await http.post(f"/api/tasks/{id}/cancel")).json()
             missing = await http.get("/api/tasks/task-nobody")
     assert (row["id"], row["status"], row["title"]) == (id, "input_required", "Act.")
