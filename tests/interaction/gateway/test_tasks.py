@@ -132,7 +132,7 @@ async def test_an_order_that_fails_is_a_completed_task_with_an_error(
 async def stored_task(http: httpx2.AsyncClient, id: str, status: str) -> dict[str, Any]:
     """The task under `/api` as soon as it has this status there."""
     with anyio.fail_after(60):
-        while (task := (await http.get(f"/api/tasks/{id}")).json())["status"] != status:
+        while (task := (await http.get(f"/api/tasks/{id}")).json())["status"] != status:  # noqa: ASYNC110 - polled
             await anyio.sleep(0.05)
     return task
 
