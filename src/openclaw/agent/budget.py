@@ -144,7 +144,7 @@ def estimate(text: str) -> int:
 
 
 def estimate_tool(spec: ToolSpec) -> int:
-    schema = json.dumps(spec.input_schema, default=str)
+    schema = json.dumps(spec.input_schema, default=str, separators=(",", ":"))
     return estimate(schema) + estimate(spec.description) + estimate(spec.name) + TOOL_TOKENS
 
 

@@ -10,19 +10,27 @@ from openclaw.core.tools import ToolSpec
 
 DEFAULT_PERCENT = 3.0
 MOST_AT_FIRST = 4_000
-"""Tokens. Large contexts have room for more, but what nobody asked for should cost little."""
+MOST_WHOLE = 8_000
+"""Tokens, if a part or all of the tools are shown. Large contexts have room for more, but what nobody
+asked for should cost little."""
 
 LEAST = 3_000
 LEAST_SHARE = 0.25
 """In a small context, a few percent would not hold even our own tools: they get `LEAST` tokens, or
 this share of the context if that is less."""
 
-OWN_SHARE = 0.03
-"""Of the context, for our own tools: they do not take what there is for servers'."""
+OWN_SHARE = 0.02
+"""Of the context: our own tools within it do not count against showing everything."""
 
+OWN_ROOM = 0.6
 NEAREST = 24
 NEAREST_SHARE = 0.6
-"""Of the room, so that many tools of one server that fit do not hide all others."""
+"""Of the room, so that neither our own tools nor many of one server that fit hide all others."""
+
+RARE = frozenset({"cron", "delegate", "session_history", "sessions_list"})
+"""Our own tools that have to be near, or wait for their turn, as a server's do."""
+
+_OURS = "built in"
 
 _LINES_SHARE = 0.2
 _CHARS_PER_TOKEN = 3
@@ -64,7 +72,8 @@ def choose(
     """Our own tools, those `nearest` to the conversation, then one of each server in turn."""
     taking = _Taking(sizes, tokens, len(specs) if most is None else most)
     by_name = {spec.name: spec for spec in specs}
-    taking.take([spec for spec in specs if spec.origin.server is None])
+    own = [spec for spec in specs if spec.origin.server is None and spec.name not in RARE]
+    taking.take(own, keep_free=int(taking.tokens * (1 - OWN_ROOM)))
     wanted = [by_name[name] for name in nearest if name in by_name]
     taking.take(wanted, keep_free=int(taking.tokens * (1 - NEAREST_SHARE)))
     taking.take(_in_turn(specs, wanted))
@@ -97,11 +106,10 @@ def _in_turn(specs: Iterable[ToolSpec], first: Iterable[ToolSpec]) -> Iterable[T
 
 
 def by_server(specs: Iterable[ToolSpec]) -> dict[str, list[ToolSpec]]:
-    """MCP tools, each once."""
+    """Tools, each once; our own under the empty name."""
     servers: dict[str, dict[str, ToolSpec]] = {}
     for spec in specs:
-        if spec.origin.server is not None:
-            servers.setdefault(spec.origin.server, {})[spec.name] = spec
+        servers.setdefault(spec.origin.server or "", {})[spec.name] = spec
     return {server: list(tools.values()) for server, tools in servers.items()}
 
 
@@ -119,19 +127,19 @@ def server_lines(specs: Sequence[ToolSpec], shown: Iterable[ToolSpec], tokens: i
     if width >= _SHORTEST_LINE:
         return [_line(server, tools, width) for server, tools in hidden.items()]
     # Too many servers for a line each: their names, as far as they go.
-    names = _joined([f"{server} ({len(tools)})" for server, tools in hidden.items()], room)
+    names = _joined([f"{server or _OURS} ({len(tools)})" for server, tools in hidden.items()], room)
     return [names] if names else []
 
 
 def _line(server: str, tools: Sequence[ToolSpec], width: int) -> str:
-    start = f"- {server}, {len(tools)} more: "
+    start = f"- {server or _OURS}, {len(tools)} more: "
     names = _joined([_short(spec, server) for spec in tools], width - len(start))
     return start + names if names else start.removesuffix(": ")
 
 
 def _short(spec: ToolSpec, server: str) -> str:
     _, found, rest = spec.name.partition(f"{server}_")
-    return rest if found and rest else spec.name
+    return rest if server and found and rest else spec.name
 
 
 def _joined(names: Sequence[str], width: int) -> str:

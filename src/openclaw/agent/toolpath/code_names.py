@@ -16,18 +16,16 @@ from openclaw.core.tools import JsonObject, ToolSpec
 CODE_SPEC = ToolSpec(
     name=RUN_CODE,
     description=(
-        "Run a short Python script that calls tools, for work that takes several calls or returns "
-        "much data. Every tool that you may call, listed or found by tool_search, is an async "
-        "function of the same name (with _ for what Python does not take) and keyword arguments: "
-        "`rows = await mcp_db_query(sql='…')`. A call returns a dict or list if the tool's text is a JSON object or array, "
-        "else a str; a call that fails or is refused raises RuntimeError. Use asyncio.gather for "
-        "calls side by side. You see only what the script prints and the value of its last line, "
-        "so filter and add up in the script. No files, network or packages; these modules work: "
-        "asyncio, base64, collections, csv, datetime, decimal, functools, itertools, json, math, re."
+        "Run a Python script that calls tools, for work of several calls or much data. Every tool, "
+        "listed or found by tool_search, is an async function of its name (_ for what Python does "
+        "not take) with keyword arguments: `rows = await mcp_db_query(sql='…')`. It returns a dict "
+        "or list if its text is JSON, else a str, and raises RuntimeError if it fails. You see only "
+        "what is printed and the last line's value. No files, network or packages but asyncio, "
+        "base64, collections, csv, datetime, decimal, functools, itertools, json, math, re."
     ),
     input_schema={
         "type": "object",
-        "properties": {"code": {"type": "string", "description": "The script."}},
+        "properties": {"code": {"type": "string"}},
         "required": ["code"],
     },
     label="Run a script",

@@ -22,29 +22,19 @@ _MOST_OPTIONAL = 6
 _MOST_VALUES = 6
 
 _DESCRIPTION = (
-    "Find tools by what they do. There are more tools than those listed; search here before "
-    "concluding that something cannot be done. Tools that are found can be called from the "
-    "next step on."
+    "Find tools by what they do: there are more than those listed. Search before concluding that "
+    "something cannot be done. What is found can be called from the next step on."
 )
 _SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {
-        "query": {"type": "string", "description": "What the tool should do, in a few words."},
+        "query": {"type": "string", "description": "What the tool should do."},
         "queries": {
             "type": "array",
             "items": {"type": "string"},
-            "maxItems": MOST_NEEDS,
-            "description": "Several needs at once, in place of query.",
+            "description": f"Or several needs, up to {MOST_NEEDS}.",
         },
-        "limit": {
-            "type": "integer",
-            "description": (
-                f"Most tools to find for each need (default {_DEFAULT_FOUND}; "
-                f"{_DEFAULT_FOUND_EACH} if there are several)."
-            ),
-            "minimum": 1,
-            "maximum": MOST_FOUND,
-        },
+        "limit": {"type": "integer", "description": "Tools for each."},
     },
 }
 
@@ -75,10 +65,8 @@ def answer(found: Sequence[Found]) -> str:
     specs = {spec.name: spec for one in found for spec in one.specs}
     if specs:
         lines.append("They can be called from the next step on.")
-    own = [spec for spec in specs.values() if spec.origin.server is None]
-    groups = {"our own tools": own} if own else {}
-    groups |= {f"server {name}": tools for name, tools in by_server(specs.values()).items()}
-    for title, tools in groups.items():
+    for server, tools in by_server(specs.values()).items():
+        title = f"server {server}" if server else "built in"
         lines += ["", f"{title}:", *map(_tool_line, tools)]
     return "\n".join(lines)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from openclaw.agent.budget import ToolSizes
 from openclaw.agent.toolpath.choice import (
     MOST_AT_FIRST,
+    MOST_WHOLE,
     NEAREST,
     OWN_SHARE,
     Bounds,
@@ -104,9 +105,10 @@ class Toolbox:
         tokens = self.bounds.tokens(window)
         ours = self.sizes.total([spec for spec in specs if spec.origin.server is None])
         beside = min(ours, int(window * OWN_SHARE))
-        if everything or fits_whole(specs, tokens + beside, self.bounds, self.sizes):
+        whole = min(tokens, MOST_WHOLE) + beside
+        if everything or fits_whole(specs, whole, self.bounds, self.sizes):
             return [*specs, CODE_SPEC] if self.bounds.code == "on" and not everything else specs
-        first = await self._at_first(specs, min(tokens, MOST_AT_FIRST) + beside)
+        first = await self._at_first(specs, min(tokens, MOST_AT_FIRST))
         return [*first, *self._added_since(first, tokens)]
 
     async def _at_first(self, specs: Sequence[ToolSpec], tokens: int) -> tuple[ToolSpec, ...]:

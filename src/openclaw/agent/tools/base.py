@@ -114,10 +114,18 @@ def quoted(text: str, source: str, sender: str, *, note: str = "", **more: Any) 
     return ToolResult(blocks=(block,), outputs=(block,), untrusted=whose, **more)
 
 
-def schema(required: Sequence[str], **properties: JsonObject) -> JsonObject:
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(required),
-        "additionalProperties": False,
-    }
+WHOLE: JsonObject = {"type": "integer"}
+FLAG: JsonObject = {"type": "boolean"}
+
+
+def schema(required: Sequence[str], **properties: JsonObject | str) -> JsonObject:
+    """As short as it can be, since every request carries it. Text stands for a described string."""
+    known = {name: _property(one) for name, one in properties.items()}
+    needed = {"required": list(required)} if required else {}
+    return {"type": "object", "properties": known, **needed}
+
+
+def _property(one: JsonObject | str) -> JsonObject:
+    if not isinstance(one, str):
+        return one
+    return {"type": "string", "description": one} if one else {"type": "string"}

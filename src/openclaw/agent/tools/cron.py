@@ -11,16 +11,15 @@ from openclaw.core.tools import CallContext, ToolResult, ToolSpec
 _CRON = ToolSpec(
     name="cron",
     description=(
-        "Have yourself told something at set times: add a schedule, list them, or remove one. The "
-        "person agrees to each call. Times: 'weekdays 8:00', 'every 15 minutes', "
-        "'2026-12-01 09:00', or a cron expression, in the person's time zone."
+        "Schedules on which you are told something: add, list or remove one. The person agrees to "
+        "each call."
     ),
     input_schema=schema(
         ["action"],
-        action={"type": "string", "enum": ["add", "list", "remove"]},
-        when={"type": "string", "description": "For add: when."},
-        message={"type": "string", "description": "For add: what you are told then."},
-        name={"type": "string", "description": "What it is called."},
+        action={"enum": ["add", "list", "remove"]},
+        when="'weekdays 8:00', 'every 15 minutes', '2026-12-01 09:00' or a cron expression.",
+        message="What you are told.",
+        name="",
     ),
     label="Schedule",
     read_only=False,

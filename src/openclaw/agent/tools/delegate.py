@@ -34,20 +34,13 @@ class Subagents:
 _DELEGATE = ToolSpec(
     name=NAME,
     description=(
-        "Give tasks to copies of yourself, which work side by side and know nothing of this "
-        "conversation: say in each task all that it needs. You get their answers, not what they "
-        "did. For work that splits into independent parts, or that would fill your context."
+        "Give independent tasks to copies of yourself that work side by side. They know nothing of "
+        "this conversation: say in each task all that it needs. You get only their answers."
     ),
     input_schema=schema(
         ["tasks"],
-        tasks={
-            "type": "array",
-            "items": {"type": "string"},
-            "minItems": 1,
-            "maxItems": MOST_TASKS,
-            "description": "What each is to do, and what its answer shall say.",
-        },
-        agent={"type": "string", "description": "Another agent, if you were told of one."},
+        tasks={"type": "array", "items": {"type": "string"}, "maxItems": MOST_TASKS},
+        agent="Another agent, if you were told of one.",
     ),
     label="Delegate",
     read_only=False,

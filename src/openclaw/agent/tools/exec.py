@@ -15,7 +15,7 @@ import anyio
 import anyio.abc
 import anyio.to_thread
 
-from openclaw.agent.tools.base import Arguments, FunctionTool, quoted, said, schema
+from openclaw.agent.tools.base import FLAG, WHOLE, Arguments, FunctionTool, quoted, said, schema
 from openclaw.config.agent_schema import ExecToolConfig, McpServerConfig, SandboxConfig
 from openclaw.config.paths import home_dir
 from openclaw.content.frame import COMMAND_OUTPUT
@@ -288,21 +288,18 @@ def _exec_spec(settings: ExecToolConfig) -> ToolSpec:
     return ToolSpec(
         name=NAME,
         description=(
-            "Run a command with bash in the workspace and see its output and exit code. The next "
-            "command starts in the directory where this one ended. It has no terminal and no input, "
-            "and what it leaves running is ended with it, unless it runs in the `background`: then "
-            "jobs reads its output, waits for it and stops it."
+            "Run a bash command in the workspace, without terminal or input. The next one starts in "
+            "the directory where this one ended. What it leaves running is ended, unless it runs in "
+            "the background: see jobs."
         ),
         input_schema=schema(
             ["command"],
-            command={"type": "string", "description": "What bash shall run."},
+            command="",
             timeout={
-                "type": "integer",
-                "minimum": 1,
-                "maximum": MAX_SECONDS,
-                "description": f"Seconds; {settings.timeout_ms // 1000} by default.",
+                **WHOLE,
+                "description": f"Seconds; default {settings.timeout_ms // 1000}.",
             },
-            background={"type": "boolean", "description": "Do not wait; jobs has the output."},
+            background=FLAG,
         ),
         label="Run",
         read_only=False,
@@ -312,20 +309,12 @@ def _exec_spec(settings: ExecToolConfig) -> ToolSpec:
 
 _JOBS = ToolSpec(
     name=JOBS,
-    description=(
-        "Commands that run in the background: list them, read what one has said since you last "
-        "read it, wait until it ends (or `timeout` is over) and read, or stop it and read."
-    ),
+    description="Background commands: list them; read one's new output; wait for its end, or stop it, and read.",
     input_schema=schema(
         ["action"],
-        action={"type": "string", "enum": ["list", "read", "wait", "stop"]},
-        job={"type": "string", "description": "Which one; not for list."},
-        timeout={
-            "type": "integer",
-            "minimum": 1,
-            "maximum": MAX_SECONDS,
-            "description": "Seconds.",
-        },
+        action={"enum": ["list", "read", "wait", "stop"]},
+        job="",
+        timeout={**WHOLE, "description": "Seconds."},
     ),
     label="Jobs",
     read_only=False,

@@ -15,7 +15,7 @@ from typing import Any, BinaryIO, cast
 
 import anyio.to_thread
 
-from openclaw.agent.tools.base import Arguments, FunctionTool, quoted, said, schema
+from openclaw.agent.tools.base import FLAG, WHOLE, Arguments, FunctionTool, quoted, said, schema
 from openclaw.agent.tools.checkpoints import Checkpoints
 from openclaw.agent.tools.search_worker import MAX_LINE_CHARS, folded
 from openclaw.agent.tools.shown_text import as_shown
@@ -90,15 +90,14 @@ MAX_FILE_BYTES = 32 * 1024 * 1024
 _READ = ToolSpec(
     name="read",
     description=(
-        "Read a file of the workspace. Text comes as it is, ready to be copied into edit, at most "
-        f"{MAX_LINES} lines at once: go on with `offset`. Of a PDF you get the text; images are "
-        "shown to you."
+        "Read a workspace file: text as it is, of a PDF its text, images as images. At most "
+        f"{MAX_LINES} lines at once; go on with `offset`."
     ),
     input_schema=schema(
         ["path"],
-        path={"type": "string", "description": "Path relative to the workspace."},
-        offset={"type": "integer", "minimum": 1, "description": "First line, counted from 1."},
-        limit={"type": "integer", "minimum": 1, "maximum": MAX_LINES, "description": "Lines."},
+        path="Relative to the workspace.",
+        offset={**WHOLE, "description": "First line, from 1."},
+        limit={**WHOLE, "description": "Lines."},
     ),
     label="Read",
     read_only=True,
@@ -106,15 +105,8 @@ _READ = ToolSpec(
 )
 _ATTACH = ToolSpec(
     name="attach",
-    description=(
-        "Hand a file of the workspace to the user together with your answer, for instance an "
-        "image, a document or an archive that you made."
-    ),
-    input_schema=schema(
-        ["path"],
-        path={"type": "string", "description": "Path relative to the workspace."},
-        name={"type": "string", "description": "File name to show, if not the file's own."},
-    ),
+    description="Give the user a workspace file together with your answer.",
+    input_schema=schema(["path"], path="", name="File name to show."),
     label="Attach",
     read_only=True,
     destructive=False,
@@ -253,44 +245,27 @@ def mime_type(head: bytes, name: str) -> str:
 
 MAX_BYTES = 16 * 1024 * 1024
 MAX_PREVIEW_BYTES = 512 * 1024
-_PATH = {"type": "string", "description": "Path relative to the workspace."}
 
 _WRITE = ToolSpec(
     name="write",
-    description=(
-        "Write a text file into the workspace: a new one, or a new content for the old one. "
-        "Missing directories are made. To change a part of a file use edit."
-    ),
-    input_schema=schema(
-        ["path", "content"],
-        path=_PATH,
-        content={"type": "string", "description": "The whole new content."},
-    ),
+    description="Write a text file, new or replaced whole; makes directories. To change a part, use edit.",
+    input_schema=schema(["path", "content"], path="", content=""),
     label="Write",
     read_only=False,
     destructive=True,
 )
-_PIECE = {
-    "old_text": {"type": "string", "description": "The piece as it is now."},
-    "new_text": {"type": "string", "description": "The piece as it shall be."},
-    "all": {"type": "boolean", "description": "Replace every occurrence."},
-}
+_PIECE = {"old_text": "", "new_text": "", "all": FLAG}
 _EDIT = ToolSpec(
     name="edit",
     description=(
-        "Replace a piece of a workspace file, or several with `edits`, in order, all or none. "
-        "`old_text` must be in the file exactly, with its spaces and line breaks, and only once "
-        "unless `all` is true."
+        "Replace a piece of a file, or several with `edits`, in order, all or none. `old_text` must "
+        "be in the file exactly, and only once unless `all` is true."
     ),
     input_schema=schema(
         ["path"],
-        path=_PATH,
+        path="",
         **_PIECE,
-        edits={
-            "type": "array",
-            "description": "Several pieces.",
-            "items": schema(["old_text", "new_text"], **_PIECE),
-        },
+        edits={"type": "array", "items": schema(["old_text", "new_text"], **_PIECE)},
     ),
     label="Edit",
     read_only=False,
@@ -298,20 +273,16 @@ _EDIT = ToolSpec(
 )
 _MOVE = ToolSpec(
     name="move",
-    description="Move or rename a file of the workspace. Missing directories are made.",
-    input_schema=schema(
-        ["path", "to"], path=_PATH, to={"type": "string", "description": "Its new path."}
-    ),
+    description="Move or rename a file; makes directories.",
+    input_schema=schema(["path", "to"], path="", to=""),
     label="Move",
     read_only=False,
     destructive=True,
 )
 _DELETE = ToolSpec(
     name="delete",
-    description=(
-        "Delete a file of the workspace, or a directory with all that is in it. The person can undo it."
-    ),
-    input_schema=schema(["path"], path=_PATH),
+    description="Delete a file, or a directory with all in it. The person can undo it.",
+    input_schema=schema(["path"], path=""),
     label="Delete",
     read_only=False,
     destructive=True,

@@ -9,7 +9,7 @@ from collections.abc import Set
 import anyio
 import anyio.to_thread
 
-from openclaw.agent.tools.base import Arguments, FunctionTool, quoted, schema
+from openclaw.agent.tools.base import FLAG, WHOLE, Arguments, FunctionTool, quoted, schema
 from openclaw.agent.tools.files import KeptResults
 from openclaw.agent.tools.search_worker import PathGlob
 from openclaw.agent.tools.workspace import Workspace, identity
@@ -28,15 +28,12 @@ _NO_ANSWER = "The search ended without an answer; try a narrower one."
 
 _LIST = ToolSpec(
     name="list",
-    description=(
-        "List a directory of the workspace: directories end in /, files show their size. "
-        f"`depth` lists below it too. At most {MAX_ENTRIES} entries."
-    ),
+    description="List a workspace directory: directories end in /, files show their size.",
     input_schema=schema(
         [],
-        path={"type": "string", "description": "Directory; the workspace itself by default."},
-        depth={"type": "integer", "minimum": 1, "maximum": MAX_DEPTH, "description": "Default 1."},
-        glob={"type": "string", "description": "Only paths that match, such as **/*.py"},
+        path="The workspace by default.",
+        depth={**WHOLE, "description": "Levels; default 1."},
+        glob="Such as **/*.py",
     ),
     label="List",
     read_only=True,
@@ -44,17 +41,14 @@ _LIST = ToolSpec(
 )
 _SEARCH = ToolSpec(
     name="search",
-    description=(
-        "Search the text files of the workspace for a regular expression, line by line. "
-        f"At most {MAX_MATCHES} lines are shown, as path:line: text."
-    ),
+    description="Search the workspace's text files, line by line, for a Python regular expression.",
     input_schema=schema(
         ["pattern"],
-        pattern={"type": "string", "description": "Regular expression (Python's)."},
-        path={"type": "string", "description": "Directory or file; the workspace by default."},
-        glob={"type": "string", "description": "Only files that match, such as **/*.py"},
-        literal={"type": "boolean", "description": "Take `pattern` as it is, not as a pattern."},
-        ignore_case={"type": "boolean", "description": "Default false."},
+        pattern="",
+        path="Directory or file.",
+        glob="Such as **/*.py",
+        literal={**FLAG, "description": "Plain text, no expression."},
+        ignore_case=FLAG,
     ),
     label="Search",
     read_only=True,

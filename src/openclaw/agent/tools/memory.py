@@ -114,18 +114,18 @@ def _words(text: str) -> set[str]:
 _REMEMBER = ToolSpec(
     name="remember",
     description=(
-        "Keep a fact for later conversations, such as a preference or a decision of the person. One "
-        "sentence that can be understood by itself; no secrets."
+        "Keep a fact for later conversations, such as a preference or decision of the person. No "
+        "secrets."
     ),
-    input_schema=schema(["text"], text={"type": "string", "description": "The sentence."}),
+    input_schema=schema(["text"], text="One sentence that makes sense by itself."),
     label="Remember",
     read_only=False,
     destructive=False,
 )
 _RECALL = ToolSpec(
     name="recall",
-    description="Search what was remembered, and the person's other notes in the memory folder.",
-    input_schema=schema(["query"], query={"type": "string", "description": "A few words."}),
+    description="Search what was remembered, and the person's notes.",
+    input_schema=schema(["query"], query="A few words."),
     label="Recall",
     read_only=True,
     destructive=False,

@@ -2,29 +2,25 @@
 
 from openclaw.agent.tools.base import Arguments, FunctionTool, said, schema
 from openclaw.core.errors import ToolFailure
-from openclaw.core.events import MOST_STEPS, PLAN_TOOL, PRIORITIES, STATUSES, STEP_CHARS, plan_of
+from openclaw.core.events import PLAN_TOOL, PRIORITIES, STATUSES, plan_of
 from openclaw.core.tools import CallContext, ToolResult, ToolSpec
 
 _PLAN = ToolSpec(
     name=PLAN_TOOL,
     description=(
-        "Show the person your plan for a task of several steps, and keep it up to date. Always give "
-        "the whole plan: it replaces the one before. Not for a task of one or two steps."
+        "Show the person your plan for a task of more than two steps, and keep it up to date. Give "
+        "the whole plan: it replaces the one before."
     ),
     input_schema=schema(
         ["plan"],
         plan={
             "type": "array",
-            "maxItems": MOST_STEPS,
-            "items": {
-                "type": "object",
-                "properties": {
-                    "step": {"type": "string", "maxLength": STEP_CHARS},
-                    "status": {"enum": list(STATUSES)},
-                    "priority": {"enum": list(PRIORITIES), "description": "medium."},
-                },
-                "required": ["step", "status"],
-            },
+            "items": schema(
+                ["step", "status"],
+                step="",
+                status={"enum": list(STATUSES)},
+                priority={"enum": list(PRIORITIES)},
+            ),
         },
     ),
     label="Update the plan",

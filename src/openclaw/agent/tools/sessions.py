@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 
-from openclaw.agent.tools.base import Arguments, FunctionTool, said, schema
+from openclaw.agent.tools.base import FLAG, WHOLE, Arguments, FunctionTool, said, schema
 from openclaw.content import frame, sanitise_label
 from openclaw.core.errors import ToolFailure
 from openclaw.core.tools import CallContext, ToolResult, ToolSpec
@@ -18,14 +18,9 @@ MAX_CHARS = 48_000
 
 _LIST = ToolSpec(
     name="sessions_list",
-    description=(
-        "List the stored conversations that you may read from here, the most recently used first, "
-        "with their keys, titles and sizes."
-    ),
+    description="List stored conversations that you may read, the latest first.",
     input_schema=schema(
-        [],
-        search={"type": "string", "description": "Only keys or titles that contain this."},
-        limit={"type": "integer", "minimum": 1, "maximum": MAX_SESSIONS, "description": "20."},
+        [], search="In key or title.", limit={**WHOLE, "description": "Default 20."}
     ),
     label="List sessions",
     read_only=True,
@@ -33,17 +28,12 @@ _LIST = ToolSpec(
 )
 _HISTORY = ToolSpec(
     name="session_history",
-    description="Read this conversation from its beginning, or another that sessions_list names.",
+    description="Read this conversation from its beginning, or one from sessions_list.",
     input_schema=schema(
         ["key"],
-        key={"type": "string", "description": "The session's key, as sessions_list shows it."},
-        limit={
-            "type": "integer",
-            "minimum": 1,
-            "maximum": MAX_ENTRIES,
-            "description": "How many entries from the end; 40 by default.",
-        },
-        tools={"type": "boolean", "description": "With tool calls and results; default false."},
+        key="",
+        limit={**WHOLE, "description": "Last entries; default 40."},
+        tools={**FLAG, "description": "With tool calls."},
     ),
     label="Session history",
     read_only=True,

@@ -95,12 +95,8 @@ def skills_prompt(places: Sequence[Path]) -> str:
 
 _SKILL = ToolSpec(
     name="skill",
-    description="Read a skill: its instructions, and the names of its other files; or one of those.",
-    input_schema=schema(
-        ["name"],
-        name={"type": "string", "description": "The skill's name."},
-        file={"type": "string", "description": "One of its files, by the name listed."},
-    ),
+    description="Read a skill, or one of its files.",
+    input_schema=schema(["name"], name="", file=""),
     label="Skill",
     read_only=True,
     destructive=False,
