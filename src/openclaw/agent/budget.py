@@ -20,9 +20,11 @@ T = TypeVar("T")
 class LimitReached(Exception):
     """Raised when a bound on the turn is reached; the message is for the person."""
 
-    def __init__(self, message: str) -> None:
+    def __init__(self, message: str, *, ask: bool = True) -> None:
         super().__init__(message)
         self.message = message
+        self.ask = ask
+        """Whether the model may still be asked to say what was done."""
 
 
 @dataclass(slots=True)
@@ -33,6 +35,7 @@ class Budget:
     cache_read_tokens: int = 0
     cache_write_tokens: int = 0
     cost: float = 0.0
+    unpriced: int = 0
     reasoning_tokens: int = 0
     requests: int = 0
     tool_calls: int = 0
@@ -121,6 +124,8 @@ class Budget:
             self.tool_calls,
             self.cache_read_tokens,
             self.reasoning_tokens,
+            self.cost,
+            self.unpriced,
         )
 
 

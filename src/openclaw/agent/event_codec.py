@@ -194,6 +194,7 @@ def message_json(context: MessageContext) -> Json:
         "promptCalls": context.prompt_calls,
         "workspace": str(context.workspace) if context.workspace is not None else None,
         "model": context.model,
+        "thinking": context.thinking,
         "scope": context.scope,
         "media": [
             {**media_json(one.media), "text": one.text, "note": one.note} for one in context.media
@@ -216,6 +217,7 @@ def settings_json(settings: AgentSettings) -> Json:
         "modelChoices": settings.model_choices,
         "configDigest": settings.config_digest,
         "orderWorkspace": settings.order_workspace,
+        "timezone": settings.timezone,
     }
 
 

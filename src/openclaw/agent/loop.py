@@ -46,6 +46,7 @@ from openclaw.models.build import Built
 from openclaw.models.options import ModelOptions
 from openclaw.models.stack import Answered, ContextOverflow, ImageRefused, ModelStack, Watcher
 from openclaw.sessions.store import Lane
+from openclaw.sessions.usage import Spent, UsageLedger
 
 if TYPE_CHECKING:
     from openclaw.policy.dataflow import AnswerStream
@@ -94,6 +95,7 @@ class Loop:
     streaming: bool
     on_block_reply: OnBlockReply | None = None
     options: ModelOptions | None = None
+    ledger: UsageLedger | None = None
     finish_reason: str = "stop"
     """Why the last answer ended, in the library's word."""
     client_calls: tuple[ClientCall, ...] = ()
@@ -156,7 +158,7 @@ class Loop:
                     built = await self.stack.primary()
                     specs = await self._specs(built)
                     said = (await self._request(specs, Watcher(), None)).response.text
-                except (OpenClawError, ContextOverflow, ImageRefused):
+                except (OpenClawError, ContextOverflow, ImageRefused, LimitReached):
                     logger.warning("no model could say what the turn had done", exc_info=True)
             self.items.pop()
         return f"{why}\n\n{said or self._so_far()}"
@@ -287,6 +289,7 @@ class Loop:
         options: ModelOptions | None = None,
     ) -> Answered:
         clock = self.dispatcher.clock
+        await self._check_day()
         started = clock.monotonic()
         self.asking = True
         try:
@@ -302,7 +305,7 @@ class Loop:
             shown.finish()
         self._shown = ()
         response = answered.response
-        self._count(answered)
+        await self._count(answered)
         self.emit(
             ModelCalled(
                 answered.built.candidate.ref,
@@ -315,15 +318,43 @@ class Loop:
         )
         return answered
 
-    def _count(self, answered: Answered) -> None:
+    async def _check_day(self) -> None:
+        """Raise if the day's money is spent. Turns side by side may each pass it by one request."""
+        most = self.budget.limits.max_cost_per_day
+        if not most or self.ledger is None:
+            return
+        agent = self.lane.session.agent
+        spent = await self.ledger.cost_today(agent)
+        if spent >= most:
+            raise LimitReached(
+                f"I did not ask the model: agent '{agent}' has used ${spent:.2f} today, and its "
+                f"limit is ${most:g} a day. Go on tomorrow, or raise limits.maxCostPerDay "
+                "(openclaw usage shows what was used).",
+                ask=False,
+            )
+
+    async def _count(self, answered: Answered) -> None:
         usage = answered.response.usage
+        price = answered.built.price_of(answered.response)
         self.budget.requests += 1
-        self.budget.cost += answered.built.price_of(answered.response)
+        self.budget.cost += price or 0.0
+        self.budget.unpriced += price is None
         self.budget.input_tokens += usage.input_tokens
         self.budget.output_tokens += usage.output_tokens
         self.budget.cache_read_tokens += usage.cache_read_tokens
         self.budget.reasoning_tokens += usage.output_reasoning_tokens
         self.budget.cache_write_tokens += usage.cache_write_tokens
+        if self.ledger is not None:
+            spent = Spent(
+                1,
+                usage.input_tokens,
+                usage.output_tokens,
+                usage.cache_read_tokens,
+                usage.cache_write_tokens,
+                price or 0.0,
+                int(price is None),
+            )
+            await self.ledger.add(self.lane.session, answered.built.candidate.ref, spent)
 
     def _messages(self, built: Built) -> list[ModelMessage]:
         return messages_from(self.items, self._images if built.accepts_images else {})

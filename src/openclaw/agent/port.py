@@ -71,8 +71,8 @@ class MessageContext:
 
     Two messages with the same `idempotency_key` in one session are one order, carried out once.
     With `prompt_calls`, a message that is exactly `/server:prompt key=value` stands for that prompt
-    of an MCP server; without it, every message is taken as it is. `workspace` and `model` stand in
-    for the agent's own where the front end lets the person choose them. `scope` names the MCP
+    of an MCP server; without it, every message is taken as it is. `workspace`, `model` and
+    `thinking` stand in for the agent's own where the front end lets the person choose them. `scope` names the MCP
     servers that the front end brought along, where it is not the session's key that names them.
     `claim` is how a message is held that came out of a queue. `options` is what the sender asks of
     the model; a sender that gives any reads `Reply.finish_reason` as well. `results` answer the calls
@@ -90,6 +90,7 @@ class MessageContext:
     prompt_calls: bool = False
     workspace: Path | None = None
     model: str | None = None
+    thinking: str | None = None
     scope: str | None = None
     claim: "Claim | None" = None
     options: ModelOptions | None = None
@@ -111,6 +112,8 @@ class Usage:
     tool_calls: int = 0
     cached_tokens: int = 0  # of the input
     reasoning_tokens: int = 0  # of the output
+    cost: float = 0.0  # in US dollars, as far as prices are known
+    unpriced: int = 0  # requests whose price is not
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +214,7 @@ class AgentSettings:
     order_workspace: str = "agent"
     private: tuple[Path, ...] = ()
     task_after: float = 2.0
+    timezone: str = "UTC"
 
 
 class Agent(Protocol):

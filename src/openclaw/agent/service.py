@@ -70,6 +70,7 @@ from openclaw.sessions.model import (
     storable,
 )
 from openclaw.sessions.store import Lane, LaneLost, SessionStore, StoreError
+from openclaw.sessions.usage import UsageLedger
 
 if TYPE_CHECKING:
     from openclaw.agent.loop import Loop
@@ -130,7 +131,7 @@ class _Watch:
 class AgentService:
     """Answers messages. Turns of one session run one at a time, in order; sessions run side by side.
 
-    `models` builds what an agent thinks with, for the model that a message names if it names one.
+    `models` builds what an agent thinks with, for the model and effort that a message names, if any.
     `server_context` is what the MCP servers of an agent, in a scope, have to say to the model; it is
     told which tools the model may use.
     """
@@ -139,7 +140,7 @@ class AgentService:
         self,
         *,
         store: SessionStore,
-        models: Callable[[EffectiveAgent, str | None], Awaitable["ModelStack"]],
+        models: Callable[[EffectiveAgent, str | None, str | None], Awaitable["ModelStack"]],
         server_context: Callable[[str, str, Collection[str]], str],
         redactor: Redacts,
         clock: Clock | None = None,
@@ -279,7 +280,7 @@ class AgentService:
                 outcome = "limit"
                 text = await loop.closing(budget.out_of_time(), ask=not loop.asking)
         except LimitReached as reached:
-            outcome, text = "limit", await loop.closing(reached.message)
+            outcome, text = "limit", await loop.closing(reached.message, ask=reached.ask)
         if outcome == "limit" and watch.streamed.text:
             text = f"{watch.streamed.text}\n\n{text}"
         text = loop.harmless(self._redactor.redact(text))
@@ -318,8 +319,11 @@ class AgentService:
         from openclaw.agent.loop import Loop
 
         agent, workspace = setup.agent, setup.workspace
-        stack = await self._models(agent, context.model)
+        stack = await self._models(agent, context.model, context.thinking)
         built = await stack.primary()
+        if context.thinking is not None and not built.thinks:
+            ref = built.candidate.ref
+            watch.emit(Notice("warning", f"{ref} cannot be told how long to think"))
         usable = {spec.name for spec in dispatcher.toolbox.specs()}
         files: list[tuple[str, str]] = []
         if workspace is not None and agent.context_files:
@@ -356,6 +360,7 @@ class AgentService:
             streaming=watch.listener.on_event is not None,
             on_block_reply=watch.listener.on_block_reply,
             options=context.options,
+            ledger=UsageLedger(self._store, self._clock, setup.timezone),
         )
 
     async def _items(

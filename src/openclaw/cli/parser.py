@@ -116,6 +116,7 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "tasks list": ("tasks list --json",),
     "tasks show": ("tasks show task-Xa",),
     "tasks cancel": ("tasks cancel task-Xa",),
+    "usage": ("usage", "usage --by model --days 7"),
 }
 
 
@@ -279,6 +280,7 @@ COMMANDS = (
         "openclaw.cli.commands.status",
     ),
     Command("tasks", "list, show and cancel long orders", "openclaw.cli.commands.tasks"),
+    Command("usage", "what models were asked and what it cost", "openclaw.cli.commands.usage"),
 )
 
 _WIDTH = 78

@@ -79,6 +79,7 @@ def order_from(body: bytes, files: OrderFiles | None) -> Carried:
         prompt_calls=item["promptCalls"],
         workspace=Path(item["workspace"]) if item["workspace"] else None,
         model=item["model"],
+        thinking=item.get("thinking"),
         scope=item.get("scope"),
         options=options_from(item.get("options")),
         results=tuple(ClientResult(**one) for one in item.get("results", ())),

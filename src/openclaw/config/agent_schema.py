@@ -474,8 +474,13 @@ class TurnLimits(Section):
     """Most tokens, in and out; input that the provider had cached is not counted."""
     max_cost: Price = 25
     """Most US dollars, for models whose price is known; 0 means no limit."""
+    max_cost_per_day: Price = 0
+    """Most US dollars for all turns of the agent in one day; 0 means no limit."""
     timeout_ms: Milliseconds = 3_600_000
     """Most time, in milliseconds; time spent waiting for a person is not counted."""
+
+
+Effort = Literal["off", "minimal", "low", "medium", "high", "xhigh", "max", "adaptive"]
 
 
 class SubagentsConfig(Section):
@@ -514,6 +519,8 @@ class AgentDefaults(Section):
     """Most characters of MCP resources that are put before a conversation."""
     temperature: Temperature | None = None
     """The sampling temperature; left out: the provider's own."""
+    thinking_default: Effort | None = None
+    """How long models think that can be told; left out: as they do by themselves."""
     user_timezone: NonEmptyText | None = None
     """The person's time zone, such as `Europe/Berlin`; left out: this machine's."""
     readable_sessions: Texts = ()

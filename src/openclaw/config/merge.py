@@ -42,6 +42,7 @@ class EffectiveAgent:
     temperature: float | None
     readable_sessions: tuple[str, ...] = ()
     user_timezone: str | None = None
+    thinking: str | None = None
     may_delegate_to: tuple[str, ...] = ()
     exec: ExecToolConfig = field(default_factory=ExecToolConfig)
 
@@ -168,6 +169,7 @@ def _effective(config: Config, entry: AgentEntry) -> EffectiveAgent:
         temperature=merged.temperature,
         readable_sessions=merged.readable_sessions,
         user_timezone=merged.user_timezone,
+        thinking=merged.thinking_default,
         may_delegate_to=merged.subagents.allow_agents,
         exec=overlay(overlay(config.tools.exec, defaults.tools.exec), entry.tools.exec),
     )

@@ -12,7 +12,7 @@ from pydantic_ai.settings import ModelSettings
 
 from openclaw.core.errors import InvalidRequest, MissingExtra, ModelUnavailable
 from openclaw.media.images import STRICT_LIMITS, ImageLimits
-from openclaw.models.choose import Candidate
+from openclaw.models.choose import KNOWN_PROVIDERS, Candidate
 from openclaw.models.options import ModelOptions
 from openclaw.net.proxies import open_client
 
@@ -66,8 +66,10 @@ class Built:
         """Tokens of the context that the answer may need, as far as `maxTokens` says."""
         return min(self.candidate.max_tokens or 0, int(self.context_window * MOST_OUTPUT_SHARE))
 
-    def price_of(self, response: "ModelResponse") -> float:
-        """US dollars for an answer: as configured, else as the library knows; 0 if nobody does."""
+    def price_of(self, response: "ModelResponse") -> float | None:
+        """US dollars for an answer: as configured, else as the library knows; None if nobody does."""
+        if self.candidate.api == "local":
+            return 0.0
         cost, usage = self.candidate.cost, response.usage
         if cost is not None:
             plain = usage.input_tokens - usage.cache_read_tokens - usage.cache_write_tokens
@@ -81,7 +83,12 @@ class Built:
         try:
             return float(response.cost().total_price)
         except (LookupError, ValueError, AssertionError):
-            return 0.0
+            return None
+
+    @property
+    def thinks(self) -> bool:
+        """Whether the model can be told how long to think."""
+        return bool(self.model.profile.get("supports_thinking", False))
 
     @property
     def image_limits(self) -> ImageLimits:
@@ -109,8 +116,10 @@ class ModelBuilder:
         self._environ = environ
         self._local = local
 
-    async def build(self, candidate: Candidate, *, temperature: float | None = None) -> Built:
-        settings = _settings(candidate, temperature)
+    async def build(
+        self, candidate: Candidate, *, temperature: float | None = None, thinking: str | None = None
+    ) -> Built:
+        settings = _settings(candidate, temperature, thinking)
         if candidate.api == "local":
             if self._local is None:
                 raise MissingExtra("the embedded model", "local")
@@ -144,15 +153,30 @@ class ModelBuilder:
         return _PLACEHOLDER_KEY
 
 
-def _settings(candidate: Candidate, temperature: float | None) -> "ModelSettings":
+def _settings(
+    candidate: Candidate, temperature: float | None, thinking: str | None
+) -> "ModelSettings":
     settings: ModelSettings = {}
     if candidate.max_tokens is not None:
         settings["max_tokens"] = candidate.max_tokens
-    if temperature is not None and not candidate.reasoning:  # which refuse one
+    effort = _EFFORTS.get(thinking or "", thinking)
+    if effort is not None:
+        settings["thinking"] = cast("Any", effort)
+    # Models that think refuse a temperature.
+    if temperature is not None and not candidate.reasoning and not effort:
         settings["temperature"] = temperature
-    if candidate.api == "anthropic-messages":
+    if candidate.api == "anthropic-messages" or _is_openrouter(candidate):
         settings["cache"] = True
     return settings
+
+
+_EFFORTS: Mapping[str, bool] = {"off": False, "on": True, "adaptive": True}
+"""Words for effort that are no level."""
+
+
+def _is_openrouter(candidate: Candidate) -> bool:
+    home = KNOWN_PROVIDERS["openrouter"].base_url
+    return candidate.provider == "openrouter" or (candidate.base_url or "").startswith(home)
 
 
 def profile_of(candidate: Candidate) -> "ModelProfile":
@@ -198,10 +222,32 @@ def _openai_client(
 def _openai_chat(
     candidate: Candidate, key: str, headers: dict[str, str], client: "httpx2.AsyncClient"
 ) -> "Model":
+    if _is_openrouter(candidate):
+        return _openrouter(candidate, key, headers, client)
     from pydantic_ai.models.openai import OpenAIChatModel
 
     provider = _openai_client(candidate, key, headers, client)
     return OpenAIChatModel(candidate.model, provider=provider, profile=profile_of(candidate))
+
+
+def _openrouter(
+    candidate: Candidate, key: str, headers: dict[str, str], client: "httpx2.AsyncClient"
+) -> "Model":
+    from openai import AsyncOpenAI
+    from pydantic_ai.models.openrouter import OpenRouterModel
+    from pydantic_ai.providers.openrouter import OpenRouterProvider
+
+    http: Any = client
+    sdk = AsyncOpenAI(
+        api_key=key,
+        base_url=candidate.base_url,
+        http_client=http,
+        default_headers=headers,
+        max_retries=0,
+    )
+    sdk.organization = sdk.project = None
+    provider = OpenRouterProvider(openai_client=_unswayed(sdk, headers))
+    return OpenRouterModel(candidate.model, provider=provider, profile=profile_of(candidate))
 
 
 def _openai_responses(

@@ -12,7 +12,7 @@ from openclaw.models.build import Built, LocalBuilder, ModelBuilder, Resolver
 from openclaw.models.choose import Candidate, Choice, Probe, choose, ollama_models
 from openclaw.models.stack import ModelStack
 
-_Key = tuple[tuple[str, ...], float | None]
+_Key = tuple[tuple[str, ...], float | None, str | None]
 
 
 class ModelFactory:
@@ -41,14 +41,21 @@ class ModelFactory:
         return await choose(model, self._providers, self._environ, probe=self._probe)
 
     async def stack(
-        self, model: ModelChoice | None, *, temperature: float | None = None
+        self,
+        model: ModelChoice | None,
+        *,
+        temperature: float | None = None,
+        thinking: str | None = None,
     ) -> ModelStack:
-        key = ((model.primary, *model.fallbacks) if model else (), temperature)
+        """The models of this choice; `thinking` is the effort, where they have one."""
+        key = ((model.primary, *model.fallbacks) if model else (), temperature, thinking)
         async with self._lock:
             if key not in self._stacks:
 
                 async def build(candidate: Candidate) -> Built:
-                    return await self._builder.build(candidate, temperature=temperature)
+                    return await self._builder.build(
+                        candidate, temperature=temperature, thinking=thinking
+                    )
 
                 chosen = await self.choice(model)
                 self._stacks[key] = ModelStack(chosen, build, clock=self._clock)

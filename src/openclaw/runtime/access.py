@@ -168,6 +168,7 @@ def agent_settings(
 ) -> AgentSettings:
     from openclaw.config.paths import home_dir
     from openclaw.media.transcription import Speech
+    from openclaw.runtime.host import time_zone
 
     providers = host.config.models.providers
     speech = Speech(
@@ -188,6 +189,7 @@ def agent_settings(
         config_digest=host.loaded.digest,
         order_workspace=host.config.mcp_server.workspace,
         private=(home_dir(host.environ), host.paths.root),
+        timezone=time_zone(agent, host.environ),
     )
 
 
@@ -332,6 +334,7 @@ class GatewayAgent:
             model_choices=tuple(facts.get("modelChoices", ())),
             order_workspace=facts.get("orderWorkspace", "agent"),
             private=(home_dir(self._process.environ), self._process.paths.root),
+            timezone=facts.get("timezone", "UTC"),
         )
 
     async def reply(self, context: MessageContext, listener: TurnListener = NOBODY) -> Reply:

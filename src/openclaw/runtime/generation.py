@@ -101,18 +101,22 @@ class ConfigGeneration:
 
     async def default_stack(self) -> "ModelStack":
         agent = self.agents[default_agent_id(self.host.config)]
-        return await self._models().stack(agent.model, temperature=agent.temperature)
+        return await self._stack(agent, None, None)
 
     async def model_names(self, agent: EffectiveAgent) -> tuple[str, ...]:
         choice = await self._models().choice(agent.model)
         return tuple(candidate.ref for candidate in choice.candidates)
 
-    async def _stack(self, agent: EffectiveAgent, model: str | None) -> "ModelStack":
+    async def _stack(
+        self, agent: EffectiveAgent, model: str | None, thinking: str | None
+    ) -> "ModelStack":
         choice = agent.model
         if model is not None:
             fallbacks = choice.fallbacks if choice is not None else ()
             choice = ModelChoice(primary=model, fallbacks=fallbacks)
-        return await self._models().stack(choice, temperature=agent.temperature)
+        return await self._models().stack(
+            choice, temperature=agent.temperature, thinking=thinking or agent.thinking
+        )
 
     def tool_path(
         self,

@@ -147,8 +147,8 @@ async def agent_kit(
     kept, finder, approvals = store or MemoryStore(), ToolSearch(), Approvals()
     known = flows or SessionFlows()
 
-    async def models(agent: EffectiveAgent, model: str | None) -> ModelStack:
-        built = stack or await factory.stack(agent.model)
+    async def models(agent: EffectiveAgent, model: str | None, thinking: str | None) -> ModelStack:
+        built = stack or await factory.stack(agent.model, thinking=thinking or agent.thinking)
         if no_delay:
             built.sleep = _no_sleep
         return built

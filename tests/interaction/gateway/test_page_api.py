@@ -16,6 +16,7 @@ from openclaw.mcp_client.catalog.pin_store import PinStore, pin_key
 from openclaw.mcp_client.catalog.pins import Declaration
 from openclaw.media.kinds import MAX_OUTBOUND_BYTES
 from openclaw.testing.fake_server import server_entry
+from openclaw.testing.scripted_model import Step, scripted_model
 
 pytestmark = pytest.mark.anyio
 
@@ -139,3 +140,34 @@ async def test_no_other_file_is_handed_over(house: House, opened: Open, tmp_path
             assert answer.status_code == status, path
         answer = await client.get("/api/files", params={"path": "/x", "agent": "nobody"})
         assert answer.status_code == 404
+
+
+async def test_costs_are_shown_by_day_session_and_model(house: House, opened: Open) -> None:
+    async with scripted_model(default=Step(text="Hi.")) as model:
+        house.configure(model.url)
+        async with opened() as client:
+            for key in ("a", "b"):
+                body = {"text": "go", "sessionKey": key, "stream": False}
+                reply = (await client.post("/api/messages", json=body)).json()
+            everything = (await client.get("/api/usage")).json()
+            one = (await client.get("/api/usage?session=a&days=1")).json()
+    assert reply["usage"]["unpriced"] == 1
+    assert everything["total"]["requests"] == 2
+    assert [row["session"] for row in one["rows"]] == ["a"]
+    assert one["rows"][0]["day"] == one["today"]
+    assert one["rows"][0]["model"] == "acme/scripted"
+
+
+async def test_the_last_changes_are_undone_by_the_api(house: House, opened: Open) -> None:
+    steps = [Step(calls=(("write", {"path": "a.txt", "content": "x"}),)), Step(text="Done.")]
+    async with scripted_model(steps) as model:
+        house.configure(model.url)
+        async with opened() as client:
+            body = {"text": "go", "sessionKey": "k", "stream": False}
+            await client.post("/api/messages", json=body)
+            undone = (await client.post("/api/sessions/k/undo")).json()
+            missing = await client.post("/api/sessions/nobody/undo")
+    assert "a.txt" in undone["text"]
+    assert undone["outcome"] == "ok"
+    assert missing.status_code == 404
+    assert len(model.requests) == 2

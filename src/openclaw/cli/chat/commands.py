@@ -23,6 +23,8 @@ HELP = {
     "/compact [WHAT TO KEEP]": "summarise the conversation so far to make room",
     "/undo": "put back the files that the last turn with changes changed",
     "/model [NAME]": "say which model answers, or ask that one from now on; default is the agent's",
+    "/think [LEVEL]": "how long the model thinks: off, minimal, low, medium, high, xhigh, max; default is the agent's",
+    "/usage": "what this conversation and this day cost",
     "/tools": "list the tools that the agent has",
     "/image PATH": "send an image with the next message",
     "/file PATH": "send a file with the next message",

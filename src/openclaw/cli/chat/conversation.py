@@ -22,7 +22,7 @@ from openclaw.cli.chat.commands import (
     tool_text,
 )
 from openclaw.cli.chat.input import Interrupts, read_attachments
-from openclaw.cli.commands.agent import place_of
+from openclaw.cli.commands.agent import EFFORTS, place_of
 from openclaw.cli.logs import visible
 from openclaw.core.errors import EXIT_FAILED, EXIT_OK, OpenClawError, cause_of, describe
 from openclaw.core.ids import random_id
@@ -56,6 +56,7 @@ class Talk:
         *,
         workspace: Path | None = None,
         model: str | None = None,
+        thinking: str | None = None,
     ) -> None:
         self.session = session
         self.exit_code = EXIT_OK
@@ -68,7 +69,8 @@ class Talk:
         )
         self._home = Path(environ["HOME"]) if environ.get("HOME") else None
         self._workspace = workspace
-        self._asked = model
+        self._asked, self._thinking = model, thinking
+        self._timezone = settings.timezone
         self._choices = settings.model_choices
         self._pending: list[InboundMedia] = []
         self._over = False
@@ -109,6 +111,8 @@ class Talk:
             "/compact": self._compact,
             "/undo": self._undo,
             "/model": self._model,
+            "/think": self._think,
+            "/usage": self._usage,
             "/tools": self._tools,
             "/image": self._image,
             "/file": self._file,
@@ -152,6 +156,26 @@ class Talk:
         if not name and self._choices:
             self._view.say(visible(f"Also configured: {', '.join(self._choices)}"))
 
+    async def _think(self, level: str) -> None:
+        if level and level not in (*EFFORTS, "default"):
+            self._view.say(f"There is no such effort; there are: {', '.join(EFFORTS)}, default.")
+            return
+        if level:
+            self._thinking = None if level == "default" else level
+        self._view.say(f"Effort: {self._thinking or 'as the agent is set up'}.")
+
+    async def _usage(self, _: str) -> None:
+        from openclaw.core.clock import SystemClock
+        from openclaw.sessions.usage import KEPT_DAYS, UsageLedger, money, total
+
+        ledger = UsageLedger(await self._agent.store(), SystemClock(), self._timezone)
+        rows = [row for row in await ledger.rows(ledger.days(KEPT_DAYS)) if row.agent == self._id]
+        here = total(row for row in rows if row.session == self.session)
+        today = total(row for row in rows if row.day == ledger.today())
+        for name, spent in (("This conversation", here), ("Today", today)):
+            tokens = spent.input_tokens + spent.output_tokens
+            self._view.say(f"{name}: {money(spent)}, {tokens:,} tokens, {spent.requests} requests.")
+
     async def _tools(self, _: str) -> None:
         tools = await self._agent.tools(self._id, self.session)
         columns = shutil.get_terminal_size().columns
@@ -192,6 +216,7 @@ class Talk:
             prompt_calls=True,
             workspace=self._workspace,
             model=self._asked,
+            thinking=self._thinking,
         )
         reply: Reply | None = None
         self._interrupts.forget()
@@ -203,6 +228,8 @@ class Talk:
         if reply is None:
             self._view.say("(stopped)")
             return
+        if reply.usage.cost:
+            self._view.say(f"(${reply.usage.cost:.2g})")
         for media in reply.media:
             self._view.say(visible(f"[{media.mime_type}] {place_of(media)}"))
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from openclaw.core.content import Media
 
 DEFAULT_SESSION = "main"
+EFFORTS = ("off", "minimal", "low", "medium", "high", "xhigh", "max", "adaptive")
 _KEY_LENGTH = 512  # as stores and orders over MCP have it
 
 
@@ -63,9 +64,15 @@ def add_workspace(parser: argparse.ArgumentParser) -> None:
 
 
 def add_model(parser: argparse.ArgumentParser) -> None:
-    """The option that chooses the model."""
+    """The options that choose the model and its effort."""
     parser.add_argument(
         "--model", metavar="MODEL", help="the model to ask, as PROVIDER/NAME (default: the agent's)"
+    )
+    parser.add_argument(
+        "--think",
+        choices=EFFORTS,
+        metavar="LEVEL",
+        help=f"how long the model thinks, if it can be told: {', '.join(EFFORTS)}",
     )
 
 
@@ -166,6 +173,7 @@ async def _turn(
                 prompt_calls=True,
                 workspace=workspace_of(args, env),
                 model=args.model,
+                thinking=args.think,
             )
             listener = TurnListener(
                 on_event=None if args.json else view.show,
@@ -235,6 +243,7 @@ def as_json(reply: "Reply", session_key: str) -> dict[str, Any]:
             "outputTokens": reply.usage.output_tokens,
             "requests": reply.usage.requests,
             "toolCalls": reply.usage.tool_calls,
+            "cost": reply.usage.cost,
         },
         "media": [{"mimeType": one.mime_type, "where": place_of(one)} for one in reply.media],
     }

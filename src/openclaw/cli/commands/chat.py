@@ -73,6 +73,7 @@ async def _by_lines(args: argparse.Namespace, env: Environment) -> int:
                 consent := Consent(args.yes_to, None),
                 workspace=workspace,
                 model=args.model,
+                thinking=args.think,
             )
             await talk.run(LineInput(env.stdin))
     if (lacking := consent.lacking()) is not None:
@@ -122,6 +123,7 @@ async def _at_terminal(args: argparse.Namespace, env: Environment) -> int:
                 person.elicit if person is not None else None,
                 workspace=workspace,
                 model=args.model,
+                thinking=args.think,
             )
             completer = ChatCompleter(lambda: agent.prompts(settings.id, talk.session))
             typed = open_terminal_input(

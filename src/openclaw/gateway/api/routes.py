@@ -185,6 +185,7 @@ class _Message:
             prompt_calls=body.prompt_calls,
             workspace=Path(body.workspace) if body.workspace is not None else None,
             model=body.model,
+            thinking=body.thinking,
             scope=body.scope,
         )
 
@@ -315,6 +316,21 @@ async def cancel_session(gateway: Gateway, request: Request) -> Response:
     found = await cluster.cancel_session(key, agent) if cluster is not None else 0
     here = gateway.turns.cancel_session(key, agent)
     return JSONResponse({"cancelled": max(found, here)})
+
+
+@operation(
+    "undo",
+    "put back the files that the last turn with changes changed; a second time takes that back",
+    schema.Reply,
+    query={"agent": str},
+)
+async def undo(gateway: Gateway, request: Request) -> Response:
+    settings = await gateway.backend.agent.settings(request.query_params.get("agent"))
+    key = own_session(request.scope, request.path_params["key"])
+    if not await gateway.backend.store.find_sessions(key, settings.id):
+        raise NotFound(f"there is no session '{key}'")
+    body = given(Message, {"text": "/undo", "promptCalls": True})
+    return await _Message(gateway, settings, body, key).whole()
 
 
 @operation("reload", "read the configuration again", {"changed": bool, "waiting": list[str]})

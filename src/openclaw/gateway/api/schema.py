@@ -18,6 +18,7 @@ from pydantic import (
 )
 from pydantic.alias_generators import to_camel
 
+from openclaw.config.agent_schema import Effort
 from openclaw.core.errors import InvalidRequest
 from openclaw.mcp_client.lifecycle.state import ServerState
 from openclaw.version import __version__
@@ -110,6 +111,9 @@ class Message(_Given):
         False, description="the client answers `question` events; without it they are declined"
     )
     model: str | None = Field(None, description="a model that the configuration names")
+    thinking: Effort | None = Field(
+        None, description="how long the model thinks, if it can be told"
+    )
     workspace: str | None = Field(None, description="where file tools work; this account alone")
     scope: str | None = Field(
         None, description="servers that were brought along; this account alone"
@@ -256,6 +260,23 @@ class TaskDetails(Task):
     questions: Json = Field(description="elicitations that wait for an answer, by name")
     result: Json | None
     error: Json | None
+
+
+class Spent(_Answer):
+    requests: int
+    input_tokens: int
+    output_tokens: int
+    cache_read_tokens: int
+    cache_write_tokens: int
+    cost: float = Field(description="US dollars, without the requests whose price is unknown")
+    unpriced: int = Field(description="requests whose price is unknown")
+
+
+class UsageRow(Spent):
+    day: str
+    agent: str
+    session: str
+    model: str
 
 
 class Turn(_Answer):

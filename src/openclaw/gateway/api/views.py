@@ -14,9 +14,11 @@ from openclaw.gateway.api.schema import (
     Json,
     Server,
     Session,
+    Spent,
     Task,
     TaskDetails,
     Tool,
+    UsageRow,
     checked,
     operation,
 )
@@ -24,6 +26,7 @@ from openclaw.gateway.metrics import Labels
 from openclaw.gateway.state import Gateway
 from openclaw.sessions import tasks as records
 from openclaw.sessions.model import SessionInfo, header_json
+from openclaw.sessions.usage import KEPT_DAYS, UsageLedger, row_json, spent_json, total
 from openclaw.version import __version__
 
 if TYPE_CHECKING:
@@ -174,6 +177,32 @@ def _count(text: str | None, default: int, *, most: int = _MOST) -> int:
     if not text.isdecimal() or not text.isascii():
         raise InvalidRequest(f"{text!r} is not a number")
     return min(int(text), most)
+
+
+@operation(
+    "usage",
+    "what models were asked and what it cost, by day, session and model, today first",
+    {"today": str, "timezone": str, "rows": list[UsageRow], "total": Spent},
+    query={"days": int, "agent": str, "session": str},
+)
+async def usage(gateway: Gateway, request: Request) -> Response:
+    query = request.query_params
+    settings = await gateway.backend.agent.settings(query.get("agent"))
+    ledger = UsageLedger(gateway.backend.store, gateway.clock, settings.timezone)
+    days = ledger.days(max(1, _count(query.get("days"), 30, most=KEPT_DAYS)))
+    rows = [
+        row
+        for row in await ledger.rows(days)
+        if query.get("agent") in (None, row.agent) and query.get("session") in (None, row.session)
+    ]
+    return JSONResponse(
+        {
+            "today": days[0],
+            "timezone": settings.timezone,
+            "rows": [checked(UsageRow, row_json(row)) for row in rows],
+            "total": spent_json(total(rows)),
+        }
+    )
 
 
 @operation("listServers", "MCP servers", {"servers": list[Server]})

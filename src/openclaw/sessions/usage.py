@@ -1,0 +1,136 @@
+"""What models were asked and what it cost: a record per day and session, in the store."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, fields
+from datetime import datetime, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from openclaw.core.clock import Clock
+from openclaw.core.tools import JsonObject
+from openclaw.sessions.model import Document, SessionRef
+from openclaw.sessions.store import SessionStore
+
+KEPT_DAYS = 400
+_DAY_MS = 86_400_000
+_MOST_SESSIONS = 100_000
+_TRIES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """Requests and their tokens. `cost` is in US dollars, without the `unpriced` requests."""
+
+    requests: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    cost: float = 0.0
+    unpriced: int = 0
+
+    def __add__(self, other: "Spent") -> "Spent":
+        names = (one.name for one in fields(self))
+        return Spent(**{name: getattr(self, name) + getattr(other, name) for name in names})
+
+
+@dataclass(frozen=True, slots=True)
+class UsageRow:
+    """What one model did in one session on one day."""
+
+    day: str
+    agent: str
+    session: str
+    model: str
+    spent: Spent
+
+
+class UsageLedger:
+    """Counts by the days of a time zone. Whatever a crash leaves unfinished stays counted."""
+
+    def __init__(self, store: SessionStore, clock: Clock, timezone: str) -> None:
+        self._store, self._clock, self._zone = store, clock, ZoneInfo(timezone)
+
+    def today(self) -> str:
+        return self.days(1)[0]
+
+    def days(self, count: int) -> list[str]:
+        """The last days, today first."""
+        now = datetime.fromtimestamp(self._clock.now_ms() / 1000, self._zone)
+        return [f"{now - timedelta(days=back):%Y-%m-%d}" for back in range(count)]
+
+    async def add(self, session: SessionRef, model: str, spent: Spent) -> None:
+        kind = _kind(self.today())
+        expires = self._clock.now_ms() + KEPT_DAYS * _DAY_MS
+        for _ in range(_TRIES):
+            found = await self._store.documents(kind, [session.id])
+            models: dict[str, Any] = dict(found[0].data["models"]) if found else {}
+            models[model] = asdict(_spent(models.get(model, {})) + spent)
+            data: JsonObject = {"agent": session.agent, "key": session.key, "models": models}
+            document = Document(session.id, found[0].rev + 1 if found else 1, data)
+            if await self._store.write_document(kind, document, expires_ms=expires, durable=False):
+                return
+
+    async def rows(self, days: Sequence[str]) -> list[UsageRow]:
+        """What was used on these days, in their order."""
+        return [
+            UsageRow(day, one.data["agent"], one.data["key"], model, _spent(spent))
+            for day in days
+            for one in await self._store.documents(_kind(day), limit=_MOST_SESSIONS)
+            for model, spent in one.data["models"].items()
+        ]
+
+    async def cost_today(self, agent: str) -> float:
+        rows = await self.rows([self.today()])
+        return sum(row.spent.cost for row in rows if row.agent == agent)
+
+
+def total(rows: Iterable[UsageRow]) -> Spent:
+    return sum((row.spent for row in rows), Spent())
+
+
+def grouped(rows: Iterable[UsageRow], by: str) -> dict[str, Spent]:
+    """Totals by day, session or model, in the order of the rows; a session has its agent before it."""
+    groups: dict[str, Spent] = {}
+    for row in rows:
+        name = f"{row.agent}/{row.session}" if by == "session" else str(getattr(row, by))
+        groups[name] = groups.get(name, Spent()) + row.spent
+    return groups
+
+
+def money(spent: Spent) -> str:
+    """The cost for people: cents exactly, fractions of one to two digits that count."""
+    if not spent.cost:
+        return "price unknown" if spent.unpriced else "$0.00"
+    shown = f"${spent.cost:.2f}" if spent.cost >= 0.1 else f"${spent.cost:.2g}"
+    return f"at least {shown}" if spent.unpriced else shown
+
+
+def spent_json(spent: Spent) -> dict[str, Any]:
+    return {
+        "requests": spent.requests,
+        "inputTokens": spent.input_tokens,
+        "outputTokens": spent.output_tokens,
+        "cacheReadTokens": spent.cache_read_tokens,
+        "cacheWriteTokens": spent.cache_write_tokens,
+        "cost": round(spent.cost, 8),
+        "unpriced": spent.unpriced,
+    }
+
+
+def row_json(row: UsageRow) -> dict[str, Any]:
+    return {
+        "day": row.day,
+        "agent": row.agent,
+        "session": row.session,
+        "model": row.model,
+        **spent_json(row.spent),
+    }
+
+
+def _spent(data: JsonObject) -> Spent:
+    return Spent(**{one.name: data[one.name] for one in fields(Spent) if one.name in data})
+
+
+def _kind(day: str) -> str:
+    return f"usage {day}"
