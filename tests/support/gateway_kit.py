@@ -112,6 +112,7 @@ class House:
             resolve=open_secrets(loaded.config, env, redactor).resolve_text,
             notifier=Notifier(env),
             log_file=self.paths.gateway_log,
+            variables=env,
         )
 
     @asynccontextmanager

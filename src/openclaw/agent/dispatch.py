@@ -10,6 +10,7 @@ from typing import Any, cast
 import anyio
 
 from openclaw.agent.budget import Budget, cut_to
+from openclaw.agent.event_codec import event_json
 from openclaw.agent.port import Ask, OnToolResult
 from openclaw.agent.redaction import Redacts, clean_json, clean_result
 from openclaw.agent.toolpath.toolbox import Toolbox
@@ -25,7 +26,7 @@ from openclaw.content.labels import single_line
 from openclaw.core.clock import Clock
 from openclaw.core.content import Media, Text
 from openclaw.core.errors import ModelFacing, ToolFailure
-from openclaw.core.events import Emit, ToolProgress
+from openclaw.core.events import Emit, Event, ToolApproval, ToolFinished, ToolProgress
 from openclaw.core.tools import CallContext, Elicit, JsonObject, ToolResult, ToolSpec, failed
 from openclaw.sessions.model import NewEntry
 from openclaw.sessions.store import Lane
@@ -160,6 +161,7 @@ class Dispatcher:
     media: list[Media] = field(default_factory=list[Media])
     _open: dict[str, CallItem] = field(default_factory=dict[str, CallItem])
     _sent: set[str] = field(default_factory=set[str])
+    _facts: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
 
     def redact(self, text: str) -> str:
         return self.redactor.redact(text)
@@ -217,7 +219,8 @@ class Dispatcher:
         item = result_item(call, result)
         if self.keep is not None:
             item = await self.keep(item)
-        (seq,) = await self.lane.append(self.turn, [result_entry(item, result.details)])
+        facts = self._facts.pop(call.id, {})
+        (seq,) = await self.lane.append(self.turn, [result_entry(item, result.details, facts)])
         self.settled(call)
         return replace(item, seq=seq)
 
@@ -241,7 +244,7 @@ class Dispatcher:
             progress=lambda message: self.emit(ToolProgress(call_id, name, message)),
             elicit=self.elicit,
             ask=self.ask,
-            emit=self.emit,
+            emit=partial(self._noted, call_id),
             begin=partial(self._begin, ready, within),
             call=None if within else call,
             within=within,
@@ -250,6 +253,15 @@ class Dispatcher:
         result = await self.toolbox.call(name, ready.arguments, context)
         # The name of a tool that there is not is the model's own word.
         return result if ready.spec is not None else clean_result(result, self.redactor)
+
+    def _noted(self, call_id: str, event: Event) -> None:
+        """Remember for the record what those who watched saw of a call."""
+        if isinstance(event, ToolFinished):
+            self._facts.setdefault(call_id, {})["durationMs"] = round(event.duration_ms)
+        elif isinstance(event, ToolApproval):
+            shown = {k: v for k, v in event_json(event).items() if k not in ("callId", "name")}
+            self._facts.setdefault(call_id, {})["approval"] = shown
+        self.emit(event)
 
     def deliver(self, name: str, result: ToolResult) -> None:
         self.media.extend(block for block in result.outputs if isinstance(block, Media))
@@ -280,13 +292,15 @@ class Dispatcher:
         if decided.call.id in self._sent:
             item = result_item(decided.call, result)
             kept = replace(item, text=cut_to(item.text, _KEPT_OF_A_SCRIPT_S_CALL), attachments=())
-            await self.lane.append(self.turn, [result_entry(kept)])
+            facts = self._facts.pop(decided.call.id, {})
+            await self.lane.append(self.turn, [result_entry(kept, facts=facts)])
             self.settled(decided.call)
         return result
 
     async def _begin(self, ready: Ready, within: str) -> None:
         """Record that a call is made now: from here on it may have happened."""
-        entry = call_entry(ready.call, clean_json(ready.arguments, self.redact), within)
+        label = ready.spec.label if ready.spec is not None else ""
+        entry = call_entry(ready.call, clean_json(ready.arguments, self.redact), within, label)
         await self.lane.append(self.turn, [entry])
         self._open[ready.call.id] = ready.call
         self._sent.add(ready.call.id)

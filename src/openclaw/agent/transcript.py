@@ -146,9 +146,13 @@ def assistant_entry(item: AssistantItem, model: str) -> NewEntry:
     return NewEntry(EntryKind.ASSISTANT_MESSAGE, data, item.text)
 
 
-def call_entry(call: CallItem, arguments: Mapping[str, Any], within: str = "") -> NewEntry:
+def call_entry(
+    call: CallItem, arguments: Mapping[str, Any], within: str = "", label: str = ""
+) -> NewEntry:
     """The entry that says that a call is about to run, `within` the script of that call, if any."""
     data: dict[str, Any] = {"name": call.name, "arguments": dict(arguments)}
+    if label:
+        data["label"] = label
     if within:
         data["within"] = within
     return NewEntry(EntryKind.TOOL_CALL, data, call.name, call_id=call.id)
@@ -183,8 +187,14 @@ def resumed_entry(reason: str) -> NewEntry:
     return NewEntry(EntryKind.NOTICE, {RESUMED: True, "text": reason}, reason)
 
 
-def result_entry(item: ResultItem, details: Mapping[str, Any] | None = None) -> NewEntry:
+def result_entry(
+    item: ResultItem,
+    details: Mapping[str, Any] | None = None,
+    facts: Mapping[str, Any] | None = None,
+) -> NewEntry:
+    """The entry of a result; `facts` are how long it took and what the person said, for display."""
     data: dict[str, Any] = {"name": item.name, "text": item.text, "isError": item.is_error}
+    data |= facts or {}
     if item.origin is not None:
         data["origin"] = dict(item.origin)
     if item.attachments:

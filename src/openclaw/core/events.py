@@ -85,6 +85,21 @@ class ToolFinished:
 
 
 @dataclass(frozen=True, slots=True)
+class ToolApproval:
+    """A person said whether a call may be made. `body` is the call as they saw it."""
+
+    call_id: str
+    name: str
+    label: str
+    title: str
+    body: str
+    choice: str
+    choice_label: str
+    allowed: bool
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class TurnFinished:
     """A turn ended and its session was committed. `outcome` is ok, cancelled or error."""
 
@@ -133,6 +148,7 @@ Event = (
     | ToolStarted
     | ToolProgress
     | ToolFinished
+    | ToolApproval
     | TurnFinished
     | Notice
     | ServerChanged

@@ -244,6 +244,9 @@ class Daemon:
     notifier: Notifier
     log_file: Path | None = None
     environ: Mapping[str, str] = field(default_factory=dict[str, str])
+    """For the commands that we start."""
+    variables: Mapping[str, str] = field(default_factory=dict[str, str])
+    """What `${VAR}` in the configuration refers to."""
     on_ready: Callable[[Gateway], None] = lambda gateway: None
 
     @property
@@ -273,6 +276,7 @@ async def serve(daemon: Daemon, lock: GatewayLock, stop: anyio.Event | None = No
             url=shown_url(sockets),
             log_file=daemon.log_file,
             tokens=tokens,
+            environ=daemon.variables,
         )
         failure: OpenClawError | None = None
         async with anyio.create_task_group() as group:

@@ -16,7 +16,7 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from openclaw.gateway.api import routes, scopes, views
+from openclaw.gateway.api import control, routes, scopes, views
 from openclaw.gateway.api.routes import turn_events
 from openclaw.gateway.api.schema import document
 from openclaw.gateway.auth import (
@@ -47,6 +47,9 @@ API: tuple[tuple[str, Handler, str, str | None], ...] = (
     ("/api/sessions", views.sessions, "GET", "read"),
     ("/api/sessions/{key:path}/cancel", routes.cancel_session, "POST", "orders"),
     ("/api/sessions/{key:path}/undo", routes.undo, "POST", "orders"),
+    ("/api/sessions/{key:path}/title", views.rename_session, "POST", "admin"),
+    ("/api/sessions/{key:path}/fork", views.fork_session, "POST", "admin"),
+    ("/api/sessions/{key:path}/media/{digest}", page.show_media, "GET", "read"),
     ("/api/sessions/{key:path}", views.session, "GET", "read"),
     ("/api/sessions/{key:path}", views.delete_session, "DELETE", "admin"),
     ("/api/servers", views.servers, "GET", "read"),
@@ -67,6 +70,19 @@ API: tuple[tuple[str, Handler, str, str | None], ...] = (
     ("/api/events", routes.events, "GET", "read"),
     ("/api/logs", routes.logs, "GET", "read"),
     ("/api/reload", routes.reload, "POST", "admin"),
+    ("/api/config", control.show_config, "GET", "admin"),
+    ("/api/config", control.edit, "POST", "admin"),
+    ("/api/secrets", control.secrets, "GET", "admin"),
+    ("/api/secrets", control.store_secret, "POST", "admin"),
+    ("/api/secrets/{name}", control.remove_secret, "DELETE", "admin"),
+    ("/api/approvals", control.approvals, "GET", "admin"),
+    ("/api/approvals/revoke", control.revoke_approval, "POST", "admin"),
+    ("/api/servers/{name}/login", control.log_in, "POST", "admin"),
+    ("/api/cron", control.jobs, "GET", "read"),
+    ("/api/cron", control.add_job, "POST", "admin"),
+    ("/api/cron/{id}", control.remove_job, "DELETE", "admin"),
+    ("/api/cron/{id}/pause", control.pause_job, "POST", "admin"),
+    ("/api/cron/{id}/run", control.run_job, "POST", "admin"),
     ("/api/pins", page.pins, "GET", "read"),
     ("/api/servers/{name}/pins", page.accept_pins, "POST", "admin"),
     ("/api/files", page.show_file, "GET", "read"),

@@ -28,6 +28,8 @@ from openclaw.gateway.tokens import Tokens
 from openclaw.secrets.redactor import Redactor
 
 if TYPE_CHECKING:
+    from openclaw.agent.toolpath.approval import Approvals
+    from openclaw.mcp_client.auth.oauth import Logins
     from openclaw.mcp_client.lifecycle.manager import McpManager
     from openclaw.sessions.store import SessionStore
 
@@ -240,6 +242,8 @@ class Backend:
     apply: Callable[[LoadedConfig], Awaitable[None]]
     mcp: "Callable[[Gateway], AbstractAsyncContextManager[ASGIApp]]"
     """The application at `/mcp`, whose orders the gateway answers."""
+    approvals: "Callable[[], Approvals]"
+    logins: "Callable[[], Logins]"
 
 
 @dataclass(slots=True)
@@ -253,6 +257,7 @@ class Gateway:
     config_path: Path
     started: int
     tokens: Tokens
+    environ: Mapping[str, str] = field(default_factory=dict[str, str])
     url: str = ""
     log_file: Path | None = None
     reload: Reload = _no_reload

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from openclaw.cluster.node import ClusterNode
     from openclaw.core.tools import ToolSpec
     from openclaw.gateway.state import Backend, Gateway
+    from openclaw.mcp_client.auth.oauth import Logins
     from openclaw.mcp_client.lifecycle.manager import McpManager
     from openclaw.mcp_server.orders import Person
     from openclaw.sessions.store import SessionStore
@@ -79,11 +80,25 @@ class Runtime:
         servers = generation.servers()
         before, self._generation = self._generation, generation
         self._secrets.resolver = secrets
+        host.approvals().hold_to(
+            {one.id: approved_rules(one) for one in generation.agents.values()}
+        )
         self.manager.apply(servers)
         await before.retire()
 
+    def logins(self) -> "Logins":
+        """The logins to remote servers."""
+        from openclaw.mcp_client.auth.oauth import open_logins
+
+        register = self.host.redactor.register
+        return open_logins(self.host.paths.tokens, register, self._secrets.resolve_map)
+
     async def aclose(self) -> None:
         await self._generation.retire()
+
+
+def approved_rules(agent: EffectiveAgent) -> list[str]:
+    return [rule for layer in agent.tools for rule in layer.approved]
 
 
 class _Sampling:
@@ -226,6 +241,8 @@ async def open_backend(
             cluster=runtime.cluster,
             apply=runtime.apply,
             mcp=_mcp_app,
+            approvals=lambda: runtime.host.approvals(),
+            logins=runtime.logins,
         )
 
 

@@ -10,7 +10,16 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from openclaw.core.errors import Busy, NotFound, UserFacing
-from openclaw.sessions.model import Entry, Page, SessionInfo, SessionRef, TurnState, header_json
+from openclaw.core.ids import random_id
+from openclaw.sessions.model import (
+    MESSAGE_KINDS,
+    Entry,
+    Page,
+    SessionInfo,
+    SessionRef,
+    TurnState,
+    header_json,
+)
 from openclaw.sessions.store import SessionStore
 
 _PAGE = 200
@@ -138,7 +147,7 @@ async def _copy_one(source: Archive, target: Archive, info: SessionInfo) -> int 
         if not piece:
             raise NotFound("it was deleted while it was copied")
         await target.receive_entries(wanted.info, last, piece)
-        await _copy_media(source, target, wanted.info.ref, piece)
+        await _copy_media(source, target, wanted.info.ref, wanted.info.ref, piece)
         last = piece[-1].seq
     await target.receive_dossier(wanted)
     _require_whole(wanted, await target.dossier(wanted.info.ref))
@@ -146,14 +155,42 @@ async def _copy_one(source: Archive, target: Archive, info: SessionInfo) -> int 
 
 
 async def _copy_media(
-    source: Archive, target: Archive, session: SessionRef, entries: Sequence[Entry]
+    source: Archive, target: Archive, of: SessionRef, to: SessionRef, entries: Sequence[Entry]
 ) -> None:
     """The attachments that these entries name; a summary names only such as were copied before."""
     for entry in entries:
         for attached in entry.data.get("media", ()):
-            data = await source.media(session, str(attached.get("digest", "")))
+            data = await source.media(of, str(attached.get("digest", "")))
             if data is not None:
-                await target.keep_media(session, data)
+                await target.keep_media(to, data)
+
+
+async def fork(store: Archive, info: SessionInfo, key: str, before: int, now_ms: int) -> SessionRef:
+    """A new session that is this one as it was before the turn of the entry `before`."""
+    whole = await store.dossier(info.ref)
+    until = max((one.first_seq for one in whole.turns if one.first_seq <= before), default=before)
+    last, messages = 0, 0
+    new = SessionInfo(random_id(), info.agent, key, info.title, now_ms, now_ms, 0, until - 1)
+    await store.receive_entries(new, 0, [])
+    while last < until - 1:
+        piece = await store.entries(info.ref, after=last, limit=min(_PIECE, until - 1 - last))
+        if not piece:
+            raise NotFound("it was deleted while it was copied")
+        await store.receive_entries(new, last, piece)
+        await _copy_media(store, store, info.ref, new.ref, piece)
+        messages += sum(one.kind in MESSAGE_KINDS for one in piece)
+        last = piece[-1].seq
+    summary = whole.summary_seq if whole.summary_seq < until else 0
+    await store.receive_dossier(
+        Dossier(
+            new._replace(messages=messages),
+            summary,
+            whole.summarised if summary else 0,
+            tuple(one for one in whole.turns if one.first_seq < until),
+            last,
+        )
+    )
+    return new.ref
 
 
 async def _counterpart(target: Archive, info: SessionInfo) -> Dossier | None:

@@ -7,7 +7,7 @@ ends in `turn_lost`, written by whoever took the session over.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import astuple, dataclass, field
 from enum import StrEnum
 from operator import add
@@ -140,6 +140,14 @@ class NewEntry:
     details: JsonObject | None = None
 
 
+def turn_ending(outcome: Outcome, detail: str, usage: Usage | None) -> NewEntry:
+    """The entry that says how a turn ended, and what it used."""
+    data: dict[str, Any] = {"detail": detail} if detail else {}
+    if usage is not None:
+        data["usage"] = _usage_json(usage)
+    return NewEntry(outcome.entry_kind, data)
+
+
 @dataclass(frozen=True, slots=True)
 class Entry:
     seq: int
@@ -232,14 +240,6 @@ def searchable(text: str) -> str:
 
 
 def header_json(info: SessionInfo) -> dict[str, Any]:
-    usage: Mapping[str, int] = {
-        "inputTokens": info.input_tokens,
-        "outputTokens": info.output_tokens,
-        "cacheReadTokens": info.cache_read_tokens,
-        "cacheWriteTokens": info.cache_write_tokens,
-        "requests": info.requests,
-        "toolCalls": info.tool_calls,
-    }
     return {
         "id": info.id,
         "agent": info.agent,
@@ -249,7 +249,18 @@ def header_json(info: SessionInfo) -> dict[str, Any]:
         "updatedAt": info.updated_ms,
         "messages": info.messages,
         "entries": info.entries,
-        "usage": usage,
+        "usage": _usage_json(info),
+    }
+
+
+def _usage_json(used: SessionInfo | Usage) -> dict[str, int]:
+    return {
+        "inputTokens": used.input_tokens,
+        "outputTokens": used.output_tokens,
+        "cacheReadTokens": used.cache_read_tokens,
+        "cacheWriteTokens": used.cache_write_tokens,
+        "requests": used.requests,
+        "toolCalls": used.tool_calls,
     }
 
 

@@ -32,6 +32,7 @@ from openclaw.sessions.model import (
     decode,
     encode,
     searchable,
+    turn_ending,
 )
 from openclaw.sessions.store import DEFAULT_LIMIT, LaneLost
 
@@ -174,7 +175,7 @@ class MemoryLane:
     ) -> None:
         _check_kinds(entries)
         await self._check(turn)
-        ending = NewEntry(outcome.entry_kind, {"detail": detail} if detail else {})
+        ending = turn_ending(outcome, detail, usage)
         now = self._store.touch(self._record)
         self._record.add(turn, [*entries, ending], now)
         done = replace(self._record.turns[turn], state=TurnState(outcome), finished_ms=now)

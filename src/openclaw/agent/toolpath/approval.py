@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import anyio
@@ -12,7 +12,7 @@ from openclaw.agent.redaction import Redact, clean_json
 from openclaw.agent.toolpath.audit import Refused
 from openclaw.agent.toolpath.sources import Wrapper
 from openclaw.core.errors import OpenClawError
-from openclaw.core.events import Notice, ToolFinished
+from openclaw.core.events import Notice, ToolApproval, ToolFinished
 from openclaw.core.tools import (
     ALWAYS,
     NO,
@@ -59,7 +59,7 @@ class Approvals:
 
     def __init__(self, write: WriteRule | None = None) -> None:
         self.write = write
-        self.always: dict[str, set[tuple[str, str]]] = {}  # until the configuration is read again
+        self.always: dict[str, set[tuple[str, str]]] = {}  # as long as the configuration has them
         self._sessions: dict[tuple[str, str], _Session] = {}
 
     def of(self, agent: str, session: str) -> _Session:
@@ -68,6 +68,22 @@ class Approvals:
         if len(self._sessions) > _MOST_SESSIONS:
             self._sessions.pop(next(iter(self._sessions)))
         return found
+
+    def listed(self) -> Iterator[tuple[str, str, str]]:
+        """Agent, session and rule of everything that holds for a session."""
+        for (agent, session), one in self._sessions.items():
+            yield from ((agent, session, rule) for rule, _ in sorted(one.rules))
+
+    def revoke(self, agent: str, session: str, rule: str) -> None:
+        """Ask again before such calls in this session."""
+        one = self._sessions[agent, session]
+        one.rules = {kept for kept in one.rules if kept[0] != rule}
+
+    def hold_to(self, approved: Mapping[str, Sequence[str]]) -> None:
+        """Forget what was allowed for always and is no longer among these agents' rules."""
+        for agent, rules in self.always.items():
+            known = approved.get(agent, ())
+            rules -= {one for one in rules if one[0] not in known}
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,14 +127,32 @@ class Approval(Wrapper):
                 return None
             rule = rule_for(name, arguments)
             request = await self._request(name, arguments, context, rule)
-            answer = await context.ask(request)
+            answer = await self._answered(request, context)
             if not request.allowed_by(answer):
                 return answer
             if rule is not None and answer.choice in (SESSION, ALWAYS):
-                session.rules.add((rule, definition))
-            if rule is not None and answer.choice == ALWAYS and await self._written(rule, context):
-                always.add((rule, definition))
+                written = answer.choice == ALWAYS and await self._written(rule, context)
+                (always if written else session.rules).add((rule, definition))
         return None
+
+    async def _answered(self, request: PermissionRequest, context: CallContext) -> Answer:
+        assert context.ask is not None
+        answer = await context.ask(request)
+        label = next((one.label for one in request.choices if one.id == answer.choice), "")
+        context.emit(
+            ToolApproval(
+                call_id=context.call_id,
+                name=request.name,
+                label=request.label,
+                title=request.title,
+                body=request.body,
+                choice=answer.choice,
+                choice_label=label,
+                allowed=request.allowed_by(answer),
+                reason=visible(self.hide(answer.reason[:_MOST_REASON])).strip(),
+            )
+        )
+        return answer
 
     async def ask(
         self,
@@ -139,7 +173,7 @@ class Approval(Wrapper):
             parts = [request.body, *(f"and {one.title}\n{one.body}" for one in more)]
             parts.append(f"{_IN_DOUBT}\n{visible(self.hide(doubts))}")
             request = replace(request, body="\n\n".join(parts), choices=choices, doubt=True)
-            answer = await context.ask(request)
+            answer = await self._answered(request, context)
         reason = visible(answer.reason[:_MOST_REASON]).strip()
         return replace(answer, reason=reason) if request.allowed_by(answer) else Answer(NO, reason)
 

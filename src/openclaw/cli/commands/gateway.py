@@ -138,6 +138,7 @@ async def _serve(args: argparse.Namespace, env: Environment, loaded: Any, lock: 
         notifier=Notifier(env.environ),
         log_file=log_file,
         environ=child_environment(env.environ, {}, inherit=False),
+        variables=env.environ,
         on_ready=ready,
     )
     await serve(daemon, lock)

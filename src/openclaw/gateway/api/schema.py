@@ -146,6 +146,50 @@ class PinNames(_Given):
     names: list[str] | None = None
 
 
+class ConfigChange(_Given):
+    path: list[str | int]
+    value: Any = None
+    append: bool = Field(False, description="add the value to the list at path")
+    remove: bool = False
+
+
+class ConfigEdit(_Given):
+    changes: list[ConfigChange]
+    apply: bool = Field(False, description="left out: only say what would be different")
+    digest: str | None = Field(None, description="of the file that the diff was of; with apply")
+
+
+class NewSecret(_Given):
+    name: str
+    value: str = Field(min_length=1)
+
+
+class SessionRule(_Given):
+    agent: str
+    session_key: str
+    rule: str
+
+
+class NewJob(_Given):
+    when: str
+    message: str
+    timezone: str = "UTC"
+    name: str | None = None
+    agent: str | None = None
+
+
+class PausedJob(_Given):
+    paused: bool
+
+
+class SessionTitle(_Given):
+    title: str | None = Field(None, max_length=200)
+
+
+class ForkPoint(_Given):
+    before: int = Field(ge=1, description="the number of an entry; its turn is left out")
+
+
 class ErrorBody(_Answer):
     type: str
     message: str

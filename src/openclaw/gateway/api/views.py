@@ -1,27 +1,33 @@
 """What there is: agents, sessions, servers, tools. Read-only, except for restart and delete."""
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from openclaw.agent.event_codec import settings_json
 from openclaw.core.errors import InvalidRequest, NotFound
+from openclaw.core.ids import random_id
+from openclaw.gateway.api.bodies import json_body
 from openclaw.gateway.api.schema import (
     Agent,
     Entry,
+    ForkPoint,
     Json,
     Server,
     Session,
+    SessionTitle,
     Spent,
     Task,
     TaskDetails,
     Tool,
     UsageRow,
     checked,
+    given,
     operation,
 )
+from openclaw.gateway.auth import grant_of
 from openclaw.gateway.metrics import Labels
 from openclaw.gateway.state import Gateway
 from openclaw.sessions import tasks as records
@@ -33,6 +39,7 @@ if TYPE_CHECKING:
     from openclaw.core.clock import Clock
     from openclaw.mcp_client.bridge.prompts import PromptInfo
     from openclaw.mcp_client.lifecycle.server_status import ServerStatus
+    from openclaw.sessions.copying import Archive
 
 _MOST = 500
 
@@ -40,6 +47,7 @@ _MOST = 500
 @operation("status", "the gateway and its servers")
 async def status(gateway: Gateway, request: Request) -> Response:
     page = await gateway.backend.store.list_sessions(limit=1)
+    grant = grant_of(request.scope)
     cluster = gateway.backend.cluster
     return JSONResponse(
         {
@@ -51,6 +59,7 @@ async def status(gateway: Gateway, request: Request) -> Response:
             "turns": len(gateway.turns.running),
             "lastSessionAt": page.sessions[0].updated_ms if page.sessions else None,
             "servers": await server_rows(gateway),
+            "scopes": sorted(grant.scopes) if grant is not None else [],
             "gateways": await cluster.gateways() if cluster is not None else None,
         }
     )
@@ -103,7 +112,7 @@ async def sessions(gateway: Gateway, request: Request) -> Response:
 )
 async def session(gateway: Gateway, request: Request) -> Response:
     """One session and its latest entries, or those after the number `after`."""
-    info = await _found(gateway, request)
+    info = await found_session(gateway, request)
     limit = _count(request.query_params.get("limit"), 100)
     after = request.query_params.get("after")
     first = _count(after, 0, most=1 << 53) if after else max(0, info.entries - limit)
@@ -116,9 +125,36 @@ async def session(gateway: Gateway, request: Request) -> Response:
     )
 
 
+@operation(
+    "renameSession", "give a session a title, or none", body=SessionTitle, query={"agent": str}
+)
+async def rename_session(gateway: Gateway, request: Request) -> Response:
+    title = given(SessionTitle, await json_body(request)).title
+    info = await found_session(gateway, request)
+    await gateway.backend.store.set_title(info.ref, title)
+    return JSONResponse({"title": title})
+
+
+@operation(
+    "forkSession",
+    "a new session that is this one as it was before a turn",
+    {"sessionKey": str, "agent": str},
+    body=ForkPoint,
+    query={"agent": str},
+)
+async def fork_session(gateway: Gateway, request: Request) -> Response:
+    from openclaw.sessions.copying import fork
+
+    before = given(ForkPoint, await json_body(request)).before
+    info = await found_session(gateway, request)
+    store, now = cast("Archive", gateway.backend.store), gateway.clock.now_ms()
+    made = await fork(store, info, f"page-{random_id()}", before, now)
+    return JSONResponse({"sessionKey": made.key, "agent": made.agent})
+
+
 @operation("deleteSession", "remove a session for good", query={"agent": str})
 async def delete_session(gateway: Gateway, request: Request) -> Response:
-    info = await _found(gateway, request)
+    info = await found_session(gateway, request)
     await records.delete_session(gateway.backend.store, info, gateway.clock.now_ms())
     return JSONResponse({"deleted": {"id": info.id, "agent": info.agent, "key": info.key}})
 
@@ -159,7 +195,7 @@ async def _task(gateway: Gateway, request: Request) -> records.Task:
     return found[0]
 
 
-async def _found(gateway: Gateway, request: Request) -> SessionInfo:
+async def found_session(gateway: Gateway, request: Request) -> SessionInfo:
     key = request.path_params["key"]
     agent = request.query_params.get("agent")
     found = await gateway.backend.store.find_sessions(key, agent)

@@ -18,10 +18,12 @@ from starlette.routing import BaseRoute, Mount
 from starlette.staticfiles import StaticFiles
 from starlette.types import Message, Receive, Scope, Send
 
+from openclaw.agent.port import AgentSettings
 from openclaw.agent.tools.workspace import Workspace
 from openclaw.core.errors import InvalidRequest, NotFound, ToolFailure
 from openclaw.gateway.api.bodies import json_body
 from openclaw.gateway.api.schema import Json, LoginCode, LoginLink, PinNames, given, operation
+from openclaw.gateway.api.views import found_session
 from openclaw.gateway.auth import Refused
 from openclaw.gateway.state import Gateway
 from openclaw.media.files import WITHHELD, cleaned
@@ -31,6 +33,9 @@ if TYPE_CHECKING:
     from openclaw.mcp_client.catalog.pin_store import PinStore
     from openclaw.mcp_client.catalog.pins import Pinned
 
+_BYTES = Annotated[
+    str, WithJsonSchema({"type": "string", "contentMediaType": "application/octet-stream"})
+]
 # Whatever the file says, it is no page of this origin, and it runs nothing.
 _FILE_HEADERS = {
     "content-security-policy": "default-src 'none'; sandbox",
@@ -157,9 +162,7 @@ def _changes(pinned: "Pinned") -> list[Json]:
 @operation(
     "showFile",
     "a file that the agent handed over, as it is",
-    Annotated[
-        str, WithJsonSchema({"type": "string", "contentMediaType": "application/octet-stream"})
-    ],
+    _BYTES,
     query={"agent": str, "path": str},
 )
 async def show_file(gateway: Gateway, request: Request) -> Response:
@@ -174,10 +177,25 @@ async def show_file(gateway: Gateway, request: Request) -> Response:
     roots = [Workspace(one, private) for one in settings.directories]
     roots.insert(0, Workspace(gateway.paths.results))
     data = await anyio.to_thread.run_sync(_read, Path(wanted), roots)
-    data = await anyio.to_thread.run_sync(cleaned, data, settings.redactor)
+    return await _download(data, settings)
+
+
+@operation("showMedia", "an attachment of a session, as it is", _BYTES, query={"agent": str})
+async def show_media(gateway: Gateway, request: Request) -> Response:
+    """What came with a message or a result, as long as the session keeps it."""
+    info = await found_session(gateway, request)
+    settings = await gateway.backend.agent.settings(info.agent)
+    data = await gateway.backend.store.media(info.ref, request.path_params["digest"])
     if data is None:
+        raise NotFound("this attachment is not kept any more")
+    return await _download(data, settings)
+
+
+async def _download(data: bytes, settings: AgentSettings) -> Response:
+    clean = await anyio.to_thread.run_sync(cleaned, data, settings.redactor)
+    if clean is None:
         raise InvalidRequest(f"is withheld: {WITHHELD}", field="path")
-    return Response(data, headers=_FILE_HEADERS, media_type="application/octet-stream")
+    return Response(clean, headers=_FILE_HEADERS, media_type="application/octet-stream")
 
 
 def _read(path: Path, roots: Sequence[Workspace]) -> bytes:

@@ -35,6 +35,7 @@ from openclaw.sessions.model import (
     checked_key,
     encoded,
     encoded_from_caller,
+    turn_ending,
 )
 from openclaw.sessions.postgres import tickets, transcript
 from openclaw.sessions.postgres.pool import Database
@@ -129,7 +130,7 @@ class PostgresLane:
         usage: Usage | None = None,
         detail: str = "",
     ) -> None:
-        ending = NewEntry(outcome.entry_kind, {"detail": detail} if detail else {})
+        ending = turn_ending(outcome, detail, usage)
         ready = [*encoded_from_caller(entries), *encoded([ending])]
         write = replace(self._write(turn, ready), durable=True)
         await self._do(write, partial(self._finish, write, outcome, usage or Usage()))

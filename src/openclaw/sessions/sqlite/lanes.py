@@ -29,6 +29,7 @@ from openclaw.sessions.model import (
     checked_key,
     encoded,
     encoded_from_caller,
+    turn_ending,
 )
 from openclaw.sessions.sqlite.connections import Readers, Writer
 from openclaw.sessions.sqlite.queries import open_calls, row_of
@@ -406,7 +407,7 @@ class FileLane:
         usage: Usage | None = None,
         detail: str = "",
     ) -> None:
-        ending = NewEntry(outcome.entry_kind, {"detail": detail} if detail else {})
+        ending = turn_ending(outcome, detail, usage)
         ready = [*encoded_from_caller(entries), *encoded([ending])]
         counted = usage or Usage()
         await self._writer.run(

@@ -1,0 +1,358 @@
+"""Changing what the gateway runs with: configuration, secrets, approvals, logins and schedules.
+
+A change of the configuration is the checked edit that `openclaw config set` makes. It is shown as a diff
+first, and made only if the file is still the one that the diff was of. No secret is ever answered.
+"""
+
+import difflib
+import hashlib
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from functools import partial
+from itertools import chain
+from typing import TYPE_CHECKING, Any, cast
+
+import anyio.to_thread
+import orjson
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from openclaw.agent.event_codec import error_json
+from openclaw.agent.port import NOBODY, MessageContext
+from openclaw.config.edit import append_value, delete_value, set_value
+from openclaw.config.files import edit_config
+from openclaw.config.json5 import KeyPath, format_path, parse
+from openclaw.config.load import LoadedConfig, load_config, parse_config, read_text
+from openclaw.config.secret_store import SecretStore
+from openclaw.config.sensitive import credential_values, is_reference, plain_credentials
+from openclaw.config.show import REDACTED, redacted
+from openclaw.core.errors import (
+    InvalidConfig,
+    InvalidRequest,
+    NotFound,
+    OpenClawError,
+    UserFacing,
+)
+from openclaw.core.ids import random_id
+from openclaw.gateway.api.bodies import json_body
+from openclaw.gateway.api.schema import (
+    ConfigChange,
+    ConfigEdit,
+    Json,
+    NewJob,
+    NewSecret,
+    PausedJob,
+    SessionRule,
+    given,
+    operation,
+)
+from openclaw.gateway.feeds import EventStream, Put, frame
+from openclaw.gateway.state import Gateway
+from openclaw.secrets.refs import find
+
+if TYPE_CHECKING:
+    from openclaw.agent.schedules import Job, JobFile
+
+logger = logging.getLogger(__name__)
+
+_MEANWHILE = UserFacing("the configuration has changed meanwhile", hint="look at the change again")
+
+
+# ---- the configuration
+
+
+@operation("showConfig", "the configuration file as it is written, without secrets")
+async def show_config(gateway: Gateway, request: Request) -> Response:
+    text = await _text(gateway)
+    tree = redacted(_tree(text), redactor=gateway.backend.redactor)
+    path = str(gateway.config_path)
+    return JSONResponse({"path": path, "digest": _digest(text), "config": tree})
+
+
+@operation(
+    "editConfig",
+    "what these changes make of the configuration file; with apply, make them and reload",
+    {
+        "diff": list[str],
+        "digest": str,
+        "warnings": list[str],
+        "applied": bool,
+        "waiting": list[str],
+    },
+    body=ConfigEdit,
+)
+async def edit(gateway: Gateway, request: Request) -> Response:
+    body = given(ConfigEdit, await json_body(request))
+    if REDACTED in orjson.dumps([one.value for one in body.changes]).decode():
+        raise InvalidRequest(f"has {REDACTED} in it, which stands for a secret", field="changes")
+    before = await _text(gateway)
+    after = await anyio.to_thread.run_sync(_changed, before, body.changes)
+    loaded = await anyio.to_thread.run_sync(partial(_parsed, gateway, after))
+    waiting: Sequence[str] = ()
+    if body.apply:
+        if body.digest != _digest(before):
+            raise _MEANWHILE
+        await anyio.to_thread.run_sync(_apply, gateway, body)
+        waiting = (await gateway.reload()).waiting
+    answer = {
+        "diff": _diff(gateway, before, after),
+        "digest": _digest(before),
+        "warnings": [one for one in loaded.warnings if one not in loaded.reminders],
+        "applied": body.apply,
+        "waiting": list(waiting),
+    }
+    return JSONResponse(answer)
+
+
+def _apply(gateway: Gateway, body: ConfigEdit) -> None:
+    def change(text: str) -> str:
+        if _digest(text) != body.digest:
+            raise _MEANWHILE
+        return _changed(text, body.changes)
+
+    edit_config(gateway.config_path, gateway.environ, change)
+
+
+def _changed(text: str, changes: Sequence[ConfigChange]) -> str:
+    for one in changes:
+        path: KeyPath = tuple(one.path)
+        if not path:
+            raise InvalidRequest("is empty", field="changes.path")
+        if one.remove:
+            text = delete_value(text, path)
+        else:
+            text = (append_value if one.append else set_value)(text, path, one.value)
+    return text
+
+
+def _parsed(gateway: Gateway, text: str) -> LoadedConfig:
+    try:
+        return parse_config(text, gateway.environ, source=gateway.config_path)
+    except InvalidConfig as error:
+        problems = "; ".join(f"{one.path}: {one.message}" for one in error.problems)
+        raise InvalidRequest(gateway.backend.redactor.redact(problems)) from None
+
+
+async def _text(gateway: Gateway) -> str:
+    return await anyio.to_thread.run_sync(read_text, gateway.config_path) or ""
+
+
+def _tree(text: str) -> Any:
+    return parse(text).root.plain()
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _diff(gateway: Gateway, before: str, after: str) -> list[str]:
+    old, new = (_without_secrets(gateway, text).splitlines() for text in (before, after))
+    lines = list(difflib.unified_diff(old, new, lineterm="", n=2))[2:]
+    if not lines and before != after:
+        return ["  (only a value that is not shown is different)"]
+    return lines
+
+
+def _without_secrets(gateway: Gateway, text: str) -> str:
+    document = parse(text)
+    tree = document.root.plain()
+    found = chain(credential_values(tree), plain_credentials(tree))
+    nodes = [document.find(path) for path, value in found if not is_reference(value)]
+    for start, end in sorted({(one.start, one.end) for one in nodes if one}, reverse=True):
+        text = f'{text[:start]}"{REDACTED}"{text[end:]}'
+    return gateway.backend.redactor.redact(text)
+
+
+# ---- secrets
+
+
+@operation("listSecrets", "names of stored secrets, and of those that the configuration refers to")
+async def secrets(gateway: Gateway, request: Request) -> Response:
+    """Names and places; a value is never answered."""
+    uses: dict[str, list[str]] = {}
+    for place, text in _strings(_tree(await _text(gateway)), ()):
+        for one in find(text):
+            if one.ref.scheme == "store":
+                uses.setdefault(one.ref.name, []).append(format_path(place))
+    stored = await anyio.to_thread.run_sync(SecretStore(gateway.environ).names)
+    rows = [
+        {"name": name, "stored": name in stored, "usedBy": uses.get(name, [])}
+        for name in sorted({*stored, *uses})
+    ]
+    return JSONResponse({"secrets": rows})
+
+
+@operation(
+    "storeSecret", "store a secret, to be referred to as secret://store/NAME", body=NewSecret
+)
+async def store_secret(gateway: Gateway, request: Request) -> Response:
+    body = given(NewSecret, await json_body(request))
+    gateway.backend.redactor.register(body.value)
+    store = SecretStore(gateway.environ)
+    where = await anyio.to_thread.run_sync(store.set, body.name, body.value)
+    await _resolve_again(gateway, body.name)
+    return JSONResponse({"reference": f"secret://store/{body.name}", "where": where})
+
+
+@operation("removeSecret", "forget a stored secret", {"removed": str})
+async def remove_secret(gateway: Gateway, request: Request) -> Response:
+    name = request.path_params["name"]
+    await anyio.to_thread.run_sync(SecretStore(gateway.environ).remove, name)
+    return JSONResponse({"removed": name})
+
+
+async def _resolve_again(gateway: Gateway, name: str) -> None:
+    """Have models and servers that refer to this secret use what it is now."""
+    backend = gateway.backend
+    loaded = await anyio.to_thread.run_sync(load_config, gateway.config_path, gateway.environ)
+    await backend.apply(loaded)
+    reference = f"secret://store/{name}"
+    for agent in backend.agents().values():
+        for server, config in agent.servers.items():
+            if reference in config.model_dump_json():
+                backend.servers.restart(server)
+
+
+def _strings(node: Any, path: KeyPath) -> Iterator[tuple[KeyPath, str]]:
+    if isinstance(node, str):
+        yield path, node
+    elif isinstance(node, dict):
+        for key, child in cast("dict[str, Any]", node).items():
+            yield from _strings(child, (*path, key))
+    elif isinstance(node, list):
+        for index, child in enumerate(cast("list[Any]", node)):
+            yield from _strings(child, (*path, index))
+
+
+# ---- what was allowed for a session
+
+
+@operation("listApprovals", "what was allowed for the rest of a session")
+async def approvals(gateway: Gateway, request: Request) -> Response:
+    redact = gateway.backend.redactor.redact
+    rows = [
+        {"agent": agent, "sessionKey": session, "rule": redact(rule)}
+        for agent, session, rule in gateway.backend.approvals().listed()
+    ]
+    return JSONResponse({"approvals": rows})
+
+
+@operation("revokeApproval", "ask again before such calls of a session", body=SessionRule)
+async def revoke_approval(gateway: Gateway, request: Request) -> Response:
+    body = given(SessionRule, await json_body(request))
+    found = gateway.backend.approvals()
+    meant = {
+        gateway.backend.redactor.redact(rule): rule
+        for agent, session, rule in found.listed()
+        if (agent, session) == (body.agent, body.session_key)
+    }
+    if body.rule not in meant:
+        raise NotFound("nothing like that is allowed in this session")
+    found.revoke(body.agent, body.session_key, meant[body.rule])
+    return JSONResponse({"revoked": body.rule})
+
+
+# ---- logging in to a server
+
+
+@operation(
+    "logInToServer",
+    "log in to a remote server: the address to open, then done or error",
+    str,
+    stream=True,
+)
+async def log_in(gateway: Gateway, request: Request) -> Any:
+    """The login ends in a browser on this machine: the answer comes back to a port on loopback."""
+    from openclaw.mcp_client.auth import login
+
+    name, backend = request.path_params["name"], gateway.backend
+    known = (agent.servers.get(name) for agent in backend.agents().values())
+    config = next((one for one in known if one is not None and one.auth is not None), None)
+    if config is None:
+        raise NotFound(
+            f"there is no server '{name}' with a login", hint='add `auth: "oauth"` to it'
+        )
+
+    async def work(put: Put) -> None:
+        def show(url: str) -> None:
+            put(frame({"url": url}, "address"))
+
+        try:
+            await login.log_in(config, backend.logins(), show=show, browse=None)
+        except OpenClawError as error:
+            put(frame(error_json(error), "error"))
+            return
+        backend.servers.restart(name)
+        put(frame({"loggedIn": name}, "done"))
+
+    return EventStream(work)
+
+
+# ---- schedules
+
+
+def _jobs(gateway: Gateway) -> "JobFile":
+    from openclaw.agent.schedules import JobFile
+
+    return JobFile(gateway.paths.cron)
+
+
+def _row(job: "Job", now_ms: int) -> Json:
+    facts = {key: one for key, one in asdict(job).items() if key not in ("session", "created_ms")}
+    following = None if job.paused else job.next(now_ms)
+    return {**facts, "sessionKey": job.session_key, "nextAt": following}
+
+
+@operation("listJobs", "the schedules, and when each runs next")
+async def jobs(gateway: Gateway, request: Request) -> Response:
+    found = await anyio.to_thread.run_sync(_jobs(gateway).read)
+    now = gateway.clock.now_ms()
+    return JSONResponse({"jobs": [_row(job, now) for job in found.values()]})
+
+
+@operation("addJob", "add a schedule; `when` is 'weekdays 8:00' or a cron expression", body=NewJob)
+async def add_job(gateway: Gateway, request: Request) -> Response:
+    from openclaw.agent.schedules import new_job
+
+    body = given(NewJob, await json_body(request))
+    agent = (await gateway.backend.agent.settings(body.agent)).id
+    now = gateway.clock.now_ms()
+    job = new_job(body.when, body.message, body.timezone, now, id=body.name, agent=agent)
+    await anyio.to_thread.run_sync(_jobs(gateway).add, job)
+    return JSONResponse(_row(job, now))
+
+
+@operation("pauseJob", "do not run a schedule for now, or go on with it", body=PausedJob)
+async def pause_job(gateway: Gateway, request: Request) -> Response:
+    paused = given(PausedJob, await json_body(request)).paused
+    id, now = request.path_params["id"], gateway.clock.now_ms()
+    await anyio.to_thread.run_sync(_jobs(gateway).pause, id, paused, now)
+    return JSONResponse(_row(_jobs(gateway).get(id), now))
+
+
+@operation("removeJob", "remove a schedule", {"removed": str})
+async def remove_job(gateway: Gateway, request: Request) -> Response:
+    id = request.path_params["id"]
+    await anyio.to_thread.run_sync(_jobs(gateway).remove, id)
+    return JSONResponse({"removed": id})
+
+
+@operation("runJob", "run a schedule now, whatever the time", {"sessionKey": str, "turn": str})
+async def run_job(gateway: Gateway, request: Request) -> Response:
+    job = await anyio.to_thread.run_sync(_jobs(gateway).get, request.path_params["id"])
+    agent = (await gateway.backend.agent.settings(job.agent)).id
+    context = MessageContext(
+        job.message, job.session_key, agent, origin="cron", idempotency_key=random_id()
+    )
+
+    async def run() -> None:
+        try:
+            await gateway.answer(context, NOBODY)
+        except Exception:
+            logger.exception("the schedule '%s' failed", job.id)
+
+    assert gateway.background is not None
+    gateway.background.start_soon(run, name=f"schedule {job.id}")
+    row = {"agent": agent, "sessionKey": job.session_key, "turn": context.idempotency_key}
+    return JSONResponse(row)
