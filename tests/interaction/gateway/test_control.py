@@ -70,12 +70,13 @@ async def test_what_does_not_hold_is_refused_with_the_reason(house: House, opene
     before = house.config_file.read_text()
     place = ["agents", "defaults", "mcp", "servers"]
     async with opened() as client:
-        for one, reason in (
+        wrong: list[tuple[Any, str]] = [
             ({"path": [*place, "x"], "value": {"command": 5}}, "x.command"),
             ({"path": ["gatway"], "value": {}}, "gateway"),
             ({"path": [*place, "x"], "value": {"url": "x", "env": {"K": "[REDACTED]"}}}, "secret"),
             ({"path": [], "value": {}}, "empty"),
-        ):
+        ]
+        for one, reason in wrong:
             answer = await change(client, one, apply=True, digest="")
             assert (answer.status_code, reason in answer.text) == (400, True), answer.text
     assert house.config_file.read_text() == before
