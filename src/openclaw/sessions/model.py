@@ -21,6 +21,9 @@ from openclaw.core.tools import JsonObject
 MAX_KEY_CHARS = 512
 MAX_TITLE_CHARS = 200
 
+PROGRAM_KEYS = ("mcp-", "http-", "cron:")
+"""How keys begin that no person chose: orders of MCP clients, API calls, scheduled jobs."""
+
 SEARCHABLE_CHARS = 65_536
 """How much of an entry's text is found by a search; the entry's data is kept whole."""
 

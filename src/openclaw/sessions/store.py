@@ -133,8 +133,12 @@ class SessionStore(Protocol):
         limit: int | None = DEFAULT_LIMIT,
         cursor: str | None = None,
         search: str | None = None,
+        conversations: bool = False,
     ) -> Page:
-        """Sessions, the most recently used first; `search` looks into keys and titles."""
+        """Sessions, the most recently used first; `search` looks into keys and titles.
+
+        With `conversations`, those that programs began are left out (`PROGRAM_KEYS`).
+        """
         ...
 
     async def count_sessions(self) -> int: ...

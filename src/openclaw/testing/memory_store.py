@@ -15,6 +15,7 @@ from openclaw.media.files import digest_of
 from openclaw.sessions.model import (
     CALLER_KINDS,
     MESSAGE_KINDS,
+    PROGRAM_KEYS,
     Document,
     Entry,
     EntryKind,
@@ -262,6 +263,7 @@ class MemoryStore:
         limit: int | None = DEFAULT_LIMIT,
         cursor: str | None = None,
         search: str | None = None,
+        conversations: bool = False,
     ) -> Page:
         records = sorted(self._sessions.values(), key=lambda record: -record.used)
         wanted = (search or "").casefold()
@@ -271,6 +273,7 @@ class MemoryStore:
             if (agent is None or record.ref.agent == agent)
             and (wanted in record.ref.key.casefold() or wanted in (record.title or "").casefold())
             and (cursor is None or record.used < _parsed(cursor))
+            and not (conversations and record.ref.key.startswith(PROGRAM_KEYS))
         ]
         kept = found if limit is None else found[:limit]
         more = len(kept) < len(found) and kept

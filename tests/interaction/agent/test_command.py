@@ -5,6 +5,7 @@ import io
 import json
 import os
 import pty
+import socket
 import subprocess
 import sys
 import threading
@@ -94,12 +95,44 @@ async def test_json_is_all_there_is_on_stdout(model: ScriptedModel) -> None:
 
 
 @pytest.mark.usefixtures("config")
-async def test_a_conversation_goes_on_under_its_key(model: ScriptedModel) -> None:
-    await openclaw("-m", "one")
-    await openclaw("-m", "two")
-    await openclaw("-m", "three", "--session-key", "other")
+async def test_a_message_starts_a_new_conversation_unless_told_to_continue_one(
+    model: ScriptedModel,
+) -> None:
+    await openclaw("-m", "one", "--session-key", "mine")
+    await openclaw("-m", "two", "--session-key", "mine")
+    await openclaw("-m", "three")
+    await openclaw("-m", "an order", "--session-key", "mcp-1-a")
+    await openclaw("-c", "four")
     counts = [len(request.body["messages"]) for request in model.requests]
-    assert counts == [2, 4, 2]
+    assert counts == [2, 4, 2, 2, 4]
+    assert model.requests[-1].body["messages"][1]["content"] == "three"
+
+
+@pytest.mark.usefixtures("config")
+async def test_what_is_piped_in_goes_with_the_message_as_a_file_does(model: ScriptedModel) -> None:
+    done = await openclaw("summarise", stdin=b"ERROR disk full\n")
+    assert done.returncode == 0
+    words, piped = model.requests[0].body["messages"][-1]["content"]
+    assert words["text"] == "summarise"
+    assert "EXTERNAL_UNTRUSTED_CONTENT" in piped["text"]
+    assert "ERROR disk full" in piped["text"]
+    assert "stdin" in piped["text"]
+    await openclaw(stdin=b"just this")
+    assert model.requests[1].body["messages"][-1]["content"] == "just this"
+    await openclaw("long", stdin=b"x" * 200_001)
+    assert "cut to 200000 characters" in str(model.requests[2].body["messages"][-1]["content"])
+
+
+@pytest.mark.usefixtures("config")
+async def test_an_input_that_never_ends_is_not_waited_for_unless_it_is_a_pipe(
+    model: ScriptedModel,
+) -> None:
+    ours, theirs = socket.socketpair()  # as some supervisors start their children
+    with ours, theirs:
+        command = [sys.executable, "-m", "openclaw", "agent", "hello"]
+        done = await anyio.run_process(command, stdin=theirs.fileno(), check=False)
+    assert done.returncode == 0
+    assert model.requests[0].last_text == "hello"
 
 
 @pytest.mark.usefixtures("config")
@@ -134,7 +167,7 @@ async def test_the_message_may_come_from_stdin_with_files(
     ("arguments", "code", "says"),
     [
         (["-m", " "], 2, "--message: is empty"),
-        ([], 2, "say something"),
+        ([], 2, "there is no message"),
         (["hello", "-m", "x"], 2, "give the message once"),
         (["-m", "x", "--agent", "nobody"], 1, "there is no agent 'nobody'"),
         (["-m", "x", "--image", "/no/such.png"], 2, "No such file"),

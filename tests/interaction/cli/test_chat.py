@@ -122,7 +122,8 @@ async def test_an_answer_is_rendered_and_the_conversation_goes_on(
     environ: dict[str, str], model: ScriptedModel
 ) -> None:
     def typing(terminal: Terminal) -> None:
-        terminal.until("workspace, conversation 'main'")
+        terminal.until("workspace. /help lists the commands.")
+        terminal.until("This is a new conversation.")
         terminal.send("hello")
         shown = terminal.until("y = 2")
         assert "You said hello" in shown
@@ -134,6 +135,29 @@ async def test_an_answer_is_rendered_and_the_conversation_goes_on(
     await at_terminal(environ, typing)
     assert [len(request.body["messages"]) for request in model.requests] == [2, 4]
     assert all(request.stream for request in model.requests)
+
+
+async def test_the_last_conversation_continues_with_a_recap_and_new_starts_another(
+    environ: dict[str, str], model: ScriptedModel
+) -> None:
+    for key, message in (("a", "the old one"), ("b", "the latest"), ("mcp-1", "an order")):
+        await anyio.run_process([*AGENT, message, "--session-key", key], env=environ)
+
+    def typing(terminal: Terminal) -> None:
+        terminal.until("Continuing “the latest” (2 messages)")
+        terminal.until("you: the latest")
+        terminal.until("agent: # Title You said **the latest**")
+        terminal.send("more")
+        terminal.until("You said more")
+        terminal.send("/session a")
+        terminal.until("Continuing “the old one”")
+        terminal.send("/new")
+        terminal.until("This is a new conversation.")
+        terminal.send("fresh")
+        terminal.until("You said fresh")
+
+    await at_terminal(environ, typing)
+    assert [len(request.body["messages"]) for request in model.requests] == [2, 2, 2, 4, 2]
 
 
 async def test_ctrl_c_stops_the_answer_and_not_the_program(
@@ -467,11 +491,11 @@ async def test_commands(environ: dict[str, str], model: ScriptedModel) -> None:
         terminal.send("hello")
         terminal.until("You said hello")
         terminal.send("/new")
-        terminal.until("A new conversation: 'chat-")
+        terminal.until("This is a new conversation.")
         terminal.send("hello")
         terminal.until("You said hello")
         terminal.send("/session mine")
-        terminal.until("This is conversation 'mine'.")
+        terminal.until("Continuing “hello” (2 messages)")
         terminal.send("list it")
         terminal.until("✓ list")
         terminal.until("The tool said")
@@ -537,7 +561,7 @@ async def test_without_a_terminal_every_line_is_a_message(
     assert said.count("You said **") == 2
     assert "The tool said" in said
     assert "\x1b" not in said + notes
-    assert "This is conversation 'main'." in notes
+    assert "This is conversation 'chat-" in notes
     assert "→ List {}" in notes
 
 

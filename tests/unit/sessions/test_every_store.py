@@ -339,6 +339,13 @@ async def test_a_listing_begins_with_the_session_used_last_and_goes_on_by_its_cu
         await store.list_sessions(cursor="nonsense")
 
 
+async def test_a_listing_can_leave_out_what_programs_began(store: SessionStore) -> None:
+    for key in ("chat-1", "mcp-1700000000000-ab", "http-1", "cron:daily", "about mcp-1"):
+        await store.open_session("main", key)
+    page = await store.list_sessions("main", conversations=True)
+    assert [info.key for info in page.sessions] == ["about mcp-1", "chat-1"]
+
+
 async def test_a_listing_is_narrowed_by_key_or_title(store: SessionStore) -> None:
     await store.set_title(await store.open_session("main", "a"), "  Holiday in\nNorway ")
     await store.open_session("main", "100%_sure")

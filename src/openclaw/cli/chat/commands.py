@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 HELP = {
     "/help": "this list",
-    "/new": "begin a new conversation",
-    "/session [KEY]": "go on with that conversation, or say which one this is",
+    "/new": "start a new conversation",
+    "/session [KEY]": "continue that conversation, or say which one this is",
     "/compact [WHAT TO KEEP]": "summarise the conversation so far to make room",
     "/undo": "put back the files that the last turn with changes changed",
     "/model [NAME]": "say which model answers, or ask that one from now on; default is the agent's",

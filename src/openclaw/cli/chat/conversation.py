@@ -4,6 +4,7 @@ import logging
 import shutil
 import signal
 import sys
+import textwrap
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -22,10 +23,10 @@ from openclaw.cli.chat.commands import (
     tool_text,
 )
 from openclaw.cli.chat.input import Interrupts, read_attachments
-from openclaw.cli.commands.agent import EFFORTS, place_of
+from openclaw.cli.commands.agent import EFFORTS, new_conversation, place_of
 from openclaw.cli.logs import visible
 from openclaw.core.errors import EXIT_FAILED, EXIT_OK, OpenClawError, cause_of, describe
-from openclaw.core.ids import random_id
+from openclaw.sessions.model import MESSAGE_KINDS, EntryKind
 
 if TYPE_CHECKING:
     from openclaw.agent.port import Agent, AgentSettings, Reply
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from openclaw.core.tools import Elicit
 
 logger = logging.getLogger(__name__)
+
+_RECALLED = 50  # entries that a recap looks through
 
 
 class Talk:
@@ -74,6 +77,26 @@ class Talk:
         self._choices = settings.model_choices
         self._pending: list[InboundMedia] = []
         self._over = False
+
+    async def recap(self) -> None:
+        """Remind the person of what was said last in this conversation."""
+        store = await self._agent.store()
+        found = await store.find_sessions(self.session, self._id)
+        if not found or not found[0].messages:
+            self._view.say("This is a new conversation.")
+            return
+        info = found[0]
+        entries = await store.entries(info.ref, after=max(0, info.entries - _RECALLED))
+        said = [e for e in entries if e.kind in MESSAGE_KINDS and e.text.strip()]
+        self._view.say(
+            f"Continuing “{visible(info.title or info.key)}” ({info.messages} messages); "
+            "/new starts a new conversation."
+        )
+        for entry in said[-2:]:
+            who = "you" if entry.kind is EntryKind.USER_MESSAGE else "agent"
+            self._view.say(
+                f"  {who}: {visible(textwrap.shorten(entry.text, 160, placeholder='…'))}"
+            )
 
     async def run(self, typed: "Input") -> None:
         """Go on until the input ends or the person leaves."""
@@ -130,13 +153,15 @@ class Talk:
             self._view.say(visible(f"  {prompt.command} {needs}".rstrip()))
 
     async def _new(self, _: str) -> None:
-        self.session = f"chat-{random_id()}"
-        self._view.say(f"A new conversation: '{self.session}'.")
+        self.session = new_conversation()
+        self._view.say("This is a new conversation.")
 
     async def _session(self, key: str) -> None:
         if key:
             self.session = key
-        self._view.say(f"This is conversation '{visible(self.session)}'.")
+            await self.recap()
+        else:
+            self._view.say(f"This is conversation '{visible(self.session)}'.")
 
     async def _compact(self, rest: str) -> None:
         await self._turn(f"/compact {rest}".strip())

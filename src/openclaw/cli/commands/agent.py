@@ -1,25 +1,29 @@
 """Give the agent one message and print its answer.
 
-The answer goes to stdout, as Markdown rendered on a terminal and as plain text elsewhere; tool calls
-are shown on stderr as they run.
+Each message starts a new conversation unless --continue or --session-key says otherwise. What is
+piped in goes with the message, as a file would. The answer goes to stdout, as rendered Markdown on a
+terminal and as plain text otherwise; tool calls are shown on stderr as they run.
 """
 
 import argparse
+import os
+import stat
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from openclaw.cli.argv_text import read_all
 from openclaw.cli.environment import Environment
 from openclaw.core.errors import EXIT_FAILED, EXIT_OK, InvalidRequest
+from openclaw.core.ids import random_id
 
 if TYPE_CHECKING:
-    from openclaw.agent.port import AgentSettings, InboundMedia, Reply
+    from openclaw.agent.port import Agent, AgentSettings, InboundMedia, Reply
     from openclaw.cli.chat.consent import Consent
     from openclaw.cli.chat.questions import Questions
     from openclaw.cli.render.turn import TurnView
     from openclaw.core.content import Media
+    from openclaw.sessions.model import SessionInfo
 
-DEFAULT_SESSION = "main"
 EFFORTS = ("off", "minimal", "low", "medium", "high", "xhigh", "max", "adaptive")
 _KEY_LENGTH = 512  # as stores and orders over MCP have it
 
@@ -29,13 +33,15 @@ def register(parser: argparse.ArgumentParser) -> None:
         "words", nargs="*", metavar="TEXT", help="the message; '-' reads it from stdin"
     )
     parser.add_argument("-m", "--message", metavar="TEXT", help="the same, as an option")
-    parser.add_argument(
-        "--session-key",
-        type=session_key,
-        metavar="KEY",
-        default=DEFAULT_SESSION,
-        help=f"the conversation it belongs to (default: {DEFAULT_SESSION})",
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument(
+        "-c",
+        "--continue",
+        dest="resume",
+        action="store_true",
+        help="continue the last conversation",
     )
+    add_session(where, "the conversation to use (default: a new one)")
     parser.add_argument("--agent", metavar="ID", help="the agent that answers")
     add_workspace(parser)
     add_model(parser)
@@ -52,8 +58,11 @@ def register(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON and nothing else")
 
 
+def add_session(parser: argparse._ActionsContainer, what: str) -> None:  # pyright: ignore[reportPrivateUsage] - a parser or a group
+    parser.add_argument("--session-key", type=session_key, metavar="KEY", help=what)
+
+
 def add_workspace(parser: argparse.ArgumentParser) -> None:
-    """The option that says where the agent works."""
     parser.add_argument(
         "-C",
         "--workspace",
@@ -122,12 +131,12 @@ def session_key(text: str) -> str:
 def run(args: argparse.Namespace, env: Environment) -> int:
     from openclaw.cli.interrupts import run_interruptible
 
-    message = _message(args, env)
-    if not message.strip() and not args.image and not args.file:
+    message, piped = _message(args, env)
+    if not message.strip() and piped is None and not args.image and not args.file:
         raise InvalidRequest("is empty", field="--message")
-    reply, consent = run_interruptible(env, _turn, args, env, message)
+    reply, consent, session = run_interruptible(env, _turn, args, env, message, piped)
     if args.json:
-        env.say_json({**as_json(reply, args.session_key), "refused": consent.refused})
+        env.say_json({**as_json(reply, session), "refused": consent.refused})
     else:
         _print(reply, env)
         if (lacking := consent.lacking()) is not None:
@@ -135,20 +144,44 @@ def run(args: argparse.Namespace, env: Environment) -> int:
     return EXIT_OK if reply.outcome in ("ok", "duplicate") else EXIT_FAILED
 
 
-def _message(args: argparse.Namespace, env: Environment) -> str:
+def _message(args: argparse.Namespace, env: Environment) -> "tuple[str, str | None]":
+    """The message, and what was piped in beside it."""
     if args.words and args.message is not None:
         raise InvalidRequest("give the message once: as words or with -m")
     said = " ".join(args.words) if args.words else args.message
-    if said is None and not args.image and not args.file:
+    if said == "-":
+        return read_all(env.stdin), None
+    piped = read_all(env.stdin) if _is_piped(env.stdin) else ""
+    if said is None and not piped and not args.image and not args.file:
         raise InvalidRequest(
-            "say something", hint=f'{env.program} agent "What can you do?"; - reads stdin'
+            "there is no message", hint=f'try: {env.program} agent "What can you do?"'
         )
-    return read_all(env.stdin) if said == "-" else said or ""
+    return (said, piped or None) if said is not None else (piped, None)
+
+
+def _is_piped(stdin: TextIO) -> bool:
+    """Whether somebody sends something: a service's stdin may be open, and nothing ever comes."""
+    try:
+        mode = os.fstat(stdin.fileno()).st_mode
+    except (OSError, ValueError):
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISREG(mode)
+
+
+async def last_conversation(agent: "Agent", agent_id: str) -> "SessionInfo | None":
+    """The one that was used last, unless a program began it."""
+    store = await agent.store()
+    page = await store.list_sessions(agent_id, limit=1, conversations=True)
+    return next(iter(page.sessions), None)
+
+
+def new_conversation() -> str:
+    return f"chat-{random_id()[:12]}"
 
 
 async def _turn(
-    args: argparse.Namespace, env: Environment, message: str
-) -> "tuple[Reply, Consent]":
+    args: argparse.Namespace, env: Environment, message: str, piped: str | None
+) -> "tuple[Reply, Consent, str]":
     from openclaw.agent.port import MessageContext, TurnListener
     from openclaw.cli.chat.consent import Consent
     from openclaw.cli.logs import servers_logged
@@ -164,11 +197,13 @@ async def _turn(
             view.working(quiet=args.json),
         ):
             settings = await agent.settings(args.agent)
+            last = await last_conversation(agent, settings.id) if args.resume else None
+            session = args.session_key or (last.key if last else new_conversation())
             context = MessageContext(
                 text=message,
-                session_key=args.session_key,
+                session_key=session,
                 agent_id=settings.id,
-                media=await _attachments(args, settings),
+                media=await _attachments(args, settings, piped),
                 origin="cli",
                 prompt_calls=True,
                 workspace=workspace_of(args, env),
@@ -180,17 +215,28 @@ async def _turn(
                 ask=consent.permit,
                 elicit=questions.elicit if questions is not None else None,
             )
-            return await agent.reply(context, listener), consent
+            return await agent.reply(context, listener), consent, session
 
 
 async def _attachments(
-    args: argparse.Namespace, settings: "AgentSettings"
+    args: argparse.Namespace, settings: "AgentSettings", piped: str | None
 ) -> "tuple[InboundMedia, ...]":
-    if not args.image and not args.file:
+    if not args.image and not args.file and piped is None:
         return ()
+    from openclaw.agent.port import InboundMedia
     from openclaw.cli.chat.input import read_attachments
+    from openclaw.core.content import Media
+    from openclaw.media.intake import TEXT_BUDGET
 
-    return await read_attachments(args.image, args.file, settings.transcriber)
+    text = (piped or "")[:TEXT_BUDGET]
+    files = await read_attachments(
+        args.image, args.file, settings.transcriber, budget=TEXT_BUDGET - len(text)
+    )
+    if piped is None:
+        return files
+    note = f"cut to {TEXT_BUDGET} characters" if len(piped) > TEXT_BUDGET else None
+    media = Media("text/plain", data=text.encode(), name="stdin")
+    return (*files, InboundMedia(media, text, note))
 
 
 def _questions(args: argparse.Namespace, env: Environment, view: "TurnView") -> "Questions | None":

@@ -1,7 +1,8 @@
-"""Talk with the agent: answers as they are written, tools as they run.
+"""Talk with the agent in the terminal.
 
-Type a message and press Enter; /help lists what else may be typed. Ctrl-C stops an answer, Ctrl-D
-leaves, and so does Ctrl-C twice. Where the input is not a terminal, every line of it is a message.
+The last conversation continues; /new starts another. Type a message and press Enter; /help lists the
+commands. Ctrl-C stops an answer; Ctrl-D, or Ctrl-C twice, leaves. If the input is not a terminal,
+each line of it is a message.
 """
 
 import argparse
@@ -12,11 +13,12 @@ from typing import TYPE_CHECKING, TextIO, cast
 import anyio
 
 from openclaw.cli.commands.agent import (
-    DEFAULT_SESSION,
     add_model,
+    add_session,
     add_workspace,
+    last_conversation,
+    new_conversation,
     register_consent,
-    session_key,
     workspace_of,
 )
 from openclaw.cli.environment import Environment
@@ -29,13 +31,7 @@ if TYPE_CHECKING:
 
 def register(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(goes_on=True)
-    parser.add_argument(
-        "--session-key",
-        type=session_key,
-        metavar="KEY",
-        default=DEFAULT_SESSION,
-        help=f"the conversation to go on with (default: {DEFAULT_SESSION})",
-    )
+    add_session(parser, "the conversation to use (default: the last one)")
     parser.add_argument("--agent", metavar="ID", help="the agent to talk with")
     add_workspace(parser)
     add_model(parser)
@@ -63,11 +59,12 @@ async def _by_lines(args: argparse.Namespace, env: Environment) -> int:
     with servers_logged(env):
         async with open_agent(env, local=args.local) as agent:
             settings = await agent.settings(args.agent)
+            last = None if args.session_key else await last_conversation(agent, settings.id)
             talk = Talk(
                 agent,
                 settings,
                 view,
-                args.session_key,
+                args.session_key or (last.key if last else new_conversation()),
                 env.environ,
                 _interrupts(env),
                 consent := Consent(args.yes_to, None),
@@ -110,13 +107,14 @@ async def _at_terminal(args: argparse.Namespace, env: Environment) -> int:
     with _logs_above(args, env, view), servers_logged(env):
         async with open_agent(env, local=args.local, emit=view.doing.note) as agent:
             settings = await agent.settings(args.agent)
+            last = None if args.session_key else await last_conversation(agent, settings.id)
             interrupts = _interrupts(env)
             person = None if args.no_questions else questions
             talk = Talk(
                 agent,
                 settings,
                 view,
-                args.session_key,
+                args.session_key or (last.key if last else new_conversation()),
                 env.environ,
                 interrupts,
                 Consent(args.yes_to, person.permit if person is not None else None),
@@ -137,9 +135,8 @@ async def _at_terminal(args: argparse.Namespace, env: Environment) -> int:
                 say=view.say,
             )
             place = workspace or settings.directories[0]
-            view.say(
-                f"{settings.id} in {place}, conversation '{talk.session}'. /help lists the commands."
-            )
+            view.say(f"Agent {settings.id} in {place}. /help lists the commands.")
+            await talk.recap()
             await talk.run(typed)
     return EXIT_OK
 

@@ -1,6 +1,7 @@
 """List, read, search, export, copy and delete stored conversations.
 
-Without an action, the conversations are listed, the most recently used first.
+Without an action, the conversations are listed, the most recently used first. Orders from MCP clients,
+API calls and scheduled jobs are left out unless --all is given.
 """
 
 import argparse
@@ -31,6 +32,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     listing = _action(actions, "list", _list, "list conversations (also without an action)")
     for place in (parser, listing):
         place.add_argument("--search", metavar="TEXT", help="only keys or titles that contain it")
+        place.add_argument("--all", action="store_true", help="also orders, API calls and jobs")
     show = _action(actions, "show", _show, "print a conversation, its latest entries last")
     export = _action(actions, "export", _export, "print a whole conversation as JSON lines")
     delete = _action(actions, "delete", _delete, "remove a conversation for good")
@@ -101,8 +103,17 @@ async def _run(args: argparse.Namespace, env: Environment) -> None:
 
 
 async def _list(args: argparse.Namespace, env: Environment, store: "SessionStore") -> None:
-    page = await store.list_sessions(args.agent, limit=args.limit, search=args.search)
+    page = await store.list_sessions(
+        args.agent,
+        limit=args.limit,
+        search=args.search,
+        conversations=not (args.all or args.search),
+    )
     _print_page(args, env, page)
+    if not args.json and not args.all and not args.search and not page.cursor and not args.agent:
+        hidden = await store.count_sessions() - len(page.sessions)
+        if hidden:
+            env.say(f"Orders, API calls and scheduled jobs: {hidden} more; --all lists them too.")
 
 
 def _print_page(args: argparse.Namespace, env: Environment, page: "Page | None") -> None:

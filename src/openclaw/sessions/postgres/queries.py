@@ -5,7 +5,16 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from openclaw.sessions.model import Entry, Hit, Page, SessionInfo, SessionRef, Turn, TurnState
+from openclaw.sessions.model import (
+    PROGRAM_KEYS,
+    Entry,
+    Hit,
+    Page,
+    SessionInfo,
+    SessionRef,
+    Turn,
+    TurnState,
+)
 from openclaw.sessions.rows import (
     ENTRY_COLUMNS,
     INFO_COLUMNS,
@@ -105,6 +114,7 @@ async def list_sessions(
     limit: int | None,
     cursor: str | None,
     search: str | None,
+    conversations: bool,
 ) -> Page:
     conditions: list[str] = []
     values: list[Any] = []
@@ -115,6 +125,9 @@ async def list_sessions(
 
     if agent is not None:
         conditions.append(f"agent = {given(agent)}")
+    if conversations:
+        begins = given([f"{prefix}%" for prefix in PROGRAM_KEYS])
+        conditions.append(f"key NOT LIKE ALL ({begins}::text[])")
     if search:
         pattern = given(containing(search))
         conditions.append(f"(key ILIKE {pattern} OR title ILIKE {pattern})")

@@ -192,10 +192,11 @@ class PostgresStore:
         limit: int | None = DEFAULT_LIMIT,
         cursor: str | None = None,
         search: str | None = None,
+        conversations: bool = False,
     ) -> Page:
         wanted = None if search is None else storable(search)
         return await self.database.read(
-            lambda db: queries.list_sessions(db, agent, limit, cursor, wanted)
+            lambda db: queries.list_sessions(db, agent, limit, cursor, wanted, conversations)
         )
 
     async def count_sessions(self) -> int:

@@ -7,6 +7,7 @@ from typing import Any
 import orjson
 
 from openclaw.sessions.model import (
+    PROGRAM_KEYS,
     Document,
     Entry,
     Hit,
@@ -69,9 +70,10 @@ def list_sessions(
     limit: int | None,
     cursor: str | None,
     search: str | None,
+    conversations: bool,
 ) -> Page:
-    conditions: list[str] = []
-    values: list[Any] = []
+    conditions = ["key NOT GLOB ?"] * len(PROGRAM_KEYS) if conversations else []
+    values: list[Any] = [f"{prefix}*" for prefix in PROGRAM_KEYS] if conversations else []
     if agent is not None:
         conditions.append("agent = ?")
         values.append(agent)

@@ -179,9 +179,10 @@ class FileStore:
         limit: int | None = DEFAULT_LIMIT,
         cursor: str | None = None,
         search: str | None = None,
+        conversations: bool = False,
     ) -> Page:
         return await self._readers.run(
-            lambda db: queries.list_sessions(db, agent, limit, cursor, search)
+            lambda db: queries.list_sessions(db, agent, limit, cursor, search, conversations)
         )
 
     async def count_sessions(self) -> int:

@@ -74,6 +74,25 @@ def test_a_listing_fits_a_terminal_and_cannot_steer_it(stored: Path, capsys: Cap
     assert [line.split()[0] for line in out.splitlines()] == ["KEY", "trip", "work", "work"]
 
 
+def test_orders_and_api_calls_are_listed_only_on_request(stored: Path, capsys: Captured) -> None:
+    async def order() -> None:
+        async with open_file_store(stored, SystemClock()) as store:
+            await store.open_session("main", "mcp-1-order")
+            await store.open_session("main", "http-call")
+
+    anyio.run(order)
+    assert sessions() == 0
+    out = capsys.readouterr().out
+    assert "mcp-1-order" not in out
+    assert "2 more; --all lists them too." in out
+    assert sessions("list", "--all") == 0
+    out = capsys.readouterr().out
+    assert "mcp-1-order" in out
+    assert "--all" not in out
+    assert sessions("--search", "http-") == 0
+    assert "http-call" in capsys.readouterr().out
+
+
 def test_a_long_key_is_folded_and_never_cut(home: Path, capsys: Captured) -> None:
     async def open_long(path: Path) -> None:
         async with open_file_store(path, SystemClock()) as store:
@@ -280,7 +299,7 @@ def test_a_title_beside_a_long_key_is_read_on_a_line_of_its_own(
             await store.open_session("main", "untitled")
 
     anyio.run(open_both, home / ".openclaw" / "sessions.db")
-    assert sessions() == 0
+    assert sessions("--all") == 0
     out = capsys.readouterr().out
     assert "\n  What is the weather like in Bergen today?" in out
     assert max(map(len, out.splitlines())) <= 80
