@@ -308,7 +308,8 @@ def test_a_reply_is_told_as_facts() -> None:
         "https://x/b.png",
         "unnamed, 3 bytes",
     ]
-    assert facts["usage"] == {"inputTokens": 1, "outputTokens": 2, "requests": 3, "toolCalls": 4}
+    counted = {"inputTokens": 1, "outputTokens": 2, "requests": 3, "toolCalls": 4}
+    assert facts["usage"] == {**counted, "cost": 0.0}
 
 
 @pytest.mark.usefixtures("config")
