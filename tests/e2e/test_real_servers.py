@@ -21,6 +21,7 @@ from openclaw.agent.tools.catalog import native_tools
 from openclaw.agent.transcript import UserItem
 from openclaw.config.schema import McpServerConfig
 from openclaw.core.content import Media, ResourceLink, Text, text_of
+from openclaw.core.tools import CallContext
 from openclaw.mcp_client.bridge.prompts import parse_prompt_call
 from openclaw.mcp_client.lifecycle.manager import AgentServers
 
@@ -267,6 +268,30 @@ async def test_everything_over_stdio(tmp_path: Path, node_packages: Any) -> None
 
 
 @pytest.mark.requirement("FR-3.2")
+async def test_everything_researches_as_a_task_and_asks_on_the_way(
+    tmp_path: Path, node_packages: Any
+) -> None:
+    asked: list[str] = []
+    progress: list[str] = []
+
+    async def elicit(server: str, params: Any) -> Any:
+        asked.append(params["message"])
+        return {"action": "accept", "content": {"interpretation": "technical"}}
+
+    agents = {"main": AgentServers("main", {"s": config(*node_packages.script(EVERYTHING))})}
+    async with open_gateway_runtime(
+        tmp_path, environ=ENVIRON, agents=agents, settle=False, on_elicitation=elicit
+    ) as house:
+        await house.manager.settle("main", timeout=60)
+        context = CallContext("main", "s", "c1", progress=progress.append, elicit=elicit)
+        arguments = {"topic": "python", "ambiguous": True}
+        result = await house.tools().call("mcp_s_simulate-research-query", arguments, context)
+    assert "Research Report: python (technical" in text_of(result.blocks)
+    assert len(asked) == 1
+    assert "multiple interpretations" in asked[0]
+    assert any("Gathering sources" in line for line in progress)
+
+
 async def test_everything_survives_being_killed(tmp_path: Path, node_packages: Any) -> None:
     async with house_of(tmp_path, config(*node_packages.script(EVERYTHING))) as house:
         before = status(house).pid

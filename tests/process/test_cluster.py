@@ -13,8 +13,9 @@ import pytest
 from tests.support import cluster_life
 from tests.support.cluster_life import Cluster, Life, verdict
 from tests.support.postgres_server import own_server
+from tests.support.task_server import task_server_entry
 
-from openclaw.testing.scripted_model import ScriptedModel, scripted_model
+from openclaw.testing.scripted_model import ScriptedModel, Step, scripted_model
 
 _PATIENCE = 60.0  # a bound for a busy machine, not a wait
 
@@ -211,6 +212,40 @@ async def test_a_killed_gateways_turn_goes_on_elsewhere_and_its_open_call_is_not
         assert [e["text"][:15] for e in results] == ["Outcome unknown"]
         assert [e["kind"] for e in session["entries"]].count("user_message") == 1
         assert gateways.done().count("mark once") <= 1
+
+
+async def test_a_killed_gateways_call_that_is_a_task_is_fetched_by_the_next(
+    tmp_path: Path, postgres_url: str
+) -> None:
+    step = Step(role="user", calls=(("mcp_digger_work", {}),))
+    servers = {"digger": task_server_entry(tmp_path, "2026-07-28")}
+    async with (
+        scripted_model(rules=[step, Step(role="tool", text="It said {last}")]) as model,
+        cluster_life.cluster(
+            tmp_path, postgres_url, model.url, (0, 4, 0), servers=servers
+        ) as gateways,
+        gateways.client(0) as entry,
+    ):
+        working = anyio.Event()
+        replies: list[Any] = []
+
+        async def each(name: str, data: Any) -> None:
+            if name == "tool_progress":
+                working.set()
+
+        async def order() -> None:
+            body = {"text": "dig", "sessionKey": "s", "idempotencyKey": "k"}
+            replies.append(await _events(entry, body, each))
+
+        with anyio.fail_after(2 * _PATIENCE):
+            async with anyio.create_task_group() as group:
+                group.start_soon(order)
+                await working.wait()
+                await gateways.gateways[1].kill()
+                await gateways.gateways[1].start()
+                (tmp_path / "done").touch()
+    assert "t1 found gold" in replies[0]["text"]
+    assert len((tmp_path / "calls").read_text().splitlines()) == 1
 
 
 async def test_a_restarted_database_and_cut_connections_cost_no_turn(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ makes the agent call a tool of a real MCP server on stdio, which writes down wha
 import random
 import signal
 from collections import Counter
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -120,6 +120,7 @@ async def cluster(
     *,
     tool_seconds: float = 0.0,
     skews: tuple[int, ...] = (),
+    servers: Mapping[str, Any] | None = None,
     **settings: Any,
 ) -> AsyncGenerator[Cluster]:
     """So many gateways, each with so many workers and a server of its own; gone at the end.
@@ -137,7 +138,7 @@ async def cluster(
             house = House(state)
             house.configure(
                 model_url,
-                {"world": server_entry({"tools": [tool]})},
+                {"world": server_entry({"tools": [tool]}), **(servers or {})},
                 sessions={"store": database},
                 gateway={
                     "limits": {"requestsPerMinute": 10_000_000, "maxConcurrent": 1000},

@@ -21,13 +21,23 @@ from openclaw.agent.transcript import (
     call_entry,
     result_entry,
     result_item,
+    task_entry,
 )
 from openclaw.content.labels import single_line
 from openclaw.core.clock import Clock
 from openclaw.core.content import Media, Text
 from openclaw.core.errors import ModelFacing, ToolFailure
 from openclaw.core.events import Emit, Event, ToolApproval, ToolFinished, ToolProgress
-from openclaw.core.tools import CallContext, Elicit, JsonObject, ToolResult, ToolSpec, failed
+from openclaw.core.tools import (
+    PENDING,
+    CallContext,
+    EarlierCall,
+    Elicit,
+    JsonObject,
+    ToolResult,
+    ToolSpec,
+    failed,
+)
 from openclaw.sessions.model import NewEntry
 from openclaw.sessions.store import Lane
 
@@ -215,6 +225,21 @@ class Dispatcher:
             for call in missing.values()
         ]
 
+    async def fetch(self, tasks: Sequence[tuple[CallItem, JsonObject]], *, wait: bool) -> bool:
+        """Fetch the results of calls that an earlier program made; whether any was there."""
+        offered = {spec.name for spec in self.toolbox.specs()}
+        found = False
+        for call, handle in tasks:
+            if call.name not in offered:
+                continue
+            context = replace(self._context(call), earlier=EarlierCall(handle, wait))
+            result = await self.toolbox.call(call.name, json.loads(call.arguments), context)
+            if not result.details.get(PENDING):
+                await self.record(call, result)
+                self.deliver(call.name, result)
+                found = True
+        return found
+
     async def record(self, call: CallItem, result: ToolResult) -> ResultItem:
         item = result_item(call, result)
         if self.keep is not None:
@@ -231,24 +256,18 @@ class Dispatcher:
         return await self._call(ready, within="")
 
     async def _call(self, ready: Ready, within: str) -> ToolResult:
-        name, call_id = ready.call.name, ready.call.id
+        name = ready.call.name
         numbers = count(1)
 
         async def call(name: str, arguments: JsonObject) -> ToolResult:
             return await self._call_within(ready.call, next(numbers), name, arguments)
 
-        context = CallContext(
-            agent=self.agent,
-            session=self.session,
-            call_id=call_id,
-            progress=lambda message: self.emit(ToolProgress(call_id, name, message)),
-            elicit=self.elicit,
-            ask=self.ask,
-            emit=partial(self._noted, call_id),
+        context = replace(
+            self._context(ready.call),
             begin=partial(self._begin, ready, within),
             call=None if within else call,
             within=within,
-            turn=self.turn,
+            on_task=None if within else partial(self._on_task, ready.call),
         )
         result = await self.toolbox.call(name, ready.arguments, context)
         # The name of a tool that there is not is the model's own word.
@@ -262,6 +281,21 @@ class Dispatcher:
             shown = {k: v for k, v in event_json(event).items() if k not in ("callId", "name")}
             self._facts.setdefault(call_id, {})["approval"] = shown
         self.emit(event)
+
+    def _context(self, call: CallItem) -> CallContext:
+        return CallContext(
+            agent=self.agent,
+            session=self.session,
+            call_id=call.id,
+            progress=lambda message: self.emit(ToolProgress(call.id, call.name, message)),
+            elicit=self.elicit,
+            ask=self.ask,
+            emit=partial(self._noted, call.id),
+            turn=self.turn,
+        )
+
+    async def _on_task(self, call: CallItem, handle: JsonObject) -> None:
+        await self.lane.append(self.turn, [task_entry(call, handle)])
 
     def deliver(self, name: str, result: ToolResult) -> None:
         self.media.extend(block for block in result.outputs if isinstance(block, Media))

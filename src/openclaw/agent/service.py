@@ -38,6 +38,7 @@ from openclaw.agent.transcript import (
     assistant_entry,
     items_from,
     media_label,
+    open_tasks,
     result_entry,
     resumed_entry,
     user_entry,
@@ -223,7 +224,7 @@ class AgentService:
             if context.claim is not None and context.claim.refusal is not None:
                 raise context.claim.refusal
             new = message if opening[-1].kind is EntryKind.USER_MESSAGE else None
-            items = await self._items(lane.session, new, resumed=resumed)
+            items = await self._items(lane.session, new, dispatcher, resumed=resumed)
             whole = await self._whole(lane.session, items)
             if sum(len(item.text) for item in whole) > _LARGE:
                 await anyio.to_thread.run_sync(dispatcher.toolbox.recall, whole)
@@ -238,16 +239,19 @@ class AgentService:
     async def _resumed(self, lane: Lane, turn: str, emit: Emit) -> bool:
         """Go on with a turn whose program died; false where the turn ended otherwise.
 
-        A call whose outcome nobody knows is marked so and never made again.
+        A call whose outcome nobody knows is marked so and never made again; the result of one that
+        its server carries out as a task is fetched.
         """
         found = await self._store.find_turn(lane.session, turn)
         if found is None or found.state is not TurnState.LOST:
             return False
+        fetchable = {call.id for call, _ in open_tasks(await self._store.history(lane.session))}
         unknown = [
             ResultItem(
                 call.call_id or "", str(call.data.get("name", "")), UNKNOWN_OUTCOME, is_error=True
             )
             for call in found.open_calls
+            if call.call_id not in fetchable
         ]
         await lane.resume_turn(turn, [resumed_entry(_TAKEN_OVER), *map(result_entry, unknown)])
         emit(Notice("warning", _TAKEN_OVER))
@@ -364,14 +368,23 @@ class AgentService:
         )
 
     async def _items(
-        self, session: SessionRef, message: UserItem | None, *, resumed: bool = False
+        self,
+        session: SessionRef,
+        message: UserItem | None,
+        dispatcher: Dispatcher,
+        *,
+        resumed: bool = False,
     ) -> list[Item]:
         """The conversation, the attachments of the new message as they came.
 
         That message comes last, except in a turn that goes on: there may have been steps after it,
         and even a summary that stands for it.
         """
-        items = items_from(await self._store.history(session))
+        entries = await self._store.history(session)
+        tasks = open_tasks(entries)
+        if tasks and await dispatcher.fetch(tasks, wait=resumed):
+            entries = await self._store.history(session)
+        items = items_from(entries)
         if message is None:
             return items
         at = next(

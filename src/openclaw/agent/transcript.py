@@ -26,6 +26,8 @@ CANCELLED_CALL = (
 NOT_MADE = "This call was not made: the turn ended before it."
 RESUMED = "resumed"
 """The key, in a notice's data, that says that a lost turn goes on from there."""
+TASK = "task"
+"""The key, in a notice's data, of the handle by which the result of a call can be fetched."""
 REFUSED = "refusedImages"
 """The key, in a notice's data, of the images that a provider refused: they are not sent again."""
 
@@ -156,6 +158,27 @@ def call_entry(
     if within:
         data["within"] = within
     return NewEntry(EntryKind.TOOL_CALL, data, call.name, call_id=call.id)
+
+
+def task_entry(call: CallItem, handle: Mapping[str, Any]) -> NewEntry:
+    """The entry that says that a call goes on at its server, and how its result can be fetched."""
+    return NewEntry(EntryKind.NOTICE, {TASK: dict(handle)}, call_id=call.id)
+
+
+def open_tasks(entries: Sequence[Entry]) -> list[tuple[CallItem, Mapping[str, Any]]]:
+    """Calls whose results nobody has fetched yet from the servers that carry them out."""
+    calls: dict[str, CallItem] = {}
+    found: dict[str, Mapping[str, Any]] = {}
+    for entry in entries:
+        id = entry.call_id or ""
+        if entry.kind is EntryKind.TOOL_CALL:
+            arguments = json.dumps(entry.data.get("arguments", {}))
+            calls[id] = CallItem(id, str(entry.data.get("name", "")), arguments)
+        elif entry.kind is EntryKind.NOTICE and TASK in entry.data and id in calls:
+            found[id] = entry.data[TASK]
+        elif entry.kind is EntryKind.TOOL_RESULT:
+            found.pop(id, None)
+    return [(calls[id], handle) for id, handle in found.items()]
 
 
 def summary_entry(item: SummaryItem, messages: Sequence[UserItem]) -> NewEntry:
@@ -309,7 +332,7 @@ class _Reader:
                     made = self._of_scripts.setdefault(script, [])
                     made.append((entry.call_id, str(data["name"])))
             case EntryKind.TOOL_RESULT if entry.call_id:
-                self._results[entry.call_id] = _result(entry, data)
+                self._take_result(_result(entry, data))
             case EntryKind.NOTICE if data.get(RESUMED):
                 self._go_on()
             case EntryKind.NOTICE if data.get(REFUSED):
@@ -333,6 +356,15 @@ class _Reader:
         last = self._items[-1] if self._items else None
         if isinstance(last, AssistantItem) and last.text == _ENDINGS[EntryKind.TURN_LOST]:
             self._items.pop()
+
+    def _take_result(self, result: ResultItem) -> None:
+        """Keep it for the answer whose calls are not complete, or put it where it was missed."""
+        if self._answer is not None:
+            self._results[result.call_id] = result
+            return
+        for at, item in enumerate(self._items):
+            if isinstance(item, ResultItem) and item.call_id == result.call_id:
+                self._items[at] = result
 
     def _close(self, unfinished: str = UNKNOWN_OUTCOME) -> None:
         """Put the results of the last answer's calls behind it, one for each, in its order."""

@@ -130,6 +130,20 @@ Ask = Callable[[PermissionRequest], Awaitable[Answer]]
 """Asks the person."""
 
 
+PENDING = "pending"
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierCall:
+    """A call that was made before, by a program that died: its result is fetched by this `handle`.
+
+    Without `wait` it is only looked whether there is one; if not, the result's details say `PENDING`.
+    """
+
+    handle: JsonObject
+    wait: bool = True
+
+
 async def _nothing() -> None:
     return None
 
@@ -143,7 +157,8 @@ class CallContext:
     The policy sets `spec`, and `ask_reason` if a person must agree. `begin` is awaited once nothing
     stands in the way of the call any more, right before it is made. `call` makes another call
     within this one, whose id is `within` there; its result is for a script, so it is not framed.
-    `turn` is the turn's id.
+    `turn` is the turn's id. `on_task` is given a handle by which the result can be fetched later;
+    with `earlier`, that is done, and no call is made.
     """
 
     agent: str
@@ -160,6 +175,8 @@ class CallContext:
     call: "Callable[[str, JsonObject], Awaitable[ToolResult]] | None" = None
     within: str = ""
     turn: str = ""
+    on_task: Callable[[JsonObject], Awaitable[None]] | None = None
+    earlier: EarlierCall | None = None
 
 
 class ToolSource(Protocol):

@@ -5,6 +5,7 @@ CallFailed               a ToolFailure: the model reads it and goes on
 ├── Interrupted          the server went away: it may or may not have happened
 ├── Unavailable          it was never sent; `retry_in` says when to try again, where known
 ├── RemoteError          the server answered with a JSON-RPC error
+├── StillWorking         it is a task of the server's that has not ended
 ├── TooLarge             the answer was over the limit
 └── InvalidResult        the answer is not what the protocol says it is
 """
@@ -60,6 +61,13 @@ class TooLarge(CallFailed):
     def __init__(self, limit: int, what: str = "bytes") -> None:
         super().__init__(f"the answer is over the limit of {limit} {what}")
         self.limit = limit
+
+
+class StillWorking(CallFailed):
+    """Raised when a call goes on as a task of the server's, and nobody wanted to wait for it."""
+
+    def __init__(self) -> None:
+        super().__init__("the server still works on this call")
 
 
 class InvalidResult(CallFailed):

@@ -9,7 +9,9 @@ from openclaw.agent.transcript import (
     assistant_entry,
     call_entry,
     items_from,
+    open_tasks,
     resumed_entry,
+    task_entry,
     user_entry,
 )
 from openclaw.sessions.model import Entry, EntryKind, NewEntry
@@ -52,3 +54,23 @@ def test_a_notice_that_says_nothing_of_going_on_changes_nothing() -> None:
     entries = _entries(user_entry(UserItem("hello"), "api"), notice)
     assert items_from(entries) == [UserItem("hello", seq=1)]
     assert items_from(_entries(resumed_entry("nothing before it"))) == []
+
+
+def test_a_result_that_was_fetched_later_is_put_where_it_was_missed() -> None:
+    """Whether the turn goes on, or another one has begun."""
+    call, handle = CallItem("c1", "dig", '{"deep": true}'), {"id": "t1"}
+    before = [
+        user_entry(UserItem("dig"), "api"),
+        assistant_entry(AssistantItem("", (call,)), "acme/one"),
+        call_entry(call, {"deep": True}),
+        task_entry(call, handle),
+        NewEntry(EntryKind.TURN_LOST),
+    ]
+    fetched = NewEntry(EntryKind.TOOL_RESULT, {"name": "dig", "text": "gold"}, call_id="c1")
+    asked = user_entry(UserItem("well?"), "api")
+    assert open_tasks(_entries(*before)) == [(call, handle)]
+    for after in ([resumed_entry("gone"), fetched], [asked, fetched]):
+        entries = _entries(*before, *after)
+        assert open_tasks(entries) == []
+        results = [item.text for item in items_from(entries) if isinstance(item, ResultItem)]
+        assert results == ["gold"]

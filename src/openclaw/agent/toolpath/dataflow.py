@@ -289,6 +289,9 @@ class DataFlow(Wrapper):
 
     async def call(self, name: str, arguments: JsonObject, context: CallContext) -> ToolResult:
         call = Call(tool_of(context.spec, name), arguments)
+        if context.earlier is not None:
+            result = await self.source.call(name, arguments, context)
+            return await self.flow.add(call, result, context.call_id)
         while isinstance(decision := self._decide(call), Ask) and context.ask is not None:
             answer = await self._answer(decision, name, arguments, context)
             if answer is None:

@@ -33,6 +33,8 @@ class Policed:
         if found is None:
             return failed(self._unknown(name))
         spec, decision = found
+        if context.earlier is not None:  # it was allowed when it was made
+            return await self.source.call(name, arguments, replace(context, spec=spec))
         asks = decision.asks and not self._approved(spec, arguments)
         context = replace(context, spec=spec, ask_reason=decision.reason if asks else None)
         if decision.outcome is Outcome.DENY or (asks and not self.can_ask):

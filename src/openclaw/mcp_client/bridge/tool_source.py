@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 import anyio.to_thread
 
 from openclaw.core.errors import ServerUnavailable
-from openclaw.core.tools import CallContext, JsonObject, ToolResult, ToolSpec, failed
+from openclaw.core.tools import PENDING, CallContext, JsonObject, ToolResult, ToolSpec, failed
 from openclaw.mcp_client.bridge.results import (
     Rendering,
     render_failure,
@@ -19,7 +19,7 @@ from openclaw.mcp_client.bridge.results import (
 )
 from openclaw.mcp_client.catalog.schema_check import hold
 from openclaw.mcp_client.catalog.tools import CatalogEntry
-from openclaw.mcp_client.errors import CallFailed, InvalidResult, Unavailable
+from openclaw.mcp_client.errors import CallFailed, InvalidResult, StillWorking, Unavailable
 from openclaw.mcp_client.lifecycle.state import ServerState
 from openclaw.mcp_client.session.jsonrpc import RawResult
 
@@ -67,6 +67,8 @@ class McpToolSource:
         try:
             raw = await _answer(bound, arguments, context)
         except CallFailed as error:
+            if context.earlier is not None and isinstance(error, StillWorking | Unavailable):
+                return failed(error.message, details={PENDING: True})
             return render_failure(error, how)
         render = render_resource if bound.entry.ours else render_result
         if _is_large(raw):
@@ -89,7 +91,13 @@ async def _answer(bound: Bound, arguments: JsonObject, context: CallContext) -> 
         context.progress(f"{how_far} {message or ''}".rstrip())
 
     with unit.asking.on_behalf(context.elicit):
-        raw = await connection.call_tool(bound.entry.tool, arguments, on_progress=progress)
+        raw = await connection.call_tool(
+            bound.entry.tool,
+            arguments,
+            on_progress=progress,
+            on_task=context.on_task,
+            earlier=context.earlier,
+        )
     return await hold(bound.entry.output_schema, raw)
 
 

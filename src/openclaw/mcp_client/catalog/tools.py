@@ -145,9 +145,6 @@ def prepare_tools(
         label = sanitise_label(tool.name, MAX_LABEL)
         if _only_for_apps(tool):
             continue
-        if tool.execution is not None and tool.execution.task_support == "required":
-            warnings.append(f"tool '{label}' is left out: it can only run as a task")
-            continue
         if tool.name in prepared:
             warnings.append(f"tool '{label}' is declared twice; the first is used")
             continue

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ import anyio.abc
 from openclaw.core.clock import Clock, SystemClock
 from openclaw.core.errors import OperatorFacing, SecretUnavailable, ServerUnavailable, describe
 from openclaw.core.events import Emit, ServerChanged, discard
+from openclaw.core.tools import EarlierCall, JsonObject
 from openclaw.mcp_client import bounds
 from openclaw.mcp_client.errors import (
     CallFailed,
@@ -46,11 +48,13 @@ from openclaw.mcp_client.lifecycle.state import (
 )
 from openclaw.mcp_client.session import listing as listings
 from openclaw.mcp_client.session.connect import ConnectParams, ResolveSecrets, open_link
+from openclaw.mcp_client.session.dispatcher import MAX_EXTENSION
 from openclaw.mcp_client.session.jsonrpc import Listing, OnProgress, RawResult, ServerSnapshot
 from openclaw.mcp_client.session.listing import are_blocks, are_objects, unheard
-from openclaw.mcp_client.session.negotiation import EraMemory, identity
+from openclaw.mcp_client.session.negotiation import Era, EraMemory, identity
 from openclaw.mcp_client.session.notifications import Answers, AskHost, ChangeSubscription, Incoming
 from openclaw.mcp_client.session.server_session import ServerSession
+from openclaw.mcp_client.session.tasks import TTL_MS, OnTask, RemoteTask, handle_of, takes_tasks
 from openclaw.mcp_client.transport.child_process import (
     EachLine,
     Grace,
@@ -142,6 +146,7 @@ class ServerConnection:
         self._state_log = StateLog(name, self._stderr)
         self._tool_timeout = config.tool_timeout / 1000
         self._wanted_updates: list[str] = []
+        self._task_tools: frozenset[str] = frozenset()
 
     @property
     def snapshot(self) -> ServerSnapshot:
@@ -217,14 +222,34 @@ class ServerConnection:
         *,
         on_progress: OnProgress | None = None,
         timeout: float | None = None,
+        on_task: OnTask | None = None,
+        earlier: EarlierCall | None = None,
     ) -> RawResult:
-        """The decoded result of one call; raises `CallFailed`."""
-        result = await self._request(
-            "tools/call",
-            {"name": tool, "arguments": arguments},
-            self._tool_timeout if timeout is None else timeout,
-            on_progress or unheard,
-        )
+        """The decoded result of one call; raises `CallFailed`.
+
+        `on_task` is given what to remember of a call that becomes a task of the server's. With
+        `earlier`, that call's result is fetched, and none is made.
+        """
+        timeout = self._tool_timeout if timeout is None else timeout
+        progress = on_progress or unheard
+        result: RawResult = {}
+        task = None if earlier is None else earlier.handle
+        if task is None:
+            params: dict[str, Any] = {"name": tool, "arguments": arguments}
+            if tool in self._task_tools:
+                params["task"] = {"ttl": TTL_MS}
+            result = await self._request("tools/call", params, timeout, progress)
+            task = handle_of(result)
+        if task is not None:
+            remote = RemoteTask(
+                task,
+                partial(self._request, timeout=timeout, on_progress=unheard),
+                self._answers,
+                progress,
+                timeout * MAX_EXTENSION,
+            )
+            fetch_once = earlier is not None and not earlier.wait
+            result = await (remote.once() if fetch_once else remote.result(on_task))
         content = result.get("content")
         if not are_blocks(content) and not (content is None and "structuredContent" in result):
             raise InvalidResult("the result's content is not a list of content blocks")
@@ -261,6 +286,9 @@ class ServerConnection:
             # It was never sent, so that sending it to the server's successor is no repetition.
             link = await self._ready_link(self.config.timeout / 1000)
             return await link.request(method, params, timeout=timeout, on_progress=on_progress)
+
+    async def _answers(self, status: RawResult) -> JsonObject:
+        return await (await self._ready_link(self.config.timeout / 1000)).answers(status)
 
     async def _ready_link(self, patience: float) -> ServerSession:
         deadline = anyio.current_time() + patience
@@ -432,6 +460,14 @@ class ServerConnection:
         for note in set(listing.dropped) - set(self.listing.dropped):
             logger.warning("MCP server '%s': %s", self.name, note)
         self.listing = listing
+        self._task_tools = frozenset(
+            tool.name
+            for tool in listing.tools
+            if tool.execution is not None
+            and tool.execution.task_support in ("optional", "required")
+            and link.era is Era.LEGACY
+            and takes_tasks(_offered(link))
+        )
         link.stamp.learn({tool.name: tool.input_schema for tool in listing.tools})
         self._deps.emit(ServerChanged(self.name, self._life.state, "listing"))
         _tell(self.on_listing, self)
@@ -475,7 +511,9 @@ def _tell(
 
 
 def _capabilities(link: ServerSession | None) -> frozenset[str]:
-    offered = None if link is None else link.session.server_capabilities
-    if offered is None:
-        return frozenset()
-    return frozenset(offered.model_dump(exclude_none=True))
+    return frozenset(() if link is None else _offered(link))
+
+
+def _offered(link: ServerSession) -> dict[str, Any]:
+    offered = link.session.server_capabilities
+    return {} if offered is None else offered.model_dump(exclude_none=True)

@@ -17,6 +17,7 @@ from openclaw.mcp_client.errors import CallFailed, RemoteError
 from openclaw.mcp_client.session.listing import KINDS
 from openclaw.mcp_client.session.negotiation import Era
 from openclaw.mcp_client.session.server_session import ServerSession
+from openclaw.mcp_client.session.tasks import EXTENSION
 from openclaw.mcp_client.transport.child_process import FLUSH_AFTER, LineRedactor
 
 if TYPE_CHECKING:
@@ -145,7 +146,7 @@ class Answers:
 
     def capabilities(self) -> dict[str, Any]:
         """The same offer, as a request of the modern era carries it."""
-        offer: dict[str, Any] = {"roots": {"listChanged": True}}
+        offer: dict[str, Any] = {"roots": {"listChanged": True}, "extensions": {EXTENSION: {}}}
         if self._on_sampling is not None:
             offer["sampling"] = {}
         if self._on_elicitation is not None:

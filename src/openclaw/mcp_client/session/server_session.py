@@ -58,7 +58,7 @@ class RequestMetadata:
         if not self._modern:
             return headers
         headers[inbound.MCP_METHOD_HEADER] = method
-        key = inbound.NAME_BEARING_METHODS.get(method)
+        key = "taskId" if method in _TASK_METHODS else inbound.NAME_BEARING_METHODS.get(method)
         name = params.get(key) if key is not None else None
         if isinstance(name, str):
             headers[inbound.MCP_NAME_HEADER] = inbound.encode_header_value(name)
@@ -98,6 +98,7 @@ MAX_ROUNDS = 10
 """How often a server may ask for more input before it gives the result of one call."""
 
 _FIRST_PAUSE, _LAST_PAUSE = 0.05, 0.25
+_TASK_METHODS = ("tasks/get", "tasks/update", "tasks/cancel")
 
 
 class Caller(Protocol):
@@ -167,7 +168,7 @@ class ServerSession:
     ) -> RawResult:
         pause = _FIRST_PAUSE
         for _ in range(MAX_ROUNDS):
-            answers = await self._answers(result)
+            answers = await self.answers(result)
             if not answers:
                 await anyio.sleep(pause)
                 pause = min(2 * pause, _LAST_PAUSE)
@@ -182,7 +183,8 @@ class ServerSession:
                 return result
         raise InvalidResult(f"the server asked for input more than {MAX_ROUNDS} times")
 
-    async def _answers(self, result: RawResult) -> dict[str, Any]:
+    async def answers(self, result: RawResult) -> dict[str, Any]:
+        """What the person says to the questions in a result."""
         from mcp.client.session import ClientRequestContext
         from mcp_types import ErrorData, InputRequiredResult
 

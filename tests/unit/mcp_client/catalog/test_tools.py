@@ -260,16 +260,15 @@ def test_a_schema_that_is_no_schema_without_its_secret_is_left_out() -> None:
     assert found.warnings == ("tool 'x' is left out: its input schema holds a secret",)
 
 
-def test_tools_for_apps_and_tools_that_need_tasks_are_not_offered() -> None:
+def test_tools_for_apps_are_not_offered() -> None:
     tools = [
         tool("both", _meta={"ui": {"visibility": ["model", "app"]}}),
         tool("app", _meta={"ui": {"visibility": ["app"]}}),
         tool("task", execution={"taskSupport": "required"}),
-        tool("perhaps", execution={"taskSupport": "optional"}),
     ]
     prepared = prepare_tools("s", tools)
-    assert [one.name for one in prepared.tools] == ["both", "perhaps"]
-    assert prepared.warnings == ("tool 'task' is left out: it can only run as a task",)
+    assert [one.name for one in prepared.tools] == ["both", "task"]
+    assert prepared.warnings == ()
 
 
 def test_long_words_in_a_schema_are_not_cut() -> None:
