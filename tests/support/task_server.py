@@ -45,7 +45,8 @@ class TaskServer:
         sys.stdout.flush()
 
     def take(self, message: Json) -> None:
-        params, id = message.get("params") or {}, message.get("id")
+        params: Json = message.get("params") or {}
+        id = message.get("id")
         if "method" not in message:  # the answer to our question
             assert self._waiting is not None
             (request, task), self._waiting = self._waiting, None
@@ -68,8 +69,8 @@ class TaskServer:
         match method:
             case "server/discover" if self._modern:
                 meta = {"io.modelcontextprotocol/serverInfo": info}
-                extension = {"extensions": {"io.modelcontextprotocol/tasks": {}}}
-                said = {"capabilities": {"tools": {}, **extension}, "ttlMs": 0}
+                extension: Json = {"extensions": {"io.modelcontextprotocol/tasks": {}}}
+                said: Json = {"capabilities": {"tools": {}, **extension}, "ttlMs": 0}
                 kept = {"cacheScope": "private", "_meta": meta, "resultType": "complete"}
                 return {"supportedVersions": [MODERN], **said, **kept}
             case "initialize" if not self._modern:
@@ -100,8 +101,8 @@ class TaskServer:
                 raise KeyError(method)
 
     def _call(self, params: Json) -> Json:
-        declared = (params.get("_meta") or {}).get("io.modelcontextprotocol/clientCapabilities", {})
         if self._modern:
+            declared = params["_meta"]["io.modelcontextprotocol/clientCapabilities"]
             assert "io.modelcontextprotocol/tasks" in declared["extensions"]
         else:
             assert params["task"]["ttl"] > 0

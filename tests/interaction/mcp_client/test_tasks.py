@@ -16,7 +16,7 @@ from tests.support.task_server import task_server_entry
 
 from openclaw.config.schema import McpServerConfig
 from openclaw.core.content import text_of
-from openclaw.core.tools import PENDING, CallContext, EarlierCall, JsonObject
+from openclaw.core.tools import PENDING, CallContext, EarlierCall, JsonObject, ToolResult
 from openclaw.testing.scripted_model import Step, scripted_model
 
 pytestmark = pytest.mark.subprocess
@@ -58,17 +58,18 @@ async def test_a_call_becomes_a_task_whose_result_is_fetched(tmp_path: Path, for
 
     async with opened(tmp_path, form) as house:
         context = CallContext("main", "s", "c1", progress=progress.append, on_task=on_task)
+        results: list[ToolResult] = []
+
+        async def call() -> None:
+            results.append(await house.tools().call("mcp_s_work", {}, context))
+
         async with anyio.create_task_group() as group:
-
-            async def finish() -> None:
-                await until(lambda: bool(progress))
-                (tmp_path / "done").touch()
-
-            group.start_soon(finish)
-            result = await house.tools().call("mcp_s_work", {}, context)
+            group.start_soon(call)
+            await until(lambda: bool(progress))
+            (tmp_path / "done").touch()
         again = CallContext("main", "s", "c2", earlier=EarlierCall(handles[0]))
         fetched = await house.tools().call("mcp_s_work", {}, again)
-    assert "t1 found gold" in text_of(result.blocks)
+    assert "t1 found gold" in text_of(results[0].blocks)
     assert "digging for t1" in progress[0]
     assert "t1 found gold" in text_of(fetched.blocks)
     assert len(lines(tmp_path, "calls")) == 1
@@ -103,7 +104,7 @@ async def test_a_task_is_cancelled_with_the_call(tmp_path: Path, form: str) -> N
     async with opened(tmp_path, form) as house:
         context = CallContext("main", "s", "c1", progress=progress.append)
         async with anyio.create_task_group() as group:
-            group.start_soon(house.tools().call, "mcp_s_work", {}, context)
+            group.start_soon(house.tools().call, "mcp_s_work", dict[str, str](), context)
             await until(lambda: bool(progress))
             group.cancel_scope.cancel()
     assert lines(tmp_path, "cancelled") == ["t1"]
@@ -140,15 +141,17 @@ async def test_a_task_outlives_the_crash_of_its_server(tmp_path: Path) -> None:
     async with opened(tmp_path, "2026-07-28") as house:
         context = CallContext("main", "s", "c1", progress=progress.append)
 
-        async def crash() -> None:
+        results: list[ToolResult] = []
+
+        async def call() -> None:
+            results.append(await house.tools().call("mcp_s_work", {}, context))
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(call)
             await until(lambda: bool(progress))
             house.manager.restart("s")
             (tmp_path / "done").touch()
-
-        async with anyio.create_task_group() as group:
-            group.start_soon(crash)
-            result = await house.tools().call("mcp_s_work", {}, context)
-    assert "t1 found gold" in text_of(result.blocks)
+    assert "t1 found gold" in text_of(results[0].blocks)
     assert len(lines(tmp_path, "calls")) == 1
 
 
