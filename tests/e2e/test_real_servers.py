@@ -267,7 +267,6 @@ async def test_everything_over_stdio(tmp_path: Path, node_packages: Any) -> None
         assert "Lisbon" in text_of(message.blocks)
 
 
-@pytest.mark.requirement("FR-3.2")
 async def test_everything_researches_as_a_task_and_asks_on_the_way(
     tmp_path: Path, node_packages: Any
 ) -> None:
@@ -292,6 +291,7 @@ async def test_everything_researches_as_a_task_and_asks_on_the_way(
     assert any("Gathering sources" in line for line in progress)
 
 
+@pytest.mark.requirement("FR-3.2")
 async def test_everything_survives_being_killed(tmp_path: Path, node_packages: Any) -> None:
     async with house_of(tmp_path, config(*node_packages.script(EVERYTHING))) as house:
         before = status(house).pid
