@@ -22,7 +22,7 @@ from openclaw.content.frame import frame_result
 from openclaw.core.content import Media, Text, text_of
 from openclaw.core.errors import InvalidRequest
 from openclaw.mcp_client.bridge.results import Rendering, render_resource, render_result
-from openclaw.media.documents import pdf_text
+from openclaw.media.documents import PDF, document_text
 from openclaw.media.files import OrderFiles
 from openclaw.media.images import STRICT_LIMITS
 from openclaw.media.kinds import mismatch, sniff
@@ -107,7 +107,7 @@ async def test_a_pdf_bomb_is_a_note_or_bounded_text_and_costs_us_nothing(
     path.write_bytes(BOMBS[name]())
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with anyio.fail_after(30):
-        document = await pdf_text(path, 10_000, seconds=5)
+        document = await document_text(path, PDF, 10_000, seconds=5)
     grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024
     assert document.note is not None or document.text
     assert len(document.text) <= 10_000
@@ -120,7 +120,7 @@ async def test_a_pdf_that_was_cut_off_is_read_or_noted(tmp_path: Path, share: fl
     whole = pdf(CATALOG, PAGES, PAGE, words, FONT)
     path = tmp_path / "a.pdf"
     path.write_bytes(whole[: int(len(whole) * share)])
-    document = await pdf_text(path, 10_000, seconds=5)
+    document = await document_text(path, PDF, 10_000, seconds=5)
     assert document.note is not None or "Hello" in document.text
 
 

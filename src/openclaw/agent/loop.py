@@ -7,8 +7,16 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import anyio
-from pydantic_ai.messages import InstructionPart, ModelMessage, ModelRequest, UserPromptPart
+from pydantic_ai.messages import (
+    InstructionPart,
+    ModelMessage,
+    ModelRequest,
+    ModelResponse,
+    NativeToolReturnPart,
+    UserPromptPart,
+)
 from pydantic_ai.models import ModelRequestParameters
+from pydantic_ai.native_tools import WebSearchTool
 from pydantic_ai.tools import ToolDefinition
 
 from openclaw.agent import compaction
@@ -30,10 +38,12 @@ from openclaw.agent.transcript import (
     summary_entry,
     with_refusals,
 )
+from openclaw.content.frame import frame
 from openclaw.core.content import Text
 from openclaw.core.errors import InvalidRequest, OpenClawError
 from openclaw.core.events import (
     STARTS_OVER,
+    WEB_SEARCH,
     BlockReply,
     Emit,
     ModelCalled,
@@ -256,6 +266,7 @@ class Loop:
         parameters = ModelRequestParameters(
             function_tools=[*definitions(specs), *self._client_definitions()],
             instruction_parts=[InstructionPart(content=part) for part in self.preamble.parts],
+            native_tools=[WebSearchTool()] if self.dispatcher.toolbox.may_search else [],
         )
         guess = self._guess()
         answered = await self._respond(self._messages, parameters, watcher, options)
@@ -305,6 +316,7 @@ class Loop:
             shown.finish()
         self._shown = ()
         response = answered.response
+        self._note_searches(response)
         await self._count(answered)
         self.emit(
             ModelCalled(
@@ -317,6 +329,15 @@ class Loop:
             )
         )
         return answered
+
+    def _note_searches(self, response: ModelResponse) -> None:
+        """What a provider's own search found is a stranger's word, like any result."""
+        for part in response.parts:
+            if isinstance(part, NativeToolReturnPart) and part.tool_name == WEB_SEARCH:
+                self.emit(Notice("info", "the model's provider searched the web"))
+                text = frame(part.model_response_str(), source="Web Search", sender="provider")
+                found = ResultItem(part.tool_call_id, WEB_SEARCH, text)
+                self.dispatcher.toolbox.recall([found])
 
     async def _check_day(self) -> None:
         """Raise if the day's money is spent. Turns side by side may each pass it by one request."""

@@ -88,6 +88,7 @@ class Surroundings:
     timezone: str = "UTC"
     system: str = ""
     can_ask: bool = False
+    searches: bool = True
 
     @property
     def text(self) -> str:
@@ -99,7 +100,8 @@ class Surroundings:
         )
         return (
             f"Today is {today:%A, %Y-%m-%d} (time zone {self.timezone}). "
-            f"The system is {self.system}. {asked}\n"
+            f"The system is {self.system}. {asked}"
+            f"{'' if self.searches else ' There is no web search.'}\n"
         )
 
 

@@ -50,6 +50,7 @@ from openclaw.core.clock import Clock, SystemClock
 from openclaw.core.errors import InvalidRequest, OpenClawError, describe
 from openclaw.core.events import (
     STARTS_OVER,
+    WEB_SEARCH,
     Emit,
     Event,
     ModelCalled,
@@ -344,6 +345,8 @@ class AgentService:
                 setup.timezone,
                 _SYSTEM,
                 can_ask=_attended(watch.listener, context),
+                searches=WEB_SEARCH in usable
+                or (built.native_search and dispatcher.toolbox.may_search),
             ),
             notes=await anyio.to_thread.run_sync(setup.notes),
             resources=self._server_context(agent.id, context.server_scope, usable),

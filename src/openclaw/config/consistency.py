@@ -285,7 +285,7 @@ _AGENT = (
     "envelopeTimezone fastModeDefault groupChat heartbeat humanDelay identity "
     "imageGenerationModel imageMaxDimensionPx imageModel maxConcurrent mediaMaxMb memorySearch "
     "models musicGenerationModel params pdfMaxBytesMb pdfMaxPages pdfModel reasoningDefault "
-    "repoRoot runtime sandbox skills skipBootstrap thinkingDefault timeFormat "
+    "repoRoot runtime sandbox skills skipBootstrap timeFormat "
     "timeoutSeconds typingIntervalSeconds typingMode verboseDefault "
     "videoGenerationModel"
 )
@@ -318,7 +318,16 @@ _FOREIGN: dict[KeyPath, frozenset[str]] = {
         (("agents", "list", "*", "tools"), _AGENT_TOOLS),
         (("agents", "defaults", "tools", "exec"), _EXEC),
         (("agents", "list", "*", "tools", "exec"), _EXEC),
-        (("tools",), _AGENT_TOOLS),
+        (("tools",), _AGENT_TOOLS.removesuffix(" web")),
+        (("tools", "web"), "x_search"),
+        (
+            ("tools", "web", "fetch"),
+            "cacheTtlMinutes firecrawl maxCharsCap maxRedirects maxResponseBytes readability ssrfPolicy userAgent",
+        ),
+        (
+            ("tools", "web", "search"),
+            "brave cacheTtlMinutes duckduckgo exa firecrawl gemini grok kimi openaiCodex perplexity",
+        ),
         (("tools", "exec"), _EXEC),
         (
             ("cron",),

@@ -211,6 +211,8 @@ __all__ = [
     "VaultAppRole",
     "VaultSecretsConfig",
     "WebFetchConfig",
+    "WebSearchConfig",
+    "WebToolsConfig",
 ]
 
 
@@ -389,22 +391,48 @@ class AuditConfig(Section):
     """Rotated files to keep."""
 
 
+class WebSearchConfig(Section):
+    """The `web_search` tool."""
+
+    enabled: Flag = True
+    """Have it."""
+    provider: Literal["native", "brave", "tavily", "searxng"] | None = None
+    """`native` is the model provider's own search. Left out: that, if the model has one; else the engine whose key or address is given here or in `BRAVE_API_KEY`, `TAVILY_API_KEY` or `SEARXNG_BASE_URL`."""
+    api_key: Text | None = Field(default=None, repr=False)
+    """The engine's key; best a `secret://` reference."""
+    base_url: NonEmptyText | None = None
+    """The engine's address: SearXNG's, or another one of Brave's or Tavily's API."""
+    max_results: Annotated[PositiveInt, Field(le=20)] = 5
+    """Most results of one search."""
+    timeout_seconds: PositiveInt = 30
+    """Seconds that a search may take."""
+
+
 class WebFetchConfig(Section):
     """The `web_fetch` tool."""
 
-    timeout_ms: Milliseconds = 30_000
-    """Milliseconds that one page may take."""
-    max_bytes: PositiveInt = 5 * 1024 * 1024
-    """Most bytes of one page."""
-    max_chars: PositiveInt = 100_000
-    """Most characters of one page that the model sees."""
+    enabled: Flag = True
+    """Have it."""
+    max_chars: PositiveInt = 48_000
+    """Most characters of a page that the model sees at once."""
+    timeout_seconds: PositiveInt = 30
+    """Seconds that a page may take."""
+
+
+class WebToolsConfig(Section):
+    """Searching and reading the web."""
+
+    search: WebSearchConfig = WebSearchConfig()
+    """The `web_search` tool."""
+    fetch: WebFetchConfig = WebFetchConfig()
+    """The `web_fetch` tool."""
 
 
 class ToolsConfig(AgentToolsConfig):
     """Tools of all agents."""
 
-    web_fetch: WebFetchConfig = WebFetchConfig()
-    """The `web_fetch` tool."""
+    web: WebToolsConfig = WebToolsConfig()
+    """Searching and reading the web."""
     code: Literal["off", "auto", "on"] = "auto"
     """Let models call tools from short scripts (`run_code`): `auto` if not all tools can be shown."""
     plugins: Flag = True

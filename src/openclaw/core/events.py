@@ -171,6 +171,7 @@ def both(first: Emit, second: Emit) -> Emit:
     return emit
 
 
+WEB_SEARCH = "web_search"
 RUN_CODE = "run_code"
 PLAN_TOOL = "update_plan"
 

@@ -1,9 +1,10 @@
-"""The text of a PDF, had from a process that may fail, hang or bloat without harm to us."""
+"""The text of a document, had from a process that may fail, hang or bloat without harm to us."""
 
 import json
 import logging
 import subprocess
 import sys
+import tempfile
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from typing import Any
 
 import anyio
 import anyio.abc
+import anyio.to_thread
 
 from openclaw.core.errors import OpenClawError
 
@@ -59,7 +61,8 @@ MAX_PAGES = 500
 SECONDS = 20.0
 MEMORY_BYTES = 1 << 30
 _OVERHEAD, _ESCAPED = 4096, 12  # bytes of JSON around the text, and for one character of it
-_ENGINES = ("pdfium", "pypdf")  # the first is six times as fast, the second survives more files
+PDF = ("pdfium", "pypdf")  # the first is six times as fast, the second survives more files
+OFFICE = ("office",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,15 +75,24 @@ class _EngineFailed(OpenClawError):
     """Raised when one engine could not read the file; the next one may."""
 
 
-async def pdf_text(path: Path, budget: int, *, seconds: float = SECONDS) -> DocumentText:
-    """The PDF's text, or a note that says why there is none. Never raises for what is in the file."""
+async def text_of_bytes(content: bytes, engines: Sequence[str], budget: int) -> DocumentText:
+    with tempfile.NamedTemporaryFile() as copy:
+        await anyio.to_thread.run_sync(copy.write, content)
+        copy.flush()
+        return await document_text(Path(copy.name), engines, budget)
+
+
+async def document_text(
+    path: Path, engines: Sequence[str], budget: int, *, seconds: float = SECONDS
+) -> DocumentText:
+    """Its text, or a note that says why there is none. Never raises for what is in the file."""
     reason = ""
-    for engine in _ENGINES:
+    for engine in engines:
         try:
             return _as_text(await _run(engine, path, budget, seconds))
         except _EngineFailed as error:
             reason = error.message
-            logger.info("%s could not read a PDF: %s", engine, reason)
+            logger.info("%s could not read a document: %s", engine, reason)
             if reason == "it is encrypted":
                 break
     return DocumentText("", f"its text could not be extracted: {reason}")
@@ -90,7 +102,7 @@ def _as_text(answer: dict[str, Any]) -> DocumentText:
     text, pages, read = answer["text"], answer["pages"], answer["read"]
     if not text.strip():
         return DocumentText("", f"it has {pages} pages and no text in them (scanned images?)")
-    note = f"cut: {read} of {pages} pages were read" if answer["cut"] else None
+    note = f"cut: {read} of {pages} pages, sheets or parts were read" if answer["cut"] else None
     return DocumentText(text, note)
 
 
@@ -109,7 +121,7 @@ async def _run(engine: str, path: Path, budget: int, seconds: float) -> dict[str
     bounds = Bounds(MEMORY_BYTES, cpu_seconds=int(seconds))
     try:
         with anyio.fail_after(seconds):
-            async with output_of("openclaw.media.pdf_worker", arguments, bounds) as output:
+            async with output_of("openclaw.media.document_worker", arguments, bounds) as output:
                 printed = await _bounded(output, _OVERHEAD + budget * _ESCAPED)
     except TimeoutError:
         raise _EngineFailed(f"it took longer than {seconds:g} s") from None

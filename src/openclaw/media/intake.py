@@ -16,7 +16,7 @@ import pybase64
 from openclaw.core.content import Media
 from openclaw.core.errors import InvalidRequest
 from openclaw.media import kinds
-from openclaw.media.documents import pdf_text
+from openclaw.media.documents import OFFICE, PDF, document_text
 from openclaw.media.files import OrderFiles
 from openclaw.media.images import BadImage, measure
 from openclaw.media.kinds import HEAD_BYTES, in_mb, looks_like_text, mismatch, sniff
@@ -82,8 +82,12 @@ class Reader:
         if mime_type in kinds.IMAGE_TYPES:
             return Reading()
         if mime_type == "application/pdf":
-            document = await pdf_text(path, room)
+            document = await document_text(path, PDF, room)
             return Reading(document.text or None, document.note)
+        if mime_type == "application/zip":  # which Word, Excel and PowerPoint files are
+            document = await document_text(path, OFFICE, room)
+            if document.text:
+                return Reading(document.text, document.note)
         if mime_type in kinds.AUDIO_TYPES:
             transcript = await self._transcriber.transcribe(path, mime_type)
             return Reading(transcript.text, transcript.note)

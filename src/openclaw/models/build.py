@@ -2,10 +2,11 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, cast
 
 from pydantic_ai import JsonSchemaTransformer
 from pydantic_ai.models import ModelRequestParameters
+from pydantic_ai.native_tools import WebSearchTool
 from pydantic_ai.output import OutputObjectDefinition
 from pydantic_ai.profiles.google import GoogleJsonSchemaTransformer
 from pydantic_ai.settings import ModelSettings
@@ -46,6 +47,7 @@ class Resolver(Protocol):
 
 _Sdk = TypeVar("_Sdk", bound=Any)
 LocalBuilder = Callable[[Candidate], Awaitable["Model"]]
+SearchMode = Literal["auto", "native", "off"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,8 @@ class Built:
     model: "Model"
     settings: "ModelSettings"
     client: "httpx2.AsyncClient | None" = None
+    native_search: bool = False
+    """Whether the provider searches the web itself."""
 
     @property
     def context_window(self) -> int:
@@ -110,8 +114,14 @@ class Built:
 
 class ModelBuilder:
     def __init__(
-        self, *, resolver: Resolver, environ: Mapping[str, str], local: LocalBuilder | None = None
+        self,
+        *,
+        resolver: Resolver,
+        environ: Mapping[str, str],
+        local: LocalBuilder | None = None,
+        search: SearchMode = "auto",
     ) -> None:
+        self._search = search
         self._resolver = resolver
         self._environ = environ
         self._local = local
@@ -140,7 +150,9 @@ class ModelBuilder:
         except BaseException:
             await client.aclose()
             raise
-        return Built(candidate, model, settings, client)
+        native = self._search == "native" or (self._search == "auto" and _is_at_vendor(candidate))
+        known = model.profile.get("supported_native_tools", frozenset())
+        return Built(candidate, model, settings, client, native and WebSearchTool in known)
 
     async def _key(self, candidate: Candidate) -> str:
         if candidate.api_key:
@@ -172,6 +184,12 @@ def _settings(
 
 _EFFORTS: Mapping[str, bool] = {"off": False, "on": True, "adaptive": True}
 """Words for effort that are no level."""
+
+
+def _is_at_vendor(candidate: Candidate) -> bool:
+    """Whether the vendor itself serves it: others who speak its interface seldom search."""
+    known = KNOWN_PROVIDERS.get(candidate.provider)
+    return known is not None and known.base_url == candidate.base_url
 
 
 def _is_openrouter(candidate: Candidate) -> bool:
@@ -416,6 +434,17 @@ def with_settings(built: Built, options: ModelOptions | None) -> Built:
     if options.max_tokens is not None and bound is not None:
         settings["max_tokens"] = min(bound, options.max_tokens)
     return replace(built, settings=cast("ModelSettings", settings))
+
+
+def with_search(parameters: ModelRequestParameters, built: Built) -> ModelRequestParameters:
+    """The request with one search at most: the provider's, if the model has it, or ours."""
+    if not parameters.native_tools:
+        return parameters
+    if not built.native_search:
+        return replace(parameters, native_tools=[])
+    name = WebSearchTool.kind
+    ours = [tool for tool in parameters.function_tools if tool.name != name]
+    return replace(parameters, function_tools=ours)
 
 
 def with_output(

@@ -8,7 +8,7 @@ import anyio
 
 from openclaw.config.agent_schema import ModelChoice, ProviderConfig
 from openclaw.core.clock import Clock
-from openclaw.models.build import Built, LocalBuilder, ModelBuilder, Resolver
+from openclaw.models.build import Built, LocalBuilder, ModelBuilder, Resolver, SearchMode
 from openclaw.models.choose import Candidate, Choice, Probe, choose, ollama_models
 from openclaw.models.stack import ModelStack
 
@@ -27,12 +27,13 @@ class ModelFactory:
         clock: Clock,
         local: LocalBuilder | None = None,
         probe: Probe = ollama_models,
+        search: SearchMode = "auto",
     ) -> None:
         self._providers = providers
         self._environ = environ
         self._clock = clock
         self._probe = probe
-        self._builder = ModelBuilder(resolver=resolver, environ=environ, local=local)
+        self._builder = ModelBuilder(resolver=resolver, environ=environ, local=local, search=search)
         self._stacks: dict[_Key, ModelStack] = {}
         self._lock = anyio.Lock()
 

@@ -320,7 +320,7 @@ class ModelStack:
         Raises `ContextOverflow` if the request does not fit, `ImageRefused` if an image in it is
         the trouble, and `ModelUnavailable`, with every model's reason, if none answers.
         """
-        from openclaw.models.build import with_output, with_settings
+        from openclaw.models.build import with_output, with_search, with_settings
 
         failures: list[tuple[Candidate, Failure]] = []
         entries = self._in_order()
@@ -329,7 +329,7 @@ class ModelStack:
             last = index == len(entries) - 1
             try:
                 built = with_settings(await self._built(entry), options)
-                wanted = with_output(parameters, built, options)
+                wanted = with_search(with_output(parameters, built, options), built)
             except OpenClawError as error:
                 if index == 0 and isinstance(error, InvalidRequest):
                     raise

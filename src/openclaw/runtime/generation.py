@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from openclaw.config.merge import EffectiveAgent, default_agent_id, effective_agents
-from openclaw.config.schema import ModelChoice, ToolPolicyConfig
+from openclaw.config.schema import ModelChoice, ToolPolicyConfig, WebSearchConfig
 from openclaw.core.errors import NotFound
 from openclaw.core.tools import ToolSource
 from openclaw.runtime.host import Host, time_zone
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from openclaw.config.schema import SamplingConfig
     from openclaw.embedded.open import LocalModels
     from openclaw.mcp_client.lifecycle.manager import AgentServers, McpManager
+    from openclaw.models.build import SearchMode
     from openclaw.models.factory import ModelFactory
     from openclaw.models.stack import ModelStack
     from openclaw.sessions.store import SessionStore
@@ -87,7 +88,9 @@ class ConfigGeneration:
 
     def native(self, agent_id: str) -> ToolSource:
         if agent_id not in self._native:
-            self._native[agent_id] = _native_tools(self.host, self.agents[agent_id], self._store)
+            self._native[agent_id] = _native_tools(
+                self.host, self.agents[agent_id], self._store, self.secrets
+            )
         return self._native[agent_id]
 
     def _models(self) -> "ModelFactory":
@@ -131,7 +134,7 @@ class ConfigGeneration:
         native = (
             self.native(agent.id)
             if workspace is None
-            else _native_tools(self.host, agent, self._store, workspace)
+            else _native_tools(self.host, agent, self._store, self.secrets, workspace)
         )
         return tool_path_of(
             self.host,
@@ -245,7 +248,11 @@ def skill_places(host: Host, workspace: Path) -> list[Path]:
 
 
 def _native_tools(
-    host: Host, agent: EffectiveAgent, store: "SessionStore", workspace: Path | None = None
+    host: Host,
+    agent: EffectiveAgent,
+    store: "SessionStore",
+    secrets: SecretResolver,
+    workspace: Path | None = None,
 ) -> ToolSource:
     from openclaw.agent.schedules import JobFile
     from openclaw.agent.tools.base import NativeTool
@@ -255,6 +262,7 @@ def _native_tools(
     from openclaw.agent.tools.delegate import delegate_tool
     from openclaw.agent.tools.memory import Memory, memory_tools
     from openclaw.agent.tools.skills import skill_tool
+    from openclaw.agent.tools.web_search import engine_of, search_tool
 
     place = workspace or host.workspace(agent)
     zone = time_zone(agent, host.environ)
@@ -262,6 +270,14 @@ def _native_tools(
     subagents: list[NativeTool] = []
     if host.subagents is not None:
         subagents.append(delegate_tool(host.subagents, place, agent.may_delegate_to))
+    web = host.config.tools.web
+    searches: list[NativeTool] = []
+    if (engine := engine_of(web.search, host.environ)) is not None:
+
+        async def reveal(reference: str) -> str:
+            return (await secrets.resolve_text(reference)).reveal()
+
+        searches.append(search_tool(engine, reveal, host.environ))
     return native_tools(
         agent.id,
         place,
@@ -270,7 +286,9 @@ def _native_tools(
             skill_tool(skill_places(host, place)),
             cron_tool(JobFile(host.paths.cron), host.clock, zone),
             *subagents,
+            *searches,
         ],
+        fetch=web.fetch,
         shells=host.shells,
         shell=agent.exec,
         store=store,
@@ -290,4 +308,12 @@ def _factory(host: Host, local: "EmbeddedModels", secrets: SecretResolver) -> "M
         environ=host.environ,
         clock=host.clock,
         local=local.opened().build,
+        search=_search_mode(host.config.tools.web.search),
     )
+
+
+def _search_mode(settings: WebSearchConfig) -> "SearchMode":
+    """Whether models' providers search: an engine that is named goes before them."""
+    if not settings.enabled or settings.provider not in (None, "native"):
+        return "off"
+    return "native" if settings.provider == "native" else "auto"

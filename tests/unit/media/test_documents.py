@@ -5,7 +5,7 @@ import pypdf
 import pytest
 from reportlab.pdfgen.canvas import Canvas
 
-from openclaw.media.documents import pdf_text
+from openclaw.media.documents import PDF, document_text
 from openclaw.media.intake import decode_text, read_text
 
 
@@ -20,13 +20,15 @@ def make_pdf(path: Path, pages: list[str]) -> Path:
 
 @pytest.mark.requirement("M-9")
 async def test_a_pdf_gives_its_words_page_by_page(tmp_path: Path) -> None:
-    document = await pdf_text(make_pdf(tmp_path / "a.pdf", ["First page.", "Second page."]), 10_000)
+    document = await document_text(
+        make_pdf(tmp_path / "a.pdf", ["First page.", "Second page."]), PDF, 10_000
+    )
     assert document.text == "First page.\n\nSecond page."
     assert document.note is None
 
 
 async def test_a_long_pdf_is_cut_with_a_note(tmp_path: Path) -> None:
-    document = await pdf_text(make_pdf(tmp_path / "a.pdf", ["word " * 10] * 20), 100)
+    document = await document_text(make_pdf(tmp_path / "a.pdf", ["word " * 10] * 20), PDF, 100)
     assert len(document.text) == 100
     assert document.note is not None
     assert document.note.startswith("cut: ")
@@ -39,7 +41,7 @@ async def test_an_encrypted_pdf_gives_a_note(tmp_path: Path) -> None:
     locked = tmp_path / "b.pdf"
     with locked.open("wb") as file:
         writer.write(file)
-    document = await pdf_text(locked, 10_000)
+    document = await document_text(locked, PDF, 10_000)
     assert document.text == ""
     assert document.note == "its text could not be extracted: it is encrypted"
 
@@ -48,7 +50,7 @@ async def test_an_encrypted_pdf_gives_a_note(tmp_path: Path) -> None:
 async def test_a_broken_pdf_gives_a_note_and_never_a_failure(tmp_path: Path, damage: bytes) -> None:
     path = tmp_path / "a.pdf"
     path.write_bytes(damage)
-    document = await pdf_text(path, 10_000)
+    document = await document_text(path, PDF, 10_000)
     assert document.text == ""
     assert document.note is not None
     assert document.note.startswith("its text could not be extracted: ")
@@ -61,12 +63,12 @@ async def test_a_pdf_without_words_says_so(tmp_path: Path) -> None:
     writer.write(buffer)
     path = tmp_path / "a.pdf"
     path.write_bytes(buffer.getvalue())
-    document = await pdf_text(path, 10_000)
+    document = await document_text(path, PDF, 10_000)
     assert document.note == "it has 1 pages and no text in them (scanned images?)"
 
 
 async def test_a_reader_that_takes_too_long_is_stopped(tmp_path: Path) -> None:
-    document = await pdf_text(make_pdf(tmp_path / "a.pdf", ["x"]), 100, seconds=0.001)
+    document = await document_text(make_pdf(tmp_path / "a.pdf", ["x"]), PDF, 100, seconds=0.001)
     assert document.note == "its text could not be extracted: it took longer than 0.001 s"
 
 

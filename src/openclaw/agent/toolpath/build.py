@@ -17,7 +17,7 @@ from openclaw.agent.toolpath.search import ToolSearch
 from openclaw.agent.toolpath.sources import Joined
 from openclaw.agent.toolpath.toolbox import Toolbox
 from openclaw.core.clock import Clock
-from openclaw.core.events import RUN_CODE
+from openclaw.core.events import RUN_CODE, WEB_SEARCH
 from openclaw.core.tools import ToolSource
 from openclaw.policy import Outcome, Policy, decide
 
@@ -80,4 +80,5 @@ def tool_path(
 
     if decide(policy, RUN_CODE).outcome is Outcome.DENY:
         bounds = replace(bounds, code="off")
-    return Toolbox(path, bounds, deps.finder, own, flow=flow)
+    may_search = decide(policy, WEB_SEARCH).outcome is Outcome.ALLOW
+    return Toolbox(path, bounds, deps.finder, own, flow=flow, may_search=may_search)

@@ -59,6 +59,8 @@ class Toolbox:
     own: Callable[[ToolSource], ToolSource] = lambda source: source
     sizes: ToolSizes = field(default_factory=ToolSizes)
     flow: "SessionFlow | None" = None
+    may_search: bool = True
+    """Whether a model's provider may search the web by itself, which nobody is asked about."""
     _opening: str | None = None
     _added: list[str] = field(default_factory=list[str])
     _recent: list[str] = field(default_factory=list[str])

@@ -18,6 +18,8 @@ from openclaw.agent.tools.sessions import session_tools
 from openclaw.agent.tools.web import Fetcher, GuardedFetcher, web_tool
 from openclaw.agent.tools.workspace import Workspace
 from openclaw.config.agent_schema import ExecToolConfig
+from openclaw.config.schema import WebFetchConfig
+from openclaw.core.events import WEB_SEARCH
 from openclaw.core.tools import ToolSpec
 from openclaw.sessions.store import SessionStore
 
@@ -95,6 +97,7 @@ def native_tools(
     shell: ExecToolConfig | None = None,
     store: SessionStore | None = None,
     fetcher: Fetcher | None = None,
+    fetch: WebFetchConfig | None = None,
     plugins: bool = True,
     results: Path | None = None,
     checkpoints: Checkpoints | None = None,
@@ -117,13 +120,15 @@ def native_tools(
     ]
     if shells is not None:
         tools += shell_tools(shells, place.root, shell or ExecToolConfig())
-    tools.append(web_tool(fetcher or GuardedFetcher()))
+    fetch = fetch or WebFetchConfig()
+    if fetch.enabled:
+        tools.append(web_tool(fetcher or GuardedFetcher(), fetch))
     tools.append(planning_tool())
     if store is not None:
         tools += session_tools(store, readable_sessions)
     tools += more
     if plugins:
         # `exec` stays ours also where it is off: a plugin must not take its name.
-        taken = {tool.spec.name for tool in tools} | {"exec", "jobs", "tool_search"}
+        taken = {tool.spec.name for tool in tools} | {"exec", "jobs", "tool_search", WEB_SEARCH}
         tools += plugin_tools(PluginContext(agent, place.root), taken)
     return NativeTools(tools)

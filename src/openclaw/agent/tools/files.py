@@ -6,7 +6,6 @@ import mimetypes
 import os
 import shutil
 import stat
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -25,7 +24,7 @@ from openclaw.core.content import Media, Text
 from openclaw.core.errors import ToolFailure
 from openclaw.core.tools import CallContext, JsonObject, ToolResult, ToolSpec, Untrusted
 from openclaw.mcp_client.bridge.oversized_results import Kept, directory_for, from_name
-from openclaw.media.documents import pdf_text
+from openclaw.media.documents import OFFICE, PDF, text_of_bytes
 from openclaw.media.intake import TEXT_BUDGET
 from openclaw.media.kinds import (
     HEAD_BYTES,
@@ -134,14 +133,14 @@ def reading_tools(workspace: Workspace, kept: KeptResults) -> list[FunctionTool]
 
 
 def _read(workspace: Workspace, path: str, offset: int, limit: int) -> ToolResult | bytes:
-    """The file as a result; a PDF as its bytes, which another process reads."""
+    """The file as a result; a document as its bytes, which another process reads."""
     with workspace.open_file(path) as (file, status, _):
         head = file.read(HEAD_BYTES)
         file.seek(0)
         kind = sniff(head)
         if kind is not None and is_image(kind):
             return _image(file, path, kind, status.st_size)
-        if kind == "application/pdf" and status.st_size <= MAX_FILE_BYTES:
+        if kind in _DOCUMENTS and status.st_size <= MAX_FILE_BYTES:
             return file.read(MAX_FILE_BYTES)
         if not looks_like_text(head):
             what = kind or "binary data"
@@ -152,14 +151,15 @@ def _read(workspace: Workspace, path: str, offset: int, limit: int) -> ToolResul
         return quoted(text, WORKSPACE_FILE, path, note=note)
 
 
+_DOCUMENTS = {"application/pdf": PDF, "application/zip": OFFICE}
+
+
 async def _document(content: bytes, path: str, offset: int) -> ToolResult:
-    """The text of a PDF, from line `offset` on."""
-    with tempfile.NamedTemporaryFile(suffix=".pdf") as copy:
-        await anyio.to_thread.run_sync(copy.write, content)
-        copy.flush()
-        document = await pdf_text(Path(copy.name), TEXT_BUDGET)
+    """The text of a document, from line `offset` on."""
+    engines = _DOCUMENTS[sniff(content[:HEAD_BYTES]) or ""]
+    document = await text_of_bytes(content, engines, TEXT_BUDGET)
     if not document.text:
-        raise ToolFailure(f"'{path}': {document.note}.")
+        raise ToolFailure(f"'{path}': {document.note}; attach hands it to the user.")
     text, note = _lines(io.BytesIO(document.text.encode()), b"", offset, MAX_LINES, fold=True)
     notes = [f"[{document.note}]" if document.note else "", note]
     return quoted(text, WORKSPACE_FILE, path, note="\n".join(filter(None, notes)))

@@ -13,10 +13,12 @@ import anyio
 import anyio.to_thread
 
 from openclaw.agent.tools.base import WHOLE, Arguments, FunctionTool, schema
+from openclaw.config.schema import WebFetchConfig
 from openclaw.content.frame import WEB_FETCH
 from openclaw.core.content import Text
 from openclaw.core.errors import OpenClawError, ToolFailure, describe
 from openclaw.core.tools import CallContext, ToolResult, ToolSpec, Untrusted
+from openclaw.media.documents import PDF, text_of_bytes
 
 if TYPE_CHECKING:
     from openclaw.net.client import GuardedClient
@@ -150,8 +152,10 @@ class _Words(HTMLParser):
 
 
 MAX_BYTES = 5 * 1024 * 1024
-MAX_CHARS = 48_000
-FETCH_SECONDS = 30.0
+_MAX_PDF_BYTES = 32 * 1024 * 1024
+_DEFAULTS = WebFetchConfig()
+_PDF = "application/pdf"
+_PDF_CHARS = 1_000_000
 
 _SPEC = ToolSpec(
     name="web_fetch",
@@ -186,20 +190,21 @@ class Fetcher(Protocol):
     async def fetch(self, url: str, *, max_bytes: int) -> Page: ...
 
 
-def web_tool(fetcher: Fetcher) -> FunctionTool:
+def web_tool(fetcher: Fetcher, settings: WebFetchConfig = _DEFAULTS) -> FunctionTool:
     async def run(arguments: Arguments, context: CallContext) -> ToolResult:
         url = arguments.text("url").strip()
         offset = arguments.whole("offset", 0, least=0, most=2**53)
         host = _host(url)
         try:
-            with anyio.fail_after(FETCH_SECONDS):
+            with anyio.fail_after(settings.timeout_seconds):
                 page = await fetcher.fetch(url, max_bytes=MAX_BYTES)
                 text = await _readable(page)
         except TimeoutError:
-            raise ToolFailure(f"{host} did not answer within {FETCH_SECONDS:.0f} s.") from None
+            seconds = settings.timeout_seconds
+            raise ToolFailure(f"{host} did not answer within {seconds} s.") from None
         except OpenClawError as error:
             raise ToolFailure(f"The page could not be fetched: {describe(error)}") from error
-        return _result(page, text, offset)
+        return _result(page, text, offset, settings.max_chars)
 
     return FunctionTool(_SPEC, run)
 
@@ -219,13 +224,13 @@ async def _readable(page: Page) -> str:
     if page.mime_type in _HTML:
         return await as_markdown(page.text)
     textual = page.mime_type.startswith(_TEXTUAL) or page.mime_type.endswith(_TEXTUAL_ENDINGS)
-    if textual or not page.mime_type:
+    if textual or page.mime_type in ("", _PDF):
         return page.text
     raise ToolFailure(f"That address gives {page.mime_type}, not text; it cannot be read here.")
 
 
-def _result(page: Page, text: str, offset: int) -> ToolResult:
-    piece = text[offset : offset + MAX_CHARS]
+def _result(page: Page, text: str, offset: int, most: int) -> ToolResult:
+    piece = text[offset : offset + most]
     end = offset + len(piece)
     notes = [f"HTTP status {page.status}"] if page.status != 200 else []
     if end < len(text):
@@ -272,18 +277,27 @@ class GuardedFetcher:
             self._open_client() as client,
             client.stream(url, headers={"Accept": _ACCEPT}) as answer,
         ):
+            declared = answer.headers.get("content-type", "")
+            kind = declared.partition(";")[0].strip().lower()
+            if kind == _PDF:
+                max_bytes = _MAX_PDF_BYTES
             async for piece in answer.chunks():
                 body += piece
                 if len(body) > max_bytes:
                     break
-        declared = answer.headers.get("content-type", "")
-        return Page(
-            answer.url,
-            answer.status,
-            declared.partition(";")[0].strip().lower(),
-            decoded(bytes(body[:max_bytes]), declared),
-            truncated=len(body) > max_bytes,
+        text = (
+            await _pdf_text(bytes(body))
+            if kind == _PDF
+            else decoded(bytes(body[:max_bytes]), declared)
         )
+        return Page(answer.url, answer.status, kind, text, truncated=len(body) > max_bytes)
+
+
+async def _pdf_text(body: bytes) -> str:
+    document = await text_of_bytes(body, PDF, _PDF_CHARS)
+    if not document.text:
+        raise ToolFailure(f"It is a PDF, and {document.note}.")
+    return f"{document.text}\n[{document.note}]" if document.note else document.text
 
 
 def decoded(body: bytes, content_type: str) -> str:

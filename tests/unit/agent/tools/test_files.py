@@ -7,6 +7,7 @@ from typing import Any
 
 import anyio
 import pytest
+from tests.unit.media.test_office import archive, word
 
 from openclaw.agent.toolpath.framing import Framing
 from openclaw.agent.tools import files, find
@@ -412,3 +413,10 @@ async def test_an_edit_never_writes_what_only_stands_for_other_text(
         "edit", path="a.md", old_text=shown[6:], new_text="new"
     )
     assert path.read_text() == before
+
+
+async def test_a_letter_is_read_and_an_archive_is_handed_on(workspace: Path, words: Words) -> None:
+    word(workspace / "a.docx", "<w:p><w:r><w:t>Dear Ada</w:t></w:r></w:p>")
+    archive(workspace / "a.zip", a="x")
+    assert "Dear Ada" in await words("read", path="a.docx")
+    assert "it is no document, but an archive; attach" in await words("read", path="a.zip")

@@ -5,14 +5,15 @@ import time
 import anyio
 import pytest
 
-from openclaw.agent.tools import web
 from openclaw.agent.tools.base import NativeTools
-from openclaw.agent.tools.web import MAX_CHARS, MAX_HTML_CHARS, Page, convert, web_tool
+from openclaw.agent.tools.web import MAX_HTML_CHARS, Page, convert, web_tool
+from openclaw.config.schema import WebFetchConfig
 from openclaw.content.frame import frame_result
 from openclaw.core.content import Text, text_of
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.tools import CallContext, ToolResult
 
+MAX_CHARS = WebFetchConfig().max_chars
 CONTEXT = CallContext(agent="main", session="s", call_id="c")
 
 
@@ -118,9 +119,9 @@ async def test_what_the_client_refuses_is_told() -> None:
     assert "not a public address" in text_of(result.blocks)
 
 
-async def test_a_server_that_never_answers_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(web, "FETCH_SECONDS", 0.05)
-    tools = NativeTools([web_tool(Silent())])
+async def test_a_server_that_never_answers_is_left() -> None:
+    hurried = WebFetchConfig.model_construct(timeout_seconds=0.05, max_chars=100)
+    tools = NativeTools([web_tool(Silent(), hurried)])
     result = await tools.call("web_fetch", {"url": "https://a.example"}, CONTEXT)
     assert "did not answer" in text_of(result.blocks)
 

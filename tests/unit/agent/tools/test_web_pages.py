@@ -3,8 +3,10 @@
 import threading
 from collections.abc import Generator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
+from tests.unit.media.test_documents import make_pdf
 
 from openclaw.agent.tools.base import NativeTools
 from openclaw.agent.tools.web import GuardedFetcher, decoded, web_tool
@@ -19,6 +21,8 @@ CONTEXT = CallContext(agent="main", session="s", call_id="c")
 class Handler(BaseHTTPRequestHandler):
     """Pages that a test asks for by path."""
 
+    pdf = b""
+
     def do_GET(self) -> None:
         if self.path == "/moved":
             self.send_response(302)
@@ -28,6 +32,8 @@ class Handler(BaseHTTPRequestHandler):
             return
         body = "<h1>Grüße</h1>".encode("latin-1") if self.path == "/page" else b"x" * 5000
         kind = "text/html; charset=iso-8859-1" if self.path == "/page" else "text/plain"
+        if self.path.startswith("/pdf"):
+            body, kind = self.pdf if self.path == "/pdf" else b"%PDF-broken", "application/pdf"
         self.send_response(200)
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(body)))
@@ -87,3 +93,15 @@ async def test_an_address_of_this_machine_is_refused(address: str) -> None:
 )
 def test_text_is_decoded_by_what_is_known_of_it(body: bytes, content_type: str, text: str) -> None:
     assert decoded(body, content_type) == text
+
+
+async def test_the_text_of_a_pdf_is_read_and_one_without_any_says_so(
+    address: str, tmp_path: Path
+) -> None:
+    Handler.pdf = make_pdf(tmp_path / "a.pdf", ["Tide tables for Emden."]).read_bytes()
+    tools = NativeTools([web_tool(GuardedFetcher(open_loopback))])
+    result = await tools.call("web_fetch", {"url": f"{address}/pdf"}, CONTEXT)
+    assert "Tide tables for Emden." in text_of(result.blocks)
+    broken = await tools.call("web_fetch", {"url": f"{address}/pdf-broken"}, CONTEXT)
+    assert broken.is_error
+    assert "It is a PDF, and its text could not be extracted" in text_of(broken.blocks)

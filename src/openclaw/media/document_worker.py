@@ -1,6 +1,6 @@
-"""Extracts a PDF's text. Runs in a process of its own, because hostile files kill or bloat it.
+"""Extracts a document's text. Runs in a process of its own, because hostile files kill or bloat it.
 
-usage: python -m openclaw.media.pdf_worker ENGINE PATH MAX_PAGES MAX_CHARACTERS
+usage: python -m openclaw.media.document_worker ENGINE PATH MAX_PAGES MAX_CHARACTERS
 
 It prints one JSON object: {"text", "pages", "read", "cut"} or {"error"}.
 """
@@ -36,7 +36,13 @@ def _pypdf_pages(path: str, limit: int) -> Iterator[tuple[int, str]]:
         yield count, reader.pages[index].extract_text()
 
 
-_ENGINES = {"pdfium": _pdfium_pages, "pypdf": _pypdf_pages}
+def _office_parts(path: str, limit: int) -> Iterator[tuple[int, str]]:
+    from openclaw.media.office import office_parts
+
+    return office_parts(path, limit)
+
+
+_ENGINES = {"pdfium": _pdfium_pages, "pypdf": _pypdf_pages, "office": _office_parts}
 
 
 def extract(engine: str, path: str, max_pages: int, max_characters: int) -> dict[str, Any]:
