@@ -76,6 +76,7 @@ from openclaw.sessions.usage import UsageLedger
 
 if TYPE_CHECKING:
     from openclaw.agent.loop import Loop
+    from openclaw.agent.toolpath.hooks import Hooks
     from openclaw.models.stack import ModelStack
 
 logger = logging.getLogger(__name__)
@@ -108,6 +109,7 @@ class TurnSetup:
     timezone: str = "UTC"
     undo: Callable[[str], str] = lambda session: "There is nothing to undo."
     notes: Callable[[], Sequence[str]] = lambda: ()
+    hooks: "Hooks | None" = None
 
 
 class _Streamed:
@@ -171,8 +173,18 @@ class AgentService:
         session = await self._store.open_session(agent.id, context.session_key)
         claim = context.claim
         held = claim.lane(self._store, session) if claim else self._store.acquire_lane(session)
-        async with held as lane:
-            return await self._turn(lane, setup, context, watch)
+        try:
+            async with held as lane:
+                reply = await self._turn(lane, setup, context, watch)
+        except BaseException as error:
+            stopped = isinstance(error, anyio.get_cancelled_exc_class())
+            told = describe(error) if isinstance(error, OpenClawError) else type(error).__name__
+            with anyio.CancelScope(shield=True):
+                await _turn_end(setup, context, "cancelled" if stopped else "error", told)
+            raise
+        if reply.outcome != "duplicate":
+            await _turn_end(setup, context, reply.outcome, reply.text, reply)
+        return reply
 
     async def _turn(
         self, lane: Lane, setup: TurnSetup, context: MessageContext, watch: _Watch
@@ -233,6 +245,9 @@ class AgentService:
                 dispatcher.toolbox.recall(whole)
             if len(items) == 1:
                 await self._store.set_title(lane.session, _title(context.text))
+                if setup.hooks is not None:
+                    facts = {"agent": setup.agent.id, "session": lane.session.key}
+                    await setup.hooks.fire("session_start", **facts, origin=context.origin)
             loop = await self._loop(setup, dispatcher, items, watch, context, media)
             undo = setup.undo if context.prompt_calls and context.text.strip() == _UNDO else None
             return await self._answer(loop, _focus(context), context.claim, watch, undo)
@@ -454,6 +469,21 @@ _BAD_ENDINGS = {
     EntryKind.TURN_ERROR: "failed",
     EntryKind.TURN_LOST: "did not finish: the program stopped while it ran",
 }
+
+
+async def _turn_end(
+    setup: TurnSetup, context: MessageContext, outcome: str, text: str, reply: Reply | None = None
+) -> None:
+    if setup.hooks is not None:
+        await setup.hooks.fire(
+            "turn_end",
+            agent=setup.agent.id,
+            session=context.session_key,
+            turn=reply.turn_id if reply is not None else None,
+            outcome=outcome,
+            text=text,
+            cost=reply.usage.cost if reply is not None else None,
+        )
 
 
 def _focus(context: MessageContext) -> str | None:

@@ -273,7 +273,7 @@ def _is_address(text: str) -> bool:
 
 _SECTIONS = (
     "accessGroups acp approvals audio auth bindings broadcast browser canvasHost channels cli "
-    "commands crestodian diagnostics discovery env hooks identity memory messages meta "
+    "commands crestodian diagnostics discovery env identity memory messages meta "
     "nodeHost plugins proxy routing session skills surfaces talk telegram discord slack whatsapp signal "
     "imessage ui update web wizard"
 )
@@ -307,6 +307,11 @@ _GATEWAY = (
     "remote tailscale tls trustedProxies webchat"
 )
 
+_HOOKS = (
+    "allowRequestSessionKey allowedAgentIds allowedSessionKeyPrefixes defaultSessionKey enabled "
+    "gmail internal mappings maxBodyBytes path presets token transformsDir"
+)
+
 # "*" stands for any name or index.
 _FOREIGN: dict[KeyPath, frozenset[str]] = {
     path: frozenset(names.split())
@@ -333,6 +338,7 @@ _FOREIGN: dict[KeyPath, frozenset[str]] = {
             ("cron",),
             "failureDestination maxConcurrentRuns retry runLog sessionRetention store webhook webhookToken",
         ),
+        (("hooks",), _HOOKS),
         (("agents", "defaults", "subagents"), _SUBAGENTS),
         (("agents", "list", "*", "subagents"), _SUBAGENTS),
         (("gateway",), _GATEWAY),

@@ -5,7 +5,7 @@ The descriptions are for people: editors show them, and the reference is made fr
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from openclaw.config.agent_schema import (
     BUILT_IN_PROVIDERS,
@@ -41,6 +41,7 @@ from openclaw.config.agent_schema import (
     ToolPolicyConfig,
     Transport,
     TurnLimits,
+    wrong_shape,
 )
 
 
@@ -183,6 +184,8 @@ __all__ = [
     "GatewayLimits",
     "GatewayReload",
     "GcpSecretsConfig",
+    "HookConfig",
+    "HooksConfig",
     "KeyringSecretsConfig",
     "LoggingConfig",
     "McpAuthConfig",
@@ -450,6 +453,35 @@ class CronConfig(Section):
     """A command, with its arguments, that gets each result as JSON on its input: `id`, `session`, `outcome`, `text`."""
 
 
+def _hook_command(value: Texts) -> Texts:
+    program = value[0] if value else ""
+    if not program or ("/" in program and not program.startswith(("/", "~/"))):
+        raise wrong_shape("a program, by its name or its absolute path, and its arguments")
+    return value
+
+
+class HookConfig(Section):
+    """A command that is run on an event, with JSON on its input."""
+
+    on: Literal["before_tool", "after_tool", "session_start", "turn_end"]
+    """The event. Before a tool, any exit code but 0 refuses the call, with what the command prints as the reason."""
+    command: Annotated[Texts, AfterValidator(_hook_command)]
+    """The program, by its name or its absolute path, and its arguments; it is started without a shell, in the workspace."""
+    tools: Texts = ()
+    """For tools: names or globs of those that it is about; empty means all."""
+    timeout_ms: Milliseconds = 10_000
+    """Milliseconds it may take; then it has failed."""
+    inherit_env: Texts = ()
+    """Environment variables to pass on, besides PATH, HOME and the like."""
+
+
+class HooksConfig(Section):
+    """Commands of your own on events."""
+
+    commands: tuple[HookConfig, ...] = ()
+    """The commands, in the order in which they run."""
+
+
 FlowMode = Literal["ask", "refuse", "log", "off"]
 
 
@@ -500,6 +532,8 @@ class Config(Section):
     """What is written about the program's own doings."""
     cron: CronConfig = CronConfig()
     """Schedules, which the gateway runs."""
+    hooks: HooksConfig = HooksConfig()
+    """Commands of your own on events."""
     telemetry: TelemetryConfig = TelemetryConfig()
     """OpenTelemetry traces and metrics."""
     audit: AuditConfig = AuditConfig()

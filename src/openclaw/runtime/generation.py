@@ -14,7 +14,7 @@ from openclaw.config.schema import ModelChoice, ToolPolicyConfig, WebSearchConfi
 from openclaw.core.errors import NotFound
 from openclaw.core.tools import ToolSource
 from openclaw.runtime.host import Host, time_zone
-from openclaw.runtime.servers import servers_of, tool_path_of
+from openclaw.runtime.servers import hooks_of, servers_of, tool_path_of
 from openclaw.secrets.refs import Secret
 from openclaw.secrets.resolver import SecretResolver
 
@@ -190,6 +190,7 @@ class ConfigGeneration:
             time_zone(agent, self.host.environ),
             partial(Checkpoints(self.host.paths.undo).undo, agent.id),
             partial(self._notes, agent, context.workspace),
+            hooks_of(self.host, context.workspace or self.host.workspace(agent)),
         )
 
     def _subordinate(self, agent: EffectiveAgent, giver: EffectiveAgent) -> EffectiveAgent:

@@ -25,6 +25,7 @@ from openclaw.secrets.streaming import StreamRedactor
 if TYPE_CHECKING:
     from openclaw.agent.telemetry import Telemetry
     from openclaw.agent.toolpath.audit import AuditLog, CallRecord, OnCall
+    from openclaw.agent.toolpath.hooks import Hooks
     from openclaw.agent.toolpath.toolbox import Toolbox
     from openclaw.mcp_client.lifecycle.manager import AgentServers, McpManager
     from openclaw.mcp_client.session.connect import ResolveSecrets
@@ -193,6 +194,15 @@ def servers_of(host: Host, agent: EffectiveAgent) -> "AgentServers":
     )
 
 
+def hooks_of(host: Host, workspace: Path) -> "Hooks | None":
+    commands = host.config.hooks.commands
+    if not commands:
+        return None
+    from openclaw.agent.toolpath.hooks import Hooks
+
+    return Hooks(commands, host.environ, host.redactor.redact, workspace)
+
+
 def tool_path_of(
     host: Host,
     agent: EffectiveAgent,
@@ -218,6 +228,7 @@ def tool_path_of(
         host.finder(),
         host.approvals(),
         partial(preview, workspace) if workspace is not None else None,
+        hooks_of(host, workspace) if workspace is not None else None,
     )
     bounds = Bounds(agent.tool_context_percent, agent.tool_search_limit, agent.code)
     flow = host.flow(agent, session) if session is not None else None

@@ -23,6 +23,7 @@ from openclaw.policy import Outcome, Policy, decide
 
 if TYPE_CHECKING:
     from openclaw.agent.toolpath.dataflow import SessionFlow
+    from openclaw.agent.toolpath.hooks import Hooks
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,7 @@ class ToolPathDeps:
     finder: ToolSearch = field(default_factory=ToolSearch)
     approvals: Approvals = field(default_factory=Approvals)
     preview: Preview | None = None
+    hooks: "Hooks | None" = None
 
 
 def tool_path(
@@ -73,6 +75,10 @@ def tool_path(
         from openclaw.agent.toolpath.dataflow import DataFlow
 
         path = DataFlow(path, flow, approval, audit.refused)
+    if deps.hooks is not None:
+        from openclaw.agent.toolpath.hooks import Hooked
+
+        path = Hooked(path, deps.hooks, audit.refused, deps.clock)
     path = Policed(path, policy, can_ask, audit.refused)
 
     def own(source: ToolSource) -> ToolSource:

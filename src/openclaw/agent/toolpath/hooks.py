@@ -1,0 +1,169 @@
+"""Commands of the person's own on events: before and after a tool, a session's start, a turn's end.
+
+They are given JSON on their input and run with the person's rights, without our keys in their
+environment. One before a tool that ends with anything but 0 refuses the call.
+"""
+
+import json
+import logging
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.abc
+
+from openclaw.agent.redaction import Redact, clean_json
+from openclaw.agent.toolpath.audit import Refused
+from openclaw.agent.toolpath.sources import Wrapper
+from openclaw.config.paths import expand
+from openclaw.config.schema import HookConfig
+from openclaw.content.labels import single_line
+from openclaw.core.clock import Clock
+from openclaw.core.content import text_of
+from openclaw.core.tools import CallContext, JsonObject, ToolResult, failed
+from openclaw.mcp_client.transport.child_process import child_environment
+
+logger = logging.getLogger(__name__)
+
+_OUTPUT_BYTES = 16_384
+_REASON_CHARS = 500
+_TEXT_CHARS = 20_000
+_DRAIN_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Hooks:
+    """The commands of a configuration, for an agent that works in `workspace`."""
+
+    commands: Sequence[HookConfig]
+    environ: Mapping[str, str]
+    redact: Redact
+    workspace: Path
+
+    async def fire(self, event: str, tool: str = "", **facts: Any) -> str | None:
+        """Run the commands of an event in their order; the first that fails ends it and says why."""
+        wanted = [one for one in self.commands if one.on == event and _fits(one, tool)]
+        if not wanted:
+            return None
+        told = {"event": event, **({"tool": tool} if tool else {}), **facts}
+        told = clean_json({**told, "workspace": str(self.workspace)}, self.redact)
+        for one in wanted:
+            reason = await self._run(one, json.dumps(told).encode())
+            if reason is not None:
+                logger.warning("the hook %s on %s failed: %s", one.command[0], event, reason)
+                return reason
+        return None
+
+    async def _run(self, hook: HookConfig, given: bytes) -> str | None:
+        """Why it failed, in its own words; None if it did not."""
+        program = str(expand(hook.command[0], self.environ))
+        environment = child_environment(self.environ, {}, hook.inherit_env)
+        output = bytearray()
+        try:
+            with anyio.fail_after(hook.timeout_ms / 1000):
+                process = await self._started([program, *hook.command[1:]], environment)
+                try:
+                    code = await _talk(process, given, output)
+                finally:
+                    await _end(process)
+        except TimeoutError:
+            return f"it did not end within {hook.timeout_ms / 1000:g} s"
+        except OSError as error:
+            return f"it could not be started: {error.strerror or error}"
+        if code == 0:
+            return None
+        said = single_line(self.redact(output.decode(errors="replace")), _REASON_CHARS)
+        return said or f"it ended with {code}"
+
+    async def _started(
+        self, command: Sequence[str], environment: Mapping[str, str]
+    ) -> anyio.abc.Process:
+        # A start that is cancelled half-way would leave a process that nobody knows.
+        process: anyio.abc.Process | None = None
+        with anyio.CancelScope(shield=True):
+            process = await anyio.open_process(
+                command,
+                stderr=subprocess.STDOUT,
+                env=environment,
+                cwd=self.workspace,
+                start_new_session=True,
+            )
+        assert process is not None
+        return process
+
+
+async def _end(process: anyio.abc.Process) -> None:
+    """The process and what it started are gone after this."""
+    with anyio.CancelScope(shield=True):
+        with suppress(OSError):
+            if sys.platform == "win32":
+                process.kill()
+            else:
+                os.killpg(process.pid, signal.SIGKILL)
+        await process.aclose()
+
+
+async def _talk(process: anyio.abc.Process, given: bytes, output: bytearray) -> int:
+    """Give it its input and take the first of what it says; its exit code."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    source, silent, code = process.stdout, anyio.Event(), 0
+
+    async def listen() -> None:
+        async for piece in source:
+            output.extend(piece[: max(0, _OUTPUT_BYTES - len(output))])
+        silent.set()
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(listen, name="what a hook says")
+        with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+            await process.stdin.send(given)
+        await process.stdin.aclose()
+        code = await process.wait()
+        with anyio.move_on_after(_DRAIN_SECONDS):  # a child of its own may hold its output open
+            await silent.wait()
+        group.cancel_scope.cancel()
+    return code
+
+
+def _fits(hook: HookConfig, tool: str) -> bool:
+    return not tool or not hook.tools or any(fnmatchcase(tool, one) for one in hook.tools)
+
+
+@dataclass(frozen=True, slots=True)
+class Hooked(Wrapper):
+    hooks: Hooks
+    refused: Refused
+    clock: Clock
+
+    async def call(self, name: str, arguments: JsonObject, context: CallContext) -> ToolResult:
+        facts: dict[str, Any] = {
+            "agent": context.agent,
+            "session": context.session,
+            "turn": context.turn,
+            "server": context.spec.origin.server if context.spec is not None else None,
+            "arguments": arguments,
+        }
+        reason = await self.hooks.fire("before_tool", name, **facts)
+        if reason is not None:
+            self.refused(arguments, context, f"a hook: {reason}")
+            return failed(f"A hook of the person's refused this call: {reason}")
+        started = self.clock.monotonic()
+        result = await self.source.call(name, arguments, context)
+        await self.hooks.fire(
+            "after_tool",
+            name,
+            **facts,
+            isError=result.is_error,
+            text=text_of(result.blocks)[:_TEXT_CHARS],
+            durationMs=round((self.clock.monotonic() - started) * 1000),
+        )
+        return result

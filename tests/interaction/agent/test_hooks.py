@@ -1,0 +1,163 @@
+"""Commands of the person's own on events, in a real process with real commands."""
+
+import json
+import stat
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from openclaw.agent.toolpath.hooks import Hooks
+from openclaw.config.load import load_config
+from openclaw.config.schema import HookConfig
+from openclaw.core.errors import InvalidConfig
+from openclaw.testing.scripted_model import ScriptedModel, Step, scripted_model
+
+RULES = [
+    Step(
+        when="write it",
+        role="user",
+        calls=(("write", {"path": "a.txt", "content": "k-0123456789"}),),
+    ),
+    Step(when="refused", role="tool", text="I was refused: {last}"),
+]
+
+
+@pytest.fixture
+async def model() -> AsyncIterator[ScriptedModel]:
+    async with scripted_model(rules=RULES, default=Step(text="Done.")) as running:
+        yield running
+
+
+def script(path: Path, text: str) -> str:
+    path.write_text(f"#!{sys.executable}\n{text}")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return str(path)
+
+
+def noting(home: Path) -> str:
+    log = str(home / "seen.jsonl")
+    return script(
+        home / "note.py",
+        "import json, os, sys\n"
+        f"facts = {{**json.load(sys.stdin), 'env': sorted(os.environ)}}\n"
+        f"open({log!r}, 'a').write(json.dumps(facts) + chr(10))\n",
+    )
+
+
+async def agent(home: Path, model: ScriptedModel, hooks: Any, text: str) -> str:
+    state = home / ".openclaw"
+    state.mkdir(mode=0o700, exist_ok=True)
+    provider = {"baseUrl": f"{model.url}/v1", "apiKey": "k-0123456789", "models": [{"id": "m"}]}
+    config = {"models": {"providers": {"acme": provider}}, "hooks": {"commands": hooks}}
+    (state / "openclaw.json").write_text(json.dumps(config))
+    (state / "openclaw.json").chmod(0o600)
+    project = home / "project"
+    project.mkdir(exist_ok=True)
+    command = [sys.executable, "-m", "openclaw", "agent", text]
+    done: subprocess.CompletedProcess[bytes] = await anyio.run_process(
+        command, check=False, cwd=project
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.decode()
+
+
+async def test_every_event_is_told_in_its_order_and_no_secret_with_it(
+    home: Path, model: ScriptedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ACME_KEY", "secret-0123456789")
+    note = noting(home)
+    events = ("session_start", "before_tool", "after_tool", "turn_end")
+    await agent(home, model, [{"on": one, "command": [note]} for one in events], "write it")
+    seen = [json.loads(line) for line in (home / "seen.jsonl").read_text().splitlines()]
+    assert [one["event"] for one in seen] == [*events]
+    before, after, end = seen[1:]
+    assert before["tool"] == "write"
+    assert before["arguments"]["path"] == "a.txt"
+    assert before["workspace"] == str(home / "project")
+    assert after["isError"] is False
+    assert "a.txt" in after["text"]
+    assert (end["outcome"], end["text"]) == ("ok", "Done.")
+    assert "k-0123456789" not in json.dumps(seen)  # which the redactor knows
+    assert all("ACME_KEY" not in one["env"] for one in seen)
+
+
+async def test_a_hook_refuses_a_call_with_its_reason(home: Path, model: ScriptedModel) -> None:
+    deny = script(home / "deny.py", "print('not on a Friday'); raise SystemExit(2)")
+    said = await agent(
+        home, model, [{"on": "before_tool", "command": [deny], "tools": ["wri*"]}], "write it"
+    )
+    assert "A hook of the person's refused this call: not on a Friday" in said
+    assert not (home / "project" / "a.txt").exists()
+
+
+async def test_a_hook_about_other_tools_does_not_run(home: Path, model: ScriptedModel) -> None:
+    deny = script(home / "deny.py", "raise SystemExit(2)")
+    await agent(
+        home, model, [{"on": "before_tool", "command": [deny], "tools": ["mcp_*"]}], "write it"
+    )
+    assert (home / "project" / "a.txt").exists()
+
+
+async def test_a_failed_turn_is_told_too(home: Path, model: ScriptedModel) -> None:
+    state = home / ".openclaw"
+    state.mkdir(mode=0o700)
+    note = noting(home)
+    config = {
+        "models": {
+            "providers": {
+                "acme": {
+                    "baseUrl": "http://127.0.0.1:9/v1",
+                    "maxRetries": 0,
+                    "models": [{"id": "m"}],
+                }
+            }
+        },
+        "hooks": {"commands": [{"on": "turn_end", "command": [note]}]},
+    }
+    (state / "openclaw.json").write_text(json.dumps(config))
+    (state / "openclaw.json").chmod(0o600)
+    await anyio.run_process([sys.executable, "-m", "openclaw", "agent", "go"], check=False)
+    seen = json.loads((home / "seen.jsonl").read_text())
+    assert seen["outcome"] == "error"
+    assert "connection failed" in seen["text"]
+
+
+def hooks(tmp_path: Path, *command: str, **more: Any) -> Hooks:
+    hook = HookConfig.model_validate({"on": "before_tool", "command": [*command], **more})
+    return Hooks(
+        [hook], {"PATH": "/usr/bin:/bin"}, lambda text: text.replace("s3cret", "***"), tmp_path
+    )
+
+
+@pytest.mark.parametrize(
+    ("command", "reason"),
+    [
+        (["/nowhere/at/all"], "it could not be started"),
+        (["sh", "-c", "exec sleep 60"], "it did not end within"),
+        (["sh", "-c", "sleep 60 & exit 3"], "it ended with 3"),  # nobody waits for its child
+        (["sh", "-c", "echo s3cret; exit 1"], "***"),
+        (["sh", "-c", "yes no; exit 1"], "it did not end within"),
+        (["sh", "-c", "exec <&-; exit 0"], None),  # it does not read what it is told
+    ],
+)
+async def test_a_hook_that_fails_refuses(
+    tmp_path: Path, command: list[str], reason: str | None
+) -> None:
+    slow = 2000 if reason is not None and "within" in reason else 30_000
+    told = await hooks(tmp_path, *command, timeoutMs=slow).fire(
+        "before_tool", "write", arguments={"content": "x" * 300_000}
+    )
+    assert (told is None) if reason is None else (reason in (told or ""))
+
+
+def test_a_program_that_the_workspace_could_supply_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "openclaw.json"
+    path.write_text('{"hooks": {"commands": [{"on": "turn_end", "command": ["./hook"]}]}}')
+    with pytest.raises(InvalidConfig) as caught:
+        load_config(path, {})
+    assert "its absolute path" in str(caught.value.problems)
