@@ -10,8 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.support.postgres_server import Server, make_store, shared_server
+
+# On a busy machine an example, or its making, may take long without being at fault.
+settings.register_profile("ours", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("ours")
 
 _TESTS = Path(__file__).parent
 _LOOPBACK = ("127.", "::1", "localhost")

@@ -55,7 +55,6 @@ WITHOUT_A_GATEWAY: Mapping[tuple[str, ...], set[str]] = {
         "backports",
         "jiter",
         "genai_prices",
-        "griffe",
         "h11",
         "httpcore2",
         "httpx",

@@ -59,6 +59,90 @@ for name, one in models.items():
 print(json.dumps([built, schemas]))
 """
 
+# Everything that Python writes for a dataclass, in words that two processes can compare.
+DATACLASSES = """
+import abc, json, sys
+if sys.argv[1] != "plain":
+    from openclaw.cli import startup
+    startup.prepare()
+import copy, dataclasses, inspect, pickle
+from dataclasses import InitVar, dataclass, field
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    x: int
+    names: list[str] = field(default_factory=list)
+
+@dataclass(order=True)
+class Ranked:
+    "Has a docstring."
+    rank: int = 3
+    start: InitVar[int] = 4
+    def __post_init__(self, start):
+        self.started = start
+
+@dataclass
+class Named(Ranked):
+    name: str = "n"
+    def __init__(self):
+        super().__init__(9, start=5)
+        self.name = "x"
+
+class Shape(abc.ABC):
+    @abc.abstractmethod
+    def area(self): ...
+
+@dataclass(kw_only=True, unsafe_hash=True)
+class Square(Shape):
+    side: int
+    inner: object = None
+    def area(self):
+        return self.side ** 2
+
+class Child(Point):
+    pass
+
+def error(run):
+    try:
+        run()
+    except Exception as raised:
+        return [type(raised).__name__, str(raised)]
+
+early = type(vars(Square)["__init__"]).__name__
+point, ring, child = Point(1), Square(side=1), Child(1)
+ring.inner = ring
+kinds = (Point, Ranked, Named, Square, Child)
+made = dataclasses.make_dataclass("Made", [("x", int)])
+print(json.dumps([early, [
+    [[k.__doc__, str(inspect.signature(k)), k.__init__.__qualname__, k.__repr__.__qualname__,
+      inspect.isfunction(k.__eq__), str(k.__init__.__annotations__), sorted(vars(k))] for k in kinds],
+    [repr(one) for one in (point, ring, child, Named(), Ranked(2), made(1), made)],
+    [point == Point(1), point == Point(2), point == 1, Ranked(1) < Ranked(2), Named() == Named(), child == Child(1)],
+    [repr(dataclasses.replace(point, x=2)), dataclasses.asdict(point), Point.__match_args__, Ranked(5).started],
+    [repr(copy.deepcopy(point)), repr(pickle.loads(pickle.dumps(point))), hash(Square(side=1)) == hash(Square(side=1))],
+    [error(lambda: setattr(point, "x", 2)), error(lambda: delattr(point, "x")), error(lambda: hash(point)),
+     error(lambda: Point()), error(lambda: Shape()), error(lambda: Ranked(1) < 2), error(lambda: hash(Ranked()))],
+]]))
+"""
+
+FUNCTION_TOOL = """
+import json, sys
+from openclaw.cli import startup
+startup.prepare()
+from pydantic_ai import Tool
+
+def add(a: int):
+    '''Add.
+
+    Args:
+        a: A number.
+    '''
+
+before = "griffe" in sys.modules
+tool = Tool(add).tool_def
+print(json.dumps([before, tool.description, tool.parameters_json_schema["properties"]["a"]["description"]]))
+"""
+
 
 def said(code: str, *arguments: str, given: str = "") -> Any:
     done = subprocess.run(
@@ -95,3 +179,15 @@ def test_what_a_lazy_package_does_not_have_is_an_attribute_error() -> None:
         "print(json.dumps([hasattr(mcp, 'nothing'), hasattr(pydantic_ai, '__nothing__')]))"
     )
     assert said(code) == [False, False]
+
+
+def test_a_dataclass_whose_methods_are_written_later_is_the_same() -> None:
+    _, plain = said(DATACLASSES, "plain")
+    early, later = said(DATACLASSES, "later")
+    assert later == plain
+    if sys.version_info < (3, 13):
+        assert early == "_LaterMethod"
+
+
+def test_docstrings_of_functions_are_read_when_a_tool_is_made_of_one() -> None:
+    assert said(FUNCTION_TOOL) == [False, "Add.", "A number."]

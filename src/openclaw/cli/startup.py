@@ -11,8 +11,9 @@ from types import ModuleType
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from importlib.machinery import ModuleSpec, SourceFileLoader
+    from types import FunctionType
     from typing import Any
 
 _NEW_OBJECTS = 50_000
@@ -43,6 +44,9 @@ LAZY_PACKAGES = frozenset(
 )
 """Packages whose `__init__` only gathers names from elsewhere."""
 
+_FIRST = {"pydantic_ai": "pydantic_ai.messages"}
+"""Modules of a lazy package that import each other work in one order only, the one that starts here."""
+
 DEFERRED_MODELS = frozenset(
     {"mcp_types._types", "mcp_types._v2025_11_25", "mcp_types._v2026_07_28"}
 )
@@ -60,8 +64,23 @@ def prepare() -> None:
         sys.modules[loader.__name__] = loader
     # The command line of a library that we use as a library: it would import rich and click.
     sys.modules.setdefault("httpx._main", None)  # pyright: ignore[reportArgumentType] - "there is none"
+    # What reads docstrings for tools that are Python functions; none of ours is one.
+    sys.modules.setdefault("pydantic_ai._griffe", _docstrings())
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Finder())
+
+
+def _docstrings() -> ModuleType:
+    module = ModuleType("pydantic_ai._griffe")
+
+    def doc_descriptions(*given: "Any", **others: "Any") -> "Any":
+        from importlib import import_module
+
+        sys.modules.pop(module.__name__, None)
+        return import_module(module.__name__).doc_descriptions(*given, **others)
+
+    setattr(module, "doc_descriptions", doc_descriptions)  # noqa: B010 - a module's type has none
+    return module
 
 
 class _Finder:
@@ -84,6 +103,8 @@ class _Finder:
 def _kind_of(name: str) -> "type[_Loader] | None":
     if name in LAZY_PACKAGES:
         return _LazyPackage
+    if name == "dataclasses":
+        return _Dataclasses
     return _DeferredModels if name in DEFERRED_MODELS else None
 
 
@@ -112,6 +133,70 @@ class _DeferredModels(_Loader):
             self._real.exec_module(module)
         finally:
             defaults["defer_build"] = before
+
+
+class _Dataclasses(_Loader):
+    def exec_module(self, module: ModuleType) -> None:
+        """Let it write a class's methods when they are first used.
+
+        Python compiles four to six of them for each of the 600 dataclasses that a message needs,
+        and finds out a signature for each that has no docstring: a fifth of the whole start.
+        """
+        self._real.exec_module(module)
+        names = vars(module)
+        create, process = names.get("_create_fn"), names.get("_process_class")
+        if create is None or process is None:
+            return  # Python 3.13 compiles them together, which is quick
+
+        def process_later(cls: type, *given: "Any") -> type:
+            if cls.__doc__:
+                return process(cls, *given)
+            doc = _LaterDoc()
+            setattr(cls, "__doc__", doc)  # noqa: B010 - a type's may be looked up
+            made = process(cls, *given)
+            doc.complete = True
+            return made
+
+        def create_later(name: str, *given: "Any", **others: "Any") -> _LaterMethod:
+            return _LaterMethod(name, lambda: create(name, *given, **others))
+
+        names.update(_create_fn=create_later, _process_class=process_later)
+
+
+class _LaterMethod:
+    """Stands in a class for a method until that is first looked up."""
+
+    def __init__(self, name: str, create: "Callable[[], FunctionType]") -> None:
+        self.__name__ = name
+        self._create = create
+        self._method: FunctionType | None = None
+
+    def __get__(self, one: object, owner: type) -> "Any":
+        method = self._method = self._method or self._create()
+        for base in owner.__mro__:
+            if vars(base).get(self.__name__) is self:
+                method.__qualname__ = f"{base.__qualname__}.{self.__name__}"
+                setattr(base, self.__name__, method)
+        return method.__get__(one, owner)
+
+    def __call__(self, one: object) -> "Any":
+        """Where Python has wrapped it, as it does with `__repr__`."""
+        return self.__get__(one, type(one))()
+
+
+class _LaterDoc:
+    """Stands for the docstring that Python makes of a signature."""
+
+    complete = False
+
+    def __get__(self, one: object, owner: type) -> str:
+        if not self.complete:
+            return "to come"
+        from inspect import signature
+
+        doc = owner.__name__ + str(signature(owner)).replace(" -> None", "")
+        owner.__doc__ = doc
+        return doc
 
 
 class _LazyPackage(_Loader):
@@ -158,6 +243,10 @@ class _LazyPackage(_Loader):
         tree.body = kept
         exec(compile(tree, path, "exec"), vars(module))  # noqa: S102 - the package's own code
         names.others, vars(module)["__getattr__"] = vars(module)["__getattr__"], names
+        if module.__name__ in _FIRST:
+            from importlib import import_module
+
+            import_module(_FIRST[module.__name__])
 
 
 class _Names:
@@ -179,7 +268,7 @@ class _Names:
         package = self._module.__name__
         if name in self.assigned:
             needed, code = self.assigned[name]
-            for each in needed:
+            for each in sorted(needed):
                 getattr(self._module, each)
             exec(code, vars(self._module))  # noqa: S102 - the package's own code
             return vars(self._module)[name]

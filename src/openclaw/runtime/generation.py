@@ -308,7 +308,7 @@ def _factory(host: Host, local: "EmbeddedModels", secrets: SecretResolver) -> "M
         resolver=secrets,
         environ=host.environ,
         clock=host.clock,
-        local=local.opened().build,
+        local=lambda candidate: local.opened().build(candidate),
         search=_search_mode(host.config.tools.web.search),
     )
 
