@@ -161,7 +161,6 @@ class OpenClawAgent:
             session.cancel()
 
     def forget_files(self) -> None:
-        """Remove the attachments of every session, once nobody can ask about them any more."""
         for session in self._sessions.values():
             session.forget_files()
 
@@ -332,7 +331,6 @@ class OpenClawAgent:
         return session
 
     async def _connect(self, session: Session) -> None:
-        """Have the session's servers started for its agent, and tell the client what they offer."""
         await self._agent.add_servers(session.id, session.agent_id, session.servers)
         self._tasks.start_soon(self._announce, session, name=f"commands of {session.id}")
 

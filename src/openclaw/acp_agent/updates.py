@@ -300,7 +300,6 @@ class Translator:
         ]
 
     def _rest(self, text: str) -> list[Update]:
-        """The end of a block: what was held back of it, and what was not streamed."""
         written, self._written = self._written, ""
         if text == self._redact(written):
             return self._held()

@@ -281,7 +281,6 @@ _PATHS = ("path", "file_path", "file", "filename", "source", "destination")
 
 
 def changes_of(items: Sequence[Item]) -> tuple[str, str]:
-    """The latest plan and the changed files, in words, for a person."""
     summary = summary_of(items, "", 1_000)
     return summary.plan, ", ".join(summary.files)
 

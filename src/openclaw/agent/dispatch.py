@@ -318,7 +318,6 @@ class Dispatcher:
     async def _call_within(
         self, script: CallItem, number: int, name: str, arguments: JsonObject
     ) -> ToolResult:
-        """One call of a script: judged, counted and recorded like any other."""
         decided = self.decide(CallItem(f"{script.id}.{number}", name, json.dumps(dict(arguments))))
         if not isinstance(decided, Ready):
             return decided

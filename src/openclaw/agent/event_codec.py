@@ -207,7 +207,6 @@ def inbound_from(item: Mapping[str, Any]) -> InboundMedia:
 
 
 def settings_json(settings: AgentSettings) -> Json:
-    """What a front end in another process has to know to take messages for an agent."""
     return {
         "agent": settings.id,
         "allToolText": settings.all_tool_text,

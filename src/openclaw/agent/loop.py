@@ -159,7 +159,6 @@ class Loop:
         return f"I summarised the conversation: about {before} tokens before, {after} now."
 
     async def closing(self, why: str, *, ask: bool = True) -> str:
-        """The answer of a turn that a limit ended: why, what was done and what is left."""
         said = None
         if ask:
             self.items.append(UserItem(_CLOSING.format(why=why)))
@@ -467,7 +466,6 @@ class Loop:
     # ---- images
 
     async def _load_images(self, built: Built) -> None:
-        """Read the images that the model is to see, and say how many it no longer sees."""
         if not built.accepts_images:
             return
         before = sum(image == compaction.LEFT_OUT for image in self._images.values())

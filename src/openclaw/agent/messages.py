@@ -119,7 +119,6 @@ def _tool_return(item: ResultItem, images: Shown) -> ToolReturnPart:
 
 
 def _piece(attachment: Attachment, images: Shown) -> "str | BinaryImage":
-    """What the model gets of an attachment: the image, its text, or at least its name."""
     image = images.get(attachment.digest or "") if attachment.is_image else None
     if isinstance(image, bytes):
         return BinaryImage(image, media_type=measure(image).mime_type)

@@ -64,8 +64,6 @@ _LEFT_OUT = "[Further MCP resources were left out for want of room.]"
 
 @dataclass(frozen=True)
 class Preamble:
-    """What stands before the conversation, and what it takes of the context."""
-
     system: str
     resources: str = ""
     notes: str = ""

@@ -158,8 +158,6 @@ def _looked_through(result: ToolResult, secrets: Searches) -> ToolResult:
 
 @dataclass(slots=True)
 class _Desk:
-    """Looks through media, each once, and notes what it did."""
-
     secrets: Searches
     notes: dict[Media, str] = field(default_factory=dict[Media, str])
     _seen: dict[Media, Media | None] = field(default_factory=dict[Media, Media | None])

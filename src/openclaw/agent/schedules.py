@@ -198,7 +198,6 @@ def _zones() -> set[str]:
 
 
 def told(job: Job, now_ms: int) -> str:
-    """A schedule in one line, for people and for the model."""
     following = job.next(now_ms)
     zone = ZoneInfo(job.timezone)
     when = (

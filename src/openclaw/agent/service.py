@@ -113,8 +113,6 @@ class TurnSetup:
 
 
 class _Streamed:
-    """Keeps what was streamed of an answer that is not complete yet."""
-
     def __init__(self) -> None:
         self.text = ""
 

@@ -68,7 +68,6 @@ def _escape(match: re.Match[str]) -> str:
 
 
 def message_of(record: logging.LogRecord) -> str:
-    """The record's message, whatever its arguments do when they are formatted."""
     try:
         return record.getMessage()
     except Exception:  # noqa: BLE001 - a record must not be lost, nor raise into its caller

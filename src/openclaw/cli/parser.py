@@ -197,7 +197,6 @@ class CommandParser(argparse.ArgumentParser):
 
 
 def summaries(parser: argparse.ArgumentParser) -> dict[str, str]:
-    """What each of the parser's subcommands does, in a line."""
     action = subcommands(parser)
     if action is None:
         return {}
@@ -333,5 +332,4 @@ def not_there(words: str, name: str, known: Iterable[str]) -> NotFound:
 
 
 def no_server(name: str, known: Iterable[str]) -> NotFound:
-    """The error for a server of a name that nobody configured."""
     return not_there(f"no MCP server '{name}' is configured", name, known)

@@ -76,7 +76,6 @@ class Feed:
         self._put("on_tool_result", {"name": name, "result": result_json(result_held(result))})
 
     def listener(self, *, streams: bool, callbacks: bool) -> TurnListener:
-        """Hears of the turn, as far as somebody wants to know."""
         return TurnListener(
             on_event=self.on_event if streams else None,
             on_block_reply=self.on_block_reply if callbacks else None,
@@ -90,7 +89,6 @@ class Feed:
             self.owner.stir(self)
 
     async def flush(self) -> None:
-        """Tell and keep everything before the end of the turn, where others watch."""
         await self.owner.flush(self)
 
     def _put(self, name: str, body: Any) -> None:
@@ -240,14 +238,12 @@ class Watch:
         self._waiting: dict[int, tuple[str, Any]] = {}
 
     def put(self, first: int, events: list[list[Any]]) -> None:
-        """Take events, the first of which has this number; known ones are left out."""
         for number, (name, body) in enumerate(events, first):
             if number > self.seen:
                 self._waiting[number] = (name, body)
         self._news.set()
 
     def end(self, result: Reply | BaseException | None = None) -> None:
-        """The turn has ended; with its answer, where that is at hand."""
         self.ended = True
         self.result = self.result or result  # the answer may have been read already
         self._news.set()
@@ -262,7 +258,6 @@ class Watch:
         self._news.set()
 
     async def news(self) -> bool:
-        """Wait for something to do; false where nothing came for a while."""
         with anyio.move_on_after(_GAP_SECONDS if self._waiting else POLL_SECONDS):
             await self._news.wait()
         heard = self._news.is_set()
@@ -298,7 +293,6 @@ class Watch:
         return first
 
     def skip_gap(self) -> None:
-        """Give up what is missing: nobody has it any more."""
         if self._waiting:
             self.seen = min(self._waiting) - 1
 
@@ -336,7 +330,6 @@ class Watches:
             what(watch)
 
     def deliver(self, order: int, first: int, events: list[list[Any]]) -> None:
-        """Events of a turn that runs in this very gateway."""
         self.tell(order, lambda watch: watch.put(first, events))
 
     def look_all(self) -> None:

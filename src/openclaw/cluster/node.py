@@ -74,7 +74,6 @@ class ServersHere:
         return self._found
 
     def of_scope(self, scope: str, *, fresh: bool) -> list[str]:
-        """Those that a client brought along for one session."""
         return [one.snapshot.name for one in self.statuses(fresh=fresh) if scope in one.sessions]
 
     def ready_agents(self) -> Sequence[str]:
@@ -280,7 +279,6 @@ class ClusterNode:
         return order_files((await self._agent.settings()).temp_root)
 
     async def _tell_homeless(self, held: Held) -> None:
-        """Say which of the session's servers went with the gateway that had them."""
         order = held.order
         assert order.pin is not None
         servers = await self._gateways.abandon_home(order.session, order.pin)

@@ -291,7 +291,6 @@ class McpServerConfig(Section):
 
     @property
     def may_fall_back_to_sse(self) -> bool:
-        """Whether an http connection that is refused may be tried again as SSE."""
         return self.transport is None and self.kind == "http"
 
 

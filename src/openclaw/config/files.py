@@ -154,7 +154,6 @@ def _sync_directory(path: Path) -> None:
 
 @contextmanager
 def locked(path: Path, timeout: float = LOCK_TIMEOUT_SECONDS) -> Generator[None]:
-    """Hold the right to change this file, against other processes and threads."""
     lock = path.with_name(f".{path.name}.lock")
     try:
         descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, PRIVATE_FILE)

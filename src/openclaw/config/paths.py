@@ -130,7 +130,6 @@ class StatePaths:
 
     @property
     def cache(self) -> Path:
-        """What can be had again: tool catalogues, protocol eras."""
         return self.root / "cache"
 
     @property
@@ -155,7 +154,6 @@ class StatePaths:
 
     @property
     def memory(self) -> Path:
-        """What each agent remembers, in a directory of its own."""
         return self.root / "memory"
 
     @property
@@ -168,7 +166,6 @@ class StatePaths:
 
     @property
     def results(self) -> Path:
-        """Tool results that were too long for the model."""
         return self.root / "results"
 
     @property

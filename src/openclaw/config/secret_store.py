@@ -25,7 +25,6 @@ class SecretStore:
         return {name: value for name, value in self._read().items() if value is not None}
 
     def set(self, name: str, value: str, *, keyring: bool | None = None) -> str:
-        """Keep a value, in the keyring if it works and is wanted; says where."""
         if not _NAME.fullmatch(name):
             raise InvalidRequest(
                 "must be letters, digits, '_', '-' and '.' only, 128 at most", field="NAME"

@@ -81,7 +81,6 @@ class Projection:
         self._letters = bytes([0, *map(ord, letters.values())]).ljust(256, b"\0")
 
     def of(self, text: str) -> bytes:
-        """The letters that the characters of `text` stand for, in their order."""
         kept, _ = codecs.charmap_encode(text, "ignore", self._table)
         return kept.translate(self._letters, b"\0")
 

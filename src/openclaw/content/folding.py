@@ -247,7 +247,6 @@ def _decoded(layer: Layer) -> Iterator[Layer]:
 
 
 def _chunks(text: str) -> Iterator[str]:
-    """`text` in parts, each of which can be decoded by itself."""
     start = 0
     while start < len(text):
         following = _BREAK.search(text, start + _CHUNK)

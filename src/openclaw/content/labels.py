@@ -191,14 +191,12 @@ _UNSEEN = "has characters that cannot be seen"
 
 
 def _problem(text: str) -> str | None:
-    """What is wrong with a text that cannot be changed."""
     if _unsafe(text):
         return _MARKER
     return _UNSEEN if has_hidden(text) else None
 
 
 def _problem_in(value: object) -> str | None:
-    """The first such problem of the texts in it, keys too."""
     return next((found for text in _strings(value) if (found := _problem(text))), None)
 
 

@@ -88,7 +88,6 @@ def replace_usual_markers(text: str) -> str:
 
 
 def find_markers(text: str) -> Iterator[Edit]:
-    """An edit for everything in `text` that folds to a marker or to its name."""
     if text.isascii():
         if not _ascii_may_have_name(text):
             return
@@ -302,7 +301,6 @@ def replace_usual_tokens(text: str) -> str:
 
 
 def find_tokens(text: str) -> Iterator[Edit]:
-    """An edit for each control token in `text`, however disguised."""
     yield from _find_plain(text)
     if not text.isascii():
         yield from _find_disguised(text)
@@ -413,7 +411,6 @@ def _find_disguised(text: str) -> Iterator[Edit]:
 
 
 def _find_in_piece(piece: str) -> tuple[int, str] | None:
-    """Where the token ends with which the piece begins, and what is put in its place."""
     seen = shape(piece)
     hidden = HIDDEN in seen
     bare = seen.replace(HIDDEN, "") if hidden else seen

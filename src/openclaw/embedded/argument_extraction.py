@@ -85,7 +85,6 @@ class _Filler:
         self.out = Filled()
 
     def free(self, *kinds: Kind) -> list[Span]:
-        """Spans of these kinds that nothing took, the earlier kinds first."""
         return [
             s for kind in kinds for s in self.spans if s.kind is kind and s not in self.out.used
         ]
@@ -211,7 +210,6 @@ class _Filler:
         return False
 
     def command(self, param: Param) -> bool:
-        """What stands after "run", to the letter."""
         found = _RUN.match(self.message)
         if found is None:
             return False
@@ -319,7 +317,6 @@ class _Filler:
             self.out.arguments[param.name] = 1
 
     def wants_latest(self) -> bool:
-        """Whether the message asks for the last of something rather than for several."""
         return not self.free(Kind.NUMBER) and _LATEST.search(self.message) is not None
 
 

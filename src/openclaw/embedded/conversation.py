@@ -84,7 +84,6 @@ def _label(key: object) -> str:
 
 
 def _lines(value: Any, name: str, depth: int) -> Iterator[str]:
-    """A JSON value, one fact a line."""
     if depth > _MAX_DEPTH:
         yield f"{name}: …"
     elif isinstance(value, dict):
@@ -106,7 +105,6 @@ def _list_lines(items: list[Any], name: str, depth: int) -> Iterator[str]:
 
 
 def flatten(text: str) -> str:
-    """JSON as readable lines; anything else as it is."""
     stripped = text.strip()
     if not stripped.startswith(("{", "[")):
         return stripped
@@ -157,7 +155,6 @@ class Turn:
 
     @property
     def ends_with_results(self) -> bool:
-        """Whether tools have answered and the person has not."""
         return bool(self.outcomes)
 
 

@@ -42,7 +42,6 @@ def open_client(
     certificates: str | None,
     login: tuple[str, str] | None = None,
 ) -> "httpx2.Client":
-    """A client with the user's proxy, certificates, and name and password."""
     import httpx2
 
     verify = ssl.create_default_context(cafile=certificates) if certificates else True

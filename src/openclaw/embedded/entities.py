@@ -144,8 +144,6 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A stretch of the message, with the value that it stands for."""
-
     kind: Kind
     value: str | int | float
     start: int

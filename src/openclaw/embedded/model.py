@@ -410,7 +410,6 @@ class LocalModel(Model[None]):
         return await self._planner.plan(read_turn(messages, told), tools, limit)
 
     async def _start(self, plan: Write) -> tuple[Generation, str]:
-        """What the model writes, and what is to be said before it."""
         if not self._told:
             self._told = True
             weights = self._source.weights

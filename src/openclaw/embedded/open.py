@@ -36,8 +36,6 @@ class LocalChoice(Protocol):
 
 
 class WeightsSource:
-    """Weights that are found, checked and loaded when they are first needed."""
-
     def __init__(
         self,
         weights: Weights,

@@ -380,7 +380,6 @@ def _reach(param: Param, path: str) -> float:
 
 
 def _single_typed(doc: ToolDoc, filled: Filled) -> Param | None:
-    """The one parameter that came from a zone, path or address, if there is exactly one."""
     typed = [
         param
         for param in doc.params

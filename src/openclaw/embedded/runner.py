@@ -37,7 +37,6 @@ class Prompt:
     sampling: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     def body(self) -> dict[str, Any]:
-        """The request in the words of the OpenAI API, which the library speaks."""
         body: dict[str, Any] = {
             "messages": [dict(message) for message in self.messages],
             "max_tokens": self.max_tokens,

@@ -85,7 +85,6 @@ _NEGATIVE = frozenset({"not", "exclude", "excluding", "ignore", "without"})
 
 
 def _plain(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The schema without the `null` alternative of an optional field."""
     for key in ("anyOf", "oneOf"):
         options = schema.get(key)
         if isinstance(options, list):
@@ -268,7 +267,6 @@ _SENTENCE_END = re.compile(r"(?<=[.!?])\s|\n")
 
 
 def _own_name(tool: RoutableTool) -> tuple[str, str]:
-    """The tool's own name, and its server's, which says little about what the tool does."""
     labelled = _LABEL.fullmatch(tool.label)
     if labelled:
         return labelled[2], labelled[1]

@@ -14,8 +14,6 @@ from openclaw.core.errors import InvalidRequest, ModelUnavailable, OperatorFacin
 
 
 class ToolUse(StrEnum):
-    """How a model of this size is brought to use tools."""
-
     ROUTER = "router"
     ADAPTER = "adapter"
 
@@ -237,7 +235,6 @@ class WeightStore:
         return sorted(known, key=lambda one: one.weights.name)
 
     def own(self) -> list[Weights]:
-        """Weights that the user added by address, from the notes beside them."""
         notes = sorted(self.directory.glob("*.source.json")) if self.directory.is_dir() else []
         return [w for note in notes if (w := self._from_note(note)) is not None]
 
@@ -249,7 +246,6 @@ class WeightStore:
         return own_weights(name, str(facts.get("url", "")), facts["sha256"])
 
     def remember(self, weights: Weights) -> None:
-        """Keep the address and hash of weights that are not in the catalogue."""
         if isinstance(weights.source, FromUrl) and find_weights(weights.name) is None:
             facts = {"url": weights.source.url, "sha256": weights.sha256}
             write_private(self.directory / f"{weights.name}.source.json", json.dumps(facts))

@@ -133,8 +133,6 @@ def stamp(path: Path) -> Stamp:
 
 
 class Reloader:
-    """Reads the configuration again when the file changes, or when asked."""
-
     def __init__(
         self, gateway: Gateway, load: Callable[[], LoadedConfig], loaded: LoadedConfig
     ) -> None:

@@ -91,8 +91,6 @@ API: tuple[tuple[str, Handler, str, str | None], ...] = (
 
 
 def build_app(gateway: Gateway) -> Starlette:
-    """The application, without the guard."""
-
     def on(path: str, handler: Handler, method: str = "GET", needs: str | None = "read") -> Route:
         async def endpoint(request: Request) -> Any:
             try:

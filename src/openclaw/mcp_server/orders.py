@@ -45,7 +45,6 @@ class Report(Protocol):
 
 
 def describe_event(event: Event) -> str | None:
-    """What a person waiting for the answer wants to know of this event, if anything."""
     match event:
         case TurnStarted():
             return "working"

@@ -282,7 +282,6 @@ class MessageWriter(_Stream):
             self._writer.write(piece)
 
     async def aclose(self) -> None:
-        """Send what is unsent, within a bound, and stop."""
         self._closed = True
         with anyio.move_on_after(_DRAIN_SECONDS, shield=True):
             await self._writer.drained(0)
@@ -369,8 +368,6 @@ def abridge(value: Any, key: str = "") -> Any:
 
 
 class Prepared:
-    """The SDK's side, loaded and waiting for the wire."""
-
     def __init__(self, program: str, agent_id: str | None, open_agent: OpenAgent) -> None:
         self._program, self._agent_id, self._open_agent = program, agent_id, open_agent
 

@@ -66,8 +66,6 @@ def permission(client: AskedClient) -> Ask:
 
 
 def relay(client: AskedClient) -> Elicit:
-    """Hands the questions of MCP servers to the person at the client."""
-
     async def elicit(server: str, params: JsonObject) -> JsonObject:
         asked = elicitation_params(server, params)
         try:
@@ -272,7 +270,6 @@ class _Handlers:
     async def listen(
         self, context: Context, params: types.SubscriptionsListenRequestParams
     ) -> types.SubscriptionsListenResult:
-        """Tell the client how the tasks that it names are, whenever that changes."""
         wanted: Any = (params.notifications.model_extra or {}).get("taskIds") or []
         if wanted:
             _require_tasks(context)
@@ -355,7 +352,6 @@ def _can_be_asked(context: Context) -> bool:
 
 
 def _media_size(arguments: Any) -> int:
-    """How much there is to hand to a gateway in one request."""
     kinds = ("images", "files")
     try:
         return sum(len(one["data"]) for kind in kinds for one in arguments.get(kind, ()))

@@ -52,7 +52,6 @@ _TITLE_CHARS = 80
 
 
 def _form(request: PermissionRequest) -> Json:
-    """The answers to a call, as a form."""
     answer = {
         "type": "string",
         "title": "Allow this call?",
@@ -400,11 +399,9 @@ class OrderTasks:
             await records.tell_task(await self._agent.store(), task, cancel=True)
 
     def runs(self, id: str) -> bool:
-        """Whether this process carries out that task, or the order of that request state."""
         return id.partition(".")[0] in self._runs
 
     async def changed(self, ids: list[str]) -> None:
-        """Wait until one of these tasks may have changed."""
         events = [self._runs[id].changed for id in ids if id in self._runs]
         with anyio.move_on_after(_TEND_SECONDS if len(events) < len(ids) else None):
             async with anyio.create_task_group() as group:

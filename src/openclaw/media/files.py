@@ -43,7 +43,6 @@ class OrderFiles:
         self._left = quota
 
     def save(self, pieces: Iterable[bytes], mime_type: str) -> Path:
-        """Write the pieces to a new file, readable by its owner alone."""
         path = self.directory / f"{random_id()}{EXTENSIONS.get(mime_type, '')}"
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | NOFOLLOW
         with os.fdopen(os.open(path, flags, 0o600), "wb") as file:

@@ -33,8 +33,6 @@ _SVG_SEARCH = 4096
 
 @dataclass(frozen=True, slots=True)
 class ImageSize:
-    """An image's kind and extent, as its headers claim."""
-
     mime_type: str
     width: int
     height: int

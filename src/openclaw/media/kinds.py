@@ -76,7 +76,6 @@ _ALIASES = {
 
 
 def normalise(mime_type: str) -> str:
-    """A MIME type without its parameters, in lower case, under its usual name."""
     bare = mime_type.partition(";")[0].strip().lower()
     return _ALIASES.get(bare, bare)
 

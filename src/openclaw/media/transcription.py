@@ -27,8 +27,6 @@ NOT_SET_UP = "audio is kept but not transcribed: no transcription provider is se
 
 @dataclass(frozen=True, slots=True)
 class Transcript:
-    """What was said, or a note that says why that is not known, or not all of it."""
-
     text: str | None = None
     note: str | None = None
 
@@ -340,7 +338,6 @@ class Speech:
         self._seconds = settings.timeout_ms / 1000
 
     def transcriber(self) -> Transcriber:
-        """The one that is asked for; `auto` is the first that is there."""
         wanted = self._settings.provider
         finders = {
             "local": (self._whisper, self._moonshine),

@@ -198,8 +198,6 @@ def _is_openrouter(candidate: Candidate) -> bool:
 
 
 def profile_of(candidate: Candidate) -> "ModelProfile":
-    """What overrides the library's own idea of a model."""
-
     google = candidate.api == "google-generative-ai"
     profile: ModelProfile = {
         "json_schema_transformer": OneGoogleObject if google else OneObject,

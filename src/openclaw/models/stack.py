@@ -200,7 +200,6 @@ _OVERFLOW = re.compile(
 
 
 def _says_overflow(error: Exception) -> bool:
-    """Whether a refusal is about length, in the words of the vendors that have no code for it."""
     body = getattr(error, "body", None)
     return body is not None and _OVERFLOW.search(str(body)) is not None
 
@@ -213,7 +212,6 @@ def _status(error: Exception) -> str:
 
 
 def _provider_message(body: object) -> str:
-    """The provider's own words, where its error has the usual shape."""
     found: object = body
     for key in ("error", "message"):
         if isinstance(found, dict):

@@ -234,7 +234,6 @@ class GuardedBackend(httpcore2.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore2.AsyncNetworkStream:
-        """Connect to one of the checked addresses of `host`, in the order of the resolver."""
         addresses = await self._checked_addresses(host, port)
         each = min(timeout or _CONNECT_TIMEOUT, _CONNECT_TIMEOUT)
         failure: Exception | None = None

@@ -237,7 +237,6 @@ def _covers(glob: tuple[Element, ...], start: str) -> bool:
 
 
 def _may_match(glob: tuple[Element, ...], start: str) -> bool:
-    """Whether some name that begins with `start` and goes on matches the glob."""
     return any(state < len(glob) or glob[-1:] == (ANY_RUN,) for state in _states_after(glob, start))
 
 

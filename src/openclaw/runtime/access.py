@@ -215,8 +215,6 @@ class Process(Protocol):
 
 @dataclass(slots=True)
 class _GatewaySession:
-    """A session's own servers, which the gateway runs while a connection to it lasts."""
-
     agent: str
     servers: "Mapping[str, McpServerConfig]"
     scope: str = ""

@@ -109,7 +109,6 @@ class Host:
         return self.loaded.config
 
     def workspace(self, agent: EffectiveAgent) -> Path:
-        """The directory in which this agent works, made where it was missing."""
         if agent.workspace is None:
             return private_directory(self.paths.workspace)
         named = expand(agent.workspace, self.environ)

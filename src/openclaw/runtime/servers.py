@@ -118,7 +118,6 @@ async def open_servers(
     redactor: Redactor,
     agents: Mapping[str, EffectiveAgent],
 ) -> "AsyncGenerator[OpenServers]":
-    """The MCP servers of these agents, started, without the agents themselves."""
     host = Host(loaded, environ, redactor, StatePaths.of(environ).prepare(), SystemClock())
     hide_known(loaded, environ, redactor)
     secrets = open_secrets(loaded.config, environ, redactor)

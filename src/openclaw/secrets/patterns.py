@@ -46,7 +46,6 @@ def _prefixed(body: str, *anchors: str, digit: bool = False) -> Shape:
 
 
 def _named(pattern: str, *names: str) -> Shape:
-    """A key or header, in the usual three spellings."""
     spellings = {spelt for n in names for spelt in (n, n.lower(), n.upper(), n.title())}
     return Shape(tuple(sorted(spellings)), pattern, re.IGNORECASE)
 
@@ -421,7 +420,6 @@ class BytePatterns:
 
 
 def merged(spans: Iterable[Span]) -> list[Span]:
-    """Spans in order, those that touch or overlap made one."""
     result: list[Span] = []
     for start, end in sorted(spans):
         if result and start <= result[-1][1]:

@@ -29,8 +29,6 @@ _MAX_LENGTH: Final = 2048
 
 @dataclass(frozen=True, slots=True)
 class Scheme:
-    """How references of one scheme are written, and what may follow the name."""
-
     form: str
     fragment: str | None = None
     query: frozenset[str] = frozenset()
@@ -110,7 +108,6 @@ def find(text: str) -> list[Occurrence]:
 
 
 def has_reference(text: str) -> bool:
-    """Whether a reference, well formed or not, stands anywhere in `text`."""
     return _REFERENCE.search(text) is not None
 
 

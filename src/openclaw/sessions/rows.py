@@ -85,7 +85,6 @@ def without_spaces(text: str) -> bool:
 
 
 def containing(text: str) -> str:
-    """A pattern for LIKE that matches whatever contains `text` literally."""
     escaped = text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
     return f"%{escaped}%"
 

@@ -134,7 +134,6 @@ async def kept_order(store: SessionStore, id: str) -> JsonObject | None:
 
 
 async def forget_order(store: SessionStore, id: str, now_ms: int) -> None:
-    """Remove what only a running task needs, and every record whose time is up."""
     await store.delete_documents(_ORDER, [id], expired=now_ms)
     await store.delete_documents(_INBOX, [id], expired=now_ms)
 
@@ -157,7 +156,6 @@ async def tell_task(
     *,
     cancel: bool = False,
 ) -> None:
-    """Leave answers or a request to stop for the runner."""
     for _ in range(_TRIES):
         found = await store.documents(_INBOX, [task.id])
         rev = found[0].rev if found else 0

@@ -97,7 +97,6 @@ class Script:
     requests: list[Request] = field(default_factory=list[Request])
 
     def answer(self, request: Request) -> Step:
-        """The step for this request, which is remembered."""
         self.requests.append(request)
         for rule in self.rules:
             if rule.matches(request):
@@ -118,7 +117,6 @@ class ScriptedModel:
 
 
 def parse_step(raw: Mapping[str, Any]) -> Step:
-    """A step from its JSON form, where a call is `{"name": …, "arguments": …}`."""
     fields = dict(raw)
     calls = tuple((call["name"], call.get("arguments", {})) for call in fields.pop("calls", ()))
     return Step(calls=calls, **fields)

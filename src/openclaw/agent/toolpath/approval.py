@@ -44,8 +44,6 @@ _IN_DOUBT = "You did not give all of this yourself:"
 
 @dataclass(slots=True)
 class _Session:
-    """One conversation: what was agreed to for all of it, and its turn to ask."""
-
     rules: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
     asking: anyio.Lock = field(default_factory=anyio.Lock)
 

@@ -51,8 +51,6 @@ Refused = Callable[[JsonObject, CallContext, str], None]
 
 @dataclass(frozen=True, slots=True)
 class Audit(Wrapper):
-    """Tells of a call when it begins and when it has ended, and puts it on record."""
-
     on_call: OnCall | None
     clock: Clock
     redact: Redact

@@ -403,7 +403,6 @@ def _block_text(block: Block) -> str:
 
 
 def _summary(calls: Sequence[CallMade]) -> str:
-    """Each tool once: how often it was called and how that ended."""
     endings = {True: "", False: " failed", None: " (unknown whether it happened)"}
     counts: dict[str, int] = {}
     for one in calls:
@@ -440,7 +439,6 @@ def _showing(source: str, show: str) -> str:
 
 
 def _last_statement(source: str) -> int | None:
-    """The index of the line where the last top-level statement starts."""
     last, fresh = None, True
     try:
         for token in tokenize.generate_tokens(io.StringIO(source, newline="\n").readline):

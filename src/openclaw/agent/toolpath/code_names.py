@@ -135,7 +135,6 @@ def _parameters(schema: JsonObject) -> tuple[Parameter, ...]:
 
 
 def _literal(value: Any) -> str:
-    """A short scalar as Python writes it, or nothing."""
     if not isinstance(value, str | int | float | bool):
         return ""
     text = json.dumps(value) if isinstance(value, str) else repr(value)

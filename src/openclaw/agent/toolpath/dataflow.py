@@ -126,7 +126,6 @@ class SessionFlow:
         )
 
     async def remember(self, asked: Ask, choice: str, context: CallContext) -> None:
-        """Keep an answer that holds for more than this call."""
         answer = Answer(choice)
         self._allowed = remember(
             replace(self._configured, allowed=self._allowed), asked, answer

@@ -55,7 +55,6 @@ class ToolSearch:
         return [await anyio.to_thread.run_sync(catalogue.search, need, limit) for need in needs]
 
     async def nearest(self, specs: Sequence[ToolSpec], text: str, limit: int) -> list[str]:
-        """The names of the tools that fit this text, the best first."""
         if not text.strip():
             return []
         index = (await self._catalogue(specs)).index

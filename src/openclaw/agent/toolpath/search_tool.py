@@ -48,7 +48,6 @@ def search_spec(lines: Sequence[str] = ()) -> ToolSpec:
 
 
 def needs_of(arguments: JsonObject) -> tuple[list[str], int]:
-    """What is searched for, and how many tools may be found for each."""
     listed: Any = arguments.get("queries") or ()
     asked = [arguments.get("query"), *listed]
     needs = list(dict.fromkeys(str(one).strip() for one in asked if one is not None))
@@ -59,7 +58,6 @@ def needs_of(arguments: JsonObject) -> tuple[list[str], int]:
 
 
 def answer(found: Sequence[Found]) -> str:
-    """The best first, then what each tool does and takes, grouped by server."""
     several = len(found) > 1
     lines = [_ranked(one, several) for one in found]
     specs = {spec.name: spec for one in found for spec in one.specs}
@@ -99,7 +97,6 @@ def _tool_line(spec: ToolSpec) -> str:
 
 
 def _parameters(schema: JsonObject) -> str:
-    """Those that a call needs with their type or values, and the names of a few others."""
     properties = _mapping(schema.get("properties"))
     listed: Any = schema.get("required")
     required = cast("list[Any]", listed) if isinstance(listed, list) else []

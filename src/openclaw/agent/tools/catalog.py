@@ -76,7 +76,6 @@ def _load(point: EntryPoint, context: PluginContext) -> Sequence[NativeTool]:
 
 
 def _refusal(tool: NativeTool, taken: Collection[str]) -> str | None:
-    """Why this is no tool that can be offered; None where it can."""
     spec: Any = getattr(cast(Any, tool), "spec", None)
     if not isinstance(spec, ToolSpec) or not callable(getattr(tool, "call", None)):
         return "it has no spec of the type ToolSpec and no call"

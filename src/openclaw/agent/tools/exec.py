@@ -131,7 +131,6 @@ class Shells:
         return self._confine(config, program, NAME, (shell.workspace,))
 
     def _readable(self, program: Program) -> Iterator[str]:
-        """Skills, programs that are installed in the home directory, and git's settings."""
         home = home_dir(self.environ)
         yield from (str(path) for path in self._also_readable if path.is_dir())
         yield from (str(home / name) for name in _READ_FILES if (home / name).is_file())
@@ -143,7 +142,6 @@ class Shells:
 
 
 def _with_workspace(sandbox: SandboxConfig, read: Sequence[str]) -> SandboxConfig:
-    """The sandbox of commands: they may also read these, and write to the workspace."""
     workspace = True if sandbox.workspace is None else sandbox.workspace
     return sandbox.model_copy(update={"read": (*sandbox.read, *read), "workspace": workspace})
 

@@ -98,7 +98,6 @@ def main() -> None:
 
 
 def search(request: dict[str, Any]) -> tuple[str, str]:
-    """The lines that match, as path:line: text, and what there is to say of them."""
     pattern = _compiled(request)
     wanted = PathGlob(request["glob"]) if request["glob"] else None
     workspace = Workspace(
@@ -194,7 +193,6 @@ def _below(
 
 
 def _content(directory: int, name: str) -> bytes | None:
-    """The file's bytes where it is text of a sensible size."""
     flags = os.O_RDONLY | NOFOLLOW | NONBLOCK | CLOEXEC
     with os.fdopen(os.open(name, flags, dir_fd=directory), "rb") as file:
         status = os.fstat(file.fileno())

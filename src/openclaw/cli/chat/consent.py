@@ -20,7 +20,6 @@ class Consent:
         self.refused: list[str] = []
 
     async def permit(self, request: "PermissionRequest") -> Answer:
-        """The answer to a tool call."""
         covered = any(covers(rule, request.name, request.arguments) for rule in self._rules)
         if covered and not request.doubt:
             return Answer(ONCE)

@@ -99,7 +99,6 @@ class Talk:
             )
 
     async def run(self, typed: "Input") -> None:
-        """Go on until the input ends or the person leaves."""
         while not self._over:
             await self._agent.refresh(self._id, self.session)
             text = await typed.read()

@@ -207,7 +207,6 @@ class Questions:
         self._lock = anyio.Lock()
 
     async def elicit(self, server: str, params: JsonObject) -> JsonObject:
-        """The person's answer, as the protocol wants it."""
         async with self._lock:
             with self._paused():
                 try:

@@ -19,7 +19,6 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, env: Environment) -> int:
-    """Serve until the client goes away; does not return."""
     from openclaw.acp_agent.agent import serve_stdio
     from openclaw.runtime.access import open_agent
 

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 
 def register(parser: argparse.ArgumentParser) -> None:
-    """Declare the subcommands and their options."""
     actions = parser.add_subparsers(metavar="ACTION", required=True, dest="action")
     added = _action(actions, "add", "add a schedule")
     added.add_argument("when", metavar="WHEN", help="'weekdays 8:00' or a cron expression")
@@ -46,7 +45,6 @@ def _action(actions: Any, name: str, summary: str) -> argparse.ArgumentParser:
 
 
 def run(args: argparse.Namespace, env: Environment) -> int:
-    """Add, list, run, pause, resume or remove."""
     from openclaw.agent.schedules import JobFile
     from openclaw.core.clock import SystemClock
 

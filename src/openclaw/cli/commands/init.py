@@ -325,7 +325,6 @@ def _automatic(now: ModelOffer) -> str:
 
 
 def _objection(ref: str, env: Environment, text: str | None) -> InvalidRequest | None:
-    """What is wrong with a model that somebody named."""
     from openclaw.models.choose import resolve
 
     loaded = parse_config(text or "{}", env.environ, source=config_path(env.environ))

@@ -103,7 +103,6 @@ def _command(program: str, words: str, parser: argparse.ArgumentParser) -> list[
 
 
 def vars_of(action: argparse.Action, parser: argparse.ArgumentParser) -> dict[str, object]:
-    """What argparse puts into the words of a help text."""
     return {**vars(action), "prog": parser.prog}
 
 

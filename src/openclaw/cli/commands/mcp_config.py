@@ -126,7 +126,6 @@ def remove_server(args: argparse.Namespace, env: Environment) -> int:
 
 
 def set_effects(args: argparse.Namespace, env: Environment) -> int:
-    """Write down what a server's tools do."""
     wanted = dict(_pair(word, "=", "TOOL=EFFECT") for word in args.changes)
 
     def changed(text: str) -> str:

@@ -85,7 +85,6 @@ async def _list_tools(args: argparse.Namespace, env: Environment) -> int:
 
 
 def effects(args: argparse.Namespace, env: Environment) -> int:
-    """Show how a server's tools are classified, or classify them."""
     if args.changes:
         from openclaw.cli.commands.mcp_config import set_effects
 

@@ -26,7 +26,6 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, env: Environment) -> int:
-    """Serve until the client goes away; does not return."""
     bootstrap.serve(env.program, lambda: prepare(env, args))
 
 

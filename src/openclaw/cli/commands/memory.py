@@ -11,7 +11,6 @@ from openclaw.core.errors import EXIT_OK
 
 
 def register(parser: argparse.ArgumentParser) -> None:
-    """Declare the subcommands and their options."""
     actions = parser.add_subparsers(metavar="ACTION", required=True, dest="action")
     for name, summary in (
         ("show", "print what is remembered"),
@@ -28,7 +27,6 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, env: Environment) -> int:
-    """Show, search or clear."""
     from openclaw.agent.tools.memory import OTHERS, PERSON, Memory
     from openclaw.cli.parser import not_there
     from openclaw.config.merge import default_agent_id, effective_agents

@@ -129,7 +129,6 @@ def check_all(env: Environment, config: "Config", only: str | None = None) -> li
 
 
 def _collect(config: Any) -> dict[SecretRef, list[str]]:
-    """Each reference in the configuration with the places that use it."""
     wanted: dict[SecretRef, list[str]] = {}
     for place, text in _strings(config):
         for hit in find(text):

@@ -23,7 +23,6 @@ _MOST_FILES = 2000
 
 
 def register(parser: argparse.ArgumentParser) -> None:
-    """Declare the subcommands and their options."""
     actions = parser.add_subparsers(metavar="ACTION", required=True, dest="action")
     listed = _action(actions, "list", "the skills there are, with their digests")
     listed.add_argument("--json", action="store_true", help="print JSON and nothing else")
@@ -39,7 +38,6 @@ def _action(actions: Any, name: str, summary: str) -> argparse.ArgumentParser:
 
 
 def run(args: argparse.Namespace, env: Environment) -> int:
-    """List, add or remove."""
     does = {"list": _list, "add": _add, "remove": _remove}
     does[args.action](args, env)
     return EXIT_OK

@@ -24,7 +24,6 @@ _ID_CHARS = 16
 
 
 def register(parser: argparse.ArgumentParser) -> None:
-    """Declare the actions and their options."""
     parser.set_defaults(action=_list, json=False)
     actions = parser.add_subparsers(metavar="ACTION")
     for name, action, summary in (
@@ -40,7 +39,6 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, env: Environment) -> int:
-    """Open the store and do what was asked."""
     import anyio
 
     anyio.run(_run, args, env)

@@ -63,7 +63,6 @@ class Doing:
 
 
 def named(names: Sequence[str]) -> str:
-    """The first few of these names, and how many more there are."""
     more = len(names) - _NAMED
     return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
 

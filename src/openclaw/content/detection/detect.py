@@ -295,7 +295,6 @@ def _matchers() -> tuple[Matcher, ...]:
 
 
 def sample(text: str) -> str:
-    """What is read of `text`: all of it, or parts of a long one."""
     if len(text) <= _HEAD + _TAIL + _WINDOW * _WINDOWS:
         return text
     step = (len(text) - _HEAD - _TAIL) // _WINDOWS
@@ -412,7 +411,6 @@ def _broken(text: str) -> set[str]:
 
 
 def _worst(text: str) -> str:
-    """The sentence that says it: the first that breaks a rule, else the one that scores highest."""
     sentences = [" ".join(one.split()) for one in _SENTENCE.split(text[:_MOST])]
     sentences = [one for one in sentences if one]
     for sentence in sentences:

@@ -309,7 +309,6 @@ _ABOUT_ATTACKS = re.compile(
 
 
 def discussion(text: str) -> int:
-    """How many different words of those who write about attacks are in `text`."""
     return len({match[0] for match in _ABOUT_ATTACKS.finditer(text)})
 
 

@@ -353,8 +353,6 @@ Handler = TypeVar("Handler", bound=Callable[..., Any])
 def operation(
     name: str, summary: str, answer: Any = Json, **more: Any
 ) -> Callable[[Handler], Handler]:
-    """Say beside a handler what the document says of it."""
-
     def describe(handler: Handler) -> Handler:
         cast("Any", handler).operation = Operation(name, summary, answer, **more)
         return handler
@@ -398,7 +396,6 @@ def _plain(schema: Any) -> Any:
 
 
 def document(url: str, table: Iterable[tuple[str, Any, str, str | None]]) -> Json:
-    """The OpenAPI document of these routes: path, handler, method."""
     components = _Components()
     error = components.of(Error)
     paths: dict[str, Json] = {}

@@ -121,7 +121,6 @@ class _Completion(Order):
 
 
 def usage(reply: Reply) -> Json:
-    """What the turn cost, all of its requests to models together."""
     used = reply.usage
     return {
         "prompt_tokens": used.input_tokens,

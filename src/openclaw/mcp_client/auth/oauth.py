@@ -279,7 +279,6 @@ class Logins:
     open_client: OpenClient = open_guarded
 
     def log_out(self, config: "McpServerConfig") -> bool:
-        """Forget the login to this server; whether there was one."""
         auth, url = _settings(config)
         return self.vault(auth).delete(login_key(url))
 

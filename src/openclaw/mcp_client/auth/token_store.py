@@ -137,7 +137,6 @@ def _record(text: bytes) -> Record:
 
 
 def is_logged_in(store: str, directory: Path, url: str) -> bool:
-    """Whether a token is kept for the server at this address, good or not."""
     record: Record = open_vault(store, directory).load(login_key(url)) or {}
     return bool(record.get("issuers", {}).get(record.get("issuer"), {}).get("tokens"))
 
@@ -216,7 +215,6 @@ class ServerLogin:
         return None if client is None else OAuthClientInformationFull.model_validate(client)
 
     async def set_tokens(self, tokens: "OAuthToken") -> None:
-        """Keep new tokens, with when they end and where they can be refreshed."""
         for secret in (tokens.access_token, tokens.refresh_token):
             if secret:
                 self._register(secret)

@@ -47,8 +47,6 @@ class Rendering:
 
 @dataclass(slots=True)
 class _Parts:
-    """A result taken apart: words in order, media, and the same for front ends."""
-
     words: list[str] = field(default_factory=list[str])
     media: list[Media] = field(default_factory=list[Media])
     outputs: list[Block] = field(default_factory=list[Block])

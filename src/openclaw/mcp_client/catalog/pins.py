@@ -215,7 +215,6 @@ def accept(known: Pinned, names: Iterable[str] | None = None) -> Pinned:
 
 
 def diff(known: Pinned, name: str) -> str:
-    """One pending declaration against the accepted one, line by line."""
     old, new = known.accepted.get(name), known.pending.get(name)
     before = [] if old is None else old.text.splitlines()
     after = [] if new is None else new.text.splitlines()

@@ -192,7 +192,6 @@ def resolve_reference(root: Mapping[str, Any], reference: object) -> object:
 
 
 def _document(root: Mapping[str, Any], address: str) -> Mapping[str, Any]:
-    """The part of this very document that has that `$id`."""
     try:
         base = str(root.get("$id", ""))
         wanted = urljoin(base, address)

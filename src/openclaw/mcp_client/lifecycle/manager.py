@@ -243,7 +243,6 @@ class McpManager:
         return tuple(sorted(found, key=lambda status: status.snapshot.name))
 
     async def recheck_pins(self) -> None:
-        """Take note of what was accepted meanwhile, by this process or another."""
         for unit in self._places.units:
             await unit.recheck_pins()
 
@@ -277,7 +276,6 @@ class McpManager:
         self._forget_views(lambda user: user[1] == session)
 
     def apply(self, agents: Mapping[str, AgentServers]) -> None:
-        """Take a new configuration: what stayed the same goes on running untouched."""
         self._places.apply(agents)
         self._forget_views(lambda user: user[0] not in agents)
 

@@ -241,7 +241,6 @@ class ServerRegistry:
         self.version += 1
 
     def _leave(self, unit: ManagedServer) -> None:
-        """Stop a server that was given up, once no turn uses it."""
         if unit in self._leaving and not unit.holders:
             self._leaving.discard(unit)
             unit.stop()

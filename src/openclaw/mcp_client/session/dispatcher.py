@@ -350,7 +350,6 @@ class PipeDispatcher:
             logger.warning("MCP server '%s' sends too many notifications", self._server)
 
     def _progressed(self, params: dict[str, Any]) -> bool:
-        """Whether this is progress of a call that is still going on."""
         pending = self._pending.find(params.get("progressToken"))
         if pending is None:
             return False

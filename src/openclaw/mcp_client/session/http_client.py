@@ -152,8 +152,6 @@ async def _check(body: bytes) -> None:
 
 
 class _TooLong(httpx2.StreamError):
-    """Raised when a body is over the limit."""
-
     def __init__(self, limit: int) -> None:
         super().__init__(f"it is over the limit of {limit} bytes")
 

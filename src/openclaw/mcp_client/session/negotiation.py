@@ -183,7 +183,6 @@ async def _conclude(session: "ClientSession", probe: _Probe) -> Era:
 
 
 async def _initialized(session: "ClientSession", probe: _Probe) -> bool:
-    """Whether the server took `initialize`; if not, it has answered the question after all."""
     from mcp.shared.exceptions import MCPError
 
     with anyio.CancelScope() as scope:

@@ -91,8 +91,6 @@ class Program:
 
 
 class RunningChild(ABC):
-    """A process with its three pipes, whatever the system."""
-
     def __init__(self, process: subprocess.Popen[bytes], grace: Grace) -> None:
         self._process = process
         self._grace = grace

@@ -69,7 +69,6 @@ class WindowsChild(RunningChild):
         return ChildPipe(threaded_ends(self._process), self._exited, **options)
 
     async def shut_down(self) -> None:
-        """End its input, give it time, then end the job."""
         self.close_stdin()
         await self._exits_within(self._grace.stdin)
         if sys.platform == "win32" and self._job is not None:

@@ -154,7 +154,6 @@ def _property(parts: list[Schema], name: str, root: Schema) -> list[Schema]:
 
 
 def _alternatives(part: object, root: Schema, depth: int = 4) -> list[Schema]:
-    """The schemas that may apply, with references inside the document followed."""
     if not isinstance(part, Mapping) or not depth:
         return []
     schema = cast("Schema", part)

@@ -127,7 +127,6 @@ def not_done(refused: Ask | Refuse) -> str:
 
 
 def refusal(refused: Ask | Refuse) -> str:
-    """For the model: what was not done, why, and how to go on without it."""
     return (
         f"{not_done(refused)} Finish what the person asked without this, say what was left out, and "
         "do not try to reach the same end another way."

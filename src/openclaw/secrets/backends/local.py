@@ -76,7 +76,6 @@ class FileBackend:
         return cls(home, home / str(directory).removeprefix("~/"))
 
     async def read(self, ref: SecretRef) -> str:
-        """The file's text without its last newline, or the field asked for."""
         path = self._path(ref.name)
         text = await anyio.to_thread.run_sync(_read_file, path, abandon_on_cancel=True)
         if ref.fragment is None:

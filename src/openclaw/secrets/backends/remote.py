@@ -146,8 +146,6 @@ _AZURE_REASONS: Final = {
 
 
 class AzureBackend:
-    """Asks the Key Vault REST API with the default Azure credential."""
-
     def __init__(self, options: Mapping[str, Any], token: Callable[[], str] | None = None) -> None:
         self._vault = options.get("vault")
         self._endpoint = options.get("endpoint")

@@ -76,8 +76,6 @@ class _Line:
 
 
 class PostgresLane:
-    """A lane of the PostgreSQL store; see `Lane`, and above for `on_finish`."""
-
     def __init__(
         self, session: SessionRef, grant: tickets.Grant, database: Database, clock: Clock | None
     ) -> None:

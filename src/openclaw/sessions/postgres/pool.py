@@ -323,7 +323,6 @@ class Database:
             return await asyncpg.connect(**self._arguments())
 
     async def read(self, work: Work[Result]) -> Result:
-        """What `work` returns; tried again where the connection fails."""
         return await self._insist(work, STATEMENT_SECONDS)
 
     async def write(self, work: Work[Result]) -> Result:

@@ -242,8 +242,6 @@ class TurnQueue:
         return await self._database.write(work)
 
     async def cancel(self, order: int, reply: bytes) -> Stopped:
-        """Stop an order; one that nobody took yet ends with `reply`."""
-
         async def work(connection: "Connection") -> Any:
             stopped = await connection.fetchrow("SELECT * FROM cancel_order($1, $2)", order, reply)
             watchers = await connection.fetchval("SELECT watchers FROM orders WHERE id = $1", order)
@@ -285,8 +283,6 @@ class TurnQueue:
         return [row["id"] for row in await self._database.read(work)]
 
     async def unfinished_of(self, key: str, agent: str | None) -> list[int]:
-        """The orders of a session that wait or run, the newest first."""
-
         async def work(connection: "Connection") -> list[Any]:
             return await connection.fetch(
                 "SELECT o.id FROM orders o JOIN sessions s ON s.id = o.session"

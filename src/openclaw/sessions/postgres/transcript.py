@@ -157,7 +157,6 @@ async def append(connection: "Connection", at: Position, write: Write) -> None:
 
 
 async def compact(connection: "Connection", at: Position, write: Write, through: int) -> None:
-    """Let a summary stand for all entries up to `through` and drop the details of those."""
     if await _did(connection, _COMPACT, at, write, through):
         return
     state, _ = await _look(connection, at, write)

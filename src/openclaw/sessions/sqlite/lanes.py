@@ -108,7 +108,6 @@ def compact(
     through: int,
     now_ms: int,
 ) -> int:
-    """Let `summary` stand for all entries up to `through` and drop the details of those."""
     fence.check(connection)
     _require_running(connection, fence.row, turn)
     last, before = connection.execute(
@@ -292,7 +291,6 @@ def _exists(connection: sqlite3.Connection, ticket: int) -> bool:
 
 
 def _drop_dead(connection: sqlite3.Connection, row: int, ticket: int, moment: Moment) -> bool:
-    """Remove dead tickets from the head of the queue; True where a live one is ahead."""
     while ahead := connection.execute(
         "SELECT id, owner, expires FROM tickets WHERE session = ? AND id < ? ORDER BY id LIMIT 1",
         (row, ticket),

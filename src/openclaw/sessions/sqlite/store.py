@@ -129,8 +129,6 @@ def _add(connection: sqlite3.Connection, row: int, entry: Entry) -> None:
 
 
 class FileStore:
-    """A `SessionStore` that many processes of one machine may share."""
-
     def __init__(
         self,
         writer: Writer,
