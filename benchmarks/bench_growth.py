@@ -9,7 +9,8 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,6 @@ from peers.contenders import ENGINE, OPENCLAW, SDK, Peer, Worker
 
 from openclaw.core.clock import SystemClock
 from openclaw.sessions.sqlite.store import FileStore, open_file_store
-from openclaw.testing.memory_store import MemoryStore
 
 SIZES = (1_000, 10_000, 100_000, 1_000_000, 10_000_000)
 TOOLS = (10, 100, 1_000, 5_000)
@@ -161,14 +161,22 @@ def sessions() -> Growth:
         return grow("A store of so many sessions", "sessions", SESSIONS, names, at, rounds=3)
 
 
+@asynccontextmanager
+async def _temporary_store() -> AsyncGenerator[FileStore]:
+    with tempfile.TemporaryDirectory() as directory:
+        async with open_file_store(Path(directory) / "sessions.db", SystemClock()) as store:
+            yield store
+
+
 def history() -> Growth:
     """A turn with a tool call in a conversation of so many entries."""
 
     async def turn(entries: int) -> float:
-        one = ours(MemoryStore(), session="grown")
-        for _ in range(entries // ENTRIES_PER_TURN):
-            await one()
-        return await _median(one)
+        async with _temporary_store() as store:
+            one = ours(store, session="grown")
+            for _ in range(entries // ENTRIES_PER_TURN):
+                await one()
+            return await _median(one)
 
     return _of_turns("A turn in a conversation of so many entries", "entries", turn)
 
@@ -177,15 +185,16 @@ def offered() -> Growth:
     """A turn with a tool call when there are so many tools."""
 
     async def turn(tools: int) -> float:
-        one = ours(MemoryStore(), tools)
-        await one()
-        return await _median(one)
+        async with _temporary_store() as store:
+            one = ours(store, tools)
+            await one()
+            return await _median(one)
 
     return _of_turns("A turn with so many tools", "tools", turn)
 
 
 def _of_turns(title: str, of: str, turn: Callable[[int], Awaitable[float]]) -> Growth:
-    name = "openclaw, instant model, in memory"
+    name = "openclaw, instant model"
     with start_blocking_portal() as portal:
 
         def at(count: int) -> list[Contender]:

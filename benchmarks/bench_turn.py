@@ -35,7 +35,6 @@ from openclaw.secrets.redactor import Redactor
 from openclaw.sessions.sqlite.store import open_file_store
 from openclaw.sessions.store import SessionStore
 from openclaw.testing.agent_kit import FakeTools
-from openclaw.testing.memory_store import MemoryStore
 
 TURNS = 20
 GOAL_SECONDS = 0.003
@@ -134,8 +133,7 @@ def measure() -> Comparison:
             "one turn with one tool call, instant model (goal: 3 ms more than plain)",
             [
                 contender("plain pydantic-ai", portal.call(made, plain), portal),
-                contender("ours, in memory", portal.call(made, ours, MemoryStore()), portal),
-                contender("ours, on disk", portal.call(made, ours, store), portal),
+                contender("ours", portal.call(made, ours, store), portal),
             ],
             warmup=2,
         )

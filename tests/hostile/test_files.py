@@ -19,6 +19,7 @@ from openclaw.agent.attachments import SessionMedia
 from openclaw.agent.messages import messages_from
 from openclaw.agent.transcript import Attachment, UserItem
 from openclaw.content.frame import frame_result
+from openclaw.core.clock import SystemClock
 from openclaw.core.content import Media, Text, text_of
 from openclaw.core.errors import InvalidRequest
 from openclaw.mcp_client.bridge.results import Rendering, render_resource, render_result
@@ -27,7 +28,7 @@ from openclaw.media.files import OrderFiles
 from openclaw.media.images import STRICT_LIMITS
 from openclaw.media.kinds import mismatch, sniff
 from openclaw.secrets.redactor import Redactor
-from openclaw.testing.memory_store import MemoryStore
+from openclaw.sessions.sqlite.store import open_file_store
 
 HOW = Rendering("files", "get")
 MIB = 1024 * 1024
@@ -179,12 +180,12 @@ def test_an_image_bomb_in_a_resource_is_not_handed_on_either() -> None:
 async def test_however_an_image_bomb_came_no_model_gets_it(tmp_path: Path) -> None:
     path = tmp_path / "a.png"
     path.write_bytes(bomb())
-    store = MemoryStore()
-    media = SessionMedia(store, await store.open_session("main", "s"), Redactor())
-    for given in (Media("image/png", path=path), Media("image/png", data=bomb())):
-        item = await media.kept(UserItem("look", (Attachment(given, "image a"),)))
-        (reason,) = (await media.images([item], STRICT_LIMITS)).values()
-        assert "megapixels" in str(reason)
+    async with open_file_store(tmp_path / "sessions.db", SystemClock()) as store:
+        media = SessionMedia(store, await store.open_session("main", "s"), Redactor())
+        for given in (Media("image/png", path=path), Media("image/png", data=bomb())):
+            item = await media.kept(UserItem("look", (Attachment(given, "image a"),)))
+            (reason,) = (await media.images([item], STRICT_LIMITS)).values()
+            assert "megapixels" in str(reason)
 
 
 def test_an_image_is_shown_as_what_it_is_and_not_as_what_it_is_called() -> None:

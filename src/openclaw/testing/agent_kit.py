@@ -1,7 +1,8 @@
 """An agent put together from real parts around a scripted model, for tests of whatever calls it."""
 
+import tempfile
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -27,8 +28,8 @@ from openclaw.policy import Policy, Rules
 from openclaw.policy.dataflow import Rules as FlowRules
 from openclaw.secrets.redactor import Redactor
 from openclaw.secrets.resolver import SecretResolver
+from openclaw.sessions.sqlite.store import open_file_store
 from openclaw.sessions.store import SessionStore
-from openclaw.testing.memory_store import MemoryStore
 
 Does = Callable[[JsonObject, CallContext], Awaitable[ToolResult]]
 APIS = ("openai-completions", "openai-responses", "anthropic-messages", "google-generative-ai")
@@ -141,10 +142,10 @@ async def agent_kit(
     """An agent with this configuration, or with the models of `stack` in place of its own.
 
     Retries do not wait unless `no_delay` is off. Where values come from is asked if there are
-    rules for it.
+    rules for it. Without a `store`, conversations end with the agent.
     """
     redactor, box = Redactor(), tools or FakeTools()
-    kept, finder, approvals = store or MemoryStore(), ToolSearch(), Approvals()
+    finder, approvals = ToolSearch(), Approvals()
     known = flows or SessionFlows()
 
     async def models(agent: EffectiveAgent, model: str | None, thinking: str | None) -> ModelStack:
@@ -162,21 +163,27 @@ async def agent_kit(
         )
 
     agents = effective_agents(config).values()
-    async with open_models(
-        providers=config.models.providers,
-        resolver=SecretResolver({}, redactor),
-        environ={},
-        clock=SystemClock(),
-    ) as factory:
+    async with AsyncExitStack() as opened:
+        factory = await opened.enter_async_context(
+            open_models(
+                providers=config.models.providers,
+                resolver=SecretResolver({}, redactor),
+                environ={},
+                clock=SystemClock(),
+            )
+        )
+        if store is None:
+            path_of_store = Path(opened.enter_context(tempfile.TemporaryDirectory()), "sessions.db")
+            store = await opened.enter_async_context(open_file_store(path_of_store, SystemClock()))
         service = AgentService(
-            store=kept,
+            store=store,
             models=models,
             server_context=lambda agent, scope, usable: resources,
             redactor=redactor,
             observe=observe,
         )
         setups = {one.id: TurnSetup(one, partial(path, one), workspace) for one in agents}
-        yield AgentKit(service, setups, kept, factory, box, redactor)
+        yield AgentKit(service, setups, store, factory, box, redactor)
 
 
 async def _no_sleep(seconds: float) -> None:

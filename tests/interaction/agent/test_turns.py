@@ -23,7 +23,6 @@ from openclaw.models.stack import ModelStack
 from openclaw.sessions.model import EntryKind, NewEntry, SessionRef
 from openclaw.sessions.store import SessionStore
 from openclaw.testing.agent_kit import AgentKit, FakeTools, agent_kit, scripted_config
-from openclaw.testing.memory_store import MemoryStore
 from openclaw.testing.scripted_model import Request, Step, scripted_model
 
 LOOPING = Step(calls=(("again", {}),))
@@ -188,13 +187,13 @@ async def crashed_turn(store: SessionStore, tool: str) -> SessionRef:
 
 
 async def test_a_call_of_unknown_outcome_is_told_and_never_run_again() -> None:
-    store, tools = MemoryStore(), FakeTools()
+    tools = FakeTools()
     tools.add("pay")
-    await crashed_turn(store, "pay")
     async with (
         scripted_model([Step(text="I will check first.")]) as model,
-        agent_kit(scripted_config(model.url), tools=tools, store=store) as kit,
+        agent_kit(scripted_config(model.url), tools=tools) as kit,
     ):
+        await crashed_turn(kit.store, "pay")
         await kit.say("did it work?")
     messages = model.requests[0].body["messages"]
     assert [m["role"] for m in messages] == [
@@ -533,11 +532,11 @@ async def test_a_flood_of_calls_is_bounded_in_number_and_at_once() -> None:
         agent_kit(scripted_config(model.url, limits={"maxToolCalls": 50}), tools=tools) as kit,
     ):
         reply = await kit.say("go")
+        session = await kit.store.open_session("main", "s")
+        results = [e for e in await kit.store.history(session) if e.kind is EntryKind.TOOL_RESULT]
     assert reply.outcome == "limit"
     assert len(tools.calls) == 50
     assert 1 < most <= MOST_AT_ONCE
-    session = await kit.store.open_session("main", "s")
-    results = [e for e in await kit.store.history(session) if e.kind is EntryKind.TOOL_RESULT]
     assert len(results) == 500
 
 

@@ -15,7 +15,6 @@ from openclaw.sessions.postgres.pool import parsed
 from openclaw.sessions.postgres.store import open_postgres_store
 from openclaw.sessions.sqlite.store import FileStore, open_file_store
 from openclaw.sessions.store import SessionStore
-from openclaw.testing.memory_store import MemoryStore
 
 _FORGET = "DELETE FROM openclaw.tickets WHERE id = (SELECT min(id) FROM openclaw.tickets)"
 
@@ -55,12 +54,8 @@ async def file_store(database: Path) -> AsyncGenerator[FileStore]:
         yield store
 
 
-@pytest.fixture(params=["file", "memory", "postgres"])
+@pytest.fixture(params=["file", "postgres"])
 async def subject(request: pytest.FixtureRequest, database: Path) -> AsyncGenerator[Subject]:
-    if request.param == "memory":
-        memory = MemoryStore(TickingClock())
-        yield Subject(memory, memory.take_away)
-        return
     if request.param == "postgres":
         server: Server = request.getfixturevalue("postgres")
         url: str = request.getfixturevalue("postgres_url")

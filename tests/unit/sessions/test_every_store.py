@@ -21,7 +21,6 @@ from openclaw.sessions.model import (
 )
 from openclaw.sessions.sqlite.store import FileStore
 from openclaw.sessions.store import LaneLost, SessionStore
-from openclaw.testing.memory_store import MemoryStore
 
 K = EntryKind
 
@@ -491,8 +490,6 @@ async def test_attachments_are_kept_with_their_session_and_deleted_with_it(
 async def test_a_session_keeps_the_newest_attachments_within_a_bound(
     store: SessionStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if isinstance(store, MemoryStore):
-        pytest.skip("a test's own store forgets all at its end")
     monkeypatch.setattr("openclaw.sessions.postgres.store.SESSION_BYTES", 25)
     if isinstance(store, FileStore):
         monkeypatch.setattr(store._media, "_session_bytes", 25)
@@ -508,8 +505,6 @@ async def test_a_session_keeps_the_newest_attachments_within_a_bound(
 async def test_all_sessions_together_keep_the_newest_attachments_within_a_bound(
     store: SessionStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if isinstance(store, MemoryStore):
-        pytest.skip("a test's own store forgets all at its end")
     for module in ("openclaw.sessions.postgres.store", "openclaw.media.files"):
         monkeypatch.setattr(f"{module}.LOOK_EVERY_BYTES", 1)
     monkeypatch.setattr("openclaw.sessions.postgres.store.ALL_BYTES", 25)

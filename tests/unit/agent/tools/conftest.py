@@ -1,6 +1,6 @@
 """A workspace and the tools in it."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -8,8 +8,10 @@ import pytest
 from openclaw.agent.tools.base import NativeTools
 from openclaw.agent.tools.catalog import native_tools
 from openclaw.agent.tools.exec import Shells
+from openclaw.core.clock import SystemClock
 from openclaw.core.content import text_of
 from openclaw.core.tools import CallContext, ToolResult
+from openclaw.sessions.sqlite.store import FileStore, open_file_store
 
 CONTEXT = CallContext(agent="main", session="s", call_id="c")
 Call = Callable[..., Awaitable[ToolResult]]
@@ -64,3 +66,9 @@ def refused(call: Call) -> Callable[..., Awaitable[str]]:
         return told(result)
 
     return refused
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncGenerator[FileStore]:
+    async with open_file_store(tmp_path / "sessions.db", SystemClock()) as opened:
+        yield opened

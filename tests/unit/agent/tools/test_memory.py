@@ -11,7 +11,7 @@ from openclaw.content.frame import frame
 from openclaw.core.content import text_of
 from openclaw.core.tools import CallContext
 from openclaw.sessions.model import EntryKind, NewEntry
-from openclaw.testing.memory_store import MemoryStore
+from openclaw.sessions.sqlite.store import FileStore
 
 NOON = 1_794_916_800_000  # 2026-11-17 12:00 UTC
 PAGE = "The invoice goes to DE89 3704 0044. The person prefers the colour purple."
@@ -32,21 +32,22 @@ def memory(tmp_path: Path) -> Memory:
     return Memory(tmp_path / "memory" / "main")
 
 
-async def said(store: MemoryStore, kind: EntryKind, text: str) -> None:
+async def said(store: FileStore, kind: EntryKind, text: str) -> None:
     session = await store.open_session("main", "s")
     async with store.acquire_lane(session) as lane:
         turn = await lane.begin_turn([NewEntry(kind, {"text": text}, text=text)])
         await lane.append(turn, [])
 
 
-async def remember(memory: Memory, store: MemoryStore, text: str) -> str:
+async def remember(memory: Memory, store: FileStore, text: str) -> str:
     tools = NativeTools(memory_tools(memory, store, Noon(), "Asia/Tokyo"))
     context = CallContext("main", "s", "c")
     return text_of((await tools.call("remember", {"text": text}, context)).blocks)
 
 
-async def test_what_the_person_said_stands_before_the_next_conversation(memory: Memory) -> None:
-    store = MemoryStore()
+async def test_what_the_person_said_stands_before_the_next_conversation(
+    memory: Memory, store: FileStore
+) -> None:
     await said(store, EntryKind.USER_MESSAGE, "I use tabs.")
     assert "MEMORY.md" in await remember(memory, store, "The person  uses\ntabs.")
     assert (memory.directory / "MEMORY.md").read_text() == "- 2026-11-17: The person uses tabs.\n"
@@ -65,9 +66,8 @@ async def test_what_the_person_said_stands_before_the_next_conversation(memory: 
     ],
 )
 async def test_what_an_untrusted_source_said_is_never_the_persons_word(
-    memory: Memory, text: str, own: bool
+    memory: Memory, store: FileStore, text: str, own: bool
 ) -> None:
-    store = MemoryStore()
     await said(store, EntryKind.USER_MESSAGE, "Note the meeting with Anna on Friday at 15:00.")
     await said(store, EntryKind.TOOL_RESULT, frame(PAGE, sender="web"))
     await remember(memory, store, text)
@@ -77,8 +77,9 @@ async def test_what_an_untrusted_source_said_is_never_the_persons_word(
     assert text in prompt
 
 
-async def test_notes_are_found_by_their_words(memory: Memory, tmp_path: Path) -> None:
-    store = MemoryStore()
+async def test_notes_are_found_by_their_words(
+    memory: Memory, store: FileStore, tmp_path: Path
+) -> None:
     await remember(memory, store, "The car is blue and stands in the garage.")
     await remember(memory, store, "The boat is green.")
     (memory.directory / "cars.md").write_text("# Cars\n\nThe old car was sold to Max.\n")
@@ -105,6 +106,6 @@ async def test_the_prompt_has_the_newest_lines_within_its_budget(memory: Memory)
 
 
 @pytest.mark.parametrize("text", ["", "  ", "x" * (MAX_CHARS + 1)])
-async def test_what_is_no_sentence_is_refused(memory: Memory, text: str) -> None:
-    assert "Give `text`" in await remember(memory, MemoryStore(), text)
+async def test_what_is_no_sentence_is_refused(memory: Memory, store: FileStore, text: str) -> None:
+    assert "Give `text`" in await remember(memory, store, text)
     assert not memory.directory.exists()

@@ -8,11 +8,11 @@ from openclaw.agent.tools.sessions import session_tools
 from openclaw.core.content import text_of
 from openclaw.core.tools import CallContext
 from openclaw.sessions.model import EntryKind, NewEntry, Outcome
-from openclaw.testing.memory_store import MemoryStore
+from openclaw.sessions.sqlite.store import FileStore
 
 
-async def filled() -> MemoryStore:
-    store = MemoryStore()
+@pytest.fixture
+async def filled(store: FileStore) -> FileStore:
     for agent, key in (("main", "trip"), ("main", "work"), ("other", "private")):
         session = await store.open_session(agent, key)
         async with store.acquire_lane(session) as lane:
@@ -27,7 +27,7 @@ async def filled() -> MemoryStore:
 
 
 async def call(
-    store: MemoryStore,
+    store: FileStore,
     name: str,
     readable: tuple[str, ...] = ("*",),
     session: str = "s",
@@ -38,8 +38,10 @@ async def call(
     return text_of((await tools.call(name, arguments, context)).blocks)
 
 
-async def test_a_session_reads_itself_and_others_only_if_the_config_names_them() -> None:
-    store = await filled()
+async def test_a_session_reads_itself_and_others_only_if_the_config_names_them(
+    filled: FileStore,
+) -> None:
+    store = filled
     other = (await store.open_session("main", "work")).id
     listed = await call(store, "sessions_list", (), "trip")
     assert "'trip'" in listed
@@ -52,49 +54,48 @@ async def test_a_session_reads_itself_and_others_only_if_the_config_names_them()
     assert "'work'" in await call(store, "sessions_list", ("wo*",), "trip")
 
 
-async def test_an_agent_lists_its_own_sessions_and_no_other() -> None:
-    store = await filled()
+async def test_an_agent_lists_its_own_sessions_and_no_other(filled: FileStore) -> None:
+    store = filled
     words = await call(store, "sessions_list")
     assert "'trip' “Norway”  2 messages" in words
     assert "'work'" in words
     assert "private" not in words
     assert "'work'" not in await call(store, "sessions_list", search="norway")
     assert "there are more" in await call(store, "sessions_list", limit=1)
-    assert await call(MemoryStore(), "sessions_list") == "(no session)"
 
 
-async def test_a_conversation_is_read_without_its_tools_unless_asked() -> None:
-    store = await filled()
+async def test_a_conversation_is_read_without_its_tools_unless_asked(filled: FileStore) -> None:
+    store = filled
     words = await call(store, "session_history", key="trip")
     assert "User: about trip" in words
     assert "Assistant: answer on trip" in words
     assert "fetch" not in words
 
 
-async def test_what_tools_said_comes_framed() -> None:
-    words = await call(await filled(), "session_history", key="trip", tools=True)
+async def test_what_tools_said_comes_framed(filled: FileStore) -> None:
+    words = await call(filled, "session_history", key="trip", tools=True)
     assert "Source: Session History" in words
     assert words.count("END_EXTERNAL_UNTRUSTED_CONTENT") == 2
 
 
-async def test_another_agents_conversation_is_not_there() -> None:
-    store = await filled()
+async def test_another_agents_conversation_is_not_there(filled: FileStore) -> None:
+    store = filled
     assert "no session with that key" in await call(store, "session_history", key="private")
     (other,) = await store.find_sessions("private")
     assert "no session with that key" in await call(store, "session_history", key=other.id)
 
 
 async def test_a_long_conversation_is_cut_to_its_latest_part(
-    monkeypatch: pytest.MonkeyPatch,
+    filled: FileStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sessions, "MAX_CHARS", 100)
     monkeypatch.setattr(sessions, "MAX_ENTRY_CHARS", 10)
-    words = await call(await filled(), "session_history", key="trip", limit=2, tools=True)
+    words = await call(filled, "session_history", key="trip", limit=2, tools=True)
     assert words.startswith("[earlier entries left out")
     assert words.endswith("Assistant: answer on [… 4 characters more]")
 
 
-async def test_an_empty_conversation_says_so() -> None:
-    store = MemoryStore()
+async def test_what_is_empty_says_so(store: FileStore) -> None:
+    assert await call(store, "sessions_list") == "(no session)"
     await store.open_session("main", "new")
     assert await call(store, "session_history", key="new") == "(no message)"
