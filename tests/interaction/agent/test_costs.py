@@ -14,9 +14,9 @@ from openclaw.config.schema import Config
 from openclaw.core.clock import SystemClock
 from openclaw.core.events import Notice
 from openclaw.sessions.model import SessionRef
+from openclaw.sessions.sqlite.store import open_file_store
 from openclaw.sessions.usage import Spent, UsageLedger, grouped, money, total
 from openclaw.testing.agent_kit import agent_kit, scripted_config
-from openclaw.testing.memory_store import MemoryStore
 from openclaw.testing.scripted_model import ScriptedModel, Step, scripted_model
 
 COST = {"input": 100_000, "output": 200_000}  # a request: 2 dollars
@@ -147,17 +147,17 @@ async def test_a_model_that_cannot_be_told_to_think_is_named() -> None:
     assert "reasoning_effort" not in server.requests[0].body
 
 
-async def test_rows_that_are_written_at_once_are_all_counted() -> None:
-    store = MemoryStore()
-    ledger = UsageLedger(store, SystemClock(), "Europe/Berlin")
-    session = SessionRef("1", "main", "k")
-    async with anyio.create_task_group() as group:
-        for number in range(8):
-            group.start_soon(ledger.add, session, f"m/{number % 2}", Spent(1, 10, 5, cost=0.25))
-    rows = await ledger.rows([ledger.today()])
-    assert total(rows) == Spent(8, 80, 40, cost=2.0)
-    assert grouped(rows, "model")["m/0"].cost == 1.0
-    assert await ledger.cost_today("main") == 2.0
-    assert await ledger.cost_today("other") == 0
-    assert money(Spent(cost=0.00123)) == "$0.0012"
-    assert money(Spent(cost=1.5, unpriced=1)) == "at least $1.50"
+async def test_rows_that_are_written_at_once_are_all_counted(tmp_path: Path) -> None:
+    async with open_file_store(tmp_path / "sessions.db", SystemClock()) as store:
+        ledger = UsageLedger(store, SystemClock(), "Europe/Berlin")
+        session = SessionRef("1", "main", "k")
+        async with anyio.create_task_group() as group:
+            for number in range(8):
+                group.start_soon(ledger.add, session, f"m/{number % 2}", Spent(1, 10, 5, cost=0.25))
+        rows = await ledger.rows([ledger.today()])
+        assert total(rows) == Spent(8, 80, 40, cost=2.0)
+        assert grouped(rows, "model")["m/0"].cost == 1.0
+        assert await ledger.cost_today("main") == 2.0
+        assert await ledger.cost_today("other") == 0
+        assert money(Spent(cost=0.00123)) == "$0.0012"
+        assert money(Spent(cost=1.5, unpriced=1)) == "at least $1.50"
