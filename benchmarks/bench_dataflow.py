@@ -14,8 +14,8 @@ from openclaw.agent.toolpath.toolbox import Toolbox
 from openclaw.agent.transcript import ResultItem, UserItem
 from openclaw.core.clock import SystemClock
 from openclaw.core.tools import CallContext, JsonObject
-from openclaw.policy import Policy
-from openclaw.policy.dataflow import Rules
+from openclaw.policy.dataflow.rules import Rules
+from openclaw.policy.decide import Policy
 from openclaw.secrets.redactor import Redactor
 from openclaw.testing.agent_kit import FakeTools
 

@@ -30,7 +30,7 @@ from openclaw.core.clock import SystemClock
 from openclaw.models.build import Built
 from openclaw.models.choose import Candidate, Choice
 from openclaw.models.stack import ModelStack
-from openclaw.policy import Policy, Rules
+from openclaw.policy.decide import Policy, Rules
 from openclaw.secrets.redactor import Redactor
 from openclaw.sessions.sqlite.store import open_file_store
 from openclaw.sessions.store import SessionStore

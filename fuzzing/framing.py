@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from openclaw.content import sanitise
+from openclaw.content.sanitise import sanitise
 
 TESTS = Path(__file__).parent.parent / "tests/hostile/test_framing.py"
 WORDS = (

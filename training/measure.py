@@ -7,7 +7,7 @@ import json
 import sys
 from pathlib import Path
 
-from openclaw.content import detect
+from openclaw.content.detection.detect import detect
 
 CORPUS = Path(__file__).parent.parent / "tests/hostile/corpus"
 

@@ -29,9 +29,11 @@ from openclaw.core.tools import (
     ToolSpec,
 )
 from openclaw.mcp_client.bridge.results import Rendering, render_result
-from openclaw.policy import Policy
-from openclaw.policy.dataflow import OURSELVES, Call, Kind, Rules, Text, Tool
-from openclaw.policy.dataflow.origin import OURS
+from openclaw.policy.dataflow.check import Call
+from openclaw.policy.dataflow.effects import Tool
+from openclaw.policy.dataflow.origin import OURS, OURSELVES, Kind, Text
+from openclaw.policy.dataflow.rules import Rules
+from openclaw.policy.decide import Policy
 from openclaw.secrets.redactor import Redactor
 
 ALL = [*ATTACKS, *A]

@@ -15,7 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from openclaw.content import frame, sanitise
+from openclaw.content.frame import frame
+from openclaw.content.sanitise import sanitise
 
 # Written by hand from the scripts themselves, not from the generated table.
 LETTERS = {

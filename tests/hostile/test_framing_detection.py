@@ -13,8 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from openclaw.content import detect
-from openclaw.content.detection.detect import weights
+from openclaw.content.detection.detect import detect, weights
 
 CORPUS = Path(__file__).parent / "corpus"
 

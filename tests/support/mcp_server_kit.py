@@ -22,7 +22,7 @@ from openclaw.core.tools import CallContext, ToolResult, ToolSource
 from openclaw.mcp_client.lifecycle.connection import ConnectionDeps
 from openclaw.mcp_client.lifecycle.manager import AgentServers, ManagerDeps, McpManager
 from openclaw.mcp_client.transport.orphans import OrphanReaper
-from openclaw.policy import Policy, Rules
+from openclaw.policy.decide import Policy, Rules
 from openclaw.runtime.host import open_secrets
 from openclaw.secrets.redactor import Redactor, StreamRedactor
 from openclaw.testing.fake_server import server_entry

@@ -14,7 +14,9 @@ from typing import Any
 
 from openclaw.config.json5 import parse as parse_json5
 from openclaw.config.load import parse_config
-from openclaw.content import detect, frame, sanitise
+from openclaw.content.detection.detect import detect
+from openclaw.content.frame import frame
+from openclaw.content.sanitise import sanitise
 from openclaw.core.errors import InvalidConfig, InvalidRequest
 from openclaw.mcp_client.bridge.prompts import parse_prompt_call
 from openclaw.mcp_client.session.jsonrpc import (

@@ -55,7 +55,7 @@ from openclaw.agent.transcript import (
     UserItem,
     items_from,
 )
-from openclaw.content import sanitise_label
+from openclaw.content.labels import sanitise_label
 from openclaw.core.content import Block, Media, Text, text_of
 from openclaw.core.events import (
     PLAN_TOOL,

@@ -59,7 +59,7 @@ from openclaw.sessions.store import Lane
 from openclaw.sessions.usage import Spent, UsageLedger
 
 if TYPE_CHECKING:
-    from openclaw.policy.dataflow import AnswerStream
+    from openclaw.policy.dataflow.answers import AnswerStream
 
 logger = logging.getLogger(__name__)
 

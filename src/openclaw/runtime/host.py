@@ -18,7 +18,7 @@ from openclaw.config.schema import Config
 from openclaw.core.clock import Clock
 from openclaw.gateway.tokens import read_owner_token
 from openclaw.models.choose import KNOWN_PROVIDERS
-from openclaw.policy import Policy, Rules
+from openclaw.policy.decide import Policy, Rules
 from openclaw.secrets.backends import open_backends
 from openclaw.secrets.redactor import Redactor
 from openclaw.secrets.resolver import SecretResolver
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from openclaw.agent.tools.delegate import Subagents
     from openclaw.agent.tools.exec import Shells
     from openclaw.config.schema import DataFlowConfig
-    from openclaw.policy.dataflow import Rules as FlowRules
+    from openclaw.policy.dataflow.rules import Rules as FlowRules
 
 _POLICY_LAYERS = ("gateway.tools", "tools", "agents.defaults.tools", "agents.list[].tools")
 
@@ -209,8 +209,9 @@ def policy_of(agent: EffectiveAgent) -> Policy:
 
 
 def flow_rules(settings: "DataFlowConfig", agent: EffectiveAgent) -> "FlowRules":
-    from openclaw.policy.dataflow import Allowance, EffectClass, Mode
-    from openclaw.policy.dataflow import Rules as FlowRules
+    from openclaw.policy.dataflow.effects import EffectClass
+    from openclaw.policy.dataflow.rules import Allowance, Mode
+    from openclaw.policy.dataflow.rules import Rules as FlowRules
 
     return FlowRules(
         mode=Mode(settings.mode),

@@ -16,7 +16,7 @@ from openclaw.core.content import Block, Media, text_of
 from openclaw.core.errors import ServerUnavailable
 from openclaw.core.events import Emit, discard
 from openclaw.core.tools import ToolSource
-from openclaw.policy import server_wholly_denied
+from openclaw.policy.decide import server_wholly_denied
 from openclaw.runtime.host import Host, hide_known, open_secrets, policy_of
 from openclaw.secrets.redactor import Redactor
 from openclaw.secrets.resolver import SecretResolver

@@ -24,8 +24,8 @@ from openclaw.core.events import Emit, Event
 from openclaw.core.tools import CallContext, JsonObject, Origin, ToolResult, ToolSpec
 from openclaw.models.factory import ModelFactory, open_models
 from openclaw.models.stack import ModelStack
-from openclaw.policy import Policy, Rules
-from openclaw.policy.dataflow import Rules as FlowRules
+from openclaw.policy.dataflow.rules import Rules as FlowRules
+from openclaw.policy.decide import Policy, Rules
 from openclaw.secrets.redactor import Redactor
 from openclaw.secrets.resolver import SecretResolver
 from openclaw.sessions.sqlite.store import open_file_store

@@ -11,7 +11,7 @@ from openclaw.core.tools import (
     ToolResult,
     failed,
 )
-from openclaw.policy import Rules
+from openclaw.policy.decide import Rules
 from openclaw.testing.agent_kit import FakeTools, agent_kit, scripted_config
 from openclaw.testing.scripted_model import Step, scripted_model
 

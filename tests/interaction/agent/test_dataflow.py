@@ -8,14 +8,14 @@ import pytest
 
 from openclaw.agent.port import InboundMedia, MessageContext, PermissionRequest, TurnListener
 from openclaw.agent.toolpath.dataflow import SessionFlows
-from openclaw.content import frame
+from openclaw.content.frame import frame
 from openclaw.core.clock import SystemClock
 from openclaw.core.content import Media, Text
 from openclaw.core.events import BlockReply, Event, TextDelta, ToolStarted
 from openclaw.core.tools import Answer, CallContext, JsonObject, ToolResult
 from openclaw.mcp_client.bridge.results import Rendering, render_result
-from openclaw.policy.dataflow import Mode
-from openclaw.policy.dataflow import Rules as FlowRules
+from openclaw.policy.dataflow.rules import Mode
+from openclaw.policy.dataflow.rules import Rules as FlowRules
 from openclaw.sessions.sqlite.store import FileStore, open_file_store
 from openclaw.testing.agent_kit import FakeTools, agent_kit, scripted_config
 from openclaw.testing.scripted_model import Step, scripted_model

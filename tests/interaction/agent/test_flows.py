@@ -22,7 +22,7 @@ from openclaw.core.events import (
     TurnStarted,
 )
 from openclaw.core.tools import CallContext, JsonObject, ToolResult
-from openclaw.policy import Rules
+from openclaw.policy.decide import Rules
 from openclaw.testing.agent_kit import APIS, FakeTools, agent_kit, scripted_config
 from openclaw.testing.scripted_model import Step, scripted_model
 

@@ -16,7 +16,7 @@ from openclaw.agent.transcript import NOT_MADE
 from openclaw.config.agent_schema import TurnLimits
 from openclaw.core.content import Text
 from openclaw.core.tools import CallContext, JsonObject, ToolResult
-from openclaw.policy import Rules
+from openclaw.policy.decide import Rules
 from openclaw.sessions.model import EntryKind
 from openclaw.testing.agent_kit import FakeTools, agent_kit, scripted_config
 from openclaw.testing.scripted_model import Request, Script, Step, scripted_model

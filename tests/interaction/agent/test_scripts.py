@@ -14,8 +14,8 @@ from openclaw.core.clock import SystemClock
 from openclaw.core.content import Text
 from openclaw.core.events import Event, ToolFinished, ToolStarted
 from openclaw.core.tools import CallContext, JsonObject, ToolResult, Untrusted
-from openclaw.policy import Rules
-from openclaw.policy.dataflow import Rules as FlowRules
+from openclaw.policy.dataflow.rules import Rules as FlowRules
+from openclaw.policy.decide import Rules
 from openclaw.sessions.model import EntryKind
 from openclaw.sessions.sqlite.store import open_file_store
 from openclaw.testing.agent_kit import AgentKit, FakeTools, agent_kit, scripted_config

@@ -14,7 +14,7 @@ from tests.support.mcp_server_kit import fake_config, fake_tool, open_gateway_ru
 from openclaw.core.content import Media, ResourceLink, Text, text_of
 from openclaw.core.events import SuspiciousContent
 from openclaw.core.tools import CallContext
-from openclaw.policy import Rules
+from openclaw.policy.decide import Rules
 from openclaw.testing.fake_tools import one_pixel_png, silent_wav
 
 SECRET = "correct-horse-battery-staple"

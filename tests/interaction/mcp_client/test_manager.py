@@ -23,7 +23,7 @@ from openclaw.core.tools import CallContext
 from openclaw.mcp_client.bridge.prompts import parse_prompt_call
 from openclaw.mcp_client.lifecycle.manager import AgentServers, McpManager
 from openclaw.mcp_client.lifecycle.state import ServerState
-from openclaw.policy import Policy, Rules, server_wholly_denied
+from openclaw.policy.decide import Policy, Rules, server_wholly_denied
 
 ENVIRON = {"PATH": os.environ["PATH"]}
 PID = {"tools": [fake_tool("pid", pid=True)]}

@@ -6,7 +6,7 @@ import pytest
 
 from openclaw.config.merge import effective_agents
 from openclaw.config.schema import Config
-from openclaw.policy import Outcome, decide
+from openclaw.policy.decide import Outcome, decide
 from openclaw.runtime.host import policy_of
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from openclaw.content import UnsafeSchema, frame, sanitise_label, sanitise_schema
-from openclaw.content.frame import Mode, choose_mark, unframed
+from openclaw.content.frame import Mode, choose_mark, frame, unframed
+from openclaw.content.labels import UnsafeSchema, sanitise_label, sanitise_schema
 
 
 def ident() -> str:

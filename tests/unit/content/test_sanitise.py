@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from openclaw.content import sanitise
+from openclaw.content.sanitise import sanitise
 
 BENIGN = [
     "",

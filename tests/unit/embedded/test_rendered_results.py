@@ -1,6 +1,6 @@
 import json
 
-from openclaw.content import frame
+from openclaw.content.frame import frame
 from openclaw.embedded.conversation import (
     MAX_CHARS,
     flatten,

@@ -11,7 +11,7 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.tools import ToolDefinition
 
-from openclaw.content import frame
+from openclaw.content.frame import frame
 from openclaw.embedded.conversation import Outcome, Turn, label_of, read_turn, routable
 from openclaw.embedded.router import Previous
 

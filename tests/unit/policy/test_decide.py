@@ -7,7 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openclaw.policy import Outcome, Policy, Rules, decide, glob_matches, server_wholly_denied
+from openclaw.policy.decide import (
+    Outcome,
+    Policy,
+    Rules,
+    decide,
+    glob_matches,
+    server_wholly_denied,
+)
 
 
 def policy(*layers: Rules) -> Policy:

@@ -5,7 +5,8 @@ from pathlib import Path
 
 from openclaw.config.load import parse_config
 from openclaw.config.merge import effective_agents
-from openclaw.policy.dataflow import Allowance, EffectClass, Mode
+from openclaw.policy.dataflow.effects import EffectClass
+from openclaw.policy.dataflow.rules import Allowance, Mode
 from openclaw.runtime.host import flow_rules, source_writer
 
 CONFIG = {

@@ -2,7 +2,7 @@
 
 import pytest
 
-from openclaw.content import frame
+from openclaw.content.frame import frame
 from openclaw.sessions.rows import snippet
 
 

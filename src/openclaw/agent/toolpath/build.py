@@ -19,7 +19,7 @@ from openclaw.agent.toolpath.toolbox import Toolbox
 from openclaw.core.clock import Clock
 from openclaw.core.events import RUN_CODE, WEB_SEARCH
 from openclaw.core.tools import ToolSource
-from openclaw.policy import Outcome, Policy, decide
+from openclaw.policy.decide import Outcome, Policy, decide
 
 if TYPE_CHECKING:
     from openclaw.agent.toolpath.dataflow import SessionFlow

@@ -18,7 +18,7 @@ from openclaw.agent.toolpath.audit import Refused
 from openclaw.agent.toolpath.redaction import is_large
 from openclaw.agent.toolpath.sources import Wrapper
 from openclaw.agent.transcript import AssistantItem, Item, ResultItem, UserItem
-from openclaw.content import detect
+from openclaw.content.detection.detect import detect
 from openclaw.content.frame import unframed
 from openclaw.core.content import text_of
 from openclaw.core.errors import OpenClawError
@@ -36,34 +36,24 @@ from openclaw.core.tools import (
     failed,
 )
 from openclaw.core.tools import Answer as Consent
-from openclaw.policy.dataflow import (
-    PERSON,
+from openclaw.policy.dataflow.answers import AnswerStream
+from openclaw.policy.dataflow.check import Call, check, origin_of
+from openclaw.policy.dataflow.effects import EffectClass, Hints, Tool, effect_of
+from openclaw.policy.dataflow.index import Index
+from openclaw.policy.dataflow.origin import OURS, PERSON, Kind, Origin, Text, parse, server
+from openclaw.policy.dataflow.rules import (
     Allowance,
     Answer,
-    AnswerStream,
     Ask,
-    Call,
-    EffectClass,
-    Hints,
-    Index,
-    Kind,
     Mode,
-    Origin,
     Pass,
     Refuse,
     Rules,
-    Text,
-    Tool,
-    check,
-    effect_of,
     not_done,
-    origin_of,
     question,
     refusal,
     remember,
-    server,
 )
-from openclaw.policy.dataflow.origin import OURS, parse
 
 logger = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ import anyio.to_thread
 
 from openclaw.agent.toolpath.redaction import is_large
 from openclaw.agent.toolpath.sources import Wrapper
-from openclaw.content import Detection, detect
+from openclaw.content.detection.detect import Detection, detect
 from openclaw.content.frame import MCP_SERVER, frame_result
 from openclaw.core.content import Block, Text
 from openclaw.core.events import SuspiciousContent

@@ -5,7 +5,8 @@ from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 
 from openclaw.agent.tools.base import FLAG, WHOLE, Arguments, FunctionTool, said, schema
-from openclaw.content import frame, sanitise_label
+from openclaw.content.frame import frame
+from openclaw.content.labels import sanitise_label
 from openclaw.core.errors import ToolFailure
 from openclaw.core.tools import CallContext, ToolResult, ToolSpec
 from openclaw.sessions.model import MESSAGE_KINDS, Entry, EntryKind, SessionInfo

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import anyio
 
-from openclaw.content import sanitise_label
+from openclaw.content.labels import sanitise_label
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.tools import ALWAYS, NO, ONCE, SESSION, Answer, Choice, JsonObject
 

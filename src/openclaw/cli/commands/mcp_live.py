@@ -94,7 +94,7 @@ def effects(args: argparse.Namespace, env: Environment) -> int:
 
 async def _effects(args: argparse.Namespace, env: Environment) -> int:
     from openclaw.agent.toolpath.dataflow import tool_of
-    from openclaw.policy.dataflow import effect_of
+    from openclaw.policy.dataflow.effects import effect_of
     from openclaw.runtime.host import flow_rules
 
     async with _live(env, args.agent, only=[args.name]) as live:

@@ -5,7 +5,9 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, cast
 
-from openclaw.content import detect, frame, sanitise_label
+from openclaw.content.detection.detect import detect
+from openclaw.content.frame import frame
+from openclaw.content.labels import sanitise_label
 from openclaw.mcp_client.bridge.results import binary_placeholder, mime_type
 
 if TYPE_CHECKING:

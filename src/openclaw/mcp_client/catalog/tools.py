@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import orjson
 
-from openclaw.content import UnsafeSchema, sanitise_label, sanitise_schema
 from openclaw.content.detection.detect import detect_declaration
-from openclaw.content.labels import single_line
+from openclaw.content.labels import UnsafeSchema, sanitise_label, sanitise_schema, single_line
 from openclaw.core.tools import Origin, ToolSpec
 from openclaw.mcp_client.catalog.schema_check import BadSchema, SchemaBudget, check_schema
 

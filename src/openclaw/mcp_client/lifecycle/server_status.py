@@ -4,7 +4,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from openclaw.content import frame, sanitise_label
+from openclaw.content.frame import frame
+from openclaw.content.labels import sanitise_label
 from openclaw.mcp_client.bridge.prompts import PromptArgument, PromptInfo
 from openclaw.mcp_client.catalog.pins import Crossing
 from openclaw.mcp_client.catalog.tools import PreparedTool

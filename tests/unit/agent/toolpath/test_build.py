@@ -28,7 +28,7 @@ from openclaw.core.tools import (
     Untrusted,
 )
 from openclaw.mcp_client.bridge.results import Rendering, render_result
-from openclaw.policy import Policy, Rules
+from openclaw.policy.decide import Policy, Rules
 from openclaw.secrets.redactor import Redactor
 from openclaw.testing.agent_kit import FakeTools
 

@@ -15,7 +15,7 @@ from openclaw.agent.transcript import AssistantItem, Item, ResultItem, UserItem
 from openclaw.core.clock import SystemClock
 from openclaw.core.content import text_of
 from openclaw.core.tools import CallContext, ToolSource
-from openclaw.policy import Policy, Rules
+from openclaw.policy.decide import Policy, Rules
 from openclaw.secrets.redactor import Redactor
 from openclaw.testing.agent_kit import FakeTools
 

@@ -15,7 +15,7 @@ from openclaw.agent.tools.base import NativeTools
 from openclaw.agent.tools.files import MAX_CHARS, MAX_LINE_CHARS, MAX_LINES, mime_type
 from openclaw.agent.tools.search_worker import PathGlob
 from openclaw.agent.tools.workspace import Workspace
-from openclaw.content import sanitise
+from openclaw.content.sanitise import sanitise
 from openclaw.core.content import Media, Text, text_of
 from openclaw.core.errors import ToolFailure
 from openclaw.core.tools import CallContext, ToolResult

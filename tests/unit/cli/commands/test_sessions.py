@@ -12,7 +12,7 @@ from tests.support.terminal import on_terminal
 
 from openclaw.cli.main import run
 from openclaw.cli.render.sessions import escape, one_line
-from openclaw.content import frame
+from openclaw.content.frame import frame
 from openclaw.core.clock import SystemClock
 from openclaw.sessions.model import EntryKind, NewEntry, Outcome, Usage
 from openclaw.sessions.rows import unframed

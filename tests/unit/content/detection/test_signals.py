@@ -2,7 +2,7 @@
 
 import pytest
 
-from openclaw.content import detect
+from openclaw.content.detection.detect import detect
 
 DULL = "The shop opens at nine. Parking is behind the house. "
 PHRASES = {

@@ -4,17 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from openclaw.policy.dataflow import (
-    PERSON,
-    Call,
-    Hints,
-    Index,
-    Origin,
-    Rules,
-    Text,
-    Tool,
-    origin_of,
-)
+from openclaw.policy.dataflow.check import Call, origin_of
+from openclaw.policy.dataflow.effects import Hints, Tool
+from openclaw.policy.dataflow.index import Index
+from openclaw.policy.dataflow.origin import PERSON, Origin, Text
+from openclaw.policy.dataflow.rules import Rules
 
 STRING: dict[str, Any] = {"type": "string"}
 NUMBER: dict[str, Any] = {"type": "number"}

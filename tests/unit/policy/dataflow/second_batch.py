@@ -13,7 +13,9 @@ from tests.unit.policy.dataflow.attack_cases import (
 )
 from tests.unit.policy.dataflow.kit import STRING, Honest, Step, call, result, said, schema
 
-from openclaw.policy.dataflow import Call, Hints, Text, Tool
+from openclaw.policy.dataflow.check import Call
+from openclaw.policy.dataflow.effects import Hints, Tool
+from openclaw.policy.dataflow.origin import Text
 
 S = STRING
 

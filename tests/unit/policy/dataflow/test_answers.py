@@ -2,7 +2,7 @@
 
 import pytest
 
-from openclaw.policy.dataflow import AnswerStream, neutralise
+from openclaw.policy.dataflow.answers import AnswerStream, neutralise
 
 KNOWN = {"https://docs.example/guide", "good.example"}
 ACTIVE = (

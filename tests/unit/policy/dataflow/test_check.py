@@ -3,26 +3,20 @@
 import pytest
 from tests.unit.policy.dataflow.kit import STRING, call, indexed, result, said, schema
 
-from openclaw.policy.dataflow import (
-    OURSELVES,
+from openclaw.policy.dataflow.check import check, origin_of
+from openclaw.policy.dataflow.effects import EffectClass, Hints, Tool, effect_of
+from openclaw.policy.dataflow.origin import OURSELVES, Text, server
+from openclaw.policy.dataflow.rules import (
     Answer,
     Ask,
-    EffectClass,
-    Hints,
     Mode,
     Pass,
     Refuse,
     Rules,
-    Text,
-    Tool,
     Why,
-    check,
-    effect_of,
-    origin_of,
     question,
     refusal,
     remember,
-    server,
 )
 
 EVIL = "evil@x.example"
@@ -205,7 +199,7 @@ def test_constants_of_the_schema_pass() -> None:
 
 
 def call_of(tool: Tool, **arguments: object):
-    from openclaw.policy.dataflow import Call
+    from openclaw.policy.dataflow.check import Call
 
     return Call(tool, arguments)
 

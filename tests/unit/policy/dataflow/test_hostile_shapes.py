@@ -3,7 +3,11 @@
 import pytest
 from tests.unit.policy.dataflow.kit import call
 
-from openclaw.policy.dataflow import PERSON, Index, Rules, Text, check, neutralise, server
+from openclaw.policy.dataflow.answers import neutralise
+from openclaw.policy.dataflow.check import check
+from openclaw.policy.dataflow.index import Index
+from openclaw.policy.dataflow.origin import PERSON, Text, server
+from openclaw.policy.dataflow.rules import Rules
 
 SIZE = 100_000
 SHAPES = {
