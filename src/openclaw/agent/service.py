@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import anyio
 import anyio.to_thread
 
-from openclaw.agent.attachments import SessionMedia
 from openclaw.agent.budget import Budget, LimitReached
 from openclaw.agent.dispatch import Dispatcher
+from openclaw.agent.messages import SessionMedia
 from openclaw.agent.port import (
     NOBODY,
     Claim,

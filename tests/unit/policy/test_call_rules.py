@@ -2,7 +2,7 @@
 
 import pytest
 
-from openclaw.policy.call_rules import covers, rule_for, what_it_covers
+from openclaw.policy.decide import covers, rule_for, what_it_covers
 
 
 @pytest.mark.parametrize(

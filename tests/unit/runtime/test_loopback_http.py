@@ -7,7 +7,7 @@ import anyio
 import pytest
 from anyio.abc import SocketAttribute, SocketStream
 
-from openclaw.runtime import loopback_http as http
+from openclaw.runtime import gateway_client as http
 
 pytestmark = pytest.mark.anyio
 

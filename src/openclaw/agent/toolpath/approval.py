@@ -29,7 +29,7 @@ from openclaw.core.tools import (
     failed,
 )
 from openclaw.policy.approval_text import Change, describe_call, one_line, visible
-from openclaw.policy.call_rules import covers, rule_for, what_it_covers
+from openclaw.policy.decide import covers, rule_for, what_it_covers
 
 WriteRule = Callable[[str, str], Awaitable[str]]
 """Writes an agent's rule into the configuration and says where."""

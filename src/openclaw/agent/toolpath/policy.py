@@ -6,8 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from openclaw.agent.toolpath.audit import Refused
 from openclaw.core.tools import CallContext, JsonObject, ToolResult, ToolSource, ToolSpec, failed
-from openclaw.policy.call_rules import covers
-from openclaw.policy.decide import Decision, Outcome, Policy, decide
+from openclaw.policy.decide import Decision, Outcome, Policy, covers, decide
 
 
 @dataclass(slots=True)

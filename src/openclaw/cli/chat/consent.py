@@ -4,7 +4,7 @@ import shlex
 from typing import TYPE_CHECKING
 
 from openclaw.core.tools import NO, ONCE, Answer
-from openclaw.policy.call_rules import covers, rule_for
+from openclaw.policy.decide import covers, rule_for
 
 if TYPE_CHECKING:
     from openclaw.agent.port import Ask, PermissionRequest

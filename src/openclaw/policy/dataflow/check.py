@@ -1,8 +1,19 @@
 """Decides about one call: pass, ask or refuse."""
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 
+from openclaw.policy.dataflow.atoms import (
+    Atom,
+    AtomKind,
+    address,
+    find,
+    host_of,
+    is_real_address,
+    is_sensitive_path,
+)
 from openclaw.policy.dataflow.effects import (
     SENDING,
     Action,
@@ -12,12 +23,426 @@ from openclaw.policy.dataflow.effects import (
     effect_of,
     hands_over,
 )
-from openclaw.policy.dataflow.index import Index
-from openclaw.policy.dataflow.normalise import split
-from openclaw.policy.dataflow.origin import Kind, Origin
-from openclaw.policy.dataflow.roles import Role, values_of
+from openclaw.policy.dataflow.index import COMMON_WORDS, Index, Person, name_words
+from openclaw.policy.dataflow.normalise import (
+    number,
+    readings,
+    singular,
+    split,
+    squeeze,
+    word_set,
+    words,
+)
+from openclaw.policy.dataflow.origin import FREE_FORM, Kind, Leaf, Origin, Source
+from openclaw.policy.dataflow.roles import Role, Value, values_of
 from openclaw.policy.dataflow.rules import Ask, Decision, Doubt, Mode, Pass, Refuse, Rules, Why
-from openclaw.policy.dataflow.values import Judged, judge, leaving, opening, writes
+
+
+class Level(StrEnum):
+    GIVEN = "given by the person"
+    LINKED = "a field of a record that the person named"
+    LISTED = "a field of the same server's output"
+    COMPOSED = "found nowhere: the model composed it"
+    QUOTED = "found only inside untrusted text"
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    level: Level
+    source: Source | None = None
+    key: str = ""
+
+
+_NAMING = word_set(
+    "name title subject file filename path label email sender from user username login url number slug phone "
+    "recipient participant attendee channel repo repository topic company contact project summary to "
+    "first last full display event host organizer owner author"
+)
+# Anyone can put anything there, also a bare address.
+_PROSE_FIELDS = word_set(
+    "body content text description note comment message snippet summary caption html markdown abstract review "
+    "detail excerpt bio about reason error"
+)
+_WHO_WROTE = frozenset({"sender", "from", "author", "reporter", "creator", "reply"})
+# For these it makes no difference whether an outsider named the value or the model made it up.
+_NEED_FOUNDATION = (Role.HANDLE, Role.TARGET, Role.SECRET, Role.COMMAND)
+_REPLYING = re.compile(
+    r"\b(?:reply|respond|answer|write back|back|refund|return|reimburse|antworte\w*|réponds?|responde)\b"
+)
+
+
+def standing_of(text: str, role: Role, index: Index, server: str) -> Standing:
+    if is_given(text, role, index.person):
+        return Standing(Level.GIVEN)
+    found = index.leaves_of(text)
+    for source, leaf in found:
+        if _is_linked(text, source, leaf, index):
+            return Standing(Level.LINKED, source, leaf.key)
+    for source, leaf in found:
+        if _is_listed(source, leaf, index.person, server):
+            return Standing(Level.LISTED, source, leaf.key)
+    if role in _NEED_FOUNDATION:
+        return Standing(Level.COMPOSED)
+    source = found[0][0] if found else index.quoting(text)
+    return Standing(Level.QUOTED, source) if source else Standing(Level.COMPOSED)
+
+
+def _is_listed(source: Source, leaf: Leaf, person: Person, server: str) -> bool:
+    if source.origin.name != server or is_prose_field(leaf.key):
+        return False
+    return not _has_chosen_sibling(source, leaf, person)
+
+
+def is_given(text: str, role: Role, person: Person) -> bool:
+    if role is Role.SECRET or role is Role.COMMAND:
+        return person.gave_exactly(text)
+    if role is Role.ADDRESS:
+        whole = address(text)
+        return person.gave_address(whole) if whole else person.gave_exactly(text)
+    if role is Role.TARGET:
+        return person.gave_id(text)
+    if number(text) is not None:
+        return person.gave_number(text)
+    return person.gave_words(text) or (role is Role.QUANTITY and person.gave_day(text))
+
+
+def _is_linked(text: str, source: Source, leaf: Leaf, index: Index) -> bool:
+    if source.origin.kind in FREE_FORM or is_prose_field(leaf.key):
+        return False
+    if "@" in text and _is_only_address_of_a_named_person(text, index):
+        return True
+    if _WHO_WROTE & set(split(leaf.key)) and not _REPLYING.search(index.person.request):
+        return False
+    anchors = [other.value for other in _others(source, leaf) if _is_anchor(other, index.person)]
+    return bool(anchors) and not (
+        address(text) and not leaf.in_list and _has_rival(leaf, anchors, index)
+    )
+
+
+def _others(source: Source, leaf: Leaf) -> list[Leaf]:
+    """The other fields of the record; entries of the same list say nothing about each other."""
+    if not leaf.record:
+        return []
+    return [
+        one
+        for one in source.records[leaf.record]
+        if one is not leaf and not (one.in_list and one.key == leaf.key)
+    ]
+
+
+def _has_rival(leaf: Leaf, anchors: list[str], index: Index) -> bool:
+    for source, named in (pair for anchor in anchors for pair in index.leaves_of(anchor)):
+        fields = source.records.get(named.record, ()) if named.record else ()
+        if any(one.key == leaf.key and squeeze(one.value) != squeeze(leaf.value) for one in fields):
+            return True
+    return False
+
+
+def is_prose_field(key: str) -> bool:
+    return any(singular(word) in _PROSE_FIELDS for word in split(key))
+
+
+def _is_anchor(leaf: Leaf, person: Person) -> bool:
+    naming = not leaf.key or any(singular(word) in _NAMING for word in split(leaf.key))
+    return naming and number(leaf.value) is None and is_named(leaf.value, person)
+
+
+def is_named(value: str, person: Person) -> bool:
+    distinctive = [word for word in words(value) if len(word) > 2 and word not in COMMON_WORDS]
+    if not distinctive or len(value) < 4:
+        return False
+    if person.gave_words(value):
+        return True
+    return len(distinctive) >= 2 and all(person.gave_word(word) for word in distinctive)
+
+
+def _is_only_address_of_a_named_person(text: str, index: Index) -> bool:
+    """`mark.davies@…` for "Mark", unless another address that tools returned fits as well."""
+    given = [word for word in name_words(text) if index.person.gave_word(word)]
+    rivals = [index.addresses_of(word) for word in given]
+    return bool(rivals) and len(rivals[0].intersection(*rivals)) == 1
+
+
+def _has_chosen_sibling(source: Source, leaf: Leaf, person: Person) -> bool:
+    """If the person picked one entry of this list by name, the others were not picked."""
+    picked = [one for span in person.spans for one in source.leaves.get(span, ())]
+    if any(one.key == leaf.key and one.value != leaf.value for one in picked):
+        return True
+    elsewhere = [one for one in picked if one.record != leaf.record and _is_anchor(one, person)]
+    return any(other.key == leaf.key for one in elsewhere for other in source.records[one.record])
+
+
+_DESTROYS = re.compile(
+    r"\b(?:rm|rmdir|shred|mkfs\S*|dd|truncate|shutdown|reboot|kill(?:all)?|pkill|userdel)\s|\bgit\s+(?:reset\s+--hard"
+    r"|clean|push\s+.*(?:-f\b|--force))|\b(?:drop|truncate|delete)\s+(?:table|database|from)\b|\bunlink\b|\brmtree\b"
+    r"|\bfind\b.*-delete",
+    re.IGNORECASE,
+)
+_ORDINARY = re.compile(
+    r"(?:uv run |python3? -m |npx )?(?:pytest|ls|cat|head|tail|grep|rg|wc|tree|pwd|date|echo|ruff|mypy|pyright|tsc"
+    r"|unittest|git (?:status|diff|log|show|branch|add|commit)|npm (?:test|run \w+|ci)|yarn \w+|make(?: \w+)?"
+    r"|cargo (?:test|build|check|fmt|clippy)|go (?:test|build|vet))(?: [\w./=:@-]+| \"[^\"`$]*\"| '[^']*')*"
+)
+_WRITES = re.compile(
+    r"\b(?:insert\s+into|update\s+\w+\s+set|delete\s+from|drop\s+\w+|alter\s+\w+|truncate\s|grant\s|attach\s+database"
+    r"|copy\s+.*\bto\b|into\s+outfile)",
+    re.IGNORECASE,
+)
+_SCRIPT = re.compile(
+    r"(?:\b(?:ba|z|da)?sh|\bsource|\bnode|\bpython3?|(?<!\S)\.)\s+([\w./~-]+\.\w+)|(?<!\S)(?=\./)(\S+)"
+)
+_RISKY = (AtomKind.URL, AtomKind.EMAIL, AtomKind.SECRET, AtomKind.PATH)
+
+
+def command_doubts(tool: str, value: Value, standing: Standing, index: Index) -> Iterator[Doubt]:
+    """A command that the person typed passes; an ordinary one passes; else it is read closely."""
+    if standing.level is Level.GIVEN or _ORDINARY.fullmatch(value.text.strip()):
+        return
+    if _DESTROYS.search(value.text) and not asked_for(Action.DELETE, tool, index.person.request):
+        yield Doubt(tool, Why.ACTION, value.parameter, value.text)
+    for atom in find(value.text):
+        if atom.kind in _RISKY and not index.person.gave_atom(atom):
+            yield _found(tool, Why.PLACE, value, atom.text, index)
+    for script in _scripts(value.text):
+        if index.quoting(script) and not index.person.gave_exactly(script):
+            yield _found(tool, Why.COMMAND, value, script, index)
+    for line in _lines(value.text):
+        if index.quoting(line) and not index.person.gave_exactly(line):
+            yield _found(tool, Why.COMMAND, value, line, index)
+
+
+def writes(value: Value) -> bool:
+    return value.role is Role.COMMAND and _WRITES.search(value.text) is not None
+
+
+def _scripts(text: str) -> list[str]:
+    return [match.group(1) or match.group(2) for match in _SCRIPT.finditer(text)]
+
+
+def _lines(text: str) -> list[str]:
+    parts = re.split(r"\n|&&|;|\|\|", text)
+    return [
+        part.strip()
+        for part in parts
+        if len(words(part)) >= 2 and not _ORDINARY.fullmatch(part.strip())
+    ]
+
+
+def _found(tool: str, why: Why, value: Value, text: str, index: Index) -> Doubt:
+    source = index.quoting(text)
+    label = source.origin.label if source else ""
+    return Doubt(
+        tool,
+        why,
+        value.parameter,
+        text,
+        label,
+        source.sentence_with(text) if source else "",
+    )
+
+
+_SMALL = 100
+_FOUNDED = (Level.GIVEN, Level.LINKED)
+_DICTATED_WORDS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    value: Value
+    standing: Standing
+
+    def doubts(self, tool: str, effect: Effect, index: Index) -> Iterator[Doubt]:
+        if self.value.role is Role.COMMAND:
+            yield from command_doubts(tool, self.value, self.standing, index)
+            return
+        why = _BY_ROLE[self.value.role](self, effect, index)
+        if why is not None:
+            yield self.doubt(tool, why, index)
+        elif (
+            self.value.role in (Role.CONTENT, Role.OTHER, Role.PATH)
+            and self.standing.level is not Level.GIVEN
+        ):
+            yield from quoted_atoms(tool, self.value, effect, index)
+
+    def doubt(self, tool: str, why: Why, index: Index) -> Doubt:
+        source = self.standing.source or index.quoting(self.value.text)
+        return doubt_about(tool, why, self.value, self.value.text, source)
+
+    def carries_from_outside(self, sources: set[str]) -> bool:
+        """Whether the value came from a source other than those that named the destination."""
+        source = self.standing.source
+        return source is not None and source.origin.label not in sources
+
+
+def judge(value: Value, index: Index, server: str) -> Judged:
+    return Judged(value, standing_of(value.text, value.role, index, server))
+
+
+def doubt_about(tool: str, why: Why, value: Value, text: str, source: Source | None) -> Doubt:
+    label = source.origin.label if source else ""
+    sentence = source.sentence_with(text) if source else ""
+    return Doubt(tool, why, value.parameter, text, label, sentence)
+
+
+def quoted_atoms(tool: str, value: Value, effect: Effect, index: Index) -> Iterator[Doubt]:
+    """What free text quotes and the person did not give, also behind common disguises."""
+    seen: set[str] = set()
+    for text in (value.text, *readings(value.text)):
+        for atom in find(text):
+            if atom.text in seen or not _matters(atom, effect, text is value.text):
+                continue
+            seen.add(atom.text)
+            if index.person.gave_atom(atom):
+                continue
+            source = index.quoting(atom.text)
+            if not effect.sends and source and index.pointed_at(source):
+                continue
+            if effect.local and not index.outside:
+                continue
+            if text is value.text or source or is_real_address(atom):
+                yield doubt_about(tool, _why(atom), value, atom.text, source)
+
+
+def _matters(atom: Atom, effect: Effect, plain: bool) -> bool:
+    """Inside our own files addresses and numbers are ordinary; commands and secrets are not."""
+    if atom.kind is AtomKind.COMMAND:
+        return plain
+    return effect.sends and atom.kind is not AtomKind.PATH
+
+
+def _why(atom: Atom) -> Why:
+    return Why.COMMAND if atom.kind is AtomKind.COMMAND else Why.QUOTED
+
+
+def _destination(one: Judged, effect: Effect, index: Index) -> Why | None:
+    if one.standing.level is Level.GIVEN:
+        towards = not effect.sends or index.person.named_as_destination(one.value.text)
+        return None if towards else Why.SENDER
+    return None if one.standing.level is Level.LINKED else Why.DESTINATION
+
+
+def _handle(one: Judged, effect: Effect, index: Index) -> Why | None:
+    return None if one.standing.level is Level.LISTED else _destination(one, effect, index)
+
+
+def _target(one: Judged, effect: Effect, index: Index) -> Why | None:
+    if one.standing.level in _FOUNDED or (one.standing.level is Level.LISTED and not effect.final):
+        return None
+    return Why.OBJECT
+
+
+def _secret(one: Judged, effect: Effect, index: Index) -> Why | None:
+    return None if one.standing.level is Level.GIVEN else Why.CREDENTIAL
+
+
+def _path(one: Judged, effect: Effect, index: Index) -> Why | None:
+    if one.standing.level is Level.GIVEN:
+        return None
+    if is_sensitive_path(one.value.text):
+        return Why.PLACE
+    if effect.final:
+        return None if one.standing.level is Level.LINKED else Why.OBJECT
+    return _quoted(one, effect, index)
+
+
+def _quantity(one: Judged, effect: Effect, index: Index) -> Why | None:
+    canonical = number(one.value.text)
+    if canonical is not None and abs(float(canonical)) < _SMALL:
+        return None
+    return _quoted(one, effect, index)
+
+
+def _content(one: Judged, effect: Effect, index: Index) -> Why | None:
+    return _quoted(one, effect, index) if len(words(one.value.text)) >= _DICTATED_WORDS else None
+
+
+def _other(one: Judged, effect: Effect, index: Index) -> Why | None:
+    if effect.final and one.standing.level not in _FOUNDED:
+        return Why.OBJECT
+    return _quoted(one, effect, index)
+
+
+def _quoted(one: Judged, effect: Effect, index: Index) -> Why | None:
+    source = one.standing.source
+    if effect.local and source is not None and source.origin.of_workspace:
+        return None
+    if one.standing.level is not Level.QUOTED or source is None or index.pointed_at(source):
+        return None
+    return Why.QUOTED
+
+
+_BY_ROLE: dict[Role, Callable[[Judged, Effect, Index], Why | None]] = {
+    Role.ADDRESS: _destination,
+    Role.HANDLE: _handle,
+    Role.TARGET: _target,
+    Role.SECRET: _secret,
+    Role.PATH: _path,
+    Role.QUANTITY: _quantity,
+    Role.CONTENT: _content,
+    Role.OTHER: _other,
+}
+
+_LINK_FIELD = frozenset({"url", "link", "href", "uri", "permalink", "website"})
+_LINK_WORDS = re.compile(
+    r"\b(?:article|web\s?sites?|sites?|web\s?pages?|pages?|links?|urls?|blogs?|seiten?|artikel|lien|enlace)"
+)
+_PLAIN_PATH = re.compile(r"[\w.-]*(?:/[\w.~%-]{0,48}){0,8}(?:#[\w.-]{0,48})?")
+_OPENS = Effect(Action.OPEN, sends=True)
+
+
+def opening(tool: str, judged: list[Judged], index: Index) -> Iterator[Doubt]:
+    """An address passes if the person gave it, or if it stands as it is where they told us to look."""
+    for one in judged:
+        if one.value.role is Role.ADDRESS or one.value.role is Role.HANDLE:
+            if not may_open(one, index):
+                yield one.doubt(tool, Why.DESTINATION, index)
+        elif one.standing.level is not Level.GIVEN:
+            yield from quoted_atoms(tool, one.value, _OPENS, index)
+
+
+def may_open(one: Judged, index: Index) -> bool:
+    url = one.value.text
+    if one.standing.level is Level.GIVEN or (index.person.gave_host(url) and _is_plain(url, index)):
+        return True
+    if one.standing.level in (Level.LINKED, Level.LISTED):
+        return any(singular(word) in _LINK_FIELD for word in split(one.standing.key))
+    return one.standing.level is Level.QUOTED and _is_link_to_follow(url, one, index)
+
+
+def _is_plain(url: str, index: Index) -> bool:
+    """A path on a host that the person gave, with nothing in it that could carry data."""
+    path = (
+        re.sub(r"^(?:https?:)?//", "", url.lower())
+        .removeprefix(host_of(url))
+        .removeprefix("www." + host_of(url))
+    )
+    risky = [atom for atom in find(path) if atom.kind in (AtomKind.SECRET, AtomKind.ACCOUNT)]
+    return _PLAIN_PATH.fullmatch(path) is not None and not risky
+
+
+def _is_link_to_follow(url: str, one: Judged, index: Index) -> bool:
+    """The person asked about pages that are linked in a place they named, and this is such a link."""
+    source = one.standing.source
+    if (
+        source is None
+        or source.origin.kind in FREE_FORM
+        or not _LINK_WORDS.search(index.person.request)
+    ):
+        return False
+    return url in source.text and any(index.person.gave_words(value) for value in source.asked_with)
+
+
+def leaving(tool: str, judged: list[Judged], index: Index, server: str) -> Iterator[Doubt]:
+    """Secrets of one source in the arguments of a read on another server."""
+    for one in judged:
+        for atom in find(one.value.text):
+            if atom.kind is AtomKind.SECRET and not index.person.gave_atom(atom):
+                source = index.quoting(atom.text)
+                if source and not (
+                    source.origin.kind is Kind.SERVER and source.origin.name == server
+                ):
+                    yield doubt_about(tool, Why.LEAVES, one.value, atom.text, source)
+
 
 _CARRIERS = (Role.CONTENT, Role.OTHER, Role.TARGET, Role.PATH)
 
