@@ -16,9 +16,9 @@ from openclaw.core.events import Event, ToolFinished, ToolStarted
 from openclaw.core.tools import CallContext, JsonObject, ToolResult, Untrusted
 from openclaw.policy.dataflow.rules import Rules as FlowRules
 from openclaw.policy.decide import Rules
-from openclaw.sessions.model import EntryKind
+from openclaw.sessions.model import Entry, EntryKind
 from openclaw.sessions.sqlite.store import open_file_store
-from openclaw.testing.agent_kit import AgentKit, FakeTools, agent_kit, scripted_config
+from openclaw.testing.agent_kit import FakeTools, agent_kit, scripted_config
 from openclaw.testing.scripted_model import ScriptedModel, Step, scripted_model
 
 ROWS = [{"id": number, "price": number % 97} for number in range(10_000)]
@@ -53,7 +53,7 @@ async def turn(
     answer: bool | None = None,
     rules: tuple[Rules, ...] = (),
     flow: FlowRules | None = None,
-) -> tuple[str, list[Event], list[PermissionRequest], AgentKit]:
+) -> tuple[str, list[Event], list[PermissionRequest], list[Entry]]:
     events, asked = list[Event](), list[PermissionRequest]()
 
     async def ask(request: PermissionRequest) -> Answer:
@@ -66,12 +66,13 @@ async def turn(
     ):
         listener = TurnListener(on_event=events.append, ask=None if answer is None else ask)
         reply = await kit.reply(MessageContext(text="Write to Ann.", session_key="s"), listener)
-    return reply.text, events, asked, kit
+        entries = await kit.store.entries(await kit.store.open_session("main", "s"))
+    return reply.text, events, asked, entries
 
 
 async def test_only_what_a_script_prints_reaches_the_model_and_that_is_framed() -> None:
     code = "rows = await mcp_shop_rows()\nprint(sum(r['price'] for r in rows), 'in all')"
-    text, events, _, kit = await turn(code, shop())
+    text, events, _, entries = await turn(code, shop())
     assert f"{sum(row['price'] for row in ROWS)} in all" in text
     assert "UNTRUSTED" in text.upper()
     assert len(text) < 1_000
@@ -80,8 +81,6 @@ async def test_only_what_a_script_prints_reaches_the_model_and_that_is_framed() 
         ("run_code", ""),
         ("mcp_shop_rows", started[0].call_id),
     ]
-    [info] = await kit.store.find_sessions("s")
-    entries = await kit.store.entries(info.ref)
     calls = [entry for entry in entries if entry.kind is EntryKind.TOOL_CALL]
     assert [call.data.get("within") for call in calls] == [None, started[0].call_id]
     results = [entry.call_id for entry in entries if entry.kind is EntryKind.TOOL_RESULT]
