@@ -153,10 +153,6 @@ class Turn:
     previous: Previous | None = None
     unavailable: tuple[str, ...] = ()
 
-    @property
-    def ends_with_results(self) -> bool:
-        return bool(self.outcomes)
-
 
 @dataclass(slots=True)
 class _Open:

@@ -137,17 +137,3 @@ class LocalModels:
         for source in self._sources.values():
             await source.aclose()
         self._sources.clear()
-
-
-def build_local_model(
-    name: str,
-    *,
-    models_dir: Path,
-    environ: Mapping[str, str],
-    path: str | None = None,
-    max_tokens: int | None = None,
-) -> "LocalModel":
-    from openclaw.embedded.model import LocalModel
-
-    source = LocalModels(models_dir, environ).source(name, path)
-    return LocalModel(source, max_tokens=max_tokens)

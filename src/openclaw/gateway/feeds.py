@@ -42,10 +42,6 @@ def frame(data: Any, event: str | None = None) -> bytes:
     return b"%sdata: %s\n\n" % (name, body)
 
 
-class SlowClient(Exception):
-    """Raised when a client does not take what it asked for."""
-
-
 class EventStream:
     """A response that `work` writes. When the client goes away, `work` is cancelled."""
 

@@ -118,9 +118,6 @@ def _launchd(environ: Mapping[str, str], command: list[str]) -> Unit:
     return Unit(path, text, f"launchctl bootstrap gui/$(id -u) {shlex.quote(str(path))}")
 
 
-_FALLBACK_SECONDS = 3600.0
-
-
 class Notifier:
     """Speaks systemd's protocol where there is a socket for it, and is silent elsewhere."""
 
@@ -130,10 +127,6 @@ class Notifier:
 
     def ready(self, url: str) -> None:
         self._send(f"READY=1\nSTATUS=listening at {url}")
-
-    def reloading(self, now_us: int) -> None:
-        """A configuration is being read; `ready` follows."""
-        self._send(f"RELOADING=1\nMONOTONIC_USEC={now_us}")
 
     def stopping(self) -> None:
         self._send("STOPPING=1")

@@ -1,7 +1,6 @@
 """The models of every agent, built once and shared between turns."""
 
-from collections.abc import AsyncGenerator, Iterable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Iterable, Mapping
 from importlib import import_module
 
 import anyio
@@ -66,31 +65,6 @@ class ModelFactory:
         stacks, self._stacks = self._stacks, {}
         for stack in stacks.values():
             await stack.aclose()
-
-
-@asynccontextmanager
-async def open_models(
-    *,
-    providers: Mapping[str, ProviderConfig],
-    resolver: Resolver,
-    environ: Mapping[str, str],
-    clock: Clock,
-    local: LocalBuilder | None = None,
-    probe: Probe = ollama_models,
-) -> AsyncGenerator[ModelFactory]:
-    factory = ModelFactory(
-        providers=providers,
-        resolver=resolver,
-        environ=environ,
-        clock=clock,
-        local=local,
-        probe=probe,
-    )
-    try:
-        yield factory
-    finally:
-        with anyio.CancelScope(shield=True):
-            await factory.aclose()
 
 
 _LIBRARIES = {

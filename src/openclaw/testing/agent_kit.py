@@ -2,7 +2,7 @@
 
 import tempfile
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -22,7 +22,7 @@ from openclaw.core.clock import SystemClock
 from openclaw.core.content import Text
 from openclaw.core.events import Emit, Event
 from openclaw.core.tools import CallContext, JsonObject, Origin, ToolResult, ToolSpec
-from openclaw.models.factory import ModelFactory, open_models
+from openclaw.models.factory import ModelFactory
 from openclaw.models.stack import ModelStack
 from openclaw.policy.dataflow.rules import Rules as FlowRules
 from openclaw.policy.decide import Policy, Rules
@@ -165,11 +165,13 @@ async def agent_kit(
     agents = effective_agents(config).values()
     async with AsyncExitStack() as opened:
         factory = await opened.enter_async_context(
-            open_models(
-                providers=config.models.providers,
-                resolver=SecretResolver({}, redactor),
-                environ={},
-                clock=SystemClock(),
+            aclosing(
+                ModelFactory(
+                    providers=config.models.providers,
+                    resolver=SecretResolver({}, redactor),
+                    environ={},
+                    clock=SystemClock(),
+                )
             )
         )
         if store is None:

@@ -17,7 +17,7 @@ from pydantic_ai.tools import ToolDefinition
 from openclaw.core.errors import ModelUnavailable
 from openclaw.embedded.conversation import Turn
 from openclaw.embedded.model import LocalModel, argument_prompt, choice_prompt
-from openclaw.embedded.open import LocalModels, build_local_model
+from openclaw.embedded.open import LocalModels
 from openclaw.embedded.runner import Prompt, PromptTooLong, Runner, UnusableSchema
 from openclaw.embedded.tool_doc import RoutableTool
 from openclaw.models.choose import Candidate
@@ -236,17 +236,17 @@ async def test_a_gguf_of_the_users_own_is_used_where_it_lies(models_dir: Path) -
 async def test_weights_that_are_not_there_are_named_with_the_command_that_fetches_them(
     tmp_path: Path,
 ) -> None:
-    absent = build_local_model("qwen3-4b", models_dir=tmp_path, environ={})
+    absent = LocalModel(LocalModels(tmp_path, {}).source("qwen3-4b"))
     with pytest.raises(ModelUnavailable) as raised:
         await absent.request(asked("hi"), None, ModelRequestParameters())
     assert raised.value.hint is not None
     assert "openclaw models pull qwen3-4b" in raised.value.hint
     with pytest.raises(ModelUnavailable, match="no weights called"):
-        build_local_model("unheard-of", models_dir=tmp_path, environ={})
+        LocalModels(tmp_path, {}).source("unheard-of")
 
 
 async def test_tools_work_without_any_weights(tmp_path: Path) -> None:
-    model = build_local_model("smollm2", models_dir=tmp_path, environ={})
+    model = LocalModel(LocalModels(tmp_path, {}).source("smollm2"))
     parameters = ModelRequestParameters(function_tools=[CLOCK])
     answer = await model.request(asked("What time is it in Oslo?"), None, parameters)
     assert isinstance(answer.parts[0], ToolCallPart)

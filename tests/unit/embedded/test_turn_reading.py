@@ -39,7 +39,7 @@ def test_the_turn_has_what_was_said_before_and_what_was_called() -> None:
     assert turn.message == "and in Paris?"
     assert turn.history == (("hi", "hello"),)
     assert turn.previous == Previous("What time is it in Tokyo?", "clock")
-    assert not turn.ends_with_results
+    assert not turn.outcomes
 
 
 def test_results_of_this_turn_are_its_outcomes() -> None:

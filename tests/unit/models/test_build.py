@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from collections.abc import Mapping
+from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
 
@@ -20,7 +21,7 @@ from openclaw.models.choose import (
     Choice,
     resolve,
 )
-from openclaw.models.factory import open_models
+from openclaw.models.factory import ModelFactory
 from openclaw.models.stack import ModelStack, Watcher
 from openclaw.secrets.redactor import Redactor
 from openclaw.secrets.refs import SecretRef
@@ -190,12 +191,13 @@ async def test_a_provider_that_asks_for_a_long_wait_is_not_waited_for() -> None:
 
 async def test_the_same_choice_gives_the_same_stack() -> None:
     config = scripted_config("http://127.0.0.1:9")
-    async with open_models(
+    built = ModelFactory(
         providers=config.models.providers,
         resolver=SecretResolver({}, Redactor()),
         environ={},
         clock=SystemClock(),
-    ) as factory:
+    )
+    async with aclosing(built) as factory:
         model = config.agents.defaults.model
         assert await factory.stack(model) is await factory.stack(model)
         assert await factory.stack(model) is not await factory.stack(model, temperature=0.1)
