@@ -15,7 +15,8 @@ import pytest
 from pydantic_ai import BinaryImage
 from pydantic_ai.messages import UserPromptPart
 
-from openclaw.agent.messages import SessionMedia, messages_from
+from openclaw.agent.attachments import SessionMedia
+from openclaw.agent.messages import messages_from
 from openclaw.agent.transcript import Attachment, UserItem
 from openclaw.content.frame import frame_result
 from openclaw.core.clock import SystemClock

@@ -12,7 +12,7 @@ import anyio
 from openclaw.agent.budget import Budget, cut_to
 from openclaw.agent.event_codec import event_json
 from openclaw.agent.port import Ask, OnToolResult
-from openclaw.agent.redaction import Redacts, clean_json, clean_result
+from openclaw.agent.redaction import clean_json, clean_result
 from openclaw.agent.toolpath.toolbox import Toolbox
 from openclaw.agent.transcript import (
     NOT_MADE,
@@ -38,6 +38,7 @@ from openclaw.core.tools import (
     ToolSpec,
     failed,
 )
+from openclaw.secrets.redactor import Redactor
 from openclaw.sessions.model import NewEntry
 from openclaw.sessions.store import Lane
 
@@ -163,7 +164,7 @@ class Dispatcher:
     budget: Budget
     clock: Clock
     emit: Emit
-    redactor: Redacts
+    redactor: Redactor
     on_tool_result: OnToolResult | None = None
     ask: Ask | None = None
     elicit: Elicit | None = None

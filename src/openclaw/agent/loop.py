@@ -20,9 +20,10 @@ from pydantic_ai.native_tools import WebSearchTool
 from pydantic_ai.tools import ToolDefinition
 
 from openclaw.agent import compaction
+from openclaw.agent.attachments import SessionMedia, digests
 from openclaw.agent.budget import Budget, LimitReached
 from openclaw.agent.dispatch import Dispatcher
-from openclaw.agent.messages import SessionMedia, answer_from, definitions, digests, messages_from
+from openclaw.agent.messages import answer_from, definitions, messages_from
 from openclaw.agent.port import ClientCall, OnBlockReply
 from openclaw.agent.prompt import Preamble
 from openclaw.agent.redaction import clean_answer

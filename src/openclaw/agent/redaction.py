@@ -8,7 +8,7 @@ shown or kept; a call itself is made with the arguments as they were given.
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from typing import Protocol, cast
+from typing import cast
 
 import anyio.to_thread
 
@@ -16,9 +16,9 @@ from openclaw.agent.port import InboundMedia, MessageContext
 from openclaw.agent.transcript import AssistantItem
 from openclaw.core.content import Block, Media, ResourceLink, Text
 from openclaw.core.tools import JsonObject, ToolResult
-from openclaw.media.files import CLEANED, WITHHELD, Searches, cleaned, read_regular
+from openclaw.media.files import CLEANED, WITHHELD, cleaned, read_regular
 from openclaw.media.kinds import MAX_OUTBOUND_BYTES
-from openclaw.secrets.redactor import redacted_tree
+from openclaw.secrets.redactor import Redactor, redacted_tree
 from openclaw.sessions.model import storable
 
 Redact = Callable[[str], str]
@@ -28,27 +28,13 @@ _NOTHING_TO_SHOW = "application/octet-stream"
 _PLAYED = ("image/", "audio/", "video/")
 
 
-class Redacts(Protocol):
-    def redact(self, text: str, /, *, shapes: bool = True) -> str:
-        """`text` without any secret that is known and, with `shapes`, what looks like one."""
-        ...
-
-    def redact_known(self, text: str, /) -> str:
-        """`text` without any secret that is known; says how long each was."""
-        ...
-
-    def holds(self, data: bytes, /) -> bool:
-        """Whether a secret that is known stands in what is no text."""
-        ...
-
-
-def clean_message(context: MessageContext, redactor: Redacts) -> MessageContext:
+def clean_message(context: MessageContext, redactor: Redactor) -> MessageContext:
     text = redactor.redact(context.text, shapes=False)
     media = tuple(_clean_inbound(one, redactor) for one in context.media)
     return replace(context, text=text, media=media)
 
 
-def _clean_inbound(one: InboundMedia, redactor: Redacts) -> InboundMedia:
+def _clean_inbound(one: InboundMedia, redactor: Redactor) -> InboundMedia:
     text = None if one.text is None else redactor.redact(one.text, shapes=False)
     data = one.media.data
     if data is None or not redactor.holds(data):
@@ -66,7 +52,7 @@ def clean_json(value: JsonObject, redact: Redact) -> JsonObject:
     return cast("JsonObject", redacted_tree(dict(value), redact))
 
 
-def clean_result(result: ToolResult, redactor: Redacts) -> ToolResult:
+def clean_result(result: ToolResult, redactor: Redactor) -> ToolResult:
     """What a tool gave, as the model and everybody else gets it, but for files that have a path."""
     outputs = (_clean_block(block, redactor) for block in result.outputs)
     untrusted = result.untrusted
@@ -89,7 +75,7 @@ def _withheld(block: Block) -> Text:
     return Text(f"[{what} that is {WITHHELD_NOTE}]")
 
 
-def _clean_block(block: Block, redactor: Redacts) -> Block | None:
+def _clean_block(block: Block, redactor: Redactor) -> Block | None:
     redact = redactor.redact
     match block:
         case Text():
@@ -117,7 +103,7 @@ def _clean_type(mime_type: str, redact: Redact) -> str:
     return mime_type if redact(mime_type) == mime_type else _NOTHING_TO_SHOW
 
 
-def _clean_data(media: Media, data: bytes, redactor: Redacts) -> bytes | None:
+def _clean_data(media: Media, data: bytes, redactor: Redactor) -> bytes | None:
     try:
         clean = redactor.redact(data.decode(), shapes=False).encode()
     except UnicodeDecodeError:
@@ -127,7 +113,7 @@ def _clean_data(media: Media, data: bytes, redactor: Redacts) -> bytes | None:
     return None if changed or redactor.holds(clean) else clean
 
 
-async def without_secrets(result: ToolResult, secrets: Searches) -> ToolResult:
+async def without_secrets(result: ToolResult, secrets: Redactor) -> ToolResult:
     """The result with its files as they may leave; the model and the person are told what was done.
 
     A text in which a secret stands goes as a copy without it, and the file stays as it is. Any other
@@ -142,7 +128,7 @@ def _needs_a_look(block: Block) -> bool:
     return isinstance(block, Media) and block.path is not None
 
 
-def _looked_through(result: ToolResult, secrets: Searches) -> ToolResult:
+def _looked_through(result: ToolResult, secrets: Redactor) -> ToolResult:
     desk = _Desk(secrets)
     blocks, outputs = tuple(desk.passed(result.blocks)), tuple(desk.passed(result.outputs))
     if not desk.notes:
@@ -158,7 +144,7 @@ def _looked_through(result: ToolResult, secrets: Searches) -> ToolResult:
 
 @dataclass(slots=True)
 class _Desk:
-    secrets: Searches
+    secrets: Redactor
     notes: dict[Media, str] = field(default_factory=dict[Media, str])
     _seen: dict[Media, Media | None] = field(default_factory=dict[Media, Media | None])
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import anyio
 import anyio.to_thread
 
+from openclaw.agent.attachments import SessionMedia
 from openclaw.agent.budget import Budget, LimitReached
 from openclaw.agent.dispatch import Dispatcher
-from openclaw.agent.messages import SessionMedia
 from openclaw.agent.port import (
     NOBODY,
     Claim,
@@ -24,7 +24,7 @@ from openclaw.agent.port import (
     TurnListener,
 )
 from openclaw.agent.prompt import Surroundings, assemble, read_context_files
-from openclaw.agent.redaction import Redacts, clean_message
+from openclaw.agent.redaction import clean_message
 from openclaw.agent.toolpath.toolbox import Toolbox
 from openclaw.agent.transcript import (
     CANCELLED_CALL,
@@ -61,6 +61,7 @@ from openclaw.core.events import (
     both,
     discard,
 )
+from openclaw.secrets.redactor import Redactor
 from openclaw.sessions.model import (
     Entry,
     EntryKind,
@@ -144,7 +145,7 @@ class AgentService:
         store: SessionStore,
         models: Callable[[EffectiveAgent, str | None, str | None], Awaitable["ModelStack"]],
         server_context: Callable[[str, str, Collection[str]], str],
-        redactor: Redacts,
+        redactor: Redactor,
         clock: Clock | None = None,
         compact_at: float = DEFAULT_COMPACT_AT,
         observe: Callable[[], Emit] | None = None,

@@ -4,7 +4,7 @@ import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, cast
 
 import anyio
 import anyio.to_thread
@@ -19,6 +19,8 @@ from openclaw.sessions.store import LaneLost, StoreError
 
 if TYPE_CHECKING:
     from openclaw.sessions.model import SessionRef
+    from openclaw.sessions.postgres.lanes import PostgresLane
+    from openclaw.sessions.postgres.store import PostgresStore
     from openclaw.sessions.store import Lane, SessionStore
 
 logger = logging.getLogger(__name__)
@@ -61,7 +63,7 @@ class QueueClaim:
     def lane(
         self, store: "SessionStore", session: "SessionRef"
     ) -> "AbstractAsyncContextManager[Lane]":
-        return _entitled(store).acquire_lane(session, entitled=True)
+        return cast("PostgresStore", store).acquire_lane(session, entitled=True)
 
     async def settle(self, lane: "Lane", outcome: str, result: Reply | BaseException) -> None:
         shown = result
@@ -71,20 +73,10 @@ class QueueClaim:
         answer = await _encoded(shown)
         number = self._feed.number
         hook = self._queue.finishing(self._order, outcome, answer, number, self._then)
-        lane.on_finish = hook  # pyright: ignore[reportAttributeAccessIssue] - a lane of PostgreSQL
+        cast("PostgresLane", lane).on_finish = hook
 
     def _then(self, more: bool) -> None:
         self.ending, self.more = True, more
-
-
-class _Entitling(Protocol):
-    def acquire_lane(
-        self, session: "SessionRef", *, entitled: bool = False
-    ) -> "AbstractAsyncContextManager[Lane]": ...
-
-
-def _entitled(store: Any) -> _Entitling:
-    return store
 
 
 @dataclass(slots=True, eq=False)

@@ -6,7 +6,7 @@ import stat
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 from urllib.parse import quote
 
 import anyio.to_thread
@@ -17,9 +17,12 @@ from openclaw.config.paths import CLOEXEC, NONBLOCK
 from openclaw.core.content import Block, Media, ResourceLink, Text
 from openclaw.core.errors import OpenClawError
 from openclaw.media import kinds
-from openclaw.media.files import CLEANED, WITHHELD, Searches, cleaned
+from openclaw.media.files import CLEANED, WITHHELD, cleaned
 from openclaw.media.intake import decode_text
 from openclaw.media.kinds import HEAD_BYTES, looks_like_text, sniff
+
+if TYPE_CHECKING:
+    from openclaw.secrets.redactor import Redactor
 
 AUDIO_SINCE = "2025-03-26"  # the first revision whose clients know an audio block
 
@@ -37,7 +40,7 @@ class OutboundRules:
     directories: tuple[Path, ...]
     fetch: Fetch | None
     audio: str  # auto, audio or resource
-    secrets: Searches | None = None  # without it, whoever gives something has looked it through
+    secrets: "Redactor | None" = None  # without it, whoever gives something has looked it through
 
 
 class LeftOut(OpenClawError):
@@ -87,7 +90,7 @@ async def _load(item: Media, rules: OutboundRules, room: int) -> tuple[bytes, st
     return data, _true_type(declared, data)
 
 
-async def _clean(data: bytes, item: Media, secrets: Searches | None) -> bytes:
+async def _clean(data: bytes, item: Media, secrets: "Redactor | None") -> bytes:
     """A file may have changed since it was handed over; what was given as bytes has not."""
     if secrets is None or item.data is not None:
         return data

@@ -10,7 +10,7 @@ import stat
 from collections.abc import Generator, Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from openclaw.config.files import lock as take_lock
 from openclaw.config.files import try_lock
@@ -27,6 +27,9 @@ from openclaw.media.kinds import (
     looks_like_text,
     sniff,
 )
+
+if TYPE_CHECKING:
+    from openclaw.secrets.redactor import Redactor
 
 logger = logging.getLogger(__name__)
 
@@ -115,15 +118,7 @@ WITHHELD = (
 _UTF_16 = ((b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
 
 
-class Searches(Protocol):
-    def redact(self, text: str, /, *, shapes: bool = True) -> str:
-        """`text` without any secret that is known and, with `shapes`, what looks like one."""
-        ...
-
-    def holds(self, data: bytes, /) -> bool: ...
-
-
-def cleaned(data: bytes, secrets: Searches) -> bytes | None:
+def cleaned(data: bytes, secrets: "Redactor") -> bytes | None:
     """The bytes of a file as they may leave, else None. It may take a second: not for the event loop.
 
     Known values are taken out of text in all their forms; what only looks like a credential stays,

@@ -14,7 +14,6 @@ from openclaw.core.ids import random_id
 from openclaw.sessions.model import (
     MESSAGE_KINDS,
     Entry,
-    Page,
     SessionInfo,
     SessionRef,
     TurnState,
@@ -58,20 +57,7 @@ class Dossier:
     stored: int
 
 
-class Archive(Protocol):
-    async def list_sessions(self, agent: str | None = None, *, limit: int | None, cursor: str | None) -> Page:  # fmt: skip
-        ...
-
-    async def count_sessions(self) -> int: ...
-
-    async def find_sessions(self, key: str, agent: str | None = None) -> list[SessionInfo]: ...
-
-    async def entries(self, session: SessionRef, *, after: int = 0, limit: int) -> list[Entry]: ...
-
-    async def keep_media(self, session: SessionRef, data: bytes) -> str: ...
-
-    async def media(self, session: SessionRef, digest: str) -> bytes | None: ...
-
+class Archive(SessionStore, Protocol):
     async def dossier(self, session: SessionRef) -> Dossier: ...
 
     async def receive_entries(

@@ -3,8 +3,8 @@
 from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from typing import Protocol
 
+from openclaw.config.paths import StatePaths
 from openclaw.core.clock import Clock, SystemClock
 from openclaw.core.errors import InvalidRequest
 from openclaw.sessions.postgres.pool import Resolve, is_address
@@ -13,16 +13,11 @@ from openclaw.sessions.store import LEASE_SECONDS, SessionStore
 FILE = "file"
 
 
-class StatePlaces(Protocol):
-    @property
-    def database(self) -> Path: ...
-
-
 def is_server(spec: str) -> bool:
     return is_address(spec)
 
 
-def store_path(spec: str, paths: StatePlaces) -> Path:
+def store_path(spec: str, paths: StatePaths) -> Path:
     """The database file that `spec` means: `file` for the one of the state directory, or a path."""
     if not spec.strip():
         raise InvalidRequest("the session store is empty", field="sessions.store")
@@ -36,7 +31,7 @@ def store_path(spec: str, paths: StatePlaces) -> Path:
 
 def open_store(
     spec: str,
-    paths: StatePlaces,
+    paths: StatePaths,
     clock: Clock | None = None,
     *,
     lease_seconds: float = LEASE_SECONDS,

@@ -6,7 +6,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from openclaw.agent.redaction import Redacts
 from openclaw.agent.toolpath.approval import Approval, Approvals, Preview
 from openclaw.agent.toolpath.audit import Audit, OnCall
 from openclaw.agent.toolpath.choice import DEFAULT_BOUNDS, Bounds
@@ -20,6 +19,7 @@ from openclaw.core.clock import Clock
 from openclaw.core.events import RUN_CODE, WEB_SEARCH
 from openclaw.core.tools import ToolSource
 from openclaw.policy.decide import Outcome, Policy, decide
+from openclaw.secrets.redactor import Redactor
 
 if TYPE_CHECKING:
     from openclaw.agent.toolpath.dataflow import SessionFlow
@@ -34,7 +34,7 @@ class ToolPathDeps:
     all sessions.
     """
 
-    redactor: Redacts
+    redactor: Redactor
     clock: Clock
     on_call: OnCall | None = None
     results: Path | None = None

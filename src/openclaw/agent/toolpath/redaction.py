@@ -4,10 +4,11 @@ from dataclasses import dataclass, replace
 
 import anyio.to_thread
 
-from openclaw.agent.redaction import Redacts, clean_result, without_secrets
+from openclaw.agent.redaction import clean_result, without_secrets
 from openclaw.agent.toolpath.sources import Wrapper
 from openclaw.core.content import Media, Text
 from openclaw.core.tools import CallContext, JsonObject, ToolResult
+from openclaw.secrets.redactor import Redactor
 
 LARGE = 100_000
 """Characters or bytes from which a result is worked on in a thread, so that it holds up nobody."""
@@ -17,7 +18,7 @@ LARGE = 100_000
 class Redaction(Wrapper):
     """Takes secrets out of results and of what a tool says while it works."""
 
-    redactor: Redacts
+    redactor: Redactor
 
     async def call(self, name: str, arguments: JsonObject, context: CallContext) -> ToolResult:
         def progress(message: str) -> None:

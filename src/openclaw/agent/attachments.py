@@ -1,0 +1,98 @@
+"""Media of one session: stored when they come, and read again when the model is to see them."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+import anyio.to_thread
+
+from openclaw.agent.compaction import LEFT_OUT
+from openclaw.agent.transcript import Attachment, Item, ResultItem, UserItem
+from openclaw.core.content import Media
+from openclaw.media.files import cleaned, read_regular
+from openclaw.media.images import BadImage, ImageLimits, fitted
+from openclaw.media.kinds import MAX_OUTBOUND_BYTES
+from openclaw.secrets.redactor import Redactor
+from openclaw.sessions.model import SessionRef
+from openclaw.sessions.store import SessionStore
+
+GONE = "it is no longer stored"
+
+WithMedia = TypeVar("WithMedia", UserItem, ResultItem)
+
+
+@dataclass(slots=True)
+class SessionMedia:
+    store: SessionStore
+    session: SessionRef
+    secrets: Redactor
+    _fitted: dict[tuple[str, ImageLimits], bytes | str] = field(
+        default_factory=dict[tuple[str, ImageLimits], bytes | str]
+    )
+
+    async def kept(self, item: WithMedia) -> WithMedia:
+        """The item with its attachments stored, so that the entry can refer to them."""
+        if not item.attachments:
+            return item
+        return replace(item, attachments=tuple([await self._kept(a) for a in item.attachments]))
+
+    async def _kept(self, attachment: Attachment) -> Attachment:
+        media = attachment.media
+        if media is None or media.url is not None:
+            return attachment
+        data = await anyio.to_thread.run_sync(self._clean, media)
+        if not data:
+            return replace(attachment, media=None)
+        digest = await self.store.keep_media(self.session, data)
+        return replace(attachment, media=None, digest=digest, mime_type=media.mime_type)
+
+    def _clean(self, media: Media) -> bytes | None:
+        """Its content without secrets; None if it cannot be read or cleaned."""
+        if media.path is not None:
+            data = read_regular(media.path, MAX_OUTBOUND_BYTES)
+        else:
+            data = media.data if len(media.data or b"") <= MAX_OUTBOUND_BYTES else None
+        return None if data is None else cleaned(data, self.secrets)
+
+    async def images(self, items: Sequence[Item], limits: ImageLimits) -> dict[str, bytes | str]:
+        shown: dict[str, bytes | str] = {}
+        room = limits.total_bytes
+        for attachment in reversed(_images(items)):
+            digest = attachment.digest
+            if digest is None or digest in shown:
+                continue
+            if attachment.refused is not None:
+                shown[digest] = attachment.refused
+                continue
+            image = await self._image(digest, limits) if room else LEFT_OUT
+            if isinstance(image, bytes):
+                if len(image) > room:
+                    room, image = 0, LEFT_OUT  # showing an older one instead would leave a gap
+                else:
+                    room -= len(image)
+            shown[digest] = image
+        return shown
+
+    async def _image(self, digest: str, limits: ImageLimits) -> bytes | str:
+        found = self._fitted.get((digest, limits))
+        if found is None:
+            data = await self.store.media(self.session, digest)
+            found = GONE if data is None else await anyio.to_thread.run_sync(_fitted, data, limits)
+            self._fitted[digest, limits] = found
+        return found
+
+
+def _fitted(data: bytes, limits: ImageLimits) -> bytes | str:
+    try:
+        return fitted(data, limits)
+    except BadImage as bad:
+        return str(bad)
+
+
+def digests(items: Iterable[Item]) -> list[str]:
+    return [one.digest for one in _images(items) if one.digest is not None]
+
+
+def _images(items: Iterable[Item]) -> list[Attachment]:
+    with_media = (item for item in items if isinstance(item, UserItem | ResultItem))
+    return [one for item in with_media for one in item.attachments if one.is_image]
