@@ -217,11 +217,10 @@ def _unswayed(sdk: _Sdk, headers: dict[str, str]) -> _Sdk:
     return sdk
 
 
-def _openai_client(
+def _openai_sdk(
     candidate: Candidate, key: str, headers: dict[str, str], client: "httpx2.AsyncClient"
 ) -> Any:
     from openai import AsyncOpenAI
-    from pydantic_ai.providers.openai import OpenAIProvider
 
     http: Any = client
     sdk = AsyncOpenAI(
@@ -232,46 +231,49 @@ def _openai_client(
         max_retries=0,
     )
     sdk.organization = sdk.project = None
-    return OpenAIProvider(openai_client=_unswayed(sdk, headers))
+    return _unswayed(sdk, headers)
+
+
+def _send_as_it_is() -> None:
+    """Have the SDK send a chat's body as it was given.
+
+    It walks through every message and tool of each request to rename what has another name in JSON,
+    and nothing in a chat has: a third of what a short turn costs, and it grows with the history.
+    """
+    from openai._utils import is_given
+    from openai.resources.chat.completions import completions
+
+    async def given_values(data: Mapping[str, Any], _: object) -> dict[str, Any]:
+        return {name: value for name, value in data.items() if is_given(value)}
+
+    setattr(completions, "async_maybe_transform", given_values)  # noqa: B010 - a module's own
 
 
 def _openai_chat(
     candidate: Candidate, key: str, headers: dict[str, str], client: "httpx2.AsyncClient"
 ) -> "Model":
+    _send_as_it_is()
+    sdk, profile = _openai_sdk(candidate, key, headers, client), profile_of(candidate)
     if _is_openrouter(candidate):
-        return _openrouter(candidate, key, headers, client)
+        from pydantic_ai.models.openrouter import OpenRouterModel
+        from pydantic_ai.providers.openrouter import OpenRouterProvider
+
+        openrouter = OpenRouterProvider(openai_client=sdk)
+        return OpenRouterModel(candidate.model, provider=openrouter, profile=profile)
     from pydantic_ai.models.openai import OpenAIChatModel
+    from pydantic_ai.providers.openai import OpenAIProvider
 
-    provider = _openai_client(candidate, key, headers, client)
-    return OpenAIChatModel(candidate.model, provider=provider, profile=profile_of(candidate))
-
-
-def _openrouter(
-    candidate: Candidate, key: str, headers: dict[str, str], client: "httpx2.AsyncClient"
-) -> "Model":
-    from openai import AsyncOpenAI
-    from pydantic_ai.models.openrouter import OpenRouterModel
-    from pydantic_ai.providers.openrouter import OpenRouterProvider
-
-    http: Any = client
-    sdk = AsyncOpenAI(
-        api_key=key,
-        base_url=candidate.base_url,
-        http_client=http,
-        default_headers=headers,
-        max_retries=0,
-    )
-    sdk.organization = sdk.project = None
-    provider = OpenRouterProvider(openai_client=_unswayed(sdk, headers))
-    return OpenRouterModel(candidate.model, provider=provider, profile=profile_of(candidate))
+    provider = OpenAIProvider(openai_client=sdk)
+    return OpenAIChatModel(candidate.model, provider=provider, profile=profile)
 
 
 def _openai_responses(
     candidate: Candidate, key: str, headers: dict[str, str], client: "httpx2.AsyncClient"
 ) -> "Model":
     from pydantic_ai.models.openai import OpenAIResponsesModel
+    from pydantic_ai.providers.openai import OpenAIProvider
 
-    provider = _openai_client(candidate, key, headers, client)
+    provider = OpenAIProvider(openai_client=_openai_sdk(candidate, key, headers, client))
     return OpenAIResponsesModel(candidate.model, provider=provider, profile=profile_of(candidate))
 
 

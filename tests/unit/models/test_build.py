@@ -8,6 +8,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from openai._types import omit
+from openai._utils import async_maybe_transform
+from openai.resources.chat.completions import completions
+from openai.types.chat.completion_create_params import CompletionCreateParamsStreaming
 from pydantic_ai.models.test import TestModel
 
 from openclaw.config.agent_schema import ProviderConfig
@@ -59,6 +63,40 @@ async def test_every_api_has_its_model(api: Any) -> None:
     assert built.context_window == FALLBACK_CONTEXT_WINDOW
     assert not built.accepts_images
     await built.aclose()
+
+
+async def test_a_chat_needs_nothing_that_the_sdk_would_rewrite() -> None:
+    await builder().build(CANDIDATE)
+    call = {"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    image = {
+        "type": "image_url",
+        "image_url": {"url": "data:image/png;base64,AA==", "detail": "low"},
+    }
+    audio = {"type": "input_audio", "input_audio": {"data": "AA==", "format": "wav"}}
+    document = {"type": "file", "file": {"file_data": "data:;base64,AA==", "filename": "a.pdf"}}
+    schema = {"type": "object", "properties": {"file": {"type": "string"}}}
+    body = {
+        "model": "m",
+        "messages": [
+            {"role": "system", "content": "Be brief."},
+            {"role": "user", "content": [{"type": "text", "text": "Hi"}, image, audio, document]},
+            {"role": "assistant", "content": None, "tool_calls": [call], "reasoning": "x"},
+            {"role": "tool", "tool_call_id": "1", "content": "done"},
+        ],
+        "tools": [
+            {"type": "function", "function": {"name": "f", "parameters": schema, "strict": True}}
+        ],
+        "tool_choice": {"type": "function", "function": {"name": "f"}},
+        "response_format": {"type": "json_schema", "json_schema": {"name": "a", "schema": schema}},
+        "stream_options": {"include_usage": True},
+        "stop": ["."],
+        "metadata": {"a": "b"},
+        "seed": None,
+        "user": omit,
+    }
+    sent = await vars(completions)["async_maybe_transform"](body, CompletionCreateParamsStreaming)
+    assert sent == await async_maybe_transform(body, CompletionCreateParamsStreaming)
+    assert sent["messages"] is body["messages"]
 
 
 @pytest.mark.parametrize(
