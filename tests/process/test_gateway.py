@@ -309,3 +309,34 @@ async def test_a_second_signal_does_not_wait_for_turns(house: House) -> None:
             process.terminate()
             with anyio.fail_after(20):
                 assert await process.wait() == 0
+
+
+async def test_a_gateway_is_started_in_the_background_restarted_and_stopped(house: House) -> None:
+    async with scripted_model(default=Step(text="Hello.")) as model:
+        house.configure(model.url, {})
+        started = await command(house, "gateway", "start", "--json")
+        first = json.loads(started.stdout)["pid"]
+        try:
+            again = await command(house, "gateway", "start")
+            restarted = await command(house, "gateway", "restart", "--json")
+            second = json.loads(restarted.stdout)["pid"]
+            answer = await command(house, "agent", "Hi")
+        finally:
+            stopped = await command(house, "gateway", "stop")
+    assert started.returncode == restarted.returncode == stopped.returncode == 0
+    assert f"(pid {first})" in again.stdout
+    assert second != first
+    assert answer.stdout == "Hello.\n"
+    assert has_ended(second)
+
+
+async def test_a_gateway_that_cannot_start_says_why(house: House) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        house.configure("http://127.0.0.1:9", {}, gateway={"port": port})
+        failed = await command(house, "gateway", "start")
+    assert failed.returncode == 1
+    assert "did not start" in failed.stderr
+    assert str(port) in failed.stderr

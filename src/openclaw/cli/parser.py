@@ -245,11 +245,14 @@ COMMANDS = (
         "openclaw.cli.commands.config",
     ),
     Command("cron", "have the agent do something at set times", "openclaw.cli.commands.cron"),
-    Command("doctor", "look for problems and say how to mend them", "openclaw.cli.commands.doctor"),
+    Command("doctor", "find problems and say how to fix them", "openclaw.cli.commands.doctor"),
     Command(
-        "gateway", "run the agent as a daemon with an HTTP API", "openclaw.cli.commands.gateway"
+        "gateway",
+        "run the agent in the background, for every program",
+        "openclaw.cli.commands.gateway",
     ),
     Command("init", "set up: a model, MCP servers, other programs", "openclaw.cli.commands.init"),
+    Command("logs", "print what the gateway logged", "openclaw.cli.commands.logs"),
     Command("man", "print the manual page", "openclaw.cli.commands.man"),
     Command("mcp", "manage the MCP servers that the agent uses", "openclaw.cli.commands.mcp"),
     Command(

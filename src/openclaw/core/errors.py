@@ -124,9 +124,11 @@ class MissingExtra(OperatorFacing):
     """Raised when an optional part is not installed; it says which extra brings it."""
 
     def __init__(self, what: str, extra: str) -> None:
+        from openclaw.core.installed import install_command
+
         super().__init__(
             f"{what} needs an optional part that is not installed",
-            hint=f'install it with: pip install "openclaw-runtime[{extra}]"',
+            hint=f"install it with: {install_command(extra)}",
         )
         self.extra = extra
 

@@ -130,6 +130,15 @@ class ServerChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class Downloading:
+    """How far a download is that a turn waits for; `total` is None if nobody knows."""
+
+    what: str
+    done: int
+    total: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class SuspiciousContent:
     """Detection fired on what an MCP server supplied; the text itself is never in here."""
 
@@ -152,6 +161,7 @@ Event = (
     | TurnFinished
     | Notice
     | ServerChanged
+    | Downloading
     | SuspiciousContent
 )
 Emit = Callable[[Event], None]

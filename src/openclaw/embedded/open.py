@@ -12,7 +12,7 @@ import anyio.to_thread
 from openclaw.core.errors import ModelUnavailable
 from openclaw.embedded.download import Report
 from openclaw.embedded.pull import Puller, silent
-from openclaw.embedded.runner import Runner, threads_for
+from openclaw.embedded.runner import Runner, can_run, no_runner, threads_for
 from openclaw.embedded.weights import DEFAULT_WEIGHTS, FromWheel, Weights, WeightStore, own_file
 
 if TYPE_CHECKING:
@@ -63,6 +63,8 @@ class WeightsSource:
     async def runner(self) -> Runner:
         async with self._opening:
             if self._runner is None:
+                if not can_run():  # before 98 MB are fetched for nothing
+                    raise no_runner()
                 path = await anyio.to_thread.run_sync(self._locate)
                 threads = threads_for(self.weights.threads)
                 self._runner = Runner(path, threads=threads, context=self.context)

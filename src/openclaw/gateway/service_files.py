@@ -1,8 +1,9 @@
-"""Files that have the system start the gateway and keep it running."""
+"""How the system starts the gateway and keeps it running: systemd, launchd, or Windows tasks."""
 
 import contextlib
-import shlex
+import os
 import socket
+import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,17 +19,20 @@ LABEL = "ai.openclaw.gateway"
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A file, where it belongs, and the command that starts what it describes."""
+    """A file, where it belongs, and the commands for what it describes."""
 
     path: Path
     text: str
-    start: str
+    install: tuple[str, ...]
+    start: tuple[str, ...]
+    stop: tuple[str, ...]
+    """Stops it, and keeps it from being started again."""
 
 
 def unit_for(kind: str | None, environ: Mapping[str, str], config: Path | None) -> Unit:
-    chosen = kind or ("launchd" if sys.platform == "darwin" else "systemd")
-    command = _command(config)
-    return _launchd(environ, command) if chosen == "launchd" else _systemd(environ, command)
+    usual = {"darwin": "launchd", "win32": "windows"}.get(sys.platform, "systemd")
+    make = {"systemd": _systemd, "launchd": _launchd, "windows": _windows}[kind or usual]
+    return make(environ, _command(config))
 
 
 def _command(config: Path | None) -> list[str]:
@@ -71,7 +75,14 @@ WantedBy=default.target
 """
     root = Path(environ.get("XDG_CONFIG_HOME") or home_dir(environ) / ".config")
     path = root / "systemd" / "user" / "openclaw-gateway.service"
-    return Unit(path, text, "systemctl --user enable --now openclaw-gateway")
+    user = ("systemctl", "--user")
+    return Unit(
+        path,
+        text,
+        (*user, "enable", "--now", path.name),
+        (*user, "start", path.name),
+        (*user, "disable", "--now", path.name),
+    )
 
 
 def _systemd_quoted(word: str) -> str:
@@ -115,7 +126,45 @@ def _launchd(environ: Mapping[str, str], command: list[str]) -> Unit:
 </plist>
 """
     path = home_dir(environ) / "Library" / "LaunchAgents" / f"{LABEL}.plist"
-    return Unit(path, text, f"launchctl bootstrap gui/$(id -u) {shlex.quote(str(path))}")
+    domain = f"gui/{getattr(os, 'getuid', int)()}"
+    return Unit(
+        path,
+        text,
+        ("launchctl", "bootstrap", domain, str(path)),
+        ("launchctl", "kickstart", f"{domain}/{LABEL}"),
+        ("launchctl", "bootout", f"{domain}/{LABEL}"),
+    )
+
+
+_TASK = "OpenClaw gateway"
+
+
+def _windows(environ: Mapping[str, str], command: list[str]) -> Unit:
+    text = f"""<?xml version="1.0" encoding="UTF-8"?>
+<Task version="1.2" xmlns="http://schemas.microsoft.com/windows/2004/02/mit/task">
+  <Triggers><LogonTrigger><Enabled>true</Enabled></LogonTrigger></Triggers>
+  <Settings>
+    <MultipleInstancesPolicy>IgnoreNew</MultipleInstancesPolicy>
+    <DisallowStartIfOnBatteries>false</DisallowStartIfOnBatteries>
+    <StopIfGoingOnBatteries>false</StopIfGoingOnBatteries>
+    <ExecutionTimeLimit>PT0S</ExecutionTimeLimit>
+    <RestartOnFailure><Interval>PT1M</Interval><Count>10</Count></RestartOnFailure>
+  </Settings>
+  <Actions><Exec>
+    <Command>{escape(command[0])}</Command>
+    <Arguments>{escape(subprocess.list2cmdline(command[1:]))}</Arguments>
+  </Exec></Actions>
+</Task>
+"""
+    path = state_dir(environ) / "gateway-task.xml"
+    task = ("/TN", _TASK)
+    return Unit(
+        path,
+        text,
+        ("schtasks", "/Create", *task, "/XML", str(path), "/F"),
+        ("schtasks", "/Run", *task),
+        ("schtasks", "/Delete", *task, "/F"),
+    )
 
 
 class Notifier:

@@ -1,8 +1,10 @@
 """From configuration and environment to the models that will be asked, in order."""
 
 import json
+import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
 from typing import Any, Literal
 
 from openclaw.config.agent_schema import ModelChoice, ModelCost, ModelEntry, ProviderConfig
@@ -37,6 +39,8 @@ class KnownProvider:
     context_window: int | None = None
     """What the provider really uses, whatever the model could hold."""
     accepts: frozenset[str] = frozenset({"text", "image"})
+    key_page: str = ""
+    """Where a person makes a key."""
 
 
 # The order is that in which a key in the environment picks its provider.
@@ -50,6 +54,7 @@ KNOWN_PROVIDERS: Mapping[str, KnownProvider] = {
             ("ANTHROPIC_API_KEY",),
             "claude-sonnet-5-5",
             200_000,
+            key_page="https://console.anthropic.com/settings/keys",
         ),
         KnownProvider(
             "openai",
@@ -58,6 +63,7 @@ KNOWN_PROVIDERS: Mapping[str, KnownProvider] = {
             ("OPENAI_API_KEY",),
             "gpt-5-mini",
             128_000,
+            key_page="https://platform.openai.com/api-keys",
         ),
         KnownProvider(
             "google",
@@ -66,6 +72,7 @@ KNOWN_PROVIDERS: Mapping[str, KnownProvider] = {
             ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
             "gemini-3.5-flash",
             1_000_000,
+            key_page="https://aistudio.google.com/apikey",
         ),
         KnownProvider(
             "openrouter",
@@ -74,12 +81,19 @@ KNOWN_PROVIDERS: Mapping[str, KnownProvider] = {
             ("OPENROUTER_API_KEY",),
             "anthropic/claude-sonnet-5",
             128_000,
+            key_page="https://openrouter.ai/keys",
         ),
         KnownProvider(
             "ollama",
             "openai-completions",
             "http://127.0.0.1:11434/v1",
             context_window=OLLAMA_CONTEXT_WINDOW,
+            accepts=frozenset({"text"}),
+        ),
+        KnownProvider(
+            "lmstudio",
+            "openai-completions",
+            "http://127.0.0.1:1234/v1",
             accepts=frozenset({"text"}),
         ),
     )
@@ -146,15 +160,36 @@ def ollama_url(environ: Mapping[str, str]) -> str:
 
 async def ollama_models(url: str) -> Sequence[str]:
     """The models that the Ollama at `url` has; none where nothing answers in time."""
+    return await _listed(f"{url}/api/tags", "models", "name")
+
+
+async def lmstudio_models(url: str) -> Sequence[str]:
+    return await _listed(f"{url}/models", "data", "id")
+
+
+async def _listed(url: str, key: str, name: str) -> Sequence[str]:
     import httpx2
 
     try:
         async with httpx2.AsyncClient(trust_env=False, timeout=PROBE_SECONDS) as client:
-            answer = await client.get(f"{url}/api/tags")
-            body: Any = json.loads(answer.content)
-            return [str(model["name"]) for model in body["models"]]
+            body: Any = json.loads((await client.get(url)).content)
+            return [str(model[name]) for model in body[key]]
     except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError, KeyError, TypeError):
         return []
+
+
+_LIBRARIES = {"google-generative-ai": ("google.genai", "google"), "local": ("xllamacpp", "local")}
+
+
+def missing_extra(api: Api) -> str | None:
+    """The extra that brings the library for this kind of API, if it is not installed."""
+    module, extra = _LIBRARIES.get(api, ("", None))
+    if extra is None or module in sys.modules:
+        return None
+    try:
+        return extra if find_spec(module) is None else None
+    except ModuleNotFoundError:  # not even the package above it is there
+        return extra
 
 
 Probe = Callable[[str], Awaitable[Sequence[str]]]
@@ -188,11 +223,15 @@ async def choose(
 
 
 def _from_keys(providers: Providers, environ: Mapping[str, str]) -> Choice | None:
-    for known in KNOWN_PROVIDERS.values():
-        variable = next((name for name in known.key_variables if environ.get(name)), None)
-        if variable is not None:
-            found = resolve(f"{known.name}/{known.default_model}", providers, environ)
-            return Choice((found,), f"{variable} is set")
+    keyed = [
+        (variable, known)
+        for known in KNOWN_PROVIDERS.values()
+        if (variable := next((name for name in known.key_variables if environ.get(name)), None))
+    ]
+    # One whose library is not installed is no use, unless there is no other: then the error says how.
+    for variable, known in sorted(keyed, key=lambda one: missing_extra(one[1].api) is not None):
+        found = resolve(f"{known.name}/{known.default_model}", providers, environ)
+        return Choice((found,), f"{variable} is set")
     return None
 
 

@@ -121,6 +121,8 @@ def judge(error: Exception, address: str | None = None) -> Failure:
     """What `error`, raised by the model library or the transport, means for the request."""
     from pydantic_ai import exceptions as known
 
+    if isinstance(error, OpenClawError):  # the embedded model's own
+        return _setup_failure(error)
     if isinstance(error, known.ModelContextWindowExceededError) or _says_overflow(error):
         return Failure(Verdict.OVERFLOW, "the conversation does not fit into the model's context")
     if isinstance(error, known.ModelRateLimitError):

@@ -12,6 +12,7 @@ import anyio
 from openclaw.config.merge import EffectiveAgent, default_agent_id, effective_agents
 from openclaw.config.schema import ModelChoice, ToolPolicyConfig, WebSearchConfig
 from openclaw.core.errors import NotFound
+from openclaw.core.events import Downloading, Emit, discard
 from openclaw.core.tools import ToolSource
 from openclaw.runtime.host import Host, time_zone
 from openclaw.runtime.servers import hooks_of, servers_of, tool_path_of
@@ -219,16 +220,23 @@ class ConfigGeneration:
 
 
 class EmbeddedModels:
-    def __init__(self, directory: Path, environ: Mapping[str, str]) -> None:
+    def __init__(self, directory: Path, environ: Mapping[str, str], emit: Emit = discard) -> None:
         self._directory = directory
         self._environ = environ
+        self._emit = emit
         self._models: LocalModels | None = None
 
     def opened(self) -> "LocalModels":
         from openclaw.embedded.open import LocalModels
 
         if self._models is None:
-            self._models = LocalModels(self._directory, self._environ)
+            self._models = LocalModels(
+                self._directory,
+                self._environ,
+                report=lambda at: self._emit(
+                    Downloading(f"embedded model, {at.what}", at.done, at.total)
+                ),
+            )
         return self._models
 
     async def aclose(self) -> None:

@@ -149,7 +149,7 @@ async def open_runtime(
     hide_known(loaded, environ, redactor)
     sweep(paths.temp)
     async with AsyncExitStack() as stack:
-        local = EmbeddedModels(paths.models, environ)
+        local = EmbeddedModels(paths.models, environ, emit)
         stack.push_async_callback(local.aclose)
         secrets = CurrentSecrets(open_secrets(loaded.config, environ, redactor))
         store = await stack.enter_async_context(

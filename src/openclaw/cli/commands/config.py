@@ -4,6 +4,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
+from openclaw.cli.argv_text import read_line
 from openclaw.cli.environment import Environment
 from openclaw.core.errors import (
     EXIT_OK,
@@ -11,7 +12,9 @@ from openclaw.core.errors import (
     InvalidConfig,
     InvalidRequest,
     NotFound,
+    OperatorFacing,
     Problem,
+    describe,
 )
 
 if TYPE_CHECKING:
@@ -25,6 +28,7 @@ def register(parser: ArgumentParser) -> None:
         ("show", "print the configuration as it takes effect, without secrets"),
         ("validate", "check the file and list every problem"),
         ("schema", "print the JSON Schema of the file, for editors"),
+        ("edit", "edit the file in your editor; what is invalid is not saved"),
     ):
         action = actions.add_parser(name, help=summary, description=summary)
         action.add_argument("--json", action="store_true", help="print JSON and nothing else")
@@ -51,6 +55,7 @@ def run(args: Namespace, env: Environment) -> int:
         "get": _get,
         "set": _set,
         "unset": _unset,
+        "edit": _edit,
         "explain": _explain,
     }[args.action](args, env)
 
@@ -82,6 +87,55 @@ def _unset(args: Namespace, env: Environment) -> int:
     return _edited(args, env, lambda text: delete_value(text, _path_of(args.key)))
 
 
+def _edit(args: Namespace, env: Environment) -> int:
+    import shlex
+    import subprocess
+    import tempfile
+    from pathlib import Path
+
+    from openclaw.config.load import read_text
+    from openclaw.config.paths import config_path
+
+    editor = _editor(env)
+    path = env.config_option or config_path(env.environ)
+    before = read_text(path) or "{\n}\n"
+    with tempfile.TemporaryDirectory() as directory:
+        draft = Path(directory) / path.name
+        draft.write_text(before)
+        while True:
+            done = subprocess.run([*shlex.split(editor), str(draft)], check=False)  # noqa: S603 - the person's own
+            if done.returncode:
+                raise OperatorFacing(f"{editor} failed (exit code {done.returncode})")
+            try:
+                return _edited(args, env, _instead_of(before, draft.read_text()))
+            except InvalidConfig as error:
+                env.warn(describe(error))
+                env.warn("It was not saved. Press Enter to edit it again, Ctrl-C to give up.")
+                if not env.stdin.isatty() or not read_line(env.stdin):
+                    return EXIT_USAGE
+
+
+def _editor(env: Environment) -> str:
+    import shutil
+    import sys
+
+    named = env.environ.get("VISUAL") or env.environ.get("EDITOR")
+    usual = ("notepad",) if sys.platform == "win32" else ("nano", "vim", "vi")
+    found = named or next((one for one in usual if shutil.which(one)), None)
+    if found is None:
+        raise OperatorFacing("no editor was found", hint="set EDITOR to the command of yours")
+    return found
+
+
+def _instead_of(before: str, after: str) -> "Callable[[str], str]":
+    def change(now: str) -> str:
+        if now and now != before:
+            raise OperatorFacing("the file was changed meanwhile; nothing was saved")
+        return after
+
+    return change
+
+
 def _edited(args: Namespace, env: Environment, change: "Callable[[str], str]") -> int:
     """Change the file if the result is valid, and show what is different."""
     import difflib
@@ -104,7 +158,7 @@ def _edited(args: Namespace, env: Environment, change: "Callable[[str], str]") -
     for line in changes:
         env.say(line)
     if not changes:
-        env.say(f"Nothing to change: {args.key} is like that already.")
+        env.say("Nothing was changed.")
     for warning in loaded.warnings:
         if warning not in loaded.reminders:
             env.warn(f"warning: {warning}")

@@ -1,7 +1,7 @@
-"""Look for problems with the set-up, and say how to mend each.
+"""Find problems with the set-up and say how to fix them.
 
-The exit code is 1 when something is wrong that keeps OpenClaw from working or makes
-it unsafe; warnings alone leave it at 0.
+Each MCP server is started once. The exit code is 1 if something keeps OpenClaw from working or makes it
+unsafe; warnings alone leave it at 0.
 """
 
 import argparse
@@ -17,36 +17,36 @@ _MARKS = {OK: "ok     ", WARNING: "warning", ERROR: "error  "}
 
 def register(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON and nothing else")
-    parser.add_argument("--fix", action="store_true", help="mend what can be mended safely")
+    parser.add_argument("--fix", action="store_true", help="fix what can be fixed safely")
 
 
 def run(args: argparse.Namespace, env: Environment) -> int:
-    findings = list(examine(env))
+    findings = list(examine(env, start=True))
     fixable = sum(finding.fix is not None for finding in findings)
     if args.fix:
-        findings = [_mended(finding) for finding in findings]
+        findings = [_fixed(finding) for finding in findings]
     if args.json:
         env.say_json({"findings": [_as_json(finding) for finding in findings]})
     else:
         _print(env, findings)
         if args.fix:
-            env.say(f"Mended {fixable}." if fixable else _nothing_mended(findings))
+            env.say(f"Fixed {fixable}." if fixable else _nothing_fixed(findings))
     return EXIT_FAILED if any(finding.level == ERROR for finding in findings) else EXIT_OK
 
 
-def _mended(finding: Finding) -> Finding:
+def _fixed(finding: Finding) -> Finding:
     if finding.fix is None:
         return finding
     finding.fix()
     return dataclasses.replace(
-        finding, level=OK, message=f"mended: {finding.message}", hint=None, fix=None
+        finding, level=OK, message=f"fixed: {finding.message}", hint=None, fix=None
     )
 
 
-def _nothing_mended(findings: list[Finding]) -> str:
+def _nothing_fixed(findings: list[Finding]) -> str:
     if all(finding.level == OK for finding in findings):
-        return "There is nothing to mend."
-    return "There is nothing that --fix can mend; the hints above say what you can do."
+        return "There is nothing to fix."
+    return "There is nothing that --fix can do; the hints above say what you can."
 
 
 def _as_json(finding: Finding) -> dict[str, Any]:
@@ -67,7 +67,7 @@ def _print(env: Environment, findings: list[Finding]) -> None:
     errors = sum(finding.level == ERROR for finding in findings)
     warnings = sum(finding.level == WARNING for finding in findings)
     fixable = sum(finding.fix is not None for finding in findings)
-    more = f"; `{env.program} doctor --fix` mends {fixable} of them" if fixable else ""
+    more = f"; `{env.program} doctor --fix` fixes {fixable} of them" if fixable else ""
     env.say(f"\n{_count(errors, 'error')}, {_count(warnings, 'warning')}{more}")
 
 

@@ -1,6 +1,6 @@
-"""Run the agent as a daemon, and speak to the one that runs.
+"""Run the agent in the background, for every program at once.
 
-The daemon keeps MCP servers running for every front end, serves an HTTP API on loopback and applies
+The gateway keeps the MCP servers running, serves a page and an HTTP API on this machine, and applies
 changes of the configuration without a restart.
 """
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _LAST_PORT = 65_535
 _STOP_MARGIN = 20.0  # seconds beyond the turns' grace until a stop counts as failed
 _SILENT_SECONDS = 1.5  # a stop that takes longer says why
+_START_SECONDS = 60.0  # a busy machine takes long to import everything
 _END_SECONDS = 10.0  # from letting go of everything to the end of the process
 _LEVELS = {"silent": "critical", "fatal": "critical", "warn": "warning", "trace": "debug"}
 
@@ -38,8 +39,10 @@ def register(parser: argparse.ArgumentParser) -> None:
     run_.set_defaults(goes_on=True)
     run_.add_argument("--port", type=_port, metavar="N", help="listen there instead; 0 takes any")
     for name, action, summary in (
+        ("start", _start, "start the gateway in the background"),
         ("status", _status, "say whether a gateway runs, and where"),
         ("stop", _stop, "let running turns finish, then stop the gateway"),
+        ("restart", _restart, "stop the gateway if it runs, and start it again"),
         ("reload", _reload, "have the gateway read its configuration again"),
     ):
         _action(actions, name, action, summary).add_argument(
@@ -48,13 +51,17 @@ def register(parser: argparse.ArgumentParser) -> None:
     _register_tokens(
         _action(actions, "token", _list_tokens, "tokens for other programs and machines")
     )
-    install = _action(actions, "install", _install, "the files that start it with the machine")
+    install = _action(actions, "install", _install, "start the gateway now and at every login")
     install.add_argument(
-        "--print", action="store_true", dest="print_only", help="print instead of writing"
+        "--print", action="store_true", dest="print_only", help="print the file and do nothing"
     )
-    install.add_argument(
-        "--kind", choices=("systemd", "launchd"), help="which (default: this system's)"
-    )
+    uninstall = _action(actions, "uninstall", _uninstall, "stop that, and remove the file")
+    for one in (install, uninstall):
+        one.add_argument(
+            "--kind",
+            choices=("systemd", "launchd", "windows"),
+            help="which service manager (default: this system's)",
+        )
 
 
 def _register_tokens(parser: argparse.ArgumentParser) -> None:
@@ -225,7 +232,7 @@ def _running(env: Environment) -> "GatewayInfo":
 
     info = running_gateway(env.paths.gateway_lock)
     if info is None:
-        raise NotFound("no gateway is running", hint="'openclaw gateway run' starts one")
+        raise NotFound("no gateway is running", hint="'openclaw gateway start' starts one")
     return info
 
 
@@ -247,6 +254,17 @@ def _status(args: argparse.Namespace, env: Environment) -> int:
 
 
 def _stop(args: argparse.Namespace, env: Environment) -> int:
+    facts = _stopped(env)
+    if args.json:
+        env.say_json(facts)
+        return EXIT_OK
+    env.say(f"Stopped the gateway (pid {facts['stopped']}).")
+    if "startedSince" in facts:
+        env.say(f"Another one has been started since (pid {facts['startedSince']}).")
+    return EXIT_OK
+
+
+def _stopped(env: Environment) -> dict[str, Any]:
     import time
 
     from openclaw.gateway.lock import running_gateway, wait_for, wait_until_gone
@@ -272,13 +290,7 @@ def _stop(args: argparse.Namespace, env: Environment) -> int:
     facts = {"stopped": info.pid, "seconds": round(time.monotonic() - began, 1)}
     if successor is not None:
         facts["startedSince"] = successor.pid
-    if args.json:
-        env.say_json(facts)
-        return EXIT_OK
-    env.say(f"Stopped the gateway (pid {info.pid}).")
-    if successor is not None:
-        env.say(f"Another one has been started since (pid {successor.pid}).")
-    return EXIT_OK
+    return facts
 
 
 def ask_gateway(
@@ -303,6 +315,95 @@ def _reload(args: argparse.Namespace, env: Environment) -> int:
     return EXIT_OK
 
 
+def _start(args: argparse.Namespace, env: Environment) -> int:
+    from openclaw.gateway.lock import running_gateway
+    from openclaw.gateway.service_files import unit_for
+
+    info = running_gateway(env.paths.gateway_lock)
+    if info is None:
+        env.load_config()  # what is wrong with it is said here, not in a log
+        unit = unit_for(None, env.environ, env.config_option)
+        if unit.path.exists():
+            _manage(unit.start)
+            info = _awaited(env, lambda: None)
+        else:
+            info = _in_background(env)
+    if args.json:
+        env.say_json({"running": True, "pid": info.pid, "url": info.url})
+    else:
+        env.say(f"The gateway is running at {info.url} (pid {info.pid}).")
+        env.say(f"{env.program} page opens its page; {env.program} logs -f shows what it does.")
+    return EXIT_OK
+
+
+def _in_background(env: Environment) -> "GatewayInfo":
+    """Start a gateway that outlives this command; what it says before it is ready is not lost."""
+    import subprocess
+    import sys
+    import tempfile
+
+    named = ["--config", str(env.config_option.absolute())] if env.config_option else []
+    command = [sys.executable, "-m", "openclaw", "gateway", "run", *named]
+    with tempfile.TemporaryFile() as said:
+        child = subprocess.Popen(  # noqa: S603 - ourselves
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=said,
+            env=dict(env.environ),
+            cwd=env.paths.prepare().root,
+            start_new_session=True,
+        )
+
+        def ended() -> str | None:
+            if child.poll() is None:
+                return None
+            said.seek(0)
+            return said.read().decode("utf-8", "replace").strip()
+
+        return _awaited(env, ended)
+
+
+def _awaited(env: Environment, ended: Callable[[], str | None]) -> "GatewayInfo":
+    """The gateway once it listens; `ended` is what it said if it has ended."""
+    from openclaw.gateway.lock import running_gateway, wait_for
+
+    def listening() -> bool:
+        info = running_gateway(env.paths.gateway_lock)
+        return bool(info and info.url) or ended() is not None
+
+    there = wait_for(listening, _START_SECONDS)
+    info = running_gateway(env.paths.gateway_lock)
+    if info is None or not info.url:
+        told = ended() if there else f"it did not listen within {_START_SECONDS:.0f} s"
+        hint = f"see: {env.program} logs"
+        raise OperatorFacing(f"the gateway did not start: {told or 'it ended at once'}", hint=hint)
+    return info
+
+
+def _restart(args: argparse.Namespace, env: Environment) -> int:
+    from openclaw.gateway.lock import running_gateway
+
+    if running_gateway(env.paths.gateway_lock) is not None:
+        _stopped(env)
+    return _start(args, env)
+
+
+def _manage(command: tuple[str, ...]) -> None:
+    """Have the system's service manager do this; raises `OperatorFacing` if it does not."""
+    import shlex
+    import subprocess
+
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - ours
+        problem = (done.stderr or done.stdout).strip() if done.returncode else None
+    except OSError as error:
+        problem = str(error)
+    if problem is not None:
+        hint = "without a service manager, use: openclaw gateway start"
+        raise OperatorFacing(f"{shlex.join(command)} failed: {problem or 'no reason'}", hint=hint)
+
+
 def _install(args: argparse.Namespace, env: Environment) -> int:
     from openclaw.gateway.service_files import unit_for
 
@@ -312,5 +413,24 @@ def _install(args: argparse.Namespace, env: Environment) -> int:
         return EXIT_OK
     unit.path.parent.mkdir(parents=True, exist_ok=True)
     unit.path.write_text(unit.text)
-    env.say(f"Wrote {unit.path}\nStart it with: {unit.start}")
+    env.say(f"Wrote {unit.path}")
+    _manage(unit.install)
+    env.say("The gateway runs now and starts at every login. To undo: openclaw gateway uninstall")
+    return EXIT_OK
+
+
+def _uninstall(args: argparse.Namespace, env: Environment) -> int:
+    from openclaw.gateway.service_files import unit_for
+
+    unit = unit_for(args.kind, env.environ, env.config_option)
+    if not unit.path.exists():
+        raise NotFound(f"the gateway is not installed: there is no {unit.path}")
+    try:
+        _manage(unit.stop)
+    except (
+        OperatorFacing
+    ) as error:  # such as one that was never started: the file goes all the same
+        env.warn(f"{error.message}")
+    unit.path.unlink()
+    env.say(f"Removed {unit.path}")
     return EXIT_OK

@@ -1,30 +1,56 @@
 """Set OpenClaw up: choose a model, take over MCP servers, write openclaw.json.
 
-It looks for keys in the environment, by their names alone, and for MCP servers that Claude Code,
-Claude Desktop, Cursor, VS Code, Codex, Gemini, Windsurf and Zed have; asks what to do with them; and
-shows every change before it is written. A file that is there is only added to, and the old one is
-kept beside it. Credentials become secret:// references.
+It looks for a model (keys in the environment, Ollama, LM Studio) and for the MCP servers of Claude Code,
+Claude Desktop, Cursor, VS Code, Codex, Gemini, Windsurf and Zed, asks what to use, and shows every
+change before it is written. Without a key it asks for one, checks it and stores it. An existing file
+is only added to, and a copy of the old one is kept beside it.
 """
 
 import argparse
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from openclaw.cli.argv_text import read_line
-from openclaw.cli.commands.mcp_config import store_all
+from openclaw.cli.commands.mcp_config import (
+    imported_before,
+    remember_imported,
+    store_all,
+    target_place,
+)
+from openclaw.cli.commands.secrets import hidden_line
 from openclaw.cli.dispatch import EXIT_INTERRUPTED
 from openclaw.cli.environment import Environment
 from openclaw.cli.render.terminal import fitted
 from openclaw.cli.setup.discovery import Found, ModelOffer, look, shown_path
 from openclaw.cli.setup.other_clients import CLIENTS, client_file
-from openclaw.cli.setup.plan import FileChange, Plan, Written, make_plan, removal, write_all
+from openclaw.cli.setup.plan import (
+    FileChange,
+    Plan,
+    Written,
+    make_plan,
+    removal,
+    weights_missing,
+    write_all,
+)
+from openclaw.cli.setup.provider_keys import KeyNotChecked, KeyRefused, check_key
+from openclaw.config.agent_schema import ProviderConfig
+from openclaw.config.json5 import parse
 from openclaw.config.load import parse_config, read_text
 from openclaw.config.paths import config_path, private_directory
 from openclaw.core.clock import SystemClock
-from openclaw.core.errors import EXIT_OK, InvalidConfig, InvalidRequest, ModelUnavailable
+from openclaw.core.errors import (
+    EXIT_OK,
+    InvalidConfig,
+    InvalidRequest,
+    ModelUnavailable,
+    OpenClawError,
+    describe,
+)
 from openclaw.mcp_client.bounds import printable
+from openclaw.models.choose import KNOWN_PROVIDERS, Candidate, resolve
+from openclaw.secrets.refs import Secret
 
 ALL, NONE = "all", "none"
 
@@ -224,10 +250,25 @@ def _set_up(args: argparse.Namespace, env: Environment, asker: Asker | None) -> 
         private_directory(path.parent)
     where = store_all(env, plan.references)
     written = write_all(plan.changes, SystemClock())
+    if plan.servers:
+        remember_imported(env, plan.servers)
     if where and not args.json:
-        env.say(f"\nStored the servers' credentials in {where}.")
+        env.say(f"\nStored the credentials in {where}.")
+    if asker is not None and weights_missing(env):
+        _fetch_weights(env, asker)
     _report(args, env, plan, written)
     return EXIT_OK
+
+
+def _fetch_weights(env: Environment, asker: Asker) -> None:
+    from openclaw.cli.commands.models import pull
+    from openclaw.embedded.runner import can_run
+
+    if can_run() and asker.yes("\nFetch the embedded model now (98 MB)?"):
+        try:
+            pull(env)
+        except OpenClawError as error:
+            env.say(f"It could not be fetched: {describe(error)}")
 
 
 def _present(path: Path, env: Environment) -> str | None:
@@ -238,7 +279,7 @@ def _present(path: Path, env: Environment) -> str | None:
     try:
         loaded = parse_config(text, env.environ, source=path)
     except InvalidConfig as error:
-        error.hint = "mend it, or start afresh with --replace, which keeps the old one"
+        error.hint = "fix it, or start afresh with --replace, which keeps a copy of the old file"
         raise
     for value in loaded.credentials:
         env.redactor.register(value)
@@ -256,12 +297,12 @@ def _introduce(env: Environment, found: Found, path: Path, *, fresh: bool) -> No
         )
     )
     titles = [CLIENTS[name].title for name in found.clients]
-    state = "will be made" if fresh else "is there and will only be added to"
+    state = "will be created" if fresh else "exists and will only be added to"
     say(f"  configuration  {shown_path(path, env.environ)} {state}")
     say(f"  model keys     {', '.join(found.keys) or 'none in the environment'}")
     if found.credentials:
         say(f"  other keys     {', '.join(found.credentials)}")
-    say(f"  programs       {', '.join(titles) or 'none that is known'}")
+    say(f"  programs       {', '.join(titles) or 'none found'}")
     for note in found.notes:
         say(f"  note           {printable(note)}")
 
@@ -275,7 +316,7 @@ def _wishes(
 ) -> Wishes:
     return Wishes(
         _model(args, env, found, asker, text),
-        _servers(args, found, asker),
+        _servers(args, env, found, asker, text),
         _clients(args, found, asker),
     )
 
@@ -287,70 +328,124 @@ def _model(
     asker: Asker | None,
     text: str | None,
 ) -> ModelOffer | None:
-    """The model to write; None where the file has one, or where it is left to what there is."""
-    from openclaw.cli.setup.plan import MODEL
-    from openclaw.config.json5 import parse
-
+    """The model to write; None if the file keeps the one it has, or is to have none."""
     said: str | None = args.model
-    if said is None and text is not None and parse(text).find(MODEL) is not None:
-        return None  # it has one
-    suggested = found.models[0]
+    present = parse_config(text or "{}", env.environ, source=config_path(env.environ)).config
+    chosen = present.agents.defaults.model
+    now = chosen.primary if chosen is not None else None
     if said is None and asker is None:
         # Without a key nothing is written, so that one that comes later is used.
-        return suggested if suggested.variable else None
-    if said is None and asker is not None:
-        lines = [Line(one.ref, f"{one.ref}  ({one.reason})") for one in found.models]
-        if not suggested.variable:
-            lines.insert(0, Line(AUTO, _automatic(suggested)))
-        said = asker.one(
-            "Which model should answer?",
-            lines,
-            other="provider/model",
-            objection=lambda ref: _objection(ref, env, text),
+        suggested = found.models[0]
+        return suggested if suggested.variable and now is None else None
+    while True:
+        if said is None and asker is not None:
+            said = asker.one(
+                "Which model should answer?",
+                _model_lines(found, now),
+                other="provider/model",
+                objection=lambda ref: _objection(ref, env, present.models.providers),
+            )
+        assert said is not None
+        if args.model is None and said == now:
+            return None
+        if said == AUTO:
+            return None
+        if (wrong := _objection(said, env, present.models.providers)) is not None:
+            raise wrong
+        offer = next((one for one in found.models if one.ref == said), ModelOffer(said, ""))
+        candidate = resolve(said, present.models.providers, env.environ)
+        if offer.variable is None and (candidate.api_key or "").startswith("secret://env/"):
+            offer = replace(offer, variable=str(candidate.api_key).removeprefix("secret://env/"))
+        if asker is None or candidate.api_key or not candidate.key_hint:
+            return offer
+        pasted = _pasted(env, candidate, asker)
+        if pasted is not None:
+            variable = KNOWN_PROVIDERS[candidate.provider].key_variables[0]
+            return replace(offer, variable=variable, pasted=pasted)
+        said = None  # no key: choose again
+
+
+def _model_lines(found: Found, now: str | None) -> list[Line]:
+    lines = [Line(one.ref, f"{one.ref}  ({one.reason})") for one in found.models if one.ref != now]
+    if now is not None:
+        return [Line(now, f"{now}  (as it is now)"), *lines]
+    if not found.models[0].variable:
+        automatic = (
+            "decide at every start: a key in the environment, else Ollama, else the embedded"
         )
-    elif said not in (None, AUTO) and (wrong := _objection(str(said), env, text)) is not None:
-        raise wrong
-    if said == AUTO:
-        return None
-    known = next((one for one in found.models if one.ref == said), None)
-    if known is not None or said is None:
-        return known
-    provider = said.partition("/")[0]
-    key = next((one.variable for one in found.models if one.provider == provider), None)
-    return ModelOffer(said, "as you said", key)
+        lines.append(Line(AUTO, f"{AUTO}  ({automatic})"))
+    return lines
 
 
-def _automatic(now: ModelOffer) -> str:
-    return f"{AUTO}  (at every start: that of a key in the environment, else {now.ref})"
+def _pasted(env: Environment, candidate: Candidate, asker: Asker) -> Secret | None:
+    """A key that the provider accepts; None if the person gives none."""
+    page = KNOWN_PROVIDERS[candidate.provider].key_page
+    env.say(fitted(f"\nMake a key at {page} and paste it here; it is not shown.", env.stdout))
+    while True:
+        key = hidden_line(env, "  key (Enter goes back): ")
+        if not key:
+            return None
+        env.redactor.register(key)
+        try:
+            check_key(candidate, key, env.environ)
+        except KeyRefused as error:
+            env.say(
+                fitted(f"  The provider refused this key ({printable(str(error))}).", env.stdout)
+            )
+            continue
+        except KeyNotChecked as error:
+            env.say(fitted(f"  It could not be checked ({printable(str(error))}).", env.stdout))
+            if not asker.yes("  Use it all the same?"):
+                continue
+        else:
+            env.say("  The key works.")
+        return Secret(key)
 
 
-def _objection(ref: str, env: Environment, text: str | None) -> InvalidRequest | None:
-    from openclaw.models.choose import resolve
-
-    loaded = parse_config(text or "{}", env.environ, source=config_path(env.environ))
+def _objection(
+    ref: str, env: Environment, providers: Mapping[str, ProviderConfig]
+) -> InvalidRequest | None:
+    """What is wrong with a model that somebody named."""
     try:
-        resolve(ref, loaded.config.models.providers, env.environ)
+        resolve(ref, providers, env.environ)
     except ModelUnavailable as error:
         return InvalidRequest(error.message, hint=error.hint)
     return None
 
 
-def _servers(args: argparse.Namespace, found: Found, asker: Asker | None) -> tuple[str, ...]:
+def _servers(
+    args: argparse.Namespace, env: Environment, found: Found, asker: Asker | None, text: str | None
+) -> tuple[str, ...]:
     names = [one.server.name for one in found.servers]
     if args.take is not None:
         return tuple(by_option(args.take, names, "MCP server", lambda: _there_are(names)))
+    there = _configured(text)
+    before = imported_before(env) if text is not None else frozenset[str]()
+    fresh = [name for name in names if name not in there and name not in before]
     if asker is None or not names:
-        return tuple(names)
-    lines = [
-        Line(
-            one.server.name,
-            printable(f"{one.server.name}  ({CLIENTS[one.client].title}: {one.target[:60]})"),
+        return tuple(fresh)
+    lines: list[Line] = []
+    for one in found.servers:
+        name = one.server.name
+        mark = (
+            " - already imported"
+            if name in there
+            else " - you removed it"
+            if name in before
+            else ""
         )
-        for one in found.servers
-    ]
-    return tuple(
-        asker.several("Which of your MCP servers may the agent use?", lines, suggested=ALL)
-    )
+        shown = f"{name}  ({CLIENTS[one.client].title}: {one.target[:60]}){mark}"
+        lines.append(Line(name, printable(shown)))
+    suggested = ALL if fresh == names else ",".join(fresh) or NONE
+    question = "Which of your MCP servers may the agent use?"
+    return tuple(asker.several(question, lines, suggested=suggested))
+
+
+def _configured(text: str | None) -> Collection[str]:
+    if text is None:
+        return ()
+    place = parse(text).find(target_place(text))
+    return tuple(place.plain()) if place is not None and place.kind == "object" else ()
 
 
 def _clients(args: argparse.Namespace, found: Found, asker: Asker | None) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 import argparse
 import difflib
+import json
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,11 +26,11 @@ from openclaw.cli.setup.import_servers import (
 )
 from openclaw.cli.setup.other_clients import client_file, client_places, is_ourselves, read_client
 from openclaw.config.edit import delete_value, set_value
-from openclaw.config.files import edit_config
+from openclaw.config.files import edit_config, write_atomically
 from openclaw.config.json5 import Document, KeyPath, format_path, parse
 from openclaw.config.load import parse_config, read_text
 from openclaw.config.merge import agent_servers
-from openclaw.config.paths import config_path
+from openclaw.config.paths import config_path, private_directory
 from openclaw.config.schema import AgentEntry
 from openclaw.config.secret_store import SecretStore
 from openclaw.core.errors import EXIT_FAILED, EXIT_OK, InvalidConfig, InvalidRequest, NotFound
@@ -269,8 +270,26 @@ def take_over(args: argparse.Namespace, env: Environment) -> int:
     if written:
         store_all(env, references)
         edit_config(path, env.environ, lambda text: _written(text, found, force=args.force))
+        remember_imported(env, (one.name for one in found))
     _report(args, env, found, references, problems, path=path, written=written)
     return EXIT_FAILED if problems else EXIT_OK
+
+
+def imported_before(env: Environment) -> frozenset[str]:
+    """The servers that were taken over at some time: one that is gone since is not wanted."""
+    try:
+        return frozenset(json.loads(_imported(env).read_text()))
+    except (OSError, ValueError):
+        return frozenset()
+
+
+def remember_imported(env: Environment, names: Iterable[str]) -> None:
+    private_directory(env.paths.root)
+    write_atomically(_imported(env), json.dumps(sorted(imported_before(env) | set(names))) + "\n")
+
+
+def _imported(env: Environment) -> Path:
+    return env.paths.root / "imported-servers.json"
 
 
 def store_all(env: Environment, references: Iterable[Reference]) -> str:

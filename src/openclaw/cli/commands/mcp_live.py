@@ -140,11 +140,18 @@ async def _call_tool(
     args: argparse.Namespace, env: Environment, arguments: Mapping[str, Any]
 ) -> int:
     agent = _agent(env, args.agent)
-    async with _live(env, args.agent, only=_servers_of(agent, args.tool)) as live:
+    if args.tool in agent.servers:
+        raise InvalidRequest(
+            f"say which tool of MCP server '{args.tool}' to call",
+            hint=f"{env.program} mcp tools {args.tool} lists them",
+        )
+    owners = _servers_of(agent, args.tool)
+    async with _live(env, args.agent, only=owners) as live:
         source = live.tools
         name = _full_name(source.specs(), args.tool)
         if name is None:
-            _require_ready(env, live.manager)
+            if owners:  # others that do not answer have nothing to do with it
+                _require_ready(env, live.manager)
             there = [f"{s.origin.server}/{s.origin.tool}" for s in source.specs()]
             raise not_there(f"there is no tool '{args.tool}'", args.tool, there)
         # Whoever typed the command is the person whom the policy would ask.
@@ -213,15 +220,24 @@ def probe(args: argparse.Namespace, env: Environment) -> int:
     return run_interruptible(env, _probe, args, env)
 
 
-async def _probe(args: argparse.Namespace, env: Environment) -> int:
+async def probed(
+    env: Environment,
+    agent: str | None,
+    only: Sequence[str],
+    limit: float | None = None,
+    *,
+    quiet: bool = False,
+) -> list[dict[str, Any]]:
+    """What becomes of each server when it is started once; `limit` is in seconds."""
     clock = SystemClock()
     times: dict[str, float] = {}
     eager = {"lazy": False, "restart_on_crash": False}
-    async with _live(env, args.agent, only=args.servers, change=eager, settle=False) as live:
+    async with _live(env, agent, only=only, change=eager, settle=False) as live:
         began = clock.monotonic()
+        seconds = live.seconds if limit is None else min(limit, live.seconds)
 
         async def watch(name: str) -> None:
-            await live.manager.settle(live.agent.id, servers=[name], timeout=live.seconds)
+            await live.manager.settle(live.agent.id, servers=[name], timeout=seconds)
             times[name] = (clock.monotonic() - began) * 1000
 
         def left() -> str:
@@ -229,22 +245,30 @@ async def _probe(args: argparse.Namespace, env: Environment) -> int:
             return f"{len(times)} of {len(live.agent.servers)} answered; starting {named(names)}"
 
         async with (
-            waiting(env, left, quiet=args.json),
+            waiting(env, left, quiet=quiet),
             anyio.create_task_group() as group,
         ):
             for name in live.agent.servers:
                 group.start_soon(watch, name, name=f"probe {name}")
-        statuses = live.manager.status()
-        rows = [
-            {**_status(one), "ms": round(times.get(one.snapshot.name, 0.0), 1)} for one in statuses
+        return [
+            {
+                **_status(one),
+                "ms": round(times.get(one.snapshot.name, 0.0), 1),
+                "stderr": one.snapshot.stderr,
+            }
+            for one in live.manager.status()
         ]
-        said = {one.snapshot.name: one.snapshot.stderr for one in statuses}
+
+
+async def _probe(args: argparse.Namespace, env: Environment) -> int:
+    rows = await probed(env, args.agent, args.servers, quiet=args.json)
+    said = {row["name"]: row.pop("stderr") for row in rows}
     if args.json:
         env.say_json({"servers": rows})
     else:
         for row in rows:
             env.say(_probe_line(row))
-            for line in last_words(said[str(row["name"])]) if row["state"] != "ready" else ():
+            for line in last_words(said[row["name"]]) if row["state"] != "ready" else ():
                 env.say(line)
     return EXIT_OK if all(row["state"] == "ready" for row in rows) else EXIT_FAILED
 

@@ -3,7 +3,6 @@
 from argparse import ArgumentParser, Namespace
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -141,11 +140,14 @@ def choices(env: Environment) -> "dict[str, Choice]":
 
 def trouble(candidate: "Candidate", env: Environment) -> str | None:
     """Why a model cannot be used, as far as it can be seen without asking it."""
+    from openclaw.core.installed import install_command
+    from openclaw.models.choose import missing_extra
+
+    if (extra := missing_extra(candidate.api)) is not None:
+        return f"not installed: {install_command(extra)}"
     if candidate.api != "local":
         missing = candidate.key_hint and not candidate.api_key
-        return f"no key: set {candidate.key_hint}" if missing else None
-    if find_spec("xllamacpp") is None:
-        return 'not installed: pip install "openclaw-runtime[local]"'
+        return f"no key: run {env.program} init, or set {candidate.key_hint}" if missing else None
     if candidate.path is not None or "/" in candidate.model:
         path = Path(candidate.path or candidate.model).expanduser()
         return None if path.is_file() else f"there is no file {path}"
@@ -215,12 +217,19 @@ def _wanted(args: Namespace, env: Environment) -> "Weights":
     return weights
 
 
-def _pull(args: Namespace, env: Environment) -> int:
+def pull(env: Environment, weights: "Weights | None" = None, *, force: bool = False) -> Path:
+    """Fetch weights, with a progress bar on a terminal; the default ones unless others are named."""
     from openclaw.embedded.pull import Puller
+    from openclaw.embedded.weights import CATALOGUE, DEFAULT_WEIGHTS
 
+    wanted = weights or next(one for one in CATALOGUE if one.name == DEFAULT_WEIGHTS)
+    with progress_bar(env.stderr, wanted.title, env.environ) as report:
+        return Puller(_store(env), env.environ, report=report).pull(wanted, force=force)
+
+
+def _pull(args: Namespace, env: Environment) -> int:
     weights = _wanted(args, env)
-    with progress_bar(env.stderr, weights.title, env.environ) as report:
-        path = Puller(_store(env), env.environ, report=report).pull(weights, force=args.force)
+    path = pull(env, weights, force=args.force)
     if args.json:
         env.say_json(
             {"id": f"local/{weights.name}", "path": str(path), "goodFor": weights.good_for}

@@ -13,6 +13,7 @@ from openclaw.cli.render.terminal import console, is_dumb, rendered
 from openclaw.core.events import (
     PLAN_TOOL,
     RUN_CODE,
+    Downloading,
     Event,
     Notice,
     ServerChanged,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 THINKING = "thinking…"
 _CONNECTING = "connecting"
 _NAMED = 3
+_BAR = 24  # columns
 
 
 class Doing:
@@ -36,6 +38,7 @@ class Doing:
         self._starting: dict[str, None] = {}
         self._running: dict[str, str] = {}
         self._begun = False
+        self._fetching: Downloading | None = None
 
     def note(self, event: Event) -> None:
         match event:
@@ -50,16 +53,29 @@ class Doing:
                 self._running[event.call_id] = event.label
             case ToolFinished():
                 self._running.pop(event.call_id, None)
+            case Downloading():
+                self._fetching = None if event.done == event.total else event
             case _:
                 pass
 
     @property
     def words(self) -> str:
+        if self._fetching is not None:
+            return _download_bar(self._fetching)
         if self._running:
             return f"running {named(list(self._running.values()))}…"
         if self._starting and not self._begun:
             return f"starting {named(list(self._starting))}…"
         return THINKING
+
+
+def _download_bar(at: Downloading) -> str:
+    done = f"{at.done / 1e6:.0f}"
+    if not at.total:
+        return f"{at.what}: {done} MB…"
+    filled = _BAR * at.done // at.total
+    bar = "█" * filled + "░" * (_BAR - filled)
+    return f"{at.what} {bar} {done} of {at.total / 1e6:.0f} MB"
 
 
 def named(names: Sequence[str]) -> str:

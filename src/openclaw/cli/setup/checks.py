@@ -32,7 +32,7 @@ OK, WARNING, ERROR = "ok", "warning", "error"
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that was looked at: what is the matter, how to mend it, and what `--fix` would do."""
+    """Something that was looked at: what is wrong, how to fix it, and what `--fix` would do."""
 
     check: str
     level: str
@@ -41,8 +41,10 @@ class Finding:
     fix: Callable[[], None] | None = None
 
 
-def examine(env: Environment) -> Iterator[Finding]:
+def examine(env: Environment, *, start: bool = False) -> Iterator[Finding]:
+    """Look at everything; with `start`, start each MCP server once."""
     yield _python()
+    yield from _certificates(env)
     yield from _state(env)
     path = env.config_option or config_path(env.environ)
     try:
@@ -56,10 +58,10 @@ def examine(env: Environment) -> Iterator[Finding]:
         return
     yield from _config(loaded)
     yield from _secrets(env, loaded)
-    yield from _servers(env, loaded)
-    yield from _trust(env, loaded)
+    yield from _servers(env, loaded, start=start)
+    yield from examine_trust(env, loaded)
     yield from _policies(loaded)
-    yield _gateway(loaded)
+    yield _gateway(env, loaded)
     yield from _model(env)
     yield from _database(env, loaded)
 
@@ -67,6 +69,29 @@ def examine(env: Environment) -> Iterator[Finding]:
 def _python() -> Finding:
     version = ".".join(map(str, sys.version_info[:3]))
     return Finding("python", OK, f"Python {version} on {sys.platform}")
+
+
+# Node, requests, curl and pip each have their own; only SSL_CERT_FILE reaches servers by itself.
+_CERTIFICATES = ("SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
+
+
+def _certificates(env: Environment) -> Iterator[Finding]:
+    import ssl
+
+    for name in _CERTIFICATES:
+        path = env.environ.get(name)
+        if not path:
+            continue
+        try:
+            ssl.create_default_context(cafile=path)
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or str(error)
+            yield Finding(
+                "certificates",
+                ERROR,
+                f"{name} is {path}, which cannot be used: {reason}",
+                f"correct {name}, or unset it",
+            )
 
 
 def _mode_finding(check: str, path: Path, wanted: int) -> Finding | None:
@@ -150,44 +175,92 @@ def _secrets(env: Environment, loaded: LoadedConfig) -> Iterator[Finding]:
             yield Finding("secrets", ERROR, f"{finding.problem.message}{place}", hint)
 
 
-def _servers(env: Environment, loaded: LoadedConfig) -> Iterator[Finding]:
+def _servers(env: Environment, loaded: LoadedConfig, *, start: bool) -> Iterator[Finding]:
     seen: set[tuple[str, str | None, str | None]] = set()
     for agent in effective_agents(loaded.config).values():
+        startable: list[str] = []
         for name, server in agent.servers.items():
             identity = (name, server.command, server.url)
             if identity in seen:
                 continue
             seen.add(identity)
             command = server.command if server.kind == "stdio" else None
-            yield _server(env, name, command, server.cwd, server.url)
+            finding = _server(env, name, command, server.cwd, server.url)
+            if start and finding.level == OK:
+                startable.append(name)
+            else:
+                yield finding
+        if startable:
+            yield from _started(env, agent.id, startable)
     for message in two_ways(loaded.config):
         yield Finding("mcp", WARNING, message, "remove the other one")
 
 
-def _trust(env: Environment, loaded: LoadedConfig) -> Iterator[Finding]:
+START_SECONDS = 20.0
+"""Long enough for a program that is installed; one that is fetched first may take longer."""
 
-    yield from examine_trust(env, loaded)
+
+def _started(env: Environment, agent: str, names: list[str]) -> Iterator[Finding]:
+    import anyio
+
+    from openclaw.cli.commands.mcp_live import probed
+
+    try:
+        rows = anyio.run(probed, env, agent, names, START_SECONDS)
+    except OpenClawError as error:
+        yield Finding("mcp", ERROR, error.message, error.hint)
+        return
+    for row in rows:
+        name, state = row["name"], row["state"]
+        if state == "ready":
+            yield Finding("mcp", OK, f"MCP server '{name}' starts; it has {row['tools']} tools")
+        elif state == "needs_login":
+            hint = f"run: {env.program} mcp login {name}"
+            yield Finding("mcp", WARNING, f"MCP server '{name}' needs a login", hint)
+        elif state in ("connecting", "disconnected"):
+            told = f"MCP server '{name}' has not answered within {START_SECONDS:.0f} s"
+            yield Finding(
+                "mcp", WARNING, told, f"see what it does: {env.program} mcp probe {name} -v"
+            )
+        else:
+            told = f"MCP server '{name}' does not start: {row['error'] or 'no answer'}"
+            yield Finding(
+                "mcp", ERROR, told, _start_hint(env, name, f"{row['error']} {row['stderr']}")
+            )
+
+
+_TLS_WORDS = ("certificate", "self_signed", "self-signed", "unable_to_get_issuer", "unknown ca")
+
+
+def _start_hint(env: Environment, name: str, said: str) -> str:
+    if any(word in said.casefold() for word in _TLS_WORDS):
+        own = [one for one in _CERTIFICATES[1:] if env.environ.get(one)]
+        variable = own[0] if own else "NODE_EXTRA_CA_CERTS"
+        return (
+            "it does not trust the certificates of your proxy; pass on the variable that names them: "
+            f"{env.program} mcp add {name} --force --inherit-env {variable} -- COMMAND"
+        )
+    return f"see what it says: {env.program} mcp probe {name}"
 
 
 def _server(
     env: Environment, name: str, command: str | None, cwd: str | None, url: str | None
 ) -> Finding:
     if command is None:
-        tried = "its address was not tried; `mcp probe` does"
-        return Finding("mcp", OK, f"MCP server '{name}' is at {url} ({tried})")
+        return Finding("mcp", OK, f"MCP server '{name}' is at {url}")
     directory = expand(cwd, env.environ) if cwd else None
     if directory is not None and not directory.is_dir():
         return Finding(
             "mcp",
             ERROR,
             f"MCP server '{name}': its directory {directory} does not exist",
-            "make it, or change cwd",
+            "create it, or change cwd",
         )
     if shutil.which(command, path=env.environ.get("PATH")) is None:
         return Finding(
             "mcp",
             ERROR,
-            f"MCP server '{name}': the command {command!r} is not found",
+            f"MCP server '{name}': the command {command!r} was not found",
             "install it, or give its full path",
         )
     return Finding("mcp", OK, f"MCP server '{name}': the command {command!r} is there")
@@ -208,7 +281,9 @@ def _wide_open(agent: EffectiveAgent) -> bool:
     return not any(rules.allow or rules.deny for rules in agent.tools)
 
 
-def _gateway(loaded: LoadedConfig) -> Finding:
+def _gateway(env: Environment, loaded: LoadedConfig) -> Finding:
+    from openclaw.gateway.lock import running_gateway
+
     gateway = loaded.config.gateway
     local = gateway.bind in ("loopback", "127.0.0.1", "::1", "localhost")
     if not local and not gateway.auth.token:
@@ -218,7 +293,10 @@ def _gateway(loaded: LoadedConfig) -> Finding:
             f"gateway.bind is {gateway.bind!r}, and without gateway.auth.token anyone may use it",
             "set gateway.auth.token, or bind to loopback",
         )
-    return Finding("gateway", OK, f"the gateway listens on {gateway.bind}, port {gateway.port}")
+    running = running_gateway(env.paths.gateway_lock)
+    if running is None:
+        return Finding("gateway", OK, "no gateway is running; none is needed for agent and chat")
+    return Finding("gateway", OK, f"a gateway is running at {running.url or 'an address to come'}")
 
 
 def _model(env: Environment) -> Iterator[Finding]:

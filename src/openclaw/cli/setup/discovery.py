@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from openclaw.cli.environment import Environment
 from openclaw.cli.setup.import_servers import ImportedServer, Reference, plain_values, protect
@@ -17,19 +16,31 @@ from openclaw.cli.setup.other_clients import (
 from openclaw.config.paths import home_dir
 from openclaw.config.secret_store import SecretStore
 from openclaw.core.errors import InvalidRequest
+from openclaw.core.installed import install_command
 from openclaw.secrets.credentials import looks_like_credential
-
-if TYPE_CHECKING:
-    from openclaw.config.agent_schema import ProviderConfig
+from openclaw.secrets.refs import Secret
 
 
 @dataclass(frozen=True, slots=True)
 class ModelOffer:
-    """A model that could be used, why, and the variable with its key, if it needs one."""
+    """A model that could be used and why.
+
+    Its key is in the environment variable `variable`, or is `pasted` and to be stored under that name.
+    """
 
     ref: str
     reason: str
     variable: str | None = None
+    pasted: Secret | None = None
+
+    @property
+    def reference(self) -> str | None:
+        """What the configuration has for its key."""
+        return (
+            f"secret://{'store' if self.pasted else 'env'}/{self.variable}"
+            if self.variable
+            else None
+        )
 
     @property
     def provider(self) -> str:
@@ -115,27 +126,61 @@ def _keys(env: Environment) -> tuple[str, ...]:
 
 
 def _models(env: Environment) -> tuple[ModelOffer, ...]:
-    """The one that would be used anyway first, then those of the other keys, the embedded one last."""
+    """Those of keys in the environment; without one, what answers here, then every provider.
+
+    The embedded one comes last, and says what it cannot do.
+    """
     import anyio
 
-    from openclaw.models.choose import DEFAULT_LOCAL_MODEL, KNOWN_PROVIDERS, LOCAL_PROVIDER, choose
+    from openclaw.models.choose import (
+        DEFAULT_LOCAL_MODEL,
+        KNOWN_PROVIDERS,
+        LOCAL_PROVIDER,
+        missing_extra,
+    )
 
-    offers: dict[str, ModelOffer] = {}
+    keyed: list[ModelOffer] = []
+    others: list[ModelOffer] = []
     for known in KNOWN_PROVIDERS.values():
+        ref = f"{known.name}/{known.default_model}"
+        extra = missing_extra(known.api)
+        lacking = f"; first: {install_command(extra)}" if extra else ""
         variable = next((name for name in known.key_variables if env.environ.get(name)), None)
         if variable is not None:
-            ref = f"{known.name}/{known.default_model}"
-            offers[ref] = ModelOffer(ref, f"{variable} is set", variable)
-    if not offers:
-        no_providers: dict[str, ProviderConfig] = {}
-        choice = anyio.run(choose, None, no_providers, env.environ)
-        if choice.primary.provider != LOCAL_PROVIDER:
-            offers[choice.primary.ref] = ModelOffer(choice.primary.ref, choice.reason)
-    local = f"{LOCAL_PROVIDER}/{DEFAULT_LOCAL_MODEL}"
-    offers[local] = ModelOffer(
-        local, "embedded: no account, 98 MB; plain requests for a tool, and small talk"
+            keyed.append(ModelOffer(ref, f"{variable} is set{lacking}", variable))
+        elif known.key_page:
+            others.append(ModelOffer(ref, f"paste a key from {known.key_page}{lacking}"))
+    local = ModelOffer(
+        f"{LOCAL_PROVIDER}/{DEFAULT_LOCAL_MODEL}",
+        "embedded, no account, 98 MB: small talk and plainly worded requests for a tool; it cannot "
+        "reason, write code or summarise",
     )
-    return tuple(offers.values())
+    keyed.sort(key=lambda one: "; first: " in one.reason)
+    running = anyio.run(_running, env)
+    return (*(keyed or (*running, *others)), local)
+
+
+async def _running(env: Environment) -> list[ModelOffer]:
+    """A model of each server for models that answers on this machine."""
+    from openclaw.models.choose import (
+        KNOWN_PROVIDERS,
+        lmstudio_models,
+        ollama_models,
+        ollama_url,
+    )
+
+    address = ollama_url(env.environ)
+    found = {
+        "ollama": ("Ollama", await ollama_models(address)),
+        "lmstudio": ("LM Studio", await lmstudio_models(KNOWN_PROVIDERS["lmstudio"].base_url)),
+    }
+    offers: list[ModelOffer] = []
+    for provider, (title, models) in found.items():
+        chat = next((name for name in models if "embed" not in name), None)
+        if chat is not None:
+            more = f", with {len(models)} models" if len(models) > 1 else ""
+            offers.append(ModelOffer(f"{provider}/{chat}", f"{title} is running here{more}"))
+    return offers
 
 
 def _servers(env: Environment) -> tuple[list[FoundServer], list[str]]:

@@ -59,7 +59,13 @@ CLIENTS: Mapping[str, Client] = {
         Client("claude-desktop", "Claude Desktop"),
         Client("cursor", "Cursor"),
         Client("vscode", "VS Code", ("servers",), {"type": "stdio"}),
-        Client("codex", "Codex", ("mcp_servers",), variable="CODEX_HOME"),
+        Client(
+            "codex",
+            "Codex",
+            ("mcp_servers",),
+            {"tool_timeout_sec": 600},  # by default it gives up on an order after a minute
+            variable="CODEX_HOME",
+        ),
         Client("gemini", "Gemini CLI"),
         Client("windsurf", "Windsurf"),
         Client("zed", "Zed", ("context_servers",), {"source": "custom", "enabled": True}),
@@ -160,7 +166,7 @@ def registered(text: str, client: Client, entry: Mapping[str, Any]) -> str:
     if there is not None and all(there.get(key) == value for key, value in wanted.items()):
         return text
     if client.name == "codex":
-        return _toml_registered(_toml_without(text), entry)
+        return _toml_registered(_toml_without(text), wanted)
     return set_value(text, (*client.place, OUR_NAME), wanted)
 
 
@@ -194,7 +200,7 @@ def _toml(text: str) -> dict[str, Any]:
 
 def _toml_registered(text: str, entry: Mapping[str, Any]) -> str:
     lines = [f"[mcp_servers.{OUR_NAME}]"]
-    lines += [f"{key} = {_toml_value(entry[key])}" for key in ("command", "args")]
+    lines += [f"{key} = {_toml_value(value)}" for key, value in entry.items() if key != "env"]
     if entry.get("env"):
         lines += ["", f"[mcp_servers.{OUR_NAME}.env]"]
         lines += [f"{key} = {_toml_value(value)}" for key, value in entry["env"].items()]

@@ -215,12 +215,12 @@ def with_model(text: str, model: str) -> str:
     return set_value(text, (*MODEL, "primary") if detailed else MODEL, model)
 
 
-def with_key(text: str, provider: str, variable: str) -> str:
-    """The text with a provider's key read from this variable, unless it has one already."""
-    place: KeyPath = ("models", "providers", provider, "apiKey")
-    if parse(text).find(place) is not None:
+def with_key(text: str, model: ModelOffer) -> str:
+    """The text with the key of the model's provider, unless it has one and none was pasted."""
+    place: KeyPath = ("models", "providers", model.provider, "apiKey")
+    if model.reference is None or (parse(text).find(place) is not None and not model.pasted):
         return text
-    return set_value(text, place, f"secret://env/{variable}")
+    return set_value(text, place, model.reference)
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,7 +252,7 @@ def make_plan(
     base = starter_text(model.ref if model else None) if text is None else text
     if model is not None:
         base = base if text is None else with_model(base, model.ref)
-        base = with_key(base, model.provider, model.variable) if model.variable else base
+        base = with_key(base, model)
     parse_config(base, env.environ, source=path)
     wanted = tuple(one.server for one in found.servers if one.server.name in servers)
     wanted = all_with_sandbox(wanted, env.environ) if sandbox else wanted
@@ -265,7 +265,10 @@ def make_plan(
             next((one.client for one in found.servers if one.server.name == name), "")
             for name in taken
         ),
-        references=tuple(one for one in found.references if one.server in taken),
+        references=(
+            *_pasted(model),
+            *(one for one in found.references if one.server in taken),
+        ),
     )
     changes = [FileChange(path, _only_if(path, after))] if after != text else []
     for name in clients:
@@ -274,6 +277,12 @@ def make_plan(
             changes.append(change)
             plan = replace(plan, clients=(*plan.clients, name))
     return replace(plan, changes=tuple(changes), notes=tuple(notes))
+
+
+def _pasted(model: ModelOffer | None) -> tuple[Reference, ...]:
+    if model is None or model.pasted is None or model.variable is None:
+        return ()
+    return (Reference(model.variable, "", "apiKey", model.pasted, stored=True),)
 
 
 def _only_if(path: Path, after: str) -> Callable[[str], str]:
@@ -309,7 +318,7 @@ def _with_servers(
         taken.append(server.name)
         text = tried
     if there:
-        notes.append(f"configured already, and left as they are: {', '.join(there)}")
+        notes.append(f"already configured, and not changed: {', '.join(there)}")
     return text, taken
 
 
@@ -317,7 +326,7 @@ def _registered(env: Environment, name: str, notes: list[str]) -> FileChange | N
     client = CLIENTS[name]
     path = client_target(name, env.environ)
     if path is None:
-        notes.append(f"{client.title} is not here: none of its directories is")
+        notes.append(f"{client.title} isn't installed (no settings directory found)")
         return None
     entry = our_entry(env.environ, env.config_option)
     shown = f"+ {_entry_place(client)}: {json.dumps({**client.extra, **entry})}"
@@ -350,9 +359,9 @@ def report(env: Environment, plan: Plan, written: list[Written]) -> None:
     if plan.model is not None:
         env.say(f"The agent answers with {plan.model}.")
     for name, origin in zip(plan.servers, plan.origins, strict=True):
-        env.say(printable(f"MCP server {name}, as {CLIENTS[origin].title} has it."))
+        env.say(printable(f"MCP server {name}, from {CLIENTS[origin].title}."))
     findings = [one for one in examine(env) if one.level != OK]
-    env.say("\nChecked it; nothing is amiss." if not findings else "\nChecked it:")
+    env.say("\nNo problems found." if not findings else "\nTo look at:")
     for finding in findings:
         env.say(fitted(f"  {finding.level}: {finding.message}", env.stdout, hang=4))
         if finding.hint:
@@ -365,7 +374,7 @@ def report(env: Environment, plan: Plan, written: list[Written]) -> None:
 def _next(env: Environment, plan: Plan) -> list[str]:
     program = env.program
     lines: list[str] = []
-    if _weights_missing(env):
+    if weights_missing(env):
         lines.append(f"{program} models pull   # the embedded model's weights, once")
     if plan.servers:
         lines.append(f"{program} mcp probe   # start each server once and see")
@@ -378,7 +387,7 @@ def _next(env: Environment, plan: Plan) -> list[str]:
     return lines
 
 
-def _weights_missing(env: Environment) -> bool:
+def weights_missing(env: Environment) -> bool:
     from openclaw.cli.commands.models import choices, trouble
 
     chosen = [choice.candidates[0] for choice in choices(env).values()]

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from openclaw.core.errors import MissingExtra, OperatorFacing
+from openclaw.core.installed import install_command
 from openclaw.sessions.postgres.pool import SCHEMA, Database, translated
 from openclaw.sessions.store import StoreMissing, StoreTooNew, StoreUnavailable
 
@@ -49,7 +50,7 @@ def install_script() -> str:
     if hashlib.sha256(script).hexdigest() != SHA256:
         raise OperatorFacing(
             "the installed package 'pgmq' is not the version that this program was made for",
-            hint='install it anew with: pip install "openclaw-runtime[postgres]"',
+            hint=f"install it again with: {install_command('postgres')}",
         )
     return _GUARDED.format(script=script.decode())
 

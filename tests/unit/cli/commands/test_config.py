@@ -1,6 +1,8 @@
 """`openclaw config`, through the program's own entry point."""
 
 import json
+import shlex
+import sys
 from pathlib import Path
 
 import pytest
@@ -154,7 +156,7 @@ def test_a_key_is_read_set_and_taken_out_and_the_rest_stays_as_written(
     assert run("openclaw", ["config", "get", "tools.ask"]) == 0
     assert json.loads(capsys.readouterr().out) == []
     assert run("openclaw", ["config", "unset", "tools.ask"]) == 0
-    assert "Nothing to change" in capsys.readouterr().out
+    assert "Nothing was changed." in capsys.readouterr().out
 
 
 def test_a_value_that_is_no_json5_is_a_text_and_a_secret_is_not_printed(
@@ -192,3 +194,49 @@ def test_a_key_is_explained(home: Path, capsys: Captured) -> None:
     assert "The program to start" in capsys.readouterr().out
     assert run("openclaw", ["config", "explain", "--json"]) == 0
     assert "gateway" in json.loads(capsys.readouterr().out)["keys"]
+
+
+def editor(home: Path, monkeypatch: pytest.MonkeyPatch, *texts: str) -> None:
+    """An editor that writes these, one each time that it is opened."""
+    drafts = home / "drafts"
+    drafts.mkdir()
+    for number, text in enumerate(texts):
+        (drafts / str(number)).write_text(text)
+    program = "import pathlib, sys; d = sorted(pathlib.Path(sys.argv[1]).iterdir())[0]; "
+    program += "pathlib.Path(sys.argv[2]).write_text(d.read_text()); d.unlink()"
+    monkeypatch.delenv("VISUAL", raising=False)
+    monkeypatch.setenv("EDITOR", shlex.join([sys.executable, "-c", program, str(drafts)]))
+
+
+def test_the_file_is_edited_in_the_persons_editor(
+    home: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    editor(home, monkeypatch, "{ gateway: { port: 1234 } }", "{ gatewai: {} }")
+    assert run("openclaw", ["config", "edit"]) == 0
+    path = home / ".openclaw" / "openclaw.json"
+    assert path.read_text() == "{ gateway: { port: 1234 } }\n"
+    assert "port: 1234" in capsys.readouterr().out
+    assert run("openclaw", ["config", "edit"]) == 2
+    assert "It was not saved." in capsys.readouterr().err
+    assert "1234" in path.read_text()
+
+
+def test_an_editor_that_fails_or_is_not_there_changes_nothing(
+    home: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VISUAL", "false")
+    assert run("openclaw", ["config", "edit"]) == 1
+    monkeypatch.delenv("VISUAL")
+    monkeypatch.delenv("EDITOR", raising=False)
+    monkeypatch.setenv("PATH", str(home))
+    assert run("openclaw", ["config", "edit"]) == 1
+    assert "set EDITOR" in capsys.readouterr().err
+    assert not (home / ".openclaw/openclaw.json").exists()
+
+
+def test_the_last_line_of_the_file_ends_when_a_key_is_taken_out(home: Path) -> None:
+    path = home / ".openclaw" / "openclaw.json"
+    path.parent.mkdir(mode=0o700)
+    path.write_text("{ gateway: { port: 1 } }")
+    assert run("openclaw", ["config", "unset", "gateway.port"]) == 0
+    assert path.read_text().endswith("}\n")

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from openclaw.cli.main import run
+from openclaw.testing.fake_server import server_entry
 
 
 @pytest.fixture
@@ -56,11 +57,10 @@ def test_each_problem_is_named_with_what_to_do(
                     "mcp": {
                         "servers": {
                             "gone": {"command": "no-such-command-anywhere"},
-                            "lost": {"command": "sh", "cwd": str(state / "nowhere")},
-                            "here": {"command": "sh"},
-                            "web": {"url": "https://docs.example/mcp"},
-                            "plain": {"command": "sh", "env": {"API_KEY": "abcdef-1234567"}},
-                            "ref": {"command": "sh", "env": {"K": "secret://env/NOT_SET_X"}},
+                            "lost": {"command": "false", "cwd": str(state / "nowhere")},
+                            "here": {"command": "false"},
+                            "plain": {"command": "false", "env": {"API_KEY": "abcdef-1234567"}},
+                            "ref": {"command": "false", "env": {"K": "secret://env/NOT_SET_X"}},
                         }
                     }
                 }
@@ -70,7 +70,9 @@ def test_each_problem_is_named_with_what_to_do(
     code, found = findings(capsys)
     assert code == 1
     place = "agents.defaults.mcp.servers.plain.env.API_KEY"
-    assert wrong(found) == [
+    started = [one for one in wrong(found) if "does not start" in one[2]]
+    assert [one[2].split("'")[1] for one in started] == ["here", "plain", "ref"]
+    assert [one for one in wrong(found) if one not in started] == [
         ("config", "warning", f"{place} is a credential in plain text"),
         (
             "secrets",
@@ -80,7 +82,7 @@ def test_each_problem_is_named_with_what_to_do(
                 " (used by agents.defaults.mcp.servers.ref.env.K)"
             ),
         ),
-        ("mcp", "error", "MCP server 'gone': the command 'no-such-command-anywhere' is not found"),
+        ("mcp", "error", "MCP server 'gone': the command 'no-such-command-anywhere' was not found"),
         ("mcp", "error", f"MCP server 'lost': its directory {state}/nowhere does not exist"),
         (
             "sandbox",
@@ -161,29 +163,29 @@ def test_people_get_a_line_for_each_finding_and_a_count(
     out = capsys.readouterr().out
     assert f"error    state: {state} can be read by others (mode 0755)" in out
     assert f"         -> chmod 700 {state}" in out
-    assert out.endswith("\n1 error, 0 warnings; `openclaw doctor --fix` mends 1 of them\n")
+    assert out.endswith("\n1 error, 0 warnings; `openclaw doctor --fix` fixes 1 of them\n")
 
 
 def test_mending_says_what_it_did_also_where_there_was_nothing(
     state: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run("openclaw", ["doctor", "--fix"])
-    assert capsys.readouterr().out.endswith("There is nothing to mend.\n")
+    assert capsys.readouterr().out.endswith("There is nothing to fix.\n")
     state.chmod(0o755)
     run("openclaw", ["doctor", "--fix"])
-    assert capsys.readouterr().out.endswith("Mended 1.\n")
+    assert capsys.readouterr().out.endswith("Fixed 1.\n")
     configure(state, {"gateway": {"bind": "lan"}})
     run("openclaw", ["doctor", "--fix"])
-    assert "There is nothing that --fix can mend" in capsys.readouterr().out
+    assert "There is nothing that --fix can do" in capsys.readouterr().out
 
 
 def test_a_server_with_a_program_and_an_address_is_pointed_out(
     state: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    both = {"command": "sh", "url": "https://docs.example/mcp"}
+    both = {"command": "false", "url": "http://127.0.0.1:9/mcp"}
     configure(state, {"mcp": {"servers": {"a": both, "b": {**both, "transport": "http"}}}})
     _, found = findings(capsys)
-    said = [message for check, _, message in wrong(found) if check == "mcp"]
+    said = [message for check, _, message in wrong(found) if "has both" in message]
     assert said == [
         "MCP server 'a' has both `command` and `url`; `command` is used",
         "MCP server 'b' has both `command` and `url`; `url` is used",
@@ -192,8 +194,8 @@ def test_a_server_with_a_program_and_an_address_is_pointed_out(
     assert "`command` is used; remove the other" in capsys.readouterr().err
     run("openclaw", ["mcp", "list"])
     out = capsys.readouterr().out
-    assert "a  stdio  sh\n" in out
-    assert "b  http   https://docs.example/mcp\n" in out
+    assert "a  stdio  false\n" in out
+    assert "b  http   http://127.0.0.1:9/mcp\n" in out
 
 
 def test_what_others_can_change_is_said_to_be_so(
@@ -229,3 +231,35 @@ def test_a_state_directory_of_another_user_is_an_error(
     monkeypatch.setattr(os, "geteuid", lambda: 65534)
     code, found = findings(capsys)
     assert (code, wrong(found)) == (1, [("state", "error", f"{state} belongs to another user")])
+
+
+def test_each_server_is_started_once(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    broken = "import sys; sys.exit('Error: SELF_SIGNED_CERT_IN_CHAIN')"
+    servers = {
+        "good": server_entry({"tools": [{"name": "echo", "inputSchema": {"type": "object"}}]}),
+        "proxied": {"command": sys.executable, "args": ["-c", broken]},
+    }
+    configure(state, {"mcp": {"servers": servers}})
+    code, found = findings(capsys)
+    assert code == 1
+    told = {f["message"]: f for f in found if f["check"] == "mcp"}
+    assert "MCP server 'good' starts; it has 1 tools" in told
+    [failed] = [f for message, f in told.items() if "'proxied' does not start" in message]
+    assert "--inherit-env NODE_EXTRA_CA_CERTS" in failed["hint"]
+
+
+def test_a_gateway_that_does_not_run_is_not_said_to_listen(
+    state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, found = findings(capsys)
+    [told] = [f["message"] for f in found if f["check"] == "gateway"]
+    assert told.startswith("no gateway is running")
+
+
+def test_certificates_that_cannot_be_read_are_an_error(
+    state: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(state / "gone.pem"))
+    code, found = findings(capsys)
+    assert code == 1
+    assert any("gone.pem, which cannot be used" in f["message"] for f in found)

@@ -212,11 +212,9 @@ def test_a_span_of_time_has_two_units(milliseconds: int | None, shown: str) -> N
 
 
 @pytest.mark.parametrize("kind", ["systemd", "launchd"])
-def test_a_unit_is_printed_or_written(tmp_path: Path, kind: str) -> None:
+def test_a_unit_is_printed(tmp_path: Path, kind: str) -> None:
     env = environment(tmp_path)
     shown = Namespace(action=gateway._install, kind=kind, print_only=True)
     assert gateway.run(shown, env) == 0
     assert "gateway" in said(env)
-    assert gateway.run(Namespace(action=gateway._install, kind=kind, print_only=False), env) == 0
-    [written] = [path for path in tmp_path.rglob("*gateway*") if path.is_file()]
-    assert written.read_text() + "\n" in said(env)
+    assert not [path for path in tmp_path.rglob("*gateway*") if path.is_file()]

@@ -1,5 +1,5 @@
 from openclaw.cli.render.turn import THINKING, Doing
-from openclaw.core.events import ServerChanged, ToolFinished, ToolStarted, TurnStarted
+from openclaw.core.events import Downloading, ServerChanged, ToolFinished, ToolStarted, TurnStarted
 from openclaw.core.tools import ToolResult
 
 
@@ -22,3 +22,13 @@ def test_tools_that_run_are_named() -> None:
     assert doing.words == "running MCP: a/b…"
     doing.note(ToolFinished("1", "mcp_a_b", ToolResult(()), 1.0))
     assert doing.words == THINKING
+
+
+def test_a_download_is_a_bar_until_it_is_done() -> None:
+    doing = Doing()
+    doing.note(Downloading("embedded model, download", 49_000_000, 98_000_000))
+    assert doing.words == f"embedded model, download {'█' * 12}{'░' * 12} 49 of 98 MB"
+    doing.note(Downloading("embedded model, download", 98_000_000, 98_000_000))
+    assert doing.words == THINKING
+    doing.note(Downloading("embedded model, download", 49_000_000, None))
+    assert doing.words == "embedded model, download: 49 MB…"

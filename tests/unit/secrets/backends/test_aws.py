@@ -140,4 +140,4 @@ async def test_without_the_library_the_extra_is_named(
     monkeypatch.setitem(sys.modules, "botocore.exceptions", None)
     with pytest.raises(SecretUnavailable) as caught:
         await open_resolver({}, ENVIRON).resolve_text("secret://aws/prod/token")
-    assert "openclaw-runtime[aws]" in str(caught.value.hint)
+    assert "[aws]" in str(caught.value.hint)

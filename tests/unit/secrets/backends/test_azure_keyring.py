@@ -86,7 +86,7 @@ async def test_without_the_libraries_the_extras_are_named(
         monkeypatch.setitem(sys.modules, module, None)
         with pytest.raises(SecretUnavailable) as caught:
             await open_resolver().resolve_text(reference)
-        assert f"openclaw-runtime[{extra}]" in str(caught.value.hint)
+        assert f"[{extra}]" in str(caught.value.hint)
 
 
 def _key_vault(request: Request) -> Reply:

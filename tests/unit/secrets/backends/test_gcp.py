@@ -165,4 +165,4 @@ async def test_without_library_and_command_the_extra_is_named(
     resolver = open_resolver({}, {"PATH": str(tmp_path)})
     with pytest.raises(SecretUnavailable) as caught:
         await resolver.resolve_text("secret://gcp/db")
-    assert "openclaw-runtime[gcp]" in str(caught.value.hint)
+    assert "[gcp]" in str(caught.value.hint)

@@ -1,0 +1,74 @@
+"""Print what the gateway logged; with -f, also what it logs from now on."""
+
+import argparse
+import json
+import time
+from collections import deque
+from pathlib import Path
+from typing import Any
+
+from openclaw.cli.environment import Environment
+from openclaw.cli.logs import visible_lines
+from openclaw.core.errors import EXIT_OK, NotFound
+
+_LINES = 50
+_POLL_SECONDS = 0.3
+
+
+def register(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-f", "--follow", action="store_true", help="print new lines as they come")
+    parser.add_argument(
+        "-n", "--lines", type=int, default=_LINES, metavar="N", help=f"how many ({_LINES})"
+    )
+
+
+def run(args: argparse.Namespace, env: Environment) -> int:
+    from openclaw.config.paths import expand
+
+    named = env.load_config().config.logging.file
+    path = expand(named, env.environ) if named else env.paths.gateway_log
+    if not path.exists() and not args.follow:
+        raise NotFound(
+            f"nothing has been logged to {path} yet",
+            hint=f"the gateway writes it; {env.program} gateway start starts one",
+        )
+    at = _print_last(env, path, max(args.lines, 0))
+    while args.follow:
+        time.sleep(_POLL_SECONDS)
+        at = _print_from(env, path, at)
+    return EXIT_OK
+
+
+def _print_last(env: Environment, path: Path, lines: int) -> int:
+    """Print the last lines; returns where the file ends."""
+    if not path.exists():
+        return 0
+    with path.open("rb") as file:
+        for line in deque(file, lines):
+            _say(env, line)
+        return file.tell()
+
+
+def _print_from(env: Environment, path: Path, at: int) -> int:
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, 2)
+            file.seek(at if size >= at else 0)  # a new file has taken its place
+            for line in file:
+                _say(env, line)
+            env.stdout.flush()
+            return file.tell()
+    except FileNotFoundError:  # between the old file and the new one
+        return 0
+
+
+def _say(env: Environment, line: bytes) -> None:
+    """The file has a JSON object a line; a person gets its time, level and message."""
+    text = line.decode("utf-8", "replace").rstrip("\n")
+    try:
+        said: dict[str, Any] = json.loads(text)
+        told = f"{said['time']} {said['level']:<7} {said['message']}"
+        told += f"\n{said['traceback']}" if said.get("traceback") else ""
+    except (ValueError, KeyError, TypeError):
+        told = text
+    env.say(visible_lines(told))

@@ -1,0 +1,51 @@
+"""How this program was installed, and so how a further part of it is."""
+
+import json
+import sys
+import tomllib
+from importlib.metadata import PackageNotFoundError, distribution
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
+
+DISTRIBUTION = "openclaw-runtime"
+
+
+def install_command(extra: str) -> str:
+    """The command that adds an extra to this installation, from where the rest of it came."""
+    prefix = Path(sys.prefix)
+    extras = [extra]
+    if (receipt := prefix / "uv-receipt.toml").is_file():
+        extras = sorted({extra, *_extras_in(receipt)})  # what is not named again would go
+        words = ["uv", "tool", "install", "--force"]
+    elif (prefix / "pipx_metadata.json").is_file():
+        words = ["pipx", "install", "--force"]
+    elif find_spec("pip") is not None:
+        words = [sys.executable, "-m", "pip", "install"]
+    else:
+        words = ["uv", "pip", "install", "--python", sys.executable]
+    wanted = f"[{','.join(extras)}]"
+    url, editable = _origin()
+    if editable:
+        words += ["-e", f"{url2pathname(urlsplit(url).path)}{wanted}"]
+    else:
+        words.append(f"{DISTRIBUTION}{wanted}" + (f" @ {url}" if url else ""))
+    return " ".join(f'"{word}"' if set(word) & set(" []") else word for word in words)
+
+
+def _origin() -> tuple[str, bool]:
+    """The address that it was installed from, empty for an index, and if that is a working copy."""
+    try:
+        text = distribution(DISTRIBUTION).read_text("direct_url.json")
+    except PackageNotFoundError:
+        return "", False
+    facts: dict[str, Any] = json.loads(text) if text else {}
+    return facts.get("url", ""), bool(facts.get("dir_info", {}).get("editable"))
+
+
+def _extras_in(receipt: Path) -> set[str]:
+    tool: dict[str, Any] = tomllib.loads(receipt.read_text()).get("tool", {})
+    wanted = [one for one in tool.get("requirements", ()) if one.get("name") == DISTRIBUTION]
+    return {extra for one in wanted for extra in one.get("extras", ())}
