@@ -185,7 +185,7 @@ def test_a_server_with_a_program_and_an_address_is_pointed_out(
     both = {"command": "false", "url": "http://127.0.0.1:9/mcp"}
     configure(state, {"mcp": {"servers": {"a": both, "b": {**both, "transport": "http"}}}})
     _, found = findings(capsys)
-    said = [message for check, _, message in wrong(found) if "has both" in message]
+    said = [message for _, _, message in wrong(found) if "has both" in message]
     assert said == [
         "MCP server 'a' has both `command` and `url`; `command` is used",
         "MCP server 'b' has both `command` and `url`; `url` is used",
