@@ -234,25 +234,34 @@ def _openai_sdk(
     return _unswayed(sdk, headers)
 
 
-def _send_as_it_is() -> None:
-    """Have the SDK send a chat's body as it was given.
+def _spare_chats() -> None:
+    """Keep the libraries from work that no chat needs.
 
-    It walks through every message and tool of each request to rename what has another name in JSON,
-    and nothing in a chat has: a third of what a short turn costs, and it grows with the history.
+    The SDK walks through every message and tool of each request to rename what has another name in
+    JSON, and nothing in a chat has: a third of what a short turn costs, and it grows with the history.
+    And 150 modules are imported to see that a chat's answer is none of the other interface.
     """
     from openai._utils import is_given
     from openai.resources.chat.completions import completions
+    from pydantic_ai.models import openai as library
+
+    searches: Callable[[Any], int] = vars(library)["_web_search_requests"]
 
     async def given_values(data: Mapping[str, Any], _: object) -> dict[str, Any]:
         return {name: value for name, value in data.items() if is_given(value)}
 
+    def searches_of(response: object) -> int:
+        is_chat = type(response).__module__.startswith("openai.types.chat.")
+        return 0 if is_chat else searches(response)
+
     setattr(completions, "async_maybe_transform", given_values)  # noqa: B010 - a module's own
+    setattr(library, "_web_search_requests", searches_of)  # noqa: B010
 
 
 def _openai_chat(
     candidate: Candidate, key: str, headers: dict[str, str], client: "httpx2.AsyncClient"
 ) -> "Model":
-    _send_as_it_is()
+    _spare_chats()
     sdk, profile = _openai_sdk(candidate, key, headers, client), profile_of(candidate)
     if _is_openrouter(candidate):
         from pydantic_ai.models.openrouter import OpenRouterModel

@@ -11,7 +11,10 @@ import pytest
 from openai._types import omit
 from openai._utils import async_maybe_transform
 from openai.resources.chat.completions import completions
+from openai.types.chat import ChatCompletionChunk
 from openai.types.chat.completion_create_params import CompletionCreateParamsStreaming
+from openai.types.responses import Response
+from pydantic_ai.models import openai as openai_models
 from pydantic_ai.models.test import TestModel
 
 from openclaw.config.agent_schema import ProviderConfig
@@ -97,6 +100,16 @@ async def test_a_chat_needs_nothing_that_the_sdk_would_rewrite() -> None:
     sent = await vars(completions)["async_maybe_transform"](body, CompletionCreateParamsStreaming)
     assert sent == await async_maybe_transform(body, CompletionCreateParamsStreaming)
     assert sent["messages"] is body["messages"]
+
+
+async def test_searches_are_counted_in_responses_and_not_in_chats() -> None:
+    await builder().build(CANDIDATE)
+    await builder().build(CANDIDATE)  # what is changed once may be changed twice
+    count = vars(openai_models)["_web_search_requests"]
+    search: Any = {"type": "web_search_call", "action": {"type": "search", "query": "a"}}
+    assert count(Response.model_construct(status="completed", output=[search, search])) == 2
+    assert count(Response.model_construct(status="queued", output=[search])) == 0
+    assert count(ChatCompletionChunk.model_construct(choices=[])) == 0
 
 
 @pytest.mark.parametrize(
