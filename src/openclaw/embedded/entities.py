@@ -81,6 +81,7 @@ _COUNTRY_CAPITALS = {
 # Short names that are also everyday words count only in capitals, as people write them.
 _ONLY_IN_CAPITALS = frozenset({"la", "uk"})
 MAX_PLACE_WORDS = 4
+_SHORT_PLACE = 3
 
 
 @lru_cache(maxsize=1)
@@ -125,6 +126,60 @@ def zone_of(place: str) -> str | None:
     if key in _ONLY_IN_CAPITALS and not place.isupper():
         return None
     return places().get(key)
+
+
+@lru_cache(maxsize=1)
+def _states() -> dict[str, str]:
+    text = resources.files("openclaw.embedded").joinpath("us_cities.txt").read_text("utf-8")
+    rows = [line.split(": ") for line in text.splitlines() if not line.startswith("#")]
+    return {fold(city): state[:2] for state, cities in rows for city in cities.split(", ")}
+
+
+@lru_cache(maxsize=1)
+def _state_codes() -> dict[str, str]:
+    text = resources.files("openclaw.embedded").joinpath("us_cities.txt").read_text("utf-8")
+    heads = [line.split(": ")[0] for line in text.splitlines() if not line.startswith("#")]
+    return {fold(head[3:]): head[:2] for head in heads} | {head[:2]: head[:2] for head in heads}
+
+
+def state_code(text: str) -> str:
+    """The state that this text begins with, in capitals or in full."""
+    match = re.match(r",?\s*(([^\W\d_]+)(?: ([^\W\d_]+))?)", text)
+    if match is None:
+        return ""
+    codes = _state_codes()
+    short = match[2].upper() if text.startswith(",") else match[2]
+    return codes.get(fold(match[1])) or codes.get(fold(match[2])) or codes.get(short, "")
+
+
+@lru_cache(maxsize=1)
+def _countries_by_zone() -> dict[str, str]:
+    names = {code: "UK" if code == "GB" else name for code, name, *_ in _table("iso3166.tab")}
+    return {row[2]: names.get(row[0], "") for row in _table("zone.tab")}
+
+
+_SHORT_NAMES = {"la": "Los Angeles", "nyc": "New York", "sf": "San Francisco"}
+
+
+def known_place(text: str) -> bool:
+    folded = fold(text)
+    if folded in _SHORT_NAMES or len(folded) <= _SHORT_PLACE:
+        return text.isupper() and (folded in _SHORT_NAMES or zone_of(text) is not None)
+    return folded in _states() or zone_of(text) is not None
+
+
+def within(city: str, *, state: bool, country: bool, title: bool = False) -> str:
+    """`City, ST` or `City, Country`, as asked for and as far as it is known."""
+    city = _SHORT_NAMES.get(fold(city), city) if city.isupper() else city
+    if not state and not country:
+        return city.title() if title and city.islower() else city
+    shown = city if city[:1].isupper() else city.title()
+    home = _states().get(fold(city))
+    if home is not None:
+        return f"{shown.removesuffix(' City') if home == 'NY' else shown}, {home}"
+    zone = zone_of(city)
+    nation = _countries_by_zone().get(zone or "", "")
+    return f"{shown}, {nation}" if country and nation and fold(nation) != fold(city) else shown
 
 
 class Kind(StrEnum):

@@ -20,7 +20,7 @@ from openclaw.embedded.tool_doc import (
     describe_tool,
 )
 from openclaw.embedded.tool_intent import Ask, read_ask
-from openclaw.embedded.typed_arguments import read_arguments
+from openclaw.embedded.typed_arguments import Reading, read_arguments
 from openclaw.embedded.words import STOP_WORDS, stem, synonyms, terms, word_set, words
 
 _SYNONYM_WEIGHT = 0.5
@@ -65,10 +65,10 @@ _CANDIDATES = 60  # how many tools are filled in earnest; the rest cannot win
 _MAX_CALLS = 4
 _TYPED_CANDIDATES = 8
 # What the message must show as such: where it does not, plain words do not stand for it.
-_NOT_TYPED = frozenset(
-    {Want.URL, Want.EMAIL, Want.ZONE, Want.GLOB, Want.PATH, Want.REF, Want.COMMAND, Want.QUERY}
-)
-_TYPED_NAMED, _TYPED_KNOWN = 0.5, 0.4
+_NOT_TYPED = frozenset({Want.URL, Want.EMAIL, Want.ZONE, Want.GLOB, Want.REF, Want.COMMAND})
+_MARKED = _NOT_TYPED | {Want.PATH, Want.QUERY}
+_MEANT, _MEANT_BY_WORDS = 1.25, 0.4
+_PLAIN_KINDS = frozenset({Kind.QUOTED, Kind.NAMED, Kind.NUMBER, Kind.DATE, Kind.ZONE, Kind.TIME})
 MAX_MESSAGE = 2000  # a request is short; what is longer is a text with a request before it
 _GIT_WORDS = frozenset(
     stem(word)
@@ -129,34 +129,60 @@ class Router:
             return ()
         spans = find_spans(message)
         best = self._best(message, spans, ask)
-        if best is not None:
+        if best is not None and not _plain(best):
             return _calls(best.doc, best.filled, spans)
+        if best is not None:
+            reading = read_arguments(best.doc.tool.schema, message)
+            if reading.missing:
+                return _calls(best.doc, best.filled, spans)
+            if self._meant(best.doc, best.lexical, message, ask, reading) > _MEANT_BY_WORDS:
+                return (Call(best.doc.tool.name, reading.arguments),)
         return self._follow_up(message, spans, previous) or self._typed(message, spans, ask)
 
     def _typed(self, message: str, spans: tuple[Span, ...], ask: Ask) -> tuple[Call, ...]:
         """A call whose arguments the types of its parameters decide, if the tool is plainly meant."""
         if ask.negated or ask.explains:
             return ()
-        said = terms(message)
-        spoken = set(said) | {other for term in said for other in synonyms(term)}
-        best: tuple[float, str, dict[str, Any]] | None = None
+        best: tuple[float, Call] | None = None
         for score, doc in self._by_words(message, spans)[:_TYPED_CANDIDATES]:
-            if score <= 0 or (doc.effect is Effect.CHANGES and not _may_run(doc, ask)):
+            wanted = {param.want for param in doc.params if param.required}
+            if score <= 0 or wanted & _NOT_TYPED:
                 continue
-            if any(param.required and param.want in _NOT_TYPED for param in doc.params):
+            if doc.effect is Effect.CHANGES and not _may_run(doc, ask):
                 continue
-            named = len(doc.name_terms & spoken) / max(1, len(doc.name_terms))
             reading = read_arguments(doc.tool.schema, message)
-            copied = set(terms(json.dumps(list(reading.arguments.values()))))
-            known = sum(1.0 if term in copied else self._knows(doc, term) for term in set(said))
             if reading.missing or not reading.copied:
                 continue
-            if named < _TYPED_NAMED or known < _TYPED_KNOWN * len(set(said)):
-                continue
-            rank = score + reading.copied
-            if best is None or rank > best[0]:
-                best = (rank, doc.tool.name, reading.arguments)
-        return () if best is None else (Call(best[1], best[2]),)
+            meant = self._meant(doc, score, message, ask, reading)
+            if meant > _MEANT and (best is None or meant > best[0]):
+                best = (meant, Call(doc.tool.name, reading.arguments))
+        return () if best is None else (best[1],)
+
+    def _meant(self, doc: ToolDoc, score: float, message: str, ask: Ask, reading: Reading) -> float:
+        """How sure it is that the message means this tool.
+
+        The weights were fitted on calls and on requests that no tool fits, one half of a public set.
+        """
+        said = frozenset(terms(message))
+        spoken = said | {other for term in said for other in synonyms(term)}
+        described = set(terms(doc.tool.description))
+        copied = set(terms(json.dumps(list(reading.arguments.values()))))
+        known = sum(1.0 if term in copied else self._knows(doc, term) for term in said)
+        head = [self._knows(doc, term) for term in ask.head if term not in copied] or [0.5]
+        required = sum(param.required for param in doc.params)
+        return (
+            -2.51
+            + 3.64 * len(doc.name_terms & spoken) / max(1, len(doc.name_terms))
+            + 1.4 * known / max(1, len(said))
+            - 0.88 * len(described & spoken) / max(1, len(described))
+            + 1.09 * min(reading.copied, 4)
+            - 0.82 * min(required, 4)
+            + 3.67 * score / (score + 10)
+            - 0.15 * min(len(said), 20)
+            + 1.28 * sum(head) / len(head)
+            + 1.21 * head[0]
+            - 9.73 * reading.guessed / max(1, reading.copied)
+        )
 
     def shortlist(self, message: str, count: int) -> list[RoutableTool]:
         message = message[:MAX_MESSAGE]
@@ -265,6 +291,17 @@ class Router:
         calls = _calls(doc, filled, spans)
         taken = len(set(spans) & filled.used) + len(calls) - 1
         return calls if taken == len(spans) else ()
+
+
+def _plain(best: _Scored) -> bool:
+    """Whether the types of its parameters decide its arguments: nothing is a path, a zone or such."""
+    required = {param.want for param in best.doc.params if param.required}
+    return (
+        bool(required)
+        and not required & _MARKED
+        and all(param.want is not Want.ZONE for param in best.doc.params)
+        and all(span.kind in _PLAIN_KINDS for span in best.filled.used)
+    )
 
 
 def _calls(doc: ToolDoc, filled: Filled, spans: tuple[Span, ...]) -> tuple[Call, ...]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from openclaw.embedded.entities import Kind, Span, find_spans, is_bare_name, without
-from openclaw.embedded.words import STOP_WORDS, stem, word_set, words
+from openclaw.embedded.words import STOP_WORDS, stem, terms, word_set, words
 
 _POLITE = re.compile(
     r"^(?:(?:please|hey|hi|hello|ok|okay|so|now|then|and|also|well|just|kindly|openclaw)\b[\s,!:]*"
@@ -16,7 +16,11 @@ _POLITE = re.compile(
     r"|go ahead and\s+|let's\s+|let us\s+)+",
     re.IGNORECASE,
 )
-_WISH = re.compile(r"^\s*(?:i|we)(?:'d| would)?\s+(?:want|need|like|wish)\b", re.IGNORECASE)
+_WISH = re.compile(
+    r"(?:^|[.!;,]|\band)\s*(?:(?:i|we)(?:'d| would)?\s+(?:want|need|like|wish)\b"
+    r"|(?:i'm|i am|we're|we are)\s+(?:looking|searching|trying|hoping|interested)\b)",
+    re.IGNORECASE,
+)
 _SUBJECTS = word_set("""i we he she they you it its this that my our his her their there everyone nobody im ive
     youre were theyre""")
 # Questions about a notion, and things to write: a tool that merely shares a word is not meant.
@@ -33,6 +37,7 @@ _EXPLAINS = re.compile(
 _NEGATED = re.compile(
     r"\b(?:do not|don't|dont|never|without|must not|mustn't|shouldn't|should not)\b", re.IGNORECASE
 )
+_HEAD_TERMS = 3
 _CLAUSE = re.compile(r"[.;!?\n]+\s*|,?\s+(?:and then|then|and)\s+|,\s+", re.IGNORECASE)
 
 
@@ -42,10 +47,12 @@ class Ask:
     explains: bool
     negated: bool
     verbs: frozenset[str]
+    head: tuple[str, ...] = ()
+    """The first terms behind the verb: what is asked for."""
 
 
 def _is_statement(message: str) -> bool:
-    if "?" in message or _WISH.match(message):
+    if "?" in message or _WISH.search(message):
         return False
     first = (words(message.replace("'", "")) or [""])[0]
     return first in _SUBJECTS
@@ -61,12 +68,19 @@ def _leading_verbs(message: str) -> frozenset[str]:
     return frozenset(found)
 
 
+def _head(message: str, verbs: frozenset[str]) -> tuple[str, ...]:
+    said = terms(re.split(r"[.?!\n]\s", _POLITE.sub("", message.strip()), maxsplit=1)[0])
+    return tuple(said[1:] if said[1:] and said[0] in verbs else said)[:_HEAD_TERMS]
+
+
 def read_ask(message: str) -> Ask:
+    verbs = _leading_verbs(message)
     return Ask(
         wants_something=bool(words(message)) and not _is_statement(message),
         explains=_EXPLAINS.match(message) is not None,
         negated=_NEGATED.search(message) is not None,
-        verbs=_leading_verbs(message),
+        verbs=verbs,
+        head=_head(message, verbs),
     )
 
 

@@ -4,41 +4,88 @@ Numbers go to the parameter whose words stand near them, names to the ones that 
 on. Nothing is made up: a value is copied from the message, or chosen from what the schema lists.
 """
 
+import json
 import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date
 from typing import Any, cast
 
-from openclaw.embedded.words import NUMBER_WORDS, STOP_WORDS, fold, stem, terms, word_set, words
+from openclaw.embedded.entities import known_place, state_code, within
+from openclaw.embedded.words import (
+    NUMBER_WORDS,
+    STOP_WORDS,
+    fold,
+    stem,
+    synonyms,
+    terms,
+    word_set,
+    words,
+)
 
 _SCALES = {"k": 1e3, "thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12, "dozen": 12}
 _NUMBER = re.compile(
-    r"(?<![\w.])(?P<digits>-?\d{1,3}(?:,\d{3})+(?:\.\d+)?|-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)"
-    r"(?:(?P<percent>\s?%|\s+percent\b)|\s?(?P<scale>k|thousand|million|billion|trillion|dozen)\b)?"
+    r"(?<![\w.:/^])(?P<digits>-?\d{1,3}(?:,\d{3})+(?:\.\d+)?|-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)"
+    r"(?![:/]\d|[xX](?:[\d^*+-]|\b))(?:(?P<percent>\s?%|\s+percent\b)|\s?(?P<scale>k|thousand|million|billion|trillion|dozen)\b)?"
     rf"|\b(?P<word>(?i:{'|'.join(NUMBER_WORDS)}))\b"
 )
 _MONTHS = "january february march april may june july august september october november december"
 _MONTH = {name: at for at, full in enumerate(_MONTHS.split(), 1) for name in (full, full[:3])}
 _NAMES = "|".join(sorted(_MONTH, key=len, reverse=True))
 _DATE = re.compile(
-    r"\b(?:(?P<y1>\d{4})-(?P<m1>\d{1,2})-(?P<d1>\d{1,2})"
+    r"\b(?:(?P<y1>\d{4})[-/.](?P<m1>\d{1,2})[-/.](?P<d1>\d{1,2})"
     r"|(?P<m2>\d{1,2})/(?P<d2>\d{1,2})/(?P<y2>\d{4})"
-    rf"|(?P<m3>{_NAMES})\.?\s+(?P<d3>\d{{1,2}})(?:st|nd|rd|th)?,?\s+(?P<y3>\d{{4}})"
+    rf"|(?P<m3>{_NAMES})\.?\s*(?P<d3>\d{{1,2}})(?:st|nd|rd|th)?,?\s+(?P<y3>\d{{4}})"
     rf"|(?P<d4>\d{{1,2}})(?:st|nd|rd|th)?\s+(?:of\s+)?(?P<m4>{_NAMES})\.?,?\s+(?P<y4>\d{{4}}))\b",
     re.IGNORECASE,
 )
-_QUOTED = re.compile(r"(?<!\w)'([^'\n]+)'(?!\w)|\"([^\"\n]+)\"|`([^`\n]+)`")
+_QUOTED = re.compile(r"(?<!\w)'((?:[^'\n]|(?<=\w)'(?=\w))+)'(?!\w)|\"([^\"\n]+)\"|`([^`\n]+)`")
+_CAPITAL = r"(?:[A-Z](?:\.[A-Z])+\.?|[A-Z]\.(?=\s[A-Z])|(?:Mr|Mrs|Ms|Dr|St|Mt|Ft)\.|[A-Z][\w#&'-]*(?:\.\w+)*)"
 _NAME = re.compile(
-    r"\b[A-Z][\w&.'-]*(?:(?:\s+(?:(?:of|the|and|de|von|van|for|in)\s+)?|\s*&\s*)(?:[A-Z][\w&.'-]*|\d+\b))*"
+    rf"\b{_CAPITAL}(?:(?:\s+(?:(?:of|the|de|von|van|la|vs\.?)\s+)*|\s*&\s*)(?:{_CAPITAL}|\d{{1,3}}\b))*"
+)
+_EXAMPLES = re.compile(
+    r"\b(?:such as|e\.g\.?|i\.e\.?|like|for example|options?(?: are)?|either)[,:]?\s([^.()]+)",
+    re.IGNORECASE,
+)
+_ID = re.compile(r"(?<![\w.])(?=[\w/#.-]*\d)[A-Za-z0-9#][\w/#.-]*\w|(?<![\w.])\d(?!\w)")
+_TIME = re.compile(r"\b(\d{1,2}):(\d{2})\b(?:\s*([ap])\.?m)?", re.IGNORECASE)
+_CLOCK = re.compile(r"\b(\d{1,2})(?::(\d{2}))?(?:\s*([ap])\.?m\b\.?|(?<=:\d\d)\b)", re.IGNORECASE)
+_CLOCK_SHAPE = re.compile(r"\bHH\b|\b\d?\d:\d\d|\bhour", re.IGNORECASE)
+_EMAIL = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
+_FORMAT = re.compile(r"\b([MDY]{1,4})([-/.])([MDY]{1,4})\2([MDY]{1,4})\b")
+_FORMAT_IN_WORDS = re.compile(r"\b(YEAR|MONTH|DAY)([-/.])(YEAR|MONTH|DAY)\2(YEAR|MONTH|DAY)\b")
+_TOP = re.compile(r"\b(?:top|first|latest|last|limit(?:ed)? to|up to|at most)\s+$", re.IGNORECASE)
+_WITH_STATE = re.compile(r"\b[Cc]ity,? (?:(?:and|or) )?(?:the )?[Ss]tate|[a-z], ?[A-Z]{2}\b")
+_WITH_COUNTRY = re.compile(r"\b(?:city|location),? (?:and )?country", re.IGNORECASE)
+_STREET = re.compile(
+    r"\b\d+\s+(?:[A-Z][\w']*\s+){1,3}(?:St|Street|Ave|Avenue|Rd|Road|Blvd|Ln|Lane|Dr|Drive|Way|Ct|"
+    r"Court|Plaza|Square)\b\.?(?:,\s[A-Z][a-z]+(?:\s[A-Z][a-z]+)?)?(?:,\s[A-Z]{2}\b)?(?:\s\d{5})?"
+)
+_PATH = re.compile(
+    r"(?<![\w/.])(?:[a-z]+://[^\s'\",]+|~?/[\w./-]+|[A-Z]:[\\/][\w.\\/-]+|\d+(?:\.\d+){3}"
+    r"|[\w-]+(?:[./][\w-]+)*\.[a-z]{2,5})(?![\w/])"
 )
 _STRAIGHT = str.maketrans(dict(zip("\u2018\u2019\u201c\u201d", "''\"\"", strict=True)))
 _LIST = re.compile(r"[\[(]([^\[\]()]+)[\])]")
 _IN_FORMULA = re.compile(r"(?:[-+*/^=().\d]|(?<![a-z])[a-z](?![a-z])|sin|cos|exp|log)+")
 _LONGEST_FORMULA = 60
-_PLACES = word_set("city location place town country state region area address destination origin")
+_PLACES = word_set(
+    "city location loc place town country state region area address destination origin where venue"
+)
+_IDS = word_set("id ids identifier code number uuid key docket version sku isbn phone zip ticket")
+_COUNTS = word_set("limit count top num quantity results max number n total amount")
+_TOPICS = word_set("topic subject query keyword keywords question term about search theme")
+_MAKERS = word_set("artist author director directed composer writer painter maker brand by created")
+_PATHS = word_set("path file filename directory folder host hostname url uri link domain website")
+_ACTORS = word_set("cast actor actors actress starring stars performer")
+_LABELS = word_set("id ids uuid ip api url pin")
+_VAGUE = word_set(
+    "name id type number value date list of the for in is a an to and or be info data"
+)
 _DATES = word_set("date day dates datetime")
 _FIRST = word_set("start from origin source departure begin beginning initial first")
 _LAST = word_set("end to destination target arrival final last")
@@ -65,6 +112,7 @@ class Value:
     end: int
     value: Any
     percent: bool = False
+    kind: str = ""
 
 
 @dataclass(slots=True)
@@ -75,6 +123,11 @@ class _Slot:
     kind: str
     said: frozenset[str]
     stems: frozenset[str]
+    wants: str = "text"
+
+    @property
+    def place(self) -> bool:
+        return self.wants == "place"
 
 
 @dataclass(slots=True)
@@ -85,6 +138,8 @@ class Reading:
     missing: list[str] = field(default_factory=list[str])
     copied: int = 0
     """How many values were taken from the message, rather than from what the schema lists."""
+    guessed: int = 0
+    """How many of them are plain words that nothing marks as a value."""
 
 
 def read_arguments(schema: Mapping[str, Any], message: str) -> Reading:
@@ -103,11 +158,23 @@ class _Reader:
         self.taken: list[tuple[int, int]] = []
 
     def read(self) -> Reading:
-        for fill in (self.choices, self.dates, self.lists, self.numbers, self.texts, self.flags):
+        for fill in (
+            self.choices,
+            self.dates,
+            self.lists,
+            self.times,
+            self.numbers,
+            self.texts,
+            self.flags,
+            self.objects,
+        ):
             fill()
         for slot in self.slots:
             if slot.required and slot.name not in self.out.arguments:
-                self.out.missing.append(slot.name)
+                if slot.schema.get("default") is not None:
+                    self.out.arguments[slot.name] = slot.schema["default"]
+                else:
+                    self.out.missing.append(slot.name)
         return self.out
 
     def open(self, *kinds: str) -> list[_Slot]:
@@ -133,40 +200,78 @@ class _Reader:
         said = fold(self.message)
         stems = set(terms(self.message)) | {stem(word) for word in words(self.message)}
         for slot in self.open("choice"):
-            options = _options(slot.schema)
-            found = [one for one in options if _says(said, stems, one)]
-            if found:
-                best = max(found, key=lambda one: len(str(one)))
-                self.put(slot, [best] if slot.schema.get("type") == "array" else best)
+            by_text = {str(one): one for one in _options(slot.schema)}
+            if {"True", "False"} <= by_text.keys():
+                if self.mentioned(slot):
+                    self.put(slot, by_text[str(not self.negated(words(slot.name)[-1]))])
+                continue
+            found = [
+                (exact, one) for one in _options(slot.schema) if (exact := _says(said, stems, one))
+            ]
+            if not found:
+                continue
+            if slot.schema.get("type") == "array":
+                value: Any = [one for _, one in found]
+            else:
+                level, value = max(found, key=lambda one: (_rank(one, slot), len(str(one[1]))))
+                if level == _BY_SYNONYM and not slot.required:
+                    continue
+            if slot.required or not str(value).isdigit() or self.spoken(slot):
+                self.put(slot, value)
                 self.out.copied += 1
+
+    def spoken(self, slot: _Slot) -> bool:
+        """Whether the message uses a telling word of the parameter's name."""
+        return bool({stem(word) for word in slot.said - _VAGUE} & set(terms(self.message)))
 
     def dates(self) -> None:
         for slot in self.open("date"):
-            found = self.free(_dates(self.message))
-            cue = _cue(slot, self.message, found)
+            cue = _cue(slot, self.message, self.free(_dates(self.message)))
             if cue is not None:
                 self.put(slot, _formatted(cue.value, slot.schema), cue)
 
     def lists(self) -> None:
         for slot in self.open("numbers", "texts"):
             found = self.free(_lists(self.message, numbers=slot.kind == "numbers"))
+            if not found and slot.kind == "texts" and slot.required:
+                found = _runs(
+                    self.message, self.free([*_quoted(self.message), *_names(self.message)])
+                )
             if found:
-                best = _nearest(slot, self.message, found) or found[0]
+                best = _nearest(slot, self.message, found) or max(
+                    found, key=lambda one: len(one.value)
+                )
                 self.put(slot, best.value, best)
-            elif slot.kind == "texts" and slot.required:
-                names = self.free([*_quoted(self.message), *_names(self.message)])
-                if names:
-                    self.put(slot, [one.value for one in names], *names)
+
+        for slot in self.open("rows"):
+            for match in re.finditer(
+                r"\[\s*\[[^\[\]]*\](?:\s*,\s*\[[^\[\]]*\])*\s*\]", self.message
+            ):
+                with suppress(ValueError):
+                    rows = json.loads(match[0])
+                    self.put(slot, rows, Value(match.start(), match.end(), rows))
+                    break
+
+    def times(self) -> None:
+        """A time of day for parameters that take its hours and minutes."""
+        found = _TIME.search(self.message)
+        for slot in self.open("number", "integer") if found else ():
+            if found and slot.said & {"hour", "hours"}:
+                self.put(slot, int(found[1]), Value(found.start(1), found.end(1), None))
+            elif found and slot.said & {"minute", "minutes"}:
+                self.put(slot, int(found[2]), Value(found.start(2), found.end(2), None))
 
     def numbers(self) -> None:
         slots = self.open("number", "integer")
         found = self.free(_numbers(self.message))
+        self.in_order(slots, found)
         alike = Counter(slot.said for slot in slots)  # side1 and side2 take numbers in their order
         scored = [
             (near, -at, -index, slot, one)
             for at, slot in enumerate(slots)
             for index, one in enumerate(found)
-            if alike[slot.said] == 1 and (near := _nearness(slot, slots, self.message, one)) > 0
+            if alike[slot.said] == 1
+            and (near := self.number_fit(slot, slots, one)) > (0 if slot.required else _OPTIONAL)
         ]
         for *_, slot, one in sorted(scored, key=lambda each: each[:3], reverse=True):
             if slot.name not in self.out.arguments and self.free([one]):
@@ -177,49 +282,135 @@ class _Reader:
             for slot, one in zip(rest, left, strict=False):
                 self.put(slot, _number(one, slot), one)
 
+    def in_order(self, slots: Sequence[_Slot], found: Sequence[Value]) -> None:
+        """`the base and height as 6 and 10`: numbers in the order in which they were announced."""
+        needed = [slot for slot in slots if slot.required]
+        if not 1 < len(needed) == len(found):
+            return
+        said = fold(self.message[: found[0].start])
+        at = {slot.name: said.find(max(slot.said, key=len, default="\0")) for slot in needed}
+        if min(at.values()) >= 0 and len(set(at.values())) == len(needed):
+            for slot, one in zip(
+                sorted(needed, key=lambda each: at[each.name]), found, strict=True
+            ):
+                self.put(slot, _number(one, slot), one)
+
+    def number_fit(self, slot: _Slot, slots: Sequence[_Slot], one: Value) -> float:
+        year = isinstance(one.value, int) and _YEARS[0] <= one.value <= _YEARS[1]
+        if "year" in slot.said and not year:
+            return 0.0
+        if year and "year" not in slot.said and any("year" in other.said for other in slots):
+            return 0.0
+        near = _nearness(slot, slots, self.message, one, names_only=not slot.required)
+        if slot.said & _COUNTS and _TOP.search(self.message[: one.start]):
+            near = max(near, 1.0)
+        return near
+
     def texts(self) -> None:
-        for slot in self.open("text"):
-            value = self.named(slot) or (self.by_kind(slot) if slot.required else None)
-            if value is not None:
-                self.put(slot, value.value, value)
+        """Each parameter and each candidate by how well they fit, the best pair first."""
+        slots = self.open("text")
+        pairs = [
+            (fit, -at, -one.start, slot, one)
+            for at, slot in enumerate(slots)
+            for one in self.candidates(slot)
+            if (fit := self.text_fit(slot, one)) > 0
+        ]
+        for *_, slot, one in sorted(pairs, key=lambda each: each[:3], reverse=True):
+            if slot.name not in self.out.arguments and self.free([one]):
+                value = _whole_place(one, self.message, slot) if slot.place else one.value
+                self.put(slot, value, one)
+                self.out.guessed += one.kind in _PLAIN
 
-    def named(self, slot: _Slot) -> Value | None:
-        """What stands right behind the parameter's own name: `color 'Red'`, `the species lion`."""
-        name = r"[\s_-]+".join(map(re.escape, words(slot.name)[-2:]))
-        cue = rf"\b{name}s?\b\s*(?:is|of|as|=|:|named|called|being|to)?\s*(?:the\s+|a\s+)?"
-        for at in re.finditer(cue, self.message, re.IGNORECASE):
-            for one in self.free([*_quoted(self.message), *_names(self.message)]):
-                if one.start - 1 <= at.end() <= one.start + 1:
-                    return one
-        return None
-
-    def by_kind(self, slot: _Slot) -> Value | None:
+    def candidates(self, slot: _Slot) -> list[Value]:
         if slot.said & _FORMULAS:
-            return next(iter(self.free(_formulas(self.message))), None)
-        quoted = self.free(_quoted(self.message))
-        if quoted and not slot.said & _PLACES:
-            return _nearest(slot, self.message, quoted) or quoted[0]
-        names = self.free(_names(self.message))
-        cue = _cue(slot, self.message, names)
-        if cue is not None:
-            return cue
-        return next(iter(self.free(_phrases(self.message))), None)
+            return self.free(_formulas(self.message))
+        if slot.wants == "time":
+            return self.free(_times(self.message))
+        found = [*_quoted(self.message), *_names(self.message)]
+        found += [Value(m.start(), m.end(), m[0], kind="id") for m in _EMAIL.finditer(self.message)]
+        found += _places(self.message) if slot.place else []
+        found += _paths(self.message) if slot.wants == "path" else []
+        found += _ids(self.message) if slot.said & _IDS else []
+        found += [_unnamed(one, slot) for one in _phrases(self.message)] if slot.required else []
+        names = [(one.start, one.end) for one in found]
+        found += [
+            one
+            for one in _behind(slot, self.message)
+            if not any(start <= one.start and one.end <= end for start, end in names)
+        ]
+        found += [] if slot.place else _listed(slot, self.message)
+        return self.free(found)
+
+    def text_fit(self, slot: _Slot, one: Value) -> float:
+        fit = _FITS[slot.wants].get(one.kind, 0.0)
+        if not fit:
+            return 0.0
+        before = words(self.message[max(0, one.start - _WINDOW) : one.start])
+        last = before[-1] if before else ""
+        cue = _CUED * (last in _cues(slot))
+        if _announced(slot, self.message, one):
+            cue += _NAMED if one.kind != "behind" else _CUED
+        else:
+            cue += _nearness(slot, (), self.message, one)
+        return fit + cue if slot.required or cue >= _OPTIONAL_CUE or one.kind == "listed" else 0.0
 
     def flags(self) -> None:
-        said = set(terms(self.message))
         for slot in self.open("flag"):
-            own = {stem(word) for word in words(slot.name) if word not in _FLAG_WORDS}
-            mentioned = bool(own) and own <= said
-            if mentioned:
+            if self.mentioned(slot):
                 self.put(slot, not self.negated(words(slot.name)[-1]))
-            elif slot.required:
+            elif slot.required and slot.schema.get("default") is None:
                 self.put(slot, False)
+
+    def mentioned(self, slot: _Slot) -> bool:
+        """Whether half of the telling words of a flag's name are said."""
+        said = set(terms(self.message))
+        own = {stem(word) for word in slot.said - _FLAG_WORDS - STOP_WORDS}
+        return bool(own) and 2 * sum(bool({one, *synonyms(one)} & said) for one in own) >= len(own)
 
     def negated(self, word: str) -> bool:
         before = re.split(rf"\b{re.escape(word)}", fold(self.message), maxsplit=1)[0]
         return bool({"no", "not", "without", "excluding"} & set(words(before)[-_NEGATING_WORDS:]))
 
+    def objects(self) -> None:
+        for slot in self.open("object"):
+            inner = _Reader(slot.schema, self.message)
+            inner.taken = self.taken
+            found = inner.read() if slot.required else Reading(missing=[slot.name])
+            if found.copied and not found.missing:
+                self.out.arguments[slot.name] = found.arguments
+                self.out.copied += found.copied
 
+
+_YEARS = (1500, 2100)
+_PLAIN = frozenset({"phrase", "action", "behind", "opener"})
+_OPTIONAL = 0.6
+_OPTIONAL_CUE = 0.9
+_CUED, _NAMED = 1.0, 3.0
+# How well each kind of candidate suits what a parameter wants.
+_FITS = {
+    "formula": {"formula": 4.0},
+    "place": {
+        "place": 3.0,
+        "name": 1.6,
+        "quoted": 1.2,
+        "phrase": 0.2,
+        "behind": 0.4,
+        "listed": 3.0,
+    },
+    "time": {"time": 4.0},
+    "path": {"path": 3.0, "quoted": 2.0, "behind": 0.3, "listed": 0.3},
+    "id": {"id": 2.2, "quoted": 2.0, "name": 0.6, "behind": 0.5, "listed": 3.0, "phrase": 0.1},
+    "text": {
+        "quoted": 2.6,
+        "name": 2.0,
+        "opener": 0.3,
+        "phrase": 1.0,
+        "action": 0.2,
+        "behind": 0.8,
+        "listed": 3.0,
+        "id": 2.2,
+    },
+}
 _NEGATING_WORDS = 4
 _FLAG_WORDS = word_set("include is has show use enable with only the get")
 
@@ -228,9 +419,20 @@ def _slot(name: str, raw: Any, required: bool) -> _Slot:
     schema = _plain(_mapping(raw))
     described = str(schema.get("description") or "")
     said = frozenset(words(name))
-    return _Slot(
-        name, schema, required, _kind(said, schema), said, frozenset(terms(f"{name} {described}"))
-    )
+    stems = frozenset(terms(f"{name} {described}"))
+    return _Slot(name, schema, required, _kind(said, schema), said, stems, _wants(said, described))
+
+
+def _wants(said: frozenset[str], described: str) -> str:
+    if said & _FORMULAS:
+        return "formula"
+    if said & _PLACES or _WITH_STATE.search(described) or _WITH_COUNTRY.search(described):
+        return "place"
+    if said & _PATHS:
+        return "path"
+    if "time" in said and _CLOCK_SHAPE.search(described):
+        return "time"
+    return "id" if said & _IDS else "text"
 
 
 def _kind(said: frozenset[str], schema: Mapping[str, Any]) -> str:
@@ -243,9 +445,11 @@ def _kind(said: frozenset[str], schema: Mapping[str, Any]) -> str:
         return "flag"
     if kind == "array":
         inner = _mapping(schema.get("items")).get("type")
-        return {"integer": "numbers", "number": "numbers", "string": "texts"}.get(
+        return {"integer": "numbers", "number": "numbers", "string": "texts", "array": "rows"}.get(
             str(inner), "other"
         )
+    if kind == "object" and schema.get("properties"):
+        return "object"
     if kind != "string":
         return "other"
     return "date" if said & _DATES else "text"
@@ -272,21 +476,35 @@ def _options(schema: Mapping[str, Any]) -> list[Any]:
     return cast("list[Any]", listed) if isinstance(listed, list) else []
 
 
-def _says(said: str, stems: set[str], option: Any) -> bool:
+_BY_WORDS, _BY_STEMS, _BY_SYNONYM = 3, 2, 1
+
+
+def _says(said: str, stems: set[str], option: Any) -> int:
+    """How the message says an option: in these very words, in other forms, by another word."""
     text = fold(str(option)).replace("_", " ").replace("-", " ")
-    own = [stem(word) for word in words(text)]
-    if not own:
-        return re.search(rf"(?<!\w){re.escape(text)}(?!\w)", said) is not None
-    if len(text) > _SHORT and text in said:
-        return True
-    return re.search(rf"\b{re.escape(text)}\b", said) is not None or set(own) <= stems
+    if re.search(rf"(?<!\w){re.escape(text)}(?!\w)", said.replace("-", " ")) is not None:
+        return _BY_WORDS
+    own = {stem(word) for word in words(text)}
+    if own and (own <= stems or (len(text) > _SHORT and text in said)):
+        return _BY_STEMS
+    return _BY_SYNONYM * (len(own) == 1 and bool(stems & synonyms(*own)))
+
+
+def _rank(found: tuple[int, Any], slot: _Slot) -> int:
+    """What is said anyway, such as `all`, or need not be said, comes last."""
+    level, value = found
+    usual = fold(str(value)) in STOP_WORDS or value == slot.schema.get("default")
+    return level - _BY_WORDS * usual
 
 
 def _numbers(message: str) -> list[Value]:
     """Those in digits first: `two` is often no value, as in `two sides, 3 and 4`."""
     found: list[Value] = []
     written: list[Value] = []
+    quoted = [one for one in _quoted(message) if " " in str(one.value)]
     for match in _NUMBER.finditer(message):
+        if any(one.start < match.start() < one.end for one in quoted):
+            continue
         if match["word"]:
             value: float = NUMBER_WORDS[match["word"].lower()]
             written.append(Value(match.start(), match.end(), value))
@@ -306,7 +524,7 @@ def _numbers(message: str) -> list[Value]:
 
 
 def _number(one: Value, slot: _Slot) -> Any:
-    if one.percent and slot.kind == "number":
+    if one.percent and slot.kind == "number" and "percentag" not in slot.stems:
         return round(one.value / 100, 10)
     if slot.kind == "integer" and isinstance(one.value, float) and one.value.is_integer():
         return int(one.value)
@@ -328,16 +546,13 @@ def _dates(message: str) -> list[Value]:
 
 
 def _formatted(day: date, schema: Mapping[str, Any]) -> str:
+    """In the order that the description shows, such as `MM-DD-YYYY` or `month-day-year`."""
     described = str(schema.get("description") or "").upper()
-    for shape, form in (
-        ("MM/DD/YYYY", "%m/%d/%Y"),
-        ("DD/MM/YYYY", "%d/%m/%Y"),
-        ("MM-DD-YYYY", "%m-%d-%Y"),
-        ("DD-MM-YYYY", "%d-%m-%Y"),
-    ):
-        if shape in described:
-            return day.strftime(form)
-    return day.isoformat()
+    shape = _FORMAT.search(described) or _FORMAT_IN_WORDS.search(described)
+    if shape is None:
+        return day.isoformat()
+    parts = {"Y": f"{day.year}", "M": f"{day.month:02}", "D": f"{day.day:02}"}
+    return shape[2].join(parts[shape[at][0]] for at in (1, 3, 4))
 
 
 def _lists(message: str, *, numbers: bool) -> list[Value]:
@@ -351,15 +566,14 @@ def _lists(message: str, *, numbers: bool) -> list[Value]:
         elif len(parts) > 1 or match[0][0] == "[":
             found.append(Value(match.start(), match.end(), parts))
     if numbers and not found:
-        run = re.search(r"-?\d[\d.]*(?:\s*(?:,|and|,\s*and)\s*-?\d[\d.]*)+", message)
-        if run:
-            found.append(Value(run.start(), run.end(), [one.value for one in _numbers(run[0])]))
+        runs = re.finditer(r"-?\d[\d.]*(?:\s*(?:,|and|,\s*and)\s*-?\d[\d.]*)+", message)
+        found = [Value(m.start(), m.end(), [one.value for one in _numbers(m[0])]) for m in runs]
     return found
 
 
 def _quoted(message: str) -> list[Value]:
     return [
-        Value(match.start(), match.end(), next(filter(None, match.groups())))
+        Value(match.start(), match.end(), next(filter(None, match.groups())), kind="quoted")
         for match in _QUOTED.finditer(message)
     ]
 
@@ -371,7 +585,7 @@ def _names(message: str) -> list[Value]:
         start, text = match.start(), match[0]
         while (first := text.split()[0]) and fold(first.rstrip("'s")).strip(
             "."
-        ) in _OPENERS | STOP_WORDS:
+        ) in _OPENERS | STOP_WORDS | _LABELS:
             rest = text[len(first) :].lstrip()
             if not rest:
                 break
@@ -380,9 +594,97 @@ def _names(message: str) -> list[Value]:
             start = match.end() - len(text)
         text = text.rstrip(".,'")
         text = re.sub(r"'s$", "", text)
-        if fold(text) not in _OPENERS | STOP_WORDS and text:
-            found.append(Value(start, start + len(text), text))
+        if fold(text) not in _OPENERS | STOP_WORDS | _LABELS and text:
+            opens = start == 0 or message[:start].rstrip()[-1:] in ".?!"
+            plain = opens and " " not in text and text[1:].islower()
+            kind = "opener" if plain else "name"
+            found.append(Value(start, start + len(text), text, kind=kind))
     return found
+
+
+def _times(message: str) -> list[Value]:
+    found: list[Value] = []
+    for match in _CLOCK.finditer(message):
+        hour = int(match[1]) % 12 if match[3] else int(match[1])
+        hour += 12 * ((match[3] or "").lower() == "p")
+        text = f"{hour:02}:{match[2] or '00'}"
+        found.append(Value(match.start(), match.end(), text, kind="time"))
+    return found
+
+
+def _paths(message: str) -> list[Value]:
+    return [Value(m.start(), m.end(), m[0], kind="path") for m in _PATH.finditer(message)]
+
+
+def _places(message: str) -> list[Value]:
+    """Known cities and countries, also in small letters."""
+    tokens = list(re.finditer(r"[^\W\d_][\w.'-]*", message))
+    found = [Value(m.start(), m.end(), m[0], kind="place") for m in _STREET.finditer(message)]
+    for at, first in enumerate(tokens):
+        for size in range(_MOST_PLACE_WORDS, 0, -1):
+            run = tokens[at : at + size]
+            text = message[first.start() : run[-1].end()].rstrip(".'")
+            if len(run) == size and known_place(text):
+                found.append(Value(first.start(), first.start() + len(text), text, kind="place"))
+                break
+    return found
+
+
+def _whole_place(one: Value, message: str, slot: _Slot) -> str:
+    """With its state or country if the message names it, or if the parameter asks for it."""
+    described = str(slot.schema.get("description") or "")
+    text = str(one.value)
+    more = re.match(rf",\s*({_CAPITAL}(?:\s{_CAPITAL})?)", message[one.end :])
+    state, country = _WITH_STATE.search(described), _WITH_COUNTRY.search(described)
+    home = state_code(message[one.end :]) if state else ""
+    if home and not text[:1].isdigit():
+        return f"{within(text, state=False, country=False, title=True)}, {home}"
+    if more and (state or country) and not text[:1].isdigit():
+        return f"{text}, {more[1]}"
+    return within(text, state=bool(state), country=bool(country))
+
+
+def _ids(message: str) -> list[Value]:
+    return [Value(m.start(), m.end(), m[0], kind="id") for m in _ID.finditer(message)]
+
+
+def _behind(slot: _Slot, message: str) -> list[Value]:
+    """A plain word behind the parameter's own name, or before it: `the species lion`, `user table`."""
+    return [
+        Value(at.start(1), at.end(1), at[1], kind="behind")
+        for cue in _name_cues(slot)
+        for at in re.finditer(rf"\b{cue}{_LINK}([\w./#-]*\w)", message, re.IGNORECASE)
+        if at[1].lower() not in _EDGE | _LABELS and stem(at[1].lower()) not in slot.stems
+    ]
+
+
+def _listed(slot: _Slot, message: str) -> list[Value]:
+    """What the description quotes as possible values, if the message says one of them."""
+    described = str(slot.schema.get("description") or "")
+    found: list[Value] = []
+    options = [str(one.value) for one in _quoted(described)]
+    for some in _EXAMPLES.finditer(described):
+        if "'" not in some[1] and '"' not in some[1]:
+            options += [one.strip() for one in re.split(r",|\bor\b|\band\b|\betc\b", some[1])]
+    for option in options:
+        at = re.search(rf"\b{re.escape(option)}", message, re.IGNORECASE)
+        if at is not None and len(option) > 1:
+            found.append(Value(at.start(), at.end(), option, kind="listed"))
+    return found
+
+
+def _runs(message: str, found: Sequence[Value]) -> list[Value]:
+    """Neighbours with only commas and `and` between them, as lists."""
+    runs: list[list[Value]] = []
+    for one in sorted(found, key=lambda each: each.start):
+        gap = message[runs[-1][-1].end : one.start] if runs else ""
+        if runs and one.start < runs[-1][-1].end:
+            continue
+        if runs and re.fullmatch(r"\s*(?:,|and|or|&|,\s*and|,\s*or)\s*(?:the\s+|a\s+)?", gap):
+            runs[-1].append(one)
+        else:
+            runs.append([one])
+    return [Value(run[0].start, run[-1].end, [one.value for one in run]) for run in runs]
 
 
 def _formulas(message: str) -> list[Value]:
@@ -396,7 +698,7 @@ def _formulas(message: str) -> list[Value]:
             continue
         whole = message[run[0].start() : run[-1].end()].strip(" ,.?;:") if run else ""
         if re.search(r"[\^*=+]|\d[a-z]", whole):
-            found.append(Value(run[0].start(), run[-1].end(), whole))
+            found.append(Value(run[0].start(), run[-1].end(), whole, kind="formula"))
         run = []
     return found
 
@@ -414,22 +716,56 @@ def _phrases(message: str) -> list[Value]:
             kept.append(word)
         if kept:
             text = " ".join(kept)
-            found.append(Value(match.start(1), match.start(1) + len(text), text))
+            start = match.start(1)
+            kind = "action" if match[0].startswith("to ") else "phrase"
+            found.append(Value(start, start + len(text), text, kind=kind))
     return found
+
+
+_LINK = r"s?\b,?\s*(?:is|are|of|as|=|:|named|called|being|to|with)?\s*(?:the\s+|a\s+|an\s+)?"
+_MOST_PLACE_WORDS = 4
+
+
+def _name_cues(slot: _Slot) -> list[str]:
+    """The parameter's name as people write it: whole, and its telling words."""
+    own = words(slot.name)
+    telling = [word for word in own if word not in _VAGUE] + (["id"] if "id" in own else [])
+    return list(dict.fromkeys([r"[\s_-]+".join(map(re.escape, own)), *map(re.escape, telling)]))
+
+
+def _unnamed(one: Value, slot: _Slot) -> Value:
+    """A phrase without the parameter's own name before it: `project bandana`."""
+    first, _, rest = str(one.value).partition(" ")
+    if not rest or first not in slot.said:
+        return one
+    return Value(one.end - len(rest), one.end, rest, kind=one.kind)
+
+
+def _announced(slot: _Slot, message: str, one: Value) -> bool:
+    """Whether the parameter's own name stands right before it: `color 'Red'`, `id is 7`."""
+    before = message[max(0, one.start - _WINDOW) : one.start]
+    return any(re.search(rf"\b{cue}{_LINK}$", before, re.IGNORECASE) for cue in _name_cues(slot))
+
+
+def _cues(slot: _Slot) -> tuple[str, ...]:
+    if slot.said & _FIRST:
+        return ("from", "between", "starting", "leaving", "departing")
+    if slot.said & _LAST:
+        return ("to", "and", "until", "ending", "arriving")
+    if slot.place:
+        return ("in", "at", "near", "around", "from", "of", "to")
+    if slot.said & _TOPICS:
+        return ("about", "on", "for", "regarding")
+    if slot.said & _ACTORS:
+        return ("with", "features", "featuring", "stars", "starring", "actor", "actress", "acted")
+    return ("by", "directed", "from") if slot.said & _MAKERS else ()
 
 
 def _cue(slot: _Slot, message: str, found: Sequence[Value]) -> Value | None:
     """The one that a preposition marks as this parameter's, else the first."""
     if not found:
         return None
-    cues: tuple[str, ...] = ()
-    if slot.said & _FIRST:
-        cues = ("from", "between", "starting", "leaving", "departing")
-    elif slot.said & _LAST:
-        cues = ("to", "and", "until", "ending", "arriving")
-    elif slot.said & _PLACES:
-        cues = ("in", "at", "near", "around", "from", "of")
-    for cue in cues:
+    for cue in _cues(slot):
         for one in found:
             if (words(message[: one.start]) or [""])[-1] == cue:
                 return one
@@ -442,18 +778,22 @@ def _nearest(slot: _Slot, message: str, found: Sequence[Value]) -> Value | None:
     return best[2] if best is not None and best[0] > 0 else None
 
 
-def _nearness(slot: _Slot, others: Sequence[_Slot], message: str, one: Value) -> float:
+def _nearness(
+    slot: _Slot, others: Sequence[_Slot], message: str, one: Value, *, names_only: bool = False
+) -> float:
     """How close the parameter's own words stand to a value; words that others share do not count."""
     shared = frozenset[str]().union(*(other.stems for other in others if other is not slot))
-    names = {stem(word) for word in slot.said}
+    names = {stem(word) for word in slot.said - STOP_WORDS}
     score = 0.0
-    before = re.split(r"[.;?!]\s", message[max(0, one.start - _WINDOW) : one.start])[-1]
+    before = re.split(r"[.;?!,]\s|\band\b", message[max(0, one.start - _WINDOW) : one.start])[-1]
     after = re.split(r"[.;?!,]", message[one.end : one.end + _WINDOW // 2])[0]
     for side, weight in ((list(reversed(words(before))), 1.0), (words(after), 0.8)):
         for distance, word in enumerate(side):
             term = stem(word)
             if term in names and (term not in shared or len(names) == 1):
                 score = max(score, weight * 2 / (1 + distance))
+            elif names_only and (distance or weight == 1.0):
+                continue
             elif term in slot.stems and term not in shared and word not in STOP_WORDS:
                 score = max(score, weight / (1 + distance))
     return score

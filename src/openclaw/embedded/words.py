@@ -101,6 +101,7 @@ _SYNONYM_GROUPS = (
     "send post mail email message",
     "attach send hand",
     "weather forecast temperature",
+    "kid kids child children",
 )
 
 

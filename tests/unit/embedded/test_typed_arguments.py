@@ -70,6 +70,111 @@ def read(message: str, *required: str, **properties: Any) -> dict[str, Any] | li
         ),
         ("recipes for chocolate cake", {"dish": TEXT}, {"dish": "chocolate cake"}),
         (
+            "a crate whose width and depth are 40 cm and 25 cm",
+            {"depth": WHOLE, "width": WHOLE},
+            {"depth": 25, "width": 40},
+        ),
+        (
+            "a flat with 4 rooms, 2 balconies",
+            {"balconies": WHOLE, "rooms": WHOLE},
+            {"balconies": 2, "rooms": 4},
+        ),
+        (
+            "meet at 6:45 PM",
+            {"hour": WHOLE, "minutes": WHOLE},
+            {"hour": 6, "minutes": 45},
+        ),
+        (
+            "a table at 7:30 pm",
+            {"start_time": {"type": "string", "description": "As HH:MM."}},
+            {"start_time": "19:30"},
+        ),
+        (
+            "tides on 2024/03/09",
+            {"date": {"type": "string", "description": "The date (day-month-year)."}},
+            {"date": "09-03-2024"},
+        ),
+        (
+            "hotels in tulsa",
+            {"city": {"type": "string", "description": "City and state, such as Reno, NV"}},
+            {"city": "Tulsa, OK"},
+        ),
+        (
+            "hotels in Ashland, oregon",
+            {"city": {"type": "string", "description": "In the format 'City, State'."}},
+            {"city": "Ashland, OR"},
+        ),
+        (
+            "hotels in Osaka",
+            {"city": {"type": "string", "description": "'City, State' or 'City, Country'"}},
+            {"city": "Osaka, Japan"},
+        ),
+        (
+            "paint it: color 'green' on the wall 'north side'",
+            {"wall": TEXT, "color": TEXT},
+            {"wall": "north side", "color": "green"},
+        ),
+        (
+            "the novel 'Emma' by Jane Austen",
+            {"author": TEXT, "novel": TEXT},
+            {"author": "Jane Austen", "novel": "Emma"},
+        ),
+        ("status of parcel id PX-7731", {"parcel_id": TEXT}, {"parcel_id": "PX-7731"}),
+        (
+            "upload it from /srv/data/rows.csv",
+            {"file_path": TEXT},
+            {"file_path": "/srv/data/rows.csv"},
+        ),
+        (
+            "write to kim@example.org",
+            {"receiver": TEXT},
+            {"receiver": "kim@example.org"},
+        ),
+        (
+            "invite Ana, Bob and Chloe",
+            {"guests": {"type": "array", "items": TEXT}},
+            {"guests": ["Ana", "Bob", "Chloe"]},
+        ),
+        (
+            "series_a is 1, 2, 3 and series_b is 4, 5, 6",
+            {
+                "series_a": {"type": "array", "items": NUMBER},
+                "series_b": {"type": "array", "items": NUMBER},
+            },
+            {"series_a": [1, 2, 3], "series_b": [4, 5, 6]},
+        ),
+        (
+            "invert [[1, 2], [3, 4]]",
+            {"matrix": {"type": "array", "items": {"type": "array"}}},
+            {"matrix": [[1, 2], [3, 4]]},
+        ),
+        (
+            "a villa near the lake",
+            {"kind": {"type": "string", "description": "Such as villa, cabin or tent"}},
+            {"kind": "villa"},
+        ),
+        (
+            "remove the entry",
+            {"action": {"enum": ["delete", "keep"]}},
+            {"action": "delete"},
+        ),
+        (
+            "show all the graphs in blue and red",
+            {"colours": {"type": "array", "items": {"enum": ["blue", "red", "grey"]}}},
+            {"colours": ["blue", "red"]},
+        ),
+        (
+            "a room with a balcony",
+            {"has_balcony": {"type": "string", "enum": ["True", "False", "any"]}},
+            {"has_balcony": "True"},
+        ),
+        (
+            "order number 55 for Ana",
+            {"order": {"type": "object", "properties": {"number": WHOLE}, "required": ["number"]}},
+            {"order": {"number": 55}},
+        ),
+        ("the usual", {"size": {"type": "string", "default": "m"}}, {"size": "m"}),
+        (
             "news with pictures, without videos",
             {"include_pictures": {"type": "boolean"}, "include_videos": {"type": "boolean"}},
             {"include_pictures": True, "include_videos": False},
@@ -94,6 +199,48 @@ def test_values_go_where_their_words_and_types_say(
 )
 def test_what_the_message_does_not_give_is_missing(message: str, properties: Any) -> None:
     assert read(message, **properties) == list(properties)
+
+
+@pytest.mark.parametrize(
+    ("message", "arguments"),
+    [
+        ("songs like Yellow", {"title": "Yellow"}),
+        ("the song Yellow by Coldplay", {"title": "Yellow", "artist": "Coldplay"}),
+        ("the song Yellow, at most 3 minutes", {"title": "Yellow", "longest": 3}),
+    ],
+)
+def test_what_is_optional_is_filled_only_if_the_message_speaks_of_it(
+    message: str, arguments: dict[str, Any]
+) -> None:
+    longest = {"type": "integer", "description": "Minutes at most."}
+    title = {"type": "string", "description": "Of the song."}
+    assert read(message, "title", title=title, artist=TEXT, longest=longest) == arguments
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "Tell me something nice",
+        "I had soup in Boston yesterday",
+        "Who wrote Hamlet?",
+        "What do you think about love?",
+        "My sister moved to Denver and likes it",
+    ],
+)
+def test_talk_calls_no_tool(message: str) -> None:
+    city = {"type": "string", "description": "In the format 'City, State'."}
+    tools = [
+        ("find_hotels", "Find hotels in a city.", {"city": city}),
+        ("web_search", "Search the web.", {"query": TEXT}),
+        ("play_song", "Play a song by its title.", {"title": TEXT, "artist": TEXT}),
+    ]
+    router = Router(
+        [
+            RoutableTool(name, text, {"type": "object", "properties": p, "required": list(p)[:1]})
+            for name, text, p in tools
+        ]
+    )
+    assert router.route(message) == ()
 
 
 def test_a_tool_that_is_plainly_meant_is_called_and_one_that_is_not_is_left() -> None:
