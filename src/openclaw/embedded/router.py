@@ -148,7 +148,7 @@ class Router:
             wanted = {param.want for param in doc.params if param.required}
             if score <= 0 or wanted & _NOT_TYPED:
                 continue
-            if doc.effect is Effect.CHANGES and not _may_run(doc, ask):
+            if doc.effect in (Effect.READS, Effect.CHANGES) and not _may_run(doc, ask):
                 continue
             reading = read_arguments(doc.tool.schema, message)
             if reading.missing or not reading.copied:

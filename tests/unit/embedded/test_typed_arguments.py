@@ -266,3 +266,9 @@ def test_a_tool_that_changes_something_needs_a_plain_request() -> None:
 def test_a_hostile_message_is_read_to_its_end(piece: str) -> None:
     properties = {"function": TEXT, "date": TEXT, "city": TEXT, "options": {"type": "object"}}
     assert "options" in read(piece * (2_000 // len(piece)), **properties)
+
+
+def test_a_tool_that_reads_does_not_stand_in_for_a_change() -> None:
+    schema = {"type": "object", "properties": {"name": TEXT, "file": TEXT}, "required": ["name"]}
+    skill = RoutableTool("skill", "Read a skill, or one of its files.", schema, read_only=True)
+    assert Router([skill]).route('Write "hello" to the file notes.txt') == ()
