@@ -210,8 +210,7 @@ class Forms:
         return ElicitationFormSessionMode(session_id=session, requested_schema=schema)
 
 
-Update = Any
-"""One of the SDK's session updates."""
+Update = Any  # one of the SDK's session updates
 
 Status = Literal["pending", "in_progress"]
 

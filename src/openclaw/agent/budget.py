@@ -23,8 +23,7 @@ class LimitReached(Exception):
     def __init__(self, message: str, *, ask: bool = True) -> None:
         super().__init__(message)
         self.message = message
-        self.ask = ask
-        """Whether the model may still be asked to say what was done."""
+        self.ask = ask  # whether the model may still be asked to say what was done
 
 
 @dataclass(slots=True)
@@ -130,10 +129,8 @@ class Budget:
 
 
 IMAGE_TOKENS = 1_200
-MESSAGE_TOKENS = 6
-"""What the frame around a message costs, whatever it says."""
-TOOL_TOKENS = 24
-"""What the JSON around a tool's name, description and schema costs."""
+MESSAGE_TOKENS = 6  # what the frame around a message costs, whatever it says
+TOOL_TOKENS = 24  # what the JSON around a tool's name, description and schema costs
 
 _ASCII_CHARS_PER_TOKEN = 3.6
 _OTHER_TOKENS_PER_CHAR = 0.9

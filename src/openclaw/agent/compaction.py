@@ -31,8 +31,7 @@ LEAST_SHARE = 0.15
 REQUEST_SHARE = 0.5
 """Of the context, what the text to be summarised may take in the request for the summary."""
 
-SUMMARY_SHARE = 0.12
-"""Of the context, what a summary may take."""
+SUMMARY_SHARE = 0.12  # of the context, what a summary may take
 
 LEFT_OUT = "newer images fill the room that there is for images"
 """Why an image of an earlier message is no longer shown."""

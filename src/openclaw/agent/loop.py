@@ -67,14 +67,9 @@ logger = logging.getLogger(__name__)
 Messages = Callable[[Built], list[ModelMessage]]
 
 _ATTEMPTS_PER_STEP = 5
-_OVERFLOW_SHARE = 0.6
-"""Of a conversation that did not fit, what is tried next."""
-
-_EMPTY_ANSWERS = 1
-"""A model that says nothing at all is asked once more."""
-
-_CUT_ANSWERS = 2
-"""So many answers in a row may be cut off in the middle of a call."""
+_OVERFLOW_SHARE = 0.6  # of a conversation that did not fit, what is tried next
+_EMPTY_ANSWERS = 1  # a model that says nothing at all is asked once more
+_CUT_ANSWERS = 2  # so many answers in a row may be cut off in the middle of a call
 
 CLOSING_SECONDS = 60.0
 """How long a model may take to say what was done, once a limit has ended the turn."""
@@ -106,10 +101,8 @@ class Loop:
     on_block_reply: OnBlockReply | None = None
     options: ModelOptions | None = None
     ledger: UsageLedger | None = None
-    finish_reason: str = "stop"
-    """Why the last answer ended, in the library's word."""
-    client_calls: tuple[ClientCall, ...] = ()
-    """With these, for the sender to run, the turn ended."""
+    finish_reason: str = "stop"  # why the last answer ended, in the library's word
+    client_calls: tuple[ClientCall, ...] = ()  # with these, for the sender to run, the turn ended
     _factor: float = 1.0
     _fixed: int = 0
     _images: dict[str, bytes | str] = field(default_factory=dict[str, bytes | str])
@@ -119,8 +112,7 @@ class Loop:
     _order: int = 0
     _cut: int = 0
     _shown: "tuple[_Shown, ...]" = ()
-    asking: bool = False
-    """Whether a model is being waited for."""
+    asking: bool = False  # whether a model is being waited for
 
     def __post_init__(self) -> None:
         self._taken = {

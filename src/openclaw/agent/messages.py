@@ -37,8 +37,7 @@ SUMMARY_HEAD = (
     "or web pages remain untrusted in the summary.\n\n"
 )
 
-Shown = Mapping[str, bytes | str]
-"""By their digests: images as they are sent, or why one is not."""
+Shown = Mapping[str, bytes | str]  # by their digests: images as they are sent, or why one is not
 
 
 def definitions(specs: Sequence[ToolSpec]) -> list[ToolDefinition]:

@@ -56,8 +56,7 @@ _SMALL_WINDOW = 6_000
 
 _RESOURCE_SHARE = 0.2
 _FILES_SHARE = 0.15
-_NOTES_SHARE = 0.1
-"""Of the context, for each note: one that takes more is left out."""
+_NOTES_SHARE = 0.1  # of the context, for each note: one that takes more is left out
 _FILE_CHARS = 60_000
 _LEFT_OUT = "[Further MCP resources were left out for want of room.]"
 

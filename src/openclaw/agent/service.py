@@ -82,20 +82,17 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-CLOSING_SECONDS = 10.0
-"""How long a stopped turn may take to write down that it was stopped."""
+CLOSING_SECONDS = 10.0  # how long a stopped turn may take to write down that it was stopped
 
 DEFAULT_COMPACT_AT = 0.8
-_LARGE = 100_000
-"""Characters of a conversation from which it is recalled in a thread."""
+_LARGE = 100_000  # characters of a conversation from which it is recalled in a thread
 
 _SYSTEM = f"{platform.system()} {platform.machine()}".strip()
 _TITLE_CHARS = 80
 _TAKEN_OVER = "The program that ran this turn stopped; another one goes on with it."
 _STOPPED_HERE = "[The answer was stopped here.]"
 _OUT_OF_TIME = "Stopped: the turn's time was up. This call may or may not have happened."
-_COMPACT = "/compact"
-"""With `prompt_calls`, a message that summarises the conversation so far."""
+_COMPACT = "/compact"  # with `prompt_calls`, a message that summarises the conversation so far
 _UNDO = "/undo"
 """With `prompt_calls`, a message that puts back the files that the last turn changed."""
 

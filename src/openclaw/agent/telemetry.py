@@ -36,8 +36,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _SCOPE = "openclaw"
-_CLOSING_SECONDS = 2.0
-"""How long what was measured last may take to reach a collector."""
+_CLOSING_SECONDS = 2.0  # how long what was measured last may take to reach a collector
 
 _SECONDS = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92)
 _TOKENS = tuple(4**power for power in range(14))

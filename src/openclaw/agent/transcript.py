@@ -24,8 +24,7 @@ CANCELLED_CALL = (
     "happened."
 )
 NOT_MADE = "This call was not made: the turn ended before it."
-RESUMED = "resumed"
-"""The key, in a notice's data, that says that a lost turn goes on from there."""
+RESUMED = "resumed"  # the key, in a notice's data, that says that a lost turn goes on from there
 TASK = "task"
 """The key, in a notice's data, of the handle by which the result of a call can be fetched."""
 REFUSED = "refusedImages"

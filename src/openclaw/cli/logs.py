@@ -332,8 +332,7 @@ def open_log_file(path: Path, *, max_bytes: int, keep: int) -> logging.Handler:
 
 
 SERVERS_LOG: Final = "servers.log"
-SHOWN_LINES: Final = 5
-"""Last words of a server that failed, for a person to see."""
+SHOWN_LINES: Final = 5  # last words of a server that failed, for a person to see
 
 _CLIENT: Final = "openclaw.mcp_client"
 _STDERR: Final = "openclaw.mcp_client.transport.child_process"

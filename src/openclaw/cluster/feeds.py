@@ -215,8 +215,7 @@ def _bounded(pieces: list[_Piece]) -> list[_Piece]:
     return pieces if size <= _MOST_UNKEPT_BYTES else []
 
 
-POLL_SECONDS = 2.0
-"""How often a watcher who hears nothing looks whether the turn has ended."""
+POLL_SECONDS = 2.0  # how often a watcher who hears nothing looks whether the turn has ended
 
 _GAP_SECONDS = 0.15
 """How long a gap in the events may last before the database is asked for what is missing."""

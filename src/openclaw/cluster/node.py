@@ -49,8 +49,7 @@ _BEATS_PER_PRUNING = 30
 _BY_REQUEST = "the turn was cancelled"
 
 Json = dict[str, Any]
-Figure = tuple[str, str, str, float]
-"""For the metrics: kind, name, help and value."""
+Figure = tuple[str, str, str, float]  # for the metrics: kind, name, help and value
 
 _FRESH_SECONDS = 0.5
 _UNREADY = ("connecting", "error", "failed", "needs_login")

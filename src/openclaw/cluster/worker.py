@@ -28,11 +28,8 @@ logger = logging.getLogger(__name__)
 POLL_SECONDS = 0.5
 """How often a worker that hears of no work looks for some: of a gateway that died nobody tells."""
 
-BEATS_PER_LEASE = 3
-"""Renewals in one lease, so that two of them may fail."""
-
-_TAKEN_AT_ONCE = 4
-"""So that what waits is spread over the gateways that have room."""
+BEATS_PER_LEASE = 3  # renewals in one lease, so that two of them may fail
+_TAKEN_AT_ONCE = 4  # so that what waits is spread over the gateways that have room
 
 _PAUSE_SECONDS = 1.0
 _GIVE_BACK_SECONDS = 5.0

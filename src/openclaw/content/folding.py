@@ -19,8 +19,7 @@ from itertools import accumulate
 from openclaw.content.characters import CharSet, members
 from openclaw.content.confusables import LOOKALIKES
 
-HIDDEN = "\x00"
-"""What `shape` puts where a reader sees nothing."""
+HIDDEN = "\x00"  # what `shape` puts where a reader sees nothing
 
 FILLERS = "\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0\u2800"
 """Characters that Unicode counts as letters or symbols, but that nobody can see."""

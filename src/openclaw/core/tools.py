@@ -126,8 +126,7 @@ class PermissionRequest:
         return Answer(next((one.id for one in self.choices if one.allows is yes), NO))
 
 
-Ask = Callable[[PermissionRequest], Awaitable[Answer]]
-"""Asks the person."""
+Ask = Callable[[PermissionRequest], Awaitable[Answer]]  # asks the person
 
 
 PENDING = "pending"

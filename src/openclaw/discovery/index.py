@@ -337,8 +337,7 @@ def _installed() -> Path | None:
 logger = logging.getLogger(__name__)
 
 IN_MEMORY = 4
-IN_FILES = 16
-"""Agents, workspaces and versions of servers each have a catalogue of their own."""
+IN_FILES = 16  # agents, workspaces and versions of servers each have a catalogue of their own
 
 SUFFIX = ".index"
 

@@ -48,8 +48,7 @@ _MOST_ADDRESSES = 10_000
 MOST_LISTENERS = 64
 """How many may listen to `/api/events` at a time, and how many may have servers of their own."""
 
-MOST_WATCHERS = 256
-"""How many may watch turns at a time."""
+MOST_WATCHERS = 256  # how many may watch turns at a time
 
 MOST_STRANGERS = 32
 """How many requests without a token are served at a time: they keep nobody else out."""

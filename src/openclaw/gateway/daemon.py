@@ -222,8 +222,7 @@ def _at(config: Config, path: str) -> object:
 
 logger = logging.getLogger(__name__)
 
-CLOSING_SECONDS = 10.0
-"""How long turns that were stopped may take to write that down."""
+CLOSING_SECONDS = 10.0  # how long turns that were stopped may take to write that down
 
 _SERVER_CLOSE_SECONDS = 3.0
 

@@ -20,8 +20,7 @@ from openclaw.core.errors import NotFound
 from openclaw.core.tools import Choice, JsonObject
 
 Json = dict[str, Any]
-Tell = Callable[[str, Json], None]
-"""Puts an event of this name into the client's stream."""
+Tell = Callable[[str, Json], None]  # puts an event of this name into the client's stream
 
 ACTIONS = ("accept", "decline", "cancel")
 

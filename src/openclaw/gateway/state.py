@@ -199,8 +199,7 @@ async def _no_reload() -> ReloadReport:
 class Cluster(Protocol):
     """The gateways that share a database, as one of them sees them."""
 
-    url: str
-    """Where this gateway is, for the others to show."""
+    url: str  # where this gateway is, for the others to show
 
     @property
     def reachable(self) -> bool: ...

@@ -29,11 +29,8 @@ SCOPES = {
 }
 """What a token may allow. `admin` includes the others."""
 
-LINK_SECONDS = 600.0
-"""How long a one-time link to the page is good for."""
-
-PAGE_SECONDS = 30 * 24 * 3600.0
-"""How long a page stays logged in."""
+LINK_SECONDS = 600.0  # how long a one-time link to the page is good for
+PAGE_SECONDS = 30 * 24 * 3600.0  # how long a page stays logged in
 
 _BYTES = 32
 _NAME_CHARS = 64

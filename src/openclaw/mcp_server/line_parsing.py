@@ -14,8 +14,7 @@ from pydantic_core import from_json
 from openclaw.mcp_server.handshake import loads, scan
 from openclaw.stdio.lines import TooLong
 
-PARSE_IN_THREAD = 1 << 20
-"""A message of this size would hold up the loop while it is parsed."""
+PARSE_IN_THREAD = 1 << 20  # a message of this size would hold up the loop while it is parsed
 
 _ID_AT_THE_END = re.compile(rb'"id"\s*:\s*(-?\d{1,18}|"[^"\\\x00-\x1f]{0,512}")\s*\}\s*\Z')
 """Where it stands so, nothing else can be around it than the message itself."""

@@ -105,8 +105,7 @@ class Person:
 
     name: str
     decides: bool = True
-    session: Callable[[str], str] = str
-    """The session of theirs that a key means."""
+    session: Callable[[str], str] = str  # the session of theirs that a key means
 
 
 OWNER = Person("owner")

@@ -87,8 +87,7 @@ class Replay:
         return answered is not None
 
 
-_WITH_BATCHES = "2025-03-26"
-"""The one revision in which several messages may come as one line."""
+_WITH_BATCHES = "2025-03-26"  # the one revision in which several messages may come as one line
 
 Answer = types.JSONRPCResponse | types.JSONRPCError
 
@@ -243,8 +242,7 @@ class MessageReader(_Stream):
             raise StopAsyncIteration from None
 
 
-_DRAIN_SECONDS = 0.5
-"""What a client that stopped reading is given at the end."""
+_DRAIN_SECONDS = 0.5  # what a client that stopped reading is given at the end
 
 
 class MessageWriter(_Stream):

@@ -30,8 +30,7 @@ from openclaw.version import __version__
 _ASKING_BY_RESULT = "2026-07-28"
 """From this revision on a server asks by its result, or inside a task, and is called again."""
 
-PERSON = "openclaw.person"
-"""Where a request over HTTP says whose it is."""
+PERSON = "openclaw.person"  # where a request over HTTP says whose it is
 
 _ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
 _SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"

@@ -45,8 +45,7 @@ _SLOW_POLL_MS = 5_000  # for a task that has taken a minute already
 _TEND_SECONDS = 1.0
 _BEATS_PER_LEASE = 5
 _LOOK_SECONDS = 0.5
-_STATE_SECONDS = 600
-"""How long a question may stay open that was asked by a result."""
+_STATE_SECONDS = 600  # how long a question may stay open that was asked by a result
 _CLOSING_SECONDS = 5.0
 _TITLE_CHARS = 80
 

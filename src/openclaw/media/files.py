@@ -163,11 +163,8 @@ def read_regular(path: Path, most: int) -> bytes | None:
     return data if len(data) <= most else None
 
 
-SESSION_BYTES = 256 * MIB
-"""What one session keeps; beyond it, the oldest go first."""
-
-ALL_BYTES = 4096 * MIB
-"""What all sessions in one directory keep together."""
+SESSION_BYTES = 256 * MIB  # what one session keeps; beyond it, the oldest go first
+ALL_BYTES = 4096 * MIB  # what all sessions in one directory keep together
 
 LOOK_EVERY_BYTES = 64 * MIB
 _DIGEST = re.compile(r"[0-9a-f]{64}")

@@ -14,11 +14,8 @@ from openclaw.media.kinds import MAX_IMAGES, MIB
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-MAX_PIXELS = 100_000_000
-"""Pixels of one frame."""
-
-MAX_ALL_PIXELS = 1_000_000_000
-"""Pixels of all frames together."""
+MAX_PIXELS = 100_000_000  # pixels of one frame
+MAX_ALL_PIXELS = 1_000_000_000  # pixels of all frames together
 
 MAX_SIDE = 65_535
 

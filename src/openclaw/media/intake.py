@@ -56,8 +56,7 @@ def read_text(path: Path, budget: int) -> tuple[str, bool]:
     return text[:budget], len(text) > budget or len(data) > budget * 4
 
 
-TEXT_BUDGET = 200_000
-"""Characters of all attachments of a message together."""
+TEXT_BUDGET = 200_000  # characters of all attachments of a message together
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,8 +56,7 @@ class Built:
     model: "Model"
     settings: "ModelSettings"
     client: "httpx2.AsyncClient | None" = None
-    native_search: bool = False
-    """Whether the provider searches the web itself."""
+    native_search: bool = False  # whether the provider searches the web itself
 
     @property
     def context_window(self) -> int:

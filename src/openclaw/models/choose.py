@@ -34,8 +34,7 @@ class KnownProvider:
     base_url: str
     key_variables: tuple[str, ...] = ()
     default_model: str = ""
-    smallest_window: int = FALLBACK_CONTEXT_WINDOW
-    """For a model that the library does not know yet."""
+    smallest_window: int = FALLBACK_CONTEXT_WINDOW  # for a model that the library does not know yet
     context_window: int | None = None
     """What the provider really uses, whatever the model could hold."""
     accepts: frozenset[str] = frozenset({"text", "image"})

@@ -101,8 +101,7 @@ class Failure:
     most_retries: int | None = None
     blames_request: bool = False
     """The provider works; another session's request may well be answered."""
-    about_images: bool = False
-    """Without its images, the request might be accepted."""
+    about_images: bool = False  # without its images, the request might be accepted
 
 
 class ContextOverflow(Exception):

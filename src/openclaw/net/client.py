@@ -90,8 +90,7 @@ _BODY_HEADERS = frozenset({"content-type", "content-length", "content-encoding"}
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    url: str
-    """Where it came from in the end."""
+    url: str  # where it came from in the end
     status: int
     headers: Mapping[str, str]
     body: bytes

@@ -12,8 +12,7 @@ if TYPE_CHECKING:
 CONNECT_SECONDS = 10.0
 """A provider that does not accept a connection in this time is down or unreachable."""
 
-WRITE_SECONDS = 60.0
-"""A request with images may be large, and the line slow."""
+WRITE_SECONDS = 60.0  # a request with images may be large, and the line slow
 
 
 def proxy_for(url: str, environ: Mapping[str, str]) -> str | None:

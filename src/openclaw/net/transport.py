@@ -74,8 +74,7 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 class Target:
     url: str
     scheme: Literal["http", "https"]
-    host: str
-    """ASCII, lower case, without brackets."""
+    host: str  # ASCII, lower case, without brackets
     port: int
 
     @property

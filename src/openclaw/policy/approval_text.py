@@ -14,8 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-Hide = Callable[[str], str]
-"""Takes known secrets out of a text and says how long each was."""
+Hide = Callable[[str], str]  # takes known secrets out of a text and says how long each was
 
 _BLANK_LETTERS = frozenset(
     "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0"

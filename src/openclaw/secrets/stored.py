@@ -7,8 +7,7 @@ from typing import Any, cast
 from openclaw.secrets.refs import BackendFailure
 
 FILE = "secrets.json"
-SERVICE = "openclaw-store"
-"""The service of our entries in the keyring."""
+SERVICE = "openclaw-store"  # the service of our entries in the keyring
 
 
 def read_store(path: Path) -> dict[str, str | None]:

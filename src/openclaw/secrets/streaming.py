@@ -33,8 +33,7 @@ from openclaw.secrets.refs import REDACTED
 if TYPE_CHECKING:
     from openclaw.secrets.redactor import Redactor
 
-FLUSH_AFTER: Final = 0.2
-"""Seconds of silence after which a caller should flush."""
+FLUSH_AFTER: Final = 0.2  # seconds of silence after which a caller should flush
 MAX_LINE: Final = 8192
 _MOST_HELD: Final = 1024
 _LONGEST_KEY: Final = 400  # lines of the largest private key that we expect

@@ -21,11 +21,8 @@ from openclaw.sessions.model import (
 )
 from openclaw.sessions.store import SessionStore
 
-_PAGE = 200
-"""Sessions that are listed at once."""
-
-_PIECE = 100
-"""Entries that go over in one transaction."""
+_PAGE = 200  # sessions that are listed at once
+_PIECE = 100  # entries that go over in one transaction
 
 
 class CopyConflict(UserFacing):
@@ -212,8 +209,7 @@ def _require_whole(wanted: Dossier, there: Dossier) -> None:
         raise CopyConflict("the target counts this session otherwise")
 
 
-_EXPORT_PAGE = 500
-"""Entries that are read at once."""
+_EXPORT_PAGE = 500  # entries that are read at once
 
 
 async def exported(store: SessionStore, session: SessionRef) -> AsyncIterator[dict[str, object]]:

@@ -13,11 +13,8 @@ from openclaw.sessions.liveness import is_gone, own_mark
 from openclaw.sessions.model import Document, EntryKind, SessionInfo, Turn
 from openclaw.sessions.store import SessionStore
 
-TTL_MS = 24 * 3_600_000
-"""How long a task is kept, from its creation and again from its end."""
-
-LEASE_MS = 20_000
-"""How long a runner on another machine counts as alive after it was last heard of."""
+TTL_MS = 24 * 3_600_000  # how long a task is kept, from its creation and again from its end
+LEASE_MS = 20_000  # how long a runner on another machine counts as alive after it was last heard of
 
 OPEN = ("working", "input_required")
 

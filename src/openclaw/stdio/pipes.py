@@ -22,11 +22,8 @@ import anyio
 from openclaw.stdio.descriptors import READ_BYTES, ThreadedReader, write_all
 from openclaw.stdio.lines import LineSplitter, TooLong
 
-HIGH_WATER = 1 << 20
-"""Unsent bytes from which a caller waits before it adds more."""
-
-_QUEUED_LINES = 64
-"""Lines that nobody has taken yet from which reading pauses."""
+HIGH_WATER = 1 << 20  # unsent bytes from which a caller waits before it adds more
+_QUEUED_LINES = 64  # lines that nobody has taken yet from which reading pauses
 
 _F_SETPIPE_SZ, _PIPE_BYTES = 1031, 1 << 20
 

@@ -19,8 +19,7 @@ LEAST_SHARE = 0.25
 """In a small context, a few percent would not hold even our own tools: they get `LEAST` tokens, or
 this share of the context if that is less."""
 
-OWN_SHARE = 0.02
-"""Of the context: our own tools within it do not count against showing everything."""
+OWN_SHARE = 0.02  # of the context: our own tools within it do not count against showing everything
 
 OWN_ROOM = 0.6
 NEAREST = 24

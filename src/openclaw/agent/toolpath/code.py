@@ -44,16 +44,14 @@ from openclaw.core.tools import (
 Call = Callable[[str, JsonObject], Awaitable[ToolResult]]
 """Makes one call through the tool path: policy, approval, audit and limits. Never raises."""
 
-_PRINTED_BYTES = 1_000_000
-"""A script that prints more is stopped; the model sees far less."""
+_PRINTED_BYTES = 1_000_000  # a script that prints more is stopped; the model sees far less
 _MESSAGE_CHARS = 2_000
 _SOURCE_LINE_CHARS = 120
 _CLOSE_SECONDS = 5
 _KILL = signal.SIGTERM if sys.platform == "win32" else signal.SIGKILL
 _ADDRESS_SPACE = 512 << 20
 """What the worker maps beyond the script's own memory; its binary alone takes 120 MB."""
-_PRELUDE_FILE = "<python-input-0>"
-"""monty's name for the first thing that a session runs."""
+_PRELUDE_FILE = "<python-input-0>"  # monty's name for the first thing that a session runs
 
 _LAYOUT = frozenset(
     [tokenize.COMMENT, tokenize.NL, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER]

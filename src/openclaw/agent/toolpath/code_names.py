@@ -48,8 +48,7 @@ _MOST_OPTIONS = 6
 _MOST_LITERAL_CHARS = 40
 _MOST_TYPE_CHARS = 160
 _MOST_NOTE_CHARS = 90
-_MOST_DEPTH = 3
-"""With the limits above it also bounds the work that a hostile schema can cause."""
+_MOST_DEPTH = 3  # with the limits above it also bounds the work that a hostile schema can cause
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,8 +76,7 @@ class SessionFlow:
     def __init__(self, rules: Rules, write: WriteSources | None = None) -> None:
         self._write = write
         self.index = Index()
-        self.refused: list[str] = []
-        """What was not done in this turn, for the answer to say."""
+        self.refused: list[str] = []  # what was not done in this turn, for the answer to say
         self.questions: dict[object, _Question] = {}
         self.servers = False
         self._configured = rules

@@ -14,8 +14,7 @@ from openclaw.core.errors import OpenClawError, ToolFailure, describe
 from openclaw.core.ids import random_id
 from openclaw.core.tools import CallContext
 
-KEPT_TURNS = 20
-"""Of each session."""
+KEPT_TURNS = 20  # of each session
 
 MAX_BYTES = 256 * 1024 * 1024
 """Of one file: a larger one is not changed, because that could not be undone."""

@@ -28,14 +28,9 @@ from openclaw.mcp_client.transport.orphans import KILL, MARKER, kill_marked, sig
 
 NAME, JOBS = "exec", "jobs"
 MAX_SECONDS = 3600
-MOST_JOBS = 16
-"""Background jobs of one session."""
-
-_POLITE_SECONDS = 2.0
-"""Between asking a command to end and ending it."""
-
-_DRAIN_SECONDS = 1.0
-"""For what is still in the pipe once the command itself has ended."""
+MOST_JOBS = 16  # background jobs of one session
+_POLITE_SECONDS = 2.0  # between asking a command to end and ending it
+_DRAIN_SECONDS = 1.0  # for what is still in the pipe once the command itself has ended
 
 _PROGRESS_CHARS = 400
 _MAX_PATH = 4096

@@ -80,11 +80,8 @@ class KeptResults:
 
 
 MAX_LINES = 2000
-MAX_CHARS = 64_000
-"""Of one answer: about 16,000 tokens. The model reads on with `offset`."""
-
-MAX_FILE_BYTES = 32 * 1024 * 1024
-"""Text beyond this is better searched than read."""
+MAX_CHARS = 64_000  # Of one answer: about 16,000 tokens. The model reads on with `offset`.
+MAX_FILE_BYTES = 32 * 1024 * 1024  # text beyond this is better searched than read
 
 _READ = ToolSpec(
     name="read",

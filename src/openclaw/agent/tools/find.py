@@ -21,8 +21,7 @@ from openclaw.core.tools import CallContext, JsonObject, ToolResult, ToolSpec
 MAX_ENTRIES = 1000
 MAX_DEPTH = 8
 MAX_MATCHES = 200
-SEARCH_SECONDS = 20.0
-"""A pattern that takes longer is a bad one: its process is ended."""
+SEARCH_SECONDS = 20.0  # a pattern that takes longer is a bad one: its process is ended
 
 _NO_ANSWER = "The search ended without an answer; try a narrower one."
 

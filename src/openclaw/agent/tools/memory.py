@@ -19,22 +19,16 @@ from openclaw.core.tools import CallContext, ToolResult, ToolSpec
 from openclaw.sessions.model import Entry, EntryKind
 from openclaw.sessions.store import SessionStore
 
-PERSON, OTHERS = "MEMORY.md", "HEARD.md"
-"""What the person said, and what came from elsewhere."""
-
-MAX_CHARS = 2_000
-"""Of one thing to remember."""
-
-_BUDGET = 1_500
-"""Tokens of each file in the prompt: the newest lines."""
+PERSON, OTHERS = "MEMORY.md", "HEARD.md"  # what the person said, and what came from elsewhere
+MAX_CHARS = 2_000  # of one thing to remember
+_BUDGET = 1_500  # tokens of each file in the prompt: the newest lines
 
 _MOST_FOUND = 40
 _SOURCE = "Memory"
 _FRAME = "<<<EXTERNAL_UNTRUSTED_CONTENT"
 _WORD = re.compile(r"\w+")
 _SHORT = 3
-_OWN_SHARE = 0.5
-"""Of the words, that the person must have written for the whole to count as theirs."""
+_OWN_SHARE = 0.5  # of the words, that the person must have written for the whole to count as theirs
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from openclaw.cli.logs import Redact
     from openclaw.media.transcription import Transcriber
 
-MOMENT = 2.0
-"""Seconds in which a second press belongs to the first."""
+MOMENT = 2.0  # seconds in which a second press belongs to the first
 
 HINT = "(Ctrl-C again leaves, and so does Ctrl-D)"
 

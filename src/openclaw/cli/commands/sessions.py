@@ -236,8 +236,7 @@ async def _found(args: argparse.Namespace, store: "SessionStore") -> "SessionInf
 
 # It may be stopped at any time and started again: it goes on where it was. FROM is only read.
 
-_TELL_EVERY = 100
-"""Sessions between two lines where there is no terminal to show each step on."""
+_TELL_EVERY = 100  # sessions between two lines where there is no terminal to show each step on
 
 
 async def copy(args: argparse.Namespace, env: Environment) -> int:

@@ -31,8 +31,7 @@ COLOURS = {
     "needs_login": "magenta",
     "not running": "dim",
 }
-NARROW = 72
-"""Below so many columns a table is not worth its headings."""
+NARROW = 72  # below so many columns a table is not worth its headings
 
 _GAP = 2
 _INDENT = "  "

@@ -101,8 +101,7 @@ def look(env: Environment) -> Found:
     )
 
 
-_THE_SHELLS = frozenset({"PWD", "OLDPWD"})
-"""Directories, whatever PWD is short for elsewhere."""
+_THE_SHELLS = frozenset({"PWD", "OLDPWD"})  # directories, whatever PWD is short for elsewhere
 
 
 def _may_be_for_servers(name: str) -> bool:

@@ -229,8 +229,7 @@ class Plan:
     path: Path | None = None
     model: str | None = None
     servers: tuple[str, ...] = ()
-    origins: tuple[str, ...] = ()
-    """Of each server, which program had it."""
+    origins: tuple[str, ...] = ()  # of each server, which program had it
     clients: tuple[str, ...] = ()
     references: tuple[Reference, ...] = ()
     notes: tuple[str, ...] = ()

@@ -201,8 +201,7 @@ _TAGS = re.compile(
 _OF_SOMEBODY, _OF_NOBODY = 0.95, 0.8
 # Who writes about attacks quotes them.
 _DISCUSSED = 1.0
-WORDING = "wording"
-"""The signal of the linear model."""
+WORDING = "wording"  # the signal of the linear model
 
 
 @dataclass(frozen=True, slots=True)

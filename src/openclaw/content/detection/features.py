@@ -197,8 +197,7 @@ def _lexicon() -> dict[str, tuple[str, ...]]:
     return {word: tuple(concepts) for word, concepts in found.items()}
 
 
-LEXICON = _lexicon()
-"""The concepts of each word."""
+LEXICON = _lexicon()  # the concepts of each word
 
 BUCKETS = 1 << 18
 

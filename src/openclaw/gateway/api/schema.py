@@ -331,8 +331,7 @@ class Turn(_Answer):
     started_at: int = Field(description="milliseconds since 1970")
 
 
-Fields = Mapping[str, Any]
-"""Fields by name, each with its type."""
+Fields = Mapping[str, Any]  # fields by name, each with its type
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,8 +32,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-LOGIN_SECONDS = 300.0
-"""How long a person has in the browser."""
+LOGIN_SECONDS = 300.0  # how long a person has in the browser
 
 _HEAD_LIMIT = 16 * 1024
 _SECONDS = 30.0

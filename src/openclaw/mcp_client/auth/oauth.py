@@ -35,8 +35,7 @@ logger = logging.getLogger(__name__)
 logging.getLogger("mcp.client.auth.oauth2").setLevel(logging.CRITICAL)
 
 ResolveSecrets = Callable[[Mapping[str, str]], "Awaitable[dict[str, Secret]]"]
-OpenClient = Callable[..., GuardedClient]
-"""Opens the client of one request."""
+OpenClient = Callable[..., GuardedClient]  # opens the client of one request
 Redirect = Callable[[str], Awaitable[None]]
 Callback = Callable[[], Awaitable[AuthorizationCodeResult]]
 

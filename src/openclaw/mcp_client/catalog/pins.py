@@ -24,8 +24,7 @@ INSTRUCTIONS = ""
 MAX_TEXT = 16 * 1024
 """Characters of one declaration that are kept to be shown; the hash is of all of it."""
 
-MAX_SERVER_TEXT = 1024 * 1024
-"""Characters of all declarations of one server that are kept."""
+MAX_SERVER_TEXT = 1024 * 1024  # characters of all declarations of one server that are kept
 
 _CUT = "\n… (the rest is not kept)"
 _SEEN_BY_A_PERSON = "\n"

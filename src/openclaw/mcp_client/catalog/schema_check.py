@@ -263,11 +263,8 @@ def _validated(schema: Mapping[str, Any]) -> Iterator[object]:
 # `patternProperties`) and `format` are not judged, since they are where a server could make us wait.
 # No reference leaves the schema.
 
-MAX_STEPS = 50_000
-"""Some 150 ms, for a thread of its own."""
-
-QUICK_STEPS = 1_500
-"""Some 5 ms, on the event loop; most results need no more."""
+MAX_STEPS = 50_000  # some 150 ms, for a thread of its own
+QUICK_STEPS = 1_500  # some 5 ms, on the event loop; most results need no more
 
 MAX_VALUE_DEPTH = 150
 

@@ -85,8 +85,7 @@ logger = logging.getLogger(__name__)
 
 EVERYWHERE = ""  # the scope of a server that was added for all sessions
 
-User = tuple[str, str]
-"""An agent, and the scope of a session or `EVERYWHERE`."""
+User = tuple[str, str]  # an agent, and the scope of a session or `EVERYWHERE`
 
 
 @dataclass(slots=True)

@@ -7,11 +7,8 @@ from typing import Protocol
 
 from openclaw.core.clock import restart_delay
 
-PROVEN_AFTER = 10.0
-"""Seconds of being ready after which the first restart comes at once."""
-
-STABLE_AFTER = 60.0
-"""Seconds of being ready after which restarts are counted afresh."""
+PROVEN_AFTER = 10.0  # seconds of being ready after which the first restart comes at once
+STABLE_AFTER = 60.0  # seconds of being ready after which restarts are counted afresh
 
 
 class ServerState(StrEnum):

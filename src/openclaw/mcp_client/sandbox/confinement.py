@@ -128,8 +128,7 @@ SYSTEM_SETTINGS = tuple(
 )
 """What programs look up; nothing of it is secret."""
 
-RESOLVER = ("/run/systemd/resolve",)
-"""Where /etc/resolv.conf may point to."""
+RESOLVER = ("/run/systemd/resolve",)  # where /etc/resolv.conf may point to
 
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty")
 

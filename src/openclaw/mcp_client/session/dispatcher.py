@@ -89,8 +89,7 @@ MAX_EXTENSION = 60.0
 PROGRESS_EVERY = 0.05
 """Seconds between two reports of progress of one call to whoever asked for them."""
 
-WARN_EVERY = 60.0
-"""Seconds between two warnings of the same flood."""
+WARN_EVERY = 60.0  # seconds between two warnings of the same flood
 
 _ABSENT = object()
 _ID_TYPES = (int, str)

@@ -164,8 +164,7 @@ def _endpoint(url: str, path: str) -> str:
 
 logger = logging.getLogger(__name__)
 
-END_SESSION_WITHIN = 2.0
-"""Seconds that a server has to hear that its session is over."""
+END_SESSION_WITHIN = 2.0  # seconds that a server has to hear that its session is over
 
 _FALL_BACK = (400, 404, 405)
 """What a server answers to a POST when it knows only the older transport, as the spec lists."""

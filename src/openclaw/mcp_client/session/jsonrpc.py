@@ -89,8 +89,7 @@ MAX_VALUES = 1_000_000
 MAX_DEPTH = 128
 """Deeper than any honest message, and shallow enough for every recursive reader after us."""
 
-LARGE = 1 << 20
-"""Bytes from which a message is counted before it is parsed, in a thread."""
+LARGE = 1 << 20  # bytes from which a message is counted before it is parsed, in a thread
 
 _WINDOW = 1 << 20
 _ESCAPES_BEFORE_REGEX = 32

@@ -24,11 +24,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-STALL = 2.0
-"""Seconds that a server of unknown era has to answer `server/discover`."""
-
-LATE = 1.0
-"""Seconds that `initialize` has, once a late answer to `server/discover` has come in."""
+STALL = 2.0  # seconds that a server of unknown era has to answer `server/discover`
+LATE = 1.0  # seconds that `initialize` has, once a late answer to `server/discover` has come in
 
 _UNSUPPORTED_VERSION = -32022
 _METHOD_NOT_FOUND = -32601

@@ -206,19 +206,15 @@ def _refusal(error: Exception) -> "ErrorData":
     return ErrorData(code=_INVALID_REQUEST, message="the host refused")
 
 
-COALESCE = 0.2
-"""Seconds after a refresh in which further changes are gathered for the next one."""
+COALESCE = 0.2  # seconds after a refresh in which further changes are gathered for the next one
 
 MAX_UPDATES = 1000
 """Updated resources that are remembered between two refreshes; more are one and the same to us."""
 
 SUBSCRIBE_TIMEOUT = 10.0
 
-MIN_TTL = 30.0
-"""Seconds that a catalogue is good for at least, whatever the server says."""
-
-MAX_RETRIES = 8
-"""How often what could not be learnt is asked again, after longer and longer pauses."""
+MIN_TTL = 30.0  # seconds that a catalogue is good for at least, whatever the server says
+MAX_RETRIES = 8  # how often what could not be learnt is asked again, after longer and longer pauses
 
 _FIRST_PAUSE, _LAST_PAUSE = 1.0, 30.0
 

@@ -94,8 +94,7 @@ def _log_level() -> str:
     return "info" if level <= logging.INFO else "warning"
 
 
-MAX_ROUNDS = 10
-"""How often a server may ask for more input before it gives the result of one call."""
+MAX_ROUNDS = 10  # how often a server may ask for more input before it gives the result of one call
 
 _FIRST_PAUSE, _LAST_PAUSE = 0.05, 0.25
 _TASK_METHODS = ("tasks/get", "tasks/update", "tasks/cancel")

@@ -16,8 +16,7 @@ HARD_LIMIT = 8 << 20
 EXIT_AFTER_EOF = 0.25
 """Seconds in which a process that closed its output is expected to exit and say why."""
 
-_DRAIN_BYTES = 2 << 20
-"""What an ended process may have written that was not read yet."""
+_DRAIN_BYTES = 2 << 20  # what an ended process may have written that was not read yet
 
 OnLines = Callable[[list[bytes]], None]
 OnEnd = Callable[[str, TooLong | None], None]

@@ -49,12 +49,9 @@ _HINTS = {
 class Grace:
     """Seconds that an ending server is given; the default is as the MCP specification advises."""
 
-    stdin: float = 2.0
-    """Between the end of its input and SIGTERM."""
-    term: float = 5.0
-    """Between SIGTERM and SIGKILL."""
-    kill: float = 2.0
-    """For the kernel to end what was killed; past it we only give up waiting."""
+    stdin: float = 2.0  # between the end of its input and SIGTERM
+    term: float = 5.0  # between SIGTERM and SIGKILL
+    kill: float = 2.0  # for the kernel to end what was killed; past it we only give up waiting
     leaves_rest: bool = False
     """Whether the orphan reaper ends what is still there after SIGTERM, in its own time."""
 
@@ -318,8 +315,7 @@ _REMEMBERED_LINES = (
     2 * KEPT_LINES
 )  # so that a secret that begins before the kept ones is still seen
 _MAX_LINE = 64 * 1024
-FLUSH_AFTER = 0.2
-"""Seconds of silence after which lines that were held back are logged."""
+FLUSH_AFTER = 0.2  # seconds of silence after which lines that were held back are logged
 
 
 class LineRedactor(Protocol):

@@ -9,11 +9,8 @@ import signal
 import sys
 import time
 
-GRACE = 5.0
-"""Seconds between SIGTERM and SIGKILL; the servers also see their input end."""
-
-PASSES = 3
-"""How often the marker is looked for, as a process may be starting while we look."""
+GRACE = 5.0  # seconds between SIGTERM and SIGKILL; the servers also see their input end
+PASSES = 3  # how often the marker is looked for, as a process may be starting while we look
 
 
 def watch() -> set[int] | None:

@@ -201,8 +201,7 @@ class Index:
     def __init__(self) -> None:
         self.person = Person()
         self.sources: list[Source] = []
-        self.outside = False
-        """Whether anything was read that is not of the person's own workspace."""
+        self.outside = False  # whether anything was read that is not of the person's own workspace
         self._addresses: defaultdict[str, set[bytes]] = defaultdict(set)
 
     def add(self, text: Text) -> None:

@@ -25,8 +25,7 @@ class Kind(StrEnum):
 FREE_FORM = frozenset({Kind.PAGE, Kind.FILE, Kind.ATTACHMENT, Kind.SESSION})
 
 
-OURS = "native"
-"""What stands for a server's name in the names of our own tools."""
+OURS = "native"  # what stands for a server's name in the names of our own tools
 
 
 @dataclass(frozen=True, slots=True)

@@ -178,13 +178,11 @@ class EventLog:
 
 logger = logging.getLogger(__name__)
 
-MOST_PAYLOAD_BYTES = 7900
-"""PostgreSQL's own limit is 8000."""
+MOST_PAYLOAD_BYTES = 7900  # PostgreSQL's own limit is 8000
 
 _WAKE = "openclaw_wake"
 _PAUSE_SECONDS = (0.05, 2.0)
-_CHECK_SECONDS = 3.0
-"""How often a quiet connection is tried, so that one that was cut is noticed."""
+_CHECK_SECONDS = 3.0  # how often a quiet connection is tried, so that one that was cut is noticed
 
 Message = dict[str, Any]
 

@@ -63,8 +63,7 @@ class _Place:
     token: str = field(default_factory=random_id)
     woken: anyio.Event = field(default_factory=anyio.Event)
     drawn: bool = False
-    known: bool = False
-    """True once its ticket is there for certain, so that it can be missed."""
+    known: bool = False  # true once its ticket is there for certain, so that it can be missed
     lane: "PostgresLane | None" = None
     scope: anyio.CancelScope | None = None
 
@@ -84,8 +83,7 @@ class PostgresLane:
         self.lost_turns: Sequence[Turn] = grant.lost_turns
         self.on_finish: OnFinish | None = None
         self.grant = grant
-        self.tidy = True
-        """False while a turn may be unfinished."""
+        self.tidy = True  # false while a turn may be unfinished
         self._at = Position(grant.row, grant.epoch, grant.seq)
         self._sure = True
         self._unsynced: list[tuple[Position, _Step]] = []

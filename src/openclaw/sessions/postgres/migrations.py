@@ -56,14 +56,11 @@ def install_script() -> str:
 
 
 _FILE = re.compile(r"(?P<number>\d{3})_(?P<name>\w+)\.sql")
-_LOCK = 0x4F43_4C57
-"""The advisory lock that whoever migrates holds."""
+_LOCK = 0x4F43_4C57  # the advisory lock that whoever migrates holds
 
 _LOCK_WAIT = "60s"
-_QUEUE = 100
-"""The first number of those that belong to the queue of turns."""
-_PGMQ = 100
-"""The step whose SQL is PGMQ's own, which comes with its package."""
+_QUEUE = 100  # the first number of those that belong to the queue of turns
+_PGMQ = 100  # the step whose SQL is PGMQ's own, which comes with its package
 
 
 @dataclass(frozen=True, slots=True)

@@ -264,12 +264,10 @@ WRITE_SECONDS = 12.0
 IDLE_TRANSACTION_SECONDS = 5.0
 """How long a process that froze inside of a transaction may keep its locks."""
 
-RECONNECT_SECONDS = 30.0
-"""How long work waits for a server that restarts before it fails."""
+RECONNECT_SECONDS = 30.0  # how long work waits for a server that restarts before it fails
 
-_PAUSE_SECONDS = (0.05, 1.0)
+_PAUSE_SECONDS = (0.05, 1.0)  # first and longest pause between two tries to connect
 _HURRY_SECONDS = 2.0
-"""First and longest pause between two tries to connect."""
 
 
 class Database:

@@ -20,14 +20,12 @@ if TYPE_CHECKING:
 Finishing = Callable[[Any], Awaitable[None]]
 """Statements for the transaction that ends a turn, given its connection."""
 
-LEASE_SECONDS = 5.0
-"""How long a worker that died or froze keeps others from its order."""
+LEASE_SECONDS = 5.0  # how long a worker that died or froze keeps others from its order
 
 READY_PATIENCE_SECONDS = 1.5
 """How long an order is left to gateways where its agent's MCP servers are ready."""
 
-DEAD_SECONDS = 10.0
-"""A gateway that was not heard of for so long is taken for dead."""
+DEAD_SECONDS = 10.0  # a gateway that was not heard of for so long is taken for dead
 
 KEPT_SECONDS = 3600.0
 """How long the answer of an order is kept for who asks again; the transcript keeps it for good."""
@@ -93,8 +91,7 @@ class TurnQueue:
     def __init__(self, database: Database, gateway: str) -> None:
         self._database = database
         self._gateway = gateway
-        self.depth = Depth()
-        """As it was when it was last measured."""
+        self.depth = Depth()  # as it was when it was last measured
 
     async def give(
         self,

@@ -225,8 +225,7 @@ async def give_up_turns(connection: "Connection", row: int, now_ms: int | None) 
 
 logger = logging.getLogger(__name__)
 
-BEATS_PER_LEASE = 3
-"""Renewals in one lease, so that two of them may fail."""
+BEATS_PER_LEASE = 3  # renewals in one lease, so that two of them may fail
 
 _PAUSE_SECONDS = 0.25
 _CLOSE_SECONDS = 2.0

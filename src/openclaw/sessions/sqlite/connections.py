@@ -71,14 +71,12 @@ def translated(path: Path) -> Generator[None]:
         raise explain(error, path) from error
 
 
-APPLICATION_ID = 0x4F43_4C57
-"""Says in the file's header whose database it is."""
+APPLICATION_ID = 0x4F43_4C57  # says in the file's header whose database it is
 
 WRITE_WAIT_SECONDS = 30.0
 """Longest wait for other processes' transactions, which take milliseconds each."""
 
-READ_WAIT_SECONDS = 5.0
-"""A reader waits only while a crashed process's log is recovered."""
+READ_WAIT_SECONDS = 5.0  # a reader waits only while a crashed process's log is recovered
 
 _RETRY_SECONDS = (0.0005, 0.008)
 """Between two tries to begin: about the length of a commit, and random so that nobody starves."""
@@ -423,8 +421,7 @@ def _resolve(job: _Job) -> None:
         job.future.set_result(job.result)
 
 
-_MOST = 4
-"""Connections at most; more would only wait for the same processors."""
+_MOST = 4  # connections at most; more would only wait for the same processors
 
 
 class Readers:

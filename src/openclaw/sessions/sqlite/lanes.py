@@ -338,8 +338,7 @@ def _give_up_turns(connection: sqlite3.Connection, row: int, now_ms: int) -> tup
 
 logger = logging.getLogger(__name__)
 
-BEATS_PER_LEASE = 3
-"""Renewals in one lease, so that two of them may fail."""
+BEATS_PER_LEASE = 3  # renewals in one lease, so that two of them may fail
 
 _POLL_SECONDS = (0.005, 0.05)
 """First and longest pause between two looks at a session that another process holds."""

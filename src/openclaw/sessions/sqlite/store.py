@@ -35,8 +35,7 @@ from openclaw.sessions.sqlite.connections import Readers, Writer
 from openclaw.sessions.sqlite.lanes import FileLane, LaneDesk
 from openclaw.sessions.store import DEFAULT_LIMIT, LEASE_SECONDS
 
-MEDIA_DIRECTORY = "media"
-"""Beside the database, for the attachments of its sessions."""
+MEDIA_DIRECTORY = "media"  # beside the database, for the attachments of its sessions
 
 
 def dossier(connection: sqlite3.Connection, session: SessionRef) -> Dossier:
