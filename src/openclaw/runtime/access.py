@@ -468,15 +468,6 @@ def _prompt(row: dict[str, Any]) -> "PromptInfo":
     )
 
 
-async def ask_gateway(
-    info: "GatewayInfo", root: Path, method: str, path: str, body: dict[str, Any] | None = None
-) -> dict[str, Any]:
-    """One request to a running gateway, for commands that ask it something else than to answer."""
-    from openclaw.runtime.gateway_client import GatewayClient
-
-    return await GatewayClient(info.url, root).request(method, path, body)
-
-
 # ---- whichever there is
 
 

@@ -299,9 +299,10 @@ def ask_gateway(
     """One request to the gateway that runs; raises `NotFound` where none does."""
     import anyio
 
-    from openclaw.runtime import access
+    from openclaw.runtime.gateway_client import GatewayClient
 
-    return anyio.run(access.ask_gateway, _running(env), env.paths.root, method, path, body or {})
+    client = GatewayClient(_running(env).url, env.paths.root)
+    return anyio.run(client.request, method, path, body or {})
 
 
 def _reload(args: argparse.Namespace, env: Environment) -> int:

@@ -365,10 +365,10 @@ def restart(args: argparse.Namespace, env: Environment) -> int:
 async def _restart(name: str, info: "GatewayInfo", env: Environment) -> None:
     from urllib.parse import quote
 
-    from openclaw.runtime.access import ask_gateway
+    from openclaw.runtime.gateway_client import GatewayClient
 
     path = f"/api/servers/{quote(name, safe='')}/restart"
-    await ask_gateway(info, env.paths.root, "POST", path, {})
+    await GatewayClient(info.url, env.paths.root).request("POST", path, {})
 
 
 def _agent(env: Environment, wanted: str | None) -> EffectiveAgent:

@@ -159,9 +159,9 @@ async def _look(
 
 
 async def _from_gateway(env: Environment, facts: Json, info: "GatewayInfo") -> list[Json]:
-    from openclaw.runtime.access import ask_gateway
+    from openclaw.runtime.gateway_client import GatewayClient
 
-    status = await ask_gateway(info, env.paths.root, "GET", "/api/status")
+    status = await GatewayClient(info.url, env.paths.root).request("GET", "/api/status")
     facts["gateway"] |= {"turns": status["turns"], "reloadError": status["reloadError"]}
     facts["gateways"] = status.get("gateways")
     return status["servers"]
