@@ -50,6 +50,21 @@ def test_every_page_can_be_reached_from_the_index() -> None:
     assert lost == [], "add them to docs/README.md"
 
 
+def test_every_source_file_that_a_page_names_is_there() -> None:
+    there = [
+        f"/{path.relative_to(ROOT).as_posix()}"
+        for top in ("src", "tests", "benchmarks", "scripts", "fuzzing", "training")
+        for path in (ROOT / top).rglob("*.py")
+    ]
+    gone = {
+        (_name(page), name)
+        for page in PATHS
+        for name in re.findall(r"`([a-z_]+(?:/[a-z_]+)*\.py)`", page.read_text())
+        if not any(path.endswith(f"/{name}") for path in there)
+    }
+    assert gone == set()
+
+
 def test_generated_reference_is_up_to_date() -> None:
     if sys.version_info >= (3, 13):
         pytest.skip("argparse words its help otherwise from 3.13 on")
