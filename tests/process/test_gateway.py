@@ -84,7 +84,7 @@ async def test_the_life_of_a_gateway_as_its_commands_tell_it(house: House) -> No
     assert alone.stdout == "Hello.\n"
     facts = json.loads(overview.stdout)
     assert facts["gateway"]["pid"] == process.pid
-    assert facts["sessions"]["count"] == 1
+    assert facts["sessions"]["count"] == 2  # each message began a conversation
     assert [(row["name"], row["agents"]) for row in facts["servers"]] == [("fake", ["main"])]
     assert facts["models"][0]["models"][0]["ready"] is True
     assert restarted.stdout == "Restarting 'fake'.\n"

@@ -345,7 +345,7 @@ _FOREIGN: dict[KeyPath, frozenset[str]] = {
         (("gateway", "auth"), "allowTailscale mode password rateLimit trustedProxy"),
         (("gateway", "reload"), "deferralTimeoutMs"),
         (("logging",), "consoleLevel consoleStyle redactPatterns redactSensitive"),
-        (("media",), "preserveFilenames ttlHours"),
+        (("media",), "maxDocumentChars preserveFilenames ttlHours"),
         (("mcp",), "sessionIdleTtlMs"),
         (("models",), "bedrockDiscovery mode pricing"),
         (("models", "providers", "*"), "auth authHeader injectNumCtxForOpenAICompat request"),

@@ -332,8 +332,6 @@ class MediaConfig(Section):
 
     transcription: TranscriptionConfig = TranscriptionConfig()
     """Speech to text."""
-    max_document_chars: PositiveInt = 200_000
-    """Most characters of one document that the model sees."""
 
 
 class OrderServerConfig(Section):

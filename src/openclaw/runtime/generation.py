@@ -305,6 +305,7 @@ def _native_tools(
         checkpoints=Checkpoints(host.paths.undo),
         readable_sessions=agent.readable_sessions,
         private=(host.paths.root, host.loaded.path),
+        plugins=host.config.tools.plugins,
     )
 
 

@@ -1,6 +1,7 @@
 """Tools of other distributions, found by their entry point."""
 
 import importlib
+import json
 import sys
 from pathlib import Path
 
@@ -8,8 +9,11 @@ import pytest
 
 from openclaw.agent.tools.base import NativeTools
 from openclaw.agent.tools.catalog import native_tools
+from openclaw.config.load import load_config
 from openclaw.core.content import text_of
 from openclaw.core.tools import CallContext
+from openclaw.runtime.runtime import open_runtime
+from openclaw.secrets.redactor import Redactor
 
 _PLUGIN = """
 from openclaw.core.content import Text
@@ -100,3 +104,16 @@ def test_broken_plugins_and_odd_tools_cost_a_warning_each(
         "'d-strange' is left out: it has no spec",
     ):
         assert words in warned
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+async def test_plugins_are_loaded_unless_the_configuration_says_no(
+    installed: None, tmp_path: Path, wanted: bool
+) -> None:
+    config = tmp_path / "openclaw.json"
+    config.write_text(json.dumps({"tools": {"plugins": wanted}}))
+    environ = {"OPENCLAW_STATE_DIR": str(tmp_path / "state"), "HOME": str(tmp_path)}
+    async with open_runtime(load_config(config, environ), environ, Redactor()) as runtime:
+        names = {spec.name for spec in await runtime.agent.tools("main")}
+    assert "read" in names
+    assert ("greet" in names) is wanted
