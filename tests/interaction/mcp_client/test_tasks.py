@@ -167,8 +167,10 @@ async def test_after_kill_9_the_result_is_fetched_and_the_call_is_not_repeated(
         async with await anyio.open_process(
             [*agent, "Dig."], env=house.environ(), stdout=None, stderr=None
         ) as first:
-            await until(lambda: has_handle(house), 60)
-            first.kill()
+            try:
+                await until(lambda: has_handle(house), 300)
+            finally:
+                first.kill()
         (tmp_path / "done").touch()
         await anyio.run_process([*agent, "Go on."], env=house.environ())
     assert "t1 found gold" in json.dumps(model.requests[-1].body)
