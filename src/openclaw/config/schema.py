@@ -251,7 +251,7 @@ class GatewayLimits(Section):
     max_concurrent: PositiveInt = 256
     """Most requests that are served at once."""
     requests_per_minute: PositiveInt = 6_000
-    """Most requests a minute from one address."""
+    """Most requests a minute from one sender; ten polls of tasks count as one."""
     client_timeout_ms: Milliseconds = 30_000
     """Milliseconds that a client may take to send its request."""
     question_timeout_ms: Milliseconds = 300_000

@@ -37,6 +37,8 @@ _SECURITY_HEADERS = [
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
 ]
+SECURITY_HEADERS = [*_SECURITY_HEADERS, (b"cross-origin-resource-policy", b"same-origin")]
+"""What every answer carries, unless it is for another origin."""
 _ALLOWED_HEADERS = (
     b"authorization, content-type, x-openclaw-session-key, last-event-id, mcp-protocol-version,"
     b" mcp-session-id, mcp-method, mcp-name"
@@ -45,6 +47,7 @@ _EXPOSED_HEADERS = b"x-openclaw-turn, retry-after, mcp-session-id, www-authentic
 _CLOSE = [(b"connection", b"close")]
 _ONLY_ONCE = (b"host", b"origin", b"authorization", b"content-length", b"transfer-encoding")
 _MOST_ADDRESSES = 10_000
+_POLL_COST = 0.1  # of a request: whoever may give an order may also ask how it is
 MOST_LISTENERS = 64
 """How many may listen to `/api/events` at a time, and how many may have servers of their own."""
 
@@ -88,7 +91,7 @@ class RateLimit:
         self._clock = clock
         self._buckets: dict[str, _Bucket] = {}
 
-    def admit(self, sender: str) -> float:
+    def admit(self, sender: str, cost: float = 1.0) -> float:
         """0 where the request may pass, else the seconds until one may."""
         now = self._clock.monotonic()
         bucket = self._buckets.get(sender)
@@ -98,9 +101,9 @@ class RateLimit:
             bucket = self._buckets[sender] = _Bucket(self._burst, now)
         bucket.tokens = min(self._burst, bucket.tokens + (now - bucket.at) * self._rate)
         bucket.at = now
-        if bucket.tokens < 1:
-            return (1 - bucket.tokens) / self._rate
-        bucket.tokens -= 1
+        if bucket.tokens < cost:
+            return (cost - bucket.tokens) / self._rate
+        bucket.tokens -= cost
         return 0.0
 
     def _forget(self, now: float) -> None:
@@ -226,7 +229,8 @@ class Guard:
         if scope["path"] in OPEN_PATHS:
             return
         scope[_GRANT] = grant = self.tokens.grant(_bearer(headers))
-        self._check_rate(scope, grant)
+        polls = scope["path"] == MCP_PATH and headers.get(b"mcp-method") == b"tasks/get"
+        self._check_rate(scope, grant, _POLL_COST if polls else 1.0)
         if grant is None and scope["path"].startswith(_NEEDS_TOKEN) and scope["path"] != LOGIN_PATH:
             challenge = (b"www-authenticate", _challenge(scope, headers))
             raise Refused(401, "a bearer token is needed, and this is not it", [challenge])
@@ -234,11 +238,20 @@ class Guard:
         if length.isdigit() and int(length) > self.limits.max_request_bytes:
             raise _too_large(self.limits)
 
-    def _check_rate(self, scope: Scope, grant: Grant | None) -> None:
+    def check_poll(self, headers: Mapping[bytes, bytes], client: tuple[str, int] | None) -> Scope:
+        """A poll of a task, checked like any request; `Refused` also if it comes from another page."""
+        scope: Scope = {"method": "POST", "path": MCP_PATH, "client": client, "scheme": "http"}
+        if self._checked_origin(headers) is not None:
+            raise Refused(403, "pages of other origins go the long way")
+        self._check(scope, headers)
+        require(scope, "orders")
+        return scope
+
+    def _check_rate(self, scope: Scope, grant: Grant | None, cost: float) -> None:
         client = scope.get("client")
         # Whoever has no token uses up nothing of what those who have one may do.
         sender = f"token {grant.name}" if grant else client[0] if client else ""
-        wait = self._rate.admit(sender)
+        wait = self._rate.admit(sender, cost)
         if wait:
             after = (b"retry-after", str(int(wait) + 1).encode())
             raise Refused(429, "too many requests from this sender", [after])
@@ -378,7 +391,7 @@ class _Watched:
 
     def _more_headers(self) -> list[tuple[bytes, bytes]]:
         if self.origin is None:
-            return [*_SECURITY_HEADERS, (b"cross-origin-resource-policy", b"same-origin")]
+            return SECURITY_HEADERS
         return [
             *_SECURITY_HEADERS,
             (b"access-control-allow-origin", self.origin.encode("latin-1")),

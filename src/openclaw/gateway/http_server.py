@@ -5,6 +5,7 @@ import contextlib
 import logging
 import socket
 from collections.abc import Awaitable, Callable, Generator, Sequence
+from functools import partial
 from typing import Any, cast
 
 import uvicorn
@@ -16,6 +17,7 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from openclaw.gateway import polls
 from openclaw.gateway.api import control, routes, scopes, views
 from openclaw.gateway.api.routes import turn_events
 from openclaw.gateway.api.schema import document
@@ -219,6 +221,9 @@ class _Protocol(H11Protocol):
 
     patience = 30.0
     silent: dict["_Protocol", None]
+    answer_poll: Callable[[Any, Any, bytes], bytes | None]
+    _held = b""
+    _polled_at = 0.0
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
@@ -235,12 +240,50 @@ class _Protocol(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         """A piece of a request: of its head, unless one is being served."""
+        if (self._held or data.startswith(polls.START)) and self._is_idle:
+            data, self._held = self._held + data, b""
+            answer = self.answer_poll(self.client, self.server_state.default_headers, data)
+            if answer is polls.MORE:
+                self._held = data
+                self._unset_keepalive_if_required()
+                if self._head_timer is None:
+                    self._wait_for_head()
+                return
+            if answer is not None:
+                self._answered_poll(answer)
+                return
         super().data_received(data)
         if not self._between_requests:
             self.silent.pop(self, None)
             self._stop_head_timer()
         elif self._head_timer is None and not self.transport.is_closing():
             self._wait_for_head()
+
+    def _answered_poll(self, answer: bytes) -> None:
+        self.transport.write(answer)
+        self._stop_head_timer()
+        self._polled_at = self.loop.time()
+        if self.timeout_keep_alive_task is None:
+            self._close_later(self.timeout_keep_alive)
+        self.silent.pop(self, None)
+        self._count_silent()
+
+    def timeout_keep_alive_handler(self) -> None:
+        """Close the connection, unless it was polled on since: then it has its time from there."""
+        left = self._polled_at + self.timeout_keep_alive - self.loop.time()
+        if left > 0 and self._is_idle:
+            self._close_later(left)
+        else:
+            super().timeout_keep_alive_handler()
+
+    def _close_later(self, seconds: float) -> None:
+        handler = self.timeout_keep_alive_handler
+        self.timeout_keep_alive_task = self.loop.call_later(seconds, handler)
+
+    @property
+    def _is_idle(self) -> bool:
+        """Whether nothing of a request is anywhere on its way."""
+        return self._between_requests and self.conn.trailing_data == (b"", False)
 
     @property
     def _between_requests(self) -> bool:
@@ -311,7 +354,9 @@ def make_server(
         any_address=beyond,
     )
     app = Guard(build_app(gateway), tokens, names, settings.limits, gateway.clock, gateway.metrics)
-    protocol = type("Protocol", (_Protocol,), {"patience": gateway.patience, "silent": {}})
+    own: dict[str, Any] = {"patience": gateway.patience, "silent": {}}
+    own["answer_poll"] = staticmethod(partial(polls.answer_poll, gateway, app))
+    protocol = type("Protocol", (_Protocol,), own)
     config = uvicorn.Config(
         app,
         http=protocol,

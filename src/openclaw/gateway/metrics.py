@@ -1,7 +1,9 @@
 """Figures for Prometheus, in its text format."""
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from itertools import accumulate
 from typing import Final
 
 _BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
@@ -14,16 +16,14 @@ Labels = tuple[tuple[str, str], ...]
 
 class Histogram:
     def __init__(self) -> None:
-        self.counts = [0] * len(_BUCKETS)
+        self.counts = [0] * (len(_BUCKETS) + 1)
         self.count = 0
         self.sum = 0.0
 
     def add(self, seconds: float) -> None:
         self.count += 1
         self.sum += seconds
-        for index, bound in enumerate(_BUCKETS):
-            if seconds <= bound:
-                self.counts[index] += 1
+        self.counts[bisect_left(_BUCKETS, seconds)] += 1
 
 
 class Metrics:
@@ -91,7 +91,7 @@ def _family(name: str, kind: str, text: str, values: Mapping[Labels, float]) -> 
 def _histograms(name: str, text: str, values: Mapping[Labels, Histogram]) -> list[str]:
     lines = [f"# HELP {name} {text}", f"# TYPE {name} histogram"]
     for labels, one in values.items():
-        for bound, count in zip(_BUCKETS, one.counts, strict=True):
+        for bound, count in zip(_BUCKETS, accumulate(one.counts), strict=False):
             lines.append(f"{name}_bucket{_labels((*labels, ('le', f'{bound:g}')))} {count}")
         lines.append(f"{name}_bucket{_labels((*labels, ('le', '+Inf')))} {one.count}")
         lines.append(f"{name}_sum{_labels(labels)} {one.sum:.6f}")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
-from starlette.types import ASGIApp
+from starlette.types import Receive, Scope, Send
 
 from openclaw.agent.port import Agent, MessageContext, Reply, TurnListener
 from openclaw.config.load import LoadedConfig
@@ -227,6 +227,16 @@ class Cluster(Protocol):
         ...
 
 
+class McpApp(Protocol):
+    """The application at `/mcp`."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None: ...
+
+    def poll(self, scope: Scope, message: dict[str, Any]) -> bytes | None:
+        """The answer to a poll of a task that runs here, ready to be sent; None if it takes more."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Backend:
     """What a gateway serves. `apply` takes a new configuration, or raises and changes nothing."""
@@ -239,7 +249,7 @@ class Backend:
     redactor: Redactor
     cluster: Cluster | None
     apply: Callable[[LoadedConfig], Awaitable[None]]
-    mcp: "Callable[[Gateway], AbstractAsyncContextManager[ASGIApp]]"
+    mcp: "Callable[[Gateway], AbstractAsyncContextManager[McpApp]]"
     """The application at `/mcp`, whose orders the gateway answers."""
     approvals: "Callable[[], Approvals]"
     logins: "Callable[[], Logins]"
@@ -270,7 +280,7 @@ class Gateway:
     opened: Backend | None = None
     serving: TaskGroup | None = None
     stopping: bool = False
-    _mcp: ASGIApp | None = None
+    _mcp: McpApp | None = None
     _mcp_lock: anyio.Lock = field(default_factory=anyio.Lock)
     last_reload_error: str | None = None
 
@@ -284,7 +294,7 @@ class Gateway:
             raise OperatorFacing("the gateway is starting")
         return self.opened
 
-    async def mcp(self) -> ASGIApp:
+    async def mcp(self) -> McpApp:
         """The application at `/mcp`; it is loaded when it is first asked for."""
         async with self._mcp_lock:
             if self.serving is None or self.stopping:
@@ -294,7 +304,11 @@ class Gateway:
                 app = self._mcp = await self.serving.start(self._serve_mcp, name="MCP over HTTP")
             return app
 
-    async def _serve_mcp(self, *, task_status: TaskStatus[ASGIApp]) -> None:
+    def poll(self, scope: Scope, message: dict[str, Any]) -> bytes | None:
+        """The answer to a poll of a task that runs here; None if that takes more."""
+        return None if self._mcp is None or self.stopping else self._mcp.poll(scope, message)
+
+    async def _serve_mcp(self, *, task_status: TaskStatus[McpApp]) -> None:
         async with self.backend.mcp(self) as app:
             task_status.started(app)
             await anyio.sleep_forever()

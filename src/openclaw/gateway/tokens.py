@@ -193,11 +193,11 @@ class Tokens:
         """What this token allows, or None where it is not one of ours."""
         if given is None:
             return None
-        if self._is_of_page(given):
-            return PAGE
         digest = _digest(given)
         matches = [grant for known, grant in self._known() if hmac.compare_digest(digest, known)]
-        return matches[0] if matches else None
+        if matches:
+            return matches[0]
+        return PAGE if self._is_of_page(given) else None
 
     def _known(self) -> list[tuple[str, Grant]]:
         known = [(_digest(self.owner.reveal().encode()), OWNER)]

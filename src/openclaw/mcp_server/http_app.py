@@ -3,6 +3,7 @@
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
@@ -13,11 +14,12 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from openclaw.core.ids import random_id
 from openclaw.mcp_server.orders import Person
 from openclaw.mcp_server.server import PERSON
+from openclaw.mcp_server.tasks import OrderTasks
 
 if TYPE_CHECKING:
     from mcp.server.lowlevel.server import Server
     from mcp_types import JSONRPCMessage
-    from starlette.types import ASGIApp, Receive, Scope, Send
+    from starlette.types import Receive, Scope, Send
 
 _MOST_SESSIONS = 1000
 _KEPT_BYTES = 4 << 20
@@ -68,21 +70,32 @@ class _Sessions(StreamableHTTPSessionManager):
         """The manager sets one for all of them."""
 
 
-@asynccontextmanager
-async def serve_http(
-    server: "Server[Any]", *, most_bytes: int, who: "Callable[[Scope], Person]"
-) -> "AsyncGenerator[ASGIApp]":
+@dataclass(frozen=True, slots=True)
+class HttpApp:
     """The application, behind a guard that has checked Host, Origin and token.
 
     A session belongs to the person who opened it: to anybody else it does not exist.
     """
-    manager = _Sessions(server, max_request_body_size=most_bytes, max_sessions=_MOST_SESSIONS)
 
-    async def app(scope: "Scope", receive: "Receive", send: "Send") -> None:
-        person = who(scope)
+    manager: StreamableHTTPSessionManager
+    tasks: OrderTasks
+    who: "Callable[[Scope], Person]"
+
+    async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
+        person = self.who(scope)
         scope["user"] = AuthenticatedUser(AccessToken(token="", client_id=person.name, scopes=[]))
         scope[PERSON] = person
-        await manager.handle_request(scope, receive, send)
+        await self.manager.handle_request(scope, receive, send)
 
+    def poll(self, scope: "Scope", message: dict[str, Any]) -> bytes | None:
+        """The answer to `tasks/get` of a task that runs here, ready to be sent; None if it takes more."""
+        return self.tasks.polled(message, self.who(scope))
+
+
+@asynccontextmanager
+async def serve_http(
+    server: "Server[Any]", tasks: OrderTasks, *, most_bytes: int, who: "Callable[[Scope], Person]"
+) -> AsyncGenerator[HttpApp]:
+    manager = _Sessions(server, max_request_body_size=most_bytes, max_sessions=_MOST_SESSIONS)
     async with manager.run():
-        yield app
+        yield HttpApp(manager, tasks, who)

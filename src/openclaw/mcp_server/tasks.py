@@ -18,6 +18,7 @@ from typing import Any
 
 import anyio
 import mcp_types as types
+import orjson
 from anyio.abc import TaskGroup
 from mcp.shared.exceptions import MCPError
 
@@ -32,12 +33,17 @@ from openclaw.sessions import tasks as records
 from openclaw.sessions.model import TurnState
 from openclaw.sessions.store import SessionStore
 from openclaw.sessions.tasks import Task
+from openclaw.version import __version__
 
 logger = logging.getLogger(__name__)
 
 Json = dict[str, Any]
 
 EXTENSION = "io.modelcontextprotocol/tasks"
+_REVISION = "2026-07-28"
+# What the SDK adds to the results of that revision.
+_SERVER = {types.SERVER_INFO_META_KEY: {"name": "openclaw", "version": __version__}}
+_AS_THE_SDK: Json = {"resultType": "complete", "_meta": _SERVER}
 
 _ID_BYTES = 24
 _POLL_MS = 2_000
@@ -107,10 +113,12 @@ class _Run:
         self.changed = anyio.Event()
         self.questions: dict[str, _Question] = {}
         self.asked = 0
+        self.shown: bytes | None = None
 
     def change(self, **fields: Any) -> None:
         """The task is different from now on; whoever waits looks at it."""
         self.task = replace(self.task, **fields)
+        self.shown = None
         self.unsaved = True
         self.changed.set()
         self.changed = anyio.Event()
@@ -380,6 +388,24 @@ class OrderTasks:
     async def get(self, id: str, person: Person) -> Json:
         """The task in full, as `tasks/get` and `notifications/tasks` show it."""
         return view(await self._readable(id, person))
+
+    def polled(self, message: Json, person: Person) -> bytes | None:
+        """The answer to `tasks/get` of a task that runs here, ready to be sent; None if it takes more."""
+        id, params = message.get("id"), message["params"]
+        run = self._runs.get(params["taskId"])
+        if run is None or not run.kept or run.task.reader != person.name:
+            return None
+        meta: Any = params.get("_meta")
+        try:
+            declared = meta[types.CLIENT_CAPABILITIES_META_KEY]["extensions"]
+            known = EXTENSION in declared and meta[types.PROTOCOL_VERSION_META_KEY] == _REVISION
+        except (TypeError, KeyError):
+            return None
+        if not known or type(id) not in (int, str) or message.get("jsonrpc") != "2.0":
+            return None
+        if run.shown is None:
+            run.shown = orjson.dumps({**view(run.task), **_AS_THE_SDK})
+        return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (orjson.dumps(id), run.shown)
 
     async def update(self, id: str, responses: Mapping[str, Any], person: Person) -> None:
         task = await self._readable(id, person)

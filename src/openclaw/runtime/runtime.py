@@ -17,7 +17,7 @@ from openclaw.runtime.servers import audited, running_servers, telemetry_of
 from openclaw.secrets.redactor import Redactor
 
 if TYPE_CHECKING:
-    from starlette.types import ASGIApp, Scope
+    from starlette.types import Scope
 
     from openclaw.agent.sampling import Sampler
     from openclaw.cluster.node import ClusterNode
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from openclaw.gateway.state import Backend, Gateway
     from openclaw.mcp_client.auth.oauth import Logins
     from openclaw.mcp_client.lifecycle.manager import McpManager
+    from openclaw.mcp_server.http_app import HttpApp
     from openclaw.mcp_server.orders import Person
     from openclaw.sessions.store import SessionStore
 
@@ -247,7 +248,7 @@ async def open_backend(
 
 
 @asynccontextmanager
-async def _mcp_app(gateway: "Gateway") -> "AsyncGenerator[ASGIApp]":
+async def _mcp_app(gateway: "Gateway") -> "AsyncGenerator[HttpApp]":
     # Not in a thread: MCP servers that start import the SDK as well, and two threads would each see half of it.
     from openclaw.gateway.auth import grant_of
     from openclaw.mcp_server import http_app, orders, server, tasks
@@ -265,5 +266,5 @@ async def _mcp_app(gateway: "Gateway") -> "AsyncGenerator[ASGIApp]":
     )
     async with kept.running():
         made = server.make_server("openclaw", desk, kept)
-        async with http_app.serve_http(made, most_bytes=limit, who=who) as app:
+        async with http_app.serve_http(made, kept, most_bytes=limit, who=who) as app:
             yield app
