@@ -1,7 +1,9 @@
 """Several gateways on one database, as processes that are killed, frozen and cut off."""
 
 import random
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,8 @@ from tests.support.cluster_life import Cluster, Life, verdict
 from tests.support.postgres_server import own_server
 from tests.support.task_server import task_server_entry
 
+from openclaw.config.paths import StatePaths
+from openclaw.sessions.open import open_store
 from openclaw.testing.scripted_model import ScriptedModel, Step, scripted_model
 
 _PATIENCE = 60.0  # a bound for a busy machine, not a wait
@@ -306,3 +310,59 @@ async def test_gateways_whose_clocks_are_hours_apart_take_over_from_each_other_a
         assert (found.turns, found.lost, found.doubled, found.out_of_order) == (8, 0, 0, 0)
         infos = [await gateway.house.running() for gateway in gateways.gateways]
         assert infos[1].started - infos[0].started > 3 * 3600 * 1000, "the clocks are not apart"
+
+
+async def test_three_gateways_make_each_scheduled_run_once_also_if_one_is_killed(
+    tmp_path: Path, postgres_url: str, model: ScriptedModel
+) -> None:
+    """Real processes and a real clock: one-time schedules, some due while a gateway dies."""
+    async with cluster_life.cluster(tmp_path, postgres_url, model.url, (4, 4, 4)) as gateways:
+        begun = datetime.now(UTC)
+        jobs = [
+            {
+                "id": f"job-{number}",
+                "when": "once",
+                "message": f"plain run {number}",
+                "timezone": "UTC",
+                "created_ms": 0,
+                "at": (begun + timedelta(seconds=2 + number / 2)).replace(tzinfo=None).isoformat(),
+            }
+            for number in range(40)
+        ]
+        for gateway in gateways.gateways:
+            place = gateway.house.state / "cron"
+            place.mkdir(mode=0o700)
+            (place / "fresh").write_text(orjson.dumps({"jobs": jobs}).decode())
+            (place / "fresh").rename(place / "jobs.json")
+
+        async def seen() -> Counter[str]:
+            return Counter(str(request.last_text) for request in list(model.requests))
+
+        async def some_ran() -> bool:
+            return len(await seen()) >= 5
+
+        await _until(some_ran)
+        await gateways.gateways[0].kill()
+
+        async def all_ran() -> bool:
+            return len(await seen()) >= len(jobs)
+
+        await _until(all_ran)
+
+        async with open_store(postgres_url, StatePaths.of({"HOME": str(tmp_path)})) as store:
+
+            async def ends(number: int) -> list[str]:
+                found = await store.find_sessions(f"cron:job-{number}", "main")
+                if not found:
+                    return []
+                entries = await store.history(found[0].ref, since_compaction=False)
+                return [str(e.kind) for e in entries if str(e.kind).startswith("turn_")]
+
+            async def all_ended() -> bool:
+                return all([(await ends(n))[-1:] == ["turn_finished"] for n in range(len(jobs))])
+
+            await _until(all_ended)
+            for number in range(len(jobs)):
+                kinds = await ends(number)
+                assert kinds.count("turn_started") == 1, (number, kinds)
+                assert kinds.count("turn_finished") == 1, (number, kinds)

@@ -336,7 +336,7 @@ _FOREIGN: dict[KeyPath, frozenset[str]] = {
         (("tools", "exec"), _EXEC),
         (
             ("cron",),
-            "failureDestination maxConcurrentRuns retry runLog sessionRetention store webhook webhookToken",
+            "failureDestination maxConcurrentRuns retry runLog sessionRetention store",
         ),
         (("hooks",), _HOOKS),
         (("agents", "defaults", "subagents"), _SUBAGENTS),

@@ -3,6 +3,8 @@
 The descriptions are for people: editors show them, and the reference is made from them.
 """
 
+import sys
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
@@ -440,6 +442,24 @@ class ToolsConfig(AgentToolsConfig):
     """Load tools that installed packages offer."""
 
 
+_DESKTOP: Mapping[str, tuple[str, ...]] = {
+    "linux": ("notify-send", "--", "OpenClaw: {id}", "{text}"),
+    "darwin": (
+        "osascript",
+        "-e",
+        "on run a\ndisplay notification (item 2 of a) with title (item 1 of a)\nend run",
+        "OpenClaw: {id}",
+        "{text}",
+    ),
+}
+
+
+def _notify(value: Any) -> Any:
+    if value == "desktop":
+        return _DESKTOP.get(sys.platform, _DESKTOP["linux"])
+    return value
+
+
 class CronConfig(Section):
     """Schedules, which the gateway runs; see `openclaw cron`."""
 
@@ -447,8 +467,12 @@ class CronConfig(Section):
     """Run them."""
     missed: Literal["run", "skip"] = "run"
     """A run that was missed because no gateway ran: `run` the last one once, late, or `skip` it."""
-    notify: Texts = ()
-    """A command, with its arguments, that gets each result as JSON on its input: `id`, `session`, `outcome`, `text`."""
+    notify: Annotated[Texts, BeforeValidator(_notify), AlsoAs(({"const": "desktop"},))] = ()
+    """Who is told of each result: `"desktop"`, or a command with its arguments. The command gets JSON on its input: `id`, `session`, `outcome`, `text`; in its arguments, `{id}`, `{outcome}` and `{text}` stand for them."""
+    webhook: NonEmptyText | None = None
+    """An address that the same JSON is posted to."""
+    webhook_token: Text | None = Field(default=None, repr=False)
+    """The bearer token for it; best a `secret://` reference."""
 
 
 def _hook_command(value: Texts) -> Texts:

@@ -315,6 +315,7 @@ async def _run(
             partial(_scheduled, gateway),
             daemon.clock,
             daemon.environ,
+            daemon.resolve,
         )
         assert gateway.serving is not None
         gateway.serving.start_soon(scheduler.run, name="schedules")

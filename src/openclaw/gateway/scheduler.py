@@ -7,7 +7,6 @@ follows from the clock alone, so that nothing has to be kept about runs.
 
 import json
 import logging
-import subprocess
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -17,8 +16,11 @@ from anyio.abc import TaskGroup
 
 from openclaw.agent.port import MessageContext, Reply
 from openclaw.agent.schedules import Job, JobFile
+from openclaw.agent.toolpath.hooks import run_command
 from openclaw.core.clock import Clock
 from openclaw.core.errors import OpenClawError, describe
+from openclaw.net.proxies import open_client
+from openclaw.secrets.refs import Secret
 
 if TYPE_CHECKING:
     from openclaw.config.schema import CronConfig
@@ -31,6 +33,10 @@ LOOK_SECONDS = 5.0
 _NOTIFY_SECONDS = 60.0
 
 
+async def _unresolved(text: str) -> "Secret":
+    return Secret(text)
+
+
 @dataclass(slots=True)
 class Scheduler:
     """Starts what is due. `answer` runs the turn of a message."""
@@ -40,6 +46,7 @@ class Scheduler:
     answer: Callable[[MessageContext], Awaitable[Reply]]
     clock: Clock
     environ: Mapping[str, str] = field(default_factory=dict[str, str])
+    resolve: "Callable[[str], Awaitable[Secret]]" = field(default=_unresolved)
     stopped: bool = False
     _begun: dict[str, int] = field(default_factory=dict[str, int])
     _broken: str = ""
@@ -104,20 +111,39 @@ class Scheduler:
             await self._notify(job, reply.outcome, reply.text)
 
     async def _notify(self, job: Job, outcome: str, text: str) -> None:
-        """Hand the result to the command that tells the person."""
-        command = self.settings().notify
-        if not command:
-            return
+        """Tell the person of the result, by a command and an address."""
+        settings = self.settings()
         told = {"id": job.id, "session": job.session_key, "outcome": outcome, "text": text}
+        if settings.notify:
+            program, *rest = settings.notify
+            words = [program, *(_filled(word, told) for word in rest)]
+            reason = await run_command(
+                words, json.dumps(told).encode(), self.environ, seconds=_NOTIFY_SECONDS
+            )
+            if reason is not None:
+                logger.warning("the command in cron.notify failed: %s", reason)
+        if settings.webhook is not None:
+            await self._post(settings.webhook, settings.webhook_token, told)
+
+    async def _post(self, address: str, token: str | None, told: Mapping[str, str]) -> None:
+        import httpx2
+
         try:
-            with anyio.fail_after(_NOTIFY_SECONDS):
-                await anyio.run_process(
-                    [*command],
-                    input=json.dumps(told).encode(),
-                    stdout=subprocess.DEVNULL,
-                    stderr=subprocess.DEVNULL,
-                    env=dict(self.environ),
-                    start_new_session=True,
-                )
-        except (OSError, TimeoutError, subprocess.CalledProcessError) as error:
-            logger.warning("the command in cron.notify failed: %s", error)
+            headers = {"Content-Type": "application/json"}
+            if token is not None:
+                headers["Authorization"] = f"Bearer {(await self.resolve(token)).reveal()}"
+            async with open_client(address, self.environ, silence=_NOTIFY_SECONDS) as client:
+                answer = await client.post(address, content=json.dumps(told), headers=headers)
+                answer.raise_for_status()
+        except (httpx2.HTTPError, httpx2.InvalidURL, OpenClawError) as error:
+            logger.warning("cron.webhook could not be told: %s", error)
+
+
+_MOST_SHOWN = 1_000
+
+
+def _filled(word: str, told: Mapping[str, str]) -> str:
+    """An argument with what it stands for, which never becomes an option."""
+    for name, value in told.items():
+        word = word.replace(f"{{{name}}}", value[:_MOST_SHOWN].lstrip("-").replace("\0", ""))
+    return word

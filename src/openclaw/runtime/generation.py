@@ -253,7 +253,11 @@ class CurrentSecrets:
 
 
 def skill_places(host: Host, workspace: Path) -> list[Path]:
-    return [workspace / "skills", host.paths.skills]
+    """The person's own come before those of installed packages."""
+    from openclaw.agent.tools.skills import plugin_skills
+
+    own = [workspace / "skills", host.paths.skills]
+    return [*own, *plugin_skills()] if host.config.tools.plugins else own
 
 
 def _native_tools(
@@ -291,7 +295,7 @@ def _native_tools(
         agent.id,
         place,
         more=[
-            *memory_tools(memory, store, host.clock, zone),
+            *memory_tools(memory, store, host.clock, zone, agent.readable_sessions),
             skill_tool(skill_places(host, place)),
             cron_tool(JobFile(host.paths.cron), host.clock, zone),
             *subagents,
@@ -304,6 +308,7 @@ def _native_tools(
         results=host.paths.results,
         checkpoints=Checkpoints(host.paths.undo),
         readable_sessions=agent.readable_sessions,
+        plugins=host.config.tools.plugins,
         private=(host.paths.root, host.loaded.path),
         plugins=host.config.tools.plugins,
     )

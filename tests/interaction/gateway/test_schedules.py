@@ -4,7 +4,9 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import AsyncIterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from openclaw.agent.port import MessageContext, Reply
 from openclaw.agent.schedules import JobFile, new_job
 from openclaw.config.schema import CronConfig
 from openclaw.gateway.scheduler import Scheduler
+from openclaw.secrets.refs import Secret
 from openclaw.testing.agent_kit import agent_kit, scripted_config
 from openclaw.testing.scripted_model import ScriptedModel, Step, scripted_model
 
@@ -84,6 +87,62 @@ async def test_a_run_that_fails_does_not_end_the_others(tmp_path: Path) -> None:
     assert json.loads(told.read_text()) == {
         "id": "good", "session": "cron:good", "outcome": "ok", "text": "ok",
     }  # fmt: skip
+
+
+class Hook(BaseHTTPRequestHandler):
+    seen: list[tuple[str | None, Any]] = []  # noqa: RUF012 - one for the test
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.seen.append((self.headers["Authorization"], json.loads(body)))
+        self.send_response(204 if len(self.seen) == 1 else 500)
+        self.end_headers()
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing."""
+
+
+async def test_a_result_is_told_on_the_desktop_and_to_an_address(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    desktop = CronConfig.model_validate({"notify": "desktop"})
+    assert "{text}" in desktop.notify
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Hook)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    told = tmp_path / "told"
+    settings = CronConfig(
+        notify=("sh", "-c", f'printf "%s|" "$@" >> {told}', "x", "{id}: {text}", "{outcome}"),
+        webhook=f"http://127.0.0.1:{server.server_port}/x",
+        webhook_token="secret://env/HOOK",
+    )
+
+    async def resolve(text: str) -> Secret:
+        return Secret(f"value of {text}")
+
+    async def answer(context: MessageContext) -> Reply:
+        return Reply("--help", "s", "t")
+
+    clock, jobs = Held(), JobFile(tmp_path)
+    jobs.add(new_job("hourly", "go", "UTC", NOON, id="j"))
+    one = Scheduler(jobs, lambda: settings, answer, clock, {"PATH": os.environ["PATH"]}, resolve)
+    for _ in range(2):
+        clock.now += 3_600_000
+        async with anyio.create_task_group() as group:
+            one.look(NOON, group)
+    settings = CronConfig(notify=("/nowhere",), webhook="http://127.0.0.1:9/x")
+    clock.now += 3_600_000
+    async with anyio.create_task_group() as group:
+        one.look(NOON, group)
+    server.shutdown()
+    thread.join()
+    server.server_close()
+    assert told.read_text() == "j: help|ok|" * 2
+    bearer, body = Hook.seen[0]
+    assert bearer == "Bearer value of secret://env/HOOK"
+    assert body == {"id": "j", "session": "cron:j", "outcome": "ok", "text": "--help"}
+    assert "cron.notify failed: it could not be started" in caplog.text
+    assert caplog.text.count("cron.webhook could not be told") == 2
 
 
 async def openclaw(*words: str) -> "subprocess.CompletedProcess[bytes]":

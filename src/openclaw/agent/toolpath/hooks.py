@@ -37,6 +37,8 @@ _OUTPUT_BYTES = 16_384
 _REASON_CHARS = 500
 _TEXT_CHARS = 20_000
 _DRAIN_SECONDS = 1.0
+_DESKTOP = ("DISPLAY", "WAYLAND_DISPLAY", "DBUS_SESSION_BUS_ADDRESS", "XDG_RUNTIME_DIR")
+"""What a command needs to show something on the person's screen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,48 +58,64 @@ class Hooks:
         told = {"event": event, **({"tool": tool} if tool else {}), **facts}
         told = clean_json({**told, "workspace": str(self.workspace)}, self.redact)
         for one in wanted:
-            reason = await self._run(one, json.dumps(told).encode())
+            reason = await run_command(
+                [str(expand(one.command[0], self.environ)), *one.command[1:]],
+                json.dumps(told).encode(),
+                self.environ,
+                seconds=one.timeout_ms / 1000,
+                inherit=one.inherit_env,
+                directory=self.workspace,
+            )
+            reason = reason and single_line(self.redact(reason), _REASON_CHARS)
             if reason is not None:
                 logger.warning("the hook %s on %s failed: %s", one.command[0], event, reason)
                 return reason
         return None
 
-    async def _run(self, hook: HookConfig, given: bytes) -> str | None:
-        """Why it failed, in its own words; None if it did not."""
-        program = str(expand(hook.command[0], self.environ))
-        environment = child_environment(self.environ, {}, hook.inherit_env)
-        output = bytearray()
-        try:
-            with anyio.fail_after(hook.timeout_ms / 1000):
-                process = await self._started([program, *hook.command[1:]], environment)
-                try:
-                    code = await _talk(process, given, output)
-                finally:
-                    await _end(process)
-        except TimeoutError:
-            return f"it did not end within {hook.timeout_ms / 1000:g} s"
-        except OSError as error:
-            return f"it could not be started: {error.strerror or error}"
-        if code == 0:
-            return None
-        said = single_line(self.redact(output.decode(errors="replace")), _REASON_CHARS)
-        return said or f"it ended with {code}"
 
-    async def _started(
-        self, command: Sequence[str], environment: Mapping[str, str]
-    ) -> anyio.abc.Process:
-        # A start that is cancelled half-way would leave a process that nobody knows.
-        process: anyio.abc.Process | None = None
-        with anyio.CancelScope(shield=True):
-            process = await anyio.open_process(
-                command,
-                stderr=subprocess.STDOUT,
-                env=environment,
-                cwd=self.workspace,
-                start_new_session=True,
-            )
-        assert process is not None
-        return process
+async def run_command(
+    command: Sequence[str],
+    given: bytes,
+    environ: Mapping[str, str],
+    *,
+    seconds: float,
+    inherit: Sequence[str] = (),
+    directory: Path | None = None,
+) -> str | None:
+    """Run a command of the person's with this input; why it failed, in its own words, or None."""
+    output = bytearray()
+    try:
+        with anyio.fail_after(seconds):
+            environment = child_environment(environ, {}, (*_DESKTOP, *inherit))
+            process = await _started(command, environment, directory)
+            try:
+                code = await _talk(process, given, output)
+            finally:
+                await _end(process)
+    except TimeoutError:
+        return f"it did not end within {seconds:g} s"
+    except (OSError, ValueError) as error:
+        return f"it could not be started: {error}"
+    if code == 0:
+        return None
+    return output.decode(errors="replace").strip() or f"it ended with {code}"
+
+
+async def _started(
+    command: Sequence[str], environment: Mapping[str, str], directory: Path | None
+) -> anyio.abc.Process:
+    # A start that is cancelled half-way would leave a process that nobody knows.
+    process: anyio.abc.Process | None = None
+    with anyio.CancelScope(shield=True):
+        process = await anyio.open_process(
+            command,
+            stderr=subprocess.STDOUT,
+            env=environment,
+            cwd=directory,
+            start_new_session=True,
+        )
+    assert process is not None
+    return process
 
 
 async def _end(process: anyio.abc.Process) -> None:

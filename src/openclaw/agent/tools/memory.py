@@ -1,9 +1,10 @@
 """`remember` and `recall`: what the agent knows from one conversation to the next, in files."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from fnmatch import fnmatchcase
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
@@ -16,7 +17,7 @@ from openclaw.content.frame import frame
 from openclaw.core.clock import Clock
 from openclaw.core.errors import ToolFailure
 from openclaw.core.tools import CallContext, ToolResult, ToolSpec
-from openclaw.sessions.model import Entry, EntryKind
+from openclaw.sessions.model import MESSAGE_KINDS, Entry, EntryKind
 from openclaw.sessions.store import SessionStore
 
 PERSON, OTHERS = "MEMORY.md", "HEARD.md"  # what the person said, and what came from elsewhere
@@ -24,6 +25,7 @@ MAX_CHARS = 2_000  # of one thing to remember
 _BUDGET = 1_500  # tokens of each file in the prompt: the newest lines
 
 _MOST_FOUND = 40
+_MOST_HITS = 20
 _SOURCE = "Memory"
 _FRAME = "<<<EXTERNAL_UNTRUSTED_CONTENT"
 _WORD = re.compile(r"\w+")
@@ -127,8 +129,14 @@ _RECALL = ToolSpec(
 
 
 def memory_tools(
-    memory: Memory, store: SessionStore, clock: Clock, timezone: str
+    memory: Memory,
+    store: SessionStore,
+    clock: Clock,
+    timezone: str,
+    readable: Sequence[str] = (),
 ) -> list[FunctionTool]:
+    """The tools of one agent; `recall` also finds what was said in sessions that it may read."""
+
     async def remember(arguments: Arguments, context: CallContext) -> ToolResult:
         text = arguments.text("text").strip()
         if not text or len(text) > MAX_CHARS:
@@ -146,10 +154,17 @@ def memory_tools(
         )
 
     async def recall(arguments: Arguments, context: CallContext) -> ToolResult:
-        found = await anyio.to_thread.run_sync(memory.find, arguments.text("query"))
-        if not found:
+        query = arguments.text("query")
+        found = await anyio.to_thread.run_sync(memory.find, query)
+        lines = [f"{name}: {line}" for name, line in found]
+        for hit in await store.search(query, agent=context.agent, limit=_MOST_HITS):
+            key = hit.session.key
+            own = key == context.session or any(fnmatchcase(key, one) for one in readable)
+            if own and hit.kind in MESSAGE_KINDS:
+                day = datetime.fromtimestamp(hit.at_ms / 1000, ZoneInfo(timezone))
+                lines.append(f"conversation {key}, {day:%Y-%m-%d}: {hit.snippet}")
+        if not lines:
             return said("Nothing is remembered about that.")
-        text = "\n".join(f"{name}: {line}" for name, line in found)
-        return quoted(text, _SOURCE, "notes")
+        return quoted("\n".join(lines), _SOURCE, "notes and conversations")
 
     return [FunctionTool(_REMEMBER, remember), FunctionTool(_RECALL, recall)]

@@ -1,9 +1,12 @@
 """`skill`: instructions in folders with a `SKILL.md`, read when they are needed."""
 
 import hashlib
+import logging
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from importlib.metadata import entry_points
+from importlib.util import find_spec
 from pathlib import Path
 
 import anyio.to_thread
@@ -14,6 +17,10 @@ from openclaw.content.labels import single_line
 from openclaw.core.errors import ToolFailure
 from openclaw.core.tools import CallContext, ToolResult, ToolSpec
 
+logger = logging.getLogger(__name__)
+
+GROUP = "openclaw.skills"
+"""An entry point of it names a package whose directory has folders with a `SKILL.md`."""
 FILE = "SKILL.md"
 MAX_BYTES = 256 * 1024
 MOST_SKILLS = 64
@@ -83,6 +90,21 @@ def find_skills(places: Sequence[Path]) -> Iterator[Skill]:
             if skill.name not in seen and len(seen) < MOST_SKILLS:
                 seen.add(skill.name)
                 yield skill
+
+
+def plugin_skills() -> list[Path]:
+    """The directories of skills that installed packages offer, by entry points of `GROUP`."""
+    places: list[Path] = []
+    for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
+        try:
+            found = find_spec(point.value)
+        except (ImportError, ValueError):
+            found = None
+        if found is None or not found.submodule_search_locations:
+            logger.warning("the skills of plugin '%s' are not there: %s", point.name, point.value)
+            continue
+        places += map(Path, found.submodule_search_locations)
+    return places
 
 
 def skills_prompt(places: Sequence[Path]) -> str:

@@ -44,11 +44,11 @@ def run(args: argparse.Namespace, env: Environment) -> int:
 
 
 def _list(args: argparse.Namespace, env: Environment) -> None:
-    from openclaw.agent.tools.skills import read_skill
+    from openclaw.agent.tools.skills import plugin_skills, read_skill
     from openclaw.core.errors import ToolFailure
 
     found: list[Skill] = []
-    for place in (Path.cwd() / "skills", env.paths.skills):
+    for place in (Path.cwd() / "skills", env.paths.skills, *plugin_skills()):
         for folder in sorted(place.iterdir()) if place.is_dir() else ():
             try:
                 found.append(read_skill(folder))

@@ -109,3 +109,24 @@ async def test_the_prompt_has_the_newest_lines_within_its_budget(memory: Memory)
 async def test_what_is_no_sentence_is_refused(memory: Memory, store: FileStore, text: str) -> None:
     assert "Give `text`" in await remember(memory, store, text)
     assert not memory.directory.exists()
+
+
+async def test_recall_finds_what_was_said_in_conversations_that_it_may_read(memory: Memory) -> None:
+    store = MemoryStore()
+    await said(store, EntryKind.USER_MESSAGE, "The boat leaves from Emden.")
+    other = await store.open_session("main", "travel-1")
+    async with store.acquire_lane(other) as lane:
+        text = "Emden has a maritime museum."
+        await lane.begin_turn([NewEntry(EntryKind.USER_MESSAGE, {"text": text}, text=text)])
+    context = CallContext("main", "s", "c")
+
+    async def recalled(*readable: str) -> str:
+        tools = NativeTools(memory_tools(memory, store, Noon(), "UTC", readable))
+        return text_of((await tools.call("recall", {"query": "Emden"}, context)).blocks)
+
+    assert "conversation s, " in await recalled()
+    assert "maritime" not in await recalled()
+    assert "maritime museum" in await recalled("travel-*")
+    nothing = NativeTools(memory_tools(memory, store, Noon(), "UTC"))
+    missing = await nothing.call("recall", {"query": "zeppelin"}, context)
+    assert text_of(missing.blocks) == "Nothing is remembered about that."

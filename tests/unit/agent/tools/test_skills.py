@@ -6,12 +6,21 @@ import subprocess
 import sys
 import tarfile
 import zipfile
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
 
+from openclaw.agent.tools import skills
 from openclaw.agent.tools.base import NativeTools
-from openclaw.agent.tools.skills import find_skills, read_skill, skill_tool, skills_prompt
+from openclaw.agent.tools.skills import (
+    GROUP,
+    find_skills,
+    plugin_skills,
+    read_skill,
+    skill_tool,
+    skills_prompt,
+)
 from openclaw.core.content import text_of
 from openclaw.core.errors import ToolFailure
 from openclaw.core.tools import CallContext
@@ -146,3 +155,25 @@ def test_what_is_remembered_is_shown_searched_and_cleared(home: Path) -> None:
     assert openclaw("memory", "clear").stdout == "Forgotten.\n"
     assert openclaw("memory", "show").stdout == "Nothing is remembered.\n"
     assert openclaw("memory", "show", "--agent", "nobody").returncode == 1
+
+
+def test_installed_packages_bring_skills(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    package = tmp_path / "weather_plugin" / "skills"
+    (package / "forecast").mkdir(parents=True)
+    (package.parent / "__init__.py").touch()
+    text = "---\nname: forecast\ndescription: How to read a forecast.\n---\n"
+    (package / "forecast" / "SKILL.md").write_text(text)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    points = [
+        EntryPoint("weather", "weather_plugin.skills", GROUP),
+        EntryPoint("gone", "no_such_package.skills", GROUP),
+    ]
+
+    def offered(group: str) -> list[EntryPoint]:
+        return points if group == GROUP else []
+
+    monkeypatch.setattr(skills, "entry_points", offered)
+    assert [one.name for one in find_skills(plugin_skills())] == ["forecast"]
+    assert "no_such_package" in caplog.text
