@@ -310,7 +310,6 @@ def _native_tools(
         readable_sessions=agent.readable_sessions,
         plugins=host.config.tools.plugins,
         private=(host.paths.root, host.loaded.path),
-        plugins=host.config.tools.plugins,
     )
 
 

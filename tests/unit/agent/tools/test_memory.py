@@ -111,8 +111,9 @@ async def test_what_is_no_sentence_is_refused(memory: Memory, store: FileStore, 
     assert not memory.directory.exists()
 
 
-async def test_recall_finds_what_was_said_in_conversations_that_it_may_read(memory: Memory) -> None:
-    store = MemoryStore()
+async def test_recall_finds_what_was_said_in_conversations_that_it_may_read(
+    memory: Memory, store: FileStore
+) -> None:
     await said(store, EntryKind.USER_MESSAGE, "The boat leaves from Emden.")
     other = await store.open_session("main", "travel-1")
     async with store.acquire_lane(other) as lane:
