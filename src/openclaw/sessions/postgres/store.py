@@ -1,9 +1,9 @@
 """The PostgreSQL store: sessions that many machines share."""
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 
@@ -11,18 +11,15 @@ from openclaw.core.clock import Clock
 from openclaw.core.errors import Busy
 from openclaw.core.ids import random_id
 from openclaw.media.files import ALL_BYTES, LOOK_EVERY_BYTES, SESSION_BYTES, digest_of
-from openclaw.sessions.copying import CopyConflict, Dossier, TurnRecord
+from openclaw.sessions import queries as shared
+from openclaw.sessions.copying import CopyConflict, Dossier
 from openclaw.sessions.model import (
     Document,
     Entry,
     Hit,
-    Page,
     SessionInfo,
     SessionRef,
-    Turn,
-    TurnState,
     checked_key,
-    checked_title,
     decode,
     encode,
     searchable,
@@ -34,11 +31,14 @@ from openclaw.sessions.postgres.migrations import migrate
 from openclaw.sessions.postgres.pool import RECONNECT_SECONDS, Address, Database, open_database
 from openclaw.sessions.postgres.queries import as_vector
 from openclaw.sessions.postgres.transcript import NOW_MS
+from openclaw.sessions.queries import SqlStore, Statements
 from openclaw.sessions.rows import found_row
 from openclaw.sessions.store import DEFAULT_LIMIT, LEASE_SECONDS
 
 if TYPE_CHECKING:
     from openclaw.sessions.postgres.pool import Connection
+
+T = TypeVar("T")
 
 _REMOVE_OLDEST_MEDIA = """
 DELETE FROM media USING (
@@ -47,28 +47,6 @@ DELETE FROM media USING (
   FROM media WHERE session = $1 OR $1 IS NULL
 ) AS sums WHERE session = owner AND digest = old AND total > $2
 """
-
-
-async def dossier(connection: "Connection", session: SessionRef) -> Dossier:
-    async with connection.transaction(isolation="repeatable_read", readonly=True):
-        info = await queries.show(connection, session)
-        found = await connection.fetchrow(
-            "SELECT row, summary_seq, summarised FROM sessions WHERE id = $1", session.id
-        )
-        assert found is not None
-        turns = await connection.fetch(
-            "SELECT id, state, started_ms, finished_ms, first_seq FROM turns WHERE session = $1",
-            found["row"],
-        )
-        stored = await connection.fetchval(
-            "SELECT count(*) FROM entries WHERE session = $1", found["row"]
-        )
-    records = [
-        TurnRecord(name, TurnState(state), started, finished, first)
-        for name, state, started, finished, first in turns
-    ]
-    ordered = sorted(records, key=lambda turn: (turn.first_seq, turn.id))
-    return Dossier(info, found["summary_seq"], found["summarised"], tuple(ordered), stored)
 
 
 async def receive_entries(
@@ -117,42 +95,10 @@ async def receive_entries(
     return row
 
 
-async def receive_dossier(connection: "Connection", dossier: Dossier) -> None:
-    info = dossier.info
-    row = await queries.row_of(connection, info.ref)
-    await connection.execute(
-        "UPDATE sessions SET title = $2, created_ms = $3, updated_ms = $4, messages = $5,"
-        " input_tokens = $6, output_tokens = $7, cache_read_tokens = $8, cache_write_tokens = $9,"
-        " requests = $10, tool_calls = $11, summary_seq = $12, summarised = $13 WHERE row = $1",
-        row,
-        *info[3:7],
-        *info[8:],
-        dossier.summary_seq,
-        dossier.summarised,
-    )
-    await connection.execute(
-        "UPDATE entries SET details = NULL"
-        " WHERE session = $1 AND seq <= $2 AND details IS NOT NULL",
-        row,
-        dossier.summarised,
-    )
-    turns = dossier.turns
-    await connection.execute(
-        "INSERT INTO turns (session, id, state, started_ms, finished_ms, first_seq)"
-        " SELECT $1, t.* FROM unnest($2::text[], $3::text[], $4::bigint[], $5::bigint[],"
-        " $6::bigint[]) AS t ON CONFLICT (session, id) DO UPDATE"
-        " SET state = excluded.state, finished_ms = excluded.finished_ms",
-        row,
-        [turn.id for turn in turns],
-        [str(turn.state) for turn in turns],
-        [turn.started_ms for turn in turns],
-        [turn.finished_ms for turn in turns],
-        [turn.first_seq for turn in turns],
-    )
-
-
-class PostgresStore:
+class PostgresStore(SqlStore):
     """A `SessionStore` that many processes on many machines may share."""
+
+    like = "ILIKE"
 
     def __init__(self, database: Database, desk: LaneDesk, clock: Clock | None) -> None:
         self.database = database
@@ -166,63 +112,25 @@ class PostgresStore:
         found = await self.database.read(lambda db: queries.find_exact(db, agent, key))
         return found or await self.database.write(partial(self._create, agent, key))
 
+    async def _read(self, work: Callable[[Statements], Coroutine[Any, Any, T]]) -> T:
+        return await self.database.read(work)
+
+    async def _write(self, work: Callable[[Statements], Coroutine[Any, Any, T]]) -> T:
+        return await self.database.write(work)
+
     def acquire_lane(
         self, session: SessionRef, *, entitled: bool = False
     ) -> AbstractAsyncContextManager[PostgresLane]:
         return self._desk.hold(session, entitled=entitled)
 
-    async def history(self, session: SessionRef, *, since_compaction: bool = True) -> list[Entry]:
-        return await self.database.read(lambda db: queries.history(db, session, since_compaction))
-
-    async def entries(
-        self, session: SessionRef, *, after: int = 0, limit: int = DEFAULT_LIMIT
-    ) -> list[Entry]:
-        return await self.database.read(lambda db: queries.entries_after(db, session, after, limit))
-
-    async def find_turn(self, session: SessionRef, turn: str) -> Turn | None:
-        return await self.database.read(lambda db: queries.find_turn(db, session, storable(turn)))
-
-    async def unfinished_turns(self, session: SessionRef) -> list[Turn]:
-        return await self.database.read(lambda db: queries.unfinished_turns(db, session))
-
-    async def list_sessions(
-        self,
-        agent: str | None = None,
-        *,
-        limit: int | None = DEFAULT_LIMIT,
-        cursor: str | None = None,
-        search: str | None = None,
-        conversations: bool = False,
-    ) -> Page:
-        wanted = None if search is None else storable(search)
-        return await self.database.read(
-            lambda db: queries.list_sessions(db, agent, limit, cursor, wanted, conversations)
-        )
-
-    async def count_sessions(self) -> int:
-        return await self.database.read(lambda db: db.fetchval("SELECT count(*) FROM sessions"))
-
     async def find_sessions(self, key: str, agent: str | None = None) -> list[SessionInfo]:
         return await self.database.read(lambda db: queries.find(db, storable(key), agent))
-
-    async def show(self, session: SessionRef) -> SessionInfo:
-        return await self.database.read(lambda db: queries.show(db, session))
-
-    async def set_title(self, session: SessionRef, title: str | None) -> None:
-        line = checked_title(title)
-
-        async def rename(db: "Connection") -> int | None:
-            return await db.fetchval(
-                "UPDATE sessions SET title = $2 WHERE id = $1 RETURNING row", session.id, line
-            )
-
-        found_row(await self.database.write(rename), session)
 
     async def keep_media(self, session: SessionRef, data: bytes) -> str:
         digest = digest_of(data)
 
         async def keep(db: "Connection") -> None:
-            row = await queries.row_of(db, session)
+            row = await shared.row_of(db, session)
             await db.execute(
                 "INSERT INTO media (session, digest, data) VALUES ($1, $2, $3)"
                 " ON CONFLICT (session, digest) DO UPDATE SET kept_at = now()",
@@ -306,7 +214,11 @@ class PostgresStore:
         )
 
     async def dossier(self, session: SessionRef) -> Dossier:
-        return await self.database.read(lambda db: dossier(db, session))
+        async def read(db: "Connection") -> Dossier:
+            async with db.transaction(isolation="repeatable_read", readonly=True):
+                return await shared.dossier(db, session)
+
+        return await self.database.read(read)
 
     async def receive_entries(
         self, info: SessionInfo, after: int, entries: Sequence[Entry]
@@ -318,7 +230,7 @@ class PostgresStore:
         await self.database.transact(receive)
 
     async def receive_dossier(self, dossier: Dossier) -> None:
-        await self.database.transact(lambda db: receive_dossier(db, dossier))
+        await self.database.transact(lambda db: shared.receive_dossier(db, dossier))
 
     async def _create(self, agent: str, key: str, db: "Connection") -> SessionRef:
         now = self._clock.now_ms() if self._clock else None

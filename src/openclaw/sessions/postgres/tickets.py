@@ -12,7 +12,7 @@ Neither counts within one lease after the server started: until then, everyone m
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -26,8 +26,9 @@ from openclaw.sessions.postgres.pool import (
     is_lost,
     is_of_driver,
 )
-from openclaw.sessions.postgres.queries import found_row, running_turns
 from openclaw.sessions.postgres.transcript import NOW_MS
+from openclaw.sessions.queries import running_turns
+from openclaw.sessions.rows import found_row
 from openclaw.sessions.store import StoreError, StoreUnavailable
 
 if TYPE_CHECKING:
@@ -215,7 +216,7 @@ async def give_up_turns(connection: "Connection", row: int, now_ms: int | None) 
             now_ms,
             data,
         )
-        lost.append(Turn(turn.id, TurnState.LOST, turn.started_ms, ended, turn.open_calls))
+        lost.append(replace(turn, state=TurnState.LOST, finished_ms=ended))
     return tuple(lost)
 
 

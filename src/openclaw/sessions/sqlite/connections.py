@@ -13,9 +13,10 @@ import sqlite3
 import sys
 import threading
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Coroutine, Generator, Iterable, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -463,3 +464,40 @@ class Readers:
     def _close_idle(self) -> None:
         while self._idle:
             self._idle.pop().close()
+
+
+class Statements:
+    """A connection in the thread that has it, as the shared queries want it: they never wait."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    async def fetch(self, query: str, /, *args: Any) -> list[tuple[Any, ...]]:
+        return self._connection.execute(_numbered(query), args).fetchall()
+
+    async def fetchrow(self, query: str, /, *args: Any) -> tuple[Any, ...] | None:
+        return self._connection.execute(_numbered(query), args).fetchone()
+
+    async def fetchval(self, query: str, /, *args: Any) -> Any:
+        row = await self.fetchrow(query, *args)
+        return None if row is None else row[0]
+
+    async def execute(self, query: str, /, *args: Any) -> None:
+        self._connection.execute(_numbered(query), args)
+
+    async def executemany(self, command: str, args: Iterable[Sequence[Any]], /) -> None:
+        self._connection.executemany(_numbered(command), args)
+
+
+@lru_cache
+def _numbered(query: str) -> str:
+    return query.replace("$", "?")  # as in $1; our statements have no other
+
+
+def at_once(work: Coroutine[Any, Any, Result]) -> Result:
+    """What `work` returns, which has nothing to wait for."""
+    try:
+        work.send(None)
+    except StopIteration as done:
+        return done.value
+    raise AssertionError("a query waited")

@@ -6,7 +6,7 @@ import sqlite3
 from collections import deque
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import astuple, dataclass, field
+from dataclasses import astuple, dataclass, field, replace
 from functools import partial
 
 import anyio
@@ -32,13 +32,8 @@ from openclaw.sessions.model import (
     turn_ending,
 )
 from openclaw.sessions.sqlite.connections import Readers, Writer
-from openclaw.sessions.sqlite.queries import open_calls, row_of
+from openclaw.sessions.sqlite.queries import row_of, running_turns
 from openclaw.sessions.store import LaneLost, StoreError
-
-_ADD_ENTRY = """
-INSERT INTO entries (session, seq, turn, kind, at_ms, call_id, text, data, details)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,25 +162,27 @@ def add_entries(
     ).fetchone()
     numbers = range(last - len(entries) + 1, last + 1)
     for number, entry in zip(numbers, entries, strict=True):
-        added = connection.execute(
-            _ADD_ENTRY,
-            (
-                row,
-                number,
-                turn,
-                entry.kind,
-                now_ms,
-                entry.call_id,
-                entry.text,
-                entry.data,
-                entry.details,
-            ),
-        )
-        if entry.text:
-            connection.execute(
-                "INSERT INTO words (rowid, text) VALUES (?, ?)", (added.lastrowid, entry.text)
-            )
+        insert_entry(connection, row, number, turn, now_ms, entry)
     return numbers
+
+
+def insert_entry(
+    connection: sqlite3.Connection,
+    row: int,
+    number: int,
+    turn: str | None,
+    at_ms: int,
+    one: Encoded,
+) -> None:
+    added = connection.execute(
+        "INSERT INTO entries (session, seq, turn, kind, at_ms, call_id, text, data, details)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (row, number, turn, one.kind, at_ms, one.call_id, one.text, one.data, one.details),
+    )
+    if one.text:
+        connection.execute(
+            "INSERT INTO words (rowid, text) VALUES (?, ?)", (added.lastrowid, one.text)
+        )
 
 
 def _require_running(connection: sqlite3.Connection, row: int, turn: str | None) -> None:
@@ -318,21 +315,16 @@ def _is_dead(owner: str, expires: float, moment: Moment) -> bool:
 
 def _give_up_turns(connection: sqlite3.Connection, row: int, now_ms: int) -> tuple[Turn, ...]:
     """Mark turns that still run as lost: whoever began them no longer holds the session."""
-    rows = connection.execute(
-        "SELECT id, started_ms, first_seq FROM turns WHERE session = ? AND state = 'running'",
-        (row,),
-    ).fetchall()
     lost: list[Turn] = []
-    for name, started, first in rows:
-        calls = open_calls(connection, row, name, first)
-        data = orjson.dumps({"openCalls": [call.call_id for call in calls]})
+    for turn in running_turns(connection, row):
+        data = orjson.dumps({"openCalls": [call.call_id for call in turn.open_calls]})
         ending = Encoded(EntryKind.TURN_LOST, "", data, None, None)
-        add_entries(connection, row, name, [ending], now_ms)
+        add_entries(connection, row, turn.id, [ending], now_ms)
         connection.execute(
             "UPDATE turns SET state = 'lost', finished_ms = ? WHERE session = ? AND id = ?",
-            (now_ms, row, name),
+            (now_ms, row, turn.id),
         )
-        lost.append(Turn(name, TurnState.LOST, started, now_ms, calls))
+        lost.append(replace(turn, state=TurnState.LOST, finished_ms=now_ms))
     return tuple(lost)
 
 

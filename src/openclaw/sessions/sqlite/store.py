@@ -1,10 +1,11 @@
 """The file store: sessions in one SQLite database."""
 
 import sqlite3
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any, TypeVar
 
 import anyio
 import anyio.to_thread
@@ -13,51 +14,29 @@ from openclaw.core.clock import Clock
 from openclaw.core.errors import Busy
 from openclaw.core.ids import random_id
 from openclaw.media.files import AttachmentFiles
-from openclaw.sessions.copying import CopyConflict, Dossier, TurnRecord
+from openclaw.sessions import queries as shared
+from openclaw.sessions.copying import CopyConflict, Dossier
 from openclaw.sessions.liveness import own_mark
 from openclaw.sessions.model import (
     Document,
+    Encoded,
     Entry,
     Hit,
-    Page,
     SessionInfo,
     SessionRef,
-    Turn,
-    TurnState,
     checked_key,
-    checked_title,
     encode,
     searchable,
     storable,
 )
+from openclaw.sessions.queries import SqlStore
 from openclaw.sessions.sqlite import connections, lanes, queries
-from openclaw.sessions.sqlite.connections import Readers, Writer
+from openclaw.sessions.sqlite.connections import Readers, Statements, Writer, at_once
 from openclaw.sessions.sqlite.lanes import FileLane, LaneDesk
 from openclaw.sessions.store import DEFAULT_LIMIT, LEASE_SECONDS
 
+T = TypeVar("T")
 MEDIA_DIRECTORY = "media"  # beside the database, for the attachments of its sessions
-
-
-def dossier(connection: sqlite3.Connection, session: SessionRef) -> Dossier:
-    row = queries.row_of(connection, session)
-    summary, summarised = connection.execute(
-        "SELECT summary_seq, summarised FROM sessions WHERE row = ?", (row,)
-    ).fetchone()
-    turns = connection.execute(
-        "SELECT id, state, started_ms, finished_ms, first_seq FROM turns WHERE session = ?"
-        " ORDER BY first_seq, id",
-        (row,),
-    )
-    (stored,) = connection.execute(
-        "SELECT count(*) FROM entries WHERE session = ?", (row,)
-    ).fetchone()
-    return Dossier(
-        queries.show(connection, session),
-        summary,
-        summarised,
-        tuple(TurnRecord(turn[0], TurnState(turn[1]), *turn[2:]) for turn in turns),
-        stored,
-    )
 
 
 def receive_entries(
@@ -76,58 +55,16 @@ def receive_entries(
     ).fetchone()
     if moved is None:
         raise CopyConflict("somebody else writes to the target's session")
-    for entry in entries:
-        _add(connection, row, entry)
+    for one in entries:
+        details = None if one.details is None else encode(one.details)
+        ready = Encoded(one.kind, searchable(one.text), encode(one.data), one.call_id, details)
+        lanes.insert_entry(connection, row, one.seq, one.turn, one.at_ms, ready)
     return row
 
 
-def receive_dossier(connection: sqlite3.Connection, dossier: Dossier) -> None:
-    info = dossier.info
-    row = queries.row_of(connection, info.ref)
-    connection.execute(
-        "UPDATE sessions SET title = ?, created_ms = ?, updated_ms = ?, messages = ?,"
-        " input_tokens = ?, output_tokens = ?, cache_read_tokens = ?, cache_write_tokens = ?,"
-        " requests = ?, tool_calls = ?, summary_seq = ?, summarised = ? WHERE row = ?",
-        (*info[3:7], *info[8:], dossier.summary_seq, dossier.summarised, row),
-    )
-    connection.execute(
-        "UPDATE entries SET details = NULL WHERE session = ? AND seq <= ? AND details IS NOT NULL",
-        (row, dossier.summarised),
-    )
-    connection.executemany(
-        "INSERT INTO turns (session, id, state, started_ms, finished_ms, first_seq)"
-        " VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (session, id) DO UPDATE"
-        " SET state = ?3, finished_ms = ?5",
-        [
-            (row, turn.id, turn.state, turn.started_ms, turn.finished_ms, turn.first_seq)
-            for turn in dossier.turns
-        ],
-    )
+class FileStore(SqlStore):
+    like = "LIKE"
 
-
-def _add(connection: sqlite3.Connection, row: int, entry: Entry) -> None:
-    text = searchable(entry.text)
-    details = None if entry.details is None else encode(entry.details)
-    added = connection.execute(
-        "INSERT INTO entries (session, seq, turn, kind, at_ms, call_id, text, data, details)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (
-            row,
-            entry.seq,
-            entry.turn,
-            entry.kind,
-            entry.at_ms,
-            entry.call_id,
-            text,
-            encode(entry.data),
-            details,
-        ),
-    )
-    if text:
-        connection.execute("INSERT INTO words (rowid, text) VALUES (?, ?)", (added.lastrowid, text))
-
-
-class FileStore:
     def __init__(
         self,
         writer: Writer,
@@ -148,59 +85,17 @@ class FileStore:
         found = await self._readers.run(lambda db: queries.find_exact(db, agent, key))
         return found or await self._writer.run(partial(self._create, agent, key), durable=False)
 
+    async def _read(self, work: Callable[[Statements], Coroutine[Any, Any, T]]) -> T:
+        return await self._readers.run(lambda db: at_once(work(Statements(db))))
+
+    async def _write(self, work: Callable[[Statements], Coroutine[Any, Any, T]]) -> T:
+        return await self._writer.run(lambda db: at_once(work(Statements(db))), durable=False)
+
     def acquire_lane(self, session: SessionRef) -> AbstractAsyncContextManager[FileLane]:
         return self._desk.hold(session)
 
-    async def history(self, session: SessionRef, *, since_compaction: bool = True) -> list[Entry]:
-        return await self._readers.run(lambda db: queries.history(db, session, since_compaction))
-
-    async def entries(
-        self, session: SessionRef, *, after: int = 0, limit: int = DEFAULT_LIMIT
-    ) -> list[Entry]:
-        return await self._readers.run(lambda db: queries.entries_after(db, session, after, limit))
-
-    async def find_turn(self, session: SessionRef, turn: str) -> Turn | None:
-        return await self._readers.run(
-            lambda db: queries.find_turn(db, queries.row_of(db, session), storable(turn))
-        )
-
-    async def unfinished_turns(self, session: SessionRef) -> list[Turn]:
-        return await self._readers.run(
-            lambda db: queries.unfinished_turns(db, queries.row_of(db, session))
-        )
-
-    async def list_sessions(
-        self,
-        agent: str | None = None,
-        *,
-        limit: int | None = DEFAULT_LIMIT,
-        cursor: str | None = None,
-        search: str | None = None,
-        conversations: bool = False,
-    ) -> Page:
-        return await self._readers.run(
-            lambda db: queries.list_sessions(db, agent, limit, cursor, search, conversations)
-        )
-
-    async def count_sessions(self) -> int:
-        return await self._readers.run(
-            lambda db: db.execute("SELECT count(*) FROM sessions").fetchone()[0]
-        )
-
     async def find_sessions(self, key: str, agent: str | None = None) -> list[SessionInfo]:
         return await self._readers.run(lambda db: queries.find(db, storable(key), agent))
-
-    async def show(self, session: SessionRef) -> SessionInfo:
-        return await self._readers.run(lambda db: queries.show(db, session))
-
-    async def set_title(self, session: SessionRef, title: str | None) -> None:
-        line = checked_title(title)
-
-        def rename(db: sqlite3.Connection) -> None:
-            row = queries.row_of(db, session)
-            db.execute("UPDATE sessions SET title = ? WHERE row = ?", (line, row))
-
-        await self._writer.run(rename, durable=False)
 
     async def delete(self, session: SessionRef) -> None:
         await self._writer.run(partial(self._delete, session), durable=True)
@@ -250,7 +145,7 @@ class FileStore:
         await self._writer.run(remove, durable=False)
 
     async def dossier(self, session: SessionRef) -> Dossier:
-        return await self._readers.run(lambda db: dossier(db, session))
+        return await self._read(lambda db: shared.dossier(db, session))
 
     async def receive_entries(
         self, info: SessionInfo, after: int, entries: Sequence[Entry]
@@ -262,7 +157,9 @@ class FileStore:
         await self._writer.run(receive, durable=False)
 
     async def receive_dossier(self, dossier: Dossier) -> None:
-        await self._writer.run(lambda db: receive_dossier(db, dossier), durable=True)
+        await self._writer.run(
+            lambda db: at_once(shared.receive_dossier(Statements(db), dossier)), durable=True
+        )
 
     def _create(self, agent: str, key: str, db: sqlite3.Connection) -> SessionRef:
         now = self._clock.now_ms()
