@@ -487,6 +487,12 @@ class SubagentsConfig(Section):
 
     allow_agents: Texts = ()
     """Agents that may get tasks, besides copies of the agent itself; `*` means all."""
+    model: NonEmptyText | None = None
+    """The model for tasks, as `provider/model`; left out: that of the agent that gets them."""
+    thinking: Effort | None = None
+    """How long models think over tasks; left out: as for other turns."""
+    max_concurrent: PositiveInt = 4
+    """Tasks that are worked on at once."""
 
 
 class AgentDefaults(Section):
@@ -508,6 +514,8 @@ class AgentDefaults(Section):
     """What the agent is told first, in place of the built-in text."""
     limits: TurnLimits = TurnLimits()
     """Bounds on one turn."""
+    skills: Texts | None = None
+    """The skills that the agent has, by name; left out: all."""
     subagents: SubagentsConfig = SubagentsConfig()
     """Tasks that the agent gives to others."""
     tool_context_percent: Annotated[float, Strict(), Field(ge=1, le=5)] = 3.0

@@ -274,7 +274,7 @@ def _is_address(text: str) -> bool:
 _SECTIONS = (
     "accessGroups acp approvals audio auth bindings broadcast browser canvasHost channels cli "
     "commands crestodian diagnostics discovery env identity memory messages meta "
-    "nodeHost plugins proxy routing session skills surfaces talk telegram discord slack whatsapp signal "
+    "nodeHost plugins proxy routing session surfaces talk telegram discord slack whatsapp signal "
     "imessage ui update web wizard"
 )
 _AGENT = (
@@ -285,7 +285,7 @@ _AGENT = (
     "envelopeTimezone fastModeDefault groupChat heartbeat humanDelay identity "
     "imageGenerationModel imageMaxDimensionPx imageModel maxConcurrent mediaMaxMb memorySearch "
     "models musicGenerationModel params pdfMaxBytesMb pdfMaxPages pdfModel reasoningDefault "
-    "repoRoot runtime sandbox skills skipBootstrap timeFormat "
+    "repoRoot runtime sandbox skipBootstrap timeFormat "
     "timeoutSeconds typingIntervalSeconds typingMode verboseDefault "
     "videoGenerationModel"
 )
@@ -294,8 +294,8 @@ _AGENT_TOOLS = (
     "message profile sandbox sessions sessions_spawn subagents toolsBySender web"
 )
 _SUBAGENTS = (
-    "announceTimeoutMs archiveAfterMinutes maxChildrenPerAgent maxConcurrent maxSpawnDepth model "
-    "requireAgentId runTimeoutSeconds thinking"
+    "announceTimeoutMs archiveAfterMinutes maxChildrenPerAgent maxSpawnDepth requireAgentId "
+    "runTimeoutSeconds"
 )
 _EXEC = (
     "applyPatch backgroundMs cleanupMs host node notifyOnExit notifyOnExitEmptySuccess "
@@ -339,6 +339,9 @@ _FOREIGN: dict[KeyPath, frozenset[str]] = {
             "failureDestination maxConcurrentRuns retry runLog sessionRetention store",
         ),
         (("hooks",), _HOOKS),
+        (("skills",), "allowBundled install limits workshop"),
+        (("skills", "load"), "allowSymlinkTargets watch watchDebounceMs"),
+        (("skills", "entries", "*"), "apiKey config env"),
         (("agents", "defaults", "subagents"), _SUBAGENTS),
         (("agents", "list", "*", "subagents"), _SUBAGENTS),
         (("gateway",), _GATEWAY),

@@ -12,6 +12,7 @@ from openclaw.config.schema import (
     McpServerConfig,
     ModelChoice,
     Section,
+    SubagentsConfig,
     ToolPolicyConfig,
     TurnLimits,
 )
@@ -43,7 +44,8 @@ class EffectiveAgent:
     readable_sessions: tuple[str, ...] = ()
     user_timezone: str | None = None
     thinking: str | None = None
-    may_delegate_to: tuple[str, ...] = ()
+    skills: tuple[str, ...] | None = None
+    subagents: SubagentsConfig = field(default_factory=SubagentsConfig)
     exec: ExecToolConfig = field(default_factory=ExecToolConfig)
 
 
@@ -170,6 +172,7 @@ def _effective(config: Config, entry: AgentEntry) -> EffectiveAgent:
         readable_sessions=merged.readable_sessions,
         user_timezone=merged.user_timezone,
         thinking=merged.thinking_default,
-        may_delegate_to=merged.subagents.allow_agents,
+        skills=merged.skills,
+        subagents=merged.subagents,
         exec=overlay(overlay(config.tools.exec, defaults.tools.exec), entry.tools.exec),
     )

@@ -38,6 +38,7 @@ from openclaw.config.agent_schema import (
     Scalar,
     Section,
     Share,
+    SubagentsConfig,
     Text,
     Texts,
     ToolPolicyConfig,
@@ -207,6 +208,7 @@ __all__ = [
     "SecretsConfig",
     "Section",
     "SessionsConfig",
+    "SubagentsConfig",
     "TelemetryConfig",
     "ToolPolicyConfig",
     "ToolsConfig",
@@ -482,6 +484,29 @@ def _hook_command(value: Texts) -> Texts:
     return value
 
 
+class SkillEntry(Section):
+    """One skill, by its name."""
+
+    enabled: Flag = True
+    """Whether agents have it."""
+
+
+class SkillsLoad(Section):
+    """Where skills are found."""
+
+    extra_dirs: Texts = ()
+    """Directories with skills, besides `skills/` in the workspace and in the state directory."""
+
+
+class SkillsConfig(Section):
+    """Skills of all agents; see `openclaw skills`."""
+
+    load: SkillsLoad = SkillsLoad()
+    """Where skills are found."""
+    entries: dict[NonEmptyText, SkillEntry] = Field(default_factory=dict)
+    """Single skills, by name."""
+
+
 class HookConfig(Section):
     """A command that is run on an event, with JSON on its input."""
 
@@ -554,6 +579,8 @@ class Config(Section):
     """What is written about the program's own doings."""
     cron: CronConfig = CronConfig()
     """Schedules, which the gateway runs."""
+    skills: SkillsConfig = SkillsConfig()
+    """Skills of all agents."""
     hooks: HooksConfig = HooksConfig()
     """Commands of your own on events."""
     telemetry: TelemetryConfig = TelemetryConfig()

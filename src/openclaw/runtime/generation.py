@@ -1,6 +1,6 @@
 """One configuration and what was built from it."""
 
-from collections.abc import AsyncGenerator, Collection, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from openclaw.config.merge import EffectiveAgent, default_agent_id, effective_agents
+from openclaw.config.paths import expand
 from openclaw.config.schema import ModelChoice, ToolPolicyConfig, WebSearchConfig
 from openclaw.core.errors import NotFound
 from openclaw.core.events import Downloading, Emit, discard
@@ -216,7 +217,10 @@ class ConfigGeneration:
         from openclaw.agent.tools.skills import skills_prompt
 
         places = skill_places(self.host, workspace or self.host.workspace(agent))
-        return [Memory(self.host.paths.memory / agent.id).prompt(), skills_prompt(places)]
+        return [
+            Memory(self.host.paths.memory / agent.id).prompt(),
+            skills_prompt(places, _usable_skill(self.host, agent)),
+        ]
 
 
 class EmbeddedModels:
@@ -256,8 +260,19 @@ def skill_places(host: Host, workspace: Path) -> list[Path]:
     """The person's own come before those of installed packages."""
     from openclaw.agent.tools.skills import plugin_skills
 
-    own = [workspace / "skills", host.paths.skills]
+    more = (expand(one, host.environ) for one in host.config.skills.load.extra_dirs)
+    own = [workspace / "skills", host.paths.skills, *(one for one in more if one.is_absolute())]
     return [*own, *plugin_skills()] if host.config.tools.plugins else own
+
+
+def _usable_skill(host: Host, agent: EffectiveAgent) -> Callable[[str], bool]:
+    entries = host.config.skills.entries
+
+    def usable(name: str) -> bool:
+        wanted = agent.skills is None or name in agent.skills
+        return wanted and (name not in entries or entries[name].enabled)
+
+    return usable
 
 
 def _native_tools(
@@ -282,7 +297,7 @@ def _native_tools(
     memory = Memory(host.paths.memory / agent.id)
     subagents: list[NativeTool] = []
     if host.subagents is not None:
-        subagents.append(delegate_tool(host.subagents, place, agent.may_delegate_to))
+        subagents.append(delegate_tool(host.subagents, place, agent.subagents))
     web = host.config.tools.web
     searches: list[NativeTool] = []
     if (engine := engine_of(web.search, host.environ)) is not None:
@@ -296,7 +311,7 @@ def _native_tools(
         place,
         more=[
             *memory_tools(memory, store, host.clock, zone, agent.readable_sessions),
-            skill_tool(skill_places(host, place)),
+            skill_tool(skill_places(host, place), _usable_skill(host, agent)),
             cron_tool(JobFile(host.paths.cron), host.clock, zone),
             *subagents,
             *searches,

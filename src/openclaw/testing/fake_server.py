@@ -50,6 +50,7 @@ from openclaw.testing.fake_tools import (
 
 HANDSHAKE_REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 _UNSUPPORTED_VERSION = -32022
+SKILLS = "io.modelcontextprotocol/skills"
 _INVALID_PARAMS = -32602
 _NO_METHOD = -32601
 _LISTS = {
@@ -84,6 +85,12 @@ class FakeProtocol:
             "resources/subscribe": lambda _, __: {},
             "resources/unsubscribe": lambda _, __: {},
             "prompts/get": self._get_prompt,
+            "skills/list": lambda _, __: {
+                "skills": self._skills(),
+                "ttlMs": 0,
+                "cacheScope": "private",
+            },
+            "skills/get": self._get_skill,
             "logging/setLevel": lambda _, __: {},
             "subscriptions/listen": self._listen,
             **dict.fromkeys(_LISTS, self._list),
@@ -180,6 +187,8 @@ class FakeProtocol:
             found["tools"] = {"listChanged": True}
         if "resources" in self.spec or "resourceTemplates" in self.spec:
             found["resources"] = {"listChanged": True, "subscribe": True}
+        if "skills" in self.spec:
+            found["extensions"] = {SKILLS: {}}
         if "prompts" in self.spec:
             found["prompts"] = {"listChanged": True}
         return found
@@ -265,6 +274,18 @@ class FakeProtocol:
         if is_modern(message["params"]):
             result.update(ttlMs=0, cacheScope="private")
         return result
+
+    def _skills(self) -> list[Json]:
+        return self.spec.get("skills") or []
+
+    def _get_skill(self, _: Peer, message: Json) -> Json:
+        uri = message["params"]["uri"]
+        # What it says on being asked again may differ, as after an update.
+        every = [*(self.spec.get("updatedSkills") or ()), *self._skills()]
+        found = next((one for one in every if one["uri"] == uri), None)
+        if found is None:
+            raise Refused(_INVALID_PARAMS, f"Unknown skill: {uri}")
+        return {"skill": found, "ttlMs": 0, "cacheScope": "private"}
 
     def _get_prompt(self, _: Peer, message: Json) -> Json:
         params = message["params"]

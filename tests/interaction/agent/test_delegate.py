@@ -64,7 +64,7 @@ async def test_tasks_run_in_conversations_of_their_own_and_their_answers_come_ba
     home: Path, model: ScriptedModel
 ) -> None:
     project = configure(home, model, {})
-    done = await openclaw("agent", "split it", cwd=project)
+    done = await openclaw("agent", "split it", "--session-key", "main", cwd=project)
     said = done.stdout.decode()
     assert "There are 7 apples." in said, done.stderr
     assert "It failed:" in said
@@ -117,3 +117,12 @@ async def test_a_model_is_chosen_for_a_turn_or_for_a_chat(home: Path, model: Scr
     assert b"Also configured: acme/m" in done.stdout + done.stderr
     asked = [request.body["model"] for request in model.requests]
     assert asked == ["second", "third", "m"]
+
+
+async def test_tasks_may_go_to_another_model(home: Path, model: ScriptedModel) -> None:
+    subagents = {"model": "acme/small", "thinking": "low", "maxConcurrent": 1}
+    project = configure(home, model, {"defaults": {"subagents": subagents}})
+    await openclaw("agent", "split it", cwd=project)
+    asked = {str(r.body["messages"][-1].get("content")): r.model for r in model.requests}
+    assert asked["split it"] == "m"
+    assert asked["Count the apples."] == "small"

@@ -124,3 +124,31 @@ async def test_what_a_turn_changed_is_undone_by_a_message(tmp_path: Path) -> Non
     done = await openclaw("chat", cwd=here, stdin="/undo\n/undo\n/undo\n")
     assert done.stdout.decode().count("- a.txt: as it was") == 3, done.stdout
     assert (here / "a.txt").read_text() == "before"
+
+
+async def test_skills_are_chosen_as_openclaw_has_it(home: Path) -> None:
+    for name in ("one", "two", "three"):
+        folder = home / "more" / name
+        folder.mkdir(parents=True)
+        (folder / "SKILL.md").write_text(f"---\nname: {name}\ndescription: Skill {name}.\n---\n")
+    state, project = home / ".openclaw", home / "project"
+    state.mkdir(mode=0o700)
+    project.mkdir()
+    async with scripted_model(default=Step(text="Done.")) as model:
+        provider = {"baseUrl": f"{model.url}/v1", "apiKey": "k", "models": [{"id": "m"}]}
+        config = {
+            "models": {"providers": {"acme": provider}},
+            "skills": {
+                "load": {"extraDirs": ["~/more"], "watch": True},
+                "entries": {"two": {"enabled": False, "apiKey": "x"}},
+            },
+            "agents": {"defaults": {"skills": ["one", "two"], "thinkingDefault": "low"}},
+        }
+        (state / "openclaw.json").write_text(json.dumps(config))
+        (state / "openclaw.json").chmod(0o600)
+        done = await openclaw("agent", "go", cwd=project)
+        prompt = json.dumps(model.requests[0].body["messages"])
+    assert "- one: Skill one." in prompt, done.stderr
+    assert "Skill two" not in prompt
+    assert "Skill three" not in prompt
+    assert b"thinkingDefault" not in done.stderr

@@ -1,6 +1,6 @@
 """`delegate`: tasks for copies of the agent, side by side, each in a conversation of its own."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -9,6 +9,7 @@ import anyio
 
 from openclaw.agent.port import MessageContext, Reply, TurnListener
 from openclaw.agent.tools.base import Arguments, FunctionTool, quoted, schema
+from openclaw.config.agent_schema import SubagentsConfig
 from openclaw.core.errors import OpenClawError, ToolFailure, describe
 from openclaw.core.events import Event, ToolStarted
 from openclaw.core.tools import CallContext, ToolResult, ToolSpec
@@ -18,7 +19,7 @@ MOST_TASKS = 8
 WITHOUT = (NAME, "cron", "remember", "update_plan")
 """Tools that are for whoever talks with the person."""
 
-_AT_ONCE = 4
+_DEFAULTS = SubagentsConfig()
 _SOURCE = "Subagent"
 
 Answer = Callable[[MessageContext, TurnListener], Awaitable[Reply]]
@@ -49,16 +50,16 @@ _DELEGATE = ToolSpec(
 
 
 def delegate_tool(
-    subagents: Subagents, workspace: Path, allowed: Sequence[str] = ()
+    subagents: Subagents, workspace: Path, settings: SubagentsConfig = _DEFAULTS
 ) -> FunctionTool:
-    """The tool; `allowed` are the agents besides a copy of itself that may get tasks."""
+    allowed = settings.allow_agents
 
     async def run(arguments: Arguments, context: CallContext) -> ToolResult:
         tasks, agent = _tasks(arguments), arguments.text("agent", "") or context.agent
         if agent != context.agent and agent not in allowed and "*" not in allowed:
             raise ToolFailure(f"You may not give tasks to '{agent}'; leave `agent` out.")
         answers = ["" for _ in tasks]
-        limit = anyio.Semaphore(_AT_ONCE)
+        limit = anyio.Semaphore(settings.max_concurrent)
 
         async def one(number: int, task: str) -> None:
             async with limit:
@@ -84,6 +85,8 @@ def delegate_tool(
             agent_id=agent,
             origin="delegate",
             workspace=workspace,
+            model=settings.model,
+            thinking=settings.thinking,
             typed="",  # no word of it is the person's: else it could carry somebody else's words in
             delegated_by=context.agent,
         )

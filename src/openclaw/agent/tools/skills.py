@@ -3,7 +3,7 @@
 import hashlib
 import logging
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from importlib.util import find_spec
@@ -78,7 +78,14 @@ def _front_matter(text: str) -> dict[str, str]:
     return {}
 
 
-def find_skills(places: Sequence[Path]) -> Iterator[Skill]:
+Usable = Callable[[str], bool]
+
+
+def _every(name: str) -> bool:
+    return True
+
+
+def find_skills(places: Sequence[Path], usable: Usable = _every) -> Iterator[Skill]:
     """The skills in these directories; of two with one name, the first."""
     seen: set[str] = set()
     for place in places:
@@ -87,7 +94,7 @@ def find_skills(places: Sequence[Path]) -> Iterator[Skill]:
                 skill = read_skill(folder)
             except (ToolFailure, OSError):
                 continue  # `openclaw skills list` says what is wrong with it
-            if skill.name not in seen and len(seen) < MOST_SKILLS:
+            if usable(skill.name) and skill.name not in seen and len(seen) < MOST_SKILLS:
                 seen.add(skill.name)
                 yield skill
 
@@ -107,8 +114,8 @@ def plugin_skills() -> list[Path]:
     return places
 
 
-def skills_prompt(places: Sequence[Path]) -> str:
-    lines = [f"- {skill.name}: {skill.description}" for skill in find_skills(places)]
+def skills_prompt(places: Sequence[Path], usable: Usable = _every) -> str:
+    lines = [f"- {skill.name}: {skill.description}" for skill in find_skills(places, usable)]
     if not lines:
         return ""
     head = "# Skills\n\nBefore you do something that one of these is about, read it with skill."
@@ -125,11 +132,11 @@ _SKILL = ToolSpec(
 )
 
 
-def skill_tool(places: Sequence[Path]) -> FunctionTool:
+def skill_tool(places: Sequence[Path], usable: Usable = _every) -> FunctionTool:
     def read(name: str, file: str) -> ToolResult:
-        skill = next((one for one in find_skills(places) if one.name == name), None)
+        skill = next((one for one in find_skills(places, usable) if one.name == name), None)
         if skill is None:
-            known = ", ".join(one.name for one in find_skills(places))
+            known = ", ".join(one.name for one in find_skills(places, usable))
             raise ToolFailure(f"There is no skill '{name}'. There are: {known or 'none'}.")
         with Workspace(skill.folder).open_file(file or FILE) as (opened, _, _):
             text = opened.read(MAX_BYTES).decode(errors="replace")

@@ -9,6 +9,7 @@ from openclaw.content.detection.detect import detect
 from openclaw.content.frame import frame
 from openclaw.content.labels import sanitise_label
 from openclaw.mcp_client.bridge.results import binary_placeholder, mime_type
+from openclaw.mcp_client.bridge.served_skills import ServedSkill
 
 if TYPE_CHECKING:
     from mcp_types import Resource
@@ -51,6 +52,7 @@ class ServerResources:
     listed: "Sequence[Resource]" = ()
     templates: Sequence[str] = ()
     reader: str | None = None
+    skills: Sequence[ServedSkill] = ()
 
 
 def wanted(resources: "Iterable[Resource]", filters: Sequence[str]) -> "list[Resource]":
@@ -96,7 +98,7 @@ def resolve(
 
 
 def needs_reader(servers: ServerResources, budget: int = DEFAULT_BUDGET) -> bool:
-    if servers.templates:
+    if servers.templates or servers.skills:
         return True
     read = {one.uri: one for one in servers.read}
     if any(one.uri not in read for one in servers.listed):
@@ -124,6 +126,8 @@ def build_resource_context(servers: Iterable[ServerResources], budget: int = DEF
         unseen += [f"- {sanitise_label(template, _LABEL)}" for template in one.templates]
         if unseen and one.reader:
             blocks.append(_unseen(one, unseen))
+        if one.skills and one.reader:
+            blocks.append(_skills(one))
     return "\n".join([HEADING, INTRODUCTION, "", *blocks]) if blocks else ""
 
 
@@ -142,6 +146,17 @@ def heading_name(name: str) -> str:
     """A name that may stand outside a frame: short, one line, and no order to anyone."""
     short = " ".join(sanitise_label(name, _HEADING).split())
     return "(name withheld)" if detect(name).suspicious or not short else short
+
+
+def _skills(one: ServerResources) -> str:
+    lines = [
+        f"- {skill.name}: {skill.description} ({sanitise_label(skill.uri, _LABEL)})"
+        for skill in one.skills
+    ]
+    framed = frame("\n".join(lines), sender=one.server, notice=False)
+    return (
+        f"### MCP Skills: {one.server}, to be read with {one.reader} when they are needed\n{framed}"
+    )
 
 
 def _unseen(one: ServerResources, lines: Sequence[str]) -> str:

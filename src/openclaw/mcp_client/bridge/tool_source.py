@@ -84,7 +84,7 @@ async def _answer(bound: Bound, arguments: JsonObject, context: CallContext) -> 
         uri = arguments.get("uri")
         if not isinstance(uri, str) or not uri:
             raise InvalidResult("'uri' is missing: give the URI of a resource")
-        return await connection.read_resource(uri)
+        return await unit.skill_file(uri)
 
     def progress(done: float, total: float | None, message: str | None) -> None:
         how_far = f"{done:g}" if total is None else f"{done:g}/{total:g}"

@@ -15,6 +15,12 @@ from openclaw.core.errors import OperatorFacing, SecretUnavailable, ServerUnavai
 from openclaw.core.events import Emit, ServerChanged, discard
 from openclaw.core.tools import EarlierCall, JsonObject
 from openclaw.mcp_client import bounds
+from openclaw.mcp_client.bridge.served_skills import (
+    EXTENSION,
+    MOST_SKILLS,
+    ServedSkill,
+    served_skills,
+)
 from openclaw.mcp_client.errors import (
     CallFailed,
     ConnectionFailed,
@@ -260,6 +266,26 @@ class ServerConnection:
         if not are_objects(result.get("contents")):
             raise InvalidResult("the resource's contents are not a list of objects")
         return result
+
+    async def list_skills(self) -> list[ServedSkill]:
+        """The skills that the server serves, if it says that it does."""
+        link, found = self._link, list[ServedSkill]()
+        if link is None or EXTENSION not in (_offered(link).get("extensions") or {}):
+            return found
+        params: dict[str, Any] = {}
+        for _ in range(bounds.MAX_PAGES):
+            page = await self._request("skills/list", params, self._tool_timeout, unheard)
+            found += served_skills(page.get("skills"))
+            cursor = page.get("nextCursor")
+            if not isinstance(cursor, str) or len(found) >= MOST_SKILLS:
+                break
+            params = {"cursor": cursor}
+        return found[:MOST_SKILLS]
+
+    async def get_skill(self, uri: str) -> list[ServedSkill]:
+        """What the server says of this skill now; none if it no longer serves it."""
+        page = await self._request("skills/get", {"uri": uri}, self._tool_timeout, unheard)
+        return served_skills([page.get("skill")])
 
     async def get_prompt(self, name: str, arguments: Mapping[str, str]) -> RawResult:
         params = {"name": name, "arguments": arguments}

@@ -14,6 +14,7 @@ import anyio.to_thread
 from openclaw.content.sanitise import prepare
 from openclaw.core.events import Emit, SuspiciousContent
 from openclaw.mcp_client.bridge.resources import MAX_READ, ResolvedResource, resolve, wanted
+from openclaw.mcp_client.bridge.served_skills import ServedSkill, mismatch, owner
 from openclaw.mcp_client.catalog.cache import CatalogCache
 from openclaw.mcp_client.catalog.pin_store import Pinning
 from openclaw.mcp_client.catalog.tools import (
@@ -22,11 +23,11 @@ from openclaw.mcp_client.catalog.tools import (
     prepare_tools,
     suspicion,
 )
-from openclaw.mcp_client.errors import CallFailed
+from openclaw.mcp_client.errors import CallFailed, InvalidResult
 from openclaw.mcp_client.lifecycle.connection import ConnectionDeps, ServerConnection
 from openclaw.mcp_client.lifecycle.state import UNAVAILABLE, ServerState
 from openclaw.mcp_client.session.elicitation import Asking, decline
-from openclaw.mcp_client.session.jsonrpc import Listing
+from openclaw.mcp_client.session.jsonrpc import Listing, RawResult
 
 if TYPE_CHECKING:
     from mcp_types import Resource
@@ -96,6 +97,7 @@ class ManagedServer:
         self.suspicions: tuple[Suspicion, ...] = ()
         self.tools_known = anyio.Event()
         self.resources_known = anyio.Event()
+        self.skills: tuple[ServedSkill, ...] = ()
         self._read: dict[str, ResolvedResource] = {}
         self._redact = deps.redact
         self._emit: Emit = deps.emit
@@ -237,7 +239,9 @@ class ManagedServer:
     async def _refresh(self, *, everything: bool) -> None:
         if self.state is not ServerState.READY:
             return
-        chosen = wanted(self.connection.listing.resources, self.config.resource_filter)[:MAX_READ]
+        if everything:
+            await self._list_skills()
+        chosen = wanted(self.ordinary_resources, self.config.resource_filter)[:MAX_READ]
         uris = {resource.uri for resource in chosen}
         due = chosen if everything else [r for r in chosen if r.uri in self._stale_uris]
         self._all_stale = False
@@ -251,6 +255,33 @@ class ManagedServer:
             await self.connection.subscribe([resource.uri for resource in chosen])
         self.resources_known.set()
         self._on_change(self)
+
+    @property
+    def ordinary_resources(self) -> "list[Resource]":
+        """Those that are no files of skills, which are read when they are needed and not before."""
+        listed = self.connection.listing.resources
+        return [one for one in listed if owner(self.skills, one.uri) is None]
+
+    async def _list_skills(self) -> None:
+        try:
+            self.skills = tuple(await self.connection.list_skills())
+        except CallFailed as failed:
+            logger.info("MCP server '%s': its skills were not listed: %s", self.name, failed)
+
+    async def skill_file(self, uri: str) -> RawResult:
+        """A resource; a file of a skill only if it is the one that the skill lists."""
+        for last in (False, True):
+            raw = await self.connection.read_resource(uri)
+            reason = mismatch(self.skills, uri, raw.get("contents") or ())
+            if reason is None:
+                return raw
+            if last:
+                raise InvalidResult(reason)
+            skill = owner(self.skills, uri)
+            assert skill is not None  # or there would be no reason
+            others = tuple(one for one in self.skills if one is not skill)
+            self.skills = (*others, *await self.connection.get_skill(skill.uri))
+        raise AssertionError
 
     async def _read_one(self, resource: "Resource", limiter: anyio.CapacityLimiter) -> None:
         async with limiter:

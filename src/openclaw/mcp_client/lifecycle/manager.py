@@ -335,7 +335,8 @@ def _resources(name: str, unit: ManagedServer, reader: str | None = None) -> Ser
     return ServerResources(
         server=name,
         read=unit.resources,
-        listed=tuple(wanted(unit.listing.resources, ())),
+        listed=tuple(wanted(unit.ordinary_resources, ())),
         templates=tuple(one.uri_template for one in unit.listing.resource_templates),
         reader=reader,
+        skills=unit.skills,
     )
