@@ -16,7 +16,7 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 from pydantic_ai.models import ModelRequestParameters
-from pydantic_ai.native_tools import WebSearchTool
+from pydantic_ai.native_tools import AbstractNativeTool, WebSearchTool
 from pydantic_ai.tools import ToolDefinition
 
 from openclaw.agent import compaction
@@ -52,7 +52,7 @@ from openclaw.core.events import (
     ThinkingDelta,
 )
 from openclaw.core.tools import ToolSpec
-from openclaw.models.build import Built
+from openclaw.models.build import TOOL_SEARCH, Built
 from openclaw.models.options import ModelOptions
 from openclaw.models.stack import Answered, ContextOverflow, ImageRefused, ModelStack, Watcher
 from openclaw.sessions.store import Lane
@@ -245,7 +245,11 @@ class Loop:
 
     async def _specs(self, built: Built) -> list[ToolSpec]:
         box = self.dispatcher.toolbox
-        specs = await box.shown(built.context_window, everything=built.reads_every_tool)
+        specs = await box.shown(
+            built.context_window,
+            everything=built.reads_every_tool,
+            deferring=built.loads_tools,
+        )
         # A model whose rules look through the tools has them beside its context, not in it.
         tools = 0 if built.reads_every_tool else box.sizes.total(specs)
         self._fixed = self.preamble.tokens + tools
@@ -254,10 +258,13 @@ class Loop:
     async def _request(
         self, specs: list[ToolSpec], watcher: Watcher, options: ModelOptions | None
     ) -> Answered:
+        box = self.dispatcher.toolbox
+        native: list[AbstractNativeTool] = [WebSearchTool()] if box.may_search else []
+        native += [TOOL_SEARCH] if box.deferred else []
         parameters = ModelRequestParameters(
-            function_tools=[*definitions(specs), *self._client_definitions()],
+            function_tools=[*definitions(specs, box.deferred), *self._client_definitions()],
             instruction_parts=[InstructionPart(content=part) for part in self.preamble.parts],
-            native_tools=[WebSearchTool()] if self.dispatcher.toolbox.may_search else [],
+            native_tools=native,
         )
         guess = self._guess()
         answered = await self._respond(self._messages, parameters, watcher, options)

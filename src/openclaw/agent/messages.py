@@ -20,6 +20,7 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.tools import ToolDefinition
 
+from openclaw.agent.toolpath.search_tool import SEARCH_TOOL
 from openclaw.agent.transcript import (
     AssistantItem,
     Attachment,
@@ -40,18 +41,30 @@ SUMMARY_HEAD = (
 Shown = Mapping[str, bytes | str]  # by their digests: images as they are sent, or why one is not
 
 
-def definitions(specs: Sequence[ToolSpec]) -> list[ToolDefinition]:
-    return [
-        ToolDefinition(
-            name=spec.name,
-            description=spec.description,
-            parameters_json_schema=dict(spec.input_schema),
-            strict=False,
-            # Not sent to a provider; the embedded model's router goes by it.
-            metadata={"label": spec.label, "read_only": spec.read_only},
-        )
-        for spec in specs
+def definitions(
+    specs: Sequence[ToolSpec], deferred: Sequence[ToolSpec] = ()
+) -> list[ToolDefinition]:
+    """A provider that loads the `deferred` ones by itself does not get our search for them."""
+    found = [_definition(spec) for spec in specs]
+    if not deferred:
+        return found
+    search = SEARCH_TOOL  # as the library calls it too
+    shown = [
+        replace(one, unless_native=search) if one.name == SEARCH_TOOL else one for one in found
     ]
+    rest = [replace(_definition(s), defer_loading=True, with_native=search) for s in deferred]
+    return [*shown, *rest]
+
+
+def _definition(spec: ToolSpec) -> ToolDefinition:
+    return ToolDefinition(
+        name=spec.name,
+        description=spec.description,
+        parameters_json_schema=dict(spec.input_schema),
+        strict=False,
+        # Not sent to a provider; the embedded model's router goes by it.
+        metadata={"label": spec.label, "read_only": spec.read_only},
+    )
 
 
 def messages_from(items: Sequence[Item], images: Shown) -> list[ModelMessage]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, cast
 
 from pydantic_ai import JsonSchemaTransformer
 from pydantic_ai.models import ModelRequestParameters
-from pydantic_ai.native_tools import WebSearchTool
+from pydantic_ai.native_tools import NATIVE_TOOL_TYPES, AbstractNativeTool, WebSearchTool
 from pydantic_ai.output import OutputObjectDefinition
 from pydantic_ai.profiles.google import GoogleJsonSchemaTransformer
 from pydantic_ai.settings import ModelSettings
@@ -48,6 +48,7 @@ class Resolver(Protocol):
 _Sdk = TypeVar("_Sdk", bound=Any)
 LocalBuilder = Callable[[Candidate], Awaitable["Model"]]
 SearchMode = Literal["auto", "native", "off"]
+TOOL_SEARCH: AbstractNativeTool = NATIVE_TOOL_TYPES["tool_search"](optional=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,7 @@ class Built:
     settings: "ModelSettings"
     client: "httpx2.AsyncClient | None" = None
     native_search: bool = False  # whether the provider searches the web itself
+    loads_tools: bool = False  # whether it searches deferred tools and loads what it finds
 
     @property
     def context_window(self) -> int:
@@ -151,7 +153,8 @@ class ModelBuilder:
             raise
         native = self._search == "native" or (self._search == "auto" and _is_at_vendor(candidate))
         known = model.profile.get("supported_native_tools", frozenset())
-        return Built(candidate, model, settings, client, native and WebSearchTool in known)
+        loads = _is_at_vendor(candidate) and type(TOOL_SEARCH) in known
+        return Built(candidate, model, settings, client, native and WebSearchTool in known, loads)
 
     async def _key(self, candidate: Candidate) -> str:
         if candidate.api_key:
@@ -445,14 +448,17 @@ def with_settings(built: Built, options: ModelOptions | None) -> Built:
 
 
 def with_search(parameters: ModelRequestParameters, built: Built) -> ModelRequestParameters:
-    """The request with one search at most: the provider's, if the model has it, or ours."""
+    """The request with one search each, of the web and of tools: the provider's if it has it, or ours."""
     if not parameters.native_tools:
         return parameters
-    if not built.native_search:
-        return replace(parameters, native_tools=[])
-    name = WebSearchTool.kind
-    ours = [tool for tool in parameters.function_tools if tool.name != name]
-    return replace(parameters, function_tools=ours)
+    known = {WebSearchTool.kind: built.native_search, TOOL_SEARCH.kind: built.loads_tools}
+    native = [tool for tool in parameters.native_tools if known.get(tool.kind)]
+    tools = parameters.function_tools
+    if not built.loads_tools:
+        tools = [tool for tool in tools if not tool.defer_loading]
+    if any(isinstance(tool, WebSearchTool) for tool in native):
+        tools = [tool for tool in tools if tool.name != WebSearchTool.kind]
+    return replace(parameters, native_tools=native, function_tools=tools)
 
 
 def with_output(

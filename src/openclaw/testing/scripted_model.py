@@ -36,7 +36,8 @@ class Step:
 
     `text` may contain `{last}`, which stands for the text of the last message. `calls` are
     `(name, arguments)` pairs; arguments as a string go out unparsed, so that they can be malformed,
-    and may contain `{last}` as well.
+    and may contain `{last}` as well. `found` are tools that the provider's own search found before
+    the calls (Anthropic messages alone).
     `status` other than 200 is an error; `overflow` is the provider's "too long" error. `cut_after`
     breaks the connection after that many events, and `end_after` ends the stream there as if it
     were whole; `delay` is the pause in seconds before each event; `hang` never answers. `finish` is
@@ -50,6 +51,7 @@ class Step:
     text: str = ""
     thinking: str = ""
     calls: tuple[tuple[str, Mapping[str, Any] | str], ...] = ()
+    found: tuple[str, ...] = ()
     status: int = 200
     message: str = "scripted failure"
     code: str | None = None
@@ -263,6 +265,7 @@ def _as_answer(request: Request, step: Step, number: int) -> wire.Answer:
         text=step.text.replace("{last}", request.last_text),
         thinking=step.thinking,
         calls=calls,
+        found=step.found,
         input_tokens=step.input_tokens,
         output_tokens=step.output_tokens,
         finish=step.finish,

@@ -35,6 +35,7 @@ class Answer:
     text: str = ""
     thinking: str = ""
     calls: tuple[Call, ...] = ()
+    found: tuple[str, ...] = ()
     input_tokens: int = 10
     output_tokens: int = 5
     finish: str | None = None
@@ -283,6 +284,15 @@ def _anthropic_blocks(answer: Answer) -> list[Json]:
         blocks.append({"type": "thinking", "thinking": answer.thinking, "signature": "sig"})
     if answer.text:
         blocks.append({"type": "text", "text": answer.text})
+    if answer.found:
+        searched, name = f"srvtoolu_{answer.id}", "tool_search_tool_bm25"
+        references = [{"type": "tool_reference", "tool_name": tool} for tool in answer.found]
+        result = {"type": "tool_search_tool_search_result", "tool_references": references}
+        query = {"query": "a tool"}
+        blocks += [
+            {"type": "server_tool_use", "id": searched, "name": name, "input": query},
+            {"type": "tool_search_tool_result", "tool_use_id": searched, "content": result},
+        ]
     blocks.extend(
         {"type": "tool_use", "id": call.id, "name": call.name, "input": _anthropic_input(call)}
         for call in answer.calls
@@ -311,7 +321,9 @@ def _anthropic_deltas(answer: Answer, block: Json, calls: Iterator[Call]) -> Ite
     elif block["type"] == "text":
         for piece in pieces(answer.text):
             yield {"type": "text_delta", "text": piece}
-    else:
+    elif block["type"] == "server_tool_use":
+        yield {"type": "input_json_delta", "partial_json": json.dumps(block["input"])}
+    elif block["type"] == "tool_use":
         for piece in pieces(next(calls).raw):
             yield {"type": "input_json_delta", "partial_json": piece}
 

@@ -14,6 +14,9 @@ MOST_WHOLE = 8_000
 """Tokens, if a part or all of the tools are shown. Large contexts have room for more, but what nobody
 asked for should cost little."""
 
+MOST_DEFERRED = 100_000
+"""Tokens of what a provider is handed to load by itself: they cost nothing, but travel each time."""
+
 LEAST = 3_000
 LEAST_SHARE = 0.25
 """In a small context, a few percent would not hold even our own tools: they get `LEAST` tokens, or

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from openclaw.agent.budget import ToolSizes
 from openclaw.agent.toolpath.choice import (
     MOST_AT_FIRST,
+    MOST_DEFERRED,
     MOST_WHOLE,
     NEAREST,
     OWN_SHARE,
@@ -60,12 +61,15 @@ class Toolbox:
     sizes: ToolSizes = field(default_factory=ToolSizes)
     flow: "SessionFlow | None" = None
     may_search: bool = True
+    deferred: Sequence[ToolSpec] = ()
+    """Of the last list: the tools beside it, if the model's provider searches and loads them."""
     """Whether a model's provider may search the web by itself, which nobody is asked about."""
     _opening: str | None = None
     _added: list[str] = field(default_factory=list[str])
     _recent: list[str] = field(default_factory=list[str])
     _tools: dict[str, ToolSpec] = field(default_factory=dict[str, ToolSpec])
     _first: _First | None = None
+    _before: int | None = None
 
     def specs(self) -> Sequence[ToolSpec]:
         return self.path.specs()
@@ -97,11 +101,15 @@ class Toolbox:
                 if item.name == SEARCH_TOOL:
                     self._add(names_in(item.text))
 
-    async def shown(self, window: int, *, everything: bool = False) -> list[ToolSpec]:
+    async def shown(
+        self, window: int, *, everything: bool = False, deferring: bool = False
+    ) -> list[ToolSpec]:
         """What the model is told of: everything, or what fits and the search for the rest.
 
         `window` is the model's context. `everything` is for models to which no tool costs anything.
+        `deferring` leaves the search to the provider: what it finds in this turn stays `deferred`.
         """
+        self.deferred = ()
         self._tools = {spec.name: spec for spec in self.path.specs()}
         specs = list(self._tools.values())
         tokens = self.bounds.tokens(window)
@@ -111,7 +119,14 @@ class Toolbox:
         if everything or fits_whole(specs, whole, self.bounds, self.sizes):
             return [*specs, CODE_SPEC] if self.bounds.code == "on" and not everything else specs
         first = await self._at_first(specs, min(tokens, MOST_AT_FIRST))
-        return [*first, *self._added_since(first, tokens)]
+        deferring = deferring and self.sizes.total(specs) <= MOST_DEFERRED
+        if deferring and self._before is None:
+            self._before = len(self._added)
+        shown = [*first, *self._added_since(first, tokens, self._before if deferring else None)]
+        if deferring:
+            seen = {spec.name for spec in shown}
+            self.deferred = [spec for spec in specs if spec.name not in seen]
+        return shown
 
     async def _at_first(self, specs: Sequence[ToolSpec], tokens: int) -> tuple[ToolSpec, ...]:
         known = self._first
@@ -127,7 +142,9 @@ class Toolbox:
         self._first = _First(specs, tokens, shown)
         return shown
 
-    def _added_since(self, first: Iterable[ToolSpec], tokens: int) -> list[ToolSpec]:
+    def _added_since(
+        self, first: Iterable[ToolSpec], tokens: int, before: int | None
+    ) -> list[ToolSpec]:
         """What was found and used since, in that order; if it is too much, the latest of it."""
         shown = {spec.name for spec in first}
         kept: set[str] = set()
@@ -137,7 +154,7 @@ class Toolbox:
                 if tokens < 0 and kept:
                     break
                 kept.add(name)
-        return [self._tools[name] for name in self._added if name in kept]
+        return [self._tools[name] for name in self._added[:before] if name in kept]
 
     def find(self, name: str) -> ToolSpec | None:
         return self._tools.get(name) or self._own(name)
