@@ -16,7 +16,7 @@ from openclaw.agent.toolpath.toolbox import Toolbox
 from openclaw.core.clock import SystemClock
 from openclaw.core.content import Media, Text, text_of
 from openclaw.core.errors import OperatorFacing
-from openclaw.core.events import Event, Notice, ToolFinished, ToolStarted
+from openclaw.core.events import Event, Notice, ToolApproval, ToolFinished, ToolStarted
 from openclaw.core.tools import (
     ALWAYS,
     SESSION,
@@ -166,7 +166,7 @@ async def test_a_person_is_asked_before_anything_happens() -> None:
     path = Path_(mcp(text("sent")), ask=["mcp_s_*"])
     await path.call(to="ann\x1b")
     assert [one.arguments for one in path.asked] == [{"to": "ann<U+001B>"}]
-    assert [type(event) for event in path.events] == [ToolStarted, ToolFinished]
+    assert [type(event) for event in path.events] == [ToolApproval, ToolStarted, ToolFinished]
     path = Path_(mcp(text("sent")), ask=["mcp_s_*"])
     path.answer = False
     assert "did not allow" in text_of((await path.call()).blocks)
