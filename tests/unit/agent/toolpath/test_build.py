@@ -171,7 +171,7 @@ async def test_a_person_is_asked_before_anything_happens() -> None:
     path.answer = False
     assert "did not allow" in text_of((await path.call()).blocks)
     assert not path.tools.calls
-    assert [type(event) for event in path.events] == [ToolFinished]
+    assert [type(event) for event in path.events] == [ToolApproval, ToolFinished]
     assert [(one.outcome, one.duration_ms) for one in path.records] == [("denied", 0.0)]
 
 
