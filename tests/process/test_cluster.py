@@ -15,6 +15,7 @@ import pytest
 from tests.support import cluster_life
 from tests.support.cluster_life import Cluster, Life, verdict
 from tests.support.postgres_server import own_server
+from tests.support.task_client import HttpTaskClient
 from tests.support.task_server import task_server_entry
 
 from openclaw.config.paths import StatePaths
@@ -250,6 +251,41 @@ async def test_a_killed_gateways_call_that_is_a_task_is_fetched_by_the_next(
                 (tmp_path / "done").touch()
     assert "t1 found gold" in replies[0]["text"]
     assert len((tmp_path / "calls").read_text().splitlines()) == 1
+
+
+async def test_orders_as_tasks_behind_a_round_robin_proxy_survive_a_killed_gateway(
+    tmp_path: Path, postgres_url: str, model: ScriptedModel
+) -> None:
+    async with (
+        cluster_life.cluster(
+            tmp_path,
+            postgres_url,
+            model.url,
+            (2, 2, 2),
+            tool_seconds=0.5,
+            mcpServer={"taskAfterMs": 1},
+        ) as gateways,
+        cluster_life.round_robin(gateways) as url,
+        httpx2.AsyncClient(
+            base_url=url,
+            trust_env=False,
+            timeout=_PATIENCE,
+            headers={"authorization": f"Bearer {cluster_life.TOKEN}"},
+            limits=httpx2.Limits(max_keepalive_connections=0),  # each request at the next gateway
+        ) as http,
+    ):
+        client = HttpTaskClient(http)
+        with anyio.fail_after(4 * _PATIENCE):
+            tasks = [
+                (await client.order(f"mark {n}", arguments={"sessionKey": f"s{n}"}))["taskId"]
+                for n in range(9)
+            ]
+            await gateways.gateways[1].kill()
+            ended = [await client.until(task) for task in tasks]
+    assert [task["status"] for task in ended] == ["completed"] * 9
+    assert all("Done." in str(task["result"]) for task in ended)
+    done = gateways.done()
+    assert len(done) == len(set(done))
 
 
 async def test_a_restarted_database_and_cut_connections_cost_no_turn(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ begun. Where its gateway goes away it asks another one, with the same idempotenc
 makes the agent call a tool of a real MCP server on stdio, which writes down what it was told.
 """
 
+import itertools
 import random
 import signal
 from collections import Counter
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.abc
 import httpx2
 import orjson
 from anyio.abc import Process
@@ -26,6 +28,7 @@ from openclaw.testing.fake_server import server_entry
 from openclaw.testing.scripted_model import Step
 from tests.support.gateway_kit import House
 
+TOKEN = "a-token-that-every-gateway-of-the-cluster-knows"
 _RETRY_SECONDS = 0.1
 _ANSWER_SECONDS = 120.0
 
@@ -141,6 +144,7 @@ async def cluster(
                 {"world": server_entry({"tools": [tool]}), **(servers or {})},
                 sessions={"store": database},
                 gateway={
+                    "auth": {"token": TOKEN},
                     "limits": {"requestsPerMinute": 10_000_000, "maxConcurrent": 1000},
                     "cluster": {"workers": count},
                 },
@@ -154,6 +158,37 @@ async def cluster(
             for gateway in gateways:
                 group.start_soon(gateway.start)
         yield Cluster(database, world, gateways)
+
+
+@asynccontextmanager
+async def round_robin(cluster: Cluster) -> AsyncGenerator[str]:
+    """The address of a proxy that gives each connection to the next gateway that takes it."""
+    following = itertools.count()
+
+    async def connected() -> anyio.abc.SocketStream:
+        for _ in range(len(cluster.gateways)):
+            gateway = cluster.gateways[next(following) % len(cluster.gateways)]
+            with suppress(OSError):
+                return await anyio.connect_tcp("127.0.0.1", int(gateway.url.rpartition(":")[2]))
+        raise ConnectionRefusedError
+
+    async def pump(source: anyio.abc.ByteStream, target: anyio.abc.ByteStream) -> None:
+        with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+            async for piece in source:
+                await target.send(piece)
+
+    async def handle(client: anyio.abc.SocketStream) -> None:
+        async with client, await connected() as gateway, anyio.create_task_group() as group:
+            group.start_soon(pump, client, gateway)
+            await pump(gateway, client)
+            group.cancel_scope.cancel()
+
+    listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
+    async with listener, anyio.create_task_group() as group:
+        group.start_soon(listener.serve, handle)
+        port = listener.extra(anyio.abc.SocketAttribute.local_port)
+        yield f"http://127.0.0.1:{port}"
+        group.cancel_scope.cancel()
 
 
 @dataclass(slots=True)

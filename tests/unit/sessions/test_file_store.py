@@ -3,6 +3,7 @@
 import os
 import sqlite3
 import stat
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -432,3 +433,18 @@ async def test_a_failure_that_is_not_the_databases_reaches_whoever_waits(
             with pytest.raises(StoreUnavailable, match="MemoryError"), anyio.fail_after(5):
                 await store.open_session("main", "k")
         await store.open_session("main", "k")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the locks of Windows are not lost so")
+async def test_opening_a_store_again_drops_no_lock_of_this_process(database: Path) -> None:
+    """Else another process, which takes itself for the last, removes the log under our connections."""
+    look = (
+        "import fcntl, sys; file = open(sys.argv[1], 'r+b');"
+        "fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 510, 0x40000002)"
+    )
+    async with open_file_store(database, SystemClock()) as store:
+        await store.open_session("main", "k")
+        await open_and_close(database)
+        command = [sys.executable, "-c", look, str(database)]
+        taken = await anyio.run_process(command, check=False)
+    assert b"BlockingIOError" in taken.stderr

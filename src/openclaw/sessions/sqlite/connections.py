@@ -220,13 +220,14 @@ def _connect(path: Path, wait: float) -> sqlite3.Connection:
 def _create_private(path: Path) -> None:
     """SQLite gives its log files the mode of the database itself, so this one decides for all."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    file = os.open(path, os.O_RDWR | os.O_CREAT | CLOEXEC, 0o600)
     try:
-        if sys.platform != "win32" and os.fstat(file).st_mode & 0o077:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | CLOEXEC, 0o600))
+    except FileExistsError:
+        # It is not opened: to close it would drop the locks of all connections that this process has
+        # to it, and another process would take the log away under them.
+        if sys.platform != "win32" and path.stat().st_mode & 0o077:
             with suppress(PermissionError):  # not ours, and `doctor` says so
-                os.fchmod(file, 0o600)  # it may be there already, from before
-    finally:
-        os.close(file)
+                path.chmod(0o600)
 
 
 def _enter_wal(connection: sqlite3.Connection, path: Path) -> None:
