@@ -102,6 +102,7 @@ class TaskLife:
     async def _order(self, client: StdioTaskClient, number: int) -> None:
         self.unheard.add(number)
         more = {"sessionKey": f"order-{number}"}
+        answer: dict[str, Any]
         try:
             answer = await client.order(f"mark {number}", arguments=more)
         except RpcError as refused:
@@ -197,4 +198,4 @@ async def main(orders: int, seed: int) -> bool:
 
 
 if __name__ == "__main__":
-    sys.exit(not anyio.run(main, *map(int, (*sys.argv[1:], "200", "1")[:2])))
+    sys.exit(not anyio.run(main, int(sys.argv[1]), 1))
