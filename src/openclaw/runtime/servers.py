@@ -1,6 +1,5 @@
 """The MCP servers of the agents, running."""
 
-import json
 from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
@@ -12,7 +11,6 @@ from openclaw.config.load import LoadedConfig
 from openclaw.config.merge import EffectiveAgent
 from openclaw.config.paths import StatePaths
 from openclaw.core.clock import SystemClock
-from openclaw.core.content import Block, Media, text_of
 from openclaw.core.errors import ServerUnavailable
 from openclaw.core.events import Emit, discard
 from openclaw.core.tools import ToolSource
@@ -24,7 +22,7 @@ from openclaw.secrets.streaming import StreamRedactor
 
 if TYPE_CHECKING:
     from openclaw.agent.telemetry import Telemetry
-    from openclaw.agent.toolpath.audit import AuditLog, CallRecord, OnCall
+    from openclaw.agent.toolpath.audit import CallRecord, OnCall
     from openclaw.agent.toolpath.hooks import Hooks
     from openclaw.agent.toolpath.toolbox import Toolbox
     from openclaw.mcp_client.lifecycle.manager import AgentServers, McpManager
@@ -62,7 +60,7 @@ def audited(host: Host) -> Generator["OnCall"]:
 
     def note(record: "CallRecord") -> None:
         if settings.enabled:
-            _write(log, record, bodies=settings.bodies)
+            log.record(record)
         if telemetry is not None:
             telemetry.on_call(record)
 
@@ -70,36 +68,6 @@ def audited(host: Host) -> Generator["OnCall"]:
         yield note
     finally:
         log.close()
-
-
-def _write(log: "AuditLog", record: "CallRecord", *, bodies: bool) -> None:
-    arguments = _dumped(record.arguments)
-    result = text_of(record.blocks)
-    log.record(
-        agent=record.agent,
-        session=record.session,
-        server=record.server,
-        tool=record.tool,
-        duration_ms=record.duration_ms,
-        outcome=record.outcome,
-        argument_bytes=len(arguments),
-        result_bytes=len(result.encode(errors="surrogatepass")) + sum(map(_size, record.blocks)),
-        arguments=arguments.decode() if bodies else None,
-        result=result if bodies else None,
-    )
-
-
-def _dumped(arguments: Any) -> bytes:
-    import orjson
-
-    try:
-        return orjson.dumps(arguments, default=str)
-    except TypeError:  # half a character, or a number beyond 64 bits
-        return json.dumps(arguments, default=str).encode()
-
-
-def _size(block: Block) -> int:
-    return len(block.data) if isinstance(block, Media) and block.data is not None else 0
 
 
 @dataclass(frozen=True, slots=True)

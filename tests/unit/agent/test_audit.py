@@ -4,12 +4,14 @@ import subprocess
 import sys
 import textwrap
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from openclaw.agent.toolpath.audit import AuditLog
+from openclaw.agent.toolpath.audit import AuditLog, CallRecord
+from openclaw.core.content import Media, Text
 from openclaw.secrets.redactor import Redactor
 
 
@@ -32,20 +34,21 @@ def opened(path: Path, redactor: Redactor, **options: Any) -> AuditLog:
     return AuditLog(path, redactor, FixedClock(), **options)
 
 
-def write(log: AuditLog, **changes: Any) -> None:
-    fields: dict[str, Any] = {
-        "agent": "main",
-        "session": "s-1",
-        "server": "docs",
-        "tool": "search",
-        "duration_ms": 12.3456,
-        "outcome": "ok",
-        "argument_bytes": 20,
-        "result_bytes": 4000,
-        "arguments": '{"q": "swordfish-and-chips"}',
-        "result": "found swordfish-and-chips",
-    }
-    log.record(**fields | changes)
+def write(log: AuditLog, result: str = "found swordfish-and-chips", **changes: Any) -> None:
+    call = CallRecord(
+        at_ms=0,
+        agent="main",
+        session="s-1",
+        call_id="c",
+        server="docs",
+        tool="search",
+        name="mcp_docs_search",
+        arguments={"q": "swordfish-and-chips"},
+        outcome="ok",
+        duration_ms=12.3456,
+        blocks=(Text(result),),
+    )
+    log.record(replace(call, **changes))
 
 
 def lines(path: Path) -> list[dict[str, Any]]:
@@ -57,7 +60,7 @@ def test_a_record_has_who_what_how_long_and_how_much_but_no_bodies(
 ) -> None:
     path = tmp_path / "state" / "audit.jsonl"
     log = opened(path, redactor)
-    write(log)
+    write(log, blocks=(Text("done"), Media("image/png", data=bytes(4000))))
     log.close()
     assert lines(path) == [
         {
@@ -69,8 +72,8 @@ def test_a_record_has_who_what_how_long_and_how_much_but_no_bodies(
             "tool": "search",
             "durationMs": 12.346,
             "outcome": "ok",
-            "argumentBytes": 20,
-            "resultBytes": 4000,
+            "argumentBytes": 27,
+            "resultBytes": 4004,
         }
     ]
     assert path.stat().st_mode & 0o777 == 0o600
@@ -82,14 +85,13 @@ def test_bodies_are_redacted_and_capped_where_they_are_wanted(
 ) -> None:
     path = tmp_path / "audit.jsonl"
     log = opened(path, redactor, bodies=True)
-    write(log, result="x" * 100_000, tool="swordfish-and-chips\nforged", arguments=None)
+    write(log, result="x" * 100_000, tool="swordfish-and-chips\nforged")
     write(log)
     log.close()
     first, second = lines(path)
     assert len(first["result"]) == 16 * 1024 + 1
     assert first["tool"] == "[REDACTED]\nforged"
-    assert "arguments" not in first
-    assert second["arguments"] == '{"q": "[REDACTED]"}'
+    assert second["arguments"] == '{"q":"[REDACTED]"}'
     assert second["result"] == "found [REDACTED]"
 
 
@@ -156,13 +158,12 @@ def test_several_processes_lose_nothing_and_mix_nothing(tmp_path: Path) -> None:
     program = textwrap.dedent("""
         import sys
         from pathlib import Path
-        from openclaw.agent.toolpath.audit import AuditLog
+        from openclaw.agent.toolpath.audit import AuditLog, CallRecord
         from openclaw.core.clock import SystemClock
         from openclaw.secrets.redactor import Redactor
         log = AuditLog(Path(sys.argv[1]), Redactor(), SystemClock(), max_bytes=20_000, keep=50)
         for number in range(300):
-            log.record(agent="a", session=sys.argv[2], server="s", tool=str(number), duration_ms=1,
-                       outcome="ok", argument_bytes=1, result_bytes=1)
+            log.record(CallRecord(0, "a", sys.argv[2], "c", "s", str(number), "t", {}, "ok", 1.0))
     """)
     path = tmp_path / "audit.jsonl"
     children = [

@@ -12,12 +12,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+import orjson
+
 from openclaw.agent.redaction import Redact, clean_json
 from openclaw.agent.toolpath.sources import Wrapper
 from openclaw.config.files import lock as take_lock
 from openclaw.config.paths import CLOEXEC, NOFOLLOW
 from openclaw.core.clock import Clock
-from openclaw.core.content import Block
+from openclaw.core.content import Block, Media, text_of
 from openclaw.core.events import ToolFinished, ToolStarted
 from openclaw.core.tools import CallContext, JsonObject, ToolResult
 from openclaw.secrets.redactor import Redactor
@@ -120,41 +122,6 @@ def _outcome(result: ToolResult | None) -> str:
     return "error" if result.is_error else "ok"
 
 
-@dataclass(frozen=True, slots=True)
-class ToolCallRecord:
-    """Who called what, for how long, how it ended and how much was said; bodies only if wanted.
-
-    `outcome` is ok, error, denied, timeout or cancelled. Sizes are in bytes.
-    """
-
-    time_ms: int
-    agent: str
-    session: str
-    server: str
-    tool: str
-    duration_ms: float
-    outcome: str
-    argument_bytes: int
-    result_bytes: int
-    arguments: str | None = None
-    result: str | None = None
-
-    def fields(self) -> dict[str, Any]:
-        written: dict[str, Any] = {
-            "timeMs": self.time_ms,
-            "agent": self.agent,
-            "session": self.session,
-            "server": self.server,
-            "tool": self.tool,
-            "durationMs": round(self.duration_ms, 3),
-            "outcome": self.outcome,
-            "argumentBytes": self.argument_bytes,
-            "resultBytes": self.result_bytes,
-        }
-        bodies = {"arguments": self.arguments, "result": self.result}
-        return written | {name: body for name, body in bodies.items() if body is not None}
-
-
 MAX_BYTES: Final = 10 * 1024 * 1024
 FILES_KEPT: Final = 5
 MAX_BODY: Final = 16 * 1024
@@ -189,39 +156,27 @@ class AuditLog:
         self._torn = False
         self._warned = False
 
-    def record(
-        self,
-        *,
-        agent: str,
-        session: str,
-        server: str,
-        tool: str,
-        duration_ms: float,
-        outcome: str,
-        argument_bytes: int,
-        result_bytes: int,
-        arguments: str | None = None,
-        result: str | None = None,
-    ) -> None:
-        """Write down one call. Bodies are written only if the log was opened with `bodies`."""
-        record = ToolCallRecord(
-            time_ms=self._clock.now_ms(),
-            agent=self._name(agent),
-            session=self._name(session),
-            server=self._name(server),
-            tool=self._name(tool),
-            duration_ms=duration_ms,
-            outcome=outcome,
-            argument_bytes=argument_bytes,
-            result_bytes=result_bytes,
-            arguments=self._body(arguments),
-            result=self._body(result),
-        )
-        when = datetime.fromtimestamp(record.time_ms / 1000, tz=UTC)
-        fields = {"time": when.isoformat(timespec="milliseconds").replace("+00:00", "Z")}
-        line = json.dumps(fields | record.fields(), separators=(",", ":"), ensure_ascii=True)
+    def record(self, call: CallRecord) -> None:
+        now_ms = self._clock.now_ms()
+        when = datetime.fromtimestamp(now_ms / 1000, tz=UTC)
+        arguments, result = _dumped(call.arguments), text_of(call.blocks)
+        media = sum(len(one.data or b"") for one in call.blocks if isinstance(one, Media))
+        fields: dict[str, Any] = {
+            "time": when.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "timeMs": now_ms,
+            "agent": self._name(call.agent),
+            "session": self._name(call.session),
+            "server": self._name(call.server),
+            "tool": self._name(call.tool),
+            "durationMs": round(call.duration_ms, 3),
+            "outcome": call.outcome,
+            "argumentBytes": len(arguments),
+            "resultBytes": len(result.encode(errors="surrogatepass")) + media,
+        }
+        if self._bodies:
+            fields |= {"arguments": self._body(arguments.decode()), "result": self._body(result)}
         with self._lock:
-            self._write(line.encode() + b"\n")
+            self._write(json.dumps(fields, separators=(",", ":")).encode() + b"\n")
 
     def close(self) -> None:
         with self._lock:
@@ -230,9 +185,7 @@ class AuditLog:
     def _name(self, text: str) -> str:
         return self._redactor.redact(text[:MAX_NAME])
 
-    def _body(self, text: str | None) -> str | None:
-        if text is None or not self._bodies:
-            return None
+    def _body(self, text: str) -> str:
         # Redacted before it is cut: half a secret would not be recognised.
         redacted = self._redactor.redact(text[: 4 * MAX_BODY])
         return redacted if len(redacted) <= MAX_BODY else redacted[:MAX_BODY] + "…"
@@ -301,3 +254,10 @@ class AuditLog:
         if self._file is not None:
             os.close(self._file)
             self._file = None
+
+
+def _dumped(arguments: Any) -> bytes:
+    try:
+        return orjson.dumps(arguments, default=str)
+    except TypeError:  # half a character, or a number beyond 64 bits
+        return json.dumps(arguments, default=str).encode()

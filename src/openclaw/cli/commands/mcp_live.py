@@ -4,7 +4,7 @@ import argparse
 import json
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -319,10 +319,7 @@ async def _list_prompts(args: argparse.Namespace, env: Environment) -> int:
                 "server": one.server,
                 "prompt": one.name,
                 "description": one.description,
-                "arguments": [
-                    {"name": a.name, "description": a.description, "required": a.required}
-                    for a in one.arguments
-                ],
+                "arguments": [asdict(argument) for argument in one.arguments],
             }
             for one in prompts
         ]

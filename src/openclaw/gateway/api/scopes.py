@@ -5,6 +5,7 @@ nor its configured token is enough: it takes the token that only this account ca
 """
 
 import secrets
+from dataclasses import asdict
 from typing import Any
 
 import orjson
@@ -17,7 +18,6 @@ from openclaw.config.sensitive import server_credentials
 from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.gateway.api.bodies import json_body
 from openclaw.gateway.api.schema import Json, Scope, given, operation
-from openclaw.gateway.api.views import prompt_rows
 from openclaw.gateway.auth import Refused, is_owner
 from openclaw.gateway.feeds import EventStream, Put, frame
 from openclaw.gateway.state import Gateway
@@ -57,7 +57,7 @@ async def open_scope(gateway: Gateway, request: Request) -> Any:
             await backend.agent.add_servers(scope, agent, servers)
             put(frame({"scope": scope}, "opened"))
             await backend.agent.refresh(agent, scope, wait=True)
-            prompts = prompt_rows(backend.agent.prompts(agent, scope))
+            prompts = [asdict(one) for one in backend.agent.prompts(agent, scope)]
             put(frame({"prompts": prompts}, "settled"))
             with gateway.hub.listen() as listener:
                 while not gateway.stopping:

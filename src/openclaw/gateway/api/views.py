@@ -1,6 +1,7 @@
 """What there is: agents, sessions, servers, tools. Read-only, except for restart and delete."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, cast
 
 from starlette.requests import Request
@@ -37,7 +38,6 @@ from openclaw.version import __version__
 
 if TYPE_CHECKING:
     from openclaw.core.clock import Clock
-    from openclaw.mcp_client.bridge.prompts import PromptInfo
     from openclaw.mcp_client.lifecycle.server_status import ServerStatus
     from openclaw.sessions.copying import Archive
 
@@ -286,23 +286,8 @@ async def tools(gateway: Gateway, request: Request) -> Response:
 )
 async def prompts(gateway: Gateway, request: Request) -> Response:
     agent = await gateway.backend.agent.settings(request.query_params.get("agent"))
-    rows = prompt_rows(gateway.backend.servers.prompts(agent.id))
+    rows = [asdict(one) for one in gateway.backend.servers.prompts(agent.id)]
     return JSONResponse({"agent": agent.id, "prompts": rows})
-
-
-def prompt_rows(prompts: "Iterable[PromptInfo]") -> list[Json]:
-    return [
-        {
-            "server": prompt.server,
-            "name": prompt.name,
-            "description": prompt.description,
-            "arguments": [
-                {"name": one.name, "description": one.description, "required": one.required}
-                for one in prompt.arguments
-            ],
-        }
-        for prompt in prompts
-    ]
 
 
 async def server_rows(gateway: Gateway) -> list[Json]:
