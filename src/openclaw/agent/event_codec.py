@@ -233,10 +233,7 @@ def error_json(error: BaseException) -> Json:
         body["retryAfter"] = error.retry_after
     if isinstance(error, errors.InvalidConfig):
         body["source"] = error.source
-        body["problems"] = [
-            {"path": p.path, "message": p.message, "line": p.line, "column": p.column}
-            for p in error.problems
-        ]
+        body["problems"] = [asdict(one) for one in error.problems]
     return body
 
 

@@ -6,6 +6,7 @@ import importlib
 import os
 import sys
 from argparse import Namespace
+from dataclasses import asdict
 from io import TextIOWrapper
 from typing import Any, TextIO
 
@@ -206,8 +207,5 @@ def _as_json(error: OpenClawError) -> dict[str, Any]:
     if error.hint:
         body["hint"] = error.hint
     if isinstance(error, InvalidConfig):
-        body["problems"] = [
-            {"path": p.path, "message": p.message, "line": p.line, "column": p.column}
-            for p in error.problems
-        ]
+        body["problems"] = [asdict(one) for one in error.problems]
     return body

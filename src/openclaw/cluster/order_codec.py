@@ -54,9 +54,6 @@ def order_bytes(context: MessageContext, *, streams: bool, callbacks: bool) -> b
         media.append(replace(one, media=whole))
     body = message_json(replace(context, media=tuple(media)))
     body |= {
-        "workspace": str(context.workspace) if context.workspace else None,
-        "model": context.model,
-        "scope": context.scope,
         "options": options_json(context.options),
         "results": [asdict(one) for one in context.results],
         "streams": streams,

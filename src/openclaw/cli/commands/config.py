@@ -2,6 +2,7 @@
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, cast
 
 from openclaw.cli.argv_text import read_line
@@ -282,7 +283,13 @@ def _validate(args: Namespace, env: Environment) -> int:
             raise InvalidConfig([missing], source=str(loaded.path))
     except InvalidConfig as error:
         if args.json:
-            env.say_json({"valid": False, "path": error.source, "problems": _problems(error)})
+            env.say_json(
+                {
+                    "valid": False,
+                    "path": error.source,
+                    "problems": [asdict(one) for one in error.problems],
+                }
+            )
         else:
             for problem in error.problems:
                 env.say(str(problem))
@@ -302,13 +309,6 @@ def _validate(args: Namespace, env: Environment) -> int:
         env.warn(f"warning: {warning}")
     env.say(f"{loaded.path}: {'valid' if loaded.exists else 'not there; the defaults apply'}")
     return EXIT_OK
-
-
-def _problems(error: InvalidConfig) -> list[dict[str, Any]]:
-    return [
-        {"path": p.path, "message": p.message, "line": p.line, "column": p.column}
-        for p in error.problems
-    ]
 
 
 def _schema(args: Namespace, env: Environment) -> int:
