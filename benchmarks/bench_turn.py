@@ -81,7 +81,9 @@ def ours(store: SessionStore, tool_count: int = 1, session: str | None = None) -
     async def build(wanted: Candidate) -> Built:
         return built
 
-    async def stack_for(agent: EffectiveAgent, model: str | None, thinking: str | None) -> ModelStack:
+    async def stack_for(
+        agent: EffectiveAgent, model: str | None, thinking: str | None
+    ) -> ModelStack:
         return stack
 
     stack = ModelStack(Choice((candidate,), "benchmark"), build, clock=SystemClock())
