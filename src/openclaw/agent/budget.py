@@ -5,13 +5,19 @@ import math
 from collections.abc import Awaitable, Callable, Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import ParamSpec, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 import anyio
 
 from openclaw.agent.port import Usage
 from openclaw.config.agent_schema import TurnLimits
 from openclaw.core.tools import ToolSpec
+from openclaw.sessions.usage import Spent, UsageLedger
+
+if TYPE_CHECKING:
+    from pydantic_ai.messages import ModelResponse
+
+    from openclaw.models.build import Built
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -126,6 +132,30 @@ class Budget:
             self.cost,
             self.unpriced,
         )
+
+
+async def check_day(ledger: UsageLedger, agent: str, most: float) -> None:
+    """Raise if the day's money is spent. Requests side by side may each pass the limit once."""
+    if most and (spent := await ledger.cost_today(agent)) >= most:
+        raise LimitReached(
+            f"I did not ask the model: agent '{agent}' has used ${spent:.2f} today, and its "
+            f"limit is ${most:g} a day. Go on tomorrow, or raise limits.maxCostPerDay "
+            "(openclaw usage shows what was used).",
+            ask=False,
+        )
+
+
+def spent_on(built: "Built", response: "ModelResponse") -> Spent:
+    usage, price = response.usage, built.price_of(response)
+    return Spent(
+        1,
+        usage.input_tokens,
+        usage.output_tokens,
+        usage.cache_read_tokens,
+        usage.cache_write_tokens,
+        price or 0.0,
+        int(price is None),
+    )
 
 
 IMAGE_TOKENS = 1_200

@@ -3,7 +3,7 @@
 import logging
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING
 
 import anyio
@@ -21,7 +21,7 @@ from pydantic_ai.tools import ToolDefinition
 
 from openclaw.agent import compaction
 from openclaw.agent.attachments import SessionMedia, digests
-from openclaw.agent.budget import Budget, LimitReached
+from openclaw.agent.budget import Budget, LimitReached, check_day, spent_on
 from openclaw.agent.dispatch import Dispatcher
 from openclaw.agent.messages import answer_from, definitions, messages_from
 from openclaw.agent.port import ClientCall, OnBlockReply
@@ -38,7 +38,6 @@ from openclaw.agent.transcript import (
     summary_entry,
     with_refusals,
 )
-from openclaw.content.frame import frame
 from openclaw.core.content import Text
 from openclaw.core.errors import InvalidRequest, OpenClawError
 from openclaw.core.events import (
@@ -56,7 +55,7 @@ from openclaw.models.build import TOOL_SEARCH, Built
 from openclaw.models.options import ModelOptions
 from openclaw.models.stack import Answered, ContextOverflow, ImageRefused, ModelStack, Watcher
 from openclaw.sessions.store import Lane
-from openclaw.sessions.usage import Spent, UsageLedger
+from openclaw.sessions.usage import UsageLedger
 
 if TYPE_CHECKING:
     from openclaw.policy.dataflow.answers import AnswerStream
@@ -298,7 +297,9 @@ class Loop:
         options: ModelOptions | None = None,
     ) -> Answered:
         clock = self.dispatcher.clock
-        await self._check_day()
+        if self.ledger is not None:
+            most = self.budget.limits.max_cost_per_day
+            await check_day(self.ledger, self.lane.session.agent, most)
         started = clock.monotonic()
         self.asking = True
         try:
@@ -330,49 +331,20 @@ class Loop:
 
     def _note_searches(self, response: ModelResponse) -> None:
         """What a provider's own search found is a stranger's word, like any result."""
+        flow = self.dispatcher.toolbox.flow
         for part in response.parts:
             if isinstance(part, NativeToolReturnPart) and part.tool_name == WEB_SEARCH:
                 self.emit(Notice("info", "the model's provider searched the web"))
-                text = frame(part.model_response_str(), source="Web Search", sender="provider")
-                found = ResultItem(part.tool_call_id, WEB_SEARCH, text)
-                self.dispatcher.toolbox.recall([found])
-
-    async def _check_day(self) -> None:
-        """Raise if the day's money is spent. Turns side by side may each pass it by one request."""
-        most = self.budget.limits.max_cost_per_day
-        if not most or self.ledger is None:
-            return
-        agent = self.lane.session.agent
-        spent = await self.ledger.cost_today(agent)
-        if spent >= most:
-            raise LimitReached(
-                f"I did not ask the model: agent '{agent}' has used ${spent:.2f} today, and its "
-                f"limit is ${most:g} a day. Go on tomorrow, or raise limits.maxCostPerDay "
-                "(openclaw usage shows what was used).",
-                ask=False,
-            )
+                if flow is not None:
+                    flow.searched(part.model_response_str())
 
     async def _count(self, answered: Answered) -> None:
-        usage = answered.response.usage
-        price = answered.built.price_of(answered.response)
-        self.budget.requests += 1
-        self.budget.cost += price or 0.0
-        self.budget.unpriced += price is None
-        self.budget.input_tokens += usage.input_tokens
-        self.budget.output_tokens += usage.output_tokens
-        self.budget.cache_read_tokens += usage.cache_read_tokens
-        self.budget.reasoning_tokens += usage.output_reasoning_tokens
-        self.budget.cache_write_tokens += usage.cache_write_tokens
+        spent = spent_on(answered.built, answered.response)
+        for one in fields(spent):
+            counted = getattr(self.budget, one.name) + getattr(spent, one.name)
+            setattr(self.budget, one.name, counted)
+        self.budget.reasoning_tokens += answered.response.usage.output_reasoning_tokens
         if self.ledger is not None:
-            spent = Spent(
-                1,
-                usage.input_tokens,
-                usage.output_tokens,
-                usage.cache_read_tokens,
-                usage.cache_write_tokens,
-                price or 0.0,
-                int(price is None),
-            )
             await self.ledger.add(self.lane.session, answered.built.candidate.ref, spent)
 
     def _messages(self, built: Built) -> list[ModelMessage]:

@@ -8,7 +8,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
+from openclaw.agent.budget import LimitReached, check_day, spent_on
 from openclaw.core.errors import InvalidRequest, ToolFailure
+from openclaw.sessions.model import SessionRef
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
 
     from openclaw.config.schema import SamplingConfig
     from openclaw.models.stack import ModelStack
+    from openclaw.sessions.usage import UsageLedger
 
 _LONGEST_TEXT = 400_000  # characters of one request; the budget bounds all of them together
 
@@ -26,6 +29,8 @@ class Sampler:
 
     model: Callable[[], Awaitable["ModelStack"]]
     rules_of: Callable[[str], "SamplingConfig | None"]
+    account: "Callable[[], tuple[UsageLedger, str, float]] | None" = None
+    """Who pays: where it is counted, for which agent, and that agent's most dollars a day."""
     _used: dict[str, int] = field(default_factory=dict[str, int])
 
     async def __call__(self, server: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -37,6 +42,12 @@ class Sampler:
         left = rules.token_budget - self._used.get(server, 0)
         if left <= 0:
             raise ToolFailure(f"MCP server '{server}' has used up its token budget")
+        ledger, agent, most = self.account() if self.account is not None else (None, "", 0.0)
+        if ledger is not None:
+            try:
+                await check_day(ledger, agent, most)
+            except LimitReached as reached:
+                raise ToolFailure(reached.message) from None
         messages = _messages(params)
         built = await (await self.model()).primary()
         settings = _settings(built.settings, params, most=min(rules.max_tokens, left))
@@ -46,6 +57,9 @@ class Sampler:
             async for _ in stream:
                 pass
             response = stream.get()
+        if ledger is not None:
+            session = SessionRef(f"sampling {server}", agent, f"sampling:{server}")
+            await ledger.add(session, built.candidate.ref, spent_on(built, response))
         usage = response.usage
         self._used[server] = (
             self._used.get(server, 0) + usage.input_tokens + max(usage.output_tokens, 1)

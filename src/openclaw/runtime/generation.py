@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from openclaw.models.factory import ModelFactory
     from openclaw.models.stack import ModelStack
     from openclaw.sessions.store import SessionStore
+    from openclaw.sessions.usage import UsageLedger
 
 _CLOSING_SECONDS = 5.0
 
@@ -103,6 +104,15 @@ class ConfigGeneration:
     def sampling_rules(self, server: str) -> "SamplingConfig | None":
         found = (agent.servers.get(server) for agent in self.agents.values())
         return next((one.sampling for one in found if one is not None), None)
+
+    def account(self) -> "tuple[UsageLedger, str, float]":
+        """Where the default agent's requests are counted, and its most dollars a day."""
+        from openclaw.sessions.usage import UsageLedger
+
+        agent = self.agents[default_agent_id(self.host.config)]
+        zone = time_zone(agent, self.host.environ)
+        ledger = UsageLedger(self._store, self.host.clock, zone)
+        return ledger, agent.id, agent.limits.max_cost_per_day
 
     async def default_stack(self) -> "ModelStack":
         agent = self.agents[default_agent_id(self.host.config)]

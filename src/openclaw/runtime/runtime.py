@@ -116,6 +116,7 @@ class _Sampling:
             self._sampler = Sampler(
                 lambda: self.generation().default_stack(),
                 lambda name: self.generation().sampling_rules(name),
+                lambda: self.generation().account(),
             )
         return await self._sampler(server, params)
 

@@ -6,6 +6,8 @@ from datetime import datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from pydantic.alias_generators import to_camel
+
 from openclaw.core.clock import Clock
 from openclaw.core.tools import JsonObject
 from openclaw.sessions.model import Document, SessionRef
@@ -107,25 +109,13 @@ def money(spent: Spent) -> str:
 
 
 def spent_json(spent: Spent) -> dict[str, Any]:
-    return {
-        "requests": spent.requests,
-        "inputTokens": spent.input_tokens,
-        "outputTokens": spent.output_tokens,
-        "cacheReadTokens": spent.cache_read_tokens,
-        "cacheWriteTokens": spent.cache_write_tokens,
-        "cost": round(spent.cost, 8),
-        "unpriced": spent.unpriced,
-    }
+    return {to_camel(name): round(value, 8) for name, value in asdict(spent).items()}
 
 
 def row_json(row: UsageRow) -> dict[str, Any]:
-    return {
-        "day": row.day,
-        "agent": row.agent,
-        "session": row.session,
-        "model": row.model,
-        **spent_json(row.spent),
-    }
+    facts = asdict(row)
+    del facts["spent"]
+    return {**facts, **spent_json(row.spent)}
 
 
 def _spent(data: JsonObject) -> Spent:

@@ -17,6 +17,7 @@ from openclaw.sessions.model import SessionRef
 from openclaw.sessions.sqlite.store import open_file_store
 from openclaw.sessions.usage import Spent, UsageLedger, grouped, money, total
 from openclaw.testing.agent_kit import agent_kit, scripted_config
+from openclaw.testing.fake_server import server_entry
 from openclaw.testing.scripted_model import ScriptedModel, Step, scripted_model
 
 COST = {"input": 100_000, "output": 200_000}  # a request: 2 dollars
@@ -49,7 +50,7 @@ async def test_each_turn_says_its_price_and_usage_adds_them_up(
     configure(home, model)
     empty = await openclaw("usage")
     assert b"No model was asked" in empty.stdout, empty.stderr
-    first = json.loads((await openclaw("agent", "one", "--json")).stdout)
+    first = json.loads((await openclaw("agent", "one", "--session-key", "main", "--json")).stdout)
     assert first["usage"]["cost"] == pytest.approx(2.0)
     await openclaw("agent", "two", "--session-key", "other")
     report = json.loads((await openclaw("usage", "--json")).stdout)
@@ -59,7 +60,9 @@ async def test_each_turn_says_its_price_and_usage_adds_them_up(
     by_session = (await openclaw("usage", "--by", "session")).stdout.decode()
     assert "main/other" in by_session
     assert "$4.00" in by_session
-    chat = (await openclaw("chat", stdin="three\n/usage\n")).stderr.decode()
+    chat = (
+        await openclaw("chat", "--session-key", "main", stdin="three\n/usage\n")
+    ).stderr.decode()
     assert "This conversation: $4.00" in chat
     assert "Today: $6.00" in chat
 
@@ -161,3 +164,18 @@ async def test_rows_that_are_written_at_once_are_all_counted(tmp_path: Path) -> 
         assert await ledger.cost_today("other") == 0
         assert money(Spent(cost=0.00123)) == "$0.0012"
         assert money(Spent(cost=1.5, unpriced=1)) == "at least $1.50"
+
+
+async def test_what_a_server_asks_of_the_model_is_counted_and_bounded(
+    home: Path, model: ScriptedModel
+) -> None:
+    tool = {"name": "think", "inputSchema": {"type": "object"}, "does": {"sampling": {}}}
+    server = server_entry({"tools": [tool]}, sampling=True)
+    configure(home, model, limits={"maxCostPerDay": 5}, mcp={"servers": {"fake": server}})
+    steps = [Step(calls=(("mcp_fake_think", {}),)), Step(text="Plums."), Step(text="Done.")]
+    model.script.steps[:] = steps
+    await openclaw("agent", "go")
+    report = json.loads((await openclaw("usage", "--json")).stdout)
+    rows = {row["session"]: row["cost"] for row in report["rows"]}
+    assert rows["sampling:fake"] == pytest.approx(2.0)
+    assert report["total"]["cost"] == pytest.approx(6.0)

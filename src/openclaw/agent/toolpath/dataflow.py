@@ -22,7 +22,7 @@ from openclaw.content.detection.detect import detect
 from openclaw.content.frame import unframed
 from openclaw.core.content import text_of
 from openclaw.core.errors import OpenClawError
-from openclaw.core.events import Notice, ToolFinished
+from openclaw.core.events import WEB_SEARCH, Notice, ToolFinished
 from openclaw.core.tools import (
     ALWAYS,
     NO,
@@ -62,7 +62,8 @@ WriteSources = Callable[[Sequence[tuple[str, str]]], Awaitable[str]]
 
 # They change nothing but what is shown, and send nothing but to the person.
 _OUR_EFFECTS = {f"{OURS}/{name}": EffectClass.READ for name in ("update_plan", "attach")}
-_OTHER_SESSIONS = frozenset({"session_history", "sessions_list"})
+_SEARCH = Origin(Kind.PAGE, "web search", WEB_SEARCH)
+_OTHER_SESSIONS = frozenset({"session_history", "sessions_list", "delegate"})
 _MOST_SESSIONS = 32
 _ADDRESS = re.compile(r"://|\bwww\.|@\w")
 
@@ -200,6 +201,10 @@ class SessionFlow:
             if _ADDRESS.search(text):
                 self.index.add(Text(server(name, spec.origin.tool or spec.name), text))
 
+    def searched(self, found: str) -> None:
+        """Take note of what a model's provider found on the web by itself."""
+        self.index.add(Text(_SEARCH, found))
+
     async def add(self, call: Call, result: ToolResult, call_id: str) -> ToolResult:
         """Take note of a result; it then says whose words it has."""
         origin = self._origin(call, result)
@@ -221,6 +226,8 @@ class SessionFlow:
 
     def _origin(self, call: Call, result: ToolResult) -> Origin | None:
         if call.tool.server == OURS:
+            if call.tool.name == WEB_SEARCH:
+                return _SEARCH
             text = text_of(result.blocks)
             framed = result.untrusted is not None or unframed(text) != text
             if effect_of(call.tool, self.rules.effects).changes and not framed:
