@@ -169,7 +169,11 @@ async def test_rows_that_are_written_at_once_are_all_counted(tmp_path: Path) -> 
 async def test_what_a_server_asks_of_the_model_is_counted_and_bounded(
     home: Path, model: ScriptedModel
 ) -> None:
-    tool = {"name": "think", "inputSchema": {"type": "object"}, "does": {"sampling": {}}}
+    tool: dict[str, Any] = {
+        "name": "think",
+        "inputSchema": {"type": "object"},
+        "does": {"sampling": {}},
+    }
     server = server_entry({"tools": [tool]}, sampling=True)
     configure(home, model, limits={"maxCostPerDay": 5}, mcp={"servers": {"fake": server}})
     steps = [Step(calls=(("mcp_fake_think", {}),)), Step(text="Plums."), Step(text="Done.")]
