@@ -7,9 +7,9 @@ of words that occur are ever in memory.
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import numpy as np
 import orjson
@@ -26,9 +26,6 @@ from openclaw.discovery.words import (
     stem,
     topics_of,
 )
-
-if TYPE_CHECKING:
-    pass
 
 Vector = NDArray[np.float32]
 
@@ -50,6 +47,7 @@ class WordVectors:
         self._rows = _map_rows(weights)
         self.dimensions: int = self._rows.shape[1]
         self._vector = lru_cache(maxsize=_WORDS_KEPT)(self._enriched)
+        self._centre = lru_cache(maxsize=None)(self._centre_of)
 
     def mean(self, words: Iterable[str]) -> Vector:
         """Of length 1, or 0 if no word is known."""
@@ -79,23 +77,18 @@ class WordVectors:
         topics = topics_of(stem(word))
         if not topics:
             return plain
-        centre = self._centres[list(topics)].mean(axis=0)
+        centre = np.mean([self._centre(topic) for topic in topics], axis=0)
         return plain + TOPIC_WEIGHT * float(np.linalg.norm(plain)) * centre
 
     def _plain(self, word: str, rows: NDArray[np.float16]) -> Vector:
         found = np.asarray(rows[self.pieces(word)], dtype=np.float32)
         return found.sum(axis=0)
 
-    @cached_property
-    def _centres(self) -> NDArray[np.float32]:
-        """One per concept: the mean direction of its words."""
-        # A mapping of its own: freed with it are the pages of thousands of words.
-        rows = _map_rows(self._weights)
-        return np.stack([self._centre(words, rows) for words in members()])
-
-    def _centre(self, words: Iterable[str], rows: NDArray[np.float16]) -> Vector:
-        total = np.zeros(self.dimensions, dtype=np.float32)
-        for word in words:
+    def _centre_of(self, topic: int) -> Vector:
+        """The mean direction of a concept's words. Few are needed to read an index and search it."""
+        # A mapping of its own: freed with it are the pages of hundreds of words.
+        rows, total = _map_rows(self._weights), np.zeros(self.dimensions, dtype=np.float32)
+        for word in members()[topic]:
             total += unit(self._plain(word, rows))
         return unit(total)
 

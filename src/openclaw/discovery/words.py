@@ -53,15 +53,19 @@ def parameters(schema: Mapping[str, object]) -> list[Parameter]:
 
 def digest(document: ToolDocument) -> str:
     """Changes with anything that the index reads of the document."""
-    read = [
+    read: list[object] = [
         document.full_name,
         document.server,
         document.name,
         document.description[:DESCRIPTION_CHARACTERS],
         document.server_description[:DESCRIPTION_CHARACTERS],
-        [[each.name, each.description, each.values] for each in parameters(document.schema)],
     ]
-    text = orjson.dumps(repr(read))
+    try:
+        # The whole schema: that is ten times as fast as looking for what is read of it.
+        text = orjson.dumps([*read, document.schema])
+    except TypeError:  # too deep, without an end, or not of JSON's types
+        some = [[each.name, each.description, each.values] for each in parameters(document.schema)]
+        text = repr([*read, some]).encode()
     return blake2b(text, digest_size=12).hexdigest()
 
 

@@ -16,9 +16,12 @@ def test_a_changed_parameter_description_changes_the_hash() -> None:
     assert catalogue_hash(changed) != catalogue_hash(TOOLS)
 
 
-def test_what_the_index_does_not_read_does_not_change_the_digest() -> None:
-    schema = {**TOOLS[0].schema, "additionalProperties": False}
-    assert digest(replace(TOOLS[0], schema=schema)) == digest(TOOLS[0])
+def test_a_schema_without_an_end_has_a_digest_that_changes_with_its_parameters() -> None:
+    schema: dict[str, object] = {}
+    schema["properties"] = {"again": schema}
+    one = digest(replace(TOOLS[0], schema=schema))
+    schema["properties"] = {"again": schema, "more": {}}
+    assert digest(replace(TOOLS[0], schema=schema)) != one
 
 
 def test_nested_parameters_and_those_of_list_items_are_read() -> None:
