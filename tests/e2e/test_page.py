@@ -2,7 +2,6 @@
 
 import base64
 import os
-import shutil
 import signal
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import (
@@ -26,6 +25,7 @@ from anyio.abc import SocketAttribute
 from playwright.async_api import Browser, Page, Request, async_playwright, expect
 from tests.support import disguised_call
 from tests.support.gateway_kit import House
+from tests.support.page_kit import CHROMIUM, FLAGS, TOKEN, say
 
 from openclaw.agent.transcript import UserItem, user_entry
 from openclaw.config.load import load_config
@@ -39,9 +39,6 @@ from openclaw.testing.fake_server import server_entry
 from openclaw.testing.fake_tools import silent_wav
 from openclaw.testing.scripted_model import ScriptedModel, Step, scripted_model
 
-CHROMIUM = next(
-    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), ""
-)
 pytestmark = [
     pytest.mark.anyio,
     pytest.mark.skipif(
@@ -49,18 +46,8 @@ pytestmark = [
     ),
 ]
 
-TOKEN = "page-token-0123456789"
 DISGUISED = f"{'x' * 30_000}\n{disguised_call.CONTENT}"
 PATIENCE = 20_000  # milliseconds, for a machine that has much else to do
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
 )
@@ -240,14 +227,6 @@ async def log_in(page: Page, token: str = TOKEN) -> None:
     await page.get_by_label("Gateway token").fill(token)
     await page.keyboard.press("Enter")
     await expect(page.get_by_role("textbox", name="Message")).to_be_visible()
-
-
-async def say(page: Page, text: str) -> None:
-    """Send a message and wait until its turn is over."""
-    await page.get_by_role("textbox", name="Message").fill(text)
-    await page.keyboard.press("Enter")
-    await expect(page.get_by_role("button", name="Send")).to_be_visible()
-    await expect(page.locator("[aria-busy]")).to_have_count(0)
 
 
 async def test_a_wrong_token_is_refused_and_the_right_one_lets_in_until_logging_out(
@@ -785,7 +764,8 @@ async def test_what_an_mcp_server_asks_is_answered_on_the_page(page: Page) -> No
     await question.get_by_label("count").fill("3")
     await question.get_by_label("sure").check()
     await question.get_by_role("button", name="Send").click()
-    await expect(question.get_by_role("status")).to_have_text("Answered.")
+    await expect(question).to_have_count(0)
+    await expect(page.locator(".record")).to_contain_text("Answered")
     prose = page.locator(".prose").last
     for part in ("accept", "green", "3", "true"):
         await expect(prose).to_contain_text(part)
@@ -816,7 +796,7 @@ async def test_a_call_is_shown_whole_and_a_click_that_comes_too_soon_does_not_co
     lines = disguised_call.BODY.split("\n")[2:]
     assert shown == "\n".join(["path: c.sh", "content:", f"+ {'x' * 30_000}", *lines])
     await allow.click()
-    await expect(question.get_by_role("status")).to_have_text("Allowed once.")
+    await expect(page.locator(".record-words")).to_have_text("Allowed once")
     await expect(page.get_by_role("button", name="Send", exact=True)).to_be_visible()
     assert written.read_text() == DISGUISED
 
@@ -826,9 +806,9 @@ async def test_a_tool_that_needs_permission_is_asked_about(site: Site, page: Pag
     session = "In this session: every call of write"
     for key, said in (
         ("Enter", "Not allowed: use another file"),
-        ("No", "Not allowed."),
-        ("Allow once", "Allowed once."),
-        (session, f"Allowed. {session}."),
+        ("No", "Not allowed"),
+        ("Allow once", "Allowed once"),
+        (session, f"Allowed. {session}"),
     ):
         await page.get_by_role("textbox", name="Message").fill("with permission")
         await page.keyboard.press("Enter")
@@ -840,7 +820,7 @@ async def test_a_tool_that_needs_permission_is_asked_about(site: Site, page: Pag
             await page.keyboard.press("Enter")
         else:
             await question.get_by_role("button", name=key, exact=True).click()
-        await expect(question.get_by_role("status")).to_have_text(said)
+        await expect(page.locator(".record-words").last).to_have_text(said)
         await expect(page.get_by_role("button", name="Send", exact=True)).to_be_visible()
         assert written.exists() is said.startswith("Allowed")
     assert written.read_text() == "b"

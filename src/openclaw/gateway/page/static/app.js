@@ -2,16 +2,23 @@
 
 import { get, hasToken, logOut, openApi, redeem } from "./api.js";
 import { ChatView } from "./chat.js";
+import { Conversation } from "./conversation.js";
 import { announce, h, icon, iconButton } from "./dom.js";
 import { GatewayEvents } from "./events.js";
+import { JobsView } from "./jobs.js";
 import { loginView } from "./login.js";
 import { LogsView } from "./logs.js";
-import { ServersView } from "./servers.js";
+import { TROUBLED, ServersView } from "./servers.js";
 import { SessionList } from "./sessions.js";
+import { SettingsView } from "./settings.js";
+import { UsageView } from "./usage.js";
+import { count, plainTitle } from "./words.js";
 
 const CONNECTION = { live: "Connected", lost: "Connection lost; trying again", off: "Not connected" };
 const THEMES = { auto: "Theme: as the system", light: "Theme: light", dark: "Theme: dark" };
 
+const VIEWS = { servers: "MCP servers", jobs: "Jobs and tasks", usage: "Usage", settings: "Settings", logs: "Logs" };
+const ICONS = { servers: "servers", jobs: "clock", usage: "usage", settings: "settings", logs: "logs" };
 const SMALL = window.matchMedia("(max-width: 800px)");
 
 class App {
@@ -21,6 +28,8 @@ class App {
     this.events = null;
     this.view = null;
     this.inside = false;
+    this.admin = false;
+    this.told = new Set(); // questions that the person was told of
     openApi(() => this.inside && this.#leave("The gateway does not take this token any more."));
     window.addEventListener("hashchange", () => this.inside && this.#route());
     document.addEventListener("keydown", (event) => this.#key(event));
@@ -41,7 +50,10 @@ class App {
       }
     }
     try {
-      ({ agents: this.agents } = await get("/api/agents"));
+      const [{ agents }, { scopes }] = await Promise.all([get("/api/agents"), get("/api/status")]);
+      this.agents = agents;
+      this.admin = scopes.includes("admin");
+      Conversation.mayAnswer = this.admin;
     } catch (error) {
       if (error.status === 401) return this.#askIn();
       return this.#unreachable(error);
@@ -83,7 +95,14 @@ class App {
     this.inside = true;
     this.sessions = new SessionList(this);
     this.chat = new ChatView(this);
-    this.views = { chat: this.chat, servers: new ServersView(this), logs: new LogsView(this) };
+    this.views = {
+      chat: this.chat,
+      servers: new ServersView(this),
+      jobs: new JobsView(this),
+      usage: new UsageView(this),
+      ...(this.admin ? { settings: new SettingsView(this) } : {}),
+      logs: new LogsView(this),
+    };
     this.main = h("main", { id: "main", tabIndex: -1 });
     this.#draw(this.#shell());
     this.#listen();
@@ -94,7 +113,9 @@ class App {
 
   #shell() {
     this.connection = h("span", { className: "connection", role: "status" });
-    this.nav = { servers: navLink("servers", "servers", "MCP servers"), logs: navLink("logs", "logs", "Logs") };
+    this.nav = Object.fromEntries(Object.keys(VIEWS).filter((name) => name in this.views).map((name) => [name, navLink(name)]));
+    this.broken = h("span", { className: "count", hidden: true });
+    this.nav.servers.append(this.broken);
     this.theme = iconButton("auto", "", () => this.#theme(window.openclawTheme.next()));
     this.#theme(window.openclawTheme.current());
     this.side = h(
@@ -103,7 +124,7 @@ class App {
       h("div", { className: "brand" }, h("img", { src: "icon.svg", alt: "", width: 26, height: 26 }), h("span", {}, "OpenClaw"), iconButton("close", "Close the menu", () => this.#menu(false), { className: "icon-button menu-close" })),
       h("button", { type: "button", className: "button new-chat", onclick: () => this.newChat() }, icon("plus"), "New chat"),
       this.sessions.element,
-      h("div", { className: "nav" }, this.nav.servers, this.nav.logs),
+      h("div", { className: "nav" }, ...Object.values(this.nav)),
       h(
         "div",
         { className: "side-foot" },
@@ -183,8 +204,34 @@ class App {
       view.show();
       view.element.querySelector("h1").focus();
     }
-    document.title = { chat: "OpenClaw", servers: "MCP servers · OpenClaw", logs: "Logs · OpenClaw" }[chosen];
+    this.titleChanged();
     this.#menu(false);
+  }
+
+  /** The tab says what is shown, and first of all that an answer is waited for. */
+  titleChanged() {
+    const waiting = this.chat?.waiting.length;
+    const name = Object.keys(this.views).find((one) => this.views[one] === this.view);
+    const shown = name === "chat" ? this.chat.current?.title && plainTitle(this.chat.current.title) : VIEWS[name];
+    document.title = [waiting ? "❗ Answer needed" : null, shown, "OpenClaw"].filter(Boolean).join(" · ");
+  }
+
+  /** A question appeared or was answered: say so wherever the person may be looking. */
+  waitingChanged() {
+    const { waiting } = this.chat;
+    this.titleChanged();
+    this.sessions.mark();
+    const asked = waiting.map((one) => one.waiting.question.id);
+    const fresh = asked.filter((id) => !this.told.has(id));
+    this.told = new Set(asked);
+    if (!fresh.length || !document.hidden || !("Notification" in window) || Notification.permission !== "granted") return;
+    const one = waiting.find((other) => other.waiting.question.id === fresh[0]);
+    const note = new Notification("OpenClaw needs your answer", { body: one.waiting.question.text, tag: "openclaw-question", icon: "icon.svg" });
+    note.onclick = () => {
+      window.focus();
+      this.show(["chat", one.agent, one.key]);
+      note.close();
+    };
   }
 
   // ---- what the parts tell one another
@@ -212,7 +259,11 @@ class App {
       before = state;
     });
     on("hello", () => this.#catchUp());
-    on("server_changed", () => this.views.servers.refresh());
+    on("server_changed", () => {
+      this.views.servers.refresh();
+      this.countBroken();
+    });
+    on("notice", () => this.#configurationChanged());
     on("turn_started", (started) => {
       this.sessions.refresh();
       this.chat.turnStarted(started);
@@ -226,13 +277,31 @@ class App {
 
   async #catchUp() {
     this.views.servers.refresh(0);
+    this.countBroken(0);
     this.sessions.refresh(0);
     this.chat.recover();
+    await this.#configurationChanged();
+  }
+
+  async #configurationChanged() {
     try {
       ({ agents: this.agents } = await get("/api/agents"));
+      this.chat.agentsChanged();
     } catch {
       // Those known before will do.
     }
+  }
+
+  /** Show in the navigation how many servers need somebody. */
+  countBroken(delay = 300) {
+    clearTimeout(this.counting);
+    this.counting = setTimeout(async () => {
+      const { servers } = await get("/api/servers").catch(() => ({ servers: [] }));
+      const broken = servers.filter((one) => TROUBLED.has(one.state)).length;
+      this.broken.hidden = broken === 0;
+      this.broken.replaceChildren(String(broken), h("span", { className: "unseen" }, ` ${broken === 1 ? "needs" : "need"} attention`));
+      this.broken.title = `${count(broken, "server")} ${broken === 1 ? "needs" : "need"} attention`;
+    }, delay);
   }
 
   #key(event) {
@@ -248,8 +317,8 @@ class App {
   }
 }
 
-function navLink(view, name, label) {
-  return h("a", { href: `#/${view}`, className: "nav-link" }, icon(name), label);
+function navLink(view) {
+  return h("a", { href: `#/${view}`, className: "nav-link" }, icon(ICONS[view]), h("span", {}, VIEWS[view]));
 }
 
 function decoded(text) {

@@ -1,5 +1,6 @@
 /* Images and files that go with the next message: dropped, pasted or picked. */
 
+import { blob } from "./api.js";
 import { h, icon, iconButton, toast } from "./dom.js";
 import { size } from "./words.js";
 
@@ -103,6 +104,13 @@ export class Attachments {
 export function preview({ file, image, url }) {
   if (image) return h("img", { src: url, alt: file.name, title: file.name });
   return h("span", { className: "file-chip" }, icon("file"), h("span", { className: "file-name" }, file.name), h("small", {}, size(file.size)));
+}
+
+/** An attachment of an earlier message, as one that can be sent again. */
+export async function fetched({ name, label, mimeType }, where) {
+  const file = new File([await blob(where)], name ?? label, { type: mimeType });
+  const image = mimeType.startsWith("image/");
+  return { file, type: mimeType, image, url: image ? URL.createObjectURL(file) : null };
 }
 
 /** An attachment as the gateway takes it. */

@@ -1,9 +1,11 @@
 /* The view in which one talks with the agent. */
 
-import { toast, h, icon, iconButton } from "./dom.js";
+import { call, path } from "./api.js";
+import { announce, field, h, icon, iconButton, inDialog, toast } from "./dom.js";
 import { Composer } from "./composer.js";
 import { Conversation } from "./conversation.js";
-import { count } from "./words.js";
+import { exported } from "./export.js";
+import { count, plainTitle } from "./words.js";
 
 const NEAR_THE_END = 80; // pixels: who reads further up is not dragged down
 
@@ -16,18 +18,25 @@ export class ChatView {
     this.pinned = true;
     this.title = h("h1", { tabIndex: -1 });
     this.agents = h("select", { className: "select", "aria-label": "Agent", onchange: () => app.show(["chat", this.agents.value]) });
-    this.composer = new Composer({ onsend: (text, attached) => this.#send(text, attached), oncancel: () => this.cancel() });
-    this.scroller = h("div", { className: "scroller", tabIndex: -1, onscroll: () => this.#scrolled() });
+    this.composer = new Composer({ onsend: (text, attached) => this.#send(text, attached), oncancel: () => this.cancel(), onleave: () => this.#edit(null) });
+    this.edited = null; // the message that is being edited
+    this.scroller = h("div", { className: "scroller", tabIndex: 0, role: "region", "aria-label": "Messages", onscroll: () => this.#scrolled() });
     this.jump = iconButton("down", "Go to the latest message", () => this.#toEnd(true), { className: "icon-button jump", hidden: true });
+    this.asking = h("button", { type: "button", className: "button primary asking", hidden: true, onclick: () => this.#toQuestion() }, icon("alert"), "Your answer is needed");
+    this.options = this.#options();
+    this.models = h("select", { className: "select model", "aria-label": "Model", onchange: () => (this.current.model = this.models.value) });
+    this.queue = h("ul", { className: "queue", "aria-label": "Messages that wait", hidden: true });
     this.element = h(
       "section",
       { className: "view chat", "aria-label": "Chat" },
-      h("header", { className: "bar" }, app.menuButton(), this.title, this.agents),
-      h("div", { className: "scroll-box" }, this.scroller, this.jump),
-      h("div", { className: "dock" }, this.composer.element, this.composer.hint),
+      h("header", { className: "bar" }, app.menuButton(), this.title, this.agents, this.options),
+      h("div", { className: "scroll-box" }, this.scroller, this.jump, this.asking),
+      h("div", { className: "dock" }, this.queue, this.composer.element, h("div", { className: "dock-foot" }, this.models, this.composer.hint)),
       h("div", { className: "drop-veil", "aria-hidden": "true" }, h("div", {}, icon("clip"), "Drop images or files to attach them")),
     );
     this.#drops();
+    // A question stays in sight when a phone's keyboard or a narrower window takes its room.
+    new ResizeObserver(() => this.pinned && this.#toEnd(true)).observe(this.scroller);
     window.addEventListener("beforeunload", (event) => {
       // A turn goes on without the page, but what has not arrived at the gateway would be lost.
       if ([...this.open.values()].some((one) => one.turn?.id === null)) event.preventDefault();
@@ -56,6 +65,83 @@ export class ChatView {
     return undefined;
   }
 
+  /** What can be done with the whole conversation. */
+  #options() {
+    const button = (name, words, act) => h("button", { type: "button", className: "menu-item", onclick: () => ((menu.open = false), act()) }, icon(name), words);
+    const menu = h(
+      "details",
+      { className: "options", onkeydown: (event) => event.key === "Escape" && menu.open && (event.stopPropagation(), (menu.open = false), menu.firstChild.focus()) },
+      h("summary", { className: "icon-button", title: "Chat options", "aria-label": "Chat options" }, icon("more")),
+      h(
+        "div",
+        { className: "menu-items" },
+        button("edit", "Rename", () => this.#rename()),
+        button("down", "Export as Markdown", () => this.#export("md")),
+        button("down", "Export as JSON", () => this.#export("json")),
+        button("undo", "Undo file changes", () => this.#undo()),
+      ),
+    );
+    document.addEventListener("click", (event) => !menu.contains(event.target) && (menu.open = false));
+    return menu;
+  }
+
+  async #rename() {
+    const { current } = this;
+    const input = h("input", { type: "text", value: current.title ?? "", maxLength: 200, autocomplete: "off" });
+    const work = () => call("POST", path(["sessions", current.id ?? current.key, "title"], { agent: current.agent }), { title: input.value.trim() || null });
+    if (!(await inDialog("Rename this chat", { action: "Rename", work }, field("Title", input)))) return;
+    current.title = input.value.trim() || null;
+    this.#state();
+    this.app.sessionsChanged();
+  }
+
+  async #export(kind) {
+    const { current } = this;
+    try {
+      await exported(current, kind);
+    } catch (error) {
+      toast(error.message, error.hint);
+    }
+  }
+
+  async #undo() {
+    const { current } = this;
+    try {
+      await call("POST", path(["sessions", current.key, "undo"], { agent: current.agent }), {});
+      await current.refresh();
+      announce("Undone");
+    } catch (error) {
+      toast(error.message, error.hint);
+    }
+  }
+
+  /** Begin to edit a message that was sent, or with null give it up. */
+  #edit(asked) {
+    this.edited = asked;
+    this.composer.editing = asked !== null;
+    this.composer.fill(asked?.text ?? "");
+  }
+
+  /** Ask something else, or the same again, in a copy of the conversation that ends before it. */
+  async #branch(asked, text, attached) {
+    const { current } = this;
+    try {
+      const seq = asked.seq ?? (await current.refresh(), asked.seq);
+      const made = await call("POST", path(["sessions", current.id ?? current.key, "fork"], { agent: current.agent }), { before: seq });
+      const files = attached ?? (await asked.attachments());
+      const copy = new Conversation(made.agent, made.sessionKey);
+      copy.model = current.model;
+      await copy.load();
+      this.#keep(copy);
+      this.app.address(["chat", made.agent, made.sessionKey]);
+      this.#attach(copy);
+      await this.#send(text, files);
+    } catch (error) {
+      toast(error.message, error.hint);
+      this.composer.restore(text, attached ?? []);
+    }
+  }
+
   /** Forget a conversation that was deleted; true where it was shown. */
   forget(agent, key) {
     this.open.delete(`${agent}/${key}`);
@@ -77,6 +163,14 @@ export class ChatView {
     this.open.get(`${agent}/${session}`)?.watch(turn);
   }
 
+  /** The agents, or what they work with, may be others now. */
+  agentsChanged() {
+    if (!this.current) return;
+    this.#fillAgents(this.current.agent);
+    this.#fillModels();
+    if (this.current.isEmpty && this.current.id === null) this.scroller.replaceChildren(this.#welcome());
+  }
+
   /** The gateway is there again: show what was missed. */
   async recover() {
     await Promise.allSettled([...this.open.values()].map((one) => one.recover()));
@@ -96,13 +190,42 @@ export class ChatView {
     conversation.addEventListener("change", () => {
       if (this.current === conversation) this.#state();
       this.app.sessionsChanged();
+      this.app.waitingChanged();
+      this.#next(conversation);
     });
+    conversation.addEventListener("edit", ({ detail }) => this.#edit(detail));
+    conversation.addEventListener("regenerate", ({ detail }) => this.#branch(detail, detail.text, null));
+    conversation.addEventListener("retry", async ({ detail }) => this.#send(detail.text, await detail.attachments()));
     conversation.addEventListener("grow", () => {
       if (this.current === conversation) this.#grown();
     });
   }
 
+  /** Conversations in which a question waits, the one that is looked at first. */
+  get waiting() {
+    return [...this.open.values()].filter((one) => one.waiting !== null).sort((one) => (one === this.current ? -1 : 1));
+  }
+
+  /** The turn is over: send what was written meanwhile, or give it back if the turn went wrong. */
+  #next(conversation) {
+    if (conversation.running || !conversation.queue.length || conversation.ended === undefined) return;
+    if (conversation.ended === "ok") {
+      const [first, ...rest] = conversation.queue;
+      conversation.queue = rest;
+      conversation.ended = undefined;
+      this.#deliver(conversation, first.text, first.attached);
+      return;
+    }
+    const { queue } = conversation;
+    conversation.queue = [];
+    if (this.current === conversation) {
+      this.composer.restore(queue.map((one) => one.text).join("\n\n"), queue.flatMap((one) => one.attached));
+      this.#state();
+    }
+  }
+
   #attach(conversation) {
+    if (this.edited) this.#edit(null);
     this.current = conversation;
     this.scroller.replaceChildren(conversation.isEmpty ? this.#welcome() : conversation.element);
     this.#state();
@@ -111,9 +234,29 @@ export class ChatView {
 
   #state() {
     const { current } = this;
-    this.title.textContent = current.title ?? (current.isEmpty ? "New chat" : "Chat");
+    this.title.textContent = current.title ? plainTitle(current.title) : current.isEmpty ? "New chat" : "Chat";
+    this.title.title = this.title.textContent;
     this.composer.busy = current.running;
+    this.options.hidden = current.id === null;
+    this.queue.hidden = current.queue.length === 0;
+    this.queue.replaceChildren(...current.queue.map((one) => h("li", {}, h("span", { dir: "auto" }, one.text || one.attached[0].file.name), iconButton("close", "Do not send this message", () => current.unqueue(one)))));
+    this.#fillModels();
+    this.#scrolled();
     this.app.selected(current.agent, current.key);
+    this.app.titleChanged();
+  }
+
+  #fillModels() {
+    const { agent: id, model } = this.current;
+    const agent = this.app.agents.find((one) => one.id === id);
+    const choices = (agent?.settings.modelChoices ?? []).filter((one) => one !== agent.model);
+    this.models.hidden = choices.length === 0;
+    const known = JSON.stringify([agent?.model, choices]);
+    if (this.models.dataset.known !== known) {
+      this.models.dataset.known = known;
+      this.models.replaceChildren(h("option", { value: "" }, agent?.model ?? "no model"), ...choices.map((one) => h("option", { value: one }, one)));
+    }
+    this.models.value = model;
   }
 
   #grown() {
@@ -135,15 +278,35 @@ export class ChatView {
     const { scrollTop, scrollHeight, clientHeight } = this.scroller;
     this.pinned = scrollHeight - scrollTop - clientHeight < NEAR_THE_END;
     if (this.pinned) this.jump.hidden = true;
+    const box = this.current.waiting?.element.getBoundingClientRect();
+    const frame = this.scroller.getBoundingClientRect();
+    this.asking.hidden = !box || (box.top < frame.bottom - 40 && box.bottom > frame.top + 40);
+  }
+
+  #toQuestion() {
+    const { element } = this.current.waiting;
+    element.scrollIntoView({ block: "nearest" });
+    element.focus({ preventScroll: true });
   }
 
   async #send(text, attached) {
-    const { current } = this;
-    if (current.isEmpty) this.scroller.replaceChildren(current.element);
+    const { current, edited } = this;
+    if (edited !== null) {
+      this.#edit(null);
+      return this.#branch(edited, text, attached.length ? attached : null);
+    }
+    if (current.running) return current.later(text, attached);
+    return this.#deliver(current, text, attached);
+  }
+
+  async #deliver(current, text, attached) {
+    if (current.isEmpty && this.current === current) this.scroller.replaceChildren(current.element);
     if (!this.open.has(`${current.agent}/${current.key}`)) this.#keep(current);
-    this.pinned = true;
+    if (this.current === current) {
+      this.pinned = true;
+      this.app.address(["chat", current.agent, current.key]);
+    }
     current.title ??= text.split("\n")[0].slice(0, 80) || null;
-    this.app.address(["chat", current.agent, current.key]);
     const sent = await current.send(text, attached);
     if (!sent && this.current === current) this.composer.restore(text, attached);
     if (this.current === current) this.#state();
@@ -158,14 +321,14 @@ export class ChatView {
 
   #welcome() {
     const agent = this.app.agents.find((one) => one.id === this.current.agent);
-    const facts = [agent.model ?? "no model is configured", agent.servers.length ? count(agent.servers.length, "MCP server") : null];
+    const facts = [agent.model ?? "no model yet", agent.servers.length ? count(agent.servers.length, "MCP server") : null];
     return h(
       "div",
       { className: "welcome" },
       h("img", { src: "icon.svg", alt: "", width: 44, height: 44 }),
       h("h2", {}, "What shall we do?"),
       h("p", {}, `${agent.name || agent.id} · ${facts.filter(Boolean).join(" · ")}`),
-      h("p", { className: "quiet" }, "Drop, paste or attach images and files: documents are read, pictures are looked at."),
+      agent.model ? h("p", { className: "quiet" }, "Drop, paste or attach images and files: documents are read, pictures are looked at.") : h("a", { className: "button primary", href: "#/settings" }, "Choose a model"),
     );
   }
 

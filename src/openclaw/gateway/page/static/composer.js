@@ -5,9 +5,9 @@ import { h, icon, iconButton } from "./dom.js";
 
 const TOUCH = window.matchMedia("(pointer: coarse)");
 
-/** Calls `onsend(text, attached)` and `oncancel()`. */
+/** Calls `onsend(text, attached)`, `oncancel()` and, when an edit is given up, `onleave()`. */
 export class Composer {
-  constructor({ onsend, oncancel }) {
+  constructor({ onsend, oncancel, onleave }) {
     this.onsend = onsend;
     this.oncancel = oncancel;
     this.running = false;
@@ -23,23 +23,36 @@ export class Composer {
       onkeydown: (event) => this.#key(event),
       onpaste: (event) => this.#paste(event),
     });
-    this.picker = h("input", { type: "file", multiple: true, accept: ACCEPT, hidden: true, onchange: () => this.#picked() });
+    this.picker = h("input", { type: "file", multiple: true, accept: ACCEPT, hidden: true, "aria-label": "Files", onchange: () => this.#picked() });
     this.go = h("button", { type: "submit", className: "send" });
+    this.stop = h("button", { type: "button", className: "send stop", title: "Stop", "aria-label": "Stop", onclick: () => this.oncancel() }, icon("stop"));
+    this.banner = h(
+      "div",
+      { className: "composer-banner", hidden: true },
+      h("span", {}, "Editing an earlier message. It goes on in a copy of this chat; this one stays as it is."),
+      iconButton("close", "Do not edit", () => onleave()),
+    );
     this.element = h(
       "form",
       { className: "composer", onsubmit: (event) => this.#submit(event) },
+      this.banner,
       this.attachments.element,
-      h("div", { className: "composer-row" }, iconButton("clip", "Attach images or files", () => this.picker.click()), this.input, this.go),
+      h("div", { className: "composer-row" }, iconButton("clip", "Attach images or files", () => this.picker.click()), this.input, this.go, this.stop),
       this.picker,
     );
     this.hint = h("p", { className: "hint", id: "composer-hint" });
     this.#update();
   }
 
-  /** Whether a turn runs, so that the button stops instead of sends. */
+  /** Whether a turn runs: it can be stopped, and what is sent waits until it is over. */
   set busy(running) {
     this.running = running;
     this.#update();
+  }
+
+  /** Whether an earlier message is being edited. */
+  set editing(editing) {
+    this.banner.hidden = !editing;
   }
 
   /** Where there is a real keyboard: one on the screen would cover what is there to read. */
@@ -47,9 +60,17 @@ export class Composer {
     if (!TOUCH.matches) this.input.focus({ preventScroll: true });
   }
 
+  /** Write this instead of what is there. */
+  fill(text) {
+    this.input.value = text;
+    this.#update();
+    this.input.focus({ preventScroll: true });
+    this.input.setSelectionRange(text.length, text.length);
+  }
+
   /** Put a message that could not be sent back where it was. */
   restore(text, attached) {
-    if (!this.input.value) this.input.value = text;
+    this.input.value = [text, this.input.value].filter(Boolean).join("\n");
     this.attachments.restore(attached);
     this.#update();
   }
@@ -62,26 +83,27 @@ export class Composer {
     const { input, go, running } = this;
     input.style.height = "auto";
     input.style.height = `${Math.min(input.scrollHeight, window.innerHeight * 0.4)}px`;
-    const label = running ? "Stop" : "Send";
+    const label = running ? "Queue message" : "Send";
     if (go.title !== label) {
       go.title = label;
       go.setAttribute("aria-label", label);
-      go.replaceChildren(icon(running ? "stop" : "send"));
+      go.replaceChildren(icon(running ? "plus" : "send"));
     }
-    go.disabled = !running && !this.#ready;
-    this.hint.textContent = running ? "Esc stops" : "Enter sends · Shift+Enter starts a new line";
+    go.disabled = !this.#ready;
+    go.hidden = running && !this.#ready;
+    this.stop.hidden = !running;
+    this.hint.textContent = running ? "Esc stops · Enter sends your message after this answer" : "Enter sends · Shift+Enter starts a new line";
   }
 
   #key(event) {
     if (event.key !== "Enter" || event.shiftKey || event.isComposing) return; // an input method's Enter is its own
     event.preventDefault();
-    if (!this.running) this.#send();
+    this.#send();
   }
 
   #submit(event) {
     event.preventDefault();
-    if (this.running) this.oncancel();
-    else this.#send();
+    this.#send();
   }
 
   #send() {

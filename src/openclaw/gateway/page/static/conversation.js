@@ -1,20 +1,60 @@
 /* One conversation: what was said before, and the turn that runs now. It lives on while hidden. */
 
 import { call, get, path, stream } from "./api.js";
-import { asMedia } from "./attachments.js";
-import { announce, h } from "./dom.js";
-import { StreamedText, Thinking, ToolCall, mediaNode, note, userMessage } from "./pieces.js";
+import { asMedia, fetched } from "./attachments.js";
+import { announce, copyButton, h, iconButton } from "./dom.js";
+import { StreamedText, Thinking, ToolCall, answerFoot, keptMedia, mediaNode, note, userMessage } from "./pieces.js";
 import { planNode } from "./plan.js";
-import { Question } from "./questions.js";
-import { count } from "./words.js";
+import { Question, approvalNode } from "./questions.js";
 
 const PAGE = 100; // entries that are fetched at once
 
-/** `change` is dispatched when a turn begins or ends; `grow` when there is more to see. */
+/**
+ * What the person asked in a turn: enough to show it, to ask it again and to go back to it. `seq` is its
+ * number in the transcript, once that is known.
+ */
+class Asked {
+  constructor(conversation, text, { attached = [], media = [], seq = null, ...shown } = {}) {
+    Object.assign(this, { conversation, text, attached, media, seq });
+    const actions = [copyButton(() => text), iconButton("edit", "Edit and ask again", () => this.#tell("edit"), { className: "copy" })];
+    this.element = userMessage(text, { attached, actions, labels: media.map((one) => one.name ?? one.label), ...shown });
+    const list = this.element.querySelector(".attached");
+    if (!attached.length) media.forEach((one, n) => list.children[n].replaceChildren(keptMedia(one, conversation.mediaPath)));
+  }
+
+  /** What came with it, ready to be sent again. */
+  async attachments() {
+    if (this.attached.length) return this.attached;
+    const kept = this.media.filter((one) => one.digest);
+    return Promise.all(kept.map((one) => fetched(one, this.conversation.mediaPath(one.digest))));
+  }
+
+  /** The buttons below its answer. */
+  buttons(textOf) {
+    return [copyButton(textOf), iconButton("restart", "Answer again", () => this.#tell("regenerate"), { className: "copy" })];
+  }
+
+  retry() {
+    return h("button", { type: "button", className: "button small", onclick: () => this.#tell("retry") }, "Retry");
+  }
+
+  #tell(name) {
+    this.conversation.dispatchEvent(new CustomEvent(name, { detail: this }));
+  }
+}
+
+/**
+ * `change` is dispatched when a turn begins or ends or waits for an answer; `grow` when there is more to
+ * see; `edit`, `regenerate` and `retry` when the person wants that of a message.
+ */
 export class Conversation extends EventTarget {
   constructor(agent, key, { id = null, title = null } = {}) {
     super();
     Object.assign(this, { agent, key, id, title });
+    this.model = ""; // the agent's own
+    this.queue = []; // what was written while a turn runs
+    this.asks = new Map(); // what was asked, by turn
+    this.mediaPath = (digest) => path(["sessions", this.id ?? this.key, "media", digest], { agent: this.agent });
     this.log = h("div", { className: "log", role: "log", "aria-label": "Conversation" });
     this.earlier = h("button", { type: "button", className: "button small earlier", hidden: true, onclick: () => this.#loadEarlier() }, "Show earlier messages");
     this.element = h("div", { className: "conversation" }, this.earlier, this.log);
@@ -32,6 +72,11 @@ export class Conversation extends EventTarget {
     return this.log.childElementCount === 0;
   }
 
+  /** The question that waits for the person; null if none does. */
+  get waiting() {
+    return this.turn ? ([...this.turn.questions.values()][0] ?? null) : null;
+  }
+
   // ---- what was said before
 
   /** Fetch the latest part of the transcript, and follow the turn that runs, whoever began it. */
@@ -44,6 +89,7 @@ export class Conversation extends EventTarget {
     this.broken = false;
     this.live.clear();
     this.calls.clear();
+    this.asks.clear();
     this.first = 1;
     this.last = 0;
     this.log.replaceChildren();
@@ -89,7 +135,7 @@ export class Conversation extends EventTarget {
     const { entries } = await this.#entries({ after: from, limit: this.first - 1 - from });
     const part = h("div");
     const calls = new Map();
-    for (const entry of entries) drawEntry(entry, part, calls);
+    for (const entry of entries) this.#drawEntry(entry, part, calls);
     for (const one of calls.values()) one.abandon();
     this.log.prepend(...part.childNodes);
     this.first = entries[0]?.seq ?? 1;
@@ -108,10 +154,14 @@ export class Conversation extends EventTarget {
       this.last = entry.seq;
       const drawn = this.live.get(entry.turn);
       if (entry.kind === "user_message") {
-        if (drawn === "own") continue;
+        if (drawn === "own") {
+          const asked = this.asks.get(entry.turn);
+          if (asked) Object.assign(asked, { seq: entry.seq, media: entry.data.media ?? [] });
+          continue;
+        }
         if (drawn === "followed") this.live.set(entry.turn, "own"); // from here on it is like one's own
       } else if (drawn !== undefined) continue;
-      drawEntry(entry, this.log, this.calls);
+      this.#drawEntry(entry, this.log, this.calls);
     }
     this.earlier.hidden = this.first <= 1;
   }
@@ -120,16 +170,30 @@ export class Conversation extends EventTarget {
 
   /** Send a message and show what comes back, until the turn is over. It goes on without this page. */
   async send(text, attached) {
-    const message = userMessage(text, { attached });
-    this.log.append(message);
-    return this.#shown(
+    const asked = new Asked(this, text, { attached });
+    this.log.append(asked.element);
+    const sent = await this.#shown(
       async (turn) => {
+        turn.asked = asked;
         const media = await Promise.all(attached.map(asMedia));
-        const body = { text, media, sessionKey: this.key, agent: this.agent, origin: "page", detached: true, questions: true };
+        const body = { text, media, sessionKey: this.key, agent: this.agent, model: this.model || null, origin: "page", detached: true, promptCalls: true, questions: Conversation.mayAnswer };
         await turn.run("POST", "/api/messages", body);
       },
-      (turn) => turn.accepted || (message.remove(), false),
+      (turn) => turn.accepted || (asked.element.remove(), false),
     );
+    return sent;
+  }
+
+  /** Send this once the turn that runs, and what waits already, is over. */
+  later(text, attached) {
+    this.queue.push({ text, attached });
+    this.#changed();
+  }
+
+  /** Take a message out of those that wait. */
+  unqueue(one) {
+    this.queue = this.queue.filter((other) => other !== one);
+    this.#changed();
   }
 
   #follow(id) {
@@ -137,7 +201,7 @@ export class Conversation extends EventTarget {
       async (turn) => {
         turn.id = id;
         try {
-          await turn.run("GET", path(["turns", id, "events"], { questions: true }));
+          await turn.run("GET", path(["turns", id, "events"], { questions: Conversation.mayAnswer }));
         } catch (error) {
           if (error.status !== 404) throw error;
           // It is over, or began before anybody watched: it is drawn when it is stored.
@@ -154,7 +218,8 @@ export class Conversation extends EventTarget {
   asked(turn, text, labels) {
     if (this.live.get(turn.id) !== "followed") return;
     this.live.set(turn.id, "own");
-    turn.element.before(userMessage(text, { labels }));
+    turn.asked = new Asked(this, text, { media: labels.map((label) => ({ label })) });
+    turn.element.before(turn.asked.element);
   }
 
   /** Draw a turn while `work` runs it; `failed` says whether it counts as sent where that failed. */
@@ -166,6 +231,7 @@ export class Conversation extends EventTarget {
     this.grew();
     try {
       await work(turn);
+      turn.ok = true;
       return true;
     } catch (error) {
       this.broken = Boolean(error.lost) && turn.id !== null;
@@ -174,11 +240,13 @@ export class Conversation extends EventTarget {
     } finally {
       turn.close();
       this.turn = null;
+      if (turn.id !== null && turn.asked) this.asks.set(turn.id, turn.asked);
       if (turn.id !== null && !this.unwatchable.has(turn.id)) this.live.set(turn.id, "own");
       // Still counted as running: until it is known which entries are of this turn, none is drawn.
       if (turn.id !== null && !this.broken) await this.#catchUp(true).catch(() => {});
       this.running = false;
       if (this.broken) await this.refresh().catch(() => {}); // again when the gateway is back
+      this.ended = turn.ok ? "ok" : "failed";
       this.#changed();
       this.grew();
     }
@@ -202,11 +270,71 @@ export class Conversation extends EventTarget {
     this.dispatchEvent(new Event("change"));
   }
 
+  /** A question appeared or is closed. */
+  asking() {
+    this.#changed();
+  }
+
+  // ---- a transcript's entries
+
+  #drawEntry({ kind, data, text, at, callId, seq, turn }, into, calls) {
+    if (kind === "user_message") {
+      const asked = new Asked(this, data.text ?? text, { media: data.media ?? [], seq, at, origin: data.origin });
+      this.asks.set(turn, asked);
+      into.append(asked.element);
+    } else if (kind === "assistant_message") {
+      if (!(data.text ?? "").trim()) return;
+      const body = new StreamedText();
+      body.finish(data.text);
+      agentPart(into).append(body.element);
+    } else if (kind === "tool_call") {
+      const plan = planNode(data.name, data.arguments);
+      if (plan !== null) {
+        agentPart(into).querySelector(".plan")?.remove();
+        agentPart(into).append(plan);
+      }
+      this.#drawCall(callId, data.label ?? shownTool(data.name), data, into, calls);
+    } else if (kind === "tool_result") {
+      if (!calls.has(callId) && data.approval) this.#drawCall(callId, data.approval.label, { name: data.name, arguments: {} }, into, calls);
+      const one = calls.get(callId);
+      one?.finishFromEntry(data, this.mediaPath);
+      if (data.approval) one?.element.before(approvalNode(data.approval));
+    } else if (kind === "compaction") {
+      into.append(h("p", { className: "divider" }, h("span", {}, "Earlier messages were summarised for the model")));
+    } else if (kind === "notice") {
+      agentPart(into).append(note(data.message ?? text, data.level ?? "info"));
+    } else if (kind.startsWith("turn_") && kind !== "turn_started") {
+      for (const one of calls.values()) one.abandon();
+      calls.clear();
+      this.#drawEnding(kind, data, text, agentPart(into), this.asks.get(turn));
+    }
+  }
+
+  #drawCall(callId, label, { name, arguments: args, within }, into, calls) {
+    const one = new ToolCall(label, args, name);
+    const script = calls.get(within);
+    calls.set(callId, one);
+    if (script) script.add(one);
+    else agentPart(into).append(one.element);
+  }
+
+  #drawEnding(kind, data, text, part, asked) {
+    if (kind in ENDINGS) {
+      const [words, level] = ENDINGS[kind];
+      const detail = kind === "turn_error" && (data.detail || text);
+      part.append(note(detail ? `${words}: ${detail}` : words, level, level === "error" && asked ? asked.retry() : null));
+    }
+    if (part.querySelector(".prose")) part.append(answerFoot(data.usage, asked ? asked.buttons(() => proseOf(part)) : []));
+  }
+
   /** Say that there is more to see. */
   grew() {
     this.dispatchEvent(new Event("grow"));
   }
 }
+
+/** Whether this page's token may answer questions. */
+Conversation.mayAnswer = true;
 
 /** Draws the events of one turn. */
 class Turn {
@@ -218,8 +346,12 @@ class Turn {
     this.wait = h("div", { className: "waiting", "aria-label": "Working" }, h("i"), h("i"), h("i"));
     this.element = h("article", { className: "message agent", "aria-label": "OpenClaw", "aria-busy": "true" }, this.wait);
     conversation.log.append(this.element);
+    this.asked = null; // what the person asked
+    this.ok = false;
+    this.usage = null;
     this.calls = new Map();
     this.questions = new Map();
+    this.records = new Map(); // of answered questions, by call
     this.plan = null;
     this.text = null;
     this.thinking = null;
@@ -295,7 +427,7 @@ class Turn {
   }
 
   on_tool_finished({ callId, name, result, durationMs }) {
-    if (!this.calls.has(callId)) this.on_tool_started({ callId, name, label: name, arguments: {} });
+    if (!this.calls.has(callId)) this.on_tool_started({ callId, name, label: this.records.get(callId)?.question.label ?? name, arguments: {} });
     this.calls.get(callId).finish(result, durationMs, this.conversation.agent);
   }
 
@@ -303,12 +435,20 @@ class Turn {
     this.#settle();
     const one = new Question(question);
     this.questions.set(question.id, one);
+    if (question.callId) this.records.set(question.callId, one);
     this.#put(one.element);
+    this.conversation.asking();
   }
 
   on_question_closed({ id, why }) {
     this.questions.get(id)?.close(why);
     this.questions.delete(id);
+    this.conversation.asking();
+  }
+
+  /** What the transcript will say of the question, whoever answered it. */
+  on_tool_approval(approval) {
+    this.records.get(approval.callId)?.replace(approvalNode(approval));
   }
 
   on_notice({ level, message }) {
@@ -319,8 +459,7 @@ class Turn {
     this.#settle(text);
     for (const one of media) this.#put(mediaNode(one, { agent: this.conversation.agent, eager: true }));
     if (outcome === "limit") this.#put(note("This turn reached one of its limits.", "warning"));
-    const tokens = usage.inputTokens + usage.outputTokens;
-    if (tokens) this.#put(h("small", { className: "usage" }, `${tokens.toLocaleString()} tokens · ${count(usage.requests, "request")}`));
+    this.usage = usage;
     announce("The answer is complete");
   }
 
@@ -339,7 +478,7 @@ class Turn {
     this.#settle();
     const stopped = error.kind === "Cancelled" || error.name === "AbortError";
     if (stopped) this.#put(note("Stopped."));
-    else this.#put(note(error.hint ? `${error.message}. ${error.hint}` : error.message, "error"));
+    else this.#put(note(failure(error), "error", this.accepted && this.asked ? this.asked.retry() : null));
   }
 
   close() {
@@ -349,43 +488,13 @@ class Turn {
     for (const one of this.questions.values()) one.close("cancelled");
     this.element.removeAttribute("aria-busy");
     if (this.element.childElementCount === 0) this.element.append(note("There was nothing to say."));
+    if (this.asked && this.id !== null && this.element.querySelector(".prose")) this.element.append(answerFoot(this.usage, this.asked.buttons(() => proseOf(this.element))));
   }
 }
 
 // ---- a transcript's entries
 
 const ENDINGS = { turn_cancelled: ["Stopped.", "info"], turn_error: ["This turn failed", "error"], turn_lost: ["The program ended during this turn.", "warning"] };
-
-function drawEntry({ kind, data, text, at, callId }, into, calls) {
-  if (kind === "user_message") {
-    const labels = (data.media ?? []).map((one) => one.name ?? one.label);
-    into.append(userMessage(data.text ?? text, { labels, at, origin: data.origin }));
-  } else if (kind === "assistant_message") {
-    if (!(data.text ?? "").trim()) return;
-    const body = new StreamedText();
-    body.finish(data.text);
-    agentPart(into).append(body.element);
-  } else if (kind === "tool_call") {
-    const one = new ToolCall(shownTool(data.name), data.arguments, data.name);
-    const script = calls.get(data.within);
-    calls.set(callId, one);
-    if (script) script.add(one);
-    else agentPart(into).append(one.element);
-  } else if (kind === "tool_result") {
-    calls.get(callId)?.finishFromEntry(data);
-  } else if (kind === "compaction") {
-    into.append(h("p", { className: "divider" }, h("span", {}, "Earlier messages were summarised for the model")));
-  } else if (kind === "notice") {
-    agentPart(into).append(note(data.message ?? text, data.level ?? "info"));
-  } else if (kind.startsWith("turn_") && kind !== "turn_started") {
-    for (const one of calls.values()) one.abandon();
-    calls.clear();
-    if (!(kind in ENDINGS)) return;
-    const [words, level] = ENDINGS[kind];
-    const detail = kind === "turn_error" && (data.detail || text);
-    agentPart(into).append(note(detail ? `${words}: ${detail}` : words, level));
-  }
-}
 
 /** The agent's message that is being drawn: everything between two messages of the person. */
 function agentPart(into) {
@@ -394,6 +503,15 @@ function agentPart(into) {
   const part = h("article", { className: "message agent", "aria-label": "OpenClaw" });
   into.append(part);
   return part;
+}
+
+function failure({ message, hint }) {
+  return `This turn failed: ${message}${hint ? `. ${hint[0].toUpperCase()}${hint.slice(1)}` : ""}`;
+}
+
+/** The text of an answer as the model wrote it. */
+function proseOf(part) {
+  return [...part.querySelectorAll(".prose")].map((one) => one.source ?? one.textContent).join("\n\n");
 }
 
 function shownTool(name) {

@@ -49,6 +49,15 @@ const PATHS = {
   leave: "M14 4.5H5v15h9M10 12h10M16.5 8.5L20 12l-3.5 3.5",
   copy: "M9 9h10v11H9zM5 15V4h10",
   down: "M12 5v14M6 13l6 6 6-6",
+  edit: "M5 19l1-4L16.5 4.5l3 3L9 18zM14 7l3 3",
+  more: "M5.5 12h.01M12 12h.01M18.5 12h.01",
+  undo: "M8 5L4 9l4 4M4 9h10a5.5 5.5 0 0 1 0 11h-4",
+  clock: "M12 3.5a8.5 8.5 0 1 0 0 17 8.5 8.5 0 0 0 0-17zM12 7.5V12l3 2.5",
+  usage: "M5 20V11M12 20V4M19 20v-6",
+  settings: "M4 7h9M17 7h3M4 17h3M11 17h9M15 4.5v5M9 14.5v5",
+  lock: "M6 11h12v9H6zM8.5 11V8a3.5 3.5 0 0 1 7 0v3",
+  play: "M8 5l11 7-11 7z",
+  pause: "M8 5v14M16 5v14",
 };
 
 /** A line icon; it says nothing to a screen reader, so its button has a label. */
@@ -89,26 +98,64 @@ export function toast(message, hint = "") {
 
 /** Ask before something that cannot be undone; resolves to true or false. */
 export function confirmed(question, detail, action) {
+  return inDialog(question, { action, danger: true }, h("p", { className: "dialog-detail" }, detail));
+}
+
+/**
+ * Show something in a dialog; resolves to true once `work` (if any) has succeeded, to false if it was
+ * left. What `work` throws is shown in the dialog, which stays open.
+ */
+export function inDialog(title, { action, danger = false, wide = false, work = null }, ...content) {
   return new Promise((resolve) => {
-    const dialog = h(
-      "dialog",
-      { className: "dialog", "aria-labelledby": "dialog-title" },
-      h("h2", { id: "dialog-title" }, question),
-      h("p", {}, detail),
-      h(
-        "div",
-        { className: "dialog-buttons" },
-        h("button", { type: "button", className: "button", onclick: () => dialog.close("no") }, "Cancel"),
-        h("button", { type: "button", className: "button danger", onclick: () => dialog.close("yes") }, action),
-      ),
+    const problem = h("p", { className: "form-error", role: "alert" });
+    const go = h("button", { type: "submit", className: `button ${danger ? "danger" : "primary"}` }, action);
+    const form = h(
+      "form",
+      { method: "dialog", noValidate: true, onsubmit: (event) => submit(event) },
+      h("h2", { id: "dialog-title" }, title),
+      ...content,
+      problem,
+      h("div", { className: "dialog-buttons" }, h("button", { type: "button", className: "button", onclick: () => dialog.close("no") }, "Cancel"), go),
     );
+    const dialog = h("dialog", { className: wide ? "dialog wide" : "dialog", "aria-labelledby": "dialog-title" }, form);
+
+    async function submit(event) {
+      event.preventDefault();
+      go.disabled = true;
+      problem.textContent = "";
+      try {
+        await work?.();
+        dialog.close("yes");
+      } catch (error) {
+        problem.textContent = [error.message, error.hint].filter(Boolean).join(". ");
+      }
+      go.disabled = false;
+    }
+
+    const before = document.activeElement;
     dialog.addEventListener("close", () => {
       dialog.remove();
+      before?.focus?.({ preventScroll: true });
       resolve(dialog.returnValue === "yes");
     });
     document.body.append(dialog);
     dialog.showModal();
   });
+}
+
+let labels = 0;
+
+/** A form's field below its label, with a line of help. */
+export function field(label, input, help = "") {
+  input.id ||= `field-${(labels += 1)}`;
+  const hint = help ? h("small", { className: "quiet", id: `${input.id}-help` }, help) : null;
+  if (hint) input.setAttribute("aria-describedby", hint.id);
+  return h("div", { className: "field" }, h("label", { for: input.id }, label), input, hint);
+}
+
+/** The header of a view: the menu button, its title and its buttons. */
+export function bar(app, title, ...buttons) {
+  return h("header", { className: "bar" }, app.menuButton(), h("h1", { tabIndex: -1 }, title), ...buttons);
 }
 
 /** What a panel shows while there is nothing else to show. */

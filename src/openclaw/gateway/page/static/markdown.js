@@ -5,6 +5,7 @@
  */
 
 import { copyButton, h } from "./dom.js";
+import { highlighted } from "./highlight.js";
 
 const DEEPEST = 12; // lists in quotes in lists; what is deeper is shown as it stands
 const SCHEMES = ["http:", "https:", "mailto:"];
@@ -64,7 +65,7 @@ function code(lines, at, fence, out) {
   while (end < lines.length && !closes(lines[end], mark)) body.push(lines[end++]);
   const text = body.join("\n");
   const bar = h("div", { className: "code-bar" }, h("span", {}, fence[2].slice(0, 40) || "text"), copyButton(() => text));
-  out.append(h("div", { className: "code-block" }, bar, h("pre", { tabIndex: 0 }, h("code", {}, text))));
+  out.append(h("div", { className: "code-block" }, bar, h("pre", { tabIndex: 0, "aria-label": "Code" }, h("code", {}, ...highlighted(text, fence[2])))));
   return Math.min(end + 1, lines.length);
 }
 
@@ -161,7 +162,7 @@ function table(lines, at, out) {
   const body = h("tbody");
   let end = at + 2;
   while (end < lines.length && lines[end].trim() && lines[end].includes("|")) body.append(row("td", cells(lines[end++])));
-  out.append(h("div", { className: "table-box", tabIndex: 0 }, h("table", {}, h("thead", {}, row("th", head)), body)));
+  out.append(h("div", { className: "table-box", tabIndex: 0, role: "group", "aria-label": "Table" }, h("table", {}, h("thead", {}, row("th", head)), body)));
   return end;
 }
 

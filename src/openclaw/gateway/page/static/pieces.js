@@ -4,15 +4,15 @@ import { blob, path } from "./api.js";
 import { preview } from "./attachments.js";
 import { copyButton, h, icon, toast } from "./dom.js";
 import { anchor, render } from "./markdown.js";
-import { duration, pretty, unframed, when } from "./words.js";
+import { amount, count, duration, pretty, unframed, when } from "./words.js";
 
 const SHOWN_AT_ONCE = 20_000; // characters of a result; the rest is a click away
 
 /** What the person said. `attached` are of this page, `labels` words about what came earlier. */
-export function userMessage(text, { attached = [], labels = [], at = Date.now(), origin = "" } = {}) {
+export function userMessage(text, { attached = [], labels = [], at = Date.now(), origin = "", actions = [] } = {}) {
   const things = [
     ...attached.map((one) => h("li", {}, preview(one))),
-    ...labels.map((label) => h("li", {}, h("span", { className: "file-chip" }, icon("file"), h("span", { className: "file-name" }, label)))),
+    ...labels.map((label) => h("li", {}, fileChip(label))),
   ];
   const from = origin && !["page", "api"].includes(origin) ? ` · from ${origin}` : "";
   return h(
@@ -20,8 +20,31 @@ export function userMessage(text, { attached = [], labels = [], at = Date.now(),
     { className: "message user", "aria-label": "You" },
     things.length > 0 && h("ul", { className: "attached" }, ...things),
     text && h("div", { className: "bubble", dir: "auto" }, text),
-    h("small", { className: "message-time" }, when(at) + from),
+    h("div", { className: "message-foot" }, h("span", { className: "actions" }, ...actions), h("small", { className: "message-time" }, when(at) + from)),
   );
+}
+
+function fileChip(label) {
+  return h("span", { className: "file-chip" }, icon("file"), h("span", { className: "file-name" }, label));
+}
+
+/** What came with an earlier message or result: a picture is shown, anything else is named. */
+export function keptMedia({ label, name, mimeType, digest }, where) {
+  const words = name ?? label;
+  if (!digest || !SHOWN.image.includes(mimeType)) return fileChip(words);
+  const box = h("span", { className: "media" }, fileChip(words));
+  blob(where(digest)).then(
+    (bytes) => box.replaceChildren(h("img", { src: URL.createObjectURL(new Blob([bytes], { type: mimeType })), alt: words })),
+    () => {}, // its name stays
+  );
+  return box;
+}
+
+/** What stands below an answer: buttons, and what the turn used. */
+export function answerFoot(usage, actions) {
+  const tokens = usage ? usage.inputTokens + usage.outputTokens : 0;
+  const words = tokens ? `${amount(tokens)} tokens · ${count(usage.requests, "request")}` : "";
+  return h("div", { className: "message-foot" }, h("span", { className: "actions" }, ...actions), words && h("small", { className: "usage" }, words));
 }
 
 /** A text that grows while it is written, drawn once a frame at the most. */
@@ -50,6 +73,7 @@ export class StreamedText {
     this.timer = null;
     this.element.classList.add("writing");
     this.element.replaceChildren(render(this.text));
+    this.element.source = this.text;
     this.cost = performance.now() - began;
   }
 }
@@ -109,9 +133,10 @@ export class ToolCall {
     this.#finished(blocks.map((one) => blockNode(one, agent)), result.isError, ms === undefined ? "" : duration(ms));
   }
 
-  finishFromEntry(data) {
-    const labels = (data.media ?? []).map((one) => h("p", { className: "quiet" }, one.label));
-    this.#finished([foldedText(unframed(data.text)), ...labels], data.isError, "");
+  finishFromEntry(data, where) {
+    const things = (data.media ?? []).map((one) => keptMedia(one, where));
+    const text = unframed(data.text);
+    this.#finished([...(text ? [foldedText(text)] : []), ...things], data.isError, data.durationMs === undefined ? "" : duration(data.durationMs));
   }
 
   abandon() {
@@ -139,7 +164,7 @@ function blockNode(block, agent) {
 
 /** A text as it stands; a very long one first in part. */
 export function foldedText(text) {
-  const body = h("pre", { className: "plain", tabIndex: 0, dir: "auto" }, text.slice(0, SHOWN_AT_ONCE));
+  const body = h("pre", { className: "plain", tabIndex: 0, dir: "auto", "aria-label": "Text" }, text.slice(0, SHOWN_AT_ONCE));
   const box = h("div", { className: "plain-box" }, body, copyButton(() => text));
   if (text.length > SHOWN_AT_ONCE) {
     const more = h("button", { type: "button", className: "link-button" }, `Show all ${text.length.toLocaleString()} characters`);
@@ -193,7 +218,7 @@ function show(box, media, bytes, name) {
   box.append(h("a", { href: url, download: name, className: "download" }, icon("down"), name));
 }
 
-/** A line between messages: what the system has to say. */
-export function note(text, level = "info") {
-  return h("p", { className: `note ${level}`, role: level === "error" ? "alert" : null }, level === "info" ? null : icon("alert"), h("span", {}, text));
+/** A line between messages: what the system has to say, and what can be done about it. */
+export function note(text, level = "info", ...buttons) {
+  return h("div", { className: `note ${level}`, role: level === "error" ? "alert" : null }, level === "info" ? null : icon("alert"), h("span", {}, text), ...buttons);
 }

@@ -7,8 +7,9 @@ import { count } from "./words.js";
 
 /** Shown on a server's card while something waits to be accepted; `onaccepted` is called after that. */
 export class PinBox {
-  constructor(onaccepted) {
+  constructor(onaccepted, mayAccept) {
     this.onaccepted = onaccepted;
+    this.mayAccept = mayAccept;
     this.element = h("div", { className: "banner warning pins", hidden: true });
     this.drawn = "";
   }
@@ -23,12 +24,12 @@ export class PinBox {
     this.element.append(
       h("p", {}, h("strong", {}, `${count(changes.length, "declaration")} differ${changes.length === 1 ? "s" : ""} from what was accepted.`), " Read what is new before the agent relies on it."),
       ...changes.map((one) => h("details", {}, h("summary", {}, `${one.what}: ${one.name}`), one.diff ? foldedText(one.diff) : null)),
-      h("button", { type: "button", className: "button small", onclick: () => this.#accept(server, changes) }, "Accept"),
+      ...(this.mayAccept ? [h("button", { type: "button", className: "button small", onclick: () => this.#accept(server, changes) }, "Accept")] : []),
     );
   }
 
   async #accept(server, changes) {
-    const sure = await confirmed(`Accept what ${server} says now?`, `${count(changes.length, "declaration")} will be pinned as shown.`, "Accept");
+    const sure = await confirmed(`Accept what ${server} says now?`, `${count(changes.length, "declaration")} will count as accepted as they are shown.`, "Accept");
     if (!sure) return;
     try {
       await call("POST", path(["servers", server, "pins"]), { names: changes.map((one) => one.key) });

@@ -7,26 +7,22 @@ import { anchor } from "./markdown.js";
 /** A click this soon was meant for what was there before. In milliseconds. */
 const TOO_SOON = 300;
 const MARKS = { "+ ": "added", "- ": "removed" };
-const CLOSED = { answered: "Answered.", expired: "Nobody answered in time: declined.", cancelled: "No longer asked." };
+const CLOSED = { answered: "Answered", expired: "Nobody answered in time", cancelled: "No longer asked" };
 
 /** One question, in the conversation, until it is answered or its time is up. */
 export class Question {
   constructor(question) {
     this.question = question;
     this.fields = fieldsOf(question);
-    this.state = h("p", { className: "quiet", role: "status", hidden: true });
-    this.reason = question.kind === "permission" ? h("input", { type: "text", "aria-label": "Reason for a no", placeholder: "Reason for a no, for the agent to read", maxLength: 2000, autocomplete: "off", onkeydown: (event) => this.#refuse(event) }) : null;
-    this.buttons = h("div", { className: "question-buttons" }, ...this.#buttons());
+    this.buttons = [];
     this.element = h(
       "form",
-      { className: "question", "aria-label": "Question", onsubmit: (event) => this.#submit(event) },
+      { className: "question", "aria-label": "Question", tabIndex: -1, onsubmit: (event) => this.#submit(event) },
       h("p", { className: "question-text", dir: "auto" }, icon("alert"), h("span", {}, ...this.#asks())),
       question.kind === "permission" && question.body ? wholeText(question.body) : null,
       question.url ? h("p", {}, anchor(question.url, [question.url]) ?? question.url) : null,
       ...this.fields.map((one) => one.element),
-      this.reason && h("label", { className: "question-field" }, this.reason),
-      this.buttons,
-      this.state,
+      ...(question.kind === "permission" ? this.#choices() : this.#plainButtons()),
     );
     announce(question.text);
     this.#wait();
@@ -43,23 +39,43 @@ export class Question {
   }
 
   #disable(disabled) {
-    for (const button of this.buttons.children) button.disabled = disabled;
+    for (const button of this.buttons) button.disabled = disabled;
   }
 
-  /** Refusals first, so that the answer for this one call is the last and the one that stands out. */
-  #buttons() {
-    if (this.question.kind !== "permission") {
-      return [
-        h("button", { type: "button", className: "button small", onclick: () => this.#answer({ action: "decline" }, "Declined.") }, "Decline"),
-        h("button", { type: "submit", className: "button small primary" }, "Send"),
-      ];
-    }
-    const [first, ...others] = this.question.choices.filter((one) => one.allows);
-    const button = (choice, className, type = "button") => h("button", { type, className, onclick: type === "button" ? () => this.#choose(choice) : null }, choice.id === "once" ? "Allow once" : choice.label);
+  get #disabled() {
+    return this.buttons.some((one) => one.disabled);
+  }
+
+  #button(words, className, act) {
+    const button = h("button", { type: act ? "button" : "submit", className: `button ${className}`, onclick: act }, words);
+    this.buttons.push(button);
+    return button;
+  }
+
+  #plainButtons() {
     return [
-      ...this.question.choices.filter((one) => !one.allows).map((one) => button(one, "button small")),
-      ...others.reverse().map((one) => button(one, "button small")),
-      button(first, "button small primary", "submit"),
+      h(
+        "div",
+        { className: "question-buttons" },
+        this.#button("Send", "primary", null),
+        this.#button("Decline", "", () => this.#answer({ action: "decline" }, "Declined")),
+      ),
+    ];
+  }
+
+  /** The answer for this one call stands out; a no stands beside its reason. */
+  #choices() {
+    const [first, ...others] = this.question.choices.filter((one) => one.allows);
+    const refusals = this.question.choices.filter((one) => !one.allows);
+    this.reason = h("input", { type: "text", "aria-label": "Reason for a no", placeholder: "Reason for a no (optional)", maxLength: 2000, autocomplete: "off", onkeydown: (event) => this.#refuse(event) });
+    return [
+      h(
+        "div",
+        { className: "question-buttons" },
+        this.#button(first.id === "once" ? "Allow once" : first.label, "primary", null),
+        ...others.map((one) => this.#button(one.label, "", () => this.#choose(one))),
+      ),
+      h("div", { className: "question-refusal" }, ...refusals.map((one) => this.#button(one.label, "", () => this.#choose(one))), this.reason),
     ];
   }
 
@@ -67,7 +83,7 @@ export class Question {
   #refuse(event) {
     if (event.key !== "Enter" || event.isComposing) return;
     event.preventDefault();
-    if (!this.buttons.lastChild.disabled) this.#choose(this.question.choices.find((one) => !one.allows));
+    if (!this.#disabled) this.#choose(this.question.choices.find((one) => !one.allows));
   }
 
   #choose(choice) {
@@ -75,36 +91,47 @@ export class Question {
     return this.#answer({ action: choice.allows ? "accept" : "decline", choice: choice.id, reason }, said(choice, reason));
   }
 
-  /** It is over, and why. */
+  /** It is over, and why: what is left is a line that can be opened. */
   close(why) {
     this.closed = why;
-    this.buttons.remove();
-    this.reason?.parentElement.remove();
-    for (const { input } of this.fields) input.disabled = true;
-    this.state.hidden = false;
-    this.state.textContent = this.said ?? CLOSED[why] ?? "";
+    const { kind, title, body, text } = this.question;
+    const words = this.said ?? CLOSED[why] ?? "Closed";
+    const record = kind === "permission" ? { words, allowed: this.allows, title, body } : { words, allowed: why === "answered", title: text, body: "" };
+    this.replace(recordNode(record));
+  }
+
+  /** Put this where the question, or what became of it, is. */
+  replace(node) {
+    const focused = this.element.contains(document.activeElement);
+    this.element.replaceWith(node);
+    this.element = node;
+    if (focused) node.querySelector("summary")?.focus({ preventScroll: true });
   }
 
   #asks() {
-    const { kind, server, text } = this.question;
+    const { kind, server, text, name, label } = this.question;
+    // Our own tools are called by their name; of any other tool both are said.
+    if (kind === "permission" && label?.toLowerCase() === name) return [`The agent wants to use ${label}`];
     return kind === "permission" ? [text] : [h("strong", {}, `The MCP server ${server} asks: `), text];
   }
 
   #submit(event) {
     event.preventDefault();
-    if (this.buttons.lastChild.disabled) return undefined;
+    if (this.#disabled) return undefined;
     if (this.question.kind === "permission") return this.#choose(this.question.choices.find((one) => one.allows));
     const content = Object.fromEntries(this.fields.map((one) => [one.name, one.value()]).filter(([, value]) => value !== undefined));
-    return this.#answer({ action: "accept", content: this.question.mode === "url" ? undefined : content }, "Answered.");
+    return this.#answer({ action: "accept", content: this.question.mode === "url" ? undefined : content }, "Answered");
   }
 
   async #answer(answer, words) {
     this.#disable(true);
     this.said = words;
+    this.allows = answer.action === "accept";
     try {
       await call("POST", path(["questions", this.question.id]), answer);
     } catch (error) {
       this.said = undefined;
+      this.allows = undefined;
       toast(error.message, error.hint);
       this.#disable(false);
       if (this.closed) this.close(this.closed); // somebody else was first, and what is shown is theirs
@@ -113,8 +140,20 @@ export class Question {
 }
 
 function said(choice, reason) {
-  if (!choice.allows) return reason ? `Not allowed: ${reason}` : "Not allowed.";
-  return choice.id === "once" ? "Allowed once." : `Allowed. ${choice.label}.`;
+  if (!choice.allows) return reason ? `Not allowed: ${reason}` : "Not allowed";
+  return choice.id === "once" ? "Allowed once" : `Allowed. ${choice.label}`;
+}
+
+/** What became of a question about a call, as the transcript has it. */
+export function approvalNode({ choice, choiceLabel, allowed, reason, title, body }) {
+  return recordNode({ words: said({ id: choice, label: choiceLabel, allows: allowed }, reason), allowed, title, body });
+}
+
+function recordNode({ words, allowed, title, body }) {
+  const state = allowed ? "allowed" : "refused";
+  const summary = [icon(allowed ? "check" : "close"), h("span", { className: "record-words" }, words), h("span", { className: "record-title", dir: "auto" }, title)];
+  if (!body) return h("p", { className: "record", "data-state": state }, ...summary);
+  return h("details", { className: "record", "data-state": state }, h("summary", {}, ...summary), wholeText(body));
 }
 
 /** A call as it runs, all of it: whoever allows it has it in front of them. */
@@ -126,7 +165,7 @@ function wholeText(text) {
     else parts.push({ className, lines: [line] });
   }
   const shown = parts.map(({ className, lines }) => h("span", { className }, lines.join("")));
-  return h("div", { className: "plain-box" }, h("pre", { className: "plain", tabIndex: 0, dir: "ltr" }, ...shown), copyButton(() => text));
+  return h("div", { className: "plain-box" }, h("pre", { className: "plain", tabIndex: 0, dir: "ltr", "aria-label": "The whole call" }, ...shown), copyButton(() => text));
 }
 
 /** A form's fields, as the schema of the question has them: texts, numbers, choices and yes or no. */

@@ -1,9 +1,12 @@
 /* The MCP servers: how they are, what they offer, and what can be done about them. */
 
-import { call, get, path } from "./api.js";
-import { announce, confirmed, emptyState, h, icon, toast } from "./dom.js";
+import { call, get, path, stream } from "./api.js";
+import { readConfig } from "./config.js";
+import { announce, bar, confirmed, emptyState, h, icon, toast } from "./dom.js";
+import { anchor } from "./markdown.js";
 import { PinBox } from "./pins.js";
 import { foldedText } from "./pieces.js";
+import { disabledServers, editServer, removeServer, setEnabled } from "./serverform.js";
 import { count, duration, pretty } from "./words.js";
 
 const WORDS = {
@@ -11,7 +14,10 @@ const WORDS = {
   failed: "Failed", needs_login: "Needs login", disabled: "Disabled", closed: "Closed",
 };
 
-const TROUBLED = new Set(["error", "failed", "needs_login"]);
+/** States in which a server needs somebody. */
+export const TROUBLED = new Set(["error", "failed", "needs_login"]);
+const KINDS = { stdio: "program", http: "address (HTTP)", sse: "address (SSE)" };
+const PINNED = { pinned: "as you accepted them" };
 const MANY = 5; // servers that are seen without looking for them
 
 export class ServersView {
@@ -23,17 +29,16 @@ export class ServersView {
     this.trouble = h("div", { className: "banner error", role: "alert", hidden: true });
     this.troubled = h("p", { className: "troubled", hidden: true });
     this.list = h("div", { className: "cards" });
+    this.off = h("div", { className: "cards" });
+    const buttons = [
+      h("button", { type: "button", className: "button small", onclick: () => this.act(() => editServer()) }, icon("plus"), "Add"),
+      h("button", { type: "button", className: "button small", onclick: (event) => this.#reload(event.currentTarget), title: "Read openclaw.json again" }, "Reload"),
+    ];
     this.element = h(
       "section",
       { className: "view", "aria-label": "MCP servers" },
-      h(
-        "header",
-        { className: "bar" },
-        app.menuButton(),
-        h("h1", { tabIndex: -1 }, "MCP servers"),
-        h("button", { type: "button", className: "button small", onclick: (event) => this.#reload(event.currentTarget) }, "Reload configuration"),
-      ),
-      h("div", { className: "panel" }, this.trouble, this.summary, this.troubled, this.list),
+      bar(app, "MCP servers", ...(app.admin ? buttons : [])),
+      h("div", { className: "panel" }, this.trouble, this.summary, this.troubled, this.list, this.off),
     );
     this.timer = null;
     setInterval(() => this.shown && this.#tick(), 1000);
@@ -55,10 +60,21 @@ export class ServersView {
     this.timer = setTimeout(() => this.#fetch(), delay);
   }
 
+  /** Do what a button says; what goes wrong is told. */
+  async act(work) {
+    try {
+      await work();
+    } catch (error) {
+      toast(error.message, error.hint);
+    }
+    this.refresh(0);
+  }
+
   async #fetch() {
     try {
-      const [status, { pins }] = await Promise.all([get("/api/status"), get("/api/pins")]);
+      const [status, { pins }, config] = await Promise.all([get("/api/status"), get("/api/pins"), this.app.admin ? readConfig() : {}]);
       this.#draw(status, new Map(pins.map((one) => [one.server, one.changes])));
+      this.#drawOff(disabledServers(config));
     } catch (error) {
       this.#say(error.message);
     }
@@ -75,7 +91,7 @@ export class ServersView {
     this.summary.textContent = status.servers.length ? `${ready} of ${count(status.servers.length, "server")} ready · OpenClaw ${status.version} · ${status.config}` : "";
     this.#pointOut(status.servers, pins);
     if (!status.servers.length) {
-      this.list.replaceChildren(emptyState("servers", "No MCP servers yet", "Add one on the command line; it is started here at once.", h("code", {}, "openclaw mcp add NAME -- COMMAND")));
+      this.list.replaceChildren(emptyState("servers", "No MCP servers yet", "Add one here or on the command line; the agent can use its tools at once.", h("code", {}, "openclaw mcp add NAME -- COMMAND")));
       this.cards.clear();
       return;
     }
@@ -83,13 +99,32 @@ export class ServersView {
     this.cards = new Map();
     for (const server of status.servers) {
       const id = JSON.stringify([server.name, server.agents, server.sessions]);
-      const card = before.get(id) ?? new ServerCard(() => this.refresh(0));
+      const card = before.get(id) ?? new ServerCard(this);
       card.update(server, pins.get(server.name) ?? []);
       this.cards.set(id, card);
     }
     const wanted = [...this.cards.values()].map((card) => card.element);
     // Nodes that stay are not moved, so that nobody loses the focus or an open fold.
     if (wanted.some((node, n) => this.list.children[n] !== node) || this.list.childElementCount !== wanted.length) this.list.replaceChildren(...wanted);
+  }
+
+  /** Servers that are switched off: there is nothing to say of them but how to switch them on. */
+  #drawOff(servers) {
+    const key = JSON.stringify(servers);
+    if (key === this.drawnOff) return;
+    this.drawnOff = key;
+    const button = (words, label, act) => h("button", { type: "button", className: "button small", "aria-label": label, onclick: () => this.act(act) }, words);
+    this.off.replaceChildren(
+      ...servers.map(({ name, entry }) =>
+        h(
+          "article",
+          { className: "card server", "data-state": "disabled" },
+          h("div", { className: "card-head" }, h("h2", { className: "card-title" }, name), h("span", { className: "badge" }, WORDS.disabled)),
+          h("p", { className: "quiet" }, entry.url ?? [entry.command, ...(entry.args ?? [])].join(" ")),
+          h("div", { className: "card-buttons" }, button("Enable", `Enable ${name}`, () => setEnabled(name, true)), button("Edit", `Edit ${name}`, () => editServer(name)), button("Remove", `Remove ${name}`, () => removeServer(name))),
+        ),
+      ),
+    );
   }
 
   /** Among many servers, those that need somebody are a click away. */
@@ -100,7 +135,7 @@ export class ServersView {
     this.pointed = key;
     this.troubled.hidden = waiting.length === 0 || servers.length < MANY;
     const links = waiting.map((one) => h("button", { type: "button", className: "link-button", onclick: () => this.#goTo(one.name) }, one.name));
-    this.troubled.replaceChildren("To look at: ", ...links);
+    this.troubled.replaceChildren("Need attention: ", ...links);
   }
 
   #goTo(name) {
@@ -119,7 +154,7 @@ export class ServersView {
       const { changed } = await call("POST", "/api/reload");
       announce(changed ? "The new configuration is in force" : "The configuration has not changed");
       button.textContent = changed ? "Reloaded" : "Nothing has changed";
-      setTimeout(() => (button.textContent = "Reload configuration"), 2500);
+      setTimeout(() => (button.textContent = "Reload"), 2500);
     } catch (error) {
       toast(error.message, error.hint);
     }
@@ -129,26 +164,36 @@ export class ServersView {
 }
 
 class ServerCard {
-  constructor(onaccepted) {
+  constructor(view) {
+    this.view = view;
     this.name = h("h2", { className: "card-title", tabIndex: -1 });
     this.badge = h("span", { className: "badge" });
     this.facts = h("dl", { className: "facts" });
     this.error = h("div", { className: "banner error", hidden: true });
     this.notes = h("ul", { className: "left-out", hidden: true });
-    this.pins = new PinBox(onaccepted);
+    this.pins = new PinBox(() => view.refresh(0), view.app.admin);
     this.restart = h("button", { type: "button", className: "button small", onclick: () => this.#restart() }, icon("restart"), "Restart");
+    this.login = h("button", { type: "button", className: "button small primary", hidden: true, onclick: () => this.#logIn() }, icon("leave"), "Log in");
+    this.loginBox = h("div", { className: "banner warning", role: "status", hidden: true });
+    const button = (words, act) => h("button", { type: "button", className: "button small", onclick: () => view.act(() => act(this.server.name)) }, words);
+    this.edit = button("Edit", editServer);
+    this.disable = button("Disable", (name) => setEnabled(name, false));
+    this.remove = button("Remove", removeServer);
+    this.buttons = h("div", { className: "card-buttons" }, this.login, this.restart, this.edit, this.disable, this.remove);
     this.toolList = h("div", { className: "tools" });
     this.toolsTitle = h("summary", {});
     this.tools = h("details", { className: "tools-fold", ontoggle: () => this.tools.open && this.#loadTools() }, this.toolsTitle, this.toolList);
     this.element = h(
       "article",
       { className: "card server" },
-      h("div", { className: "card-head" }, this.name, this.badge, this.restart),
+      h("div", { className: "card-head" }, this.name, this.badge),
       this.facts,
       this.error,
+      this.loginBox,
       this.notes,
       this.pins.element,
       this.tools,
+      view.app.admin ? this.buttons : null,
     );
     this.loadedFor = null;
   }
@@ -159,7 +204,8 @@ class ServerCard {
     this.name.textContent = server.name;
     this.badge.textContent = WORDS[server.state] ?? server.state;
     this.element.dataset.state = server.state;
-    this.restart.setAttribute("aria-label", `Restart ${server.name}`);
+    for (const one of [this.restart, this.login, this.edit, this.disable, this.remove]) one.setAttribute("aria-label", `${one.textContent} ${one === this.login ? "to " : ""}${server.name}`);
+    this.login.hidden = server.state !== "needs_login";
     this.restart.disabled = server.state === "disabled";
     this.error.hidden = !server.lastError || server.state === "ready";
     this.error.replaceChildren(h("strong", {}, "Last error: "), server.lastError ?? "");
@@ -179,7 +225,7 @@ class ServerCard {
     const made = [server.serverName, server.serverVersion].filter(Boolean).join(" ");
     const retry = server.nextRetryIn === null ? null : Math.max(0, server.nextRetryIn * 1000 - passed);
     const rows = [
-      ["Transport", server.transport],
+      ["Kind", KINDS[server.transport] ?? server.transport],
       ["Agents", server.agents.join(", ")],
       ["Software", made],
       ["Protocol", server.protocol],
@@ -189,7 +235,7 @@ class ServerCard {
       ["Restarts", server.restarts || null],
       ["Resources", server.resources || null],
       ["Prompts", server.prompts || null],
-      ["Pins", server.pin],
+      ["Tool descriptions", PINNED[server.pin] ?? server.pin],
     ].filter(([, value]) => value !== null && value !== undefined && value !== "");
     const key = JSON.stringify(rows);
     if (key === this.drawn) return;
@@ -208,6 +254,26 @@ class ServerCard {
       toast(error.message, error.hint);
     }
     this.restart.disabled = false;
+  }
+
+  /** The login happens in a browser on the gateway's computer; the page says when it is done. */
+  async #logIn() {
+    const { name } = this.server;
+    this.login.disabled = true;
+    this.loginBox.hidden = false;
+    this.loginBox.replaceChildren(h("span", { className: "spinner" }), " Asking the server where to log in");
+    try {
+      for await (const [kind, data] of stream("POST", path(["servers", name, "login"]), { body: {} })) {
+        if (kind === "error") throw new Error(data.message);
+        if (kind === "address") this.loginBox.replaceChildren(h("p", {}, anchor(data.url, ["Open the login page"]) ?? data.url, " in a browser on the computer that runs the gateway. This page notices when you are done."));
+        if (kind === "done") announce(`Logged in to ${name}`);
+      }
+    } catch (error) {
+      toast(error.message, error.hint);
+    }
+    this.loginBox.hidden = true;
+    this.login.disabled = false;
+    this.view.refresh(0);
   }
 
   async #loadTools() {

@@ -2,7 +2,7 @@
 
 import { call, get, path } from "./api.js";
 import { announce, confirmed, h, icon, iconButton, toast } from "./dom.js";
-import { count, when } from "./words.js";
+import { count, plainTitle, when } from "./words.js";
 
 const SEARCH_DELAY = 200;
 
@@ -35,6 +35,11 @@ export class SessionList {
 
   select(agent, key) {
     this.selectedId = `${agent}/${key}`;
+    this.mark();
+  }
+
+  /** Show again which one is open and which ones wait for an answer. */
+  mark() {
     for (const item of this.list.children) this.#mark(item);
   }
 
@@ -76,7 +81,7 @@ export class SessionList {
   }
 
   #item(session) {
-    const title = session.title ?? session.key;
+    const title = session.title ? plainTitle(session.title) : session.key;
     const label = this.app.agents.length > 1 ? `${session.agent} · ${when(session.updatedAt)}` : when(session.updatedAt);
     const item = h(
       "li",
@@ -85,7 +90,7 @@ export class SessionList {
         "button",
         { type: "button", className: "session", title: session.key, onclick: () => this.app.show(["chat", session.agent, session.key]) },
         h("span", { className: "session-title", dir: "auto" }, title),
-        h("small", {}, `${label} · ${count(session.messages, "message")}`),
+        h("small", {}, h("span", { className: "session-waits", hidden: true }, "Your answer is needed · "), `${label} · ${count(session.messages, "message")}`),
       ),
       iconButton("trash", `Delete ${title}`, () => this.#delete(session, title), { className: "icon-button delete" }),
     );
@@ -96,6 +101,7 @@ export class SessionList {
   #mark(item) {
     const current = item.dataset.id === this.selectedId;
     item.classList.toggle("current", current);
+    item.querySelector(".session-waits").hidden = !this.app.chat.waiting.some((one) => `${one.agent}/${one.key}` === item.dataset.id);
     if (current) item.firstElementChild.setAttribute("aria-current", "true");
     else item.firstElementChild.removeAttribute("aria-current");
   }

@@ -22,6 +22,31 @@ export function when(ms) {
   return then.toLocaleDateString([], { day: "numeric", month: "short", year });
 }
 
+/** When, for something to come: `today 08:00`, `Mon 5 Dec 08:00`. */
+export function moment(ms) {
+  const then = new Date(ms);
+  const time = then.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
+  if (then.toDateString() === new Date().toDateString()) return `today ${time}`;
+  return `${then.toLocaleDateString([], { weekday: "short", day: "numeric", month: "short" })} ${time}`;
+}
+
+/** A title without the marks of Markdown. */
+export function plainTitle(text) {
+  const plain = text
+    .replace(/!?\[([^\]]*)\]\([^)]*\)/g, "$1")
+    .replace(/^\s*(?:#{1,6}|>|[-*+]|\d+[.)])\s+/, "")
+    .replace(/(\*{1,3}|_{2,3}|~~|`{1,3})(?=\S)(.*?)(?<=\S)\1/g, "$2")
+    .replace(/^`{3,}\w*\s*/, "")
+    .replace(/\s+/g, " ")
+    .trim();
+  return plain || text;
+}
+
+/** A number with separators. */
+export function amount(number) {
+  return number.toLocaleString();
+}
+
 /** A size: `12 KB`. */
 export function size(bytes) {
   if (bytes < 1024) return `${bytes} B`;

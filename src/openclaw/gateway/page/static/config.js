@@ -1,0 +1,51 @@
+/* Changes to the configuration: shown as a diff, made when the person agrees. */
+
+import { call, get } from "./api.js";
+import { announce, h, inDialog, toast } from "./dom.js";
+
+/** The configuration file as it is written, without secrets. */
+export async function readConfig() {
+  const { config } = await get("/api/config");
+  return config;
+}
+
+/** What stands at this path; undefined if nothing does. */
+export function at(config, path) {
+  return path.reduce((node, part) => node?.[part], config);
+}
+
+/**
+ * Show what these changes make of the file, and make them on request, after `first`; true once they are
+ * made.
+ */
+export async function propose(title, changes, first = null) {
+  const looked = await call("POST", "/api/config", { changes });
+  if (!looked.diff.length) {
+    toast("Nothing to change: the configuration is like that already");
+    return false;
+  }
+  let done = null;
+  const made = await inDialog(
+    title,
+    {
+      action: "Apply",
+      wide: true,
+      work: async () => {
+        await first?.();
+        done = await call("POST", "/api/config", { changes, apply: true, digest: looked.digest });
+      },
+    },
+    h("p", { className: "dialog-detail" }, "This changes openclaw.json; everything else in it stays as it is written."),
+    diffNode(looked.diff),
+    ...looked.warnings.map((one) => h("p", { className: "banner warning" }, one)),
+  );
+  if (made) announce("Saved");
+  if (made && done.waiting.length) toast(`Saved. Restart the gateway for ${done.waiting.join(", ")} to take effect`);
+  return made;
+}
+
+/** The lines of a diff; what is added and removed is marked by a sign and a colour. */
+export function diffNode(lines) {
+  const kind = { "+": "added", "-": "removed", "@": "quiet" };
+  return h("pre", { className: "plain diff", tabIndex: 0, "aria-label": "Changes" }, ...lines.map((line) => h("span", { className: kind[line[0]] ?? "" }, `${line}\n`)));
+}

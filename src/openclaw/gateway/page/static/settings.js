@@ -1,0 +1,186 @@
+/* What the agent works with: its model, its rules, what was allowed, and secrets. */
+
+import { call, get, path } from "./api.js";
+import { at, propose, readConfig } from "./config.js";
+import { announce, bar, confirmed, field, h, icon, iconButton, inDialog, toast } from "./dom.js";
+
+const EXEC = { off: "Off: no commands", ask: "Ask before each new command", allow: "Allow every command" };
+const LISTS = {
+  ask: ["Ask me first", "Calls of these tools wait until you agree."],
+  deny: ["Never", "The agent does not see these tools. This beats every other list."],
+  allow: ["Only these", "If this list is empty, every tool that is not under “Never” may be used."],
+};
+
+export class SettingsView {
+  constructor(app) {
+    this.app = app;
+    this.trouble = h("div", { className: "banner error", role: "alert", hidden: true });
+    this.tools = h("datalist", { id: "tool-names" });
+    this.models = h("datalist", { id: "model-names" });
+    this.sections = {
+      model: section("Model", "Which model answers."),
+      rules: section("Tool rules", "What the agent may do. Names may have * in them, as in mcp_files_*."),
+      approvals: section("Remembered approvals", "What you allowed for longer than one call. Revoke it, and you are asked again."),
+      secrets: section("Secrets", "Keys and passwords, in the system's keyring or a private file. The configuration refers to them by name; nobody can read them here."),
+      notices: section("Notifications", "When a question waits and this page is not in front of you."),
+    };
+    this.element = h("section", { className: "view", "aria-label": "Settings" }, bar(app, "Settings"), h("div", { className: "panel" }, this.trouble, ...Object.values(this.sections).map((one) => one.element), this.tools, this.models));
+  }
+
+  async show() {
+    await this.#fetch();
+  }
+
+  async #fetch() {
+    try {
+      const [config, { secrets }, { approvals }, { tools }] = await Promise.all([readConfig(), get("/api/secrets"), get("/api/approvals"), get("/api/tools")]);
+      this.trouble.hidden = true;
+      this.config = config;
+      this.tools.replaceChildren(...["exec", "write", "edit", ...tools.map((one) => one.name)].map((value) => h("option", { value })));
+      this.#model();
+      this.#rules();
+      this.#approvals(approvals);
+      this.#secrets(secrets);
+      this.#notices();
+    } catch (error) {
+      this.trouble.hidden = false;
+      this.trouble.textContent = error.message;
+    }
+  }
+
+  /** Do what a button says, and show what became of it. */
+  async #act(work) {
+    try {
+      await work();
+    } catch (error) {
+      toast(error.message, error.hint);
+    }
+    await this.#fetch();
+  }
+
+  // ---- the model
+
+  #model() {
+    const choices = [...new Set(this.app.agents.flatMap((one) => [one.model, ...(one.settings.modelChoices ?? [])]).filter(Boolean))];
+    this.models.replaceChildren(...choices.map((value) => h("option", { value })));
+    const own = (this.config.agents?.list ?? []).map((one, n) => [one.name || one.id, ["agents", "list", n]]).filter(([, place]) => at(this.config, [...place, "model"]) !== undefined);
+    const rows = [[own.length ? "All other agents" : "Model of every agent", ["agents", "defaults"]], ...own];
+    this.sections.model.fill(...rows.map(([words, place]) => this.#modelRow(words, [...place, "model"])));
+  }
+
+  #modelRow(words, place) {
+    const written = at(this.config, place);
+    const primary = typeof written === "object" ? written?.primary : written;
+    const input = h("input", { type: "text", value: primary ?? "", placeholder: "provider/model", autocomplete: "off", spellcheck: false });
+    input.setAttribute("list", "model-names");
+    const save = h("button", { type: "submit", className: "button" }, "Change");
+    return h(
+      "form",
+      {
+        className: "line",
+        onsubmit: (event) => {
+          event.preventDefault();
+          const value = input.value.trim();
+          const change = typeof written === "object" ? { path: [...place, "primary"], value } : { path: place, value };
+          this.#act(() => value && propose(`Use ${value}?`, [change]));
+        },
+      },
+      field(words, input, "As provider/model. Providers are set up with openclaw init."),
+      save,
+    );
+  }
+
+  // ---- rules
+
+  #rules() {
+    const exec = at(this.config, ["tools", "exec"]);
+    const known = typeof exec === "string" || exec === undefined;
+    const select = h("select", { className: "select", disabled: !known, onchange: () => this.#act(() => propose("Change what commands may do?", [{ path: ["tools", "exec"], value: select.value }])) }, ...Object.entries(EXEC).map(([value, words]) => h("option", { value, selected: value === (exec ?? "ask") }, words)));
+    if (!known) select.prepend(h("option", { selected: true }, "Set in detail in openclaw.json"));
+    this.sections.rules.fill(field("Shell commands", select), ...Object.entries(LISTS).map(([name, [words, help]]) => this.#ruleList(name, words, help)));
+  }
+
+  #ruleList(name, words, help) {
+    const place = ["tools", name];
+    const rules = at(this.config, place) ?? [];
+    const input = h("input", { type: "text", placeholder: "Name of a tool", "aria-label": `Add to “${words}”`, autocomplete: "off", spellcheck: false });
+    input.setAttribute("list", "tool-names");
+    const add = (event) => {
+      event.preventDefault();
+      const value = input.value.trim();
+      if (value) this.#act(() => propose(`Add ${value} to “${words}”?`, [{ path: place, value, append: true }]));
+    };
+    const chips = rules.map((rule, n) => h("li", { className: "chip" }, h("code", {}, rule), iconButton("close", `Remove ${rule} from “${words}”`, () => this.#act(() => propose(`Remove ${rule} from “${words}”?`, [{ path: [...place, n], remove: true }])))));
+    return h(
+      "div",
+      { className: "rule-list" },
+      h("h3", {}, words),
+      h("p", { className: "quiet" }, help),
+      chips.length ? h("ul", { className: "chips" }, ...chips) : null,
+      h("form", { className: "line", onsubmit: add }, input, h("button", { type: "submit", className: "button" }, "Add")),
+    );
+  }
+
+  // ---- what was allowed
+
+  #approvals(session) {
+    const agents = (this.config.agents?.list ?? []).map((one, n) => [one.name || one.id, ["agents", "list", n, "tools", "approved"]]);
+    const always = [["every agent", ["tools", "approved"]], ["every agent", ["agents", "defaults", "tools", "approved"]], ...agents].flatMap(([whose, place]) => (at(this.config, place) ?? []).map((rule, n) => ({ rule, note: `always, for ${whose}`, path: [...place, n] })));
+    const sources = (at(this.config, ["dataflow", "allow"]) ?? []).map((one, n) => ({ rule: one.tool, note: `always, with what ${one.source} says`, path: ["dataflow", "allow", n] }));
+    const rows = [
+      ...[...always, ...sources].map((one) => [one, () => propose(`Ask again before ${one.rule}?`, [{ path: one.path, remove: true }])]),
+      ...session.map((one) => [{ rule: one.rule, note: `for the rest of a chat (${one.sessionKey})` }, () => call("POST", "/api/approvals/revoke", one).then(() => announce("Revoked"))]),
+    ];
+    const none = h("p", { className: "quiet" }, "Nothing yet. When you allow a call “always” or “in this session”, it is listed here.");
+    const list = rows.map(([{ rule, note }, revoke]) => h("li", {}, h("div", {}, h("code", {}, rule), h("small", { className: "quiet" }, note)), h("button", { type: "button", className: "button small", "aria-label": `Revoke ${rule}, ${note}`, onclick: () => this.#act(revoke) }, "Revoke")));
+    this.sections.approvals.fill(list.length ? h("ul", { className: "rows" }, ...list) : none);
+  }
+
+  // ---- secrets
+
+  #secrets(secrets) {
+    const list = secrets.map(({ name, stored, usedBy }) => {
+      const note = usedBy.length ? `used by ${usedBy.join(", ")}` : "not used by the configuration";
+      return h(
+        "li",
+        {},
+        h("div", {}, h("code", {}, name), stored ? null : h("span", { className: "tag warning" }, "missing"), h("small", { className: "quiet" }, note)),
+        h("div", { className: "row-buttons" }, h("button", { type: "button", className: "button small", "aria-label": `${stored ? "Replace" : "Set"} ${name}`, onclick: () => this.#act(() => storeSecret(name)) }, stored ? "Replace" : "Set"), stored && h("button", { type: "button", className: "button small", "aria-label": `Remove ${name}`, onclick: () => this.#act(() => this.#removeSecret(name, usedBy)) }, "Remove")),
+      );
+    });
+    this.sections.secrets.fill(list.length ? h("ul", { className: "rows" }, ...list) : h("p", { className: "quiet" }, "No secrets are stored."), h("button", { type: "button", className: "button", onclick: () => this.#act(() => storeSecret()) }, icon("plus"), "Add a secret"));
+  }
+
+  async #removeSecret(name, usedBy) {
+    const detail = usedBy.length ? `It is used by ${usedBy.join(", ")}, which stops working without it.` : "The configuration does not use it.";
+    if (!(await confirmed(`Remove ${name}?`, detail, "Remove"))) return;
+    await call("DELETE", path(["secrets", name]));
+    announce("Removed");
+  }
+
+  // ---- notifications
+
+  #notices() {
+    const state = "Notification" in window ? Notification.permission : "unsupported";
+    const words = { granted: "On: this browser tells you when an answer is needed.", denied: "Off: this browser does not allow notifications of this page. Its settings for this site can change that.", unsupported: "This browser has no notifications." };
+    const ask = h("button", { type: "button", className: "button", onclick: () => Notification.requestPermission().then(() => this.#notices()) }, "Notify me when an answer is needed");
+    this.sections.notices.fill(state === "default" ? ask : h("p", { className: "quiet" }, words[state]));
+  }
+}
+
+async function storeSecret(name = null) {
+  const called = h("input", { type: "text", value: name ?? "", disabled: name !== null, autocomplete: "off", spellcheck: false, placeholder: "GITHUB_TOKEN" });
+  const value = h("input", { type: "password", autocomplete: "new-password", spellcheck: false });
+  const work = async () => {
+    if (!value.value) throw new Error("The value is missing");
+    await call("POST", "/api/secrets", { name: called.value.trim(), value: value.value });
+  };
+  const help = "It is stored and never shown again.";
+  if (await inDialog(name === null ? "Add a secret" : `Set ${name}`, { action: "Store", work }, h("div", { className: "fields" }, field("Name", called, "The configuration refers to it as secret://store/NAME."), field("Value", value, help)))) announce("Stored");
+}
+
+function section(title, help) {
+  const body = h("div", { className: "section-body" });
+  const element = h("article", { className: "card" }, h("div", {}, h("h2", {}, title), h("p", { className: "quiet" }, help)), body);
+  return { element, fill: (...nodes) => body.replaceChildren(...nodes.filter(Boolean)) };
+}
