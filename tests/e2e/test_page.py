@@ -125,6 +125,7 @@ RULES = (
     Step(role="tool", text="It is **mild**, " + "mild, " * 15 + "and dry.", delay=0.02),
     Step(when="attack", text=HOSTILE),
     Step(when="long", role="user", text=" ".join(f"word {n}" for n in range(2000)), delay=0.03),
+    Step(when="steady", role="user", text=" ".join(f"step {n}" for n in range(40)), delay=0.05),
     Step(when="hang", hang=True),
     Step(when="refuse", status=401, message="wrong key"),
     Step(when="wide", text=WIDE),

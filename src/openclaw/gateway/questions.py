@@ -25,6 +25,7 @@ Tell = Callable[[str, Json], None]  # puts an event of this name into the client
 ACTIONS = ("accept", "decline", "cancel")
 
 _DECLINED: Json = {"action": "decline"}
+_LATE = "nobody answered in time"
 _MOST_TEXT = 10_000
 _MOST_SCHEMA = 64 * 1024
 _ID_BYTES = 16
@@ -72,7 +73,7 @@ class Questions:
             with anyio.move_on_after(self.seconds):
                 await one.answered.wait()
             closed = "answered" if one.answered.is_set() else "expired"
-            return one.answer
+            return one.answer if closed == "answered" else {**_DECLINED, "reason": _LATE}
         finally:
             self._open.pop(id, None)
             self._close(id, closed)
@@ -125,7 +126,8 @@ class Asker:
             "elicitationId": params.get("elicitationId"),
             "options": list(ACTIONS),
         }
-        return await self._questions.put(self._tell, question)
+        answer = await self._questions.put(self._tell, question)
+        return {name: answer[name] for name in ("action", "content") if name in answer}
 
 
 def permission_from(question: JsonObject) -> PermissionRequest:

@@ -106,7 +106,7 @@ async def test_a_question_that_nobody_answers_in_time_is_declined(
             gateway={"limits": {"questionTimeoutMs": 50}},
         )
         async with opened() as client:
-            for text, told in (("ask me", '"decline"'), ("write", "did not allow")):
+            for text, told in (("ask me", '"decline"'), ("write", "nobody answered in time")):
                 seen = dict([e async for e in events_of(client, {"text": text, "questions": True})])
                 assert seen["question_closed"]["why"] == "expired"
                 assert told in seen["reply"]["text"]

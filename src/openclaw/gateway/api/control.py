@@ -94,7 +94,10 @@ async def edit(gateway: Gateway, request: Request) -> Response:
         if body.digest != _digest(before):
             raise _MEANWHILE
         await anyio.to_thread.run_sync(_apply, gateway, body)
-        waiting = (await gateway.reload()).waiting
+        report = await gateway.reload()
+        waiting = report.waiting
+        if not report.changed:  # such as a rule that was allowed and revoked between two reloads
+            await gateway.backend.apply(loaded)
     answer = {
         "diff": _diff(gateway, before, after),
         "digest": _digest(before),

@@ -299,8 +299,9 @@ class App {
       const { servers } = await get("/api/servers").catch(() => ({ servers: [] }));
       const broken = servers.filter((one) => TROUBLED.has(one.state)).length;
       this.broken.hidden = broken === 0;
-      this.broken.replaceChildren(String(broken), h("span", { className: "unseen" }, ` ${broken === 1 ? "needs" : "need"} attention`));
-      this.broken.title = `${count(broken, "server")} ${broken === 1 ? "needs" : "need"} attention`;
+      this.broken.replaceChildren();
+      if (broken) this.broken.append(String(broken), h("span", { className: "unseen" }, ` ${broken === 1 ? "needs" : "need"} attention`));
+      this.broken.title = !broken ? "" : `${count(broken, "server")} ${broken === 1 ? "needs" : "need"} attention`;
     }, delay);
   }
 

@@ -2,7 +2,7 @@
 
 import { blob } from "./api.js";
 import { h, icon, iconButton, toast } from "./dom.js";
-import { size } from "./words.js";
+import { nameOf, size } from "./words.js";
 
 const MOST_IMAGES = 10;
 const MOST_FILES = 5;
@@ -107,8 +107,9 @@ export function preview({ file, image, url }) {
 }
 
 /** An attachment of an earlier message, as one that can be sent again. */
-export async function fetched({ name, label, mimeType }, where) {
-  const file = new File([await blob(where)], name ?? label, { type: mimeType });
+export async function fetched(media, where) {
+  const { mimeType } = media;
+  const file = new File([await blob(where)], nameOf(media), { type: mimeType });
   const image = mimeType.startsWith("image/");
   return { file, type: mimeType, image, url: image ? URL.createObjectURL(file) : null };
 }

@@ -70,7 +70,7 @@ export class ChatView {
     const button = (name, words, act) => h("button", { type: "button", className: "menu-item", onclick: () => ((menu.open = false), act()) }, icon(name), words);
     const menu = h(
       "details",
-      { className: "options", onkeydown: (event) => event.key === "Escape" && menu.open && (event.stopPropagation(), (menu.open = false), menu.firstChild.focus()) },
+      { className: "options", onkeydown: (event) => leave(event) },
       h("summary", { className: "icon-button", title: "Chat options", "aria-label": "Chat options" }, icon("more")),
       h(
         "div",
@@ -81,6 +81,12 @@ export class ChatView {
         button("undo", "Undo file changes", () => this.#undo()),
       ),
     );
+    const leave = (event) => {
+      if (event.key !== "Escape" || !menu.open) return;
+      event.stopPropagation();
+      menu.open = false;
+      menu.firstChild.focus();
+    };
     document.addEventListener("click", (event) => !menu.contains(event.target) && (menu.open = false));
     return menu;
   }
@@ -241,7 +247,7 @@ export class ChatView {
     this.queue.hidden = current.queue.length === 0;
     this.queue.replaceChildren(...current.queue.map((one) => h("li", {}, h("span", { dir: "auto" }, one.text || one.attached[0].file.name), iconButton("close", "Do not send this message", () => current.unqueue(one)))));
     this.#fillModels();
-    this.#scrolled();
+    this.#point();
     this.app.selected(current.agent, current.key);
     this.app.titleChanged();
   }
@@ -269,6 +275,7 @@ export class ChatView {
     this.jump.hidden = true;
     const down = () => {
       if (this.pinned) this.scroller.scrollTop = this.scroller.scrollHeight;
+      this.#point();
     };
     if (now) down();
     requestAnimationFrame(() => setTimeout(down, 20)); // after the text was drawn
@@ -278,6 +285,11 @@ export class ChatView {
     const { scrollTop, scrollHeight, clientHeight } = this.scroller;
     this.pinned = scrollHeight - scrollTop - clientHeight < NEAR_THE_END;
     if (this.pinned) this.jump.hidden = true;
+    this.#point();
+  }
+
+  /** Point to a question that is out of sight. */
+  #point() {
     const box = this.current.waiting?.element.getBoundingClientRect();
     const frame = this.scroller.getBoundingClientRect();
     this.asking.hidden = !box || (box.top < frame.bottom - 40 && box.bottom > frame.top + 40);

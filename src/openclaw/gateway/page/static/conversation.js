@@ -6,6 +6,7 @@ import { announce, copyButton, h, iconButton } from "./dom.js";
 import { StreamedText, Thinking, ToolCall, answerFoot, keptMedia, mediaNode, note, userMessage } from "./pieces.js";
 import { planNode } from "./plan.js";
 import { Question, approvalNode } from "./questions.js";
+import { nameOf } from "./words.js";
 
 const PAGE = 100; // entries that are fetched at once
 
@@ -17,7 +18,7 @@ class Asked {
   constructor(conversation, text, { attached = [], media = [], seq = null, ...shown } = {}) {
     Object.assign(this, { conversation, text, attached, media, seq });
     const actions = [copyButton(() => text), iconButton("edit", "Edit and ask again", () => this.#tell("edit"), { className: "copy" })];
-    this.element = userMessage(text, { attached, actions, labels: media.map((one) => one.name ?? one.label), ...shown });
+    this.element = userMessage(text, { attached, actions, labels: media.map(nameOf), ...shown });
     const list = this.element.querySelector(".attached");
     if (!attached.length) media.forEach((one, n) => list.children[n].replaceChildren(keptMedia(one, conversation.mediaPath)));
   }
@@ -57,7 +58,7 @@ export class Conversation extends EventTarget {
     this.mediaPath = (digest) => path(["sessions", this.id ?? this.key, "media", digest], { agent: this.agent });
     this.log = h("div", { className: "log", role: "log", "aria-label": "Conversation" });
     this.earlier = h("button", { type: "button", className: "button small earlier", hidden: true, onclick: () => this.#loadEarlier() }, "Show earlier messages");
-    this.element = h("div", { className: "conversation" }, this.earlier, this.log);
+    this.element = h("div", { className: "conversation" }, h("h2", { className: "unseen" }, "Conversation"), this.earlier, this.log);
     this.first = 1;
     this.last = 0;
     this.calls = new Map(); // of turns that another client runs
@@ -343,7 +344,7 @@ class Turn {
     this.accepted = false;
     this.id = null;
     this.abort = new AbortController();
-    this.wait = h("div", { className: "waiting", "aria-label": "Working" }, h("i"), h("i"), h("i"));
+    this.wait = h("div", { className: "waiting", role: "img", "aria-label": "Working" }, h("i"), h("i"), h("i"));
     this.element = h("article", { className: "message agent", "aria-label": "OpenClaw", "aria-busy": "true" }, this.wait);
     conversation.log.append(this.element);
     this.asked = null; // what the person asked
@@ -506,7 +507,7 @@ function agentPart(into) {
 }
 
 function failure({ message, hint }) {
-  return `This turn failed: ${message}${hint ? `. ${hint[0].toUpperCase()}${hint.slice(1)}` : ""}`;
+  return `This turn failed: ${message}${hint ? ` (${hint})` : ""}`; // as the transcript says it
 }
 
 /** The text of an answer as the model wrote it. */

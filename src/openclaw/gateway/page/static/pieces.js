@@ -4,7 +4,7 @@ import { blob, path } from "./api.js";
 import { preview } from "./attachments.js";
 import { copyButton, h, icon, toast } from "./dom.js";
 import { anchor, render } from "./markdown.js";
-import { amount, count, duration, pretty, unframed, when } from "./words.js";
+import { amount, count, duration, nameOf, pretty, unframed, when } from "./words.js";
 
 const SHOWN_AT_ONCE = 20_000; // characters of a result; the rest is a click away
 
@@ -29,8 +29,9 @@ function fileChip(label) {
 }
 
 /** What came with an earlier message or result: a picture is shown, anything else is named. */
-export function keptMedia({ label, name, mimeType, digest }, where) {
-  const words = name ?? label;
+export function keptMedia(media, where) {
+  const { mimeType, digest } = media;
+  const words = nameOf(media);
   if (!digest || !SHOWN.image.includes(mimeType)) return fileChip(words);
   const box = h("span", { className: "media" }, fileChip(words));
   blob(where(digest)).then(
@@ -98,8 +99,8 @@ const STATES = {
 };
 
 function given(name, args) {
-  if (name === "run_code" && typeof args?.code === "string") return [h("h4", {}, "Script"), foldedText(args.code)];
-  return [h("h4", {}, "Arguments"), foldedText(pretty(args))];
+  if (name === "run_code" && typeof args?.code === "string") return [h("p", { className: "part" }, "Script"), foldedText(args.code)];
+  return [h("p", { className: "part" }, "Arguments"), foldedText(pretty(args))];
 }
 
 /** A tool call: its state at a glance; arguments and result on demand. */
@@ -120,7 +121,7 @@ export class ToolCall {
 
   /** A call that the script made. */
   add(call) {
-    if (!this.within.childElementCount) this.within.append(h("h4", {}, "Calls"));
+    if (!this.within.childElementCount) this.within.append(h("p", { className: "part" }, "Calls"));
     this.within.append(call.element);
   }
 
@@ -146,7 +147,7 @@ export class ToolCall {
   #finished(nodes, isError, note) {
     this.#to(isError ? "failed" : "done");
     this.note.textContent = note;
-    this.result.replaceChildren(h("h4", {}, isError ? "Error" : "Result"), ...(nodes.length ? nodes : [h("p", { className: "quiet" }, "Nothing")]));
+    this.result.replaceChildren(h("p", { className: "part" }, isError ? "Error" : "Result"), ...(nodes.length ? nodes : [h("p", { className: "quiet" }, "Nothing")]));
   }
 
   #to(state) {

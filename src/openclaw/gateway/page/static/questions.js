@@ -102,7 +102,8 @@ export class Question {
 
   /** Put this where the question, or what became of it, is. */
   replace(node) {
-    const focused = this.element.contains(document.activeElement);
+    const focused = this.answering || this.element.contains(document.activeElement);
+    this.answering = false;
     this.element.replaceWith(node);
     this.element = node;
     if (focused) node.querySelector("summary")?.focus({ preventScroll: true });
@@ -124,6 +125,7 @@ export class Question {
   }
 
   async #answer(answer, words) {
+    this.answering = this.element.contains(document.activeElement); // a button that is disabled loses the focus
     this.#disable(true);
     this.said = words;
     this.allows = answer.action === "accept";

@@ -309,7 +309,7 @@ function toolNode(tool) {
     h("summary", {}, h("code", {}, tool.tool ?? tool.name), ...marks),
     h("p", { className: "tool-words", dir: "auto" }, words || "No description."),
     h("p", { className: "quiet" }, "The model calls it ", h("code", {}, tool.name)),
-    h("h4", {}, "Input schema"),
+    h("p", { className: "part" }, "Input schema"),
     foldedText(pretty(tool.inputSchema)),
   );
 }

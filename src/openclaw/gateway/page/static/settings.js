@@ -52,10 +52,10 @@ export class SettingsView {
   async #act(work) {
     try {
       await work();
+      await this.#fetch();
     } catch (error) {
-      toast(error.message, error.hint);
+      toast(error.message, error.hint); // what was typed stays
     }
-    await this.#fetch();
   }
 
   // ---- the model

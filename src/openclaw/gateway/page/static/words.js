@@ -42,6 +42,11 @@ export function plainTitle(text) {
   return plain || text;
 }
 
+/** The name of an attachment, of what the transcript calls `image chart.png (image/png)`. */
+export function nameOf({ name, label }) {
+  return name ?? /^\w+ (.+) \([^()]+\)$/.exec(label)?.[1] ?? label;
+}
+
 /** A number with separators. */
 export function amount(number) {
   return number.toLocaleString();

@@ -1,0 +1,275 @@
+"""What one can do with a conversation on the page: queue, edit, ask again, rename, export, undo."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from playwright.async_api import Page, expect
+from tests.e2e import test_page
+from tests.e2e.test_page import OpenPage, Site
+from tests.support.page_kit import CHROMIUM, TOKEN, say, send
+
+site, browser, open_page, page = (
+    test_page.site,
+    test_page.browser,
+    test_page.open_page,
+    test_page.page,
+)
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.skipif(not CHROMIUM, reason="no Chromium here"),
+]
+
+
+async def test_what_is_written_during_a_turn_is_sent_after_it(page: Page) -> None:
+    await send(page, "steady, please")
+    await expect(page.locator(".prose")).to_contain_text("step 2")
+    for text in ("next one", "not this one", "last one"):
+        await send(page, text)
+    queue = page.get_by_role("list", name="Messages that wait").get_by_role("listitem")
+    await expect(queue).to_have_text(["next one", "not this one", "last one"])
+    await queue.nth(1).get_by_role("button", name="Do not send this message").click()
+    await expect(page.locator(".prose").last).to_have_text("You said: last one")
+    await expect(page.locator(".bubble")).to_have_text(["steady, please", "next one", "last one"])
+    await expect(queue).to_have_count(0)
+
+
+async def test_what_was_queued_comes_back_if_the_turn_is_stopped(page: Page) -> None:
+    await send(page, "hang, please")
+    await expect(page.get_by_role("button", name="Stop")).to_be_visible()
+    await send(page, "and then this")
+    await page.keyboard.press("Escape")
+    await expect(page.locator(".note")).to_have_text("Stopped.")
+    await expect(page.get_by_role("textbox", name="Message")).to_have_value("and then this")
+    await expect(page.locator(".bubble")).to_have_count(1)
+
+
+async def test_an_earlier_message_is_edited_in_a_copy_of_the_chat(page: Page) -> None:
+    await say(page, "alpha edit")
+    await say(page, "beta edit")
+    original = page.url
+    first = page.locator(".message.user").first
+    await first.hover()
+    await first.get_by_role("button", name="Edit and ask again").click()
+    box = page.get_by_role("textbox", name="Message")
+    await expect(box).to_have_value("alpha edit")
+    await expect(page.locator(".composer-banner")).to_contain_text("a copy of this chat")
+    await page.get_by_role("button", name="Do not edit").click()
+    await expect(box).to_have_value("")
+    await page.locator(".message.user").nth(1).hover()
+    await page.get_by_role("button", name="Edit and ask again").nth(1).click()
+    await say(page, "gamma edit")
+    await expect(page.locator(".bubble")).to_have_text(["alpha edit", "gamma edit"])
+    await expect(page.locator(".prose").last).to_have_text("You said: gamma edit")
+    assert page.url != original
+    await page.reload()
+    await expect(page.locator(".bubble")).to_have_text(["alpha edit", "gamma edit"])
+    await page.goto(original)
+    await expect(page.locator(".bubble")).to_have_text(["alpha edit", "beta edit"])
+
+
+async def test_an_answer_is_asked_for_again_with_what_came_with_the_message(
+    site: Site, page: Page
+) -> None:
+    await page.locator("input[type=file]").set_input_files(
+        [{"name": "dot.png", "mimeType": "image/png", "buffer": test_page.PNG}]
+    )
+    await say(page, "look again")
+    for _ in range(2):  # once with the page's own files, once with those of the transcript
+        before = page.url
+        answer = page.locator(".message.agent").last
+        await answer.hover()
+        await answer.get_by_role("button", name="Answer again").click()
+        await expect(page).not_to_have_url(before)
+        await expect(page.locator(".prose")).to_have_count(1)
+        await expect(page.get_by_role("button", name="Send", exact=True)).to_be_visible()
+        await expect(page.locator(".bubble")).to_have_text(["look again"])
+        parts = site.model.requests[-1].body["messages"][-1]["content"]
+        assert [part["type"] for part in parts].count("image_url") == 1
+        await page.reload()
+        await expect(page.locator(".message.user img[alt='dot.png']")).to_be_visible()
+
+
+async def test_a_failed_turn_can_be_tried_again(page: Page) -> None:
+    await say(page, "please refuse")
+    for count in (2, 3):
+        await page.get_by_role("button", name="Retry").last.click()
+        await expect(page.locator(".note.error")).to_have_count(count)
+        await expect(page.locator(".bubble")).to_have_text(["please refuse"] * count)
+        await page.reload()
+        await expect(page.locator(".note.error")).to_have_count(count)
+
+
+async def test_an_answer_and_a_message_are_copied_as_they_were_written(
+    site: Site, open_page: OpenPage
+) -> None:
+    async with open_page(
+        site.url, TOKEN, permissions=["clipboard-read", "clipboard-write"]
+    ) as page:
+        await say(page, "copy the **weather**")
+        read = "navigator.clipboard.readText()"
+        for where, text in (
+            (".message.user", "copy the **weather**"),
+            (".message.agent", "**mild**"),
+        ):
+            await page.locator(where).hover()
+            await page.locator(where).get_by_role("button", name="Copy").last.click()
+            await expect(page.locator("#announcer")).to_have_text("Copied")
+            assert text in await page.evaluate(read)
+
+
+async def test_a_chat_is_renamed_and_exported(site: Site, page: Page) -> None:
+    await say(page, "## Tell me about the *weather* in `Lisbon`")
+    title = "Tell me about the weather in Lisbon"
+    await expect(page.get_by_role("heading", level=1)).to_have_text(title)
+    await expect(page.locator(".session-title").first).to_have_text(title)
+    await expect(page).to_have_title(f"{title} · OpenClaw")
+    options = page.locator(".options summary")
+    await options.click()
+    async with page.expect_download() as download:
+        await page.get_by_role("button", name="Export as Markdown").click()
+    exported = await download.value
+    assert exported.suggested_filename == "Tell-me-about-the-weather-in-Lisbon.md"
+    text = Path(await exported.path()).read_text()
+    for part in (f"# {title}", "**MCP: kit/echo**", "<u>Lisbon</u>", "It is **mild**"):
+        assert part in text
+    assert "UNTRUSTED" not in text
+    await options.click()
+    async with page.expect_download() as download:
+        await page.get_by_role("button", name="Export as JSON").click()
+    kinds = [
+        one["kind"]
+        for one in json.loads(Path(await (await download.value).path()).read_text())["entries"]
+    ]
+    assert {"user_message", "tool_call", "tool_result", "assistant_message"} <= set(kinds)
+    await options.click()
+    await page.get_by_role("button", name="Rename").click()
+    await page.get_by_label("Title").fill("Dry days")
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_role("heading", level=1)).to_have_text("Dry days")
+    await page.reload()
+    await expect(page.get_by_role("heading", level=1)).to_have_text("Dry days")
+    await expect(page.locator(".session-title").first).to_have_text("Dry days")
+
+
+async def test_what_a_turn_did_to_files_is_undone(site: Site, page: Page) -> None:
+    written = site.house.state / "workspace" / "a.txt"
+    written.unlink(missing_ok=True)
+    await send(page, "with permission")
+    await page.get_by_role("button", name="Allow once").click()
+    await expect(page.get_by_role("button", name="Send", exact=True)).to_be_visible()
+    assert written.exists()
+    await page.locator(".options summary").click()
+    await page.get_by_role("button", name="Undo file changes").click()
+    await expect(page.locator(".prose").last).to_contain_text("a.txt: removed again")
+    assert not written.exists()
+    await say(page, "/undo")  # takes that back
+    assert written.read_text() == "b"
+
+
+async def test_a_conversation_looks_the_same_when_it_is_opened_again(page: Page) -> None:
+    await say(page, "What about the weather?")
+    await send(page, "with permission")
+    await page.get_by_role("button", name="Allow once").click()
+    await expect(page.get_by_role("button", name="Send", exact=True)).to_be_visible()
+    await send(page, "with permission again")
+    await page.get_by_label("Reason for a no").fill("not now")
+    await expect(page.get_by_role("button", name="No", exact=True)).to_be_enabled()
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_role("button", name="Send", exact=True)).to_be_visible()
+    await say(page, "please refuse")
+    await send(page, "hang now")
+    await expect(page.get_by_role("button", name="Stop")).to_be_visible()
+    await page.keyboard.press("Escape")
+    await expect(page.locator(".note").last).to_have_text("Stopped.")
+    await expect(page.locator("[aria-busy]")).to_have_count(0)
+    shown = await page.locator(".log").inner_text()
+    for part in ("Allowed once", "Not allowed: not now", "MCP: kit/echo", " ms\n", "tokens"):
+        assert part in shown
+    await page.reload()
+    await expect(page.locator(".note").last).to_have_text("Stopped.")
+    assert await page.locator(".log").inner_text() == shown
+
+
+async def test_the_tab_and_a_notification_say_that_an_answer_is_needed(
+    site: Site, open_page: OpenPage
+) -> None:
+    async with open_page(site.url, TOKEN) as page:
+        await page.evaluate(
+            """() => {
+              window.told = [];
+              window.Notification = class {
+                static permission = "granted";
+                constructor(title, { body }) { window.told.push(`${title}: ${body}`); }
+              };
+            }"""
+        )
+        await send(page, "with permission")
+        await expect(page).to_have_title(re.compile("Answer needed"))
+        await expect(page.locator(".session-waits").first).to_be_visible()
+        assert await page.evaluate("window.told") == []  # the page is in front of the person
+        await page.get_by_role("button", name="No", exact=True).click()
+        await expect(page).not_to_have_title(re.compile("Answer needed"))
+        await expect(page.get_by_role("button", name="Send", exact=True)).to_be_visible()
+        await page.evaluate("Object.defineProperty(document, 'hidden', { get: () => true })")
+        await send(page, "with permission")
+        await expect(page).to_have_title(re.compile("Answer needed"))
+        (told,) = await page.evaluate("window.told")
+        assert told.startswith("OpenClaw needs your answer: The agent wants to use")
+
+
+async def test_an_answered_question_collapses_and_shows_the_call_on_demand(page: Page) -> None:
+    await send(page, "with permission")
+    await page.get_by_role("button", name="Allow once").click()
+    record = page.locator(".record")
+    await expect(record.locator("pre")).to_be_hidden()
+    await expect(record.locator("summary")).to_be_focused()
+    await page.keyboard.press("Enter")
+    await expect(record.locator("pre")).to_contain_text("path: a.txt")
+
+
+async def test_a_question_is_reached_when_it_is_out_of_sight(page: Page) -> None:
+    await say(page, "wide")
+    await say(page, "wide again")
+    await send(page, "with permission")
+    question = page.get_by_role("form", name="Question")
+    await expect(question).to_be_in_viewport()
+    await page.set_viewport_size({"width": 700, "height": 420})  # as by a phone's keyboard
+    await expect(page.get_by_role("button", name="Allow once")).to_be_in_viewport()
+    await page.locator(".scroller").evaluate("box => box.scrollTo(0, 0)")
+    pointer = page.get_by_role("button", name="Your answer is needed", exact=True)
+    await pointer.click()
+    await expect(question).to_be_focused()
+    await expect(question).to_be_in_viewport()
+    await expect(pointer).to_be_hidden()
+    await page.get_by_role("button", name="No", exact=True).click()
+
+
+async def test_code_has_colours_and_stays_what_it_is(page: Page) -> None:
+    shown = """async ([text, language]) => {
+      const { highlighted } = await import("/highlight.js");
+      const box = document.createElement("code");
+      const began = performance.now();
+      box.append(...highlighted(text, language));
+      const parts = [...box.querySelectorAll("span")].map((one) => [one.className, one.textContent]);
+      return [box.textContent, parts, performance.now() - began];
+    }"""
+    python = '# hi\ndef f(x="a # b"):\n    return 10 or None\n'
+    text, parts, _ = await page.evaluate(shown, [python, "python"])
+    assert text == python
+    assert parts == [
+        ["hl-comment", "# hi"],
+        ["hl-word", "def"],
+        ["hl-name", "f"],
+        ["hl-string", '"a # b"'],
+        ["hl-word", "return"],
+        ["hl-number", "10"],
+        ["hl-word", "or"],
+        ["hl-word", "None"],
+    ]
+    for language in ("c", "sh", "sql", "json", "html", "css", "diff", "unheard-of"):
+        for hard in ("/*" * 20_000, '"' * 40_001, "<!--" * 10_000, "a(" * 20_000, "'''\n" * 9_000):
+            text, _, spent = await page.evaluate(shown, [hard, language])
+            assert text == hard
+            assert spent < 4000
