@@ -24,6 +24,7 @@ CHECK = """async (tags) => {
 
 
 async def view(page: Page, name: str) -> None:
+    await expect(page.get_by_role("heading", level=1)).to_be_visible()
     menu = page.get_by_role("button", name="Menu", exact=True)
     if await menu.is_visible():
         await menu.click()
