@@ -237,7 +237,12 @@ async def test_a_question_is_reached_when_it_is_out_of_sight(page: Page) -> None
     await expect(question).to_be_in_viewport()
     await page.set_viewport_size({"width": 700, "height": 420})  # as by a phone's keyboard
     await expect(page.get_by_role("button", name="Allow once")).to_be_in_viewport()
-    await page.locator(".scroller").evaluate("box => box.scrollTo(0, 0)")
+    await page.wait_for_function(
+        """() => {
+          document.querySelector(".scroller").scrollTo(0, 0);
+          return !document.querySelector(".asking").hidden;
+        }"""
+    )
     pointer = page.get_by_role("button", name="Your answer is needed", exact=True)
     await pointer.click()
     await expect(question).to_be_focused()

@@ -16,6 +16,7 @@ export class ChatView {
     this.open = new Map();
     this.current = null;
     this.pinned = true;
+    this.top = 0; // as far as it was scrolled last
     this.title = h("h1", { tabIndex: -1 });
     this.agents = h("select", { className: "select", "aria-label": "Agent", onchange: () => app.show(["chat", this.agents.value]) });
     this.composer = new Composer({ onsend: (text, attached) => this.#send(text, attached), oncancel: () => this.cancel(), onleave: () => this.#edit(null) });
@@ -36,7 +37,10 @@ export class ChatView {
     );
     this.#drops();
     // A question stays in sight when a phone's keyboard or a narrower window takes its room.
-    new ResizeObserver(() => this.pinned && this.#toEnd(true)).observe(this.scroller);
+    new ResizeObserver(() => {
+      this.size = this.#measured();
+      if (this.pinned) this.#toEnd(true);
+    }).observe(this.scroller);
     window.addEventListener("beforeunload", (event) => {
       // A turn goes on without the page, but what has not arrived at the gateway would be lost.
       if ([...this.open.values()].some((one) => one.turn?.id === null)) event.preventDefault();
@@ -281,9 +285,18 @@ export class ChatView {
     requestAnimationFrame(() => setTimeout(down, 20)); // after the text was drawn
   }
 
+  #measured() {
+    return `${this.scroller.clientWidth}x${this.scroller.clientHeight}`;
+  }
+
   #scrolled() {
+    if (this.size !== this.#measured()) return; // it was not the person: the window has another size
     const { scrollTop, scrollHeight, clientHeight } = this.scroller;
-    this.pinned = scrollHeight - scrollTop - clientHeight < NEAR_THE_END;
+    const up = scrollTop < this.top;
+    this.top = scrollTop;
+    // Who is further up because more came below has not scrolled.
+    if (scrollHeight - scrollTop - clientHeight < NEAR_THE_END) this.pinned = true;
+    else if (up) this.pinned = false;
     if (this.pinned) this.jump.hidden = true;
     this.#point();
   }
