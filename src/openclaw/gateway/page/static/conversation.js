@@ -67,6 +67,7 @@ export class Conversation extends EventTarget {
     this.turn = null;
     this.running = false;
     this.broken = false; // the end of a turn was missed
+    this.missed = false; // another turn ended while one was drawn
   }
 
   get isEmpty() {
@@ -103,6 +104,7 @@ export class Conversation extends EventTarget {
 
   /** Fetch what came since, from whoever else writes to this session. */
   async refresh() {
+    this.missed = this.running; // what came is fetched when the turn that is drawn is over
     if (this.running || this.id === null) return;
     if (this.broken) await this.load(); // what was drawn as it happened is not whole
     else await this.#catchUp();
@@ -205,7 +207,9 @@ export class Conversation extends EventTarget {
           await turn.run("GET", path(["turns", id, "events"], { questions: Conversation.mayAnswer }));
         } catch (error) {
           if (error.status !== 404) throw error;
-          // It is over, or began before anybody watched: it is drawn when it is stored.
+          // It is over, or began before anybody watched: it is drawn as it is stored, with what was left
+          // out because it was to be seen as it happens.
+          this.broken = true;
           this.live.delete(id);
           this.unwatchable.add(id);
           turn.element.remove();
@@ -246,7 +250,7 @@ export class Conversation extends EventTarget {
       // Still counted as running: until it is known which entries are of this turn, none is drawn.
       if (turn.id !== null && !this.broken) await this.#catchUp(true).catch(() => {});
       this.running = false;
-      if (this.broken) await this.refresh().catch(() => {}); // again when the gateway is back
+      if (this.broken || this.missed) await this.refresh().catch(() => {}); // again when the gateway is back
       this.ended = turn.ok ? "ok" : "failed";
       this.#changed();
       this.grew();
