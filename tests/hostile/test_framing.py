@@ -180,7 +180,7 @@ attacks = st.builds(
 )
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=600)
 @given(attacks)
 def test_nothing_generated_escapes(text: str) -> None:
     framed = frame(text, sender=text[:40])
@@ -196,7 +196,7 @@ def test_nothing_generated_escapes(text: str) -> None:
     framed.encode()
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(attacks)
 def test_what_was_sanitised_stays_as_it_is(text: str) -> None:
     once = sanitise(text)

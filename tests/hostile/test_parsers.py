@@ -38,7 +38,7 @@ def inputs(name: str) -> st.SearchStrategy[bytes]:
 
 @pytest.mark.parametrize("name", TARGETS)
 def test_a_parser_raises_only_what_it_promises_whatever_the_bytes(name: str) -> None:
-    @settings(max_examples=120, deadline=None)
+    @settings(max_examples=120)
     @given(inputs(name))
     def holds(data: bytes) -> None:
         TARGETS[name](data)

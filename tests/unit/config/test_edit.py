@@ -183,7 +183,7 @@ def _put(tree: dict[str, Any], path: list[str], value: Any) -> bool:
     return True
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(texts(), st.lists(KEYS, min_size=1, max_size=3), TREES)
 def test_setting_changes_that_value_and_no_other_whatever_the_text_looks_like(
     text: str, path: list[str], value: Any
@@ -200,7 +200,7 @@ def test_setting_changes_that_value_and_no_other_whatever_the_text_looks_like(
         assert changed.count("r, }") == text.count("r, }")
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(texts(), st.data())
 def test_deleting_takes_that_value_and_no_other_whatever_the_text_looks_like(
     text: str, data: st.DataObject

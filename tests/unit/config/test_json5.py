@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from openclaw.config.json5 import MAX_DEPTH, parse
@@ -142,7 +142,6 @@ def test_walking_gives_every_value_with_its_path() -> None:
     assert walked == [(), ("a",), ("a", 0), ("a", 1), ("a", 1, "b")]
 
 
-@settings(deadline=None)
 @given(JSON)
 @example({"": ""})
 @example(-0.0)
@@ -153,7 +152,6 @@ def test_it_agrees_with_json_on_json(value: Any) -> None:
         assert repr(ours) == repr(theirs)
 
 
-@settings(deadline=None)
 @given(SOUP | st.text() | SOUP.map(lambda soup: f"{{a: [{soup}]}}"))
 def test_whatever_it_is_given_it_reads_it_or_says_where_it_is_wrong(text: str) -> None:
     value: Any = None
@@ -169,7 +167,6 @@ def test_whatever_it_is_given_it_reads_it_or_says_where_it_is_wrong(text: str) -
     assert all((problem.column or 0) >= 1 for problem in found)
 
 
-@settings(deadline=None)
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_numbers_keep_their_exact_value(number: float) -> None:
     value = read(repr(number))

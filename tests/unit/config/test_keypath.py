@@ -1,7 +1,7 @@
 """Key paths as text and back."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from openclaw.config.json5 import KeyPath, format_path, parse_path
@@ -32,7 +32,6 @@ def test_what_is_no_path_is_refused(text: str) -> None:
         parse_path(text)
 
 
-@settings(deadline=None)
 @given(st.lists(NAMES | st.integers(0, 999), max_size=5))
 def test_every_path_comes_back(path: list[str | int]) -> None:
     assert parse_path(format_path(path)) == tuple(path)
