@@ -106,7 +106,7 @@ async def polls(args: argparse.Namespace) -> None:
             await anyio.sleep(3)
             await anyio.sleep(args.settle)
             idle = await _share(gateway, args.seconds)
-            counts = {"answered": 0, "refused": 0}
+            counts, polled = {"answered": 0, "refused": 0}, 0.0
             async with anyio.create_task_group() as group:
                 for at in range(_CONNECTIONS):
                     mine = [_poll(task, house.token) for task in tasks[at::_CONNECTIONS]]

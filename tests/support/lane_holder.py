@@ -4,12 +4,12 @@ import subprocess
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
 import anyio.to_thread
 
+from openclaw.config.paths import StatePaths
 from openclaw.sessions.model import EntryKind, NewEntry, Outcome, TurnState
 from openclaw.sessions.open import open_store
 from openclaw.sessions.store import LaneLost, SessionStore
@@ -66,20 +66,13 @@ async def take(store: SessionStore) -> TurnState:
     return lost.state
 
 
-@dataclass(frozen=True)
-class _NoPlaces:
-    """The store is named in full."""
-
-    database: Path = Path()
-
-
 def _say(word: str) -> None:
     sys.stdout.write(f"{word}\n")
     sys.stdout.flush()
 
 
 async def _hold(spec: str, lease: float) -> None:
-    async with open_store(spec, _NoPlaces(), lease_seconds=lease) as store:
+    async with open_store(spec, StatePaths(Path()), lease_seconds=lease) as store:
         session = await store.open_session(*_SHARED)
         _say("waiting")
         try:
