@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date
+from functools import lru_cache
 from typing import Any, cast
 
 from openclaw.embedded.entities import known_place, state_code, within
@@ -55,7 +56,7 @@ _ID = re.compile(r"(?<![\w.])(?=[\w/#.-]*\d)[A-Za-z0-9#][\w/#.-]*\w|(?<![\w.])\d
 _TIME = re.compile(r"\b(\d{1,2}):(\d{2})\b(?:\s*([ap])\.?m)?", re.IGNORECASE)
 _CLOCK = re.compile(r"\b(\d{1,2})(?::(\d{2}))?(?:\s*([ap])\.?m\b\.?|(?<=:\d\d)\b)", re.IGNORECASE)
 _CLOCK_SHAPE = re.compile(r"\bHH\b|\b\d?\d:\d\d|\bhour", re.IGNORECASE)
-_EMAIL = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
+_EMAIL = re.compile(r"(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,64}(?:\.[\w-]{1,64})+")
 _FORMAT = re.compile(r"\b([MDY]{1,4})([-/.])([MDY]{1,4})\2([MDY]{1,4})\b")
 _FORMAT_IN_WORDS = re.compile(r"\b(YEAR|MONTH|DAY)([-/.])(YEAR|MONTH|DAY)\2(YEAR|MONTH|DAY)\b")
 _TOP = re.compile(r"\b(?:top|first|latest|last|limit(?:ed)? to|up to|at most)\s+$", re.IGNORECASE)
@@ -71,6 +72,7 @@ _PATH = re.compile(
 )
 _STRAIGHT = str.maketrans(dict(zip("\u2018\u2019\u201c\u201d", "''\"\"", strict=True)))
 _LIST = re.compile(r"[\[(]([^\[\]()]+)[\])]")
+_ROWS = re.compile(r"\[\s*\[[^\[\]]*\](?:\s*,\s*\[[^\[\]]*\])*\s*\]")
 _IN_FORMULA = re.compile(r"(?:[-+*/^=().\d]|(?<![a-z])[a-z](?![a-z])|sin|cos|exp|log)+")
 _LONGEST_FORMULA = 60
 _PLACES = word_set(
@@ -102,6 +104,9 @@ _EDGE = STOP_WORDS | word_set("current latest new latitude using near around bet
 _WINDOW = 40
 _MOST_PHRASE_WORDS = 5
 _SHORT = 3
+_MESSAGES_KEPT = 32
+_MOST_SLOTS = 40
+_MOST_CANDIDATES = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,27 +153,28 @@ def read_arguments(schema: Mapping[str, Any], message: str) -> Reading:
 
 
 class _Reader:
-    def __init__(self, schema: Mapping[str, Any], message: str) -> None:
+    def __init__(
+        self, schema: Mapping[str, Any], message: str, outer: "_Reader | None" = None
+    ) -> None:
         properties = _mapping(schema.get("properties"))
         listed = schema.get("required")
         required = cast("list[Any]", listed) if isinstance(listed, list) else []
-        self.slots = [_slot(name, one, name in required) for name, one in properties.items()]
+        listing = sorted(properties.items(), key=lambda one: one[0] not in required)[:_MOST_SLOTS]
+        self.slots = [_slot(name, one, name in required) for name, one in listing]
         self.message = message
         self.out = Reading()
-        self.taken: list[tuple[int, int]] = []
+        self.outer = outer
+        self.taken: list[tuple[int, int]] = outer.taken if outer else []
 
     def read(self) -> Reading:
-        for fill in (
-            self.choices,
-            self.dates,
-            self.lists,
-            self.times,
-            self.numbers,
-            self.texts,
-            self.flags,
-            self.objects,
-        ):
-            fill()
+        self.choices()
+        self.dates()
+        self.lists()
+        self.times()
+        self.numbers()
+        self.texts()
+        self.flags()
+        self.objects()
         for slot in self.slots:
             if slot.required and slot.name not in self.out.arguments:
                 if slot.schema.get("default") is not None:
@@ -234,22 +240,16 @@ class _Reader:
         for slot in self.open("numbers", "texts"):
             found = self.free(_lists(self.message, numbers=slot.kind == "numbers"))
             if not found and slot.kind == "texts" and slot.required:
-                found = _runs(
-                    self.message, self.free([*_quoted(self.message), *_names(self.message)])
-                )
+                single = self.free([*_quoted(self.message), *_names(self.message)])
+                found = _runs(self.message, single)
             if found:
-                best = _nearest(slot, self.message, found) or max(
-                    found, key=lambda one: len(one.value)
-                )
+                longest = max(found, key=lambda one: len(one.value))
+                best = _nearest(slot, self.message, found) or longest
                 self.put(slot, best.value, best)
-
         for slot in self.open("rows"):
-            for match in re.finditer(
-                r"\[\s*\[[^\[\]]*\](?:\s*,\s*\[[^\[\]]*\])*\s*\]", self.message
-            ):
+            for match in _ROWS.finditer(self.message):
                 with suppress(ValueError):
-                    rows = json.loads(match[0])
-                    self.put(slot, rows, Value(match.start(), match.end(), rows))
+                    self.put(slot, json.loads(match[0]), Value(match.start(), match.end(), None))
                     break
 
     def times(self) -> None:
@@ -290,9 +290,8 @@ class _Reader:
         said = fold(self.message[: found[0].start])
         at = {slot.name: said.find(max(slot.said, key=len, default="\0")) for slot in needed}
         if min(at.values()) >= 0 and len(set(at.values())) == len(needed):
-            for slot, one in zip(
-                sorted(needed, key=lambda each: at[each.name]), found, strict=True
-            ):
+            needed.sort(key=lambda each: at[each.name])
+            for slot, one in zip(needed, found, strict=True):
                 self.put(slot, _number(one, slot), one)
 
     def number_fit(self, slot: _Slot, slots: Sequence[_Slot], one: Value) -> float:
@@ -339,15 +338,14 @@ class _Reader:
             if not any(start <= one.start and one.end <= end for start, end in names)
         ]
         found += [] if slot.place else _listed(slot, self.message)
-        return self.free(found)
+        return self.free(found)[:_MOST_CANDIDATES]
 
     def text_fit(self, slot: _Slot, one: Value) -> float:
         fit = _FITS[slot.wants].get(one.kind, 0.0)
         if not fit:
             return 0.0
         before = words(self.message[max(0, one.start - _WINDOW) : one.start])
-        last = before[-1] if before else ""
-        cue = _CUED * (last in _cues(slot))
+        cue = _CUED * bool(before and before[-1] in _cues(slot))
         if _announced(slot, self.message, one):
             cue += _NAMED if one.kind != "behind" else _CUED
         else:
@@ -372,10 +370,8 @@ class _Reader:
         return bool({"no", "not", "without", "excluding"} & set(words(before)[-_NEGATING_WORDS:]))
 
     def objects(self) -> None:
-        for slot in self.open("object"):
-            inner = _Reader(slot.schema, self.message)
-            inner.taken = self.taken
-            found = inner.read() if slot.required else Reading(missing=[slot.name])
+        for slot in self.open("object") if self.outer is None else ():
+            found = _Reader(slot.schema, self.message, self).read() if slot.required else Reading()
             if found.copied and not found.missing:
                 self.out.arguments[slot.name] = found.arguments
                 self.out.copied += found.copied
@@ -389,27 +385,12 @@ _CUED, _NAMED = 1.0, 3.0
 # How well each kind of candidate suits what a parameter wants.
 _FITS = {
     "formula": {"formula": 4.0},
-    "place": {
-        "place": 3.0,
-        "name": 1.6,
-        "quoted": 1.2,
-        "phrase": 0.2,
-        "behind": 0.4,
-        "listed": 3.0,
-    },
+    "place": {"place": 3.0, "name": 1.6, "quoted": 1.2, "phrase": 0.2, "behind": 0.4},
     "time": {"time": 4.0},
     "path": {"path": 3.0, "quoted": 2.0, "behind": 0.3, "listed": 0.3},
     "id": {"id": 2.2, "quoted": 2.0, "name": 0.6, "behind": 0.5, "listed": 3.0, "phrase": 0.1},
-    "text": {
-        "quoted": 2.6,
-        "name": 2.0,
-        "opener": 0.3,
-        "phrase": 1.0,
-        "action": 0.2,
-        "behind": 0.8,
-        "listed": 3.0,
-        "id": 2.2,
-    },
+    "text": {"quoted": 2.6, "name": 2.0, "phrase": 1.0, "behind": 0.8, "listed": 3.0, "id": 2.2}
+    | {"opener": 0.3, "action": 0.2},
 }
 _NEGATING_WORDS = 4
 _FLAG_WORDS = word_set("include is has show use enable with only the get")
@@ -571,6 +552,7 @@ def _lists(message: str, *, numbers: bool) -> list[Value]:
     return found
 
 
+@lru_cache(maxsize=_MESSAGES_KEPT)
 def _quoted(message: str) -> list[Value]:
     return [
         Value(match.start(), match.end(), next(filter(None, match.groups())), kind="quoted")
@@ -578,6 +560,7 @@ def _quoted(message: str) -> list[Value]:
     ]
 
 
+@lru_cache(maxsize=_MESSAGES_KEPT)
 def _names(message: str) -> list[Value]:
     """Runs of capitalised words; what opens a sentence counts only if it is no ordinary opener."""
     found: list[Value] = []
@@ -612,10 +595,12 @@ def _times(message: str) -> list[Value]:
     return found
 
 
+@lru_cache(maxsize=_MESSAGES_KEPT)
 def _paths(message: str) -> list[Value]:
     return [Value(m.start(), m.end(), m[0], kind="path") for m in _PATH.finditer(message)]
 
 
+@lru_cache(maxsize=_MESSAGES_KEPT)
 def _places(message: str) -> list[Value]:
     """Known cities and countries, also in small letters."""
     tokens = list(re.finditer(r"[^\W\d_][\w.'-]*", message))
@@ -644,6 +629,7 @@ def _whole_place(one: Value, message: str, slot: _Slot) -> str:
     return within(text, state=bool(state), country=bool(country))
 
 
+@lru_cache(maxsize=_MESSAGES_KEPT)
 def _ids(message: str) -> list[Value]:
     return [Value(m.start(), m.end(), m[0], kind="id") for m in _ID.finditer(message)]
 
@@ -703,6 +689,7 @@ def _formulas(message: str) -> list[Value]:
     return found
 
 
+@lru_cache(maxsize=_MESSAGES_KEPT)
 def _phrases(message: str) -> list[Value]:
     """Plain words behind a preposition: `recipes for chocolate cake`."""
     cue = r"\b(?:for|about|of|on|with|in|from|to|by)\s+(?:the\s+|a\s+|an\s+|my\s+)?([a-z][\w-]*(?:\s+[a-z][\w-]*)*)"

@@ -272,3 +272,15 @@ def test_a_tool_that_reads_does_not_stand_in_for_a_change() -> None:
     schema = {"type": "object", "properties": {"name": TEXT, "file": TEXT}, "required": ["name"]}
     skill = RoutableTool("skill", "Read a skill, or one of its files.", schema, read_only=True)
     assert Router([skill]).route('Write "hello" to the file notes.txt') == ()
+
+
+def test_only_so_many_parameters_are_read_and_the_required_ones_first() -> None:
+    properties = {f"city_{number}": TEXT for number in range(500)}
+    assert read("a train to Oslo", "city_499", **properties) == {"city_499": "Oslo"}
+
+
+def test_an_object_within_an_object_is_not_read() -> None:
+    inner = {"type": "object", "properties": {"size": WHOLE}, "required": ["size"]}
+    outer = {"type": "object", "properties": {"box": inner}, "required": ["box"]}
+    assert read("a box of size 3", crate=outer) == ["crate"]
+    assert read("a box of size 3", box=inner) == {"box": {"size": 3}}
