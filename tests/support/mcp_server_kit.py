@@ -115,7 +115,12 @@ async def open_gateway_runtime(
     )
     results = root / "results"
     known = agents or {"main": AgentServers("main", servers or {})}
-    made = ManagerDeps(replace(connection, **deps), clean=partial(clean_result, redactor=redactor))
+    traceparent = deps.pop("traceparent", lambda session, call_id: None)
+    made = ManagerDeps(
+        replace(connection, **deps),
+        clean=partial(clean_result, redactor=redactor),
+        traceparent=traceparent,
+    )
     layers = Policy.from_layers(policy)
     try:
         async with McpManager(known, made) as manager:

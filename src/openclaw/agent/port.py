@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from openclaw.config.schema import McpServerConfig
-    from openclaw.mcp_client.bridge.prompts import PromptInfo
+    from openclaw.mcp_client.bridge.prompts import BegunArgument, PromptInfo
     from openclaw.media.transcription import Transcriber
     from openclaw.secrets.redactor import Redactor
     from openclaw.sessions.model import SessionRef
@@ -239,6 +239,12 @@ class Agent(Protocol):
         ...
 
     def prompts(self, agent_id: str, session: str | None = None) -> "Sequence[PromptInfo]": ...
+
+    async def complete(
+        self, agent_id: str, begun: "BegunArgument", session: str | None = None
+    ) -> Sequence[str]:
+        """What a server suggests for an argument that somebody has begun to type."""
+        ...
 
     async def refresh(
         self, agent_id: str, session: str | None = None, *, wait: bool = False

@@ -87,6 +87,14 @@ class Telemetry:
         span.update_name(f"tools/call {call.tool}")
         span.set_attributes(attributes)
 
+    def traceparent(self, session: str, call_id: str) -> str | None:
+        """The trace that a tool call belongs to, as W3C writes it, for the server that is called."""
+        span = self.running.get((session, call_id))
+        context = span.get_span_context() if span is not None else None
+        if context is None or not context.is_valid:
+            return None
+        return f"00-{context.trace_id:032x}-{context.span_id:016x}-{context.trace_flags:02x}"
+
     def finished(
         self,
         name: str,

@@ -59,6 +59,7 @@ API: tuple[tuple[str, Handler, str, str | None], ...] = (
     ("/api/usage", views.usage, "GET", "read"),
     ("/api/tools", views.tools, "GET", "read"),
     ("/api/prompts", views.prompts, "GET", "read"),
+    ("/api/completions", scopes.complete, "POST", "orders"),
     ("/api/models", scopes.models, "GET", "read"),
     ("/api/scopes", scopes.open_scope, "POST", "admin"),
     ("/api/messages", routes.post_message, "POST", "orders"),

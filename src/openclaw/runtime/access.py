@@ -7,7 +7,7 @@ message, and the HTTP client with the first gateway.
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from openclaw.config.paths import StatePaths
     from openclaw.config.schema import McpServerConfig
     from openclaw.gateway.lock import GatewayInfo
-    from openclaw.mcp_client.bridge.prompts import PromptInfo
+    from openclaw.mcp_client.bridge.prompts import BegunArgument, PromptInfo
     from openclaw.media.transcription import Transcriber, Transcript
     from openclaw.runtime.gateway_client import GatewayClient
     from openclaw.runtime.host import Host
@@ -131,6 +131,11 @@ class LocalAgent:
 
     def prompts(self, agent_id: str, session: str | None = None) -> "Sequence[PromptInfo]":
         return self._runtime.manager.prompts(agent_id, session)
+
+    async def complete(
+        self, agent_id: str, begun: "BegunArgument", session: str | None = None
+    ) -> Sequence[str]:
+        return await self._runtime.manager.complete(agent_id, begun, session)
 
     async def refresh(
         self, agent_id: str, session: str | None = None, *, wait: bool = False
@@ -365,6 +370,14 @@ class GatewayAgent:
         own = self._sessions.get(session or "")
         return self._prompts.get(agent_id, ()) if own is None else own.prompts
 
+    async def complete(
+        self, agent_id: str, begun: "BegunArgument", session: str | None = None
+    ) -> Sequence[str]:
+        own = self._sessions.get(session or "")
+        scope = None if own is None else own.scope
+        asked = {"agent": agent_id, "scope": scope, **asdict(begun)}
+        return (await self._client().request("POST", "/api/completions", asked))["values"]
+
     async def refresh(
         self, agent_id: str, session: str | None = None, *, wait: bool = False
     ) -> None:
@@ -593,6 +606,12 @@ class FailoverAgent:
     def prompts(self, agent_id: str, session: str | None = None) -> "Sequence[PromptInfo]":
         known = self._known(session)
         return known.prompts(agent_id, session) if known is not None else ()
+
+    async def complete(
+        self, agent_id: str, begun: "BegunArgument", session: str | None = None
+    ) -> Sequence[str]:
+        known = self._known(session)
+        return await known.complete(agent_id, begun, session) if known is not None else ()
 
     async def refresh(
         self, agent_id: str, session: str | None = None, *, wait: bool = False

@@ -143,6 +143,8 @@ async def running_servers(
             pins=PinStore(host.paths.pins),
         )
         deps = ManagerDeps(connection, clean=partial(clean_result, redactor=host.redactor))
+        if host.telemetry is not None:
+            deps = replace(deps, traceparent=host.telemetry.traceparent)
         manager = await stack.enter_async_context(McpManager(servers, deps))
         manager.start()
         yield manager

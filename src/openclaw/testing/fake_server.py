@@ -41,6 +41,7 @@ from openclaw.testing.fake_tools import (
 # - `revisions`: the protocol revisions that it speaks, all of them unless said
 # - `discover`: what `server/discover` meets: `refuse` (unless said), `answer` or `ignore`
 # - `tools`, `resources`, `resourceTemplates`, `prompts`: as in MCP; a tool also has `does`
+# - `completes`: the values that arguments may have, by their names
 # - `pageSize`: how many items a listing gives at once
 # - `faults`: what goes wrong (see `Faults` in `fake_server` for those of the process):
 # `hang` and `malformed` (lists of methods), `slow` (method to seconds), `endlessPages`,
@@ -92,6 +93,7 @@ class FakeProtocol:
             },
             "skills/get": self._get_skill,
             "logging/setLevel": lambda _, __: {},
+            "completion/complete": self._complete,
             "subscriptions/listen": self._listen,
             **dict.fromkeys(_LISTS, self._list),
         }
@@ -191,6 +193,8 @@ class FakeProtocol:
             found["extensions"] = {SKILLS: {}}
         if "prompts" in self.spec:
             found["prompts"] = {"listChanged": True}
+        if "completes" in self.spec:
+            found["completions"] = {}
         return found
 
     def _about(self) -> Json:
@@ -236,8 +240,14 @@ class FakeProtocol:
         elif start + size < len(items):
             result["nextCursor"] = str(start + size)
         if is_modern(params):
-            result.update(ttlMs=0, cacheScope="private")
+            result.update(ttlMs=0, cacheScope=self.spec.get("cacheScope", "private"))
         return result
+
+    def _complete(self, _: Peer, message: Json) -> Json:
+        begun: Json = message["params"]["argument"]
+        known: list[str] = self.spec["completes"].get(begun["name"], [])
+        found = [one for one in known if one.startswith(begun["value"])]
+        return {"completion": {"values": found, "total": len(found), "hasMore": False}}
 
     def _tool(self, message: Json) -> Json | None:
         name = member(message, "params").get("name")

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -226,9 +227,13 @@ sys.exit(code)
 """
 
 
+heard: list[str] = []
+"""What the model was sent last, with what the server said of the call."""
+
+
 async def one_turn(tmp_path: Path, **more: Any) -> subprocess.CompletedProcess[bytes]:
     """The command, with a tool call of an MCP server in its turn."""
-    server = server_entry({"tools": [fake_tool("echo", text="words")]})
+    server = server_entry({"tools": [fake_tool("echo", meta=True)]})
     async with scripted_model([Step(calls=(("mcp_fake_echo", {}),)), Step(text="Hi.")]) as model:
         provider = {"baseUrl": f"{model.url}/v1", "apiKey": "k", "api": "openai-completions"}
         config: dict[str, Any] = {
@@ -241,9 +246,9 @@ async def one_turn(tmp_path: Path, **more: Any) -> subprocess.CompletedProcess[b
         (tmp_path / "openclaw.json").write_text(json.dumps(config))
         kept = {k: v for k, v in os.environ.items() if k in ("PATH", "HOME") or k[:3] == "COV"}
         environ = {**kept, "OPENCLAW_STATE_DIR": str(tmp_path), "COLLECTOR": "collector-key-1234"}
-        return await anyio.run_process(
-            [sys.executable, "-c", RUN, SECRET], env=environ, check=False
-        )
+        ran = await anyio.run_process([sys.executable, "-c", RUN, SECRET], env=environ, check=False)
+    heard.append(json.dumps(model.requests[-1].body))
+    return ran
 
 
 @pytest.mark.subprocess
@@ -260,6 +265,10 @@ async def test_what_was_measured_reaches_the_collector_that_the_configuration_na
     sent = b"".join(request.body for request in collector.seen)
     assert b"tools/call echo" in _plain(collector)
     assert SECRET.encode() not in sent + _plain(collector)
+    found = re.search(r"traceparent[^0-9a-z]+00-([0-9a-f]{32})-([0-9a-f]{16})-0[0-9]", heard[-1])
+    assert found is not None, heard[-1]
+    assert bytes.fromhex(found[1]) in _plain(collector)
+    assert bytes.fromhex(found[2]) in _plain(collector)
 
 
 def _plain(collector: FakeHttp) -> bytes:
@@ -276,6 +285,7 @@ async def test_where_it_is_off_the_library_is_not_even_loaded(tmp_path: Path) ->
     ran = await one_turn(tmp_path)
     assert ran.returncode == 0, ran.stderr
     assert b"no SDK" in ran.stderr
+    assert "traceparent" not in heard[-1]
 
 
 @pytest.mark.subprocess

@@ -10,7 +10,10 @@ import pytest
 from tests.interaction.gateway.conftest import Open
 from tests.support.gateway_kit import House
 
+from openclaw.cli.environment import Environment
 from openclaw.gateway.http_server import build_app
+from openclaw.mcp_client.bridge.prompts import BegunArgument
+from openclaw.runtime.access import open_agent
 from openclaw.testing.fake_server import server_entry
 from openclaw.testing.scripted_model import ScriptedModel, Step, scripted_model
 
@@ -232,3 +235,24 @@ async def test_a_server_that_never_answers_holds_up_no_order(
             answer = (await client.post("/api/messages", json=body)).json()
     assert answer["text"] == "done"
     assert "'hung' is not available (it is still connecting)" in str(model.requests[0].body)
+
+
+async def test_a_server_suggests_values_over_the_api_and_through_the_gateway(
+    house: House, opened: Open
+) -> None:
+    prompt = {"name": "greet", "arguments": [{"name": "who"}]}
+    server = server_entry({"prompts": [prompt], "completes": {"who": ["Ada", "Bob"]}})
+    house.configure("http://127.0.0.1:9", {"fake": server})
+    async with opened() as client:
+        body = {"server": "fake", "prompt": "greet", "argument": "who", "value": "A"}
+        values: Any = {"values": []}
+        with anyio.fail_after(60):
+            while not values["values"]:  # until the server has started
+                values = (await client.post("/api/completions", json=body)).json()
+        async with open_agent(Environment(environ=house.environ())) as agent:
+            main = (await agent.settings()).id
+            through = await agent.complete(main, BegunArgument("fake", "who", "B", "greet"))
+        unknown = await client.post("/api/completions", json={**body, "server": "none"})
+    assert values == {"values": ["Ada"]}
+    assert list(through) == ["Bob"]
+    assert unknown.status_code == 404

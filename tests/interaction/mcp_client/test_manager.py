@@ -1,6 +1,7 @@
 """Which servers run, for whom, and what happens when that changes."""
 
 import os
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from openclaw.core.content import text_of
 from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.core.events import SuspiciousContent
 from openclaw.core.tools import CallContext
-from openclaw.mcp_client.bridge.prompts import parse_prompt_call
+from openclaw.mcp_client.bridge.prompts import BegunArgument, parse_prompt_call
 from openclaw.mcp_client.lifecycle.manager import AgentServers, McpManager
 from openclaw.mcp_client.lifecycle.state import ServerState
 from openclaw.policy.decide import Policy, Rules, server_wholly_denied
@@ -457,3 +458,33 @@ async def test_a_source_asked_for_early_sees_what_comes_later(tmp_path: Path) ->
         assert [spec.name for spec in source.specs()] == ["mcp_s_echo"]
         context = CallContext("main", "s", "c")
         assert not (await source.call("mcp_s_echo", {}, context)).is_error
+
+
+async def test_the_whole_of_a_description_that_was_cut_can_be_read(tmp_path: Path) -> None:
+    words = "word " * 10_000 + "the end"
+    long = {**fake_tool("long name"), "description": words}
+    config = fake_config({"tools": [long]}, maxResultChars=100_000)
+    async with open_gateway_runtime(tmp_path, {"s": config}, environ=ENVIRON) as house:
+        spec = next(one for one in house.tools().specs() if "long" in one.name)
+        uri = re.search(r"read_resource of this server, uri (\S+)\]$", spec.description)
+        assert uri is not None
+        assert "the end" not in spec.description
+        result = await house.call("mcp_s_read_resource", uri=uri[1])
+    assert "the end" in text_of(result.blocks)
+    assert "EXTERNAL_UNTRUSTED_CONTENT" in text_of(result.blocks)
+
+
+async def test_servers_suggest_values_for_arguments(tmp_path: Path) -> None:
+    prompt = {"name": "greet", "arguments": [{"name": "who"}]}
+    suggested = {"who": ["Ada", "Alan", "Al\u001b[31m"], "path": ["/a"]}
+    with_them = fake_config({"prompts": [prompt], "completes": suggested})
+    without = fake_config({"prompts": [prompt]})
+    servers = {"s": with_them, "t": without}
+    async with open_gateway_runtime(tmp_path, servers, environ=ENVIRON) as house:
+        complete = house.manager.complete
+        assert await complete("main", BegunArgument("s", "who", "A", "greet")) == ("Ada", "Alan")
+        begun = BegunArgument("s", "path", "/", template="file:///{path}", given={"x": "y"})
+        assert await complete("main", begun) == ("/a",)
+        assert await complete("main", BegunArgument("t", "who", "A", "greet")) == ()
+        with pytest.raises(NotFound):
+            await complete("main", BegunArgument("u", "who", "A", "greet"))

@@ -123,3 +123,32 @@ async def test_a_server_that_is_away_is_tried_again(tmp_path: Path) -> None:
             assert house.names() == []
             server.available = True
             await until(lambda: "mcp_s_echo" in house.names())
+
+
+async def test_the_trace_of_a_call_goes_along_over_http(tmp_path: Path) -> None:
+    """Over pipes, the test of telemetry sees it."""
+    spec = {"tools": [fake_tool("meta", meta=True)], "discover": "answer"}
+    async with FakeHttpServer(spec).running() as server:
+        config = remote(server.url, transport="http")
+        async with open_gateway_runtime(
+            tmp_path,
+            {"s": config},
+            environ=ENVIRON,
+            traceparent=lambda session, call: "00-ab-cd-01",
+        ) as house:
+            assert '"traceparent": "00-ab-cd-01"' in await house.said("mcp_s_meta")
+
+
+@pytest.mark.parametrize("scope", ["private", "public"])
+async def test_what_is_listed_for_one_login_alone_is_not_kept_for_the_next(
+    tmp_path: Path, scope: str
+) -> None:
+    spec = {**SPEC, "discover": "answer", "cacheScope": scope}
+    async with FakeHttpServer(spec).running() as server:
+        config = remote(server.url, transport="http", lazy=True)
+        async with open_gateway_runtime(tmp_path, {"s": config}, environ=ENVIRON) as house:
+            assert '{"x": 1}' in await house.said("mcp_s_echo", x=1)
+            catalog = tmp_path / "cache" / "catalog"
+            if scope == "public":
+                await until(lambda: any(catalog.glob("*.json")))
+        assert any(catalog.glob("*.json")) is (scope == "public")

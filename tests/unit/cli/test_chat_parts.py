@@ -39,7 +39,7 @@ from openclaw.core.content import Text
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.events import BlockReply, TextDelta, ToolStarted
 from openclaw.core.tools import YES_OR_NO, Answer, Choice
-from openclaw.mcp_client.bridge.prompts import PromptArgument, PromptInfo
+from openclaw.mcp_client.bridge.prompts import BegunArgument, PromptArgument, PromptInfo
 
 # Commands
 
@@ -161,6 +161,27 @@ def test_the_arguments_of_a_prompt_are_completed_once_each() -> None:
     assert completions("/git:review b") == ["/git:review base="]
     assert completions("/git:review base=main ") == ["/git:review base=main x="]
     assert completions("/unknown:prompt ") == []
+
+
+async def test_what_servers_suggest_for_an_argument_is_completed() -> None:
+    asked: list[BegunArgument] = []
+
+    async def complete(begun: BegunArgument) -> list[str]:
+        asked.append(begun)
+        return ["main", "my branch"]
+
+    completer = ChatCompleter(lambda: PROMPTS, complete=complete)
+    text = "/git:review x=1 base=m"
+    event = CompleteEvent(completion_requested=True)
+    found = [
+        text[: len(text) + one.start_position] + one.text
+        async for one in completer.get_completions_async(Document(text, len(text)), event)
+    ]
+    assert found == ["/git:review x=1 base=main", "/git:review x=1 base='my branch'"]
+    assert asked == [BegunArgument("git", "base", "m", "review", given={"x": "1"})]
+    for other in ("/git:review other=", "hello base=m", "/no:prompt base="):
+        document = Document(other, len(other))
+        assert [one async for one in completer.get_completions_async(document, event)] == []
 
 
 def test_paths_are_completed(tmp_path: Path) -> None:

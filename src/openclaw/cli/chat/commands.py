@@ -1,7 +1,9 @@
 """What a person may type in a chat besides messages. Pure, except for looking whether a file is there."""
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+import shlex
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -12,9 +14,10 @@ from prompt_toolkit.document import Document
 
 from openclaw.cli.logs import visible
 from openclaw.cli.render.terminal import folded
+from openclaw.core.errors import OpenClawError
 
 if TYPE_CHECKING:
-    from openclaw.mcp_client.bridge.prompts import PromptInfo
+    from openclaw.mcp_client.bridge.prompts import BegunArgument, PromptInfo
 
 HELP = {
     "/help": "this list",
@@ -127,6 +130,7 @@ def mentions(text: str, home: Path | None = None) -> Mentions:
 
 
 Prompts = Callable[[], "Sequence[PromptInfo]"]
+Complete = Callable[["BegunArgument"], Awaitable[Sequence[str]]]
 
 _MENTION_AT_CURSOR = re.compile(r"(?<!\S)@(\S*)\Z")
 _GIVEN = re.compile(r"(?<!\S)([^\s=]+)=")
@@ -135,8 +139,10 @@ _GIVEN = re.compile(r"(?<!\S)([^\s=]+)=")
 class ChatCompleter(Completer):
     """Completes what stands before the cursor. `prompts` are asked for each time: servers change."""
 
-    def __init__(self, prompts: Prompts, home: Path | None = None) -> None:
-        self._prompts = prompts
+    def __init__(
+        self, prompts: Prompts, home: Path | None = None, complete: Complete | None = None
+    ) -> None:
+        self._prompts, self._complete = prompts, complete
         self._paths = PathCompleter(expanduser=home is not None)
 
     def get_completions(
@@ -154,6 +160,32 @@ class ChatCompleter(Completer):
                 yield from self._path(rest.lstrip(), complete_event)
             else:
                 yield from self._arguments(head, rest)
+
+    async def get_completions_async(
+        self, document: Document, complete_event: CompleteEvent
+    ) -> AsyncGenerator[Completion]:
+        """The same, and what servers suggest for the argument of a prompt."""
+        for one in self.get_completions(document, complete_event):
+            yield one
+        begun = self._begun(document.text_before_cursor)
+        if begun is None or self._complete is None:
+            return
+        with suppress(OpenClawError):
+            for value in await self._complete(begun):
+                yield Completion(shlex.quote(value), -len(begun.value))
+
+    def _begun(self, text: str) -> "BegunArgument | None":
+        """The argument of a prompt whose value stands before the cursor."""
+        head, _, rest = text.partition(" ")
+        prompt = next((one for one in self._prompts() if one.command == head), None)
+        *before, last = rest.split(" ")
+        name, equals, value = last.partition("=")
+        if prompt is None or not equals or name not in {one.name for one in prompt.arguments}:
+            return None
+        from openclaw.mcp_client.bridge.prompts import BegunArgument
+
+        given = dict(word.split("=", 1) for word in before if "=" in word)
+        return BegunArgument(prompt.server, name, value, prompt.name, given=given)
 
     def _names(self, head: str) -> Iterable[Completion]:
         told = {name.split()[0]: what for name, what in HELP.items()}

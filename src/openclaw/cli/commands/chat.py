@@ -123,7 +123,10 @@ async def _at_terminal(args: argparse.Namespace, env: Environment) -> int:
                 model=args.model,
                 thinking=args.think,
             )
-            completer = ChatCompleter(lambda: agent.prompts(settings.id, talk.session))
+            completer = ChatCompleter(
+                lambda: agent.prompts(settings.id, talk.session),
+                complete=lambda begun: agent.complete(settings.id, begun, talk.session),
+            )
             typed = open_terminal_input(
                 env.stdin,
                 env.stdout,

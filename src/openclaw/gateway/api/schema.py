@@ -125,6 +125,19 @@ class Scope(_Given):
     servers: dict[str, Any] = Field(default_factory=dict[str, Any])
 
 
+class BegunArgument(_Given):
+    agent: str | None = None
+    server: str
+    prompt: str | None = Field(None, description="a prompt of the server, or")
+    template: str | None = Field(None, description="a template of its resources")
+    argument: str
+    value: str = Field("", description="what was typed of it")
+    given: dict[str, str] = Field(default_factory=dict[str, str], description="other arguments")
+    scope: str | None = Field(
+        None, description="servers that were brought along; this account alone"
+    )
+
+
 class QuestionAnswer(_Given):
     action: Literal["accept", "decline", "cancel"]
     content: dict[str, Any] | None = None

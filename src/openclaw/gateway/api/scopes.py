@@ -17,10 +17,11 @@ from openclaw.config.schema import McpServerConfig
 from openclaw.config.sensitive import server_credentials
 from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.gateway.api.bodies import json_body
-from openclaw.gateway.api.schema import Json, Scope, given, operation
+from openclaw.gateway.api.schema import BegunArgument, Json, Scope, given, operation
 from openclaw.gateway.auth import Refused, is_owner
 from openclaw.gateway.feeds import EventStream, Put, frame
 from openclaw.gateway.state import Gateway
+from openclaw.mcp_client.bridge import prompts
 from openclaw.secrets.refs import has_reference
 
 _ID_BYTES = 16
@@ -85,6 +86,25 @@ async def models(gateway: Gateway, request: Request) -> Response:
     settings = await agent.settings(request.query_params.get("agent"))
     names = await agent.models(settings.id)
     return JSONResponse({"agent": settings.id, "models": list(names)})
+
+
+@operation(
+    "complete",
+    "what a server suggests for an argument of a prompt or a resource template",
+    {"values": list[str]},
+    body=BegunArgument,
+)
+async def complete(gateway: Gateway, request: Request) -> Response:
+    asked = given(BegunArgument, await json_body(request))
+    if asked.scope is not None:
+        require_owner(request, "servers that were brought along")
+    check_scope(gateway, asked.scope)
+    agent = gateway.backend.agent
+    begun = prompts.BegunArgument(
+        asked.server, asked.argument, asked.value, asked.prompt, asked.template, asked.given
+    )
+    settings = await agent.settings(asked.agent)
+    return JSONResponse({"values": list(await agent.complete(settings.id, begun, asked.scope))})
 
 
 def _servers(entries: Json) -> dict[str, McpServerConfig]:

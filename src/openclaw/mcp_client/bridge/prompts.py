@@ -3,7 +3,7 @@
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 from openclaw.content.frame import frame, frame_result
@@ -41,6 +41,27 @@ class PromptCall:
     server: str
     prompt: str
     arguments: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class BegunArgument:
+    """An argument of a prompt, or of a resource template, that somebody has begun to type."""
+
+    server: str
+    argument: str
+    value: str
+    prompt: str | None = None
+    template: str | None = None
+    given: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    def params(self) -> dict[str, Any]:
+        """What `completion/complete` asks."""
+        ref = {"type": "ref/prompt", "name": self.prompt}
+        if self.prompt is None:
+            ref = {"type": "ref/resource", "uri": self.template}
+        argument = {"name": self.argument, "value": self.value}
+        context = {"context": {"arguments": dict(self.given)}} if self.given else {}
+        return {"ref": ref, "argument": argument, **context}
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,8 +47,10 @@ class ToolView:
 
 
 class McpToolSource:
-    def __init__(self, view: Callable[[], ToolView]) -> None:
-        self._view = view
+    def __init__(
+        self, view: Callable[[], ToolView], traceparent: Callable[[str, str], str | None]
+    ) -> None:
+        self._view, self._traceparent = view, traceparent
 
     def specs(self) -> Sequence[ToolSpec]:
         return self._view().specs
@@ -65,7 +67,8 @@ class McpToolSource:
             guarded=bound.config.on_suspicious == "block",
         )
         try:
-            raw = await _answer(bound, arguments, context)
+            trace = self._traceparent(context.session, context.call_id)
+            raw = await _answer(bound, arguments, context, trace)
         except CallFailed as error:
             if context.earlier is not None and isinstance(error, StillWorking | Unavailable):
                 return failed(error.message, details={PENDING: True})
@@ -76,8 +79,12 @@ class McpToolSource:
         return render(raw, how)
 
 
-async def _answer(bound: Bound, arguments: JsonObject, context: CallContext) -> RawResult:
+async def _answer(
+    bound: Bound, arguments: JsonObject, context: CallContext, trace: str | None
+) -> RawResult:
     unit, connection = bound.unit, bound.unit.connection
+    if bound.entry.ours and (whole := _description(unit, arguments.get("uri"))) is not None:
+        return {"contents": [{"uri": arguments["uri"], "text": whole}]}
     if unit.state in (ServerState.DISCONNECTED, ServerState.CONNECTING):
         await _awake(bound)
     if bound.entry.ours:
@@ -97,8 +104,14 @@ async def _answer(bound: Bound, arguments: JsonObject, context: CallContext) -> 
             on_progress=progress,
             on_task=context.on_task,
             earlier=context.earlier,
+            meta={"traceparent": trace} if trace is not None else None,
         )
     return await hold(bound.entry.output_schema, raw)
+
+
+def _description(unit: "ManagedServer", uri: object) -> str | None:
+    """The whole description of a tool that was cut, if this is its address."""
+    return next((one.whole for one in unit.prepared.tools if one.whole and one.uri == uri), None)
 
 
 async def _awake(bound: Bound) -> None:

@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import quote
 
 import orjson
 
@@ -29,7 +30,9 @@ MAX_DESCRIPTION = 32_000
 MAX_SERVER_DESCRIPTIONS = 400_000  # all the descriptions of one server together
 MAX_LABEL = 120
 READ_RESOURCE = "read_resource"
-_CUT = "… [cut: {shown} of {whole} characters; the rest is in the server's own documentation]"
+_CUT = "… [cut: {shown} of {whole} characters. Read all of it: read_resource of this server, uri {uri}]"
+DESCRIPTION = "openclaw:description/"
+"""Where our reading tool finds the description of a tool that was cut."""
 _SHORT_HASH = 8
 _LONG_HASH = 16
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
@@ -76,6 +79,11 @@ class PreparedTool:
     read_only: bool | None = None
     destructive: bool | None = None
     output_schema: Mapping[str, Any] | None = None
+    whole: str = ""  # the description, if it was cut
+
+    @property
+    def uri(self) -> str:
+        return _uri(self.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,13 +262,17 @@ def _only_for_apps(tool: "Tool") -> bool:
             return False
 
 
-def _described(text: str, limit: int) -> str:
+def _uri(name: str) -> str:
+    return DESCRIPTION + quote(name)
+
+
+def _described(name: str, whole: str, limit: int) -> str:
     """The description, whole if there is room; else it says what is missing and where that is."""
-    whole = sanitise_label(text, len(text) + 1)
     if len(whole) <= limit:
         return whole
-    shown = max(0, limit - len(_CUT) - 16)
-    return f"{whole[:shown]}{_CUT.format(shown=shown, whole=len(whole))}"
+    uri = _uri(name)
+    shown = max(0, limit - len(_CUT) - len(uri) - 16)
+    return f"{whole[:shown]}{_CUT.format(shown=shown, whole=len(whole), uri=uri)}"
 
 
 def _prepare(
@@ -272,10 +284,13 @@ def _prepare(
     room: int,
 ) -> PreparedTool:
     hints = tool.annotations
+    said = redact(tool.description or "")
+    whole = sanitise_label(said, len(said) + 1)
     return PreparedTool(
         name=tool.name,
         label=label,
-        description=_described(redact(tool.description or ""), room),
+        description=_described(tool.name, whole, room),
+        whole=whole if len(whole) > room else "",
         schema=_redacted(sanitise_schema(check_schema(tool.input_schema, budget), dropped), redact),
         read_only=hints.read_only_hint if hints else None,
         destructive=hints.destructive_hint if hints else None,
@@ -325,7 +340,8 @@ def _reader_spec(name: str, server: str) -> ToolSpec:
     }
     return ToolSpec(
         name=name,
-        description=f"[MCP server: {server}] Read one of this server's resources by its URI.",
+        description=f"[MCP server: {server}] Read one of this server's resources by its URI, or the "
+        f"whole of a description that was cut ({DESCRIPTION}NAME).",
         input_schema=schema,
         label=f"MCP: {server}/{READ_RESOURCE}",
         origin=Origin(server, READ_RESOURCE),

@@ -124,6 +124,8 @@ RESTART_PATIENCE = 5.0
 OTHERS_PATIENCE = 2.0
 """Seconds that resources and prompts may take longer than the tools before a server is ready."""
 
+_COMPLETION_SECONDS = 5.0  # somebody is typing
+_MOST_VALUES = 100
 _SOFTWARE, _SOFTWARE_READ = 200, 4096  # characters of a server's own name or version
 
 
@@ -153,6 +155,7 @@ class ServerConnection:
         self._tool_timeout = config.tool_timeout / 1000
         self._wanted_updates: list[str] = []
         self._task_tools: frozenset[str] = frozenset()
+        self.lists_privately = False  # for this login alone, it says
 
     @property
     def snapshot(self) -> ServerSnapshot:
@@ -230,6 +233,7 @@ class ServerConnection:
         timeout: float | None = None,
         on_task: OnTask | None = None,
         earlier: EarlierCall | None = None,
+        meta: JsonObject | None = None,
     ) -> RawResult:
         """The decoded result of one call; raises `CallFailed`.
 
@@ -242,6 +246,8 @@ class ServerConnection:
         task = None if earlier is None else earlier.handle
         if task is None:
             params: dict[str, Any] = {"name": tool, "arguments": arguments}
+            if meta is not None:
+                params["_meta"] = meta
             if tool in self._task_tools:
                 params["task"] = {"ttl": TTL_MS}
             result = await self._request("tools/call", params, timeout, progress)
@@ -293,6 +299,19 @@ class ServerConnection:
         if not are_objects(result.get("messages")):
             raise InvalidResult("the prompt's messages are not a list of objects")
         return result
+
+    async def complete(self, params: JsonObject) -> list[str]:
+        """The values that the server suggests; none if it suggests nothing."""
+        link = self._link
+        if link is None or "completions" not in _capabilities(link):
+            return []
+        timeout = min(self._tool_timeout, _COMPLETION_SECONDS)
+        result = await self._request("completion/complete", params, timeout, unheard)
+        match result:
+            case {"completion": {"values": [*values]}}:
+                return [one for one in values[:_MOST_VALUES] if isinstance(one, str)]
+            case _:
+                raise InvalidResult("the suggestions are not a list")
 
     async def subscribe(self, uris: Sequence[str]) -> None:
         """Be told of updates of these resources, where the server offers it; now and after restarts."""
@@ -474,6 +493,7 @@ class ServerConnection:
             ttl = page.get("ttlMs")
             if isinstance(ttl, int | float) and ttl > 0 and self._following is not None:
                 self._following.stale_after(kind, ttl / 1000)
+            self.lists_privately |= page.get("cacheScope") == "private"
             return page
 
         return await listings.fetch(ask, kind, self._deps.redact)

@@ -14,6 +14,7 @@ from openclaw.core.content import Block
 from openclaw.core.errors import NotFound
 from openclaw.core.tools import Elicit, ToolSource
 from openclaw.mcp_client.bridge.prompts import (
+    BegunArgument,
     PromptCall,
     PromptInfo,
     PromptMessage,
@@ -33,6 +34,7 @@ from openclaw.mcp_client.bridge.tool_source import Bound, McpToolSource, ToolVie
 from openclaw.mcp_client.catalog.pin_store import CrossingWatch
 from openclaw.mcp_client.catalog.pins import Crossing
 from openclaw.mcp_client.catalog.tools import ServerTools, build_catalog
+from openclaw.mcp_client.errors import CallFailed
 from openclaw.mcp_client.lifecycle.managed_server import ManagedServer
 from openclaw.mcp_client.lifecycle.registry import (
     EVERYWHERE,
@@ -103,7 +105,7 @@ class McpManager:
     def tools(self, agent: str, session: str | None = None) -> ToolSource:
         """The agent's tools, as they are at each moment that somebody asks, for the tool path."""
         self._places.agent(agent)
-        return McpToolSource(lambda: self._view(agent, session))
+        return McpToolSource(lambda: self._view(agent, session), self._deps.traceparent)
 
     @contextmanager
     def hold(self, agent: str, session: str | None = None) -> Generator[ToolSource]:
@@ -125,7 +127,7 @@ class McpManager:
             return own.view
 
         with self._places.held(places):
-            yield McpToolSource(view)
+            yield McpToolSource(view, self._deps.traceparent)
 
     async def settle(
         self,
@@ -200,6 +202,23 @@ class McpManager:
             for name, place in sorted(self._places.of(agent, session).items())
             if place.unit is not None and place.config.prompts
             for info in prompt_infos(name, place.unit.listing)
+        )
+
+    async def complete(
+        self, agent: str, begun: BegunArgument, session: str | None = None
+    ) -> tuple[str, ...]:
+        """What a server suggests for an argument; what cannot be typed as it is, is left out."""
+        place = self._places.of(agent, session).get(begun.server)
+        if place is None or place.unit is None or not place.config.prompts:
+            raise NotFound(f"there is no MCP server '{begun.server}' here")
+        try:
+            values = await place.unit.connection.complete(begun.params())
+        except CallFailed as failure:
+            logger.debug("MCP server '%s' suggests nothing: %s", begun.server, failure)
+            return ()
+        redact = self._deps.connection.redact
+        return tuple(
+            one for one in values if one.isprintable() and len(one) <= 500 and redact(one) == one
         )
 
     async def get_prompt(
@@ -319,8 +338,10 @@ class McpManager:
                 server=name,
                 prefix=config.tool_prefix or name,
                 tools=usable_tools(unit, config),
-                reads_resources=config.resources
-                and needs_reader(_resources(name, unit), agent.resource_budget),
+                reads_resources=any(tool.whole for tool in unit.prepared.tools)
+                or (
+                    config.resources and needs_reader(_resources(name, unit), agent.resource_budget)
+                ),
             )
             for name, (config, unit) in running.items()
         )

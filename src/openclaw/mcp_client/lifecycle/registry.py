@@ -41,10 +41,14 @@ class AgentServers:
 
 @dataclass(frozen=True, slots=True)
 class ManagerDeps:
-    """What the manager needs of its host; `clean` takes the secrets out of prompts."""
+    """What the manager needs of its host; `clean` takes the secrets out of prompts.
+
+    `traceparent` is given a session and the id of a call in it.
+    """
 
     connection: ConnectionDeps
     clean: Callable[[ToolResult], ToolResult] = lambda result: result
+    traceparent: Callable[[str, str], str | None] = lambda session, call_id: None
 
 
 # Some servers, the reference filesystem server among them, take the client's roots instead of the

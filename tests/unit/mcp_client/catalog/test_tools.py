@@ -147,8 +147,9 @@ def test_a_long_description_is_shown_whole() -> None:
 def test_a_description_that_must_be_cut_says_so() -> None:
     tools = [tool(f"t{n}", description="x" * 100_000) for n in range(20)]
     prepared = prepare_tools("s", tools).tools
-    assert all(one.description.endswith("documentation]") for one in prepared)
+    assert all(one.description.endswith(f"uri {one.uri}]") for one in prepared)
     assert "of 100000 characters" in prepared[0].description
+    assert all(one.whole == "x" * 100_000 for one in prepared)
     assert sum(len(one.description) for one in prepared) < 420_000
 
 
