@@ -93,6 +93,7 @@ async def open_gateway_runtime(
     agents: Mapping[str, AgentServers] | None = None,
     settle: bool = True,
     policy: Sequence[Rules] = (),
+    traceparent: str | None = None,
     **deps: Any,
 ) -> AsyncGenerator[McpHouse]:
     """A started manager for the agent `main` with these servers, or for these agents.
@@ -115,11 +116,10 @@ async def open_gateway_runtime(
     )
     results = root / "results"
     known = agents or {"main": AgentServers("main", servers or {})}
-    traceparent = deps.pop("traceparent", lambda session, call_id: None)
     made = ManagerDeps(
         replace(connection, **deps),
         clean=partial(clean_result, redactor=redactor),
-        traceparent=traceparent,
+        traceparent=lambda session, call_id: traceparent,
     )
     layers = Policy.from_layers(policy)
     try:

@@ -134,7 +134,7 @@ async def test_the_trace_of_a_call_goes_along_over_http(tmp_path: Path) -> None:
             tmp_path,
             {"s": config},
             environ=ENVIRON,
-            traceparent=lambda session, call: "00-ab-cd-01",
+            traceparent="00-ab-cd-01",
         ) as house:
             assert '"traceparent": "00-ab-cd-01"' in await house.said("mcp_s_meta")
 
