@@ -172,11 +172,12 @@ class AgentService:
         try:
             async with held as lane:
                 reply = await self._turn(lane, setup, context, watch)
-        except BaseException as error:
-            stopped = isinstance(error, anyio.get_cancelled_exc_class())
-            told = describe(error) if isinstance(error, OpenClawError) else type(error).__name__
-            with anyio.CancelScope(shield=True):
-                await _turn_end(setup, context, "cancelled" if stopped else "error", told)
+        except (Exception, anyio.get_cancelled_exc_class()) as error:
+            if not _goes_on_elsewhere(claim, error):
+                stopped = isinstance(error, anyio.get_cancelled_exc_class())
+                told = describe(error) if isinstance(error, OpenClawError) else type(error).__name__
+                with anyio.CancelScope(shield=True):
+                    await _turn_end(setup, context, "cancelled" if stopped else "error", told)
             raise
         if reply.outcome != "duplicate":
             await _turn_end(setup, context, reply.outcome, reply.text, reply)
@@ -497,6 +498,10 @@ def _is_answer(entry: Entry) -> bool:
     return entry.kind is EntryKind.ASSISTANT_MESSAGE
 
 
+def _goes_on_elsewhere(claim: Claim | None, error: BaseException) -> bool:
+    return claim is not None and (claim.yielding or isinstance(error, StoreError))
+
+
 @asynccontextmanager
 async def _ending(
     lane: Lane, turn: str, dispatcher: Dispatcher, watch: _Watch, claim: Claim | None
@@ -506,7 +511,7 @@ async def _ending(
     try:
         yield
     except BaseException as error:
-        if claim is not None and (claim.yielding or isinstance(error, StoreError)):
+        if _goes_on_elsewhere(claim, error):
             raise  # whoever goes on with the turn finds it unfinished
         outcome = Outcome.CANCELLED if isinstance(error, cancelled) else Outcome.ERROR
         if outcome is Outcome.CANCELLED:

@@ -5,16 +5,22 @@ import stat
 import subprocess
 import sys
 from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 
+from openclaw.agent.port import MessageContext
 from openclaw.agent.toolpath.hooks import Hooks
 from openclaw.config.load import load_config
 from openclaw.config.schema import HookConfig
-from openclaw.core.errors import InvalidConfig
+from openclaw.core.errors import Busy, InvalidConfig, OpenClawError
+from openclaw.sessions.model import SessionRef
+from openclaw.sessions.store import Lane, SessionStore
+from openclaw.testing.agent_kit import agent_kit, scripted_config
 from openclaw.testing.scripted_model import ScriptedModel, Step, scripted_model
 
 RULES = [
@@ -161,3 +167,33 @@ def test_a_program_that_the_workspace_could_supply_is_refused(tmp_path: Path) ->
     with pytest.raises(InvalidConfig) as caught:
         load_config(path, {})
     assert "its absolute path" in str(caught.value.problems)
+
+
+@dataclass
+class Refused:
+    """A place in a queue whose turn must not go on here; `yielding` if it goes on elsewhere."""
+
+    yielding: bool
+    refusal: OpenClawError = field(default_factory=lambda: Busy("not here", retry_after=1.0))
+
+    def lane(self, store: SessionStore, session: SessionRef) -> AbstractAsyncContextManager[Lane]:
+        return store.acquire_lane(session)
+
+    async def settle(self, lane: Lane, outcome: str, result: object) -> None:
+        """Nothing is kept."""
+
+
+@pytest.mark.parametrize("yielding", [True, False])
+async def test_a_turn_that_goes_on_elsewhere_has_not_ended(tmp_path: Path, yielding: bool) -> None:
+    told = tmp_path / "told"
+    hook = HookConfig(on="turn_end", command=("sh", "-c", f"cat > {told}"))
+    every = Hooks([hook], {"PATH": "/usr/bin:/bin"}, str, tmp_path)
+    async with (
+        scripted_model(default=Step(text="Hi.")) as server,
+        agent_kit(scripted_config(server.url)) as kit,
+    ):
+        setup = replace(kit.setups["main"], hooks=every)
+        context = MessageContext(text="go", session_key="s", claim=Refused(yielding))
+        with pytest.raises(Busy):
+            await kit.service.reply(context, setup)
+    assert told.exists() is not yielding
