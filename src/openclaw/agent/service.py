@@ -89,7 +89,7 @@ _LARGE = 100_000  # characters of a conversation from which it is recalled in a 
 
 _SYSTEM = f"{platform.system()} {platform.machine()}".strip()
 _TITLE_CHARS = 80
-_TAKEN_OVER = "The program that ran this turn stopped; another one goes on with it."
+_TAKEN_OVER = "The program that ran this turn stopped; another one continues it."
 _STOPPED_HERE = "[The answer was stopped here.]"
 _OUT_OF_TIME = "Stopped: the turn's time was up. This call may or may not have happened."
 _COMPACT = "/compact"  # with `prompt_calls`, a message that summarises the conversation so far

@@ -22,6 +22,7 @@ from openclaw.core.errors import (
     cause_of,
     describe,
     exit_code,
+    sentence,
 )
 
 _OPTIONS = ("-v", "--verbose", "--log-json", "--config")
@@ -91,7 +92,10 @@ def _no_command(program: str, arguments: list[str]) -> int:
         return EXIT_OK
     unknown = [word for word in arguments if word.startswith("-") and word not in _OPTIONS]
     if unknown:
-        sys.stderr.write(f"{program}: there is no option {unknown[0]!r}. See '{program} --help'.\n")
+        close = difflib.get_close_matches(unknown[0], (*_OPTIONS, "--version", "--help"), n=1)
+        guess = f" Did you mean '{close[0]}'?" if close else ""
+        told = f"There is no option {unknown[0]!r}.{guess} See '{program} --help'."
+        sys.stderr.write(f"{program}: {told}\n")
     else:
         sys.stderr.write(_help(program))
     return EXIT_USAGE
@@ -100,7 +104,7 @@ def _no_command(program: str, arguments: list[str]) -> int:
 def _unknown_command(program: str, name: str) -> int:
     close = difflib.get_close_matches(name, [command.name for command in COMMANDS], n=1)
     guess = f" Did you mean '{close[0]}'?" if close else ""
-    sys.stderr.write(f"{program}: there is no command {name!r}.{guess} See '{program} --help'.\n")
+    sys.stderr.write(f"{program}: There is no command {name!r}.{guess} See '{program} --help'.\n")
     return EXIT_USAGE
 
 
@@ -143,7 +147,7 @@ def guarded(program: str, action: Any, args: Namespace) -> int:
         redactor=env.redactor,
         stream=env.stderr,
         environ=env.environ,
-        plain=env.stderr.isatty() and not args.verbose,
+        plain=not args.verbose,
     )
     try:
         code = action(args, env)
@@ -198,7 +202,10 @@ def _report(env: Any, error: OpenClawError, *, as_json: bool) -> int:
     if as_json:
         env.say_json({"error": _as_json(error)})
     else:
-        env.warn(f"{env.program}: {describe(error)}")
+        said = describe(error) if isinstance(error, InvalidConfig) else error.message
+        env.warn(f"{env.program}: {sentence(said)}")
+        if error.hint:
+            env.warn(f"  {sentence(error.hint)}")
     return exit_code(error) or EXIT_FAILED
 
 

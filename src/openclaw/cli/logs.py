@@ -24,7 +24,7 @@ from typing import Any, Final, TextIO
 from openclaw.cli.environment import Environment
 from openclaw.cli.render.terminal import wants_colour
 from openclaw.config.paths import CLOEXEC, private_directory
-from openclaw.core.errors import OpenClawError
+from openclaw.core.errors import OpenClawError, sentence
 from openclaw.secrets.redactor import Redactor
 
 FILE_BYTES: Final = 10 * 1024 * 1024
@@ -113,11 +113,12 @@ class HumanFormatter(logging.Formatter):
         more += _visibly(trace, self._redact)
         below = "".join(f"\n    {line}".rstrip(" ") for line in more)
         level = self._level(record)
-        start = level if self._plain else f"{head} {level} {visible(record.name)}"
-        return f"{start}: {first}{below}"
+        if self._plain:
+            return f"{level}: {sentence(first)}{below}"
+        return f"{head} {level} {visible(record.name)}: {first}{below}"
 
     def _level(self, record: logging.LogRecord) -> str:
-        name = record.levelname.lower() if self._plain else f"{record.levelname:<7}"
+        name = record.levelname.capitalize() if self._plain else f"{record.levelname:<7}"
         colour = _COLOURS.get(record.levelname)
         return f"\x1b[{colour}m{name}\x1b[0m" if self._colour and colour else name
 

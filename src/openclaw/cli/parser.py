@@ -12,7 +12,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, NoReturn, cast
 
-from openclaw.core.errors import EXIT_USAGE, NotFound
+from openclaw.core.errors import EXIT_USAGE, NotFound, sentence
 from openclaw.mcp_client.bounds import printable
 
 EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
@@ -183,18 +183,24 @@ class CommandParser(argparse.ArgumentParser):
         """Parse; a wrong option is told with the usage of the action that it was given to."""
         found, rest = super().parse_known_args(args, namespace)
         if rest and subcommands(self) is None:
-            self.error(f"unrecognized arguments: {' '.join(rest)}")
+            self.error(self._unknown(rest[0]))
         return found, rest
+
+    def _unknown(self, word: str) -> str:
+        if not word.startswith("-"):
+            return f"'{word}' is one argument too many"
+        near = get_close_matches(word.partition("=")[0], self._option_string_actions, 1)
+        return f"there is no option {word!r}" + (f"; did you mean {near[0]}?" if near else "")
 
     def error(self, message: str) -> NoReturn:
         """Say what is wrong; where an action is, which ones there are."""
         if "ACTION" not in message:
             self.print_usage(sys.stderr)
-            self._print_message(f"{self.prog}: error: {message}\n", sys.stderr)
+            self._print_message(f"{self.prog}: {sentence(message)}\n", sys.stderr)
             raise WrongUsage(message)
         given = _GIVEN.search(message)
         wrong = f"there is no action {given[1]!r}" if given else "say what to do"
-        lines = [f"{self.prog}: {wrong}; there are:"]
+        lines = [f"{self.prog}: {sentence(wrong)}. There are:"]
         listed = summaries(self)
         width = max(map(len, listed), default=0)
         lines += [f"  {name:<{width}}  {summary}" for name, summary in listed.items()]
@@ -288,7 +294,7 @@ COMMANDS = (
         "openclaw.cli.commands.status",
     ),
     Command("tasks", "list, show and cancel long orders", "openclaw.cli.commands.tasks"),
-    Command("usage", "what models were asked and what it cost", "openclaw.cli.commands.usage"),
+    Command("usage", "what you used and what it cost", "openclaw.cli.commands.usage"),
 )
 
 _WIDTH = 78

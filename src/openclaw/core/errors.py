@@ -190,6 +190,15 @@ def jsonrpc_code(error: BaseException) -> int:
     return JSONRPC_INVALID_PARAMS if isinstance(error, UserFacing) else JSONRPC_INTERNAL
 
 
+def sentence(text: str) -> str:
+    """The text with a capital, unless it begins with a command or the name of a field."""
+    word = text.partition(" ")[0].rstrip(",;")
+    return text[:1].upper() + text[1:] if word.isalpha() and word not in _COMMANDS else text
+
+
+_COMMANDS = ("openclaw", "clawdbot", "chmod", "pip", "uv", "codex")
+
+
 def describe(error: BaseException) -> str:
     """What a person is told: the message and the hint of our errors, never a traceback."""
     if isinstance(error, InvalidConfig):

@@ -29,7 +29,10 @@ def install_command(extra: str) -> str:
     wanted = f"[{','.join(extras)}]"
     url, editable = _origin()
     if editable:
-        words += ["-e", f"{url2pathname(urlsplit(url).path)}{wanted}"]
+        checkout = url2pathname(urlsplit(url).path)
+        own = Path(checkout, "scripts", "uv")
+        words[:1] = [str(own)] if words[0] == "uv" and own.is_file() else words[:1]
+        words += ["-e", f"{checkout}{wanted}"]
     else:
         words.append(f"{DISTRIBUTION}{wanted}" + (f" @ {url}" if url else ""))
     return " ".join(f'"{word}"' if set(word) & set(" []") else word for word in words)

@@ -116,7 +116,7 @@ class Download:
         why = f"{type(last).__name__}: {last}" if last else "the transfer ended early"
         raise DownloadFailed(
             f"could not fetch {self._target.name} from {_host(self._url)} ({why})",
-            hint="run it again: it goes on where it stopped",
+            hint="run it again: it continues where it stopped",
         )
 
     def _size(self) -> int:

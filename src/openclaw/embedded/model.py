@@ -416,7 +416,7 @@ class LocalModel(Model[None]):
             # Whoever keeps the weights for long knows it after the first time.
             logger.log(
                 logging.WARNING if self._source.first_answer() else logging.INFO,
-                "the embedded model %s answers; it is good for: %s",
+                "answering with the embedded model %s, which is good for %s",
                 weights.name,
                 weights.good_for,
             )

@@ -279,7 +279,7 @@ class WeightStore:
         if found != weights.sha256:
             raise ModelUnavailable(
                 f"the weights {path} are damaged: their SHA-256 is {found}, not {weights.sha256}",
-                hint=f"fetch them anew: openclaw models pull {weights.name} --force",
+                hint=f"fetch them again: openclaw models pull {weights.name} --force",
             )
         write_private(stamp, json.dumps(now))
         return path

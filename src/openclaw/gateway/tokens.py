@@ -146,7 +146,7 @@ class TokenFile:
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise OperatorFacing(
                 f"{self._path} cannot be read: {error}",
-                hint="move it away and make the tokens anew",
+                hint="move it away and create the tokens again",
             ) from None
 
     def _write(self, tokens: Sequence[NamedToken]) -> None:

@@ -467,7 +467,7 @@ class OrderTasks:
         A turn that has begun is never begun again: its key stands for one turn.
         """
         if task.in_gateway and not self._in_gateway and hasattr(store, "database"):
-            return replace(task, message="its gateway stopped; another one goes on with it")
+            return replace(task, message="its gateway stopped; another one continues it")
         turn = await records.find_turn(store, task)
         order = await records.kept_order(store, task.id)
         waits = turn is None and self._in_gateway and task.in_gateway

@@ -167,9 +167,9 @@ async def test_the_message_may_come_from_stdin_with_files(
     ("arguments", "code", "says"),
     [
         (["-m", " "], 2, "--message: is empty"),
-        ([], 2, "there is no message"),
-        (["hello", "-m", "x"], 2, "give the message once"),
-        (["-m", "x", "--agent", "nobody"], 1, "there is no agent 'nobody'"),
+        ([], 2, "There is no message"),
+        (["hello", "-m", "x"], 2, "Give the message once"),
+        (["-m", "x", "--agent", "nobody"], 1, "There is no agent 'nobody'"),
         (["-m", "x", "--image", "/no/such.png"], 2, "No such file"),
         (["-m", "fail"], 1, "acme/m: it refused the key (HTTP 401: bad key)"),
     ],

@@ -80,7 +80,7 @@ async def test_another_directory_can_be_named(tmp_path: Path, option: str) -> No
 @pytest.mark.usefixtures("state")
 async def test_a_directory_that_is_not_there_is_refused(tmp_path: Path) -> None:
     done = await openclaw("agent", "-C", "nowhere", "hi", cwd=tmp_path)
-    assert (done.returncode, b"is no directory" in done.stderr) == (2, True)
+    assert (done.returncode, b"is not a directory" in done.stderr) == (2, True)
 
 
 @pytest.mark.parametrize("place", [".", "..", ".openclaw"])

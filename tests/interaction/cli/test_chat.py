@@ -261,7 +261,7 @@ async def test_prompts_of_servers_are_completed_and_expanded(
         terminal.type("Ada\r")
         terminal.until("You said")
         terminal.send("/fake:greet")
-        terminal.until("error: /fake:greet needs who")
+        terminal.until("Error: /fake:greet needs who")
         terminal.send("/etc/hosts: what is it?")
         terminal.until("You said")
 
@@ -287,7 +287,7 @@ async def test_images_and_files_go_with_the_message(
         terminal.send(f"read @{tmp_path / 'more.txt'}, @nothing and me@example.com")
         terminal.until("You said")
         terminal.send("/image /not/there.png")
-        terminal.until("error: /not/there.png: No such file")
+        terminal.until("Error: /not/there.png: No such file")
 
     await at_terminal(environ, typing)
     (request,) = model.requests
@@ -500,7 +500,7 @@ async def test_commands(environ: dict[str, str], model: ScriptedModel) -> None:
         terminal.until("✓ list")
         terminal.until("The tool said")
         terminal.send("now fail")
-        terminal.until("error: ")
+        terminal.until("Error: ")
         terminal.until("bad key")
 
     await at_terminal(environ, typing, "--session-key", "mine")

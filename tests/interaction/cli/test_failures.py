@@ -66,7 +66,7 @@ def test_an_agent_that_is_not_there(state: Path, command: list[str]) -> None:
     write(state, {})
     code, said = openclaw(*command, "--agent", "nobody")
     assert code == 1
-    assert "there is no agent 'nobody' (there are: main)" in said
+    assert "There is no agent 'nobody'\n  There are: main" in said
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -91,7 +91,7 @@ def test_a_state_directory_that_is_a_file(
     monkeypatch.setenv("OPENCLAW_STATE_DIR", str(tmp_path / "file"))
     code, said = openclaw("agent", "-m", "hello")
     assert code == 1
-    assert said.startswith("openclaw: cannot use the directory")
+    assert said.startswith("openclaw: Cannot use the directory")
 
 
 WITHOUT_EXTRAS = """
@@ -126,7 +126,7 @@ def without_extras(*arguments: str, **environ: str) -> tuple[int, str]:
 def test_without_any_model_the_person_is_told_how_to_get_one() -> None:
     code, said = without_extras("agent", "hi")
     assert code == 1
-    assert "run openclaw init" in said
+    assert "Run openclaw init" in said
     assert "MissingExtra" not in said
     assert '[local]"' in said
 

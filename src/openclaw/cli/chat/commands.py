@@ -24,8 +24,8 @@ HELP = {
     "/new": "start a new conversation",
     "/session [KEY]": "continue that conversation, or say which one this is",
     "/compact [WHAT TO KEEP]": "summarise the conversation so far to make room",
-    "/undo": "put back the files that the last turn with changes changed",
-    "/model [NAME]": "say which model answers, or ask that one from now on; default is the agent's",
+    "/undo": "restore the files that the last turn with changes changed",
+    "/model [NAME]": "show the model, or use another one from now on; default is the agent's",
     "/think [LEVEL]": "how long the model thinks: off, minimal, low, medium, high, xhigh, max; default is the agent's",
     "/usage": "what this conversation and this day cost",
     "/tools": "list the tools that the agent has",
@@ -37,11 +37,12 @@ HELP = {
 COMMANDS = tuple(name.split()[0] for name in HELP if ":" not in name)
 TAKES_PATH = ("/image", "/file")
 KEYS = (
-    "Alt-Enter or a backslash before Enter begins a new line; Tab completes; @PATH in a message "
+    "Alt-Enter or a backslash before Enter starts a new line; Tab completes; @PATH in a message "
     "sends that file with it; Ctrl-C stops the answer."
 )
 
 _TOOL_CHARS = 90
+_NEAR = 0.7  # so that /foo is not taken for /file
 _LIKE_A_COMMAND = re.compile(r"/[A-Za-z-]+")
 # At the beginning of a word, so that an address such as me@example.com is none.
 _MENTION = re.compile(r'(?<!\S)@(?:"(?P<quoted>[^"\n]+)"|(?P<plain>\S+))')
@@ -70,13 +71,12 @@ def mistyped(text: str) -> str | None:
     name, _, rest = text.rstrip().partition(" ")
     if not _LIKE_A_COMMAND.fullmatch(name):
         return None
-    near = get_close_matches(name, COMMANDS, 1)
+    begun = [one for one in COMMANDS if len(name) > 2 and one.startswith(name)]
+    near = begun[:1] or get_close_matches(name, COMMANDS, 1, _NEAR)
     if not near and (rest or Path(name).exists()):
         return None
-    meant = f"did you mean {near[0]}? " if near else ""
-    return (
-        f"There is no command {name}: {meant}/help lists them; with a blank before it, it is sent."
-    )
+    meant = f" Did you mean {near[0]}?" if near else " /help lists the commands."
+    return f"There is no command {name}.{meant} To send it as text, start with a space."
 
 
 def help_text(columns: int = 80) -> str:

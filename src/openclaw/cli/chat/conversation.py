@@ -25,7 +25,7 @@ from openclaw.cli.chat.commands import (
 from openclaw.cli.chat.input import Interrupts, read_attachments
 from openclaw.cli.commands.agent import EFFORTS, new_conversation, place_of
 from openclaw.cli.logs import visible
-from openclaw.core.errors import EXIT_FAILED, EXIT_OK, OpenClawError, cause_of, describe
+from openclaw.core.errors import EXIT_FAILED, EXIT_OK, OpenClawError, cause_of, describe, sentence
 from openclaw.sessions.model import MESSAGE_KINDS, EntryKind
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ class Talk:
                 if not isinstance(cause, OpenClawError):
                     logger.exception("a turn failed")
                 self.exit_code = EXIT_FAILED
-                self._view.say(f"error: {describe(cause)}")
+                self._view.say(f"Error: {sentence(describe(cause))}")
 
     async def _take(self, text: str) -> None:
         command = parse_command(text)

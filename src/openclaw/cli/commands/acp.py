@@ -14,7 +14,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(goes_on=True)
     parser.add_argument("--agent", metavar="ID", help="the agent that answers at first")
     parser.add_argument(
-        "--local", action="store_true", help="run the agent here, also where a gateway runs"
+        "--local", action="store_true", help="run the agent in this process even if a gateway runs"
     )
 
 

@@ -52,7 +52,7 @@ def register(parser: argparse.ArgumentParser) -> None:
         "--file", action="append", default=[], type=Path, metavar="FILE", help="attach a file"
     )
     parser.add_argument(
-        "--local", action="store_true", help="run the agent here, also where a gateway runs"
+        "--local", action="store_true", help="run the agent in this process even if a gateway runs"
     )
     register_consent(parser)
     parser.add_argument("--json", action="store_true", help="print JSON and nothing else")
@@ -81,7 +81,7 @@ def add_model(parser: argparse.ArgumentParser) -> None:
         "--think",
         choices=EFFORTS,
         metavar="LEVEL",
-        help=f"how long the model thinks, if it can be told: {', '.join(EFFORTS)}",
+        help=f"how long the model thinks, if it lets you choose: {', '.join(EFFORTS)}",
     )
 
 
@@ -95,7 +95,7 @@ def workspace_of(args: argparse.Namespace, env: Environment) -> Path | None:
 
     if args.workspace is not None:
         if not args.workspace.is_dir():
-            raise InvalidRequest(f"{args.workspace} is no directory", field="--workspace")
+            raise InvalidRequest(f"{args.workspace} is not a directory", field="--workspace")
         return args.workspace.resolve()
     try:
         here = Path.cwd()
@@ -116,7 +116,7 @@ def register_consent(parser: argparse.ArgumentParser) -> None:
         help="allow these calls without a question: a tool, a glob, or 'exec(git status *)'",
     )
     parser.add_argument(
-        "--no-questions", action="store_true", help="ask nothing; what needs consent is refused"
+        "--no-questions", action="store_true", help="ask nothing; refuse what needs consent"
     )
 
 

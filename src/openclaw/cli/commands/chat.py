@@ -36,7 +36,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     add_workspace(parser)
     add_model(parser)
     parser.add_argument(
-        "--local", action="store_true", help="run the agent here, also where a gateway runs"
+        "--local", action="store_true", help="run the agent in this process even if a gateway runs"
     )
     register_consent(parser)
 

@@ -36,8 +36,8 @@ def register(parser: ArgumentParser) -> None:
     for name, summary in (
         ("get", "print the value of a key as it takes effect, without secrets"),
         ("set", "set a key in the file; everything else stays as it is written"),
-        ("unset", "take a key out of the file"),
-        ("explain", "say what a key means and what it may be"),
+        ("unset", "remove a key from the file"),
+        ("explain", "explain a key and its values"),
     ):
         action = actions.add_parser(name, help=summary, description=summary)
         optional = "?" if name == "explain" else None
@@ -106,7 +106,7 @@ def _edit(args: Namespace, env: Environment) -> int:
         while True:
             done = subprocess.run([*shlex.split(editor), str(draft)], check=False)  # noqa: S603 - the person's own
             if done.returncode:
-                raise OperatorFacing(f"{editor} failed (exit code {done.returncode})")
+                raise OperatorFacing(f"the editor {editor!r} failed (exit code {done.returncode})")
             try:
                 return _edited(args, env, _instead_of(before, draft.read_text()))
             except InvalidConfig as error:
@@ -121,6 +121,8 @@ def _editor(env: Environment) -> str:
     import sys
 
     named = env.environ.get("VISUAL") or env.environ.get("EDITOR")
+    if named is None and not env.stdin.isatty():
+        raise InvalidRequest("an editor needs a terminal", hint=f"try: {env.program} config set")
     usual = ("notepad",) if sys.platform == "win32" else ("nano", "vim", "vi")
     found = named or next((one for one in usual if shutil.which(one)), None)
     if found is None:

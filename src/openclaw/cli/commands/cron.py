@@ -26,12 +26,12 @@ def register(parser: argparse.ArgumentParser) -> None:
     added.add_argument("--session-key", type=session_key, metavar="KEY", help="the conversation")
     added.add_argument("--agent", metavar="ID", help="the agent that does it")
     added.add_argument("--tz", metavar="ZONE", help="the time zone (default: userTimezone)")
-    listed = _action(actions, "list", "the schedules, and when each runs next")
+    listed = _action(actions, "list", "list the schedules, and when each runs next")
     listed.add_argument("--json", action="store_true", help="print JSON and nothing else")
     for name, summary in (
         ("run", "run one now, whatever the time"),
-        ("pause", "do not run one until it is resumed"),
-        ("resume", "go on with one that was paused"),
+        ("pause", "stop running a schedule until it is resumed"),
+        ("resume", "resume a paused schedule"),
         ("remove", "remove one"),
     ):
         one = _action(actions, name, summary)

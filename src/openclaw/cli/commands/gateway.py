@@ -35,12 +35,12 @@ Action = Callable[[argparse.Namespace, Environment], int]
 
 def register(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(metavar="ACTION", required=True)
-    run_ = _action(actions, "run", _run, "run the gateway until it is told to stop")
+    run_ = _action(actions, "run", _run, "run the gateway in this terminal")
     run_.set_defaults(goes_on=True)
     run_.add_argument("--port", type=_port, metavar="N", help="listen there instead; 0 takes any")
     for name, action, summary in (
         ("start", _start, "start the gateway in the background"),
-        ("status", _status, "say whether a gateway runs, and where"),
+        ("status", _status, "say if a gateway is running, and where"),
         ("stop", _stop, "let running turns finish, then stop the gateway"),
         ("restart", _restart, "stop the gateway if it runs, and start it again"),
         ("reload", _reload, "have the gateway read its configuration again"),
@@ -49,13 +49,15 @@ def register(parser: argparse.ArgumentParser) -> None:
             "--json", action="store_true", help="print JSON and nothing else"
         )
     _register_tokens(
-        _action(actions, "token", _list_tokens, "tokens for other programs and machines")
+        _action(actions, "token", _list_tokens, "manage tokens for other programs and machines")
     )
     install = _action(actions, "install", _install, "start the gateway now and at every login")
     install.add_argument(
         "--print", action="store_true", dest="print_only", help="print the file and do nothing"
     )
-    uninstall = _action(actions, "uninstall", _uninstall, "stop that, and remove the file")
+    uninstall = _action(
+        actions, "uninstall", _uninstall, "stop the gateway and no longer start it at login"
+    )
     for one in (install, uninstall):
         one.add_argument(
             "--kind",

@@ -1,4 +1,4 @@
-"""Set OpenClaw up: choose a model, take over MCP servers, write openclaw.json.
+"""Set OpenClaw up: choose a model, import MCP servers, write openclaw.json.
 
 It looks for a model (keys in the environment, Ollama, LM Studio) and for the MCP servers of Claude Code,
 Claude Desktop, Cursor, VS Code, Codex, Gemini, Windsurf and Zed, asks what to use, and shows every
@@ -171,13 +171,13 @@ def register(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--dry-run", action="store_true", help="show the changes and write nothing")
     parser.add_argument(
-        "--model", metavar="MODEL", help=f"provider/model, or {AUTO}: chosen anew at every start"
+        "--model", metavar="MODEL", help=f"provider/model, or {AUTO} to decide at every start"
     )
     parser.add_argument(
         "--import",
         dest="take",
         metavar="NAMES",
-        help=f"the other programs' servers to take over: {ALL}, {NONE}, or names by commas",
+        help=f"the servers to import from other programs: {ALL}, {NONE}, or names by commas",
     )
     parser.add_argument(
         "--register",
@@ -185,15 +185,17 @@ def register(parser: argparse.ArgumentParser) -> None:
         help=f"offer OpenClaw to these programs: {', '.join(CLIENTS)}, {ALL} that are here, {NONE}",
     )
     parser.add_argument(
-        "--unregister", metavar="NAMES", help="take OpenClaw out of these programs, and stop there"
+        "--unregister",
+        metavar="NAMES",
+        help="remove OpenClaw from these programs and do nothing else",
     )
     parser.add_argument(
-        "--replace", action="store_true", help="write a new file where there is one; it is kept"
+        "--replace", action="store_true", help="replace an existing file; a copy of it is kept"
     )
     parser.add_argument(
         "--no-sandbox",
         action="store_true",
-        help="let the servers that are taken over run as you do; without this, they are confined "
+        help="run imported servers without a sandbox; without this, they are confined "
         "if this machine can do that",
     )
     parser.add_argument("--json", action="store_true", help="print JSON and nothing else")

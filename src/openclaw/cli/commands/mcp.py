@@ -83,7 +83,7 @@ def _declare_editing(actions: Any) -> None:
         action="append",
         default=[],
         metavar="NAME",
-        help="a variable of our own environment to hand on, such as SSL_CERT_FILE",
+        help="a variable of your environment to pass on, such as SSL_CERT_FILE",
     )
     add.add_argument(
         "--header",
@@ -94,7 +94,7 @@ def _declare_editing(actions: Any) -> None:
     )
     add.add_argument("--cwd", metavar="DIR", help="the server's working directory")
     _declare_sandbox(add)
-    add.add_argument("--tool-prefix", metavar="P", help="stands for NAME in the tools' names")
+    add.add_argument("--tool-prefix", metavar="P", help="used instead of NAME in the tools' names")
     add.add_argument("--lazy", action="store_true", help="start it when it is first used")
     add.add_argument("--agent", metavar="ID", help="for this agent alone")
     add.add_argument("--force", action="store_true", help="replace a server of that name")
@@ -102,14 +102,14 @@ def _declare_editing(actions: Any) -> None:
     remove = _action(
         actions,
         "remove",
-        "take a server out of the configuration",
+        "remove a server from the configuration",
         "openclaw.cli.commands.mcp_config:remove_server",
     )
     remove.add_argument("name", metavar="NAME")
     remove.add_argument("--agent", metavar="ID", help="from this agent alone")
 
 
-_NO_SANDBOX = "let it run as you do; without this, it is confined if this machine can do that"
+_NO_SANDBOX = "run it without a sandbox; without this, it is confined if this machine can do that"
 
 
 def _declare_sandbox(add: argparse.ArgumentParser) -> None:
@@ -130,14 +130,14 @@ def _declare_sandbox(add: argparse.ArgumentParser) -> None:
 
 
 def _declare_importing(actions: Any) -> None:
-    summary = "take over the servers of Claude Code, Claude Desktop, Cursor and other programs"
+    summary = "import the servers of Claude Code, Claude Desktop, Cursor and other programs"
     take = _action(actions, "import", summary, "openclaw.cli.commands.mcp_config:take_over")
     take.add_argument(
         "source",
         nargs="?",
         metavar="FROM",
         help=f"{', '.join(_SOURCES)}, or the path of such a file; "
-        "all of those that are here where none is named",
+        "all that are installed if none is named",
     )
     take.add_argument("names", nargs="*", metavar="NAME", help="only these servers")
     take.add_argument("--dry-run", action="store_true", help="show what would be written")
@@ -170,7 +170,7 @@ def _declare_trying(actions: Any) -> None:
     probe = _action(
         actions,
         "probe",
-        "start each server once and report how it does",
+        "start each server once and report the result",
         "openclaw.cli.commands.mcp_live:probe",
     )
     probe.add_argument("servers", nargs="*", metavar="SERVER", help="only these")

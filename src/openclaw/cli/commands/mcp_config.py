@@ -3,6 +3,8 @@
 import argparse
 import difflib
 import json
+import re
+import shutil
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -91,7 +93,21 @@ def _print(env: Environment, rows: list[dict[str, Any]]) -> None:
         env.say(f"{agent}{row['name']:<{width}}  {row['transport']:<5}  {row['target']}{note}")
 
 
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+
+
 def add_server(args: argparse.Namespace, env: Environment) -> int:
+    if not _NAME.fullmatch(args.name):
+        raise InvalidRequest(
+            f"{args.name!r} is not a name for an MCP server",
+            hint="use letters, digits, '-', '_' and '.', at most 64, such as my-server",
+        )
+    if args.url and not args.url.startswith(("http://", "https://")):
+        raise InvalidRequest(
+            f"{args.url!r} is not an address",
+            hint="begin it with https:// or http://",
+            field="--url",
+        )
     entry = _entry(args)
     if not args.no_sandbox:
         entry = with_sandbox(entry, env.environ)
@@ -99,6 +115,9 @@ def add_server(args: argparse.Namespace, env: Environment) -> int:
     fact = {"added": args.name, "sandbox": entry.get("sandbox", "off")}
     words = f"Added MCP server '{args.name}' to {path}."
     _say(env, args, f"{words}\n{EXPLAINED}" if "sandbox" in entry else words, fact)
+    command = entry.get("command")
+    if command and shutil.which(command, path=env.environ.get("PATH")) is None:
+        env.warn(f"The command {command!r} was not found here: install it, or give its full path.")
     return EXIT_OK
 
 

@@ -18,7 +18,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(goes_on=True)
     parser.add_argument("--agent", metavar="ID", help="the agent that takes the orders")
     parser.add_argument(
-        "--local", action="store_true", help="run the agent here, also where a gateway runs"
+        "--local", action="store_true", help="run the agent in this process even if a gateway runs"
     )
     parser.add_argument(
         "--version", action="version", version=f"%(prog)s {__version__}", help="print the version"

@@ -28,8 +28,8 @@ def register(parser: ArgumentParser) -> None:
     )
     status = actions.add_parser(
         "status",
-        help="which model each agent uses, why, and if it can",
-        description="say which model each agent uses, why, and whether it can",
+        help="which model each agent uses, why, and if it works",
+        description="say which model each agent uses, why, and if it works",
     )
     pull = actions.add_parser(
         "pull",

@@ -38,7 +38,7 @@ def register(parser: argparse.ArgumentParser) -> None:
         metavar="REF",
         help="only this reference, not all in the configuration",
     )
-    summary = "store a secret; it is typed hidden, or read from a pipe"
+    summary = "store a secret, typed hidden or read from a pipe"
     keep = actions.add_parser("set", help=summary, description=summary)
     keep.add_argument("name", metavar="NAME", help="what secret://store/NAME calls it")
     keep.add_argument("--in-file", action="store_true", help="use the private file, not a keyring")

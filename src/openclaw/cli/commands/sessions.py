@@ -44,7 +44,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     delete.add_argument("--yes", action="store_true", help="delete without asking")
     copy = _action(actions, "copy", _copy, "copy all conversations of a store to another")
     copy.add_argument("source", metavar="FROM", help="file, a path or an address of a store")
-    copy.add_argument("target", metavar="TO", help="the same; made where there is none")
+    copy.add_argument("target", metavar="TO", help="the same; created if there is none")
     search = _action(actions, "search", _search, "find words in all conversations")
     search.add_argument("text", metavar="TEXT", nargs="+", help="every word must be there")
 

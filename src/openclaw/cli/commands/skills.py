@@ -24,7 +24,7 @@ _MOST_FILES = 2000
 
 def register(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(metavar="ACTION", required=True, dest="action")
-    listed = _action(actions, "list", "the skills there are, with their digests")
+    listed = _action(actions, "list", "list the skills, with their digests")
     listed.add_argument("--json", action="store_true", help="print JSON and nothing else")
     added = _action(actions, "add", "copy a skill from a folder or an archive")
     added.add_argument("source", type=Path, metavar="PATH", help="a folder, .zip, .tar or .tar.gz")

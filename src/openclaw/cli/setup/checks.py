@@ -394,7 +394,7 @@ def _pins(env: Environment, servers: Servers) -> Iterator[Finding]:
         yield Finding(
             "pins",
             WARNING,
-            f"nobody is told when these change what they declare: {', '.join(loose)}",
+            f"changes in what these servers declare go unnoticed: {', '.join(loose)}",
             'set `pin` to "warn" or "strict"',
         )
     try:

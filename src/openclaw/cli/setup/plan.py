@@ -158,36 +158,34 @@ MODEL: KeyPath = ("agents", "defaults", "model")
 _NO_MODEL = '// model: "provider/model",'
 _TEXT = """\
 // OpenClaw's configuration. It is JSON5: comments and trailing commas are fine.
-// `openclaw config schema` explains every key, `openclaw config validate` checks this file,
-// `openclaw doctor` looks for problems, and `openclaw mcp add` adds a server to it.
+// `openclaw config explain KEY` explains a key, `openclaw config validate` checks this file,
+// `openclaw doctor` finds problems, and `openclaw mcp add` adds a server.
 {
   models: {
-    // Where models come from, with their keys. A key never stands here itself but is named:
-    // secret://env/NAME, secret://file/PATH, secret://keyring/SERVICE/USER, or one kept by gcp,
-    // aws, vault, azure or op. `openclaw secrets check` tries each.
+    // Providers of models, and where their keys are: secret://store/NAME (`openclaw secrets set`),
+    // secret://env/NAME, or a store such as gcp, aws, vault, azure or op.
     providers: {
     },
   },
   agents: {
-    // What every agent has; agents of their own go into `list: [{ id: "research", … }]`.
+    // For every agent; further agents go into `list: [{ id: "research", … }]`.
     defaults: {
-      // The model that answers, as provider/model; local/… runs on this machine.
-      // Left out, it is chosen by the keys that are in the environment.
+      // The model that answers, as provider/model. Without it, a key in the environment decides.
       // model: "provider/model",
 
-      // The directory that the agent works in. Left out: one in the state directory.
+      // Where the agent works if it is not started in a project.
       // workspace: "~/work",
 
-      // Which tools may be used, by name or pattern; deny wins, and a person must agree to `ask`.
+      // Which tools may be used, by name or pattern; deny wins, and you are asked before `ask`.
       tools: {
         // allow: ["read", "mcp_time_*"],
         // deny: ["exec"],
         // ask: ["mcp_*_delete_*"],
       },
 
-      // MCP servers, whose tools the agent may use: a `command` to start, or a `url`.
+      // MCP servers whose tools the agent may use: a `command` to start, or a `url`.
       // They get the variables under `env`, not your whole environment, and `sandbox: "auto"`
-      // hides your home directory from them; `sandbox: "off"` lets one run as you do.
+      // hides your home directory from them.
       mcp: {
         servers: {
         },
@@ -195,7 +193,7 @@ _TEXT = """\
     },
   },
 
-  // The daemon (`openclaw gateway run`), which keeps the servers up for every front end.
+  // The gateway (`openclaw gateway start`), which keeps the servers running for every program.
   // gateway: { port: 18789, bind: "loopback" },
 }
 """

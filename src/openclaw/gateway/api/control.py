@@ -326,7 +326,7 @@ async def add_job(gateway: Gateway, request: Request) -> Response:
     return JSONResponse(_row(job, now))
 
 
-@operation("pauseJob", "do not run a schedule for now, or go on with it", body=PausedJob)
+@operation("pauseJob", "pause a schedule, or resume it", body=PausedJob)
 async def pause_job(gateway: Gateway, request: Request) -> Response:
     paused = given(PausedJob, await json_body(request)).paused
     id, now = request.path_params["id"], gateway.clock.now_ms()

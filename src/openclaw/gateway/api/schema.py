@@ -105,7 +105,7 @@ class Message(_Given):
     )
     detached: bool = Field(
         False,
-        description="the turn goes on when the client goes away; `turnEvents` follows it then",
+        description="the turn continues when the client goes away; `turnEvents` follows it then",
     )
     questions: bool = Field(
         False, description="the client answers `question` events; without it they are declined"

@@ -417,7 +417,10 @@ class ServerConnection:
             case Interrupted():
                 event = Lost(cause.reason)
             case _:
-                logger.debug("MCP server '%s' failed", self.name, exc_info=error)
+                known = isinstance(
+                    cause, ConnectionFailed
+                )  # a trace says nothing about a bad address
+                logger.debug("MCP server '%s' failed", self.name, exc_info=None if known else error)
                 event = Lost(bounds.printable(self._deps.redact(worded(cause))))
         self._feed(replace(event, reason=self._deps.redact(event.reason)))
 

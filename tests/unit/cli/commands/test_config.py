@@ -137,7 +137,7 @@ def test_schema_prints_a_json_schema(capsys: Captured) -> None:
 
 def test_config_alone_is_a_usage_error(capsys: Captured) -> None:
     assert run("openclaw", ["config"]) == 2
-    assert "say what to do" in capsys.readouterr().err
+    assert "Say what to do" in capsys.readouterr().err
 
 
 def test_a_key_is_read_set_and_taken_out_and_the_rest_stays_as_written(
@@ -173,9 +173,9 @@ def test_a_value_that_is_no_json5_is_a_text_and_a_secret_is_not_printed(
     ("arguments", "code", "said"),
     [
         (["set", "gateway.prot", "1"], 2, 'did you mean "port"'),
-        (["get", "gateway.prot"], 1, "did you mean port"),
+        (["get", "gateway.prot"], 1, "Did you mean port"),
         (["get", "..x"], 2, "is not a key"),
-        (["explain", "gateway.prot"], 1, "did you mean port"),
+        (["explain", "gateway.prot"], 1, "Did you mean port"),
     ],
 )
 def test_a_wrong_key_is_refused_with_the_one_that_was_meant(
@@ -230,7 +230,7 @@ def test_an_editor_that_fails_or_is_not_there_changes_nothing(
     monkeypatch.delenv("EDITOR", raising=False)
     monkeypatch.setenv("PATH", str(home))
     assert run("openclaw", ["config", "edit"]) == 1
-    assert "set EDITOR" in capsys.readouterr().err
+    assert "Set EDITOR" in capsys.readouterr().err
     assert not (home / ".openclaw/openclaw.json").exists()
 
 

@@ -203,7 +203,7 @@ def test_another_store_is_named_on_the_command_line(
     assert sessions("--store", str(stored), "--json") == 0
     assert len(json.loads(capsys.readouterr().out)["sessions"]) == 3
     assert sessions("--store", str(tmp_path / "none.db")) == 1
-    assert "there is no session store" in capsys.readouterr().err
+    assert "There is no session store" in capsys.readouterr().err
     assert sessions("list", "--store", "postgresql://me:hunter2@host/db") == 1
     assert "hunter2" not in capsys.readouterr().err
 

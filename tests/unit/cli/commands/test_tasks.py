@@ -117,4 +117,4 @@ def test_a_name_has_to_mean_one_task(state: Path, capsys: pytest.CaptureFixture[
     assert run("openclaw", ["tasks", "show", "task-"]) == 1
     assert "2 tasks begin with 'task-'" in capsys.readouterr().err
     assert run("openclaw", ["tasks", "show", "x"]) == 1
-    assert "there is no task 'x'" in capsys.readouterr().err
+    assert "There is no task 'x'" in capsys.readouterr().err
