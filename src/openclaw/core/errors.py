@@ -193,9 +193,11 @@ def jsonrpc_code(error: BaseException) -> int:
 def sentence(text: str) -> str:
     """The text with a capital, unless it begins with a command or the name of a field."""
     word = text.partition(" ")[0].rstrip(",;")
-    return text[:1].upper() + text[1:] if word.isalpha() and word not in _COMMANDS else text
+    plain = word in _BEFORE_A_COMMAND or (word.isalpha() and word not in _COMMANDS)
+    return text[:1].upper() + text[1:] if plain else text
 
 
+_BEFORE_A_COMMAND = ("try:", "see:", "run:", "use:")
 _COMMANDS = ("openclaw", "clawdbot", "chmod", "pip", "uv", "codex")
 
 

@@ -219,8 +219,8 @@ class Vendor(http.server.BaseHTTPRequestHandler):
     """Lists its models to whoever has a key, as Anthropic's API does."""
 
     def do_GET(self) -> None:
-        known = self.headers.get("x-api-key") == KEY and self.path == "/v1/models"
-        body = b"{}" if known else b'{"error": {"message": "invalid x-api-key"}}'
+        known = self.headers.get("Authorization") == f"Bearer {KEY}" and self.path == "/v1/models"
+        body = b"{}" if known else b'{"error": {"message": "invalid key"}}'
         self.send_response(200 if known else 401)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
@@ -254,7 +254,7 @@ def test_without_a_key_one_is_asked_for_checked_and_stored(house: House, vendor:
         terminal.type("\n")
         terminal.until("key (Enter goes back):")
         terminal.type("sk-ant-wrong\n")
-        terminal.until("refused this key (HTTP 401: invalid x-api-key)")
+        terminal.until("refused this key (HTTP 401: invalid key)")
         terminal.until("key (Enter goes back):")
         terminal.type(f"{KEY}\n")
         terminal.until("The key works.")

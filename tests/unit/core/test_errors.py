@@ -17,6 +17,7 @@ from openclaw.core.errors import (
     exit_code,
     http_status,
     jsonrpc_code,
+    sentence,
 )
 from openclaw.core.installed import install_command
 
@@ -65,3 +66,20 @@ def test_a_missing_extra_says_how_to_install_it_from_our_own_distribution() -> N
 
 def test_what_we_did_not_foresee_is_described_by_its_type() -> None:
     assert describe(KeyError("x")) == "unexpected KeyError: 'x'"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("there is no agent 'x'", "There is no agent 'x'"),
+        ("try: openclaw init", "Try: openclaw init"),
+        ("openclaw sessions lists them", "openclaw sessions lists them"),
+        ("stdin: is not UTF-8 text", "stdin: is not UTF-8 text"),
+        ("acme/m: it refused the key", "acme/m: it refused the key"),
+        ("", ""),
+    ],
+)
+def test_a_message_begins_with_a_capital_unless_it_begins_with_a_name(
+    text: str, shown: str
+) -> None:
+    assert sentence(text) == shown

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 _PATHS = {"anthropic-messages": "/v1/models", "google-generative-ai": "/v1beta/models"}
 _OTHERS = "/models"
 _OPENROUTER = "/key"  # its list of models is for everybody
-_HEADERS = {"anthropic-messages": "x-api-key", "google-generative-ai": "x-goog-api-key"}
+_GOOGLE = "google-generative-ai"
+_ANTHROPIC_VERSION = "2026-10-21"
 _SECONDS = 20.0
 _REFUSED = (400, 401, 403)
 _MESSAGE_CHARS = 200
@@ -37,10 +38,10 @@ async def _check(candidate: "Candidate", key: str, environ: Mapping[str, str]) -
 
     base = (candidate.base_url or "").rstrip("/")
     path = _OPENROUTER if candidate.provider == "openrouter" else _PATHS.get(candidate.api, _OTHERS)
-    header = _HEADERS.get(candidate.api)
-    headers = {header: key} if header else {"Authorization": f"Bearer {key}"}
+    google = candidate.api == _GOOGLE
+    headers = {"x-goog-api-key": key} if google else {"Authorization": f"Bearer {key}"}
     if candidate.api == "anthropic-messages":
-        headers["anthropic-version"] = "2023-06-01"
+        headers["anthropic-version"] = _ANTHROPIC_VERSION
     try:
         async with open_client(base, environ, silence=_SECONDS) as client:
             answer = await client.get(f"{base}{path}", headers=headers)
