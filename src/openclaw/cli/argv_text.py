@@ -18,7 +18,6 @@ def is_text(word: str) -> bool:
 
 
 def undecodable(arguments: "Sequence[str]") -> str | None:
-    """What to say of the first argument that is not text; None where all are."""
     before = ""
     for word in arguments:
         if not is_text(word):
@@ -41,7 +40,6 @@ def _shown(word: str) -> str:
 
 
 def read_all(stream: "TextIO") -> str:
-    """Everything on stdin; raises `InvalidRequest` where that is not text."""
     try:
         return checked(stream.read())
     except UnicodeDecodeError:
@@ -57,7 +55,6 @@ def read_line(stream: "TextIO") -> str:
 
 
 def decoded(line: bytes) -> str:
-    """A line of stdin; raises `InvalidRequest` where it is not text."""
     try:
         return line.decode()
     except UnicodeDecodeError:
@@ -65,7 +62,6 @@ def decoded(line: bytes) -> str:
 
 
 def checked(text: str) -> str:
-    """The text itself; raises `InvalidRequest` where it could not be decoded."""
     if not is_text(text):
         raise _not_text()
     return text

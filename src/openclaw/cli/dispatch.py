@@ -51,7 +51,6 @@ def dispatch(program: str, arguments: list[str]) -> int:
 
 
 def _command_index(arguments: list[str]) -> int | None:
-    """Where the command's name stands: the first word that is not an option or an option's value."""
     index = 0
     while index < len(arguments):
         if arguments[index] == "--config":
@@ -184,7 +183,6 @@ def _escaped(error: UnicodeError) -> tuple[str, int]:
 
 
 def _ended(env: Any, error: BaseException, *, as_json: bool) -> int | None:
-    """The exit code for what ended a command; None where nobody foresaw it."""
     match error:
         case OpenClawError():
             return _report(env, error, as_json=as_json)

@@ -63,11 +63,9 @@ class Environment:
         return StatePaths(state_dir(self.environ))
 
     def say(self, text: str) -> None:
-        """Write a line for the person or program that asked."""
         self.stdout.write(self.redactor.redact(text) + "\n")
 
     def say_json(self, value: Any) -> None:
-        """Write a JSON document, the only thing on stdout then."""
         import json
 
         text = json.dumps(value, indent=2, ensure_ascii=False)

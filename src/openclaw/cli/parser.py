@@ -127,7 +127,6 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
 
 
 def epilog(prog: str) -> str | None:
-    """The examples for a parser that is called so, as the end of its help."""
     program, _, command = prog.partition(" ")
     lines = EXAMPLES.get(command, ())
     if not lines:
@@ -216,7 +215,6 @@ def summaries(parser: argparse.ArgumentParser) -> dict[str, str]:
 
 
 def subcommands(parser: argparse.ArgumentParser) -> Any:
-    """The action of argparse's that has them, or None."""
     kind: Any = argparse._SubParsersAction  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - it has no other name
     return next((one for one in actions(parser) if isinstance(one, kind)), None)
 
@@ -301,7 +299,6 @@ _WIDTH = 78
 
 
 def command_parser(program: str, command: Command) -> CommandParser:
-    """The parser of one command, with its subcommands; imports the command's module."""
     module: Any = importlib.import_module(command.module)
     parser = CommandParser(prog=f"{program} {command.name}", description=_wrapped(module.__doc__))
     module.register(parser)
@@ -309,7 +306,6 @@ def command_parser(program: str, command: Command) -> CommandParser:
 
 
 def all_parsers(program: str) -> Iterator[tuple[str, CommandParser]]:
-    """Every command and subcommand by its words, such as `mcp add`."""
     for command in COMMANDS:
         yield from _walk(command.name, command_parser(program, command))
 
@@ -326,7 +322,6 @@ def subparsers(parser: argparse.ArgumentParser) -> Mapping[str, CommandParser]:
 
 
 def _wrapped(text: str | None) -> str:
-    """The paragraphs of a docstring, filled for a terminal of 80 columns."""
     paragraphs = inspect.cleandoc(text or "").split("\n\n")
     return "\n\n".join(textwrap.fill(paragraph, _WIDTH) for paragraph in paragraphs)
 
@@ -337,7 +332,6 @@ _NEAR = 0.8  # a letter or two; names of one server's tools are often alike
 
 
 def not_there(words: str, name: str, known: Iterable[str]) -> NotFound:
-    """The error for `name`, which is none of the `known` ones."""
     names = list(known)
     near = get_close_matches(name, names, 1, _NEAR)
     if near:

@@ -58,7 +58,7 @@ def test_a_store_that_cannot_be_opened(state: Path, command: list[str]) -> None:
     write(state, {})
     (state / "sessions.db").mkdir()
     code, said = openclaw(*command)
-    assert (code, said.count("cannot be opened")) == (1, 1)
+    assert (code, said.count("unable to open")) == (1, 1)
 
 
 @pytest.mark.parametrize("command", COMMANDS)

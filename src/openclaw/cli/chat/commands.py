@@ -96,7 +96,6 @@ def tool_text(name: str, description: str, columns: int) -> str:
 
 
 def named_path(text: str, home: Path | None = None) -> Path:
-    """The path that somebody typed, perhaps in quotation marks, perhaps dragged into the terminal."""
     bare = text.strip()
     if len(bare) > 1 and bare[0] == bare[-1] and bare[0] in "\"'":
         bare = bare[1:-1]
@@ -108,8 +107,6 @@ def named_path(text: str, home: Path | None = None) -> Path:
 
 
 class Mentions(NamedTuple):
-    """The files that a message names with @, and what looks like the path of one and is none."""
-
     files: Sequence[Path]
     missing: Sequence[str]
 

@@ -79,7 +79,6 @@ class Talk:
         self._over = False
 
     async def recap(self) -> None:
-        """Remind the person of what was said last in this conversation."""
         store = await self._agent.store()
         found = await store.find_sessions(self.session, self._id)
         if not found or not found[0].messages:

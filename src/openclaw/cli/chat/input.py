@@ -38,7 +38,6 @@ class Interrupts:
 
     @property
     def lately(self) -> bool:
-        """Whether it was pressed within the last moment."""
         return self._last is not None and self._clock.monotonic() - self._last <= MOMENT
 
     def again(self) -> bool:
@@ -63,8 +62,6 @@ class Input(Protocol):
 
 
 class LineInput:
-    """Messages line by line; a backslash at the end of a line joins the next one to it."""
-
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self._descriptor = _waitable(stream)
@@ -113,8 +110,6 @@ def _can_be_waited_for(descriptor: int) -> bool:
 
 
 class TerminalInput:
-    """A person's lines, with history, completion and several lines to a message."""
-
     def __init__(
         self, session: "PromptSession[str]", interrupts: Interrupts, say: Callable[[str], None]
     ) -> None:
@@ -173,8 +168,6 @@ def open_terminal_input(
 
 
 def ask_line(stdin: TextIO, stdout: TextIO) -> Callable[[str], Awaitable[str]]:
-    """Asks a person for one line, which is not remembered."""
-
     async def ask(question: str) -> str:
         from prompt_toolkit import PromptSession
         from prompt_toolkit.input.defaults import create_input
@@ -246,7 +239,6 @@ def _keys() -> "KeyBindings":
 
 
 def _history(path: Path, redact: "Redact") -> "History":
-    """What was typed before, in a private file and without secrets."""
     from prompt_toolkit.history import FileHistory
 
     from openclaw.config.paths import private_file
@@ -261,7 +253,6 @@ def _history(path: Path, redact: "Redact") -> "History":
 
 
 def _shorten(path: Path) -> None:
-    """Keep the newer half of a file that has become long."""
     if path.stat().st_size <= _HISTORY_BYTES:
         return
     text = path.read_bytes()

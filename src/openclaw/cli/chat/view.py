@@ -67,7 +67,6 @@ def without_last_word(text: str) -> str:
 
 
 def harmless(text: str) -> str:
-    """The text with everything written out that could drive a terminal, except for line breaks."""
     return "\n".join(visible(line.replace("\t", "    ")) for line in text.split("\n"))
 
 
@@ -107,7 +106,6 @@ class PlainView:
 
     @asynccontextmanager
     async def turn(self) -> AsyncGenerator[None]:
-        """Begin afresh; whatever was written of an answer is there at the end."""
         self._streamed = False
         try:
             yield
@@ -163,7 +161,6 @@ class TerminalView:
 
     @asynccontextmanager
     async def turn(self) -> AsyncGenerator[None]:
-        """Keep the moving part of the screen up to date."""
         self._streamed, self._tail = False, ""
         self._changed()
         async with anyio.create_task_group() as tasks:
@@ -220,7 +217,6 @@ class TerminalView:
         self._last_change = time.monotonic()
 
     def _settle(self, length: int) -> None:
-        """Print the beginning of what is being written for good."""
         done, self._tail = self._tail[:length], self._tail[length:]
         if done.strip():
             self._console.print(rendered(harmless(self._redact(done))))
@@ -244,7 +240,6 @@ class TerminalView:
         return self._spinner
 
     def _last_lines(self, text: str) -> "RenderableType":
-        """As much of it as the screen has room for, from its end."""
         from rich.segment import Segment, Segments
 
         lines = self._console.render_lines(rendered(text), pad=False)

@@ -140,7 +140,6 @@ def _instead_of(before: str, after: str) -> "Callable[[str], str]":
 
 
 def _edited(args: Namespace, env: Environment, change: "Callable[[str], str]") -> int:
-    """Change the file if the result is valid, and show what is different."""
     import difflib
 
     from openclaw.config.files import edit_config
@@ -180,7 +179,6 @@ def _path_of(key: str) -> "KeyPath":
 
 
 def _value(text: str) -> Any:
-    """What was typed, as JSON5 if it is, else as the text itself."""
     from openclaw.config.json5 import parse
 
     try:
@@ -203,7 +201,6 @@ def _no_such_key(key: str, part: str, known: Iterable[Any]) -> NotFound:
 
 
 def _explain(args: Namespace, env: Environment) -> int:
-    """The key's description, type and default, and the keys below it."""
     from openclaw.config.show import json_schema
 
     schema = json_schema()

@@ -61,15 +61,11 @@ class Left(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One of the things to choose from: what is typed for it, and what is shown."""
-
     name: str
     shown: str
 
 
 class Asker:
-    """Asks one question at a time; an empty answer takes what is suggested."""
-
     def __init__(self, env: Environment) -> None:
         self._env = env
 
@@ -113,7 +109,6 @@ class Asker:
                 self._env.say(f"  {error.message}")
 
     def yes(self, question: str) -> bool:
-        """Whether the person agrees, having seen what to: Enter is a yes, as it is to what was suggested."""
         return self._read(f"{question} [Y/n] ").casefold() in ("", "y", "yes")
 
     def _show(self, question: str, lines: Sequence[Line]) -> None:
@@ -151,7 +146,6 @@ def chosen_names(said: str, lines: Sequence[Line], what: str) -> list[str]:
 
 
 def by_option(said: str, names: Sequence[str], what: str, hint: Callable[[], str]) -> list[str]:
-    """The names that an option gives; raises `InvalidRequest` for one that there is not."""
     try:
         return chosen_names(said, [Line(name, name) for name in names], what)
     except InvalidRequest as error:
@@ -209,7 +203,6 @@ class Wishes:
 
 
 def run(args: argparse.Namespace, env: Environment) -> int:
-    """Look, ask, show, write, check."""
     asking = env.stdin.isatty() and env.stdout.isatty() and not (args.yes or args.json)
     if not asking and not args.yes and not args.dry_run:
         raise InvalidRequest(

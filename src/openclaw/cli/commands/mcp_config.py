@@ -122,8 +122,6 @@ def add_server(args: argparse.Namespace, env: Environment) -> int:
 
 
 def remove_server(args: argparse.Namespace, env: Environment) -> int:
-    """Take a server out of the configuration file, comments and all the rest left alone."""
-
     def without(text: str) -> str:
         document = parse(text)
         found = [
@@ -270,7 +268,6 @@ def _agent_place(document: Document, agent: str) -> KeyPath:
 
 
 def take_over(args: argparse.Namespace, env: Environment) -> int:
-    """Read, protect, show, ask, write. What is broken costs itself alone, and the exit code says so."""
     problems: list[str] = []
     found = _chosen(_read(args, env, problems), args.names, problems)
     for value in plain_values(found):

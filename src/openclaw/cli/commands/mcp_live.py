@@ -128,7 +128,6 @@ async def _effects(args: argparse.Namespace, env: Environment) -> int:
 
 
 def call_tool(args: argparse.Namespace, env: Environment) -> int:
-    """Call one tool and print what it gave, unframed, since a person reads it."""
     words = args.arguments
     if words and "=" not in words[0] and "/" not in args.tool:
         # SERVER TOOL, as people write it, besides SERVER/TOOL and the full name.
@@ -216,7 +215,6 @@ def _value(text: str) -> Any:
 
 
 def probe(args: argparse.Namespace, env: Environment) -> int:
-    """Start each server once and report time, revision, counts and errors."""
     return run_interruptible(env, _probe, args, env)
 
 
@@ -386,7 +384,6 @@ async def _live(
     change: Mapping[str, Any] | None = None,
     settle: bool = True,
 ) -> AsyncGenerator[_Live]:
-    """The agent's servers, running; `only` these, where some are named."""
     from dataclasses import replace
 
     from openclaw.runtime.servers import open_servers
@@ -417,7 +414,6 @@ def _unready(manager: "McpManager") -> list["ServerStatus"]:
 
 
 def _require_ready(env: Environment, manager: "McpManager") -> None:
-    """Raise for the first server that does not answer, having said why all of them do not."""
     broken = _unready(manager)
     _warn_of(env, broken)
     for one in broken:
@@ -464,7 +460,6 @@ def _as_json(block: Block) -> dict[str, Any]:
 
 
 def _say(env: Environment, text: str) -> None:
-    """Write a server's words: as they are for a program, and so that a terminal only shows them."""
     env.say(visible_lines(text) if env.stdout.isatty() else text)
 
 

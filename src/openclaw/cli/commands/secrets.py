@@ -114,7 +114,6 @@ def _check(args: argparse.Namespace, env: Environment) -> int:
 
 
 def check_all(env: Environment, config: "Config", only: str | None = None) -> list[SecretFinding]:
-    """The outcome of every reference in the configuration, or of the one that is given."""
     import anyio
 
     from openclaw.runtime.host import open_secrets

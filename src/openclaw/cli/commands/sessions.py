@@ -59,7 +59,6 @@ def run(args: argparse.Namespace, env: Environment) -> int:
 
 
 def _common(parser: argparse.ArgumentParser) -> None:
-    """Options that may stand before or after the action."""
     hidden: Any = argparse.SUPPRESS
     parser.add_argument(
         "--store", metavar="STORE", default=hidden, help="file, a path or an address of a store"
@@ -296,7 +295,6 @@ class _Progress:
             self._env.warn(line)
 
     def end(self) -> None:
-        """Leave the terminal's line empty."""
         if self._terminal:
             self._env.stderr.write("\r\x1b[K")
 

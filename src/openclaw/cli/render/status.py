@@ -41,8 +41,6 @@ _BETWEEN = " · "
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One fact: its value in a table, and how it is said in words."""
-
     heading: str
     value: Callable[[Row], str | None]
     words: Callable[[str, Row], str]
@@ -50,7 +48,6 @@ class Column:
 
 
 def duration(milliseconds: int | None) -> str:
-    """A span of time in its two largest units."""
     if milliseconds is None:
         return "-"
     seconds = max(0, milliseconds // 1000)
@@ -197,7 +194,6 @@ def _below(
 
 
 def _packed(facts: Sequence[str], width: int) -> Iterator[str]:
-    """The facts in lines; none is torn apart unless it is longer than a line."""
     line = ""
     for fact in facts:
         longer = line + _BETWEEN + fact if line else fact
@@ -285,7 +281,6 @@ def _width(env: Environment, *, terminal: bool) -> int:
 
 
 def live_status(env: Environment, look: Callable[[], Facts], every: float) -> int:
-    """Everything, drawn anew until the person has seen enough."""
     console = Console(file=env.stdout, highlight=False)
     with Live(console=console, refresh_per_second=4, screen=env.stdout.isatty()) as live:
         try:

@@ -28,14 +28,12 @@ def wants_colour(stream: TextIO, environ: Mapping[str, str]) -> bool:
 
 
 def forced(environ: Mapping[str, str]) -> bool:
-    """Whether colour is wanted also where no terminal is."""
     return any(
         environ.get(name, "0") not in ("", "0") for name in ("FORCE_COLOR", "CLICOLOR_FORCE")
     )
 
 
 def is_dumb(environ: Mapping[str, str]) -> bool:
-    """Whether the terminal can do nothing but print."""
     return environ.get("TERM", "").lower() in _DUMB
 
 
@@ -68,7 +66,6 @@ def fitted(text: str, stream: TextIO, *, hang: int = 0) -> str:
 
 
 def folded(line: str, width: int, hang: int) -> str:
-    """One line as several, none of them wider where its words allow it."""
     return textwrap.fill(
         line,
         width,
@@ -82,7 +79,6 @@ _FENCES = ("```", "~~~")
 
 
 def keep_line_breaks(text: str) -> str:
-    """The text with every line break outside code made one that Markdown keeps."""
     lines: list[str] = []
     in_code = False
     for line in text.split("\n"):

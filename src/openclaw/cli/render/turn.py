@@ -84,7 +84,6 @@ def named(names: Sequence[str]) -> str:
 
 
 def counted(number: int, what: str) -> str:
-    """So many of these, with its plural where there is not one of them."""
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
@@ -96,7 +95,6 @@ _TICK_SECONDS = 0.2
 async def waiting(
     env: Environment, words: Callable[[], str], *, quiet: bool = False
 ) -> AsyncGenerator[None]:
-    """While this lasts, a person sees `words`, and how they change."""
     if quiet or not env.stderr.isatty():
         yield
         return
@@ -145,7 +143,6 @@ class TurnView:
         self._doing = Doing()
 
     def note(self, event: Event) -> None:
-        """Something happened, perhaps outside of the turn, that a person may wait for."""
         self._doing.note(event)
         self._update()
 
@@ -179,7 +176,6 @@ class TurnView:
 
     @asynccontextmanager
     async def working(self, *, quiet: bool = False) -> AsyncGenerator[None]:
-        """While this lasts, a terminal shows after a second that something goes on."""
         if quiet or not self._stream.isatty() or is_dumb(self._environ):
             yield
             return
@@ -215,7 +211,6 @@ _MARKS = {"completed": "✓", "in_progress": "▸", "pending": "·"}
 
 
 def event_lines(event: Event) -> list[str]:
-    """An event in lines: a plan in one for each step, anything else in one or none."""
     if isinstance(event, ToolStarted) and (plan := plan_of(event.name, event.arguments)):
         return ["Plan:", *(f"  {_MARKS[one.status]} {one.step}" for one in plan)]
     if isinstance(event, ToolFinished) and event.name == PLAN_TOOL and not event.result.is_error:
@@ -231,7 +226,6 @@ def event_lines(event: Event) -> list[str]:
 
 
 def describe_event(event: Event) -> str | None:
-    """An event in one line, or None where it is of no interest."""
     match event:
         case ToolStarted():
             given = json.dumps(dict(event.arguments), ensure_ascii=False, default=str)
@@ -249,7 +243,6 @@ def describe_event(event: Event) -> str | None:
 
 
 def print_markdown(stream: TextIO, text: str, environ: Mapping[str, str] | None = None) -> None:
-    """The answer, rendered where a terminal shows it and as it is elsewhere."""
     if not stream.isatty():
         stream.write(text if text.endswith("\n") else f"{text}\n")
         return

@@ -134,7 +134,6 @@ def _state(env: Environment) -> Iterator[Finding]:
 
 
 def _belonging(root: Path) -> Iterator[Finding]:
-    """Who else could put another directory in its place, or change it."""
     hint = "set OPENCLAW_STATE_DIR to a directory of your own"
     if is_strangers(root.stat()):
         yield Finding("state", ERROR, f"{root} belongs to another user", hint)
@@ -373,7 +372,6 @@ Servers = Mapping[str, "McpServerConfig"]
 
 
 def examine_trust(env: Environment, loaded: LoadedConfig) -> Iterator[Finding]:
-    """How far the servers are trusted, and whether they still deserve it."""
     servers: dict[str, McpServerConfig] = {}
     for agent in effective_agents(loaded.config).values():
         servers.update(agent.servers)
@@ -421,7 +419,6 @@ def _pins(env: Environment, servers: Servers) -> Iterator[Finding]:
 
 
 def _suspicious(env: Environment, found: "Mapping[str, Pinned]") -> Iterator[Finding]:
-    """What was declared when the server was last seen, judged again."""
     from openclaw.mcp_client.catalog.pins import INSTRUCTIONS
     from openclaw.mcp_client.catalog.tools import suspicion
 

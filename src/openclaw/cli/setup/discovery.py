@@ -35,7 +35,6 @@ class ModelOffer:
 
     @property
     def reference(self) -> str | None:
-        """What the configuration has for its key."""
         return (
             f"secret://{'store' if self.pasted else 'env'}/{self.variable}"
             if self.variable
@@ -56,7 +55,6 @@ class FoundServer:
 
     @property
     def target(self) -> str:
-        """What it starts or where it is, without what may be secret."""
         entry = self.server.entry
         words = [str(entry.get("command", "")), *map(str, entry.get("args", ()))]
         return str(entry.get("url") or " ".join(words))
@@ -160,7 +158,6 @@ def _models(env: Environment) -> tuple[ModelOffer, ...]:
 
 
 async def _running(env: Environment) -> list[ModelOffer]:
-    """A model of each server for models that answers on this machine."""
     from openclaw.models.choose import (
         KNOWN_PROVIDERS,
         lmstudio_models,

@@ -87,7 +87,6 @@ class _Reading:
 
 
 def locations(source: str) -> tuple[str, ...]:
-    """Where that program keeps its file, relative to the home directory."""
     return _LOCATIONS[source]
 
 
@@ -99,7 +98,6 @@ def guess_source(file_name: str) -> str:
 
 
 def parse_toml(text: str) -> Mapping[str, Any]:
-    """A TOML file's content; raises `InvalidRequest`."""
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -109,7 +107,6 @@ def parse_toml(text: str) -> Mapping[str, Any]:
 def read_servers(
     source: str, content: Mapping[str, Any], project: str | None = None
 ) -> tuple[ImportedServer, ...]:
-    """The servers in a file of that program's; `project` is the directory for Claude Code."""
     if source == "codex":
         found = _tables(content.get("mcp_servers"))
         return tuple(_codex(name, _as_others_write(source, one)) for name, one in found)
@@ -144,7 +141,6 @@ def _as_others_write(source: str, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _copied(given: Mapping[str, Any], reading: _Reading) -> Entry:
-    """What has the same name here, where it is what it should be."""
     entry: Entry = {}
     for key in _COPIED:
         value = given.get(key)
@@ -226,7 +222,6 @@ def _codex_times(given: Mapping[str, Any]) -> Entry:
 
 
 def _adapted(entry: Entry, reading: _Reading) -> Entry:
-    """The entry with the other program's variables written as ours."""
     adapted = dict(entry)
     for key in ("env", "headers"):
         if key in adapted:
@@ -269,7 +264,6 @@ def _list(value: object) -> list[object]:
 
 
 def _strings(value: object) -> dict[str, str]:
-    """The texts and numbers; others write switches as true and false."""
     plain = {key: one for key, one in _object(value).items() if isinstance(one, _SCALAR)}
     return {
         key: str(one).lower() if isinstance(one, bool) else str(one) for key, one in plain.items()

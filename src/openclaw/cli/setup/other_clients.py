@@ -75,7 +75,6 @@ assert set(CLIENTS) == set(SOURCES)
 
 
 def client_places(name: str, environ: Mapping[str, str]) -> tuple[Path, ...]:
-    """Where the program keeps its file, as its own variables and XDG_CONFIG_HOME have it."""
     named = environ.get(CLIENTS[name].variable or "")
     if named:
         return (expand(named, environ).absolute() / Path(locations(name)[0]).name,)
@@ -140,7 +139,6 @@ def is_ourselves(entry: Mapping[str, Any]) -> bool:
 
 
 def our_entry(environ: Mapping[str, str], config: Path | None) -> dict[str, Any]:
-    """What another program needs to start us, from wherever it runs."""
     beside = Path(sys.executable).with_name("openclaw")
     program = (
         str(beside) if beside.is_file() else shutil.which("openclaw", path=environ.get("PATH"))

@@ -72,8 +72,6 @@ class FileChange:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A file that was changed, and where the one before is kept, if there was one."""
-
     path: Path
     backup: Path | None
 
@@ -135,7 +133,6 @@ def _put_back(target: Path, before: str | None, written: Written) -> None:
 
 @contextmanager
 def _uninterrupted() -> Generator[None]:
-    """Ctrl-C is heard at the end."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -283,7 +280,6 @@ def _pasted(model: ModelOffer | None) -> tuple[Reference, ...]:
 
 
 def _only_if(path: Path, after: str) -> Callable[[str], str]:
-    """This text, in place of the one that is there now and of no other."""
     seen = read_text(path) or ""
 
     def replaced(now: str) -> str:

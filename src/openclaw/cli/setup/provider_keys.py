@@ -54,7 +54,6 @@ async def _check(candidate: "Candidate", key: str, environ: Mapping[str, str]) -
 
 
 def _said(content: bytes) -> str:
-    """The message in the three shapes that providers have for it."""
     try:
         body: Any = json.loads(content)
         error = body["error"]
