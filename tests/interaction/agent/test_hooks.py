@@ -14,13 +14,19 @@ import anyio
 import pytest
 
 from openclaw.agent.port import MessageContext
+from openclaw.agent.toolpath.build import ToolPathDeps, tool_path
 from openclaw.agent.toolpath.hooks import Hooks
 from openclaw.config.load import load_config
 from openclaw.config.schema import HookConfig
+from openclaw.core.clock import SystemClock
+from openclaw.core.content import text_of
 from openclaw.core.errors import Busy, InvalidConfig, OpenClawError
+from openclaw.core.tools import CallContext
+from openclaw.policy.decide import Policy
+from openclaw.secrets.redactor import Redactor
 from openclaw.sessions.model import SessionRef
 from openclaw.sessions.store import Lane, SessionStore
-from openclaw.testing.agent_kit import agent_kit, scripted_config
+from openclaw.testing.agent_kit import FakeTools, agent_kit, scripted_config
 from openclaw.testing.scripted_model import ScriptedModel, Step, scripted_model
 
 RULES = [
@@ -197,3 +203,26 @@ async def test_a_turn_that_goes_on_elsewhere_has_not_ended(tmp_path: Path, yield
         with pytest.raises(Busy):
             await kit.service.reply(context, setup)
     assert told.exists() is not yielding
+
+
+async def test_the_tool_path_asks_hooks_before_a_call_and_tells_them_after_it(
+    tmp_path: Path,
+) -> None:
+    told = tmp_path / "told"
+    rules = [
+        HookConfig(on="before_tool", command=("sh", "-c", "echo no; exit 1"), tools=("bad",)),
+        HookConfig(on="after_tool", command=("sh", "-c", f"cat > {told}")),
+    ]
+    every = Hooks(rules, {"PATH": "/usr/bin:/bin"}, str, tmp_path)
+    tools = FakeTools()
+    for name in ("good", "bad"):
+        tools.add(name, "done")
+    deps = ToolPathDeps(Redactor(), SystemClock(), hooks=every)
+    path = tool_path([tools], Policy.from_layers(()), deps)
+    context = CallContext("main", "s", "c")
+    good, bad = [await path.call(name, {"a": 1}, context) for name in ("good", "bad")]
+    assert not good.is_error
+    assert "A hook of the person's refused this call: no" in text_of(bad.blocks)
+    assert tools.calls == [("good", {"a": 1})]
+    facts = json.loads(told.read_text())
+    assert (facts["tool"], facts["arguments"], facts["text"]) == ("good", {"a": 1}, "done")
