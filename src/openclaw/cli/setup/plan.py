@@ -347,7 +347,7 @@ def _entry_place(client: Client) -> str:
 def report(env: Environment, plan: Plan, written: list[Written]) -> None:
     env.say("")
     for one in written:
-        kept = f" (the one before: {shown_path(one.backup, env.environ)})" if one.backup else ""
+        kept = f" (previous version: {shown_path(one.backup, env.environ)})" if one.backup else ""
         env.say(f"Wrote {shown_path(one.path, env.environ)}{kept}")
     if plan.model is not None:
         env.say(f"The agent answers with {plan.model}.")
