@@ -17,6 +17,8 @@ from tests.support.page_kit import CHROMIUM, TOKEN, say, send
 from openclaw.config.load import load_config
 from openclaw.core.clock import SystemClock
 from openclaw.gateway.tokens import TokenFile
+from openclaw.sessions.open import open_store
+from openclaw.sessions.tasks import Task, read_inboxes, say_alive, write_task
 from openclaw.testing.fake_server import server_entry
 from openclaw.testing.scripted_model import Step, scripted_model
 
@@ -274,6 +276,30 @@ async def test_jobs_are_added_run_paused_and_removed(site: Site, page: Page) -> 
     await card.get_by_role("button", name="Remove news").click()
     await page.get_by_role("dialog").get_by_role("button", name="Remove").click()
     await expect(page.get_by_text("Nothing is scheduled")).to_be_visible()
+
+
+async def test_tasks_are_shown_with_what_came_of_them_and_stopped(site: Site, page: Page) -> None:
+    now = SystemClock().now_ms()
+    ids = {"reader": "", "runner": "elsewhere", "agent": "main", "session": "s", "turn": "t"}
+    more: Any = {**ids, "secret": "", "created_ms": now, "updated_ms": now}
+    result = {"content": [{"type": "text", "text": "It <b>rains</b>."}]}
+    done = Task(
+        id="a" * 32, title="Look at the **weather**", status="completed", result=result, **more
+    )
+    open_one = Task(id="b" * 32, title="Wait for rain", **more)
+    async with open_store("file", site.house.paths, SystemClock()) as store:
+        for task in (done, open_one):
+            assert await write_task(store, task) is not None
+        await say_alive(store, "elsewhere", now)
+    await view(page, "Jobs and tasks")
+    card = page.locator(".card").filter(has_text="Look at the weather")
+    await expect(card.locator(".badge")).to_have_text("Done")
+    await card.locator("summary").click()
+    await expect(card.locator("pre")).to_have_text("It <b>rains</b>.")
+    await page.get_by_role("button", name="Stop Wait for rain").click()
+    await expect(page.locator("#announcer")).to_have_text("Told it to stop")
+    async with open_store("file", site.house.paths, SystemClock()) as store:
+        assert (await read_inboxes(store, [open_one.id]))[open_one.id]["cancel"] is True
 
 
 async def test_usage_is_added_up(site: Site, page: Page) -> None:

@@ -6,14 +6,14 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
-from openclaw.config.json5 import KeyPath
+from openclaw.config.json5 import KeyPath, format_path
 from openclaw.secrets.credentials import (
     looks_like_credential,
     looks_random,
     names_no_secret,
     plaintext_credentials,
 )
-from openclaw.secrets.refs import has_reference
+from openclaw.secrets.refs import SecretRef, find, has_reference
 
 if TYPE_CHECKING:
     from openclaw.config.schema import McpServerConfig
@@ -107,6 +107,26 @@ def credentials_in_address(text: str) -> list[str]:
         if looks_like_credential(key) or key.lower() in _QUERY:
             found.append(value)
     return [value for value in found if value]
+
+
+def references(tree: Any) -> dict[SecretRef, list[str]]:
+    """Each reference to a secret in a configuration, with the places that use it."""
+    found: dict[SecretRef, list[str]] = {}
+    for path, text in _strings(tree, ()):
+        for hit in find(text):
+            found.setdefault(hit.ref, []).append(format_path(path))
+    return found
+
+
+def _strings(node: Any, path: KeyPath) -> Iterator[tuple[KeyPath, str]]:
+    if isinstance(node, str):
+        yield path, node
+    elif isinstance(node, dict):
+        for key, child in cast("dict[str, Any]", node).items():
+            yield from _strings(child, (*path, key))
+    elif isinstance(node, list):
+        for index, child in enumerate(cast("list[Any]", node)):
+            yield from _strings(child, (*path, index))
 
 
 # What `doctor` reports, what a configuration is warned about and what `mcp import` takes out is all

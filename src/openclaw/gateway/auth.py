@@ -311,7 +311,6 @@ def grant_of(scope: Scope) -> Grant | None:
 
 
 def require(scope: Scope, needed: str) -> None:
-    """Raise unless the request's token allows this."""
     grant = grant_of(scope)
     if grant is None or not grant.allows(needed):
         challenge = f'Bearer error="insufficient_scope", scope="{needed}"'.encode()
@@ -320,7 +319,6 @@ def require(scope: Scope, needed: str) -> None:
 
 
 def own_session(scope: Scope, key: str) -> str:
-    """The session that a request means by this key."""
     grant = grant_of(scope)
     return key if grant is None else grant.session(key)
 

@@ -139,7 +139,6 @@ class Feed:
         self._closed = False
 
     def put(self, data: bytes) -> None:
-        """Keep one; never blocks."""
         self._frames.append(data)
         self._size += len(data)
         if self._size > _MOST_KEPT:

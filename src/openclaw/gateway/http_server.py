@@ -240,7 +240,6 @@ class _Protocol(H11Protocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """A piece of a request: of its head, unless one is being served."""
         if (self._held or data.startswith(polls.START)) and self._is_idle:
             data, self._held = self._held + data, b""
             answer = self.answer_poll(self.client, self.server_state.default_headers, data)
@@ -313,7 +312,6 @@ class _Protocol(H11Protocol):
             self._head_timer = None
 
     def pause_writing(self) -> None:
-        """What was sent is not being taken."""
         super().pause_writing()
         self._wait_for_reader()
 

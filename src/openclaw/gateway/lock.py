@@ -121,7 +121,6 @@ def wait_until_gone(path: Path, pid: int, seconds: float) -> bool:
 
 
 def wait_for(condition: Callable[[], bool], seconds: float) -> bool:
-    """Whether it came true within so many seconds."""
     until = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > until:

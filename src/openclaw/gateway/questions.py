@@ -55,7 +55,6 @@ class Questions:
         return Asker(self, tell)
 
     def answer(self, id: str, answer: Json) -> None:
-        """Take an answer; raises `NotFound`."""
         found = self._open.pop(id, None)
         if found is None:
             raise NotFound(self._closed.get(id) or f"there is no question '{id}'")
@@ -92,7 +91,6 @@ class Asker:
         self._tell = tell
 
     async def permit(self, request: PermissionRequest) -> Answer:
-        """What the person says to a tool call."""
         question = {
             "kind": "permission",
             "text": f"The agent wants to use {request.title}",

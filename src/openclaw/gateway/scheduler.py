@@ -52,7 +52,6 @@ class Scheduler:
     _broken: str = ""
 
     async def run(self) -> None:
-        """Look again and again, until cancelled."""
         started = self.clock.now_ms()
         async with anyio.create_task_group() as group:
             while True:

@@ -45,7 +45,6 @@ class Listener:
         self._closed = False
 
     def put(self, event: Event) -> None:
-        """Take one; never blocks."""
         self._events.append(event)
         self._news.set()
 

@@ -129,7 +129,6 @@ class TokenFile:
         return Secret(value)
 
     def remove(self, name: str) -> None:
-        """Revoke one at once; raises `NotFound`."""
         with locked(self._path):
             kept = self._read()
             left = tuple(one for one in kept if one.name != name)

@@ -81,9 +81,11 @@ class Runtime:
         servers = generation.servers()
         before, self._generation = self._generation, generation
         self._secrets.resolver = secrets
-        host.approvals().hold_to(
-            {one.id: approved_rules(one) for one in generation.agents.values()}
-        )
+        approved = {
+            one.id: [rule for layer in one.tools for rule in layer.approved]
+            for one in generation.agents.values()
+        }
+        host.approvals().hold_to(approved)
         self.manager.apply(servers)
         await before.retire()
 
@@ -96,10 +98,6 @@ class Runtime:
 
     async def aclose(self) -> None:
         await self._generation.retire()
-
-
-def approved_rules(agent: EffectiveAgent) -> list[str]:
-    return [rule for layer in agent.tools for rule in layer.approved]
 
 
 class _Sampling:

@@ -137,19 +137,10 @@ class Approval(Wrapper):
         assert context.ask is not None
         answer = await context.ask(request)
         label = next((one.label for one in request.choices if one.id == answer.choice), "")
-        context.emit(
-            ToolApproval(
-                call_id=context.call_id,
-                name=request.name,
-                label=request.label,
-                title=request.title,
-                body=request.body,
-                choice=answer.choice,
-                choice_label=label,
-                allowed=request.allowed_by(answer),
-                reason=visible(self.hide(answer.reason[:_MOST_REASON])).strip(),
-            )
-        )
+        reason = visible(self.hide(answer.reason[:_MOST_REASON])).strip()
+        asked = context.call_id, request.name, request.label, request.title, request.body
+        allowed = request.allowed_by(answer)
+        context.emit(ToolApproval(*asked, answer.choice, label, allowed, reason))
         return answer
 
     async def ask(

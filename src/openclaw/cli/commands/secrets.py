@@ -5,13 +5,13 @@ refers to them as secret://store/NAME.
 """
 
 import argparse
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from openclaw.cli.environment import Environment
 from openclaw.core.errors import EXIT_FAILED, EXIT_OK, SecretUnavailable, describe
-from openclaw.secrets.refs import SecretRef, find, parse
+from openclaw.secrets.refs import SecretRef, parse
 
 if TYPE_CHECKING:
     from openclaw.config.schema import Config
@@ -116,6 +116,7 @@ def _check(args: argparse.Namespace, env: Environment) -> int:
 def check_all(env: Environment, config: "Config", only: str | None = None) -> list[SecretFinding]:
     import anyio
 
+    from openclaw.config.sensitive import references
     from openclaw.runtime.host import open_secrets
 
     resolver = open_secrets(config, env.environ, env.redactor)
@@ -123,29 +124,8 @@ def check_all(env: Environment, config: "Config", only: str | None = None) -> li
     if only is not None:
         wanted = {parse(only): []}
     else:
-        wanted = _collect(config.model_dump(mode="json", by_alias=True))
+        wanted = references(config.model_dump(mode="json", by_alias=True))
     return anyio.run(_checked, resolver, wanted)
-
-
-def _collect(config: Any) -> dict[SecretRef, list[str]]:
-    wanted: dict[SecretRef, list[str]] = {}
-    for place, text in _strings(config):
-        for hit in find(text):
-            wanted.setdefault(hit.ref, []).append(place)
-    return wanted
-
-
-def _strings(node: Any, path: str = "") -> Iterator[tuple[str, str]]:
-    children: Iterable[tuple[Any, Any]] = ()
-    if isinstance(node, str):
-        yield path, node
-    elif isinstance(node, dict):
-        children = cast("dict[str, Any]", node).items()
-    elif isinstance(node, list):
-        children = enumerate(cast("list[Any]", node))
-    for key, child in children:
-        step = f"[{key}]" if isinstance(key, int) else f".{key}" if path else str(key)
-        yield from _strings(child, path + step)
 
 
 async def _checked(

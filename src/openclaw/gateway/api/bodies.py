@@ -23,7 +23,6 @@ _TAKEN = kinds.FILE_TYPES + kinds.IMAGE_TYPES
 
 
 async def json_body(request: Request) -> Json:
-    """The body, which has to be a JSON object of JSON content type."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
         # A form of another site's page can be posted without a preflight; JSON cannot.

@@ -7,11 +7,10 @@ first, and made only if the file is still the one that the diff was of. No secre
 import difflib
 import hashlib
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
-from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import anyio.to_thread
 import orjson
@@ -22,10 +21,15 @@ from openclaw.agent.event_codec import error_json
 from openclaw.agent.port import NOBODY, MessageContext
 from openclaw.config.edit import append_value, delete_value, set_value
 from openclaw.config.files import edit_config
-from openclaw.config.json5 import KeyPath, format_path, parse
+from openclaw.config.json5 import KeyPath, parse
 from openclaw.config.load import LoadedConfig, load_config, parse_config, read_text
 from openclaw.config.secret_store import SecretStore
-from openclaw.config.sensitive import credential_values, is_reference, plain_credentials
+from openclaw.config.sensitive import (
+    credential_values,
+    is_reference,
+    plain_credentials,
+    references,
+)
 from openclaw.config.show import REDACTED, redacted
 from openclaw.core.errors import (
     InvalidConfig,
@@ -49,14 +53,11 @@ from openclaw.gateway.api.schema import (
 )
 from openclaw.gateway.feeds import EventStream, Put, frame
 from openclaw.gateway.state import Gateway
-from openclaw.secrets.refs import find
 
 if TYPE_CHECKING:
     from openclaw.agent.schedules import Job, JobFile
 
 logger = logging.getLogger(__name__)
-
-_MEANWHILE = UserFacing("the configuration has changed meanwhile", hint="look at the change again")
 
 
 # ---- the configuration
@@ -73,13 +74,7 @@ async def show_config(gateway: Gateway, request: Request) -> Response:
 @operation(
     "editConfig",
     "what these changes make of the configuration file; with apply, make them and reload",
-    {
-        "diff": list[str],
-        "digest": str,
-        "warnings": list[str],
-        "applied": bool,
-        "waiting": list[str],
-    },
+    {"diff": list[str], "digest": str, "warnings": list[str], "waiting": list[str]},
     body=ConfigEdit,
 )
 async def edit(gateway: Gateway, request: Request) -> Response:
@@ -88,30 +83,23 @@ async def edit(gateway: Gateway, request: Request) -> Response:
         raise InvalidRequest(f"has {REDACTED} in it, which stands for a secret", field="changes")
     before = await _text(gateway)
     after = await anyio.to_thread.run_sync(_changed, before, body.changes)
-    loaded = await anyio.to_thread.run_sync(partial(_parsed, gateway, after))
-    waiting: Sequence[str] = ()
+    loaded = await anyio.to_thread.run_sync(_parsed, gateway, after)
+    warnings = [one for one in loaded.warnings if one not in loaded.reminders]
+    answer: Json = {"diff": _diff(gateway, before, after), "digest": _digest(before)}
+    answer |= {"warnings": warnings, "waiting": []}
     if body.apply:
-        if body.digest != _digest(before):
-            raise _MEANWHILE
         await anyio.to_thread.run_sync(_apply, gateway, body)
         report = await gateway.reload()
-        waiting = report.waiting
+        answer["waiting"] = list(report.waiting)
         if not report.changed:  # such as a rule that was allowed and revoked between two reloads
             await gateway.backend.apply(loaded)
-    answer = {
-        "diff": _diff(gateway, before, after),
-        "digest": _digest(before),
-        "warnings": [one for one in loaded.warnings if one not in loaded.reminders],
-        "applied": body.apply,
-        "waiting": list(waiting),
-    }
     return JSONResponse(answer)
 
 
 def _apply(gateway: Gateway, body: ConfigEdit) -> None:
     def change(text: str) -> str:
         if _digest(text) != body.digest:
-            raise _MEANWHILE
+            raise UserFacing("the configuration has changed meanwhile", hint="look at it again")
         return _changed(text, body.changes)
 
     edit_config(gateway.config_path, gateway.environ, change)
@@ -172,12 +160,8 @@ def _without_secrets(gateway: Gateway, text: str) -> str:
 
 @operation("listSecrets", "names of stored secrets, and of those that the configuration refers to")
 async def secrets(gateway: Gateway, request: Request) -> Response:
-    """Names and places; a value is never answered."""
-    uses: dict[str, list[str]] = {}
-    for place, text in _strings(_tree(await _text(gateway)), ()):
-        for one in find(text):
-            if one.ref.scheme == "store":
-                uses.setdefault(one.ref.name, []).append(format_path(place))
+    used = references(_tree(await _text(gateway)))
+    uses = {ref.name: places for ref, places in used.items() if ref.scheme == "store"}
     stored = await anyio.to_thread.run_sync(SecretStore(gateway.environ).names)
     rows = [
         {"name": name, "stored": name in stored, "usedBy": uses.get(name, [])}
@@ -215,17 +199,6 @@ async def _resolve_again(gateway: Gateway, name: str) -> None:
         for server, config in agent.servers.items():
             if reference in config.model_dump_json():
                 backend.servers.restart(server)
-
-
-def _strings(node: Any, path: KeyPath) -> Iterator[tuple[KeyPath, str]]:
-    if isinstance(node, str):
-        yield path, node
-    elif isinstance(node, dict):
-        for key, child in cast("dict[str, Any]", node).items():
-            yield from _strings(child, (*path, key))
-    elif isinstance(node, list):
-        for index, child in enumerate(cast("list[Any]", node)):
-            yield from _strings(child, (*path, index))
 
 
 # ---- what was allowed for a session

@@ -141,7 +141,6 @@ def failed(error: BaseException) -> JSONResponse:
     stream=True,
 )
 async def post_message(gateway: Gateway, request: Request) -> Any:
-    """Run a turn: answered with its events as they happen, or with `stream: false` at its end."""
     body = given(Message, await json_body(request))
     settings = await gateway.backend.agent.settings(body.agent)
     session = own_session(request.scope, body.session_key or new_session())
@@ -341,7 +340,6 @@ async def reload(gateway: Gateway, request: Request) -> Response:
 
 @operation("events", "what happens, as it happens", str, stream=True)
 async def events(gateway: Gateway, request: Request) -> Any:
-    """What happens, as it happens: servers that change, turns that begin and end."""
 
     async def work(put: Put) -> None:
         put(frame({"startedAt": gateway.started}, "hello"))

@@ -41,7 +41,6 @@ def require_owner(request: Request, what: str) -> None:
     stream=True,
 )
 async def open_scope(gateway: Gateway, request: Request) -> Any:
-    """Start servers for one front end; they stop when it closes this connection."""
     require_owner(request, "bringing MCP servers along")
     body = given(Scope, await json_body(request))
     backend = gateway.backend

@@ -111,7 +111,6 @@ async def sessions(gateway: Gateway, request: Request) -> Response:
     query={"agent": str, "limit": int, "after": int},
 )
 async def session(gateway: Gateway, request: Request) -> Response:
-    """One session and its latest entries, or those after the number `after`."""
     info = await found_session(gateway, request)
     limit = _count(request.query_params.get("limit"), 100)
     after = request.query_params.get("after")

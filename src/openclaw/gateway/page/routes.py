@@ -90,7 +90,6 @@ def _in_table(host: str, port: int) -> str:
 
 @operation("listPins", "declarations of servers that wait to be accepted")
 async def pins(gateway: Gateway, request: Request) -> Response:
-    """What servers say of themselves that nobody has accepted yet."""
     keys = dict(_pin_keys(gateway))
     known = await anyio.to_thread.run_sync(_store(gateway).load)
     rows = [
@@ -108,7 +107,6 @@ async def pins(gateway: Gateway, request: Request) -> Response:
     body=PinNames,
 )
 async def accept_pins(gateway: Gateway, request: Request) -> Response:
-    """Accept what a server says now: these declarations, or all of them."""
     names = given(PinNames, await json_body(request)).names
     server = request.path_params["name"]
     found = [key for key, name in _pin_keys(gateway) if name == server]
@@ -166,7 +164,6 @@ def _changes(pinned: "Pinned") -> list[Json]:
     query={"agent": str, "path": str},
 )
 async def show_file(gateway: Gateway, request: Request) -> Response:
-    """A file that the agent handed over: one of its workspace, or a result that was kept."""
     settings = await gateway.backend.agent.settings(request.query_params.get("agent"))
     wanted = request.query_params.get("path")
     if not wanted:
@@ -182,7 +179,6 @@ async def show_file(gateway: Gateway, request: Request) -> Response:
 
 @operation("showMedia", "an attachment of a session, as it is", _BYTES, query={"agent": str})
 async def show_media(gateway: Gateway, request: Request) -> Response:
-    """What came with a message or a result, as long as the session keeps it."""
     info = await found_session(gateway, request)
     settings = await gateway.backend.agent.settings(info.agent)
     data = await gateway.backend.store.media(info.ref, request.path_params["digest"])
