@@ -309,9 +309,14 @@ async def test_pictures_sounds_and_files_that_the_agent_hands_over_are_shown(
     await drawing.get_by_role("button").click()
     await expect(drawing.locator("a[download]")).to_have_count(1)
     await expect(drawing.locator("img")).to_have_count(0)
-    async with page.expect_download() as download:
-        await chart.locator("a").click()
-    assert (await (await download.value).path()).read_bytes() == PNG
+    for _ in range(2):  # as it happened, and opened again
+        async with page.expect_download() as download:
+            await chart.locator("a").click()
+        assert (await (await download.value).path()).read_bytes() == PNG
+        await page.reload()
+        await expect(media).to_have_count(4)
+        await expect(media.first.locator("img")).to_be_visible()
+        await expect(media.locator("audio")).to_have_count(1)
 
 
 async def test_what_a_model_thinks_is_folded_away(page: Page) -> None:

@@ -245,7 +245,7 @@ class Dispatcher:
         item = result_item(call, result)
         if self.keep is not None:
             item = await self.keep(item)
-        facts = self._facts.pop(call.id, {})
+        facts = {**self._facts.pop(call.id, {}), **_handed(result, item)}
         (seq,) = await self.lane.append(self.turn, [result_entry(item, result.details, facts)])
         self.settled(call)
         return replace(item, seq=seq)
@@ -338,6 +338,17 @@ class Dispatcher:
         await self.lane.append(self.turn, [entry])
         self._open[ready.call.id] = ready.call
         self._sent.add(ready.call.id)
+
+
+def _handed(result: ToolResult, item: ResultItem) -> dict[str, Any]:
+    """What a tool handed to the person: files by their paths, other media as the session keeps them."""
+    given = [one for one in result.outputs if isinstance(one, Media)]
+    files = [one for one in given if one.path is not None]
+    rows = [{"path": str(o.path), "mimeType": o.mime_type, "name": o.name} for o in files]
+    kept = [one for one in item.attachments if one.digest is not None]
+    if not files and len(kept) == len(given):
+        rows = [{"digest": o.digest, "mimeType": o.mime_type, "label": o.label} for o in kept]
+    return {"handed": rows} if rows else {}
 
 
 class _Step:

@@ -3,7 +3,7 @@
 import { call, get, path, stream } from "./api.js";
 import { asMedia, fetched } from "./attachments.js";
 import { announce, copyButton, h, iconButton } from "./dom.js";
-import { StreamedText, Thinking, ToolCall, answerFoot, keptMedia, mediaNode, note, userMessage } from "./pieces.js";
+import { StreamedText, Thinking, ToolCall, answerFoot, handedMedia, keptMedia, mediaNode, note, userMessage } from "./pieces.js";
 import { planNode } from "./plan.js";
 import { Question, approvalNode } from "./questions.js";
 import { nameOf } from "./words.js";
@@ -55,6 +55,7 @@ export class Conversation extends EventTarget {
     this.model = ""; // the agent's own
     this.queue = []; // what was written while a turn runs
     this.asks = new Map(); // what was asked, by turn
+    this.handed = new Map(); // what tools handed over in the turn that is being read, by call
     this.mediaPath = (digest) => path(["sessions", this.id ?? this.key, "media", digest], { agent: this.agent });
     this.log = h("div", { className: "log", role: "log", "aria-label": "Conversation" });
     this.earlier = h("button", { type: "button", className: "button small earlier", hidden: true, onclick: () => this.#loadEarlier() }, "Show earlier messages");
@@ -288,6 +289,7 @@ export class Conversation extends EventTarget {
       this.asks.set(turn, asked);
       into.append(asked.element);
     } else if (kind === "assistant_message") {
+      for (const { id } of data.calls ?? []) this.handed.set(id, []); // in the order of the calls
       if (!(data.text ?? "").trim()) return;
       const body = new StreamedText();
       body.finish(data.text);
@@ -303,6 +305,7 @@ export class Conversation extends EventTarget {
       if (!calls.has(callId) && data.approval) this.#drawCall(callId, data.approval.label, { name: data.name, arguments: {} }, into, calls);
       const one = calls.get(callId);
       one?.finishFromEntry(data, this.mediaPath);
+      this.handed.set(callId, data.handed ?? []);
       if (data.approval) one?.element.before(approvalNode(data.approval));
     } else if (kind === "compaction") {
       into.append(h("p", { className: "divider" }, h("span", {}, "Earlier messages were summarised for the model")));
@@ -311,6 +314,8 @@ export class Conversation extends EventTarget {
     } else if (kind.startsWith("turn_") && kind !== "turn_started") {
       for (const one of calls.values()) one.abandon();
       calls.clear();
+      if (kind === "turn_finished") agentPart(into).append(...[...this.handed.values()].flat().map((one) => (one.path ? mediaNode(one, { agent: this.agent, eager: true }) : handedMedia(one, this.mediaPath))));
+      this.handed.clear();
       this.#drawEnding(kind, data, text, agentPart(into), this.asks.get(turn));
     }
   }

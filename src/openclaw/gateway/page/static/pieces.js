@@ -41,6 +41,16 @@ export function keptMedia(media, where) {
   return box;
 }
 
+/** What a tool handed over in an earlier turn, shown as it was then. */
+export function handedMedia(media, where) {
+  const box = h("div", { className: "media" });
+  blob(where(media.digest)).then(
+    (bytes) => show(box, media, bytes, nameOf(media)),
+    () => box.append(fileChip(nameOf(media))),
+  );
+  return box;
+}
+
 /** What stands below an answer: buttons, and what the turn used. */
 export function answerFoot(usage, actions) {
   const tokens = usage ? usage.inputTokens + usage.outputTokens : 0;
