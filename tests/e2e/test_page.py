@@ -88,6 +88,12 @@ EVIL = {
     "description": "<script>window.pwned=12</script>",
     "inputSchema": {"type": "object", "title": "<b onclick=1>"},
 }
+PROMPT = {
+    "name": "greet",
+    "description": "Greets somebody <img src=x onerror=window.pwned=14>",
+    "arguments": [{"name": "who", "description": "whom", "required": True}, {"name": "tone"}],
+    "messages": [{"role": "user", "content": {"type": "text", "text": "Greet {who}, {tone}."}}],
+}
 PAINT = {
     "name": "paint",
     "inputSchema": {"type": "object"},
@@ -148,7 +154,13 @@ async def site(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Site]
     state.mkdir(mode=0o700)
     house = House(state)
     servers = {
-        "kit": server_entry({"tools": [ECHO, EVIL, PAINT, ASK]}),
+        "kit": server_entry(
+            {
+                "tools": [ECHO, EVIL, PAINT, ASK],
+                "prompts": [PROMPT],
+                "completes": {"who": ["Anna", "Anna Maria", "<b>Bob</b>"]},
+            }
+        ),
         "broken": server_entry({"faults": {"exitAtStart": 3}}, maxRestarts=0),
     }
     async with scripted_model(rules=RULES, default=Step(text="You said: {last}")) as model:

@@ -110,8 +110,14 @@ async def new_chat(page: Page) -> None:
     await expect(page.locator(".welcome")).to_be_visible()
 
 
+async def suggestions(page: Page) -> None:
+    await page.get_by_role("textbox", name="Message").press_sequentially("/kit")
+    await page.get_by_role("listbox", name="Suggestions").wait_for()
+    await page.keyboard.press("ArrowDown")
+
+
 STATES: list[Callable[[Page], Awaitable[None]]] = [
-    new_chat, chat, approval, approved, elicitation, queue, options, servers, server_form, change,
+    new_chat, chat, suggestions, approval, approved, elicitation, queue, options, servers, server_form, change,
     jobs, usage, settings, logs,
 ]  # fmt: skip
 

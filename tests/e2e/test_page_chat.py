@@ -45,6 +45,47 @@ async def test_what_was_queued_comes_back_if_the_turn_is_stopped(page: Page) -> 
     await expect(page.locator(".bubble")).to_have_count(1)
 
 
+async def test_prompts_and_their_arguments_are_completed(page: Page) -> None:
+    box = page.get_by_role("textbox", name="Message")
+    options = page.get_by_role("listbox", name="Suggestions").get_by_role("option")
+    await box.press_sequentially("/ki")
+    await expect(options).to_have_text([f"/kit:greet{test_page.PROMPT['description']}"])
+    await box.press("Tab")
+    await expect(box).to_have_value("/kit:greet ")
+    await expect(options).to_have_text(["who=whom", "tone="])
+    await box.press("ArrowDown")
+    await expect(options.first).to_have_attribute("aria-selected", "true")
+    await box.press("Enter")
+    await expect(box).to_have_value("/kit:greet who=")
+    await expect(options).to_have_text(["Anna", "Anna Maria", "<b>Bob</b>"])
+    await box.press("ArrowUp")
+    await box.press("ArrowUp")
+    await box.press("Enter")
+    await expect(box).to_have_value('/kit:greet who="Anna Maria"')
+    await expect(options).to_have_count(0)
+    await box.press_sequentially(" ")
+    await options.filter(has_text="tone=").click()
+    await expect(box).to_have_value('/kit:greet who="Anna Maria" tone=')
+    await box.press_sequentially("warmly")
+    await box.press("Enter")
+    await expect(page.locator(".prose").last).to_contain_text("Greet Anna Maria, warmly.")
+
+
+async def test_suggestions_go_with_escape_and_stop_no_turn(page: Page) -> None:
+    await send(page, "hang, please")
+    await expect(page.get_by_role("button", name="Stop")).to_be_visible()
+    box = page.get_by_role("textbox", name="Message")
+    await box.press_sequentially("/kit")
+    listbox = page.get_by_role("listbox", name="Suggestions")
+    await expect(listbox).to_be_visible()
+    await box.press("Escape")
+    await expect(listbox).to_be_hidden()
+    await expect(page.get_by_role("button", name="Stop")).to_be_visible()
+    await box.fill("nothing of that kind")
+    await page.keyboard.press("Escape")
+    await expect(page.locator(".note")).to_have_text("Stopped.")
+
+
 async def test_an_earlier_message_is_edited_in_a_copy_of_the_chat(page: Page) -> None:
     await say(page, "alpha edit")
     await say(page, "beta edit")

@@ -19,7 +19,7 @@ export class ChatView {
     this.top = 0; // as far as it was scrolled last
     this.title = h("h1", { tabIndex: -1 });
     this.agents = h("select", { className: "select", "aria-label": "Agent", onchange: () => app.show(["chat", this.agents.value]) });
-    this.composer = new Composer({ onsend: (text, attached) => this.#send(text, attached), oncancel: () => this.cancel(), onleave: () => this.#edit(null) });
+    this.composer = new Composer({ onsend: (text, attached) => this.#send(text, attached), oncancel: () => this.cancel(), onleave: () => this.#edit(null), agent: () => this.current.agent });
     this.edited = null; // the message that is being edited
     this.scroller = h("div", { className: "scroller", tabIndex: 0, role: "region", "aria-label": "Messages", onscroll: () => this.#scrolled() });
     this.jump = iconButton("down", "Go to the latest message", () => this.#toEnd(true), { className: "icon-button jump", hidden: true });

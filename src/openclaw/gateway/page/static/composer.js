@@ -2,12 +2,13 @@
 
 import { ACCEPT, Attachments } from "./attachments.js";
 import { h, icon, iconButton } from "./dom.js";
+import { Suggestions } from "./suggestions.js";
 
 const TOUCH = window.matchMedia("(pointer: coarse)");
 
-/** Calls `onsend(text, attached)`, `oncancel()` and, when an edit is given up, `onleave()`. */
+/** Calls `onsend(text, attached)`, `oncancel()` and, when an edit is given up, `onleave()`; asks `agent()` whose prompts to suggest. */
 export class Composer {
-  constructor({ onsend, oncancel, onleave }) {
+  constructor({ onsend, oncancel, onleave, agent }) {
     this.onsend = onsend;
     this.oncancel = oncancel;
     this.running = false;
@@ -23,6 +24,7 @@ export class Composer {
       onkeydown: (event) => this.#key(event),
       onpaste: (event) => this.#paste(event),
     });
+    this.suggestions = new Suggestions(this.input, agent);
     this.picker = h("input", { type: "file", multiple: true, accept: ACCEPT, hidden: true, "aria-label": "Files", onchange: () => this.#picked() });
     this.go = h("button", { type: "submit", className: "send" });
     this.stop = h("button", { type: "button", className: "send stop", title: "Stop", "aria-label": "Stop", onclick: () => this.oncancel() }, icon("stop"));
@@ -35,6 +37,7 @@ export class Composer {
     this.element = h(
       "form",
       { className: "composer", onsubmit: (event) => this.#submit(event) },
+      this.suggestions.element,
       this.banner,
       this.attachments.element,
       h("div", { className: "composer-row" }, iconButton("clip", "Attach images or files", () => this.picker.click()), this.input, this.go, this.stop),
@@ -96,6 +99,7 @@ export class Composer {
   }
 
   #key(event) {
+    if (this.suggestions.takes(event)) return;
     if (event.key !== "Enter" || event.shiftKey || event.isComposing) return; // an input method's Enter is its own
     event.preventDefault();
     this.#send();
@@ -110,6 +114,7 @@ export class Composer {
     if (!this.#ready) return;
     const text = this.input.value.trim();
     this.input.value = "";
+    this.suggestions.close();
     this.onsend(text, this.attachments.release());
     this.focus();
   }
