@@ -30,7 +30,6 @@ _SOURCE = "Memory"
 _FRAME = "<<<EXTERNAL_UNTRUSTED_CONTENT"
 _WORD = re.compile(r"\w+")
 _SHORT = 3
-_OWN_SHARE = 0.5  # of the words, that the person must have written for the whole to count as theirs
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,28 +82,42 @@ class Memory:
         return cut_to("\n".join(reversed(kept)), 2 * _BUDGET)
 
 
-def is_persons(text: str, entries: Iterable[Entry]) -> bool:
+def is_persons(text: str, entries: Iterable[Entry], *, heard: bool = False) -> bool:
     """Whether this is the person's word: they wrote it, or nobody else said anything.
 
-    Doubt counts against it: in a conversation with untrusted content, half of the words, and every
-    number and name with a digit, have to be in the person's own messages.
+    Doubt counts against it: in a conversation with untrusted content, or if `heard` says that the
+    prompt has some, every word that means something has to be in the person's own messages.
     """
     own: set[str] = set()
-    untrusted = False
+    untrusted = heard
     for entry in entries:
         if entry.kind is EntryKind.USER_MESSAGE:
-            own |= _words(entry.text)
+            typed = entry.data.get("typed")
+            own |= _every_word(entry.text if typed is None else typed)
+            # What an MCP prompt, another agent or an attachment says is not theirs.
+            untrusted = untrusted or typed is not None or bool(entry.data.get("media"))
         untrusted = untrusted or _FRAME in entry.text
-    wanted = _words(text)
-    if not untrusted or not wanted:
+    if not untrusted:
         return True
-    exact = {word for word in wanted if any(char.isdigit() for char in word)}
-    return exact <= own and len(wanted & own) >= _OWN_SHARE * len(wanted)
+    wanted = _every_word(text) - _FUNCTION_WORDS
+    return bool(wanted) and wanted <= own
+
+
+def _every_word(text: str) -> set[str]:
+    """Of which "uses" is "use": a note says of the person what they said of themselves."""
+    found = (word.casefold() for word in _WORD.findall(text))
+    return {w[:-1] if len(w) > _SHORT and w.isalpha() and w.endswith("s") else w for w in found}
+
+
+# They say nothing by themselves. Words that permit, forbid or turn a sentence around are not here.
+_FUNCTION_WORDS = _every_word(
+    "a an and are at by for from had has have in is of on person s that the their they this to was "
+    "were with"
+)
 
 
 def _words(text: str) -> set[str]:
-    found = (word.casefold() for word in _WORD.findall(text))
-    return {word for word in found if len(word) > _SHORT or any(c.isdigit() for c in word)}
+    return {w for w in _every_word(text) if len(w) > _SHORT or any(c.isdigit() for c in w)}
 
 
 _REMEMBER = ToolSpec(
@@ -142,7 +155,9 @@ def memory_tools(
         if not text or len(text) > MAX_CHARS:
             raise ToolFailure(f"Give `text` as one sentence of at most {MAX_CHARS} characters.")
         session = await store.open_session(context.agent, context.session)
-        own = is_persons(text, await store.history(session, since_compaction=False))
+        heard = await anyio.to_thread.run_sync((memory.directory / OTHERS).exists)
+        history = await store.history(session, since_compaction=False)
+        own = is_persons(text, history, heard=heard)
         today = datetime.fromtimestamp(clock.now_ms() / 1000, ZoneInfo(timezone))
         name = PERSON if own else OTHERS
         await anyio.to_thread.run_sync(memory.add, name, f"{today:%Y-%m-%d}", text)
