@@ -226,10 +226,12 @@ class ConfigGeneration:
         from openclaw.agent.tools.memory import Memory
         from openclaw.agent.tools.skills import skills_prompt
 
-        places = skill_places(self.host, workspace or self.host.workspace(agent))
+        place = workspace or self.host.workspace(agent)
         return [
             Memory(self.host.paths.memory / agent.id).prompt(),
-            skills_prompt(places, _usable_skill(self.host, agent)),
+            skills_prompt(
+                skill_places(self.host), _usable_skill(self.host, agent), place / "skills"
+            ),
         ]
 
 
@@ -266,12 +268,12 @@ class CurrentSecrets:
         return await self.resolver.resolve_map(values)
 
 
-def skill_places(host: Host, workspace: Path) -> list[Path]:
-    """The person's own come before those of installed packages."""
+def skill_places(host: Host) -> list[Path]:
+    """Where skills are that the person chose: their own, then those of installed packages."""
     from openclaw.agent.tools.skills import plugin_skills
 
     more = (expand(one, host.environ) for one in host.config.skills.load.extra_dirs)
-    own = [workspace / "skills", host.paths.skills, *(one for one in more if one.is_absolute())]
+    own = [host.paths.skills, *(one for one in more if one.is_absolute())]
     return [*own, *plugin_skills()] if host.config.tools.plugins else own
 
 
@@ -321,7 +323,7 @@ def _native_tools(
         place,
         more=[
             *memory_tools(memory, store, host.clock, zone, agent.readable_sessions),
-            skill_tool(skill_places(host, place), _usable_skill(host, agent)),
+            skill_tool(skill_places(host), _usable_skill(host, agent), place / "skills"),
             cron_tool(JobFile(host.paths.cron), host.clock, zone),
             *subagents,
             *searches,

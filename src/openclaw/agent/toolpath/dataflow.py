@@ -232,6 +232,8 @@ class SessionFlow:
             framed = result.untrusted is not None or unframed(text) != text
             if effect_of(call.tool, self.rules.effects).changes and not framed:
                 return None
+            if call.tool.name == "skill" and framed:
+                return Origin(Kind.FILE, str(call.arguments.get("name", "")), call.tool.name)
             if call.tool.name in _OTHER_SESSIONS:
                 return Origin(Kind.SESSION, str(call.arguments.get("key", "")), call.tool.name)
         return origin_of(call, self.rules)

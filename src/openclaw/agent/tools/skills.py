@@ -4,15 +4,16 @@ import hashlib
 import logging
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
 
 import anyio.to_thread
 
-from openclaw.agent.tools.base import Arguments, FunctionTool, said, schema
+from openclaw.agent.tools.base import Arguments, FunctionTool, quoted, said, schema
 from openclaw.agent.tools.workspace import Workspace
+from openclaw.content.frame import WORKSPACE_FILE, frame
 from openclaw.content.labels import single_line
 from openclaw.core.errors import ToolFailure
 from openclaw.core.tools import CallContext, ToolResult, ToolSpec
@@ -32,11 +33,15 @@ _FIELD = re.compile(r"([A-Za-z_-]+):\s*(.*)")
 
 @dataclass(frozen=True, slots=True)
 class Skill:
-    """A folder with a `SKILL.md`, and what its first lines say."""
+    """A folder with a `SKILL.md`, and what its first lines say.
+
+    One that is `foreign` lies where others write too: its words are not the person's.
+    """
 
     name: str
     description: str
     folder: Path
+    foreign: bool = False
 
     def digest(self) -> str:
         whole = hashlib.sha256()
@@ -51,7 +56,11 @@ def read_skill(folder: Path) -> Skill:
     file = folder / FILE
     if file.is_symlink() or not file.is_file():
         raise ToolFailure(f"{folder} has no {FILE}")
-    fields = _front_matter(file.read_bytes()[:MAX_BYTES].decode(errors="replace"))
+    with file.open("rb") as opened:
+        data = opened.read(MAX_BYTES + 1)
+    if len(data) > MAX_BYTES:
+        raise ToolFailure(f"{file} is larger than {MAX_BYTES // 1024} KB")
+    fields = _front_matter(data.decode(errors="replace"))
     name, description = fields.get("name", ""), fields.get("description", "")
     if not _NAME.fullmatch(name) or len(name) > _NAME_CHARS:
         raise ToolFailure(f"{file}: `name` must be small letters, digits and hyphens")
@@ -85,10 +94,12 @@ def _every(name: str) -> bool:
     return True
 
 
-def find_skills(places: Sequence[Path], usable: Usable = _every) -> Iterator[Skill]:
-    """The skills in these directories; of two with one name, the first."""
+def find_skills(
+    places: Sequence[Path], usable: Usable = _every, foreign: Path | None = None
+) -> Iterator[Skill]:
+    """The skills in these directories, then the `foreign` ones; of two with one name, the first."""
     seen: set[str] = set()
-    for place in places:
+    for place in (*places, *([foreign] if foreign is not None else ())):
         for folder in sorted(place.iterdir()) if place.is_dir() else ():
             try:
                 skill = read_skill(folder)
@@ -96,7 +107,7 @@ def find_skills(places: Sequence[Path], usable: Usable = _every) -> Iterator[Ski
                 continue  # `openclaw skills list` says what is wrong with it
             if usable(skill.name) and skill.name not in seen and len(seen) < MOST_SKILLS:
                 seen.add(skill.name)
-                yield skill
+                yield replace(skill, foreign=place not in places)
 
 
 def plugin_skills() -> list[Path]:
@@ -114,12 +125,23 @@ def plugin_skills() -> list[Path]:
     return places
 
 
-def skills_prompt(places: Sequence[Path], usable: Usable = _every) -> str:
-    lines = [f"- {skill.name}: {skill.description}" for skill in find_skills(places, usable)]
-    if not lines:
+def skills_prompt(
+    places: Sequence[Path], usable: Usable = _every, foreign: Path | None = None
+) -> str:
+    own: list[str] = []
+    theirs: list[str] = []
+    for skill in find_skills(places, usable, foreign):
+        line = f"- {skill.name}: {skill.description}"
+        (theirs if skill.foreign else own).append(line)
+    if not own and not theirs:
         return ""
     head = "# Skills\n\nBefore you do something that one of these is about, read it with skill."
-    return "\n".join([head, "", *lines])
+    if theirs:
+        text = "\n".join(theirs)
+        # The same at every turn, so that a provider's cache holds.
+        ident = hashlib.sha256(text.encode()).hexdigest()
+        own.append(frame(text, source=WORKSPACE_FILE, sender="skills", new_id=lambda: ident))
+    return "\n".join([head, "", *own])
 
 
 _SKILL = ToolSpec(
@@ -132,20 +154,26 @@ _SKILL = ToolSpec(
 )
 
 
-def skill_tool(places: Sequence[Path], usable: Usable = _every) -> FunctionTool:
+def skill_tool(
+    places: Sequence[Path], usable: Usable = _every, foreign: Path | None = None
+) -> FunctionTool:
     def read(name: str, file: str) -> ToolResult:
-        skill = next((one for one in find_skills(places, usable) if one.name == name), None)
+        known = {one.name: one for one in find_skills(places, usable, foreign)}
+        skill = known.get(name)
         if skill is None:
-            known = ", ".join(one.name for one in find_skills(places, usable))
-            raise ToolFailure(f"There is no skill '{name}'. There are: {known or 'none'}.")
+            raise ToolFailure(
+                f"There is no skill '{name}'. There are: {', '.join(known) or 'none'}."
+            )
         with Workspace(skill.folder).open_file(file or FILE) as (opened, _, _):
             text = opened.read(MAX_BYTES).decode(errors="replace")
-        if file:
-            return said(text)
-        others = [p for p in sorted(skill.folder.rglob("*")) if p.is_file() and p.name != FILE]
-        names = [f"- {p.relative_to(skill.folder).as_posix()}" for p in others[:200]]
-        listed = "\n".join(["", f"Its folder is {skill.folder}. Its other files:", *names])
-        return said(text + (listed if names else ""))
+        if not file:
+            others = [p for p in sorted(skill.folder.rglob("*")) if p.is_file() and p.name != FILE]
+            names = [f"- {p.relative_to(skill.folder).as_posix()}" for p in others[:200]]
+            listed = "\n".join(["", f"Its folder is {skill.folder}. Its other files:", *names])
+            text += listed if names else ""
+        if skill.foreign:
+            return quoted(text, WORKSPACE_FILE, f"skills/{name}/{file or FILE}")
+        return said(text)
 
     async def run(arguments: Arguments, context: CallContext) -> ToolResult:
         name, file = arguments.text("name"), arguments.text("file", "")
