@@ -89,6 +89,29 @@ async def test_a_command_writes_the_workspace_and_sees_nothing_else_of_the_perso
 
 
 @both
+async def test_what_a_command_says_of_its_directory_opens_nothing(home: Path, means: Means) -> None:
+    shell = Shell(home, means)
+    (home / "notes.txt").write_text("a note")
+    look = f"cat {home}/notes.txt {home}/.openclaw/openclaw.json; touch {home}/written"
+    forged = f"{shell.work}/../.openclaw"
+    everywhere = "for n in $(ls /proc/$$/fd); do [ $n -gt 2 ] && [ $n -lt 255 ] && {} >&$n; done 2>/dev/null; true"
+    for words in (
+        f"echo {forged}",
+        f"printf '%4096s' {forged}",
+        f"printf '%065000d\\n%s' 0 {forged}",
+    ):
+        await shell.run("trap - EXIT; " + everywhere.format(words))
+        said = await shell.run(f"pwd; {look}")
+        assert said.startswith(str(shell.work)), said
+        assert "a note" not in said
+    await shell.run("mkdir -p sub && cd sub")
+    await shell.run(f"cd .. && rmdir sub && ln -s {home} sub; trap - EXIT")
+    said = await shell.run(look)
+    assert "a note" not in said
+    assert not (home / "written").exists()
+
+
+@both
 async def test_a_command_reaches_no_socket_of_other_programs(
     home: Path, means: Means, sockets: Sockets
 ) -> None:

@@ -280,12 +280,20 @@ def _skip_stars(glob: tuple[Element, ...], states: set[int]) -> set[int]:
 
 _COMMAND_RULE = re.compile(r"\s*exec\s*\((.*)\)\s*", re.DOTALL | re.IGNORECASE)
 _SHELL_SYNTAX = re.compile(r"[;&|<>()`$\\\n\r{}!#]")
-_SUBCOMMAND = re.compile(r"[a-z][a-z0-9-]*")
-_RUN_OTHERS = re.compile(
-    r"(.*/)?(bash|builtin|busybox|chroot|command|dash|doas|env|eval|exec|fish|ksh|nice|node|nohup|perl"
-    r"|python[\d.]*|ruby|setsid|sh|source|ssh|su|sudo|time|timeout|watch|xargs|zsh)"
+_WITH_SUBCOMMANDS = re.compile(
+    r"apt|brew|bundle|cargo|composer|docker|dotnet|gh|git|go|gradle|kubectl|make|mvn|npm|pip|pnpm|poetry"
+    r"|systemctl|terraform|uv|yarn"
 )
-"""Programs whose next word says too little about what they do."""
+_SUBCOMMAND = re.compile(
+    r"(?!(config|dlx|exec|filter-branch|install|rebase|remote|run|submodule|tool|x)$)[a-z][a-z0-9-]*"
+)
+"""What says by itself what is done; those left out run or install whatever their next words say."""
+_DOES_MORE = re.compile(
+    r"--?(config|delete|exec|execdir|ext-diff|no-index|ok|okdir|open-files-in-pager|output|receive-pack"
+    r"|textconv|toolexec|upload-pack|fprint\w*|fls)(=.*)?|-[coO]|-[oO][./~].*",
+    re.DOTALL,
+)
+"""Options with which a program that only looks writes a file or runs another program."""
 _MORE = " *"
 
 
@@ -300,7 +308,8 @@ def covers(rule: str, name: str, arguments: Mapping[str, Any]) -> bool:
     if not text.endswith(_MORE):
         return command.strip() == text
     first, words = text.removesuffix(_MORE).split(), _plain_words(command)
-    return bool(first) and words[: len(first)] == first
+    more = any(_DOES_MORE.fullmatch(word) for word in words[len(first) :])
+    return bool(first) and words[: len(first)] == first and not more
 
 
 def rule_for(name: str, arguments: Mapping[str, Any]) -> str | None:
@@ -311,8 +320,10 @@ def rule_for(name: str, arguments: Mapping[str, Any]) -> str | None:
     if not isinstance(command, str) or command.strip().endswith(_MORE):
         return None  # as a rule, its end would mean something else
     words = _plain_words(command)
-    if len(words) > 1 and _SUBCOMMAND.fullmatch(words[1]) and not _RUN_OTHERS.fullmatch(words[0]):
-        return f"exec({words[0]} {words[1]}{_MORE})"
+    if len(words) > 1 and _WITH_SUBCOMMANDS.fullmatch(words[0]) and _SUBCOMMAND.fullmatch(words[1]):
+        rule = f"exec({words[0]} {words[1]}{_MORE})"
+        if covers(rule, name, arguments):
+            return rule
     return f"exec({command.strip()})"
 
 

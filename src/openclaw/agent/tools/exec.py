@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -24,7 +25,13 @@ from openclaw.core.ids import random_id
 from openclaw.core.tools import CallContext, ToolResult, ToolSpec
 from openclaw.mcp_client.sandbox.own_files import own_files
 from openclaw.mcp_client.transport.child_process import Program, child_environment, handed
-from openclaw.mcp_client.transport.orphans import KILL, MARKER, kill_marked, signal_group
+from openclaw.mcp_client.transport.orphans import (
+    KILL,
+    MARKER,
+    OrphanReaper,
+    kill_marked,
+    signal_group,
+)
 
 NAME, JOBS = "exec", "jobs"
 MAX_SECONDS = 3600
@@ -33,7 +40,7 @@ _POLITE_SECONDS = 2.0  # between asking a command to end and ending it
 _DRAIN_SECONDS = 1.0  # for what is still in the pipe once the command itself has ended
 
 _PROGRESS_CHARS = 400
-_MAX_PATH = 4096
+_MAX_TOLD = 65_536  # all that a pipe holds: whatever the command wrote there, its shell wrote last
 _READ_FILES = (".gitconfig", ".config/git/config", ".config/git/ignore")
 _PROGRAMS = (
     "python3",
@@ -64,7 +71,7 @@ class _Shell:
 
 
 class Shells:
-    """The shells of all sessions. What still runs when it is left is ended."""
+    """The shells of all sessions. What still runs when it is left, or when we are killed, is ended."""
 
     def __init__(
         self,
@@ -77,14 +84,18 @@ class Shells:
         self._confine = confine
         self._shells: dict[tuple[str, str], _Shell] = {}
         self._group: anyio.abc.TaskGroup | None = None
+        self.keeper = OrphanReaper()
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator["Shells"]:
-        async with anyio.create_task_group() as self._group:
-            try:
-                yield self
-            finally:
-                self._group.cancel_scope.cancel()
+        try:
+            async with anyio.create_task_group() as self._group:
+                try:
+                    yield self
+                finally:
+                    self._group.cancel_scope.cancel()
+        finally:
+            await self.keeper.aclose()
 
     def of(self, context: CallContext, workspace: Path) -> _Shell:
         """The session's shell; it starts in the workspace again if that is another one now."""
@@ -104,19 +115,22 @@ class Shells:
 
     def job(self, command: str, shell: _Shell, settings: ExecToolConfig) -> "_Job":
         shell.started += 1
-        marker = random_id()
+        marker = f"{self.keeper.mark}.{random_id()}"
         environment = child_environment(self.environ, {MARKER: marker}, settings.inherit_env)
         bash = shutil.which("bash", path=environment.get("PATH", os.defpath))
 
         def program(reports: int) -> Program:
-            # A command that ends its own shell in another way leaves the directory as it was.
-            told = f"trap 'pwd -P >&{reports}' EXIT; " if bash else " "
+            # The shell goes there by itself, behind the sandbox: what an earlier command said of its
+            # directory opens nothing. One that ends its shell in another way leaves it as it was.
+            there = f"cd -- {shlex.quote(str(shell.directory))} 2>/dev/null; "
+            told = f"{there}trap 'pwd -P >&{reports}' EXIT; " if bash else " "
             words = ("-c", told + command)
-            plain = Program(bash or "/bin/sh", words, environment, shell.directory)
+            plain = Program(bash or "/bin/sh", words, environment, shell.workspace)
             return self._confined(plain, shell, settings.sandbox)
 
         output = _Output(settings.max_output_chars)
-        return _Job(str(shell.started), command, program, marker, shell, output)
+        keeper = self.keeper if self._group is not None else None
+        return _Job(str(shell.started), command, program, marker, shell, output, keeper)
 
     def _confined(self, program: Program, shell: _Shell, sandbox: SandboxConfig) -> Program:
         if self._confine is None:
@@ -151,6 +165,7 @@ class _Job:
     marker: str
     shell: _Shell
     output: "_Output"
+    keeper: OrphanReaper | None = None
     on_output: Callable[[str], None] = lambda text: None
     code: int | None = None
     ended: anyio.Event = field(default_factory=anyio.Event)
@@ -180,9 +195,11 @@ class _Job:
     async def _start(self, reports: int) -> anyio.abc.Process:
         inherited: tuple[int, ...] = ()
         try:
+            if self.keeper is not None:
+                await self.keeper.start()
             program = await anyio.to_thread.run_sync(self.program, reports)
             arguments, inherited = handed(program)
-            return await anyio.open_process(
+            process = await anyio.open_process(
                 [program.command, *arguments],
                 cwd=program.directory,
                 env=program.environment,
@@ -192,6 +209,9 @@ class _Job:
                 start_new_session=True,
                 pass_fds=(*inherited, reports),
             )
+            if self.keeper is not None:
+                self.keeper.watch(process.pid)
+            return process
         finally:
             for descriptor in (*inherited, reports):
                 os.close(descriptor)
@@ -205,6 +225,8 @@ class _Job:
         finally:
             with anyio.CancelScope(shield=True):
                 await _end(process, self.marker)
+                if self.keeper is not None:
+                    self.keeper.release(process.pid)
 
     async def _watch(self, process: anyio.abc.Process) -> None:
         """Read until the command itself has ended; what it left running may keep the pipe open."""
@@ -231,8 +253,8 @@ class _Job:
             return
         os.set_blocking(report, False)
         with contextlib.suppress(OSError):
-            told = os.read(report, _MAX_PATH).decode(errors="surrogateescape")
-            place = Path(told.rstrip("\n").rpartition("\n")[2])
+            told = os.read(report, _MAX_TOLD).decode(errors="surrogateescape")
+            place = Path(told.rstrip("\n").rpartition("\n")[2]).resolve(strict=True)
             if told and place.is_relative_to(self.shell.workspace.resolve()) and place.is_dir():
                 self.shell.directory = place
 

@@ -1,6 +1,8 @@
 """`exec`: real commands, ended with everything that they started."""
 
 import os
+import subprocess
+import sys
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
@@ -67,7 +69,7 @@ def alive(pid: int) -> bool:
 
 
 async def gone(pid: int) -> None:
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         while alive(pid):  # noqa: ASYNC110 - a process of somebody else's
             await anyio.sleep(0.01)
 
@@ -200,6 +202,33 @@ async def test_jobs_end_with_the_program(workspace: Path) -> None:
         with anyio.fail_after(20):
             while not (workspace / "last").exists():  # noqa: ASYNC110 - written by the command
                 await anyio.sleep(0.01)
+    await gone(int((workspace / "last").read_text()))
+
+
+HOST = """
+import sys
+from pathlib import Path
+import anyio
+from openclaw.agent.tools.catalog import native_tools
+from openclaw.agent.tools.exec import Shells
+from openclaw.core.tools import CallContext
+
+async def main():
+    async with Shells({"PATH": "/usr/bin:/bin"}).running() as shells:
+        tools = native_tools("main", Path(sys.argv[1]), shells=shells, plugins=False)
+        command = "echo $$ > new; mv new last; trap '' TERM; while true; do sleep 1; done"
+        await tools.call("exec", {"command": command}, CallContext("main", "s", "c"))
+
+anyio.run(main)
+"""
+
+
+async def test_a_command_does_not_outlive_a_killed_host(workspace: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", HOST, str(workspace)]) as host:
+        with anyio.fail_after(60):
+            while not (workspace / "last").exists():  # noqa: ASYNC110 - written by the command
+                await anyio.sleep(0.01)
+        host.kill()
     await gone(int((workspace / "last").read_text()))
 
 
