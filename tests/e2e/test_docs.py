@@ -216,7 +216,7 @@ _RUNNERS = {
     "npx": (
         "#!/bin/sh\n"
         'while [ "${{1#-}}" != "$1" ]; do shift; done\n'
-        'name=$1\nshift\ncase $name in */inspector) exec inspector "$@";; esac\n'
+        'name=$1\nshift\ncase $name in */inspector*) exec inspector "$@";; esac\n'
         'exec "{node}" "{modules}/$name/dist/index.js" "$@"\n'
     ),
     # What is installed goes into the page's home, not into the environment that runs the tests.

@@ -196,11 +196,15 @@ class CommandParser(argparse.ArgumentParser):
         if "ACTION" not in message:
             self.print_usage(sys.stderr)
             self._print_message(f"{self.prog}: {sentence(message)}\n", sys.stderr)
+            if "are required" in message and self.epilog:
+                self._print_message(f"{self.epilog}\n", sys.stderr)
             raise WrongUsage(message)
         given = _GIVEN.search(message)
-        wrong = f"there is no action {given[1]!r}" if given else "say what to do"
-        lines = [f"{self.prog}: {sentence(wrong)}. There are:"]
         listed = summaries(self)
+        wrong = f"there is no action {given[1]!r}" if given else "say what to do"
+        near = get_close_matches(given[1], listed, 1) if given else []
+        guess = f" Did you mean '{near[0]}'?" if near else ""
+        lines = [f"{self.prog}: {sentence(wrong)}.{guess} There are:"]
         width = max(map(len, listed), default=0)
         lines += [f"  {name:<{width}}  {summary}" for name, summary in listed.items()]
         self._print_message("\n".join(lines) + "\n", sys.stderr)

@@ -233,7 +233,10 @@ class Guard:
         self._check_rate(scope, grant, _POLL_COST if polls else 1.0)
         if grant is None and scope["path"].startswith(_NEEDS_TOKEN) and scope["path"] != LOGIN_PATH:
             challenge = (b"www-authenticate", _challenge(scope, headers))
-            raise Refused(401, "a bearer token is needed, and this is not it", [challenge])
+            told = "a bearer token is needed; make one with: openclaw gateway token add NAME"
+            if b"authorization" in headers:
+                told = "a bearer token is needed, and this is not it"
+            raise Refused(401, told, [challenge])
         length = headers.get(b"content-length", b"0")
         if length.isdigit() and int(length) > self.limits.max_request_bytes:
             raise _too_large(self.limits)

@@ -166,7 +166,7 @@ async def test_the_message_may_come_from_stdin_with_files(
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [
-        (["-m", " "], 2, "--message: is empty"),
+        (["-m", " "], 2, "The message is empty"),
         ([], 2, "There is no message"),
         (["hello", "-m", "x"], 2, "Give the message once"),
         (["-m", "x", "--agent", "nobody"], 1, "There is no agent 'nobody'"),

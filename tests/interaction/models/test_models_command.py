@@ -76,6 +76,18 @@ def test_the_list_as_json_is_nothing_but_json(environ: dict[str, str]) -> None:
     assert (first["installed"], first["tools"]) == (False, "router")
 
 
+def test_a_provider_without_a_list_of_models_is_listed(
+    environ: dict[str, str], tmp_path: Path
+) -> None:
+    config = tmp_path / "c.json"
+    acme = {"baseUrl": "http://127.0.0.1:1/v1"}
+    config.write_text(json.dumps({"models": {"providers": {"acme": acme}}}))
+    said = run(environ, "list", "--config", str(config)).stdout
+    assert "acme/*  (models.providers.acme)" in said
+    assert "--model acme/NAME" in said
+    assert "nothing under" not in said
+
+
 def test_the_status_says_which_model_is_used_and_why_it_cannot_be(environ: dict[str, str]) -> None:
     said = run(environ, "status", "--json")
     facts = json.loads(said.stdout)

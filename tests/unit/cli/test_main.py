@@ -79,6 +79,11 @@ def test_an_unknown_option_is_a_usage_error(capsys: pytest.CaptureFixture[str]) 
     ("words", "says"),
     [
         (["mcp"], "openclaw mcp: Say what to do. There are:\n  list "),
+        (
+            ["config", "sett"],
+            "openclaw config: There is no action 'sett'. Did you mean 'set'? There",
+        ),
+        (["mcp", "lst"], "openclaw mcp: There is no action 'lst'. Did you mean 'list'? There"),
         (["config", "fetch"], "openclaw config: There is no action 'fetch'. There are:\n  "),
     ],
 )
@@ -89,6 +94,14 @@ def test_a_missing_or_wrong_action_is_answered_with_those_that_there_are(
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err.startswith(says)
+
+
+@pytest.mark.parametrize("command", ["cron add", "mcp add"])
+def test_what_lacks_an_argument_is_answered_with_an_example(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("openclaw", command.split()) == 2
+    assert f"examples:\n  openclaw {command} " in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -197,7 +197,8 @@ class Talk:
         today = total(row for row in rows if row.day == ledger.today())
         for name, spent in (("This conversation", here), ("Today", today)):
             tokens = spent.input_tokens + spent.output_tokens
-            self._view.say(f"{name}: {money(spent)}, {tokens:,} tokens, {spent.requests} requests.")
+            requests = f"{spent.requests} request{'' if spent.requests == 1 else 's'}"
+            self._view.say(f"{name}: {money(spent)}, {tokens:,} tokens, {requests}.")
 
     async def _tools(self, _: str) -> None:
         tools = await self._agent.tools(self._id, self.session)

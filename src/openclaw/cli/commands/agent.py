@@ -95,7 +95,7 @@ def workspace_of(args: argparse.Namespace, env: Environment) -> Path | None:
 
     if args.workspace is not None:
         if not args.workspace.is_dir():
-            raise InvalidRequest(f"{args.workspace} is not a directory", field="--workspace")
+            raise InvalidRequest(f"{args.workspace} is not a directory", field="-C")
         return args.workspace.resolve()
     try:
         here = Path.cwd()
@@ -133,7 +133,7 @@ def run(args: argparse.Namespace, env: Environment) -> int:
 
     message, piped = _message(args, env)
     if not message.strip() and piped is None and not args.image and not args.file:
-        raise InvalidRequest("is empty", field="--message")
+        raise InvalidRequest("the message is empty")
     reply, consent, session = run_interruptible(env, _turn, args, env, message, piped)
     if args.json:
         env.say_json({**as_json(reply, session), "refused": consent.refused})

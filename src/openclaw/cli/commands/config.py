@@ -13,6 +13,7 @@ from openclaw.core.errors import (
     InvalidConfig,
     InvalidRequest,
     NotFound,
+    OpenClawError,
     OperatorFacing,
     Problem,
     describe,
@@ -79,13 +80,37 @@ def _get(args: Namespace, env: Environment) -> int:
 def _set(args: Namespace, env: Environment) -> int:
     from openclaw.config.edit import set_value
 
-    return _edited(args, env, lambda text: set_value(text, _path_of(args.key), _value(args.value)))
+    value = _value(args.value)
+    try:
+        return _edited(args, env, lambda text: set_value(text, _path_of(args.key), value))
+    except InvalidConfig as error:
+        raise _not_written(error, env, args.key, value) from error
 
 
 def _unset(args: Namespace, env: Environment) -> int:
     from openclaw.config.edit import delete_value
 
-    return _edited(args, env, lambda text: delete_value(text, _path_of(args.key)))
+    try:
+        return _edited(args, env, lambda text: delete_value(text, _path_of(args.key)))
+    except InvalidConfig as error:
+        raise _not_written(error, env, args.key, None) from error
+
+
+def _not_written(error: InvalidConfig, env: Environment, key: str, value: Any) -> OpenClawError:
+    """What is wrong with the change; the error itself where the file was broken before."""
+    import json
+
+    from openclaw.config.load import load_config
+
+    try:
+        load_config(env.config_option, env.environ)
+    except InvalidConfig:
+        return error
+    hint = None
+    if isinstance(value, str) and any("must be a list" in one.message for one in error.problems):
+        hint = f"a list is written so: {env.program} config set {key} '{json.dumps([value])}'"
+    told = "; ".join(f"{one.path}: {one.message}" for one in error.problems)
+    return InvalidRequest(f"nothing was written: {told}", hint=hint)
 
 
 def _edit(args: Namespace, env: Environment) -> int:
@@ -104,7 +129,13 @@ def _edit(args: Namespace, env: Environment) -> int:
         draft = Path(directory) / path.name
         draft.write_text(before)
         while True:
-            done = subprocess.run([*shlex.split(editor), str(draft)], check=False)  # noqa: S603 - the person's own
+            try:
+                done = subprocess.run([*shlex.split(editor), str(draft)], check=False)  # noqa: S603 - the person's own
+            except (OSError, ValueError) as error:
+                raise OperatorFacing(
+                    f"the editor {editor!r} cannot be started: {error}",
+                    hint="set EDITOR (or VISUAL) to the command of yours, such as nano",
+                ) from error
             if done.returncode:
                 raise OperatorFacing(f"the editor {editor!r} failed (exit code {done.returncode})")
             try:
@@ -184,7 +215,7 @@ def _value(text: str) -> Any:
     try:
         return parse(f'{{ "value": {text}\n}}').root.plain()["value"]
     except (InvalidConfig, KeyError):
-        return text
+        return text.strip()
 
 
 def _keys(value: Any) -> Sequence[str | int]:

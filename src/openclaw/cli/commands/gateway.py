@@ -379,8 +379,9 @@ def _awaited(env: Environment, ended: Callable[[], str | None]) -> "GatewayInfo"
     info = running_gateway(env.paths.gateway_lock)
     if info is None or not info.url:
         told = ended() if there else f"it did not listen within {_START_SECONDS:.0f} s"
+        told = (told or "it ended at once").removeprefix(f"{env.program}: ")
         hint = f"see: {env.program} logs"
-        raise OperatorFacing(f"the gateway did not start: {told or 'it ended at once'}", hint=hint)
+        raise OperatorFacing(f"the gateway did not start: {told}", hint=hint)
     return info
 
 

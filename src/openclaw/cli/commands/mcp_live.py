@@ -420,10 +420,16 @@ def _require_ready(env: Environment, manager: "McpManager") -> None:
         raise ServerUnavailable(one.snapshot.name, "its tools cannot be called now")
 
 
+_TROUBLE = {"error": "does not work", "failed": "has failed", "needs_login": "needs a login"}
+
+
 def _warn_of(env: Environment, broken: Iterable["ServerStatus"]) -> None:
     for one in broken:
         reason = one.snapshot.last_error or "no answer"
-        env.warn(f"MCP server '{one.snapshot.name}' is {one.snapshot.state.value}: {reason}")
+        state = one.snapshot.state.value
+        told = f"{_TROUBLE.get(state, f'is {state}')}: {reason}"
+        told = reason if reason.startswith("cannot ") else told
+        env.warn(f"MCP server '{one.snapshot.name}' {told}")
         for line in last_words(one.snapshot.stderr):
             env.warn(line)
 

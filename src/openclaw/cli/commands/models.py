@@ -87,9 +87,9 @@ def _provider_facts(env: Environment) -> list[dict[str, Any]]:
 
     loaded = env.load_config()
     configured = [
-        {"id": f"{name}/{model.id}", "from": f"models.providers.{name}"}
+        {"id": f"{name}/{model}", "from": f"models.providers.{name}"}
         for name, provider in loaded.config.models.providers.items()
-        for model in provider.models
+        for model in ([one.id for one in provider.models] or ["*"])
     ]
     keyed = [
         {"id": f"{known.name}/{known.default_model}", "from": f"{variable} is set"}
@@ -108,6 +108,9 @@ def _list(args: Namespace, env: Environment) -> int:
     env.say("Models of providers:")
     for fact in providers:
         env.say(f"  {fact['id']}  ({fact['from']})")
+        if fact["id"].endswith("/*"):
+            name = fact["id"].removesuffix("*")
+            env.say(f"      any of its models; none is listed. Use one with: --model {name}NAME")
     if not providers:
         env.say("  none: no key in the environment and nothing under models.providers")
     env.say("\nEmbedded models, which run here and need no account:")

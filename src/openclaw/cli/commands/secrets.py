@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from openclaw.cli.environment import Environment
-from openclaw.core.errors import EXIT_FAILED, EXIT_OK, SecretUnavailable, describe
+from openclaw.core.errors import EXIT_FAILED, EXIT_OK, InvalidRequest, SecretUnavailable, describe
 from openclaw.secrets.refs import SecretRef, parse
 
 if TYPE_CHECKING:
@@ -60,6 +60,8 @@ def _set(args: argparse.Namespace, env: Environment) -> int:
     from openclaw.config.secret_store import SecretStore
 
     value = hidden_line(env, f"Value of {args.name} (not shown): ")
+    if not value:
+        raise InvalidRequest("no value was given", hint="type it, or send it through a pipe")
     env.redactor.register(value)
     where = SecretStore(env.environ).set(args.name, value, keyring=False if args.in_file else None)
     if args.json:

@@ -187,6 +187,26 @@ def test_a_wrong_key_is_refused_with_the_one_that_was_meant(
     assert config.read_text() == before
 
 
+def test_a_refused_change_says_that_nothing_was_written_and_how_a_list_is(
+    config: Path, capsys: Captured
+) -> None:
+    assert run("openclaw", ["config", "set", "tools.deny", "write"]) == 2
+    assert capsys.readouterr().err == (
+        "openclaw: Nothing was written: tools.deny: must be a list, not text\n"
+        "  A list is written so: openclaw config set tools.deny '[\"write\"]'\n"
+    )
+    assert run("openclaw", ["config", "unset", "gateway.auth"]) == 0
+    config.write_text(WRONG)
+    capsys.readouterr()
+    assert run("openclaw", ["config", "set", "tools.deny", "write"]) == 2
+    assert f"problems in {config}" in capsys.readouterr().err  # it is the file that is broken
+
+
+def test_blanks_around_a_text_are_left_out(config: Path, capsys: Captured) -> None:
+    assert run("openclaw", ["config", "set", "agents.defaults.model", "anthropic/some-model "]) == 0
+    assert '"anthropic/some-model"' in config.read_text()
+
+
 def test_a_key_is_explained(home: Path, capsys: Captured) -> None:
     assert run("openclaw", ["config", "explain", "gateway.port"]) == 0
     assert "default 18789" in capsys.readouterr().out
@@ -226,6 +246,11 @@ def test_an_editor_that_fails_or_is_not_there_changes_nothing(
 ) -> None:
     monkeypatch.setenv("VISUAL", "false")
     assert run("openclaw", ["config", "edit"]) == 1
+    monkeypatch.setenv("VISUAL", "no-such-editor-anywhere")
+    assert run("openclaw", ["config", "edit"]) == 1
+    told = capsys.readouterr().err
+    assert "The editor 'no-such-editor-anywhere' cannot be started" in told
+    assert "Set EDITOR" in told
     monkeypatch.delenv("VISUAL")
     monkeypatch.delenv("EDITOR", raising=False)
     assert run("openclaw", ["config", "edit"]) == 2  # an editor would wait for ever
