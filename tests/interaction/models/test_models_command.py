@@ -155,7 +155,7 @@ def test_two_processes_that_pull_at_once_do_not_disturb_each_other(
         (["pull", "http://127.0.0.1:1/x.gguf"], "need the SHA-256"),
         (["pull", "http://127.0.0.1:1/x.gguf", "--sha256", "zz"], "need the SHA-256"),
         (["pull", "http://127.0.0.1:1/..", "--sha256", "0" * 64], "no name for weights"),
-        ([], "say what to do"),
+        ([], "Say what to do"),
     ],
 )
 def test_a_request_that_cannot_be_met_is_refused_in_plain_words(

@@ -117,7 +117,8 @@ _FUNCTION_WORDS = _every_word(
 
 
 def _words(text: str) -> set[str]:
-    return {w for w in _every_word(text) if len(w) > _SHORT or any(c.isdigit() for c in w)}
+    meant = _every_word(text) - _FUNCTION_WORDS
+    return {w for w in meant if len(w) >= _SHORT or any(c.isdigit() for c in w)}
 
 
 _REMEMBER = ToolSpec(

@@ -187,6 +187,7 @@ def test_what_is_remembered_is_shown_searched_and_cleared(home: Path) -> None:
     assert (
         openclaw("memory", "search", "blue").stdout == "MEMORY.md: - 2026-11-17: The car is blue.\n"
     )
+    assert openclaw("memory", "search", "tabs").stdout == "MEMORY.md: - 2026-11-17: Tabs.\n"
     assert len(json.loads(openclaw("memory", "show", "--json").stdout)["lines"]) == 2
     assert openclaw("memory", "clear").stdout == "Forgotten.\n"
     assert openclaw("memory", "show").stdout == "Nothing is remembered.\n"
