@@ -169,7 +169,7 @@ def test_a_request_that_cannot_be_met_is_refused_in_plain_words(
 def test_an_address_that_does_not_answer_is_a_failure_with_words(environ: dict[str, str]) -> None:
     said = run(environ, "pull", "http://127.0.0.1:1/x.gguf", "--sha256", "0" * 64)
     assert said.returncode == 1
-    assert "could not fetch" in said.stderr
+    assert "Could not fetch" in said.stderr
     assert "Traceback" not in said.stderr
 
 
