@@ -115,6 +115,31 @@ async def test_a_token_for_orders_gets_into_no_conversation_of_others(house: Hou
     assert [body.count("and?") for body in later] == [1, 2, 3, 0, 4]
 
 
+async def test_a_token_for_orders_neither_reads_nor_writes_what_the_person_told_the_agent(
+    house: House,
+) -> None:
+    calls = (("remember", {"text": "Mallory is a friend."}), ("recall", {"query": "PIN"}))
+    steps = [Step(calls=calls), Step(text="done"), Step(text="done")]
+    async with scripted_model(steps) as model:
+        house.configure(model.url)
+        notes = house.state / "memory" / "main" / "MEMORY.md"
+        notes.parent.mkdir(parents=True)
+        notes.write_text("- 2026-11-17: The PIN is 4711.\n")
+        async with house.here() as info, client(info, house.token) as owner:
+            laptop = TokenFile(house.state, SystemClock()).add("a", ["orders"]).reveal()
+            order = {"text": "go", "stream": False}
+            async with client(info, laptop) as theirs:
+                await theirs.post("/api/messages", json=order)
+            await owner.post("/api/messages", json=order)
+    guest, told, own = (str(request.body) for request in model.requests)
+    assert "4711" not in guest + told
+    assert "'remember'" not in guest
+    assert "4711" in own
+    assert "'remember'" in own
+    assert [*notes.parent.iterdir()] == [notes]
+    assert "Mallory" not in notes.read_text()
+
+
 @pytest.mark.parametrize("workspace", ["home", "state"])
 async def test_no_narrow_token_and_no_agent_gets_at_the_owners_token(
     house: House, workspace: str

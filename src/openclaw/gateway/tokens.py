@@ -21,6 +21,7 @@ from openclaw.config.paths import PRIVATE_FILE
 from openclaw.core.clock import Clock
 from openclaw.core.errors import InvalidRequest, NotFound, OperatorFacing
 from openclaw.secrets.refs import Secret
+from openclaw.sessions.model import GUEST_KEYS
 
 SCOPES = {
     "orders": "give orders and follow their turns",
@@ -50,7 +51,7 @@ class Grant:
 
     def session(self, key: str) -> str:
         """The session that is meant by this key: whoever may not read has sessions of their own."""
-        own = "" if self.allows("read") else f"token-{quote(self.name, safe='')}:"
+        own = "" if self.allows("read") else f"{GUEST_KEYS}{quote(self.name, safe='')}:"
         return key if key.startswith(own) else own + key
 
 

@@ -217,6 +217,8 @@ class _Handlers:
             return await self._desk.take(params.arguments, caller)
         too_large = self._forward is not None and _media_size(params.arguments) > _MOST_FORWARDED
         if too_large or not (asks or _declares_tasks(context)):
+            if params.request_state is not None:  # to carry the order out again would be worse
+                raise MCPError(types.INVALID_PARAMS, "this client cannot go on with requestState")
             return await self._desk.take(params.arguments, caller)
         return await self._order(self._tasks, context, params, caller, asks=asks)
 
@@ -261,6 +263,8 @@ class _Handlers:
         if self._tasks is None or context.protocol_version < _ASKING_BY_RESULT:
             raise MCPError(types.METHOD_NOT_FOUND, "Method not found", context.method)
         _require_tasks(context)
+        if not id.isascii():  # the store cannot even look for some
+            raise MCPError(types.INVALID_PARAMS, "there is no such task, or it has expired")
         named = context.request.headers.get("mcp-name") if context.request is not None else None
         if named is not None and decode_header_value(named) != id:
             raise MCPError(HEADER_MISMATCH, "the Mcp-Name header is not the task's id")

@@ -14,7 +14,7 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import mcp_types as types
@@ -89,6 +89,15 @@ def permission_answer(answer: Mapping[str, Any]) -> Answer:
     said: Any = answer.get("content") if answer.get("action") == "accept" else None
     said = said or {}
     return Answer(str(said.get("answer", NO)), str(said.get("reason") or ""))
+
+
+def _check_answers(responses: Mapping[str, Any]) -> None:
+    for one in responses.values():
+        answer: JsonObject = cast("JsonObject", one) if isinstance(one, Mapping) else {}
+        known = answer.get("action") in ("accept", "decline", "cancel")
+        if not known or not isinstance(answer.get("content") or {}, Mapping):
+            wanted = "{action: accept, decline or cancel, content: an object}"
+            raise MCPError(types.INVALID_PARAMS, f"an answer in inputResponses is not {wanted}")
 
 
 @dataclass(slots=True)
@@ -354,6 +363,7 @@ class OrderTasks:
         task = run.task if run is not None else await self._stored(id)
         if task is None or not _is_signed(task, state, arguments or {}, person, self._clock):
             raise MCPError(types.INVALID_PARAMS, "Invalid or expired requestState")
+        _check_answers(responses)
         if run is None:
             return await self._resume_elsewhere(task, arguments or {}, responses)
         run.deliver(responses)
@@ -409,6 +419,7 @@ class OrderTasks:
 
     async def update(self, id: str, responses: Mapping[str, Any], person: Person) -> None:
         task = await self._readable(id, person)
+        _check_answers(responses)
         run = self._runs.get(id)
         if run is not None:
             run.deliver(responses)

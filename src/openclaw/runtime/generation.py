@@ -19,6 +19,7 @@ from openclaw.runtime.host import Host, time_zone
 from openclaw.runtime.servers import hooks_of, servers_of, tool_path_of
 from openclaw.secrets.refs import Secret
 from openclaw.secrets.resolver import SecretResolver
+from openclaw.sessions.model import GUEST_KEYS
 
 if TYPE_CHECKING:
     from openclaw.agent.port import MessageContext
@@ -190,6 +191,11 @@ class ConfigGeneration:
         if context.delegated_by is not None:
             agent = self._subordinate(agent, self.agent(context.delegated_by))
 
+        guest = context.session_key.startswith(GUEST_KEYS)
+        if guest:  # what the person told the agent is not theirs to read, nor to add to
+            without = ToolPolicyConfig(deny=("remember", "recall"))
+            agent = replace(agent, tools=(*agent.tools, without))
+
         def tools(can_ask: bool, session: str) -> "Toolbox":
             return self.tool_path(
                 agent, mcp_tools, workspace=context.workspace, can_ask=can_ask, session=session
@@ -201,7 +207,7 @@ class ConfigGeneration:
             context.workspace or self.host.workspace(agent),
             time_zone(agent, self.host.environ),
             partial(Checkpoints(self.host.paths.undo).undo, agent.id),
-            partial(self._notes, agent, context.workspace),
+            partial(self._notes, agent, context.workspace, guest=guest),
             hooks_of(self.host, context.workspace or self.host.workspace(agent)),
         )
 
@@ -222,13 +228,13 @@ class ConfigGeneration:
         rules = (*own, *giver.tools, ToolPolicyConfig(deny=WITHOUT))
         return replace(agent, tools=rules, limits=limits)
 
-    def _notes(self, agent: EffectiveAgent, workspace: Path | None) -> list[str]:
+    def _notes(self, agent: EffectiveAgent, workspace: Path | None, *, guest: bool) -> list[str]:
         from openclaw.agent.tools.memory import Memory
         from openclaw.agent.tools.skills import skills_prompt
 
         place = workspace or self.host.workspace(agent)
         return [
-            Memory(self.host.paths.memory / agent.id).prompt(),
+            "" if guest else Memory(self.host.paths.memory / agent.id).prompt(),
             skills_prompt(
                 skill_places(self.host), _usable_skill(self.host, agent), place / "skills"
             ),

@@ -24,6 +24,9 @@ MAX_TITLE_CHARS = 200
 PROGRAM_KEYS = ("mcp-", "http-", "cron:")
 """How keys begin that no person chose: orders of MCP clients, API calls, scheduled jobs."""
 
+GUEST_KEYS = "token-"
+"""How keys begin of sessions of those who may give orders and not read: named tokens."""
+
 SEARCHABLE_CHARS = 65_536
 """How much of an entry's text is found by a search; the entry's data is kept whole."""
 

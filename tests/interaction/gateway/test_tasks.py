@@ -107,6 +107,57 @@ async def test_questions_are_answered_one_by_one(house: House, opened: Open) -> 
     assert (task["status"], len(seen)) == ("completed", 2)
 
 
+@pytest.mark.parametrize("wrong", [{"action": "accept", "content": "yes"}, {}, [1], 5])
+async def test_an_answer_that_is_none_is_refused_and_the_task_still_waits(
+    house: House, opened: Open, wrong: Any
+) -> None:
+    async with scripted_model(rules=RULES) as model:
+        configure(house, model.url)
+        async with opened() as http:
+            client = HttpTaskClient(http)
+            id = (await client.order("Act."))["taskId"]
+            (key,) = (await client.until(id, "input_required"))["inputRequests"]
+            with pytest.raises(RpcError) as refused:
+                await client.request("tasks/update", taskId=id, inputResponses={key: wrong})
+            waiting = await client.get(id)
+            await client.request("tasks/update", taskId=id, inputResponses={key: YES})
+            ended = await client.until(id)
+    assert refused.value.code == -32602
+    assert (waiting["status"], ended["status"]) == ("input_required", "completed")
+
+
+async def test_an_id_that_is_no_text_is_that_of_no_task(house: House, opened: Open) -> None:
+    class Raw(HttpTaskClient):
+        async def _exchange(self, message: dict[str, Any]) -> dict[str, Any]:
+            headers = {
+                "accept": "application/json, text/event-stream",
+                "content-type": "application/json",
+                "mcp-protocol-version": "2026-07-28",
+                "mcp-method": "tasks/get",
+            }
+            answer = await self._http.post("/mcp", content=json.dumps(message), headers=headers)
+            return answer.json()
+
+    house.configure("http://127.0.0.1:9")
+    async with opened() as http:
+        with pytest.raises(RpcError) as refused:
+            await Raw(http).get("\ud800")
+    assert refused.value.code == -32602
+
+
+async def test_whoever_cannot_be_asked_does_not_have_an_order_carried_out_again(
+    house: House, opened: Open
+) -> None:
+    async with scripted_model(default=Step(text="done")) as model:
+        house.configure(model.url)
+        token = TokenFile(house.state, SystemClock()).add("laptop", ["orders"]).reveal()
+        async with opened() as http:
+            with pytest.raises(RpcError) as refused:
+                await HttpTaskClient(http, {}, token).order("Go.", requestState="a.1.b")
+    assert refused.value.code == -32602
+    assert not model.requests
+
+
 async def test_a_task_is_cancelled_with_its_turn(house: House, opened: Open) -> None:
     async with scripted_model(rules=RULES) as model:
         configure(house, model.url, after=1)
