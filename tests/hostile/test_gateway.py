@@ -140,6 +140,28 @@ async def test_a_token_for_orders_neither_reads_nor_writes_what_the_person_told_
     assert "Mallory" not in notes.read_text()
 
 
+async def test_a_token_for_reading_gets_no_file_but_what_was_handed_over(house: House) -> None:
+    step = Step(calls=(("attach", {"path": "report.txt"}),))
+    async with scripted_model([step, Step(text="done")]) as model:
+        house.configure(model.url)
+        report, secret = (house.state / "workspace" / name for name in ("report.txt", ".env"))
+        report.write_text("all is well")
+        secret.write_text("KEY=1")
+        async with house.here() as info, client(info, house.token) as owner:
+            order = {"text": "go", "sessionKey": "main", "stream": False}
+            await owner.post("/api/messages", json=order)
+            reader = TokenFile(house.state, SystemClock()).add("r", ["read"]).reveal()
+            async with client(info, reader) as theirs:
+                answers = [
+                    await theirs.get("/api/files", params={"path": str(path), **more})
+                    for path in (report, secret)
+                    for more in ({"session": "main"}, {"session": "other"}, {})
+                ]
+            own = await owner.get("/api/files", params={"path": str(secret)})
+    assert [answer.status_code for answer in answers] == [200, 404, 404, 404, 404, 404]
+    assert (answers[0].text, own.text) == ("all is well", "KEY=1")
+
+
 @pytest.mark.parametrize("workspace", ["home", "state"])
 async def test_no_narrow_token_and_no_agent_gets_at_the_owners_token(
     house: House, workspace: str

@@ -153,6 +153,7 @@ def hooks(tmp_path: Path, *command: str, **more: Any) -> Hooks:
         (["sh", "-c", "exec sleep 60"], "it did not end within"),
         (["sh", "-c", "sleep 60 & exit 3"], "it ended with 3"),  # nobody waits for its child
         (["sh", "-c", "echo s3cret; exit 1"], "***"),
+        (["sh", "-c", "head -c 9 /dev/zero; exit 1"], "it ended with 1 and gave no reason"),
         (["sh", "-c", "yes no; exit 1"], "it did not end within"),
         (["sh", "-c", "exec <&-; exit 0"], None),  # it does not read what it is told
     ],
@@ -165,6 +166,18 @@ async def test_a_hook_that_fails_refuses(
         "before_tool", "write", arguments={"content": "x" * 300_000}
     )
     assert (told is None) if reason is None else (reason in (told or ""))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="found by /proc")
+async def test_no_child_of_a_hook_outlives_it_in_a_session_of_its_own(tmp_path: Path) -> None:
+    note = tmp_path / "pid"
+    child = f"setsid sh -c 'echo $$ > {note}.part; mv {note}.part {note}; exec sleep 600' &"
+    waits = f"{child} while ! test -e {note}; do sleep 0.05; done"
+    assert await hooks(tmp_path, "sh", "-c", waits).fire("before_tool", "write") is None
+    status = Path(f"/proc/{int(note.read_text())}/stat")
+    with anyio.fail_after(30):
+        while status.exists() and status.read_text().rpartition(")")[2].split()[0] not in "ZX":  # noqa: ASYNC110
+            await anyio.sleep(0.05)
 
 
 def test_a_program_that_the_workspace_could_supply_is_refused(tmp_path: Path) -> None:

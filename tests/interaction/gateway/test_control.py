@@ -38,6 +38,16 @@ async def applied(client: httpx2.AsyncClient, *changes: Any) -> Any:
     return done.json()
 
 
+async def test_a_change_that_is_too_deep_is_refused(house: House, opened: Open) -> None:
+    house.configure(NOWHERE)
+    value: Any = []
+    for _ in range(400):
+        value = [value]
+    async with opened() as client:
+        for one in ({"path": ["a"] * 5000, "value": 1}, {"path": ["a"], "value": value}):
+            assert (await change(client, one)).status_code == 400
+
+
 async def test_a_change_is_shown_then_made_and_takes_effect(house: House, opened: Open) -> None:
     house.configure(NOWHERE)
     house.config_file.write_text(

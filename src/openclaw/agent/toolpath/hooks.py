@@ -19,6 +19,7 @@ from typing import Any
 
 import anyio
 import anyio.abc
+import anyio.to_thread
 
 from openclaw.agent.redaction import Redact, clean_json
 from openclaw.agent.toolpath.audit import Refused
@@ -28,7 +29,9 @@ from openclaw.config.schema import HookConfig
 from openclaw.content.labels import single_line
 from openclaw.core.clock import Clock
 from openclaw.core.content import text_of
+from openclaw.core.ids import random_id
 from openclaw.core.tools import CallContext, JsonObject, ToolResult, failed
+from openclaw.mcp_client.transport import orphans
 from openclaw.mcp_client.transport.child_process import child_environment
 
 logger = logging.getLogger(__name__)
@@ -86,19 +89,22 @@ async def run_command(
     output = bytearray()
     try:
         with anyio.fail_after(seconds):
+            marker = f"hook.{random_id()}"
             environment = child_environment(environ, {}, (*_DESKTOP, *inherit))
+            environment = {**environment, orphans.MARKER: marker}
             process = await _started(command, environment, directory)
             try:
                 code = await _talk(process, given, output)
             finally:
-                await _end(process)
+                await _end(process, marker)
     except TimeoutError:
         return f"it did not end within {seconds:g} s"
     except (OSError, ValueError) as error:
         return f"it could not be started: {error}"
     if code == 0:
         return None
-    return output.decode(errors="replace").strip() or f"it ended with {code}"
+    said = single_line(output.decode(errors="replace"), _OUTPUT_BYTES)
+    return said or f"it ended with {code} and gave no reason"
 
 
 async def _started(
@@ -118,14 +124,15 @@ async def _started(
     return process
 
 
-async def _end(process: anyio.abc.Process) -> None:
-    """The process and what it started are gone after this."""
+async def _end(process: anyio.abc.Process, marker: str) -> None:
+    """The process and what it started are gone after this, in whatever session it is."""
     with anyio.CancelScope(shield=True):
         with suppress(OSError):
             if sys.platform == "win32":
                 process.kill()
             else:
                 os.killpg(process.pid, signal.SIGKILL)
+        await anyio.to_thread.run_sync(orphans.kill_marked, marker)
         await process.aclose()
 
 

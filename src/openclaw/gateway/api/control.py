@@ -79,7 +79,11 @@ async def show_config(gateway: Gateway, request: Request) -> Response:
 )
 async def edit(gateway: Gateway, request: Request) -> Response:
     body = given(ConfigEdit, await json_body(request))
-    if REDACTED in orjson.dumps([one.value for one in body.changes]).decode():
+    try:
+        values = orjson.dumps([one.value for one in body.changes])
+    except orjson.JSONEncodeError:
+        raise InvalidRequest("has a value that is too deep", field="changes") from None
+    if REDACTED.encode() in values:
         raise InvalidRequest(f"has {REDACTED} in it, which stands for a secret", field="changes")
     before = await _text(gateway)
     after = await anyio.to_thread.run_sync(_changed, before, body.changes)

@@ -160,7 +160,7 @@ class PinNames(_Given):
 
 
 class ConfigChange(_Given):
-    path: list[str | int]
+    path: list[str | int] = Field(max_length=64)
     value: Any = None
     append: bool = Field(False, description="add the value to the list at path")
     remove: bool = False

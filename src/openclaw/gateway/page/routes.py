@@ -24,7 +24,7 @@ from openclaw.core.errors import InvalidRequest, NotFound, ToolFailure
 from openclaw.gateway.api.bodies import json_body
 from openclaw.gateway.api.schema import Json, LoginCode, LoginLink, PinNames, given, operation
 from openclaw.gateway.api.views import found_session
-from openclaw.gateway.auth import Refused
+from openclaw.gateway.auth import Refused, grant_of
 from openclaw.gateway.state import Gateway
 from openclaw.media.files import WITHHELD, cleaned
 from openclaw.media.kinds import MAX_OUTBOUND_BYTES, in_mb
@@ -161,7 +161,7 @@ def _changes(pinned: "Pinned") -> list[Json]:
     "showFile",
     "a file that the agent handed over, as it is",
     _BYTES,
-    query={"agent": str, "path": str},
+    query={"agent": str, "path": str, "session": str},
 )
 async def show_file(gateway: Gateway, request: Request) -> Response:
     settings = await gateway.backend.agent.settings(request.query_params.get("agent"))
@@ -170,11 +170,27 @@ async def show_file(gateway: Gateway, request: Request) -> Response:
         raise InvalidRequest("is missing", field="path")
     if "\0" in wanted:
         raise InvalidRequest("is no path", field="path")
+    if not await _may_have(gateway, request, settings.id, wanted):
+        raise NotFound("the agent handed over no such file in this session")
     private = (gateway.paths.root, gateway.config_path)
     roots = [Workspace(one, private) for one in settings.directories]
     roots.insert(0, Workspace(gateway.paths.results))
     data = await anyio.to_thread.run_sync(_read, Path(wanted), roots)
     return await _download(data, settings)
+
+
+async def _may_have(gateway: Gateway, request: Request, agent: str, wanted: str) -> bool:
+    """Whoever may only read gets what was handed over in the session that they name."""
+    grant = grant_of(request.scope)
+    if grant is not None and grant.allows("admin"):
+        return True
+    store = gateway.backend.store
+    return wanted in [
+        row.get("path")
+        for info in await store.find_sessions(request.query_params.get("session", ""), agent)
+        for entry in await store.history(info.ref, since_compaction=False)
+        for row in entry.data.get("handed", ())
+    ]
 
 
 @operation("showMedia", "an attachment of a session, as it is", _BYTES, query={"agent": str})

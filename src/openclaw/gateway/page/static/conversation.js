@@ -314,10 +314,14 @@ export class Conversation extends EventTarget {
     } else if (kind.startsWith("turn_") && kind !== "turn_started") {
       for (const one of calls.values()) one.abandon();
       calls.clear();
-      if (kind === "turn_finished") agentPart(into).append(...[...this.handed.values()].flat().map((one) => (one.path ? mediaNode(one, { agent: this.agent, eager: true }) : handedMedia(one, this.mediaPath))));
+      if (kind === "turn_finished") agentPart(into).append(...[...this.handed.values()].flat().map((one) => (one.path ? mediaNode(one, { ...this.where, eager: true }) : handedMedia(one, this.mediaPath))));
       this.handed.clear();
       this.#drawEnding(kind, data, text, agentPart(into), this.asks.get(turn));
     }
+  }
+
+  get where() {
+    return { agent: this.agent, session: this.id ?? this.key };
   }
 
   #drawCall(callId, label, { name, arguments: args, within }, into, calls) {
@@ -438,7 +442,7 @@ class Turn {
 
   on_tool_finished({ callId, name, result, durationMs }) {
     if (!this.calls.has(callId)) this.on_tool_started({ callId, name, label: this.records.get(callId)?.question.label ?? name, arguments: {} });
-    this.calls.get(callId).finish(result, durationMs, this.conversation.agent);
+    this.calls.get(callId).finish(result, durationMs, this.conversation.where);
   }
 
   on_question(question) {
@@ -467,7 +471,7 @@ class Turn {
 
   on_reply({ text, media, outcome, usage }) {
     this.#settle(text);
-    for (const one of media) this.#put(mediaNode(one, { agent: this.conversation.agent, eager: true }));
+    for (const one of media) this.#put(mediaNode(one, { ...this.conversation.where, eager: true }));
     if (outcome === "limit") this.#put(note("This turn reached one of its limits.", "warning"));
     this.usage = usage;
     announce("The answer is complete");

@@ -139,9 +139,9 @@ export class ToolCall {
     this.note.textContent = message;
   }
 
-  finish(result, ms, agent) {
+  finish(result, ms, where) {
     const blocks = result.outputs?.length ? result.outputs : result.blocks;
-    this.#finished(blocks.map((one) => blockNode(one, agent)), result.isError, ms === undefined ? "" : duration(ms));
+    this.#finished(blocks.map((one) => blockNode(one, where)), result.isError, ms === undefined ? "" : duration(ms));
   }
 
   finishFromEntry(data, where) {
@@ -167,9 +167,9 @@ export class ToolCall {
   }
 }
 
-function blockNode(block, agent) {
+function blockNode(block, where) {
   if (block.type === "text") return foldedText(unframed(block.text));
-  if (block.type === "media") return mediaNode(block, { agent });
+  if (block.type === "media") return mediaNode(block, where);
   return h("p", {}, anchor(block.uri, [block.name]) ?? `${block.name} (${block.uri})`);
 }
 
@@ -192,7 +192,7 @@ export function foldedText(text) {
  * Media that the agent gave: shown where a browser can, else to be saved. Nothing remote is loaded. A
  * file on the gateway's machine is fetched when it is asked for, or with `eager`, if it is an image.
  */
-export function mediaNode(media, { agent, eager = false }) {
+export function mediaNode(media, { agent, session, eager = false }) {
   const name = media.name || media.mimeType;
   const box = h("div", { className: "media" });
   if (media.url) box.append(anchor(media.url, [name]) ?? name);
@@ -201,7 +201,7 @@ export function mediaNode(media, { agent, eager = false }) {
     const open = h("button", { type: "button", className: "button small" }, icon("file"), name);
     open.onclick = async () => {
       try {
-        show(box, media, await blob(path(["files"], { path: media.path, agent })), name);
+        show(box, media, await blob(path(["files"], { path: media.path, agent, session })), name);
         open.remove();
       } catch (error) {
         toast(error.message, error.hint);
