@@ -96,7 +96,7 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "memory show": ("memory show", "memory show --agent research"),
     "memory search": ("memory search tabs",),
     "memory path": ("memory path",),
-    "memory clear": ("memory clear",),
+    "memory clear": ("memory clear", "memory clear --yes"),
     "models": ("models status", "models pull"),
     "models list": ("models list",),
     "models status": ("models status",),

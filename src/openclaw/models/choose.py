@@ -127,6 +127,17 @@ class Candidate:
     def ref(self) -> str:
         return f"{self.provider}/{self.model}"
 
+    @property
+    def key_setting(self) -> str:
+        """Where its key comes from and how to set it, for a person; never the key."""
+        setting, key = f"models.providers.{self.provider}.apiKey", self.api_key or ""
+        scheme, _, name = key.rpartition("/")
+        if scheme == "secret://env" and name in self.key_hint:
+            return f"the environment variable {name}"
+        if scheme == "secret://store":
+            return f"{setting} ({key}); set it with: openclaw secrets set {name}"
+        return f"{setting} ({key})" if key.startswith("secret://") else setting
+
 
 @dataclass(frozen=True, slots=True)
 class Choice:

@@ -116,7 +116,7 @@ class ImageRefused(Exception):
         self.reason = reason
 
 
-def judge(error: Exception, address: str | None = None) -> Failure:
+def judge(error: Exception, asked: Candidate | None = None) -> Failure:
     """What `error`, raised by the model library or the transport, means for the request."""
     from pydantic_ai import exceptions as known
 
@@ -134,20 +134,19 @@ def judge(error: Exception, address: str | None = None) -> Failure:
         # The request may have been carried out and billed, so it is not sent again and again.
         return Failure(Verdict.RETRY, "it did not answer in time", most_retries=1)
     if isinstance(error, known.ModelConnectionError):
-        hint = f"check that {address} is right and can be reached" if address else None
+        hint = f"check that {asked.base_url} is right and can be reached" if asked else None
         return Failure(Verdict.RETRY, f"the connection failed ({_cause(error)})", hint=hint)
     if isinstance(error, known.UnexpectedModelBehavior):
         return Failure(Verdict.RETRY, f"its answer could not be read ({_short(error)})")
-    return _refused(error)
+    return _refused(error, asked)
 
 
-def _refused(error: Exception) -> Failure:
+def _refused(error: Exception, asked: Candidate | None) -> Failure:
     from pydantic_ai import exceptions as known
 
     if isinstance(error, known.ModelAuthenticationError):
-        return Failure(
-            Verdict.NEXT, f"it refused the key ({_status(error)})", hint="check the provider's key"
-        )
+        hint = f"check {asked.key_setting}" if asked else None
+        return Failure(Verdict.NEXT, f"it refused the key ({_status(error)})", hint=hint)
     if isinstance(error, known.ModelQuotaExceededError):
         return Failure(
             Verdict.NEXT, "the account's quota is used up", hint="top the account up, or wait"
@@ -428,7 +427,7 @@ class _Asking:
             response = await self._ask()
         except Exception as error:  # a library's failure is judged, whatever its type
             logger.debug("model request failed", exc_info=error)
-            return judge(error, self.built.candidate.base_url)
+            return judge(error, self.built.candidate)
         if not self.stack.ends_properly(self.built, response):
             if self._unfinished is None or response.state == "incomplete":
                 self._unfinished = response

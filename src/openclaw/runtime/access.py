@@ -35,7 +35,7 @@ from openclaw.core.errors import (
     OperatorFacing,
     leaves,
 )
-from openclaw.core.events import Emit, discard
+from openclaw.core.events import Emit, Notice, discard
 from openclaw.core.tools import Elicit, Origin, ToolSpec
 
 if TYPE_CHECKING:
@@ -101,9 +101,12 @@ class LocalAgent:
 
     async def answer_here(self, context: MessageContext, listener: TurnListener = NOBODY) -> Reply:
         manager, scope = self._runtime.manager, context.server_scope
-        await manager.settle(
+        late = await manager.settle(
             context.agent_id, scope, timeout=_FIRST_TOOLS_SECONDS, newcomer=_NEW_SERVER_SECONDS
         )
+        if late and listener.on_event is not None:
+            told = f"no longer waiting for {', '.join(late)}: its tools are here when it answers"
+            listener.on_event(Notice("warning", told))
         if context.prompt_calls:
             context = await self._expanded(context, listener.elicit)
         # Not before: whoever waits for servers begins with the configuration that there is then.

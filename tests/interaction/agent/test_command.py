@@ -119,7 +119,8 @@ async def test_what_is_piped_in_goes_with_the_message_as_a_file_does(model: Scri
     assert "stdin" in piped["text"]
     await openclaw(stdin=b"just this")
     assert model.requests[1].body["messages"][-1]["content"] == "just this"
-    await openclaw("long", stdin=b"x" * 200_001)
+    long = await openclaw("long", stdin=b"x" * 200_001)
+    assert b"warning: stdin: cut to 200000 characters" in long.stderr
     assert "cut to 200000 characters" in str(model.requests[2].body["messages"][-1]["content"])
 
 
@@ -310,6 +311,8 @@ def test_a_reply_is_told_as_facts() -> None:
     ]
     counted = {"inputTokens": 1, "outputTokens": 2, "requests": 3, "toolCalls": 4}
     assert facts["usage"] == {**counted, "cost": 0.0}
+    unknown = as_json(Reply("hi", "s", "t", (), Usage(1, 2, 3, 4, unpriced=3)), "key")
+    assert unknown["usage"]["cost"] is None
 
 
 @pytest.mark.usefixtures("config")

@@ -278,7 +278,7 @@ async def test_a_refused_key_is_not_retried_and_says_what_to_do(api: str) -> Non
             await kit.say("Hello")
     assert len(model.requests) == 1
     assert "acme/scripted: it refused the key (HTTP 401: bad key)" in caught.value.message
-    assert caught.value.hint == "check the provider's key"
+    assert caught.value.hint == "check models.providers.acme.apiKey"
 
 
 @every_api

@@ -89,7 +89,8 @@ async def test_a_server_that_never_answered_holds_up_nobody(tmp_path: Path) -> N
     async with open_gateway_runtime(tmp_path, servers, environ=ENVIRON, settle=False) as house:
         await house.manager.settle("main", servers=["good"], timeout=60)
         with anyio.fail_after(60):
-            await house.manager.settle("main", timeout=600, newcomer=0.1)
+            late = await house.manager.settle("main", timeout=600, newcomer=0.1)
+        assert late == ["hung"]
         assert house.names() == ["mcp_good_echo"]
         assert state_of(house.manager, "hung") is ServerState.CONNECTING
 

@@ -3,6 +3,7 @@
 import pytest
 from pydantic_ai import exceptions as known
 
+from openclaw.models.choose import Candidate
 from openclaw.models.stack import Failure, Verdict, delay_before, judge
 
 
@@ -119,7 +120,8 @@ def test_the_reason_has_the_providers_own_words_and_not_the_whole_body() -> None
 def test_a_failed_connection_names_the_address_to_check() -> None:
     error = known.ModelConnectionError("m", "failed")
     error.__cause__ = OSError("refused")
-    failure = judge(error, "http://box/v1")
+    asked = Candidate("acme", "m", "openai-completions", base_url="http://box/v1")
+    failure = judge(error, asked)
     assert failure.reason == "the connection failed (refused)"
     assert failure.hint == "check that http://box/v1 is right and can be reached"
 
@@ -138,3 +140,30 @@ def test_what_the_provider_asks_for_is_honoured_within_reason() -> None:
     )
     assert delay_before(1, judge(error), 0.5) == 7.0
     assert delay_before(1, Failure(Verdict.RETRY, "x", retry_after=3600), 0.5) is None
+
+
+@pytest.mark.parametrize(
+    ("provider", "key", "hint", "told"),
+    [
+        (
+            "acme",
+            "secret://store/ACME_KEY",
+            "",
+            "models.providers.acme.apiKey (secret://store/ACME_KEY); set it with: openclaw secrets set ACME_KEY",
+        ),
+        (
+            "openai",
+            "secret://env/OPENAI_API_KEY",
+            "OPENAI_API_KEY",
+            "the environment variable OPENAI_API_KEY",
+        ),
+        ("acme", "secret://vault/a#b", "", "models.providers.acme.apiKey (secret://vault/a#b)"),
+        ("acme", "a/plain-key", "", "models.providers.acme.apiKey"),
+    ],
+)
+def test_a_refused_key_is_named_by_its_setting_and_never_shown(
+    provider: str, key: str, hint: str, told: str
+) -> None:
+    asked = Candidate(provider, "m", "openai-completions", api_key=key, key_hint=hint)
+    refused = known.ModelAuthenticationError("m", "who?")
+    assert judge(refused, asked).hint == f"check {told}"

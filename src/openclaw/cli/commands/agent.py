@@ -203,7 +203,7 @@ async def _turn(
                 text=message,
                 session_key=session,
                 agent_id=settings.id,
-                media=await _attachments(args, settings, piped),
+                media=_told(env, await _attachments(args, settings, piped)),
                 origin="cli",
                 prompt_calls=True,
                 workspace=workspace_of(args, env),
@@ -237,6 +237,14 @@ async def _attachments(
     note = f"cut to {TEXT_BUDGET} characters" if len(piped) > TEXT_BUDGET else None
     media = Media("text/plain", data=text.encode(), name="stdin")
     return (*files, InboundMedia(media, text, note))
+
+
+def _told(env: Environment, media: "tuple[InboundMedia, ...]") -> "tuple[InboundMedia, ...]":
+    """The same; the person hears of what the model sees only in part."""
+    for one in media:
+        if one.note:
+            env.warn(f"{env.program}: warning: {one.media.name or 'an attachment'}: {one.note}")
+    return media
 
 
 def _questions(args: argparse.Namespace, env: Environment, view: "TurnView") -> "Questions | None":
@@ -289,7 +297,7 @@ def as_json(reply: "Reply", session_key: str) -> dict[str, Any]:
             "outputTokens": reply.usage.output_tokens,
             "requests": reply.usage.requests,
             "toolCalls": reply.usage.tool_calls,
-            "cost": reply.usage.cost,
+            "cost": None if reply.usage.unpriced and not reply.usage.cost else reply.usage.cost,
         },
         "media": [{"mimeType": one.mime_type, "where": place_of(one)} for one in reply.media],
     }

@@ -6,20 +6,24 @@ elsewhere. Other .md files beside them are searched too.
 
 import argparse
 
+from openclaw.cli.argv_text import read_line
 from openclaw.cli.environment import Environment
-from openclaw.core.errors import EXIT_OK
+from openclaw.core.errors import EXIT_OK, InvalidRequest
 
 
 def register(parser: argparse.ArgumentParser) -> None:
-    actions = parser.add_subparsers(metavar="ACTION", required=True, dest="action")
+    actions = parser.add_subparsers(metavar="ACTION", dest="action")
+    parser.set_defaults(action="show", agent=None, json=False)
     for name, summary in (
-        ("show", "print what is remembered"),
+        ("show", "print what is remembered (also without an action)"),
         ("search", "print the lines that have these words"),
         ("path", "print the folder of the notes"),
         ("clear", "forget everything; other notes beside it stay"),
     ):
         action = actions.add_parser(name, help=summary, description=summary)
         action.add_argument("--agent", metavar="ID", help="the agent whose memory it is")
+        if name == "clear":
+            action.add_argument("--yes", action="store_true", help="forget without asking")
         if name == "search":
             action.add_argument("words", nargs="+", metavar="WORD")
         if name in ("show", "search"):
@@ -40,6 +44,9 @@ def run(args: argparse.Namespace, env: Environment) -> int:
     if args.action == "path":
         env.say(str(memory.directory))
     elif args.action == "clear":
+        if not args.yes and not _agreed(env, agent):
+            env.say("Nothing was forgotten.")
+            return EXIT_OK
         for name in (PERSON, OTHERS):
             (memory.directory / name).unlink(missing_ok=True)
         env.say("Forgotten.")
@@ -51,7 +58,13 @@ def run(args: argparse.Namespace, env: Environment) -> int:
             for name, line in found:
                 env.say(f"{name}: {line}")
             if not found:
-                env.say(
-                    "Nothing is remembered.",
-                )
+                env.say("Nothing is remembered.")
     return EXIT_OK
+
+
+def _agreed(env: Environment, agent: str) -> bool:
+    if not (env.stdin.isatty() and env.stdout.isatty()):
+        raise InvalidRequest("nobody can be asked here; say --yes to forget everything for good")
+    env.stdout.write(f"Forget everything that agent '{agent}' remembers, for good? [y/N] ")
+    env.stdout.flush()
+    return read_line(env.stdin).strip().casefold() in ("y", "yes")

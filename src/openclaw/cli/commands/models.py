@@ -193,7 +193,9 @@ def _status(args: Namespace, env: Environment) -> int:
     for entry in agents:
         env.say(f"{entry['agent']}: {entry['reason']}")
         for model in entry["models"]:
-            env.say(f"  {model['model']}  {model.get('problem', 'ready')}")
+            # Only the embedded model can be seen to work without asking somebody.
+            state = "ready" if model["api"] == "local" else "configured"
+            env.say(f"  {model['model']}  {model.get('problem', state)}")
             if "goodFor" in model:
                 env.say(f"      good for: {model['goodFor']}")
     return EXIT_OK if usable else EXIT_FAILED

@@ -23,8 +23,11 @@ _MOST_FILES = 2000
 
 
 def register(parser: argparse.ArgumentParser) -> None:
-    actions = parser.add_subparsers(metavar="ACTION", required=True, dest="action")
-    listed = _action(actions, "list", "list the skills, with their digests")
+    actions = parser.add_subparsers(metavar="ACTION", dest="action")
+    parser.set_defaults(action="list", json=False)
+    listed = _action(
+        actions, "list", "list the skills, with their digests (also without an action)"
+    )
     listed.add_argument("--json", action="store_true", help="print JSON and nothing else")
     added = _action(actions, "add", "copy a skill from a folder or an archive")
     added.add_argument("source", type=Path, metavar="PATH", help="a folder, .zip, .tar or .tar.gz")

@@ -368,7 +368,11 @@ def _config_state(config: Facts) -> str:
 def _model(entry: Facts) -> str:
     if not entry["models"]:
         return str(entry["reason"])
-    return ", ".join(f"{one['model']} ({one.get('problem', 'ready')})" for one in entry["models"])
+    states = {"local": "ready"}  # whether others work is known once they are asked
+    return ", ".join(
+        f"{one['model']} ({one.get('problem', states.get(one['api'], 'configured'))})"
+        for one in entry["models"]
+    )
 
 
 def _gateway(gateway: Facts) -> str:

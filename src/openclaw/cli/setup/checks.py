@@ -22,10 +22,12 @@ from openclaw.config.paths import (
     is_strangers,
 )
 from openclaw.core.errors import InvalidConfig, OpenClawError, describe
+from openclaw.mcp_client.bounds import printable
 
 if TYPE_CHECKING:
-    from openclaw.config.schema import McpServerConfig
+    from openclaw.config.schema import GatewayConfig, McpServerConfig
     from openclaw.mcp_client.catalog.pins import Pinned
+    from openclaw.models.choose import Candidate
 
 OK, WARNING, ERROR = "ok", "warning", "error"
 
@@ -42,7 +44,7 @@ class Finding:
 
 
 def examine(env: Environment, *, start: bool = False) -> Iterator[Finding]:
-    """Look at everything; with `start`, start each MCP server once."""
+    """Look at everything; with `start`, start each MCP server and ask each provider once."""
     yield _python()
     yield from _certificates(env)
     yield from _state(env)
@@ -62,7 +64,7 @@ def examine(env: Environment, *, start: bool = False) -> Iterator[Finding]:
     yield from examine_trust(env, loaded)
     yield from _policies(loaded)
     yield _gateway(env, loaded)
-    yield from _model(env)
+    yield from _model(env, loaded, ask=start)
     yield from _database(env, loaded)
 
 
@@ -294,11 +296,26 @@ def _gateway(env: Environment, loaded: LoadedConfig) -> Finding:
         )
     running = running_gateway(env.paths.gateway_lock)
     if running is None:
-        return Finding("gateway", OK, "no gateway is running; none is needed for agent and chat")
+        return _port(gateway) or Finding(
+            "gateway", OK, "no gateway is running; none is needed for agent and chat"
+        )
     return Finding("gateway", OK, f"a gateway is running at {running.url or 'an address to come'}")
 
 
-def _model(env: Environment) -> Iterator[Finding]:
+def _port(gateway: "GatewayConfig") -> Finding | None:
+    """What is wrong with the place where a gateway would listen."""
+    from openclaw.gateway.daemon import bind_addresses, listen
+
+    try:
+        places = bind_addresses(gateway.bind, gateway.port, has_token=bool(gateway.auth.token))
+        for one in listen(places):
+            one.close()
+    except OpenClawError as error:
+        return Finding("gateway", WARNING, f"no gateway could start: {error.message}", error.hint)
+    return None
+
+
+def _model(env: Environment, loaded: LoadedConfig, *, ask: bool) -> Iterator[Finding]:
     from openclaw.cli.commands.models import choices, trouble
 
     try:
@@ -310,12 +327,46 @@ def _model(env: Environment) -> Iterator[Finding]:
         model = choice.candidates[0]
         problem = trouble(model, env)
         if problem is None:
-            yield Finding("model", OK, f"agent '{agent}' uses {model.ref} ({choice.reason})")
+            told = f"agent '{agent}' uses {model.ref} ({choice.reason})"
+            wrong = _asked(env, loaded, model, told) if ask and model.api != "local" else None
+            yield wrong or Finding("model", OK, told)
             continue
         # The embedded model's weights are fetched when they are first needed: no harm yet.
         level = OK if model.api == "local" and not problem.startswith("not installed") else ERROR
         hint = "see `openclaw models status`"
         yield Finding("model", level, f"agent '{agent}' uses {model.ref}: {problem}", hint)
+
+
+def _asked(env: Environment, loaded: LoadedConfig, model: "Candidate", told: str) -> Finding | None:
+    import anyio
+
+    from openclaw.cli.setup.provider_keys import KeyNotChecked, KeyRefused, ask_provider
+    from openclaw.runtime.host import open_secrets
+
+    async def attempt() -> None:
+        secrets = open_secrets(loaded.config, env.environ, env.redactor)
+        texts = {
+            name: (await secrets.resolve_text(text)).reveal()
+            for name, text in {"": model.api_key or "", **model.headers}.items()
+        }
+        await ask_provider(model, texts.pop("") or None, env.environ, texts)
+
+    try:
+        anyio.run(attempt)
+    except KeyRefused as error:
+        message = f"{told}, and its provider refuses the key ({printable(str(error))})"
+        return Finding("model", ERROR, message, f"check {model.key_setting}")
+    except KeyNotChecked as error:
+        if error.status in _NO_LIST:
+            return None
+        message = f"{told}, but its provider could not be asked ({printable(str(error))})"
+        return Finding("model", WARNING, message, f"check that {model.base_url} can be reached")
+    except OpenClawError as error:
+        return Finding("model", ERROR, f"{told}: {error.message}", error.hint)
+    return None
+
+
+_NO_LIST = (404, 405)  # it answers, but has no list of models to ask for
 
 
 def _database(env: Environment, loaded: LoadedConfig) -> Iterator[Finding]:

@@ -26,31 +26,45 @@ class KeyRefused(Exception):
 
 
 class KeyNotChecked(Exception):
-    """Raised when nobody could tell, such as without a network."""
+    """Raised when nobody could tell, such as without a network; `status` is what was answered."""
+
+    def __init__(self, reason: str, status: int | None = None) -> None:
+        super().__init__(reason)
+        self.status = status
 
 
 def check_key(candidate: "Candidate", key: str, environ: Mapping[str, str]) -> None:
-    anyio.run(_check, candidate, key, environ)
+    anyio.run(ask_provider, candidate, key, environ)
 
 
-async def _check(candidate: "Candidate", key: str, environ: Mapping[str, str]) -> None:
+async def ask_provider(
+    candidate: "Candidate",
+    key: str | None,
+    environ: Mapping[str, str],
+    more: Mapping[str, str] | None = None,
+) -> None:
+    """Raises KeyRefused or KeyNotChecked; `more` are headers that the provider wants besides."""
     import httpx2
 
     base = (candidate.base_url or "").rstrip("/")
     path = _OPENROUTER if candidate.provider == "openrouter" else _PATHS.get(candidate.api, _OTHERS)
     google = candidate.api == _GOOGLE
-    headers = {"x-goog-api-key": key} if google else {"Authorization": f"Bearer {key}"}
+    headers = dict(more or {})
+    if key is not None:
+        headers |= {"x-goog-api-key": key} if google else {"Authorization": f"Bearer {key}"}
     if candidate.api == "anthropic-messages":
         headers["anthropic-version"] = _ANTHROPIC_VERSION
     try:
-        async with open_client(base, environ, silence=_SECONDS) as client:
-            answer = await client.get(f"{base}{path}", headers=headers)
+        with anyio.fail_after(_SECONDS):
+            async with open_client(base, environ, silence=_SECONDS) as client:
+                answer = await client.get(f"{base}{path}", headers=headers)
     except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError) as error:
         raise KeyNotChecked(str(error) or type(error).__name__) from error
     if answer.status_code in _REFUSED:
         raise KeyRefused(f"HTTP {answer.status_code}{_said(answer.content)}")
     if not answer.is_success:
-        raise KeyNotChecked(f"HTTP {answer.status_code}{_said(answer.content)}")
+        told = f"HTTP {answer.status_code}{_said(answer.content)}"
+        raise KeyNotChecked(told, answer.status_code)
 
 
 def _said(content: bytes) -> str:

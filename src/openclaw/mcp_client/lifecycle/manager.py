@@ -137,8 +137,10 @@ class McpManager:
         servers: Collection[str] | None = None,
         timeout: float = 30.0,
         newcomer: float | None = None,
-    ) -> None:
+    ) -> list[str]:
         """Wait until it is clear which tools the agent has, or for `timeout` seconds.
+
+        Returns the servers of which it is not.
 
         `servers` names those to wait for, where it is not all of them. A server that has never
         answered gets `newcomer` seconds to do so; its tools arrive when they arrive.
@@ -160,6 +162,7 @@ class McpManager:
         for unit in units:
             await unit.recheck_pins()
         self._look_for_crossings()
+        return [unit.name for unit in units if not unit.tools_known.is_set()]
 
     def resource_context(
         self, agent: str, session: str | None = None, *, usable: Collection[str] | None = None

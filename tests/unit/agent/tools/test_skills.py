@@ -189,7 +189,12 @@ def test_what_is_remembered_is_shown_searched_and_cleared(home: Path) -> None:
     )
     assert openclaw("memory", "search", "tabs").stdout == "MEMORY.md: - 2026-11-17: Tabs.\n"
     assert len(json.loads(openclaw("memory", "show", "--json").stdout)["lines"]) == 2
-    assert openclaw("memory", "clear").stdout == "Forgotten.\n"
+    assert openclaw("memory").stdout == openclaw("memory", "show").stdout
+    refused = openclaw("memory", "clear")
+    assert refused.returncode == 2
+    assert "say --yes" in refused.stderr
+    assert (notes / "MEMORY.md").exists()
+    assert openclaw("memory", "clear", "--yes").stdout == "Forgotten.\n"
     assert openclaw("memory", "show").stdout == "Nothing is remembered.\n"
     assert openclaw("memory", "show", "--agent", "nobody").returncode == 1
 
