@@ -185,3 +185,36 @@ def test_ordinary_text_comes_through_unharmed(redactor: Redactor) -> None:
         "a\nmulti-line\ntext\twith tabs",
     ):
         assert redactor.redact(text) == text
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'api_key = os.environ["API_KEY"]',
+        "self.api_key = api_key",
+        "client = OpenAI(api_key=config.api_key)",
+        "const apiKey = process.env.API_KEY;",
+        "password = getpass.getpass()",
+        'password = input("Password: ")',
+        "def login(password: SecretStr, api_key: Optional[str]): ...",
+        'names = ["password",\n         a.json:3: more]',
+    ],
+)
+def test_a_program_that_handles_secrets_is_shown_as_it_is(line: str) -> None:
+    assert Redactor().redact(line) == line
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "DB_PASSWORD={}",
+        'password = "{}"',
+        "password: {}",
+        '"api_secret": "{}"',
+        "connect(password={})",
+        "api_key='{}'",
+    ],
+)
+@pytest.mark.parametrize("value", ["hunter2supersecret", "correct.horse4", "Tr0ub4dor(3"])
+def test_a_value_beside_the_name_of_a_secret_is_hidden(line: str, value: str) -> None:
+    assert value not in Redactor().redact(line.format(value))

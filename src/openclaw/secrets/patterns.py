@@ -51,11 +51,19 @@ def _named(pattern: str, *names: str) -> Shape:
 
 
 # Between a key and its value: `key: `, `"key": "`, `\"key\": \"`, `key=`, `(b'key', b'`.
-_GAP: Final = r"(?:\\{0,2}[\"'])?\s{0,4}[:=,]\s{0,4}+(?:b?\\{0,2}[\"'])?+"
+_GAP: Final = r"(?:\\{0,2}[\"'])?[^\S\r\n]{0,4}[:=,][^\S\r\n]{0,4}+(?:b?\\{0,2}[\"'])?+"
 _NOT_A_REFERENCE: Final = r"(?!<?secret://|\[REDACTED)"
 _NOT_A_WORD: Final = (  # "Authorization: Bearer token" is what documentation says
     r"(?!(?:tokens?|keys?|headers?|auth|authentication|credentials?|scheme|string|values?|your|the|for"
     r"|and|with|required|optional)(?![A-Za-z0-9._~+/=-]))"
+)
+# In a program, what stands there without quotation marks is mostly a name, a member or a call.
+_ENDS: Final = r"(?![^\s,;)\]}\"'])"
+_NOT_CODE: Final = (
+    r"(?:(?<=[\"'])|(?![A-Za-z_.]{1,60}[(\[])"
+    rf"(?![A-Za-z_]{{1,60}}(?:\.[A-Za-z_]{{1,60}}){{1,8}}{_ENDS})"
+    r"(?!(?:SecretStr|string|[A-Za-z_]{0,60}(?:api_?key|passw(?:or)?d|passphrase|token|secret)[A-Za-z_]{0,60})"
+    rf"{_ENDS}))"
 )
 _LINE_BREAK: Final = r"(?:\s|\\+[nr])"
 
@@ -92,13 +100,13 @@ SHAPES: Final[tuple[Shape, ...]] = (
            "bearer", "basic"),
     _named(rf"cookie{_GAP}(?P<v>[^\s=;\"',]{{1,128}}=[^\r\n\"']{{1,4096}})", "cookie"),
     _named(rf"(?:x-api-key|x-auth-token|x-goog-api-key|api[_-]?key|access[_-]token|refresh[_-]token"
-           rf"|id[_-]token|auth[_-]token|client[_-]secret|secret[_-]access[_-]key|secret[_-]key"
+           rf"|id[_-]token|auth[_-]token|client[_-]secret|api[_-]secret|secret[_-]access[_-]key|secret[_-]key"
            rf"|private[_-]key|password|passwd|passphrase|accountkey|sharedaccesskey"
            rf"|x-amz-signature|x-amz-security-token|x-goog-signature){_GAP}"
-           rf"(?P<v>{_NOT_A_REFERENCE}(?!-----|\$\{{|null\b|none\b|true\b|false\b)[^\s\"'&,;<>\\)}}\]]{{6,}}+)",
+           rf"(?P<v>{_NOT_A_REFERENCE}{_NOT_CODE}(?!-----|\$\{{|null\b|none\b|true\b|false\b)[^\s\"'&,;<>\\)}}\]]{{6,}}+)",
            "x-api-key", "x-auth-token", "x-goog-api-key", "api_key", "api-key", "apikey", "apiKey",
            "access_token", "access-token", "refresh_token", "refresh-token", "id_token", "auth_token",
-           "auth-token", "client_secret", "client-secret", "secret_access_key", "secret_key",
+           "auth-token", "client_secret", "client-secret", "api_secret", "api-secret", "secret_access_key", "secret_key",
            "secret-key", "private_key", "password", "passwd", "passphrase", "AccountKey",
            "SharedAccessKey", "X-Amz-Signature", "X-Amz-Security-Token", "X-Goog-Signature"),
     Shape(("-----BEGIN ",),

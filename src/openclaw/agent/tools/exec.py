@@ -305,7 +305,8 @@ def _exec_spec(settings: ExecToolConfig) -> ToolSpec:
         description=(
             "Run a bash command in the workspace, without terminal or input. The next one starts in "
             "the directory where this one ended. What it leaves running is ended, unless it runs in "
-            "the background: see jobs."
+            "the background: see jobs. It sees the workspace and the system's programs; /tmp is empty at "
+            "each start."
         ),
         input_schema=schema(
             ["command"],

@@ -36,6 +36,7 @@ from openclaw.media.kinds import (
     sniff,
 )
 from openclaw.policy.approval_text import Change
+from openclaw.secrets.refs import REDACTED
 
 # They are read and searched like files of the workspace, never written, and what comes out of them is
 # framed as the server's, as the result itself was.
@@ -285,6 +286,10 @@ _DELETE = ToolSpec(
     destructive=True,
 )
 _MOST_FILES = 2000
+HIDDEN = REDACTED.encode()
+_STANDS_FOR = (
+    f"{REDACTED} stands for a secret that you are not shown. Use edit on the text around it."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,6 +306,12 @@ class _Changes:
     def write(self, path: str, content: bytes, context: CallContext) -> ToolResult:
         with contextlib.suppress(ToolFailure), self.workspace.locate(path, create_parents=True):
             pass
+        before = HIDDEN
+        if HIDDEN in content:
+            with contextlib.suppress(ToolFailure), self.workspace.open_file(path) as (file, _, _):
+                before = file.read(MAX_BYTES)
+        if HIDDEN not in before:
+            raise ToolFailure(f"Nothing was written: {_STANDS_FOR}")
         self._keep(path, context)
         relative = self.workspace.replace_file(path, content)
         return said(f"Wrote {len(content)} bytes to '{relative}'.")
@@ -330,7 +341,7 @@ class _Changes:
         ):
             status = source.status()
             if status is None or not stat.S_ISREG(status.st_mode):
-                raise ToolFailure(f"'{path}' is no file of the workspace; use list to look.")
+                raise ToolFailure(f"'{path}' is no file of the workspace; only files are moved.")
             if not target.name or target.status() is not None:
                 raise ToolFailure(f"'{to}' is there already; delete it first, or choose a name.")
             self._keep(path, context)
@@ -345,11 +356,7 @@ class _Changes:
             status = spot.status()
             if status is None or not spot.name:
                 raise ToolFailure(f"There is no '{path}' in the workspace; use list to look.")
-            found = [*islice(self._files_in(spot), _MOST_FILES + 1)]
-            if len(found) > _MOST_FILES:
-                raise ToolFailure(
-                    f"'{path}' has more than {_MOST_FILES} files; delete less at once."
-                )
+            found = self._few_files_in(spot, path)
             for relative in found:
                 self._keep(relative, context)
             if stat.S_ISDIR(status.st_mode):
@@ -358,6 +365,12 @@ class _Changes:
                 os.unlink(spot.name, dir_fd=spot.directory)
             many = f" ({len(found)} files)" if stat.S_ISDIR(status.st_mode) else ""
             return said(f"Deleted '{spot.relative}'{many}. The person can undo it with /undo.")
+
+    def _few_files_in(self, spot: Spot, path: str) -> list[str]:
+        found = [*islice(self._files_in(spot), _MOST_FILES + 1)]
+        if len(found) > _MOST_FILES:
+            raise ToolFailure(f"'{path}' has more than {_MOST_FILES} files; take less at once.")
+        return found
 
     def _files_in(self, spot: Spot) -> Iterator[str]:
         """The regular files at and below a place, at most one more than may be deleted at once."""
@@ -420,6 +433,8 @@ class _Edit:
         if before not in content and (found := as_shown(content, before, after)) is not None:
             before, after = found
         count = content.count(before)
+        if count == 0 and HIDDEN in before:
+            raise ToolFailure(f"`old_text` is not in '{path}': {_STANDS_FOR}")
         if count == 0:
             raise ToolFailure(f"`old_text` is not in '{path}'; read the file and copy it exactly.")
         if count > 1 and not self.everywhere:
@@ -427,6 +442,8 @@ class _Edit:
                 f"`old_text` is {count} times in '{path}'; give more of the text around it, "
                 "or set `all` to replace every one."
             )
+        if HIDDEN in after and HIDDEN not in before:
+            raise ToolFailure(f"Nothing was changed: {_STANDS_FOR}")
         return content.replace(before, after), count
 
 

@@ -68,6 +68,22 @@ async def test_a_file_is_moved_and_nothing_is_overwritten(workspace: Path, do: D
     assert not (workspace / "a").exists()
 
 
+async def test_what_stands_for_a_secret_is_not_written_over_it(workspace: Path, do: Do) -> None:
+    file = workspace / "app.conf"
+    file.write_text("password=hunter2\nport=1\n")
+    shown = "password=[REDACTED]\nport=1\n"
+    for said in (
+        await do("t", "write", path="app.conf", content=shown),
+        await do("t", "edit", path="app.conf", **edit(shown, "port=2\n")),
+        await do("t", "edit", path="app.conf", **edit("port=1", shown)),
+    ):
+        assert "[REDACTED] stands for a secret that you are not shown" in said
+    assert file.read_text() == "password=hunter2\nport=1\n"
+    assert "Changed" in await do("t", "edit", path="app.conf", **edit("port=1", "port=2"))
+    assert "Wrote" in await do("t", "write", path="new.md", content=shown)
+    assert "Wrote" in await do("t", "write", path="new.md", content=shown + "x")
+
+
 async def test_the_last_turn_with_changes_is_undone_and_no_other(
     workspace: Path, do: Do, checkpoints: Checkpoints
 ) -> None:
