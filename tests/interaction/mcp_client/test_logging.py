@@ -37,7 +37,7 @@ async def test_starting_restarting_and_stopping_are_logged_at_info(
         "ready",
         "closed",
     ]
-    assert any("MCP server 's' is error" in line for line in _said(caplog, logging.WARNING))
+    assert any("MCP server 's' does not work" in line for line in _said(caplog, logging.WARNING))
 
 
 @pytest.mark.requirement("E-3")
@@ -46,8 +46,8 @@ async def test_a_server_that_is_given_up_is_logged_as_an_error(
 ) -> None:
     servers = {"s": fake_config({"faults": {"exitAtStart": 3}}, restartOnCrash=False)}
     async with open_gateway_runtime(tmp_path, servers, environ=ENVIRON):
-        await until(lambda: any("is failed" in line for line in _said(caplog, logging.ERROR)))
-    assert "MCP server 's' is failed" in "\n".join(_said(caplog, logging.ERROR))
+        await until(lambda: any("has failed" in line for line in _said(caplog, logging.ERROR)))
+    assert "MCP server 's' has failed" in "\n".join(_said(caplog, logging.ERROR))
 
 
 async def test_a_failure_is_told_once_with_the_servers_last_words(
@@ -57,8 +57,8 @@ async def test_a_failure_is_told_once_with_the_servers_last_words(
     entry = {"command": "sh", "args": ["-c", "echo no key is set >&2; exit 3"]}
     servers = {"s": McpServerConfig.model_validate(entry)}
     async with open_gateway_runtime(tmp_path, servers, environ=ENVIRON):
-        await until(lambda: any("is error" in line for line in _said(caplog, logging.INFO)))
-    (told,) = [line for line in _said(caplog, logging.WARNING) if "is error" in line]
+        await until(lambda: any("does not work" in line for line in _said(caplog, logging.INFO)))
+    (told,) = [line for line in _said(caplog, logging.WARNING) if "does not work" in line]
     assert "exited with code 3 (its last words: no key is set)" in told
     assert told.endswith("openclaw mcp probe s")
 

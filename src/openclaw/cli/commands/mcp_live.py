@@ -420,16 +420,12 @@ def _require_ready(env: Environment, manager: "McpManager") -> None:
         raise ServerUnavailable(one.snapshot.name, "its tools cannot be called now")
 
 
-_TROUBLE = {"error": "does not work", "failed": "has failed", "needs_login": "needs a login"}
-
-
 def _warn_of(env: Environment, broken: Iterable["ServerStatus"]) -> None:
+    from openclaw.mcp_client.lifecycle.state import in_words
+
     for one in broken:
         reason = one.snapshot.last_error or "no answer"
-        state = one.snapshot.state.value
-        told = f"{_TROUBLE.get(state, f'is {state}')}: {reason}"
-        told = reason if reason.startswith("cannot ") else told
-        env.warn(f"MCP server '{one.snapshot.name}' {told}")
+        env.warn(f"MCP server '{one.snapshot.name}' {in_words(one.snapshot.state, reason)}")
         for line in last_words(one.snapshot.stderr):
             env.warn(line)
 

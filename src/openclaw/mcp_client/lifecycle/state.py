@@ -210,6 +210,21 @@ _LEVELS = {
     ServerState.NEEDS_LOGIN: logging.WARNING,
     ServerState.FAILED: logging.ERROR,
 }
+_TROUBLE = {
+    ServerState.ERROR: "does not work",
+    ServerState.NEEDS_LOGIN: "needs a login",
+    ServerState.FAILED: "has failed",
+}
+
+
+def in_words(state: ServerState, reason: str | None) -> str:
+    """What is said of a server behind its name."""
+    if reason and reason.startswith("cannot "):
+        return reason
+    words = _TROUBLE.get(state, f"is {state.value}")
+    return f"{words}: {reason}" if reason else words
+
+
 _LAST_WORDS = 200  # characters of a server's stderr beside why it failed
 
 
@@ -229,10 +244,9 @@ class StateLog:
         wrong = life.last_error if level > logging.INFO else None
         logger.log(
             self._heard(level, life.state, wrong),
-            "MCP server '%s' is %s%s",
+            "MCP server '%s' %s",
             self._name,
-            life.state.replace("_", " "),
-            f": {self._reason(life.state, wrong)}" if wrong else "",
+            in_words(life.state, self._reason(life.state, wrong) if wrong else None),
         )
         return wrong
 
