@@ -2,11 +2,13 @@
 
 import json
 import re
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
 from pathlib import Path
 from typing import Any
 
+import keyring
 import pytest
+from keyring.backends.fail import Keyring as FailKeyring
 from playwright.async_api import Page, expect
 from tests.e2e import test_page
 from tests.e2e.test_page import OpenPage, Site
@@ -34,6 +36,15 @@ RULES = (
 )
 VALUE = "a-value-nobody-may-see-0123456789"
 ECHO = {"name": "echo", "inputSchema": {"type": "object"}}
+
+
+@pytest.fixture(autouse=True)
+def no_keyring() -> Iterator[None]:
+    """Other tests of this process may have found a keyring that works."""
+    before = keyring.get_keyring()
+    keyring.set_keyring(FailKeyring())
+    yield
+    keyring.set_keyring(before)
 
 
 @pytest.fixture

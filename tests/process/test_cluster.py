@@ -211,7 +211,7 @@ async def test_a_killed_gateways_turn_goes_on_elsewhere_and_its_open_call_is_not
                 await gateways.gateways[1].kill()
                 await gateways.gateways[1].start()
         assert replies[0]["text"] == "Done."
-        assert any("another one goes on with it" in notice for notice in notices)
+        assert any("another one continues it" in notice for notice in notices)
         session = (await entry.get("/api/sessions/s")).json()
         results = [e for e in session["entries"] if e["kind"] == "tool_result"]
         assert [e["text"][:15] for e in results] == ["Outcome unknown"]

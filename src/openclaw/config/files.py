@@ -97,7 +97,7 @@ def edit_config(
     with locked(target):
         before = read_text(target) or ""
         after = change(before)
-        after += "" if after.endswith("\n") else "\n"
+        after += "" if after.endswith("\n") or after == before else "\n"
         loaded = parse_config(after, environ, source=path)
         if after != before:
             write_atomically(target, after)

@@ -232,7 +232,7 @@ async def test_any_other_file_with_a_secret_is_not_handed_over(tmp_path: Path) -
     reply, result, told = await handed(handing(Media("application/pdf", path=file)))
     assert (reply.media, result.is_error) == ((), True)
     assert "'report.pdf' is withheld: a secret stands in it" in told
-    assert "make the file anew without the secret" in told
+    assert "create the file again without the secret" in told
     assert "It goes to the user." not in told
     assert SECRET not in told + repr(result)
     reply, result, _ = await handed(handing(Media("application/pdf", path=file), sent))

@@ -37,5 +37,5 @@ async def test_a_chat_lets_the_gateway_answer(house: House) -> None:
     assert "mcp_fake_echo: " in notes
     assert "\n1 tools." in notes  # those that only a gateway would name
     assert "/fake:greet who=…" in notes
-    assert "error: /fake:greet needs who" in notes
+    assert "Error: /fake:greet needs who" in notes
     assert done.returncode == 1

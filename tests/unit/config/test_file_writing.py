@@ -108,7 +108,7 @@ def test_a_link_to_a_file_that_is_not_there_yet_is_followed(tmp_path: Path) -> N
     first.symlink_to("second")
     second.symlink_to("dots/openclaw.json")
     edit_config(first, {}, lambda text: "{}")
-    assert (tmp_path / "dots/openclaw.json").read_text() == "{}"
+    assert (tmp_path / "dots/openclaw.json").read_text() == "{}\n"
     assert first.is_symlink()
     assert second.is_symlink()
 
