@@ -5,6 +5,7 @@ import io
 import json
 import os
 import pty
+import shlex
 import socket
 import subprocess
 import sys
@@ -122,6 +123,20 @@ async def test_what_is_piped_in_goes_with_the_message_as_a_file_does(model: Scri
     long = await openclaw("long", stdin=b"x" * 200_001)
     assert b"warning: stdin: cut to 200000 characters" in long.stderr
     assert "cut to 200000 characters" in str(model.requests[2].body["messages"][-1]["content"])
+
+
+@pytest.mark.usefixtures("config")
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/proc")
+async def test_a_pipe_that_our_parent_leaves_open_is_not_waited_for(model: ScriptedModel) -> None:
+    command = [sys.executable, "-m", "openclaw", "agent", "hi"]
+    with anyio.fail_after(60):
+        async with await anyio.open_process(command, stderr=None) as process:
+            assert await process.wait() == 0
+    assert model.requests[0].body["messages"][-1]["content"] == "hi"
+    slow = "sleep 5; echo late"
+    done = await anyio.run_process(["/bin/sh", "-c", f"({slow}) | {shlex.join(command)}"])
+    assert b"Waiting for what is piped in" in done.stderr
+    assert "late" in str(model.requests[1].body["messages"][-1]["content"])
 
 
 @pytest.mark.usefixtures("config")

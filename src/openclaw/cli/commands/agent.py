@@ -7,7 +7,9 @@ terminal and as plain text otherwise; tool calls are shown on stderr as they run
 
 import argparse
 import os
+import select
 import stat
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -144,6 +146,9 @@ def run(args: argparse.Namespace, env: Environment) -> int:
     return EXIT_OK if reply.outcome in ("ok", "duplicate") else EXIT_FAILED
 
 
+_SILENT_SECONDS = 3.0
+
+
 def _message(args: argparse.Namespace, env: Environment) -> "tuple[str, str | None]":
     """The message, and what was piped in beside it."""
     if args.words and args.message is not None:
@@ -151,7 +156,8 @@ def _message(args: argparse.Namespace, env: Environment) -> "tuple[str, str | No
     said = " ".join(args.words) if args.words else args.message
     if said == "-":
         return read_all(env.stdin), None
-    piped = read_all(env.stdin) if _is_piped(env.stdin) else ""
+    sends = _is_piped(env.stdin) and (said is None or _comes(env))
+    piped = read_all(env.stdin) if sends else ""
     if said is None and not piped and not args.image and not args.file:
         raise InvalidRequest(
             "there is no message", hint=f'try: {env.program} agent "What can you do?"'
@@ -166,6 +172,29 @@ def _is_piped(stdin: TextIO) -> bool:
     except (OSError, ValueError):
         return False
     return stat.S_ISFIFO(mode) or stat.S_ISREG(mode)
+
+
+def _comes(env: Environment) -> bool:
+    """Whether to wait for a pipe's end: a program that starts us may leave one open and send nothing."""
+    if sys.platform == "win32" or select.select([env.stdin], [], [], _SILENT_SECONDS)[0]:
+        return True
+    if _parent_writes(env.stdin.fileno()):
+        return False
+    env.stderr.write("Waiting for what is piped in; if nothing will come, add: < /dev/null\n")
+    env.stderr.flush()
+    return True
+
+
+def _parent_writes(descriptor: int) -> bool:
+    """Whether it is the parent itself that holds the other end, not another command of a pipeline."""
+    parent = Path(f"/proc/{os.getppid()}")
+    try:
+        pipe = Path(f"/proc/self/fd/{descriptor}").readlink()
+        ends = [one.name for one in (parent / "fd").iterdir() if one.readlink() == pipe]
+        flags = [(parent / "fdinfo" / one).read_text().split()[3] for one in ends]
+    except (OSError, IndexError):
+        return False
+    return any(int(one, 8) & os.O_ACCMODE for one in flags)
 
 
 async def last_conversation(agent: "Agent", agent_id: str) -> "SessionInfo | None":
