@@ -194,7 +194,7 @@ def _parent_writes(descriptor: int) -> bool:
         flags = [(parent / "fdinfo" / one).read_text().split()[3] for one in ends]
     except (OSError, IndexError):
         return False
-    return any(int(one, 8) & os.O_ACCMODE for one in flags)
+    return any(int(one, 8) & (os.O_WRONLY | os.O_RDWR) for one in flags)
 
 
 async def last_conversation(agent: "Agent", agent_id: str) -> "SessionInfo | None":
