@@ -92,7 +92,9 @@ def permission_answer(answer: Mapping[str, Any]) -> Answer:
 
 
 def _check_answers(responses: Mapping[str, Any]) -> None:
-    for one in responses.values():
+    for key, one in responses.items():
+        if not key.startswith("question-"):
+            continue  # none of ours: ignored, as the extension says
         answer: JsonObject = cast("JsonObject", one) if isinstance(one, Mapping) else {}
         known = answer.get("action") in ("accept", "decline", "cancel")
         if not known or not isinstance(answer.get("content") or {}, Mapping):
