@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, cast
 
 from pydantic_ai import JsonSchemaTransformer
@@ -236,6 +237,7 @@ def _openai_sdk(
     return _unswayed(sdk, headers)
 
 
+@cache
 def _spare_chats() -> None:
     """Keep the libraries from work that no chat needs.
 

@@ -104,8 +104,9 @@ async def test_a_chat_needs_nothing_that_the_sdk_would_rewrite() -> None:
 
 async def test_searches_are_counted_in_responses_and_not_in_chats() -> None:
     await builder().build(CANDIDATE)
-    await builder().build(CANDIDATE)  # what is changed once may be changed twice
     count = vars(openai_models)["_web_search_requests"]
+    await builder().build(CANDIDATE)
+    assert vars(openai_models)["_web_search_requests"] is count, "wrapped once, not at each build"
     search: Any = {"type": "web_search_call", "action": {"type": "search", "query": "a"}}
     assert count(Response.model_construct(status="completed", output=[search, search])) == 2
     assert count(Response.model_construct(status="queued", output=[search])) == 0
