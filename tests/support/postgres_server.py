@@ -25,8 +25,8 @@ from typing import Any
 import asyncpg
 
 from openclaw.core.ids import random_id
-from openclaw.sessions.postgres.migrations import migrate
 from openclaw.sessions.postgres.pool import open_database, parsed
+from openclaw.sessions.postgres.store import migrate
 
 _START_SECONDS = 60.0
 _SETTINGS = {

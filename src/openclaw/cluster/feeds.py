@@ -7,7 +7,7 @@ this gateway hears of it directly.
 
 import logging
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -112,7 +112,7 @@ class Feeds:
         self._stirred: set[Feed] = set()
         self._news = anyio.Event()
 
-    def open(self, order: int, times: int, watchers: tuple[str, ...]) -> Feed:
+    def open(self, order: int, times: int, watchers: Sequence[str]) -> Feed:
         feed = Feed(order, times * EPOCH, list(watchers), self)
         self._feeds[order] = feed
         return feed
@@ -222,7 +222,6 @@ _GAP_SECONDS = 0.15
 
 _MOST_EARLY = 1000
 
-Handlers = Mapping[str, Callable[[Any], None]]
 NamedEvent = tuple[int, str, Any]
 
 

@@ -7,66 +7,21 @@ is only read.
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
-from openclaw.core.errors import Busy, NotFound, UserFacing
+from openclaw.core.errors import Busy, NotFound
 from openclaw.core.ids import random_id
 from openclaw.sessions.model import (
     MESSAGE_KINDS,
+    Dossier,
     Entry,
     SessionInfo,
     SessionRef,
-    TurnState,
     header_json,
 )
-from openclaw.sessions.store import SessionStore
+from openclaw.sessions.store import CopyConflict, SessionStore
 
 _PAGE = 200  # sessions that are listed at once
 _PIECE = 100  # entries that go over in one transaction
-
-
-class CopyConflict(UserFacing):
-    """Raised when the target has something else under a session's name, or went on by itself."""
-
-
-@dataclass(frozen=True, slots=True)
-class TurnRecord:
-    """A turn as a store keeps it; its entries begin at `first_seq`."""
-
-    id: str
-    state: TurnState
-    started_ms: int
-    finished_ms: int | None
-    first_seq: int
-
-
-@dataclass(frozen=True, slots=True)
-class Dossier:
-    """All that a store knows of a session besides its entries, of which it holds `stored`.
-
-    The entry `summary_seq` stands for all up to `summarised`.
-    """
-
-    info: SessionInfo
-    summary_seq: int
-    summarised: int
-    turns: tuple[TurnRecord, ...]
-    stored: int
-
-
-class Archive(SessionStore, Protocol):
-    async def dossier(self, session: SessionRef) -> Dossier: ...
-
-    async def receive_entries(
-        self, info: SessionInfo, after: int, entries: Sequence[Entry]
-    ) -> None:
-        """Add entries as they are to a session that ends at number `after`, made where it is new.
-
-        `CopyConflict` where it ends elsewhere, `Busy` while somebody holds it.
-        """
-        ...
-
-    async def receive_dossier(self, dossier: Dossier) -> None: ...
 
 
 @dataclass(slots=True)
@@ -82,7 +37,7 @@ class CopyReport:
 
 
 async def copy_sessions(
-    source: Archive, target: Archive, on_progress: Callable[[CopyReport], None]
+    source: SessionStore, target: SessionStore, on_progress: Callable[[CopyReport], None]
 ) -> CopyReport:
     """Copy every session; one that cannot be copied is told in the report and stops no other."""
     report = CopyReport()
@@ -101,7 +56,7 @@ async def copy_sessions(
     return report
 
 
-async def _sessions(source: Archive) -> AsyncIterator[SessionInfo]:
+async def _sessions(source: SessionStore) -> AsyncIterator[SessionInfo]:
     cursor: str | None = None
     while True:
         page = await source.list_sessions(limit=_PAGE, cursor=cursor)
@@ -111,7 +66,7 @@ async def _sessions(source: Archive) -> AsyncIterator[SessionInfo]:
             return
 
 
-async def _copy_one(source: Archive, target: Archive, info: SessionInfo) -> int | None:
+async def _copy_one(source: SessionStore, target: SessionStore, info: SessionInfo) -> int | None:
     """How many entries went over; None where there was nothing to do."""
     wanted = await source.dossier(info.ref)
     there = await _counterpart(target, wanted.info)
@@ -138,7 +93,11 @@ async def _copy_one(source: Archive, target: Archive, info: SessionInfo) -> int 
 
 
 async def _copy_media(
-    source: Archive, target: Archive, of: SessionRef, to: SessionRef, entries: Sequence[Entry]
+    source: SessionStore,
+    target: SessionStore,
+    of: SessionRef,
+    to: SessionRef,
+    entries: Sequence[Entry],
 ) -> None:
     """The attachments that these entries name; a summary names only such as were copied before."""
     for entry in entries:
@@ -148,7 +107,9 @@ async def _copy_media(
                 await target.keep_media(to, data)
 
 
-async def fork(store: Archive, info: SessionInfo, key: str, before: int, now_ms: int) -> SessionRef:
+async def fork(
+    store: SessionStore, info: SessionInfo, key: str, before: int, now_ms: int
+) -> SessionRef:
     """A new session that is this one as it was before the turn of the entry `before`."""
     whole = await store.dossier(info.ref)
     until = max((one.first_seq for one in whole.turns if one.first_seq <= before), default=before)
@@ -176,7 +137,7 @@ async def fork(store: Archive, info: SessionInfo, key: str, before: int, now_ms:
     return new.ref
 
 
-async def _counterpart(target: Archive, info: SessionInfo) -> Dossier | None:
+async def _counterpart(target: SessionStore, info: SessionInfo) -> Dossier | None:
     same = [
         found for found in await target.find_sessions(info.key, info.agent) if found.key == info.key
     ]
@@ -185,7 +146,9 @@ async def _counterpart(target: Archive, info: SessionInfo) -> Dossier | None:
     return await target.dossier(info.ref) if same else None
 
 
-async def _require_same(source: Archive, target: Archive, wanted: Dossier, there: Dossier) -> None:
+async def _require_same(
+    source: SessionStore, target: SessionStore, wanted: Dossier, there: Dossier
+) -> None:
     """What is there must be the beginning of what is wanted: else it went on by itself."""
     reached = there.info.entries
     if reached > wanted.info.entries:

@@ -191,6 +191,31 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True)
+class TurnRecord:
+    """A turn as a store keeps it; its entries begin at `first_seq`."""
+
+    id: str
+    state: TurnState
+    started_ms: int
+    finished_ms: int | None
+    first_seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class Dossier:
+    """All that a store knows of a session besides its entries, of which it holds `stored`.
+
+    The entry `summary_seq` stands for all up to `summarised`.
+    """
+
+    info: SessionInfo
+    summary_seq: int
+    summarised: int
+    turns: tuple[TurnRecord, ...]
+    stored: int
+
+
+@dataclass(frozen=True, slots=True)
 class Document:
     """A small record besides the sessions; `rev` grows by one with each change."""
 

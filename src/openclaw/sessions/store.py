@@ -1,13 +1,19 @@
-"""What every store promises, whether it is a file, a database server or memory."""
+"""What every store promises, and all that both databases do alike."""
 
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Protocol
+from typing import Any, Literal, TypeVar
 
-from openclaw.core.errors import OperatorFacing, UserFacing
+from openclaw.core.errors import Busy, InvalidRequest, OperatorFacing, UserFacing
+from openclaw.core.ids import random_id
+from openclaw.sessions import queries
 from openclaw.sessions.model import (
     Document,
+    Dossier,
+    Encoded,
     Entry,
+    EntryKind,
     Hit,
     NewEntry,
     Outcome,
@@ -16,7 +22,18 @@ from openclaw.sessions.model import (
     SessionRef,
     Turn,
     Usage,
+    checked_key,
+    checked_title,
+    decode,
+    encoded,
+    encoded_from_caller,
+    storable,
+    turn_ending,
 )
+from openclaw.sessions.queries import Statements
+
+T = TypeVar("T")
+Work = Callable[[Statements], Coroutine[Any, Any, T]]
 
 DEFAULT_LIMIT = 50
 
@@ -24,26 +41,21 @@ LEASE_SECONDS = 9.0
 """How long a process that froze keeps others waiting; one that died is noticed at once."""
 
 
-class Lane(Protocol):
+class Lane(ABC):
     """The exclusive right to write to one session.
 
     Every write checks, in its own transaction, that the right still stands, and raises `LaneLost`
     where another process has taken the session over. A write that has begun is finished even when
     its caller is cancelled, so that there is no half of one and no doubt about it.
+
+    `epoch` is the fence: it grows each time the lane changes hands. `lost_turns` are those that a
+    holder who died left half-way, marked as lost when this lane was taken.
     """
 
-    @property
-    def session(self) -> SessionRef: ...
-
-    @property
-    def epoch(self) -> int:
-        """The fence: it grows each time the lane changes hands."""
-        ...
-
-    @property
-    def lost_turns(self) -> Sequence[Turn]:
-        """Turns that a holder who died left half-way, marked as lost when this lane was taken."""
-        ...
+    def __init__(self, session: SessionRef, epoch: int, lost_turns: Sequence[Turn]) -> None:
+        self.session = session
+        self.epoch = epoch
+        self.lost_turns = lost_turns
 
     async def begin_turn(self, entries: Sequence[NewEntry] = (), *, turn: str | None = None) -> str:
         """Start a turn with its first entries; the id is `turn` or a new one.
@@ -51,28 +63,32 @@ class Lane(Protocol):
         An id that the session already has is refused with `InvalidRequest`, so that an order sent
         twice under one id is carried out once.
         """
-        ...
+        name = random_id() if turn is None else checked_key(turn, "turn id")
+        await self._begin(name, encoded_from_caller(entries))
+        return name
 
     async def resume_turn(self, turn: str, entries: Sequence[NewEntry] = ()) -> None:
         """Go on with a turn that was lost; it runs again, and these entries are added to it.
 
         `InvalidRequest` where the session has no lost turn of that id.
         """
-        ...
+        await self._resume(turn, encoded_from_caller(entries))
 
     async def append(self, turn: str | None, entries: Sequence[NewEntry]) -> Sequence[int]:
         """Add entries and return their numbers.
 
         A tool call is on disk before this returns: append it before the tool runs.
         """
-        ...
+        return await self._append(turn, encoded_from_caller(entries))
 
     async def compact(self, turn: str | None, summary: NewEntry, *, through: int) -> int:
         """Add a summary that stands for every entry up to number `through`.
 
         The transcript keeps them, without their details; `history` begins with the summary.
         """
-        ...
+        if summary.kind is not EntryKind.COMPACTION:
+            raise InvalidRequest("a summary is an entry of the kind compaction")
+        return await self._compact(turn, encoded([summary])[0], through)
 
     async def finish_turn(
         self,
@@ -87,14 +103,72 @@ class Lane(Protocol):
 
         When this returns, the turn survives a loss of power: only then may it be acknowledged.
         """
-        ...
+        ending = turn_ending(outcome, detail, usage)
+        ready = [*encoded_from_caller(entries), *encoded([ending])]
+        await self._finish(turn, outcome, ready, usage or Usage())
+
+    @abstractmethod
+    async def _begin(self, turn: str, entries: list[Encoded]) -> None: ...
+    @abstractmethod
+    async def _resume(self, turn: str, entries: list[Encoded]) -> None: ...
+    @abstractmethod
+    async def _append(self, turn: str | None, entries: list[Encoded]) -> Sequence[int]: ...
+    @abstractmethod
+    async def _compact(self, turn: str | None, summary: Encoded, through: int) -> int: ...
+    @abstractmethod
+    async def _finish(
+        self, turn: str, outcome: Outcome, entries: list[Encoded], usage: Usage
+    ) -> None: ...
 
 
-class SessionStore(Protocol):
-    async def open_session(self, agent: str, key: str) -> SessionRef:
-        """The session of this agent with this key, created where there is none."""
-        ...
+class SessionStore(ABC):
+    """Sessions in a database. What the two databases say differently comes first."""
 
+    lease: float  # how long a process that froze keeps its sessions
+    like: Literal["LIKE", "ILIKE"]  # whichever ignores case
+    among: str  # that the column `id` is in the list $2
+    row_lock: str = ""  # what makes a SELECT keep others from its row
+    newest_entry: str
+    word_search: tuple[str, str, str]  # tables, condition with $3, and order of a search for words
+
+    @abstractmethod
+    async def _read(self, work: Work[T]) -> T: ...
+    @abstractmethod
+    async def _write(self, work: Work[T]) -> T:
+        """Commit what `work` writes: one statement, or several that may be done twice."""
+
+    @abstractmethod
+    async def _transact(self, work: Work[T], *, durable: bool = True) -> T: ...
+    @abstractmethod
+    def _list(self, ids: Sequence[str]) -> Any:
+        """A list as a statement takes it."""
+
+    @abstractmethod
+    def _named(self, key: str) -> tuple[str, list[Any]]:
+        """The condition that a session has this key or id, with its values from $2 on."""
+
+    @abstractmethod
+    def _words(self, text: str) -> str | None:
+        """What finds entries with every word of `text`; None where it has none."""
+
+    @abstractmethod
+    async def _find_id(self, db: Statements, agent: str, key: str) -> str | None: ...
+    @abstractmethod
+    async def _create(self, db: Statements, agent: str, key: str) -> None:
+        """Make the session, where there is none."""
+
+    @abstractmethod
+    async def _delete(self, db: Statements, row: int) -> None: ...
+    @abstractmethod
+    async def _receive(
+        self, db: Statements, info: SessionInfo, after: int, entries: Sequence[Entry]
+    ) -> int:
+        """Add entries to a session that ends at `after`, made where it is new; returns its row."""
+
+    @abstractmethod
+    async def _is_held(self, db: Statements, row: int) -> bool: ...
+
+    @abstractmethod
     def acquire_lane(self, session: SessionRef) -> AbstractAsyncContextManager[Lane]:
         """Wait until the session is free and hold it; those who wait are served as they came.
 
@@ -102,7 +176,74 @@ class SessionStore(Protocol):
         inside, the body is cancelled and `LaneLost` raised on the way out.
         Raises `NotFound` where the session was deleted.
         """
-        ...
+
+    @abstractmethod
+    async def keep_media(self, session: SessionRef, data: bytes) -> str:
+        """Keep an attachment until the session is deleted, and return its digest.
+
+        What a session keeps is bounded: the oldest attachments go first.
+        """
+
+    @abstractmethod
+    async def media(self, session: SessionRef, digest: str) -> bytes | None:
+        """An attachment that was kept, or None if it is gone."""
+
+    @abstractmethod
+    async def write_document(
+        self, kind: str, document: Document, *, expires_ms: int, durable: bool = True
+    ) -> bool:
+        """Write a document; false if it is no longer at the revision before this one."""
+
+    async def open_session(self, agent: str, key: str) -> SessionRef:
+        """The session of this agent with this key, created where there is none."""
+        checked_key(agent, "agent id")
+        checked_key(key)
+
+        async def created(db: Statements) -> str | None:
+            await self._create(db, agent, key)
+            return await self._find_id(db, agent, key)
+
+        id = await self._read(lambda db: self._find_id(db, agent, key))
+        id = id or await self._write(created)
+        assert id is not None
+        return SessionRef(id, agent, key)
+
+    async def find_sessions(self, key: str, agent: str | None = None) -> list[SessionInfo]:
+        named, values = self._named(storable(key))
+        rows = await self._read(lambda db: queries.find(db, named, agent, values))
+        return sorted(map(queries.info_from, rows), key=lambda info: (info.agent, info.key))
+
+    async def search(self, text: str, *, agent: str | None = None, limit: int = 20) -> list[Hit]:
+        """Entries that contain every word of `text`, the best matches first."""
+        text = storable(text)
+        if queries.without_spaces(text):
+            # Scripts that no index can cut into words: the newest first.
+            values = [queries.containing(word) for word in text.split()]
+            each = [f"e.text {self.like} ${n} ESCAPE '\\'" for n, _ in enumerate(values, 3)]
+            where = ("entries e", " AND ".join(each), self.newest_entry)
+        elif (words := self._words(text)) is not None:
+            where, values = self.word_search, [words]
+        else:
+            return []
+        rows = await self._read(lambda db: queries.search(db, where, agent, limit, values))
+        return [queries.hit_from(row, text) for row in rows]
+
+    async def documents(
+        self, kind: str, ids: Sequence[str] | None = None, *, limit: int = DEFAULT_LIMIT
+    ) -> list[Document]:
+        """Documents of a kind, those with these ids or all, the last written first."""
+        chosen, values = ("", []) if ids is None else (f"AND {self.among}", [self._list(ids)])
+        query = (
+            f"SELECT id, rev, data FROM documents WHERE kind = $1 {chosen}"  # noqa: S608 - ours
+            f" ORDER BY written_ms DESC, id LIMIT ${len(values) + 2}"
+        )
+        rows = await self._read(lambda db: db.fetch(query, kind, *values, limit))
+        return [Document(id, rev, decode(data)) for id, rev, data in rows]
+
+    async def delete_documents(self, kind: str, ids: Sequence[str] = (), *, expired: int) -> None:
+        """Remove these documents of a kind, and all documents whose time was up at `expired`."""
+        query = f"DELETE FROM documents WHERE (kind = $1 AND {self.among}) OR expires_ms < $3"  # noqa: S608 - ours
+        await self._write(lambda db: db.execute(query, kind, self._list(ids), expired))
 
     async def history(self, session: SessionRef, *, since_compaction: bool = True) -> list[Entry]:
         """The transcript in order.
@@ -110,21 +251,21 @@ class SessionStore(Protocol):
         With `since_compaction`, the latest summary comes first and then every entry that it does
         not stand for, as the model is to see them.
         """
-        ...
+        return await self._read(lambda db: queries.history(db, session, since_compaction))
 
     async def entries(
         self, session: SessionRef, *, after: int = 0, limit: int = DEFAULT_LIMIT
     ) -> list[Entry]:
         """At most `limit` entries whose number is greater than `after`."""
-        ...
+        return await self._read(lambda db: queries.entries_after(db, session, after, limit))
 
     async def find_turn(self, session: SessionRef, turn: str) -> Turn | None:
         """The turn with this id, such as one that was sent twice; None where there is none."""
-        ...
+        return await self._read(lambda db: queries.find_turn(db, session, storable(turn)))
 
     async def unfinished_turns(self, session: SessionRef) -> list[Turn]:
         """Turns that run now or that died half-way, oldest first, with calls of unknown outcome."""
-        ...
+        return await self._read(lambda db: queries.unfinished_turns(db, session))
 
     async def list_sessions(
         self,
@@ -139,61 +280,61 @@ class SessionStore(Protocol):
 
         With `conversations`, those that programs began are left out (`PROGRAM_KEYS`).
         """
-        ...
+        sql, values = queries.listing(self.like, agent, conversations, search, cursor, limit)
+        return queries.page_from(await self._read(lambda db: db.fetch(sql, *values)), limit)
 
-    async def count_sessions(self) -> int: ...
+    async def count_sessions(self) -> int:
+        return await self._read(lambda db: db.fetchval("SELECT count(*) FROM sessions"))
 
-    async def find_sessions(self, key: str, agent: str | None = None) -> list[SessionInfo]: ...
-
-    async def show(self, session: SessionRef) -> SessionInfo: ...
+    async def show(self, session: SessionRef) -> SessionInfo:
+        return await self._read(lambda db: queries.show(db, session))
 
     async def set_title(self, session: SessionRef, title: str | None) -> None:
         """Name a session; None takes its title away."""
-        ...
-
-    async def keep_media(self, session: SessionRef, data: bytes) -> str:
-        """Keep an attachment until the session is deleted, and return its digest.
-
-        What a session keeps is bounded: the oldest attachments go first.
-        """
-        ...
-
-    async def media(self, session: SessionRef, digest: str) -> bytes | None:
-        """An attachment that was kept, or None if it is gone."""
-        ...
+        line = checked_title(title)
+        rename = "UPDATE sessions SET title = $2 WHERE id = $1 RETURNING row"
+        row = await self._write(lambda db: db.fetchval(rename, session.id, line))
+        queries.found_row(row, session)
 
     async def delete(self, session: SessionRef) -> None:
         """Remove a session and all that it holds; `Busy` while a turn holds its lane."""
-        ...
 
-    async def search(self, text: str, *, agent: str | None = None, limit: int = 20) -> list[Hit]:
-        """Entries that contain every word of `text`, the best matches first."""
-        ...
+        async def delete(db: Statements) -> None:
+            row = await queries.row_of(db, session, self.row_lock)
+            await self._require_free(db, row, session)
+            await self._delete(db, row)
 
-    async def documents(
-        self, kind: str, ids: Sequence[str] | None = None, *, limit: int = DEFAULT_LIMIT
-    ) -> list[Document]:
-        """Documents of a kind, those with these ids or all, the last written first."""
-        ...
+        await self._transact(delete)
 
-    async def write_document(
-        self,
-        kind: str,
-        document: Document,
-        *,
-        expires_ms: int,
-        durable: bool = True,
-    ) -> bool:
-        """Write a document; false if it is no longer at the revision before this one."""
-        ...
+    async def dossier(self, session: SessionRef) -> Dossier:
+        return await self._read(lambda db: queries.dossier(db, session))
 
-    async def delete_documents(self, kind: str, ids: Sequence[str] = (), *, expired: int) -> None:
-        """Remove these documents of a kind, and all documents whose time was up at `expired`."""
-        ...
+    async def receive_entries(
+        self, info: SessionInfo, after: int, entries: Sequence[Entry]
+    ) -> None:
+        """Add entries as they are to a session that ends at number `after`, made where it is new.
+
+        `CopyConflict` where it ends elsewhere, `Busy` while somebody holds it.
+        """
+
+        async def receive(db: Statements) -> None:
+            row = await self._receive(db, info, after, entries)
+            await self._require_free(db, row, info.ref)
+
+        await self._transact(receive, durable=False)  # the dossier comes last
+
+    async def receive_dossier(self, dossier: Dossier) -> None:
+        await self._transact(lambda db: queries.receive_dossier(db, dossier))
+
+    async def _require_free(self, db: Statements, row: int, session: SessionRef) -> None:
+        if await self._is_held(db, row):
+            message = f"a turn of session '{session.key}' is running"
+            raise Busy(message, retry_after=self.lease)
 
 
 # OpenClawError
 # ├── UserFacing
+# │   ├── CopyConflict
 # │   └── LaneLost
 # └── OperatorFacing
 # └── StoreError
@@ -213,6 +354,10 @@ class LaneLost(UserFacing):
             f"this turn no longer holds its session: {reason}",
             hint="what was committed before is kept; send the message again",
         )
+
+
+class CopyConflict(UserFacing):
+    """Raised when the target has something else under a session's name, or went on by itself."""
 
 
 class StoreError(OperatorFacing):

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from openclaw.core.clock import SystemClock
-from openclaw.sessions.copying import Archive, CopyConflict, CopyReport, copy_sessions
+from openclaw.sessions.copying import CopyConflict, CopyReport, copy_sessions
 from openclaw.sessions.model import Entry, EntryKind, NewEntry, Outcome, SessionInfo, Usage
 from openclaw.sessions.postgres.pool import parsed
 from openclaw.sessions.postgres.store import open_postgres_store
@@ -124,7 +124,9 @@ async def test_a_copy_that_was_stopped_anywhere_goes_on_without_doubling(
     await fill(source)
     for pieces in (1, 1, 1):
         with pytest.raises(Stopped):
-            await copy_sessions(source, cast("Archive", StoppingArchive(target, pieces)), ignore)
+            await copy_sessions(
+                source, cast("SessionStore", StoppingArchive(target, pieces)), ignore
+            )
     await copy_sessions(source, target, ignore)
     assert await contents(target) == await contents(source)
 

@@ -9,7 +9,7 @@ import pytest
 
 from openclaw.core.errors import Busy, InvalidRequest, MissingExtra, NotFound, OperatorFacing
 from openclaw.sessions.model import EntryKind, NewEntry, Outcome, SessionRef, TurnState
-from openclaw.sessions.postgres import migrations
+from openclaw.sessions.postgres import store as postgres_store
 from openclaw.sessions.postgres.gateways import EventLog, Gateways, Stretch, Wire
 from openclaw.sessions.postgres.pool import parsed
 from openclaw.sessions.postgres.queue import Given, Order, TurnQueue
@@ -61,7 +61,7 @@ async def test_an_order_is_given_once_under_its_key_and_taken_once(
     assert (first.created, again.created, again.id) == (True, False, first.id)
     order = await _take(other)
     assert (order.id, order.body, order.turn, order.attempts) == (first.id, b"hello", "k", 1)
-    assert order.watchers == ("a", "b")
+    assert list(order.watchers) == ["a", "b"]
     assert await queue.take(10, ["main"]) == []
     assert (await queue.standing(first.id)).state == "running"
 
@@ -340,18 +340,18 @@ async def test_a_lost_turn_is_resumed_by_whoever_is_entitled_next(
 def test_the_script_that_installs_the_queue_is_the_pinned_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert "pgmq.read_grouped_head" in migrations.install_script()
-    monkeypatch.setattr(migrations, "SHA256", "0")
+    assert "pgmq.read_grouped_head" in postgres_store.install_script()
+    monkeypatch.setattr(postgres_store, "SHA256", "0")
     with pytest.raises(OperatorFacing, match="not the version"):
-        migrations.install_script()
-    monkeypatch.setattr(migrations, "_PGMQ_SQL", "pgmq/sql/nothing.sql")
+        postgres_store.install_script()
+    monkeypatch.setattr(postgres_store, "_PGMQ_SQL", "pgmq/sql/nothing.sql")
     with pytest.raises(MissingExtra):
-        migrations.install_script()
+        postgres_store.install_script()
 
 
 async def test_the_queue_uses_a_pgmq_that_is_there_already(bare_postgres_url: str) -> None:
     connection = await asyncpg.connect(bare_postgres_url)
-    await connection.execute(migrations.install_script())
+    await connection.execute(postgres_store.install_script())
     await connection.close()
     async with open_postgres_store(parsed(bare_postgres_url)) as store:
         session = await store.open_session("main", "s")

@@ -1,4 +1,4 @@
-"""What only the store on a database server promises: migrations, repeated writes, failures."""
+"""What only the store on a database server promises: postgres_store, repeated writes, failures."""
 
 import asyncio
 import contextlib
@@ -19,10 +19,16 @@ from tests.support.postgres_server import Server
 
 from openclaw.core.errors import InvalidRequest, MissingExtra
 from openclaw.sessions.model import EntryKind, NewEntry, Outcome, Usage, encoded
-from openclaw.sessions.postgres import migrations, pool, transcript
-from openclaw.sessions.postgres.migrations import Migration, known, migrate
+from openclaw.sessions.postgres import pool, transcript
+from openclaw.sessions.postgres import store as postgres_store
 from openclaw.sessions.postgres.pool import explain, is_lost, open_database, parsed
-from openclaw.sessions.postgres.store import PostgresStore, open_postgres_store
+from openclaw.sessions.postgres.store import (
+    Migration,
+    PostgresStore,
+    known,
+    migrate,
+    open_postgres_store,
+)
 from openclaw.sessions.postgres.transcript import Position, Write
 from openclaw.sessions.store import (
     LaneLost,
@@ -90,7 +96,7 @@ async def test_two_versions_share_a_database_that_the_newer_has_migrated(
     async with open_postgres_store(parsed(postgres_url)) as old:
         session = await old.open_session("main", "k")
         more = Migration(97, "mood", "ALTER TABLE sessions ADD COLUMN mood text DEFAULT 'fine'")
-        monkeypatch.setattr(migrations, "known", lambda: [*known(), more])
+        monkeypatch.setattr(postgres_store, "known", lambda: [*known(), more])
         async with open_postgres_store(parsed(postgres_url)) as new:
             for store in (old, new, old):
                 async with store.acquire_lane(session) as lane:
@@ -104,12 +110,12 @@ async def test_an_older_schema_is_not_changed_by_looking(
 ) -> None:
     steps = known()
     queue = Migration(990, "queue", "CREATE TABLE never (x integer)")
-    monkeypatch.setattr(migrations, "known", lambda: [*steps, queue])
+    monkeypatch.setattr(postgres_store, "known", lambda: [*steps, queue])
     async with open_postgres_store(parsed(postgres_url), create=False) as store:
         assert (await store.list_sessions()).sessions == []
     assert await sql(postgres_url, "SELECT to_regclass('openclaw.never') IS NULL")
     own = Migration(99, "own", "CREATE TABLE never (x integer)")
-    monkeypatch.setattr(migrations, "known", lambda: [*steps, own])
+    monkeypatch.setattr(postgres_store, "known", lambda: [*steps, own])
     with pytest.raises(StoreUnavailable, match="older schema"):
         async with open_postgres_store(parsed(postgres_url), create=False):
             pass
@@ -119,7 +125,7 @@ async def test_a_step_that_fails_leaves_nothing_of_itself(
     postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bad = Migration(97, "bad", "CREATE TABLE half (x integer); SELECT 1 / 0")
-    monkeypatch.setattr(migrations, "known", lambda: [*known(), bad])
+    monkeypatch.setattr(postgres_store, "known", lambda: [*known(), bad])
     with pytest.raises(StoreError, match="division by zero"):
         async with open_postgres_store(parsed(postgres_url)):
             pass

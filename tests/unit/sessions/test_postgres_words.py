@@ -2,8 +2,8 @@
 
 import pytest
 
-from openclaw.sessions.postgres.queries import as_query, as_vector, words_of
-from openclaw.sessions.rows import containing, without_spaces
+from openclaw.sessions.postgres.transcript import as_query, as_vector, words_of
+from openclaw.sessions.queries import containing, without_spaces
 
 
 @pytest.mark.parametrize(

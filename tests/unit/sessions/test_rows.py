@@ -3,7 +3,7 @@
 import pytest
 
 from openclaw.content.frame import frame
-from openclaw.sessions.rows import snippet
+from openclaw.sessions.queries import snippet
 
 
 def test_a_snippet_shows_the_words_that_were_found() -> None:

@@ -8,14 +8,14 @@ import argparse
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from openclaw.cli.argv_text import read_line
 from openclaw.cli.environment import Environment
 from openclaw.core.errors import EXIT_FAILED, EXIT_OK, InvalidRequest, NotFound
 
 if TYPE_CHECKING:
-    from openclaw.sessions.copying import Archive, CopyReport
+    from openclaw.sessions.copying import CopyReport
     from openclaw.sessions.model import Page, SessionInfo
     from openclaw.sessions.store import SessionStore
 
@@ -252,30 +252,30 @@ async def copy(args: argparse.Namespace, env: Environment) -> int:
 
 
 @asynccontextmanager
-async def _source(spec: str, env: Environment) -> "AsyncGenerator[Archive]":
+async def _source(spec: str, env: Environment) -> "AsyncGenerator[SessionStore]":
     from openclaw.cli.session_store import open_server
     from openclaw.sessions.open import is_server, open_store, store_path
     from openclaw.sessions.store import StoreMissing
 
     if is_server(spec):
         async with open_server(spec, env) as store:
-            yield cast("Archive", store)
+            yield store
         return
     path = store_path(spec, env.paths)
     if not path.exists():
         raise StoreMissing(f"there is no session store at {path}")
     async with open_store(spec, env.paths) as store:
-        yield cast("Archive", store)
+        yield store
 
 
 @asynccontextmanager
-async def _target(spec: str, env: Environment) -> "AsyncGenerator[Archive]":
+async def _target(spec: str, env: Environment) -> "AsyncGenerator[SessionStore]":
     from openclaw.cli.session_store import open_server
     from openclaw.sessions.open import is_server, open_store
 
     opened = open_server(spec, env, create=True) if is_server(spec) else open_store(spec, env.paths)
     async with opened as store:
-        yield cast("Archive", store)
+        yield store
 
 
 class _Progress:

@@ -15,7 +15,7 @@ from rich.text import Text
 from openclaw.cli.environment import Environment
 from openclaw.cli.render.terminal import console
 from openclaw.sessions.model import Entry, EntryKind, Hit, SessionInfo, Turn, header_json
-from openclaw.sessions.rows import unframed
+from openclaw.sessions.queries import unframed
 
 _ENTRY_CHARS = 4000
 _PLAIN_WIDTH = 80

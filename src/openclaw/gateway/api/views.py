@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -39,7 +39,6 @@ from openclaw.version import __version__
 if TYPE_CHECKING:
     from openclaw.core.clock import Clock
     from openclaw.mcp_client.lifecycle.server_status import ServerStatus
-    from openclaw.sessions.copying import Archive
 
 _MOST = 500
 
@@ -146,7 +145,7 @@ async def fork_session(gateway: Gateway, request: Request) -> Response:
 
     before = given(ForkPoint, await json_body(request)).before
     info = await found_session(gateway, request)
-    store, now = cast("Archive", gateway.backend.store), gateway.clock.now_ms()
+    store, now = gateway.backend.store, gateway.clock.now_ms()
     made = await fork(store, info, f"page-{random_id()}", before, now)
     return JSONResponse({"sessionKey": made.key, "agent": made.agent})
 

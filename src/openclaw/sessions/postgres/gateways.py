@@ -65,22 +65,15 @@ class Gateways:
         await self._database.read(work)
 
     async def rows(self) -> list[GatewayRow]:
-        async def work(connection: "Connection") -> list[Any]:
-            return await connection.fetch(
-                "SELECT id, extract(epoch FROM clock_timestamp() - seen_at)::float8 AS seen,"
-                " extract(epoch FROM clock_timestamp() - started_at)::float8 AS up,"
-                " facts::text AS facts FROM gateways ORDER BY started_at"
-            )
-
         return [
-            GatewayRow(
-                id=row["id"],
-                alive=row["seen"] <= DEAD_SECONDS,
-                seen_seconds=row["seen"],
-                up_seconds=row["up"],
-                facts=orjson.loads(row["facts"]),
+            GatewayRow(id, seen <= DEAD_SECONDS, seen, up, orjson.loads(facts))
+            for id, seen, up, facts in await self._database.read(
+                lambda db: db.fetch(
+                    "SELECT id, extract(epoch FROM clock_timestamp() - seen_at)::float8,"
+                    " extract(epoch FROM clock_timestamp() - started_at)::float8,"
+                    " facts::text FROM gateways ORDER BY started_at"
+                )
             )
-            for row in await self._database.read(work)
         ]
 
     async def settle_home(self, session: str, servers: Sequence[str]) -> None:
@@ -159,16 +152,15 @@ class EventLog:
         await self._database.transact(work)
 
     async def after(self, order: int, number: int) -> list[Stretch]:
-        async def work(connection: "Connection") -> list[Any]:
-            return await connection.fetch(
+        rows = await self._database.read(
+            lambda db: db.fetch(
                 "SELECT order_id, first, last, body FROM order_events"
                 " WHERE order_id = $1 AND last > $2 ORDER BY last LIMIT $3",
                 order,
                 number,
                 _ROWS_AT_ONCE,
             )
-
-        rows = await self._database.read(work)
+        )
         return [Stretch(row["order_id"], row["first"], row["last"], row["body"]) for row in rows]
 
 

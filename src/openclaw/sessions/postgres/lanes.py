@@ -22,26 +22,19 @@ from typing import TYPE_CHECKING
 import anyio
 
 from openclaw.core.clock import Clock
-from openclaw.core.errors import InvalidRequest
 from openclaw.core.ids import random_id
 from openclaw.sessions.model import (
     Encoded,
     EntryKind,
-    NewEntry,
     Outcome,
     SessionRef,
-    Turn,
     Usage,
-    checked_key,
-    encoded,
-    encoded_from_caller,
-    turn_ending,
 )
 from openclaw.sessions.postgres import tickets, transcript
 from openclaw.sessions.postgres.pool import Database
 from openclaw.sessions.postgres.tickets import Presence
 from openclaw.sessions.postgres.transcript import Behind, Position, Write
-from openclaw.sessions.store import LaneLost, StoreError, StoreUnavailable
+from openclaw.sessions.store import Lane, LaneLost, StoreError, StoreUnavailable
 
 if TYPE_CHECKING:
     from openclaw.sessions.postgres.pool import Connection
@@ -74,13 +67,11 @@ class _Line:
     drawing: anyio.Lock = field(default_factory=anyio.Lock)
 
 
-class PostgresLane:
+class PostgresLane(Lane):
     def __init__(
         self, session: SessionRef, grant: tickets.Grant, database: Database, clock: Clock | None
     ) -> None:
-        self.session = session
-        self.epoch = grant.epoch
-        self.lost_turns: Sequence[Turn] = grant.lost_turns
+        super().__init__(session, grant.epoch, grant.lost_turns)
         self.on_finish: OnFinish | None = None
         self.grant = grant
         self.tidy = True  # false while a turn may be unfinished
@@ -91,48 +82,37 @@ class PostgresLane:
         self._clock = clock
         self._writing = anyio.Lock()
 
-    async def begin_turn(self, entries: Sequence[NewEntry] = (), *, turn: str | None = None) -> str:
-        """Start a turn, on disk: whoever runs it reads it back from the store."""
-        name = random_id() if turn is None else checked_key(turn, "turn id")
-        write = replace(self._write(name, encoded_from_caller(entries)), durable=True)
+    async def _begin(self, turn: str, entries: list[Encoded]) -> None:
+        """On disk: whoever runs it reads it back from the store."""
+        write = self._write(turn, entries, durable=True)
         self.tidy = False
         await self._do(
             write, lambda db, at: transcript.begin_turn(db, at, write), len(write.entries) + 1
         )
-        return name
 
-    async def resume_turn(self, turn: str, entries: Sequence[NewEntry] = ()) -> None:
-        write = replace(self._write(turn, encoded_from_caller(entries)), durable=True)
+    async def _resume(self, turn: str, entries: list[Encoded]) -> None:
+        write = self._write(turn, entries, durable=True)
         self.tidy = False
         await self._do(write, lambda db, at: transcript.resume_turn(db, at, write))
 
-    async def append(self, turn: str | None, entries: Sequence[NewEntry]) -> Sequence[int]:
-        write = self._write(turn, encoded_from_caller(entries))
+    async def _append(self, turn: str | None, entries: list[Encoded]) -> Sequence[int]:
+        reaches_out = any(entry.kind is EntryKind.TOOL_CALL for entry in entries)
+        write = self._write(turn, entries, durable=reaches_out)
         return await self._do(write, lambda db, at: transcript.append(db, at, write))
 
-    async def compact(self, turn: str | None, summary: NewEntry, *, through: int) -> int:
-        if summary.kind is not EntryKind.COMPACTION:
-            raise InvalidRequest("a summary is an entry of the kind compaction")
-        write = replace(self._write(turn, encoded([summary])), durable=True)  # read back, too
+    async def _compact(self, turn: str | None, summary: Encoded, through: int) -> int:
+        write = self._write(turn, [summary], durable=True)  # read back, too
         numbers = await self._do(write, lambda db, at: transcript.compact(db, at, write, through))
         return numbers[0]
 
-    async def finish_turn(
-        self,
-        turn: str,
-        outcome: Outcome,
-        entries: Sequence[NewEntry] = (),
-        *,
-        usage: Usage | None = None,
-        detail: str = "",
+    async def _finish(
+        self, turn: str, outcome: Outcome, entries: list[Encoded], usage: Usage
     ) -> None:
-        ending = turn_ending(outcome, detail, usage)
-        ready = [*encoded_from_caller(entries), *encoded([ending])]
-        write = replace(self._write(turn, ready), durable=True)
-        await self._do(write, partial(self._finish, write, outcome, usage or Usage()))
+        write = self._write(turn, entries, durable=True)
+        await self._do(write, partial(self._end, write, outcome, usage))
         self.tidy = True
 
-    async def _finish(
+    async def _end(
         self, write: Write, outcome: Outcome, usage: Usage, connection: "Connection", at: Position
     ) -> None:
         if self.on_finish is None:
@@ -142,9 +122,8 @@ class PostgresLane:
             if await transcript.finish_turn(connection, at, write, outcome, usage):
                 await self.on_finish(connection)
 
-    def _write(self, turn: str | None, entries: Sequence[Encoded]) -> Write:
-        reaches_out = any(entry.kind is EntryKind.TOOL_CALL for entry in entries)
-        return Write(turn, entries, self._clock.now_ms() if self._clock else None, reaches_out)
+    def _write(self, turn: str | None, entries: Sequence[Encoded], *, durable: bool) -> Write:
+        return Write(turn, entries, self._clock.now_ms() if self._clock else None, durable)
 
     async def _do(self, write: Write, step: _Step, count: int | None = None) -> range:
         """Write `count` entries and return their numbers; one write at a time."""

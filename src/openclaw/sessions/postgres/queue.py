@@ -6,7 +6,7 @@ a worker which froze finds that what it had is no longer its own.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from openclaw.core.errors import Busy, NotFound
@@ -45,11 +45,14 @@ class Order:
     msg_id: int
     read_ct: int
     entry: str
-    watchers: tuple[str, ...]
+    watchers: Sequence[str]
     attempts: int
     cancelled: bool
     pin: str | None
     body: bytes
+
+
+_ORDER_FIELDS = tuple(one.name for one in fields(Order))
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,19 +118,8 @@ class TurnQueue:
                 retry_after=_TOTAL_RETRY,
             )
 
-        async def work(connection: "Connection") -> Any:
-            return await connection.fetchrow(
-                "SELECT * FROM give_order($1, $2, $3, $4, $5, $6, $7)",
-                session.id,
-                turn,
-                session.agent,
-                self._gateway,
-                body,
-                most,
-                pin,
-            )
-
-        row = await self._checked(work)
+        values = (session.id, turn, session.agent, self._gateway, body, most, pin)
+        row = await self._checked("SELECT * FROM give_order($1, $2, $3, $4, $5, $6, $7)", values)
         if row["id"] is None:
             raise Busy(
                 f"{row['ahead']} turns are waiting in this session; "
@@ -145,35 +137,24 @@ class TurnQueue:
         patience: float = READY_PATIENCE_SECONDS,
     ) -> list[Order]:
         """Up to `most` orders to run, each held for `lease` seconds; `ready` agents come first."""
-
-        async def work(connection: "Connection") -> list[Any]:
-            return await connection.fetch(
-                "SELECT * FROM take_orders($1, $2, $3, $4, $5, $6)",
-                self._gateway,
-                most,
-                lease,
-                list(ready),
-                patience,
-                DEAD_SECONDS,
-            )
-
-        return [_order(row) for row in await self._database.write(work)]
+        values = (self._gateway, most, lease, list(ready), patience, DEAD_SECONDS)
+        query = "SELECT * FROM take_orders($1, $2, $3, $4, $5, $6)"
+        rows = await self._database.write(lambda db: db.fetch(query, *values))
+        return [Order(**{name: row[name] for name in _ORDER_FIELDS}) for row in rows]
 
     async def renew(
         self, orders: Sequence[Order], *, lease: float = LEASE_SECONDS
     ) -> dict[int, bool]:
         """Lengthen the leases: the ids of orders that are still held, and whether each is to stop."""
-
-        async def work(connection: "Connection") -> list[Any]:
-            return await connection.fetch(
+        by_message = {order.msg_id: order.id for order in orders}
+        rows = await self._database.write(
+            lambda db: db.fetch(
                 "SELECT * FROM renew_orders($1, $2, $3)",
                 [order.msg_id for order in orders],
                 [order.read_ct for order in orders],
                 lease,
             )
-
-        by_message = {order.msg_id: order.id for order in orders}
-        rows = await self._database.write(work)
+        )
         return {by_message[row["msg_id"]]: row["cancelled"] for row in rows}
 
     def finishing(
@@ -187,15 +168,10 @@ class TurnQueue:
         async def work(connection: "Connection") -> None:
             import asyncpg
 
+            values = (order.id, order.msg_id, order.read_ct, outcome, reply, events)
             try:
                 more = await connection.fetchval(
-                    "SELECT finish_order($1, $2, $3, $4, $5, $6)",
-                    order.id,
-                    order.msg_id,
-                    order.read_ct,
-                    outcome,
-                    reply,
-                    events,
+                    "SELECT finish_order($1, $2, $3, $4, $5, $6)", *values
                 )
             except asyncpg.PostgresError as error:
                 if error.sqlstate == _NOT_HELD:
@@ -226,17 +202,9 @@ class TurnQueue:
 
     async def give_back(self, order: Order, *, blameless: bool) -> bool:
         """Let another worker have the order at once; false where it was no longer ours."""
-
-        async def work(connection: "Connection") -> bool:
-            return await connection.fetchval(
-                "SELECT return_order($1, $2, $3, $4)",
-                order.id,
-                order.msg_id,
-                order.read_ct,
-                blameless,
-            )
-
-        return await self._database.write(work)
+        values = (order.id, order.msg_id, order.read_ct, blameless)
+        query = "SELECT return_order($1, $2, $3, $4)"
+        return await self._database.write(lambda db: db.fetchval(query, *values))
 
     async def cancel(self, order: int, reply: bytes) -> Stopped:
         async def work(connection: "Connection") -> Any:
@@ -248,60 +216,52 @@ class TurnQueue:
         return Stopped(row["known"], row["runner"], row["more"], tuple(watchers or ()))
 
     async def watch(self, order: int) -> str | None:
-        async def work(connection: "Connection") -> str | None:
-            return await connection.fetchval(
+        return await self._database.write(
+            lambda db: db.fetchval(
                 "UPDATE orders SET watchers = array_append(array_remove(watchers, $2), $2)"
                 " WHERE id = $1 RETURNING CASE state WHEN 'running' THEN runner END",
                 order,
                 self._gateway,
             )
-
-        return await self._database.write(work)
+        )
 
     async def standing(self, order: int) -> Standing:
-        async def work(connection: "Connection") -> Any:
-            return await connection.fetchrow(
+        row = await self._database.read(
+            lambda db: db.fetchrow(
                 "SELECT id, state, outcome, reply, runner, events FROM orders WHERE id = $1", order
             )
-
-        row = await self._database.read(work)
+        )
         if row is None:
             raise NotFound("the session of this turn was deleted")
         return Standing(**dict(row))
 
     async def find(self, turn: str) -> list[int]:
         """The unfinished orders with this turn id, then those that ended, the newest first."""
-
-        async def work(connection: "Connection") -> list[Any]:
-            return await connection.fetch(
-                "SELECT id FROM orders WHERE turn = $1 ORDER BY state = 'done', id DESC", turn
-            )
-
-        return [row["id"] for row in await self._database.read(work)]
+        query = "SELECT id FROM orders WHERE turn = $1 ORDER BY state = 'done', id DESC"
+        rows = await self._database.read(lambda db: db.fetch(query, turn))
+        return [row["id"] for row in rows]
 
     async def unfinished_of(self, key: str, agent: str | None) -> list[int]:
-        async def work(connection: "Connection") -> list[Any]:
-            return await connection.fetch(
-                "SELECT o.id FROM orders o JOIN sessions s ON s.id = o.session"
-                " WHERE o.state <> 'done' AND s.key = $1 AND ($2::text IS NULL OR s.agent = $2)"
-                " ORDER BY o.id DESC",
-                key,
-                agent,
-            )
-
-        return [row["id"] for row in await self._database.read(work)]
+        query = (
+            "SELECT o.id FROM orders o JOIN sessions s ON s.id = o.session"
+            " WHERE o.state <> 'done' AND s.key = $1 AND ($2::text IS NULL OR s.agent = $2)"
+            " ORDER BY o.id DESC"
+        )
+        return [
+            row["id"] for row in await self._database.read(lambda db: db.fetch(query, key, agent))
+        ]
 
     async def measure(self) -> Depth:
-        async def work(connection: "Connection") -> Any:
-            return await connection.fetchrow(
+        row = await self._database.read(
+            lambda db: db.fetchrow(
                 "SELECT count(*) FILTER (WHERE state = 'waiting') AS waiting,"
                 " count(*) FILTER (WHERE state = 'running') AS running,"
                 " coalesce(extract(epoch FROM clock_timestamp() - min(given_at)"
                 "   FILTER (WHERE state = 'waiting')), 0)::float8 AS oldest"
                 " FROM orders WHERE state <> 'done'"
             )
-
-        row = await self._database.read(work)
+        )
+        assert row is not None
         self.depth = Depth(row["waiting"], row["oldest"], row["running"])
         return self.depth
 
@@ -325,30 +285,13 @@ class TurnQueue:
 
         return await self._database.transact(work)
 
-    async def _checked(self, work: Callable[["Connection"], Awaitable[Any]]) -> Any:
+    async def _checked(self, query: str, values: Sequence[Any]) -> Any:
         import asyncpg
 
-        async def inside(connection: "Connection") -> Any:
+        async def work(connection: "Connection") -> Any:
             try:
-                return await work(connection)
+                return await connection.fetchrow(query, *values)
             except asyncpg.NoDataFoundError:
                 raise NotFound("the session was deleted") from None
 
-        return await self._database.write(inside)
-
-
-def _order(row: Any) -> Order:
-    return Order(
-        id=row["id"],
-        session=row["session"],
-        turn=row["turn"],
-        agent=row["agent"],
-        msg_id=row["msg_id"],
-        read_ct=row["read_ct"],
-        entry=row["entry"],
-        watchers=tuple(row["watchers"]),
-        attempts=row["attempts"],
-        cancelled=row["cancelled"],
-        pin=row["pin"],
-        body=row["body"],
-    )
+        return await self._database.write(work)

@@ -1,42 +1,203 @@
 """The PostgreSQL store: sessions that many machines share."""
 
-from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
+import hashlib
+import re
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from functools import partial
+from dataclasses import dataclass
+from importlib import resources
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 
 from openclaw.core.clock import Clock
-from openclaw.core.errors import Busy
+from openclaw.core.errors import MissingExtra, OperatorFacing
 from openclaw.core.ids import random_id
+from openclaw.core.installed import install_command
 from openclaw.media.files import ALL_BYTES, LOOK_EVERY_BYTES, SESSION_BYTES, digest_of
 from openclaw.sessions import queries as shared
-from openclaw.sessions.copying import CopyConflict, Dossier
 from openclaw.sessions.model import (
     Document,
+    Dossier,
     Entry,
-    Hit,
     SessionInfo,
     SessionRef,
-    checked_key,
-    decode,
     encode,
     searchable,
     storable,
 )
-from openclaw.sessions.postgres import queries, tickets
+from openclaw.sessions.postgres import tickets
 from openclaw.sessions.postgres.lanes import LaneDesk, PostgresLane
-from openclaw.sessions.postgres.migrations import migrate
-from openclaw.sessions.postgres.pool import RECONNECT_SECONDS, Address, Database, open_database
-from openclaw.sessions.postgres.queries import as_vector
-from openclaw.sessions.postgres.transcript import NOW_MS
-from openclaw.sessions.queries import SqlStore, Statements
-from openclaw.sessions.rows import found_row
-from openclaw.sessions.store import DEFAULT_LIMIT, LEASE_SECONDS
+from openclaw.sessions.postgres.pool import (
+    RECONNECT_SECONDS,
+    SCHEMA,
+    Address,
+    Database,
+    open_database,
+    translated,
+)
+from openclaw.sessions.postgres.transcript import NOW_MS, as_query, as_vector
+from openclaw.sessions.queries import Statements
+from openclaw.sessions.store import (
+    LEASE_SECONDS,
+    CopyConflict,
+    SessionStore,
+    StoreMissing,
+    StoreTooNew,
+    StoreUnavailable,
+    Work,
+)
 
 if TYPE_CHECKING:
+    import asyncpg
+
     from openclaw.sessions.postgres.pool import Connection
+
+# The schema: how it came to be what it is, and how two versions of the program share it.
+#
+# Each file `sql/NNN_name.sql` is applied once, in the order of the numbers, in a transaction of its
+# own, under a lock that lets one process at a time migrate. Numbers below 100 are the session
+# store's; those from 100 on belong to the queue of turns. A file that was released never changes.
+#
+# A migration only adds (tables, columns with a default, indexes), so that a gateway of the version
+# before goes on working beside one that has migrated. One that cannot says `-- breaking` in its first
+# line: a program that does not know it then refuses the database.
+
+# It comes with the package `pgmq`, which is pinned: the digest is that of PGMQ 1.13.0. Nothing else of
+# that package is used, and it is never imported.
+
+SHA256 = "bf7e66c75ed771df0c5f7cb2b9f0123ca77992daacd56e3911d1894a3efa99de"
+
+_PGMQ_SQL = "pgmq/sql/pgmq.sql"
+_GUARDED = """
+DO $openclaw$ BEGIN
+  IF to_regtype('pgmq.message_record') IS NULL THEN
+    EXECUTE $openclaw_pgmq${script}$openclaw_pgmq$;
+  END IF;
+END $openclaw$;
+"""
+
+
+def install_script() -> str:
+    try:
+        path = Path(str(distribution("pgmq").locate_file(_PGMQ_SQL)))
+        script = path.read_bytes()
+    except (PackageNotFoundError, OSError) as error:
+        raise MissingExtra("a session store on PostgreSQL", "postgres") from error
+    if hashlib.sha256(script).hexdigest() != SHA256:
+        raise OperatorFacing(
+            "the installed package 'pgmq' is not the version that this program was made for",
+            hint=f"install it again with: {install_command('postgres')}",
+        )
+    return _GUARDED.format(script=script.decode())
+
+
+_FILE = re.compile(r"(?P<number>\d{3})_(?P<name>\w+)\.sql")
+_LOCK = 0x4F43_4C57  # the advisory lock that whoever migrates holds
+
+_LOCK_WAIT = "60s"
+_QUEUE = 100  # the first number of those that belong to the queue of turns
+_PGMQ = 100  # the step whose SQL is PGMQ's own, which comes with its package
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    number: int
+    name: str
+    sql: str
+
+    @property
+    def breaking(self) -> bool:
+        """True where a program that does not know this step cannot use the database."""
+        return self.sql.startswith("-- breaking")
+
+
+def known() -> list[Migration]:
+    found = [Migration(_PGMQ, "pgmq", install_script())]
+    for file in resources.files("openclaw.sessions.postgres").joinpath("sql").iterdir():
+        match = _FILE.fullmatch(file.name)
+        if match:
+            number = int(match["number"])
+            found.append(Migration(number, match["name"], file.read_text(encoding="utf-8")))
+    return sorted(found, key=lambda step: step.number)
+
+
+async def migrate(database: Database, *, create: bool = True) -> None:
+    """Bring the schema to what this version knows.
+
+    Without `create` nothing is changed: `StoreMissing` where there is no store yet, and
+    `StoreUnavailable` where one is too old to be read. `StoreTooNew` where a newer version has changed the schema beyond what this one can use.
+    """
+    steps = known()
+    missing = await database.read(lambda db: _missing(db, steps, database.place))
+    if not missing:
+        return
+    if not create:
+        _require_readable(missing, steps, database.place)
+        return
+    connection = await database.connect()
+    try:
+        with translated(database.place):
+            await _apply(connection, steps, database.place)
+    finally:
+        await connection.close()
+
+
+def _require_readable(missing: list[Migration], steps: list[Migration], place: str) -> None:
+    """Sessions can be read without what belongs to the queue of turns."""
+    if len(missing) == len(steps):
+        raise StoreMissing(f"there is no session store on PostgreSQL ({place})")
+    if any(step.number < _QUEUE for step in missing):
+        raise StoreUnavailable(
+            f"the session store on PostgreSQL ({place}) has an older schema",
+            hint="a gateway of this version, or a turn, brings it up to date",
+        )
+
+
+async def _apply(connection: "asyncpg.Connection[Any]", steps: list[Migration], place: str) -> None:
+    await connection.execute("SET statement_timeout = 0")
+    await connection.execute("SET idle_in_transaction_session_timeout = 0")
+    await connection.execute(f"SET lock_timeout = '{_LOCK_WAIT}'")
+    await connection.execute("SELECT pg_advisory_lock($1)", _LOCK)
+    if not await _has_table(connection):
+        await connection.execute(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
+        await connection.execute(
+            "CREATE TABLE migrations (number integer PRIMARY KEY, name text NOT NULL,"
+            " breaking boolean NOT NULL, applied_at timestamptz NOT NULL DEFAULT now())"
+        )
+    for step in await _missing(connection, steps, place):
+        async with connection.transaction():
+            await connection.execute(step.sql)
+            await connection.execute(
+                "INSERT INTO migrations (number, name, breaking) VALUES ($1, $2, $3)",
+                step.number,
+                step.name,
+                step.breaking,
+            )
+
+
+async def _missing(connection: Any, steps: list[Migration], place: str) -> list[Migration]:
+    """The steps that were not applied yet, once those that were are found to be bearable."""
+    if not await _has_table(connection):
+        return steps
+    rows = await connection.fetch("SELECT number, name, breaking FROM migrations")
+    numbers = {step.number for step in steps}
+    for row in rows:
+        if row["breaking"] and row["number"] not in numbers:
+            raise StoreTooNew(
+                f"a newer version of this program changed the session store on PostgreSQL ({place})"
+                f" in a way that this one does not know ({row['number']} {row['name']})",
+                hint="update openclaw-runtime",
+            )
+    applied = {row["number"] for row in rows}
+    return [step for step in steps if step.number not in applied]
+
+
+async def _has_table(connection: Any) -> bool:
+    return await connection.fetchval("SELECT to_regclass('openclaw.migrations') IS NOT NULL")
+
 
 T = TypeVar("T")
 
@@ -49,82 +210,97 @@ DELETE FROM media USING (
 """
 
 
-async def receive_entries(
-    connection: "Connection", info: SessionInfo, after: int, entries: Sequence[Entry]
-) -> int:
-    """Add entries to a session that ends at `after`, and return its row. In a transaction."""
-    await connection.execute(
-        "INSERT INTO sessions (id, agent, key, name_digest, key_digest, created_ms, updated_ms)"
-        " VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING",
-        info.id,
-        info.agent,
-        info.key,
-        queries.name_digest(info.agent, info.key),
-        queries.key_digest(info.key),
-        info.created_ms,
-        info.updated_ms,
-    )
-    last = entries[-1].seq if entries else after
-    row = await connection.fetchval(
-        "UPDATE sessions SET seq = $2 WHERE id = $1 AND seq = $3"
-        " RETURNING row, set_config('synchronous_commit', 'off', true)",  # the dossier syncs it
-        info.id,
-        last,
-        after,
-    )
-    if row is None:
-        raise CopyConflict("somebody else writes to the target's session")
-    texts = [searchable(entry.text) for entry in entries]
-    await connection.execute(
-        "INSERT INTO entries (session, seq, turn, kind, at_ms, call_id, text, data, details, words)"
-        " SELECT $1, e.seq, e.turn, e.kind, e.at_ms, e.call_id, e.text, e.data, e.details,"
-        " e.words::tsvector FROM unnest($2::bigint[], $3::text[], $4::text[], $5::bigint[],"
-        " $6::text[], $7::text[], $8::bytea[], $9::bytea[], $10::text[])"
-        " AS e (seq, turn, kind, at_ms, call_id, text, data, details, words)",
-        row,
-        [entry.seq for entry in entries],
-        [entry.turn for entry in entries],
-        [str(entry.kind) for entry in entries],
-        [entry.at_ms for entry in entries],
-        [None if entry.call_id is None else storable(entry.call_id) for entry in entries],
-        texts,
-        [encode(entry.data) for entry in entries],
-        [None if entry.details is None else encode(entry.details) for entry in entries],
-        [as_vector(text) for text in texts],
-    )
-    return row
-
-
-class PostgresStore(SqlStore):
+class PostgresStore(SessionStore):
     """A `SessionStore` that many processes on many machines may share."""
 
     like = "ILIKE"
+    among = "id = ANY ($2)"
+    row_lock = " FOR UPDATE"
+    newest_entry = "e.at_ms DESC"
+    word_search = (
+        "entries e",
+        "e.words @@ $3::text::tsquery",
+        "ts_rank(e.words, $3::text::tsquery) DESC, e.at_ms DESC",
+    )
 
     def __init__(self, database: Database, desk: LaneDesk, clock: Clock | None) -> None:
         self.database = database
+        self.lease = desk.lease
         self._desk = desk
         self._clock = clock
         self._unseen = LOOK_EVERY_BYTES
 
-    async def open_session(self, agent: str, key: str) -> SessionRef:
-        checked_key(agent, "agent id")
-        checked_key(key)
-        found = await self.database.read(lambda db: queries.find_exact(db, agent, key))
-        return found or await self.database.write(partial(self._create, agent, key))
-
-    async def _read(self, work: Callable[[Statements], Coroutine[Any, Any, T]]) -> T:
+    async def _read(self, work: Work[T]) -> T:
         return await self.database.read(work)
 
-    async def _write(self, work: Callable[[Statements], Coroutine[Any, Any, T]]) -> T:
+    async def _write(self, work: Work[T]) -> T:
         return await self.database.write(work)
+
+    async def _transact(self, work: Work[T], *, durable: bool = True) -> T:
+        return await self.database.transact(work)
+
+    def _list(self, ids: Sequence[str]) -> Sequence[str]:
+        return ids
+
+    def _named(self, key: str) -> tuple[str, list[Any]]:
+        return "key_digest = $2 OR id = $3", [_digest(key), key]
+
+    def _words(self, text: str) -> str | None:
+        return as_query(text)
+
+    async def _find_id(self, db: Statements, agent: str, key: str) -> str | None:
+        query = "SELECT id FROM sessions WHERE name_digest = $1"
+        return await db.fetchval(query, _name_digest(agent, key))
+
+    async def _create(self, db: Statements, agent: str, key: str) -> None:
+        now = self._clock.now_ms() if self._clock else None
+        await _insert_session(db, random_id(), agent, key, now, now)
+
+    async def _delete(self, db: Statements, row: int) -> None:
+        await db.execute("DELETE FROM sessions WHERE row = $1", row)
+
+    async def _receive(
+        self, db: Statements, info: SessionInfo, after: int, entries: Sequence[Entry]
+    ) -> int:
+        times = (info.created_ms, info.updated_ms)
+        await _insert_session(db, info.id, info.agent, info.key, *times)
+        row = await db.fetchval(
+            "UPDATE sessions SET seq = $2 WHERE id = $1 AND seq = $3"
+            " RETURNING row, set_config('synchronous_commit', 'off', true)",  # the dossier syncs it
+            info.id,
+            entries[-1].seq if entries else after,
+            after,
+        )
+        if row is None:
+            raise CopyConflict("somebody else writes to the target's session")
+        texts = [searchable(entry.text) for entry in entries]
+        await db.execute(
+            "INSERT INTO entries"
+            " (session, seq, turn, kind, at_ms, call_id, text, data, details, words)"
+            " SELECT $1, e.seq, e.turn, e.kind, e.at_ms, e.call_id, e.text, e.data, e.details,"
+            " e.words::tsvector FROM unnest($2::bigint[], $3::text[], $4::text[], $5::bigint[],"
+            " $6::text[], $7::text[], $8::bytea[], $9::bytea[], $10::text[])"
+            " AS e (seq, turn, kind, at_ms, call_id, text, data, details, words)",
+            row,
+            [entry.seq for entry in entries],
+            [entry.turn for entry in entries],
+            [str(entry.kind) for entry in entries],
+            [entry.at_ms for entry in entries],
+            [None if entry.call_id is None else storable(entry.call_id) for entry in entries],
+            texts,
+            [encode(entry.data) for entry in entries],
+            [None if entry.details is None else encode(entry.details) for entry in entries],
+            [as_vector(text) for text in texts],
+        )
+        return row
+
+    async def _is_held(self, db: Statements, row: int) -> bool:
+        return await tickets.is_held(db, row, self.lease)
 
     def acquire_lane(
         self, session: SessionRef, *, entitled: bool = False
     ) -> AbstractAsyncContextManager[PostgresLane]:
         return self._desk.hold(session, entitled=entitled)
-
-    async def find_sessions(self, key: str, agent: str | None = None) -> list[SessionInfo]:
-        return await self.database.read(lambda db: queries.find(db, storable(key), agent))
 
     async def keep_media(self, session: SessionRef, data: bytes) -> str:
         digest = digest_of(data)
@@ -149,42 +325,17 @@ class PostgresStore(SqlStore):
         return digest
 
     async def media(self, session: SessionRef, digest: str) -> bytes | None:
-        return await self.database.read(
-            lambda db: db.fetchval(
-                "SELECT data FROM media JOIN sessions ON row = session"
-                " WHERE id = $1 AND digest = $2",
-                session.id,
-                digest,
-            )
+        query = (
+            "SELECT data FROM media JOIN sessions ON row = session WHERE id = $1 AND digest = $2"
         )
-
-    async def delete(self, session: SessionRef) -> None:
-        await self.database.transact(partial(self._delete, session))
-
-    async def search(self, text: str, *, agent: str | None = None, limit: int = 20) -> list[Hit]:
-        return await self.database.read(lambda db: queries.search(db, storable(text), agent, limit))
-
-    async def documents(
-        self, kind: str, ids: Sequence[str] | None = None, *, limit: int = DEFAULT_LIMIT
-    ) -> list[Document]:
-        rows = await self.database.read(
-            lambda db: db.fetch(
-                "SELECT id, rev, data FROM documents WHERE kind = $1 AND ($2::text[] IS NULL"
-                " OR id = ANY ($2)) ORDER BY written_ms DESC, id LIMIT $3",
-                kind,
-                ids,
-                limit,
-            )
-        )
-        return [Document(row["id"], row["rev"], decode(row["data"])) for row in rows]
+        return await self._read(lambda db: db.fetchval(query, session.id, digest))
 
     async def write_document(
         self, kind: str, document: Document, *, expires_ms: int, durable: bool = True
     ) -> bool:
-        data = encode(document.data)
-
-        async def write(db: "Connection") -> bool:
-            done = await db.fetchval(
+        values = (kind, document.id, document.rev, expires_ms, encode(document.data))
+        done = await self._write(
+            lambda db: db.fetchval(
                 "INSERT INTO documents AS d (kind, id, rev, written_ms, expires_ms, data)"  # noqa: S608 - ours
                 f" SELECT $1, $2, $3::bigint, {NOW_MS}, $4, $5 WHERE $3::bigint = 1 OR EXISTS"
                 " (SELECT 1 FROM documents WHERE kind = $1 AND id = $2)"
@@ -193,25 +344,10 @@ class PostgresStore(SqlStore):
                 # written before a connection broke, it may be there already
                 " data = excluded.data WHERE d.rev = excluded.rev - 1"
                 " OR (d.rev = excluded.rev AND d.data = excluded.data) RETURNING true",
-                kind,
-                document.id,
-                document.rev,
-                expires_ms,
-                data,
-            )
-            return done is True
-
-        return await self.database.write(write)
-
-    async def delete_documents(self, kind: str, ids: Sequence[str] = (), *, expired: int) -> None:
-        await self.database.write(
-            lambda db: db.execute(
-                "DELETE FROM documents WHERE (kind = $1 AND id = ANY ($2)) OR expires_ms < $3",
-                kind,
-                ids,
-                expired,
+                *values,
             )
         )
+        return done is True
 
     async def dossier(self, session: SessionRef) -> Dossier:
         async def read(db: "Connection") -> Dossier:
@@ -220,48 +356,31 @@ class PostgresStore(SqlStore):
 
         return await self.database.read(read)
 
-    async def receive_entries(
-        self, info: SessionInfo, after: int, entries: Sequence[Entry]
-    ) -> None:
-        async def receive(db: "Connection") -> None:
-            row = await receive_entries(db, info, after, entries)
-            await self._require_free(db, row, info.ref)
 
-        await self.database.transact(receive)
+async def _insert_session(
+    db: Statements, id: str, agent: str, key: str, created_ms: int | None, updated_ms: int | None
+) -> None:
+    await db.execute(
+        "INSERT INTO sessions (id, agent, key, name_digest, key_digest, created_ms, updated_ms)"
+        f" SELECT $1, $2, $3, $4, $5, coalesce($6::bigint, {NOW_MS}),"
+        f" coalesce($7::bigint, {NOW_MS}) ON CONFLICT DO NOTHING",
+        id,
+        agent,
+        key,
+        _name_digest(agent, key),
+        _digest(key),
+        created_ms,
+        updated_ms,
+    )
 
-    async def receive_dossier(self, dossier: Dossier) -> None:
-        await self.database.transact(lambda db: shared.receive_dossier(db, dossier))
 
-    async def _create(self, agent: str, key: str, db: "Connection") -> SessionRef:
-        now = self._clock.now_ms() if self._clock else None
-        await db.execute(
-            "INSERT INTO sessions (id, agent, key, name_digest, key_digest,"  # noqa: S608 - ours
-            " created_ms, updated_ms)"
-            f" SELECT $1, $2, $3, $4, $5, now_ms, now_ms FROM coalesce($6::bigint, {NOW_MS}) now_ms"
-            " ON CONFLICT (name_digest) DO NOTHING",
-            random_id(),
-            agent,
-            key,
-            queries.name_digest(agent, key),
-            queries.key_digest(key),
-            now,
-        )
-        found = await queries.find_exact(db, agent, key)
-        assert found is not None
-        return found
+def _digest(key: str) -> bytes:
+    return hashlib.blake2b(key.encode(), digest_size=16).digest()
 
-    async def _delete(self, session: SessionRef, db: "Connection") -> None:
-        row = found_row(
-            await db.fetchval("SELECT row FROM sessions WHERE id = $1 FOR UPDATE", session.id),
-            session,
-        )
-        await self._require_free(db, row, session)
-        await db.execute("DELETE FROM sessions WHERE row = $1", row)
 
-    async def _require_free(self, db: "Connection", row: int, session: SessionRef) -> None:
-        lease = self._desk.lease
-        if await tickets.is_held(db, row, lease):
-            raise Busy(f"a turn of session '{session.key}' is running", retry_after=lease)
+def _name_digest(agent: str, key: str) -> bytes:
+    """What a session is looked up by; a key holds no NUL, so that two names never coincide."""
+    return _digest(f"{agent}\0{key}")
 
 
 @asynccontextmanager

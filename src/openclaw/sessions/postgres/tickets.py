@@ -27,8 +27,7 @@ from openclaw.sessions.postgres.pool import (
     is_of_driver,
 )
 from openclaw.sessions.postgres.transcript import NOW_MS
-from openclaw.sessions.queries import running_turns
-from openclaw.sessions.rows import found_row
+from openclaw.sessions.queries import Statements, found_row, running_turns
 from openclaw.sessions.store import StoreError, StoreUnavailable
 
 if TYPE_CHECKING:
@@ -145,7 +144,7 @@ def _is_dead(ticket: Any) -> bool:
     return bool(ticket["replaced"] or ticket["expired"] or (ticket["gone"] and ticket["overdue"]))
 
 
-async def is_held(connection: "Connection", row: int, lease: float) -> bool:
+async def is_held(connection: Statements, row: int, lease: float) -> bool:
     """True while a live ticket holds or awaits the session. Runs in a transaction."""
     settled = _SETTLED.format(lease="$2::float8")
     return await connection.fetchval(

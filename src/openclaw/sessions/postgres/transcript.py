@@ -9,6 +9,7 @@ there. A server that crashes in between has forgotten it, which the number shows
 whoever still holds the session sends it again.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -23,7 +24,7 @@ from openclaw.sessions.model import (
     Usage,
     storable,
 )
-from openclaw.sessions.postgres.queries import as_vector
+from openclaw.sessions.queries import bare
 from openclaw.sessions.store import LaneLost, StoreUnavailable
 
 if TYPE_CHECKING:
@@ -91,6 +92,37 @@ _FINISH = _ADVANCE.format(
 _APPEND_LAZILY = _APPEND.replace(
     "SELECT now_ms", "SELECT now_ms, set_config('synchronous_commit', 'off', true)"
 )
+
+
+_WORD = re.compile(r"\w+")
+
+_LONGEST_WORD_BYTES = 255
+_MOST_BYTES = 256 * 1024
+"""What is indexed of one text at most: PostgreSQL refuses a megabyte of them."""
+
+
+def words_of(text: str) -> list[str]:
+    """The words of `text`, each once, without case and accents, in the order of the text."""
+    found: list[str] = []
+    size = 0
+    for word in dict.fromkeys(_WORD.findall(bare(text))):
+        length = len(word.encode())
+        size += length
+        if size > _MOST_BYTES:
+            break
+        if length <= _LONGEST_WORD_BYTES:
+            found.append(word)
+    return found
+
+
+def as_vector(text: str) -> str | None:
+    """The words of `text` as PostgreSQL reads a `tsvector`; None where there is none."""
+    return " ".join(words_of(text)) or None
+
+
+def as_query(text: str) -> str | None:
+    """What finds every word of `text`, or one that begins so; None where nothing is asked."""
+    return " & ".join(f"{word}:*" for word in words_of(text)) or None
 
 
 class Behind(Exception):

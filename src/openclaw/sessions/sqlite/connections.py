@@ -471,23 +471,23 @@ class Statements:
     """A connection in the thread that has it, as the shared queries want it: they never wait."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
+        self.connection = connection
 
     async def fetch(self, query: str, /, *args: Any) -> list[tuple[Any, ...]]:
-        return self._connection.execute(_numbered(query), args).fetchall()
+        return self.connection.execute(_numbered(query), args).fetchall()
 
     async def fetchrow(self, query: str, /, *args: Any) -> tuple[Any, ...] | None:
-        return self._connection.execute(_numbered(query), args).fetchone()
+        return self.connection.execute(_numbered(query), args).fetchone()
 
     async def fetchval(self, query: str, /, *args: Any) -> Any:
         row = await self.fetchrow(query, *args)
         return None if row is None else row[0]
 
     async def execute(self, query: str, /, *args: Any) -> None:
-        self._connection.execute(_numbered(query), args)
+        self.connection.execute(_numbered(query), args)
 
     async def executemany(self, command: str, args: Iterable[Sequence[Any]], /) -> None:
-        self._connection.executemany(_numbered(command), args)
+        self.connection.executemany(_numbered(command), args)
 
 
 @lru_cache

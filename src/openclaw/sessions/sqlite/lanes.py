@@ -14,26 +14,20 @@ import orjson
 
 from openclaw.core.clock import Clock
 from openclaw.core.errors import DeveloperFacing, InvalidRequest
-from openclaw.core.ids import random_id
 from openclaw.sessions.liveness import is_gone
 from openclaw.sessions.model import (
     MESSAGE_KINDS,
     Encoded,
     EntryKind,
-    NewEntry,
     Outcome,
     SessionRef,
     Turn,
     TurnState,
     Usage,
-    checked_key,
-    encoded,
-    encoded_from_caller,
-    turn_ending,
 )
-from openclaw.sessions.sqlite.connections import Readers, Writer
-from openclaw.sessions.sqlite.queries import row_of, running_turns
-from openclaw.sessions.store import LaneLost, StoreError
+from openclaw.sessions.queries import row_of, running_turns
+from openclaw.sessions.sqlite.connections import Readers, Statements, Writer, at_once
+from openclaw.sessions.store import Lane, LaneLost, StoreError
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +220,7 @@ def try_grant(
 
     Without a ticket, or where others have judged it dead, a new one is drawn first.
     """
-    row = row_of(connection, session)
+    row = at_once(row_of(Statements(connection), session))
     if ticket is None or not _exists(connection, ticket):
         ticket = _draw(connection, row, moment)
     if _drop_dead(connection, row, ticket, moment):
@@ -316,7 +310,7 @@ def _is_dead(owner: str, expires: float, moment: Moment) -> bool:
 def _give_up_turns(connection: sqlite3.Connection, row: int, now_ms: int) -> tuple[Turn, ...]:
     """Mark turns that still run as lost: whoever began them no longer holds the session."""
     lost: list[Turn] = []
-    for turn in running_turns(connection, row):
+    for turn in at_once(running_turns(Statements(connection), row)):
         data = orjson.dumps({"openCalls": [call.call_id for call in turn.open_calls]})
         ending = Encoded(EntryKind.TURN_LOST, "", data, None, None)
         add_entries(connection, row, turn.id, [ending], now_ms)
@@ -345,64 +339,42 @@ class _Place:
     scope: anyio.CancelScope | None = None
 
 
-class FileLane:
+class FileLane(Lane):
     def __init__(self, session: SessionRef, grant: Grant, writer: Writer, clock: Clock) -> None:
-        self.session = session
-        self.epoch = grant.epoch
-        self.lost_turns: Sequence[Turn] = grant.lost_turns
+        super().__init__(session, grant.epoch, grant.lost_turns)
         self._fence = Fence(grant.row, grant.epoch)
         self._writer = writer
-        self._clock = clock
+        self._now_ms = clock.now_ms
 
-    async def begin_turn(self, entries: Sequence[NewEntry] = (), *, turn: str | None = None) -> str:
-        """Start a turn; nothing of it was acknowledged yet, so that a sync can wait."""
-        name = random_id() if turn is None else checked_key(turn, "turn id")
-        ready = encoded_from_caller(entries)
+    async def _begin(self, turn: str, entries: list[Encoded]) -> None:
+        """Nothing of it was acknowledged yet, so that a sync can wait."""
         await self._writer.run(
-            lambda db: begin_turn(db, self._fence, name, ready, self._clock.now_ms()),
-            durable=_reaches_out(entries),
-        )
-        return name
-
-    async def resume_turn(self, turn: str, entries: Sequence[NewEntry] = ()) -> None:
-        ready = encoded_from_caller(entries)
-        await self._writer.run(
-            lambda db: resume_turn(db, self._fence, turn, ready, self._clock.now_ms()),
-            durable=False,
-        )
-
-    async def append(self, turn: str | None, entries: Sequence[NewEntry]) -> Sequence[int]:
-        ready = encoded_from_caller(entries)
-        return await self._writer.run(
-            lambda db: append(db, self._fence, turn, ready, self._clock.now_ms()),
+            lambda db: begin_turn(db, self._fence, turn, entries, self._now_ms()),
             durable=_reaches_out(entries),
         )
 
-    async def compact(self, turn: str | None, summary: NewEntry, *, through: int) -> int:
-        if summary.kind is not EntryKind.COMPACTION:
-            raise InvalidRequest("a summary is an entry of the kind compaction")
-        (ready,) = encoded([summary])
+    async def _resume(self, turn: str, entries: list[Encoded]) -> None:
+        await self._writer.run(
+            lambda db: resume_turn(db, self._fence, turn, entries, self._now_ms()), durable=False
+        )
+
+    async def _append(self, turn: str | None, entries: list[Encoded]) -> Sequence[int]:
         return await self._writer.run(
-            lambda db: compact(db, self._fence, turn, ready, through, self._clock.now_ms()),
+            lambda db: append(db, self._fence, turn, entries, self._now_ms()),
+            durable=_reaches_out(entries),
+        )
+
+    async def _compact(self, turn: str | None, summary: Encoded, through: int) -> int:
+        return await self._writer.run(
+            lambda db: compact(db, self._fence, turn, summary, through, self._now_ms()),
             durable=False,
         )
 
-    async def finish_turn(
-        self,
-        turn: str,
-        outcome: Outcome,
-        entries: Sequence[NewEntry] = (),
-        *,
-        usage: Usage | None = None,
-        detail: str = "",
+    async def _finish(
+        self, turn: str, outcome: Outcome, entries: list[Encoded], usage: Usage
     ) -> None:
-        ending = turn_ending(outcome, detail, usage)
-        ready = [*encoded_from_caller(entries), *encoded([ending])]
-        counted = usage or Usage()
         await self._writer.run(
-            lambda db: finish_turn(
-                db, self._fence, turn, outcome, ready, counted, self._clock.now_ms()
-            ),
+            lambda db: finish_turn(db, self._fence, turn, outcome, entries, usage, self._now_ms()),
             durable=True,
         )
 
@@ -414,7 +386,7 @@ class LaneDesk:
         self._writer = writer
         self._readers = readers
         self._clock = clock
-        self._lease = lease
+        self.lease = lease
         self._mark = mark
         self._queues: dict[str, deque[_Place]] = {}
         self._occupied = anyio.Event()
@@ -436,7 +408,7 @@ class LaneDesk:
     async def beat(self) -> None:
         while True:
             await self._occupied.wait()
-            await anyio.sleep(self._lease / BEATS_PER_LEASE)
+            await anyio.sleep(self.lease / BEATS_PER_LEASE)
             await self._renew()
 
     def _queue_up(self, session: SessionRef) -> _Place:
@@ -514,9 +486,9 @@ class LaneDesk:
                 place.scope.cancel("another process took the session over")
 
     def moment(self) -> Moment:
-        return Moment(self._mark, self._clock.monotonic(), self._clock.now_ms(), self._lease)
+        return Moment(self._mark, self._clock.monotonic(), self._clock.now_ms(), self.lease)
 
 
-def _reaches_out(entries: Sequence[NewEntry]) -> bool:
+def _reaches_out(entries: Sequence[Encoded]) -> bool:
     """True where something outside is about to happen, which must not be forgotten."""
     return any(entry.kind is EntryKind.TOOL_CALL for entry in entries)

@@ -1,69 +1,46 @@
 """The file store: sessions in one SQLite database."""
 
-import sqlite3
-from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import anyio
 import anyio.to_thread
+import orjson
 
 from openclaw.core.clock import Clock
-from openclaw.core.errors import Busy
 from openclaw.core.ids import random_id
 from openclaw.media.files import AttachmentFiles
 from openclaw.sessions import queries as shared
-from openclaw.sessions.copying import CopyConflict, Dossier
 from openclaw.sessions.liveness import own_mark
 from openclaw.sessions.model import (
     Document,
     Encoded,
     Entry,
-    Hit,
     SessionInfo,
     SessionRef,
-    checked_key,
     encode,
     searchable,
-    storable,
 )
-from openclaw.sessions.queries import SqlStore
-from openclaw.sessions.sqlite import connections, lanes, queries
+from openclaw.sessions.sqlite import connections, lanes
 from openclaw.sessions.sqlite.connections import Readers, Statements, Writer, at_once
 from openclaw.sessions.sqlite.lanes import FileLane, LaneDesk
-from openclaw.sessions.store import DEFAULT_LIMIT, LEASE_SECONDS
+from openclaw.sessions.store import LEASE_SECONDS, CopyConflict, SessionStore, Work
 
 T = TypeVar("T")
+_INSERT_SESSION = (
+    "INSERT INTO sessions (id, agent, key, created_ms, updated_ms) VALUES ($1, $2, $3, $4, $5)"
+    " ON CONFLICT DO NOTHING"
+)
 MEDIA_DIRECTORY = "media"  # beside the database, for the attachments of its sessions
 
 
-def receive_entries(
-    connection: sqlite3.Connection, info: SessionInfo, after: int, entries: Sequence[Entry]
-) -> int:
-    """Add entries to a session that ends at `after`, and return its row."""
-    connection.execute(
-        "INSERT INTO sessions (id, agent, key, created_ms, updated_ms) VALUES (?, ?, ?, ?, ?)"
-        " ON CONFLICT DO NOTHING",
-        (info.id, info.agent, info.key, info.created_ms, info.updated_ms),
-    )
-    row = queries.row_of(connection, info.ref)
-    last = entries[-1].seq if entries else after
-    moved = connection.execute(
-        "UPDATE sessions SET seq = ? WHERE row = ? AND seq = ? RETURNING row", (last, row, after)
-    ).fetchone()
-    if moved is None:
-        raise CopyConflict("somebody else writes to the target's session")
-    for one in entries:
-        details = None if one.details is None else encode(one.details)
-        ready = Encoded(one.kind, searchable(one.text), encode(one.data), one.call_id, details)
-        lanes.insert_entry(connection, row, one.seq, one.turn, one.at_ms, ready)
-    return row
-
-
-class FileStore(SqlStore):
+class FileStore(SessionStore):
     like = "LIKE"
+    among = "id IN (SELECT value FROM json_each($2))"
+    newest_entry = "e.row DESC"
+    word_search = ("words JOIN entries e ON e.row = words.rowid", "words MATCH $3", "rank")
 
     def __init__(
         self,
@@ -73,32 +50,81 @@ class FileStore(SqlStore):
         clock: Clock,
         media: AttachmentFiles,
     ) -> None:
+        self.lease = desk.lease
         self._media = media
         self._writer = writer
         self._readers = readers
         self._desk = desk
         self._clock = clock
 
-    async def open_session(self, agent: str, key: str) -> SessionRef:
-        checked_key(agent, "agent id")
-        checked_key(key)
-        found = await self._readers.run(lambda db: queries.find_exact(db, agent, key))
-        return found or await self._writer.run(partial(self._create, agent, key), durable=False)
-
-    async def _read(self, work: Callable[[Statements], Coroutine[Any, Any, T]]) -> T:
+    async def _read(self, work: Work[T]) -> T:
         return await self._readers.run(lambda db: at_once(work(Statements(db))))
 
-    async def _write(self, work: Callable[[Statements], Coroutine[Any, Any, T]]) -> T:
-        return await self._writer.run(lambda db: at_once(work(Statements(db))), durable=False)
+    async def _write(self, work: Work[T]) -> T:
+        return await self._transact(work, durable=False)
+
+    async def _transact(self, work: Work[T], *, durable: bool = True) -> T:
+        return await self._writer.run(lambda db: at_once(work(Statements(db))), durable=durable)
+
+    def _list(self, ids: Sequence[str]) -> str:
+        return orjson.dumps(list(ids)).decode()
+
+    def _named(self, key: str) -> tuple[str, list[Any]]:
+        return "key = $2 OR id = $2", [key]
+
+    def _words(self, text: str) -> str | None:
+        """Each word as FTS5 takes it literally, matching also longer words that begin so."""
+        doubled = [word.replace('"', '""') for word in text.split()]
+        return " ".join(f'"{word}"*' for word in doubled) or None
+
+    async def _find_id(self, db: shared.Statements, agent: str, key: str) -> str | None:
+        return await db.fetchval(
+            "SELECT id FROM sessions WHERE agent = $1 AND key = $2", agent, key
+        )
+
+    async def _create(self, db: shared.Statements, agent: str, key: str) -> None:
+        now = self._clock.now_ms()
+        await db.execute(_INSERT_SESSION, random_id(), agent, key, now, now)
+
+    async def _delete(self, db: shared.Statements, row: int) -> None:
+        await db.execute(
+            "INSERT INTO words (words, rowid, text)"
+            " SELECT 'delete', row, text FROM entries WHERE session = $1 AND text != ''",
+            row,
+        )
+        for table in ("entries", "turns", "tickets"):
+            await db.execute(f"DELETE FROM {table} WHERE session = $1", row)  # noqa: S608 - constants
+        await db.execute("DELETE FROM sessions WHERE row = $1", row)
+
+    async def _receive(
+        self, db: shared.Statements, info: SessionInfo, after: int, entries: Sequence[Entry]
+    ) -> int:
+        values = (info.id, info.agent, info.key, info.created_ms, info.updated_ms)
+        await db.execute(_INSERT_SESSION, *values)
+        last = entries[-1].seq if entries else after
+        row = await db.fetchval(
+            "UPDATE sessions SET seq = $1 WHERE id = $2 AND seq = $3 RETURNING row",
+            last,
+            info.id,
+            after,
+        )
+        if row is None:
+            raise CopyConflict("somebody else writes to the target's session")
+        connection = cast("Statements", db).connection
+        for one in entries:
+            details = None if one.details is None else encode(one.details)
+            ready = Encoded(one.kind, searchable(one.text), encode(one.data), one.call_id, details)
+            lanes.insert_entry(connection, row, one.seq, one.turn, one.at_ms, ready)
+        return row
+
+    async def _is_held(self, db: shared.Statements, row: int) -> bool:
+        return lanes.held(cast("Statements", db).connection, row, self._desk.moment())
 
     def acquire_lane(self, session: SessionRef) -> AbstractAsyncContextManager[FileLane]:
         return self._desk.hold(session)
 
-    async def find_sessions(self, key: str, agent: str | None = None) -> list[SessionInfo]:
-        return await self._readers.run(lambda db: queries.find(db, storable(key), agent))
-
     async def delete(self, session: SessionRef) -> None:
-        await self._writer.run(partial(self._delete, session), durable=True)
+        await super().delete(session)
         await anyio.to_thread.run_sync(self._media.delete, session.id)
 
     async def keep_media(self, session: SessionRef, data: bytes) -> str:
@@ -108,86 +134,24 @@ class FileStore(SqlStore):
     async def media(self, session: SessionRef, digest: str) -> bytes | None:
         return await anyio.to_thread.run_sync(self._media.read, session.id, digest)
 
-    async def search(self, text: str, *, agent: str | None = None, limit: int = 20) -> list[Hit]:
-        return await self._readers.run(lambda db: queries.search(db, storable(text), agent, limit))
-
-    async def documents(
-        self, kind: str, ids: Sequence[str] | None = None, *, limit: int = DEFAULT_LIMIT
-    ) -> list[Document]:
-        return await self._readers.run(lambda db: queries.documents(db, kind, ids, limit))
-
     async def write_document(
         self, kind: str, document: Document, *, expires_ms: int, durable: bool = True
     ) -> bool:
-        row = (kind, document.id, document.rev, self._clock.now_ms(), expires_ms)
+        values = (kind, document.id, document.rev, self._clock.now_ms(), expires_ms)
         data = encode(document.data)
-
-        def write(db: sqlite3.Connection) -> bool:
-            done = db.execute(
+        written = await self._transact(
+            lambda db: db.fetchval(
                 "INSERT INTO documents (kind, id, rev, written_ms, expires_ms, data)"
-                " SELECT ?1, ?2, ?3, ?4, ?5, ?6 WHERE ?3 = 1 OR EXISTS"
-                " (SELECT 1 FROM documents WHERE kind = ?1 AND id = ?2)"
-                " ON CONFLICT (kind, id) DO UPDATE SET rev = ?3, written_ms = ?4, expires_ms = ?5,"
-                " data = ?6 WHERE rev = ?3 - 1",
-                (*row, data),
-            )
-            return done.rowcount == 1
-
-        return await self._writer.run(write, durable=durable)
-
-    async def delete_documents(self, kind: str, ids: Sequence[str] = (), *, expired: int) -> None:
-        def remove(db: sqlite3.Connection) -> None:
-            db.executemany(
-                "DELETE FROM documents WHERE kind = ? AND id = ?", [(kind, id) for id in ids]
-            )
-            db.execute("DELETE FROM documents WHERE expires_ms < ?", (expired,))
-
-        await self._writer.run(remove, durable=False)
-
-    async def dossier(self, session: SessionRef) -> Dossier:
-        return await self._read(lambda db: shared.dossier(db, session))
-
-    async def receive_entries(
-        self, info: SessionInfo, after: int, entries: Sequence[Entry]
-    ) -> None:
-        def receive(db: sqlite3.Connection) -> None:
-            row = receive_entries(db, info, after, entries)
-            self._require_free(db, row, info.ref)
-
-        await self._writer.run(receive, durable=False)
-
-    async def receive_dossier(self, dossier: Dossier) -> None:
-        await self._writer.run(
-            lambda db: at_once(shared.receive_dossier(Statements(db), dossier)), durable=True
+                " SELECT $1, $2, $3, $4, $5, $6 WHERE $3 = 1 OR EXISTS"
+                " (SELECT 1 FROM documents WHERE kind = $1 AND id = $2)"
+                " ON CONFLICT (kind, id) DO UPDATE SET rev = $3, written_ms = $4, expires_ms = $5,"
+                " data = $6 WHERE rev = $3 - 1 RETURNING 1",
+                *values,
+                data,
+            ),
+            durable=durable,
         )
-
-    def _create(self, agent: str, key: str, db: sqlite3.Connection) -> SessionRef:
-        now = self._clock.now_ms()
-        db.execute(
-            "INSERT INTO sessions (id, agent, key, created_ms, updated_ms) VALUES (?, ?, ?, ?, ?)"
-            " ON CONFLICT (agent, key) DO NOTHING",
-            (random_id(), agent, key, now, now),
-        )
-        found = queries.find_exact(db, agent, key)
-        assert found is not None
-        return found
-
-    def _delete(self, session: SessionRef, db: sqlite3.Connection) -> None:
-        row = queries.row_of(db, session)
-        self._require_free(db, row, session)
-        db.execute(
-            "INSERT INTO words (words, rowid, text)"
-            " SELECT 'delete', row, text FROM entries WHERE session = ? AND text != ''",
-            (row,),
-        )
-        for table in ("entries", "turns", "tickets"):
-            db.execute(f"DELETE FROM {table} WHERE session = ?", (row,))  # noqa: S608 - constants
-        db.execute("DELETE FROM sessions WHERE row = ?", (row,))
-
-    def _require_free(self, db: sqlite3.Connection, row: int, session: SessionRef) -> None:
-        moment = self._desk.moment()
-        if lanes.held(db, row, moment):
-            raise Busy(f"a turn of session '{session.key}' is running", retry_after=moment.lease)
+        return written is not None
 
 
 @asynccontextmanager

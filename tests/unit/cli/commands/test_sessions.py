@@ -15,7 +15,7 @@ from openclaw.cli.render.sessions import escape, one_line
 from openclaw.content.frame import frame
 from openclaw.core.clock import SystemClock
 from openclaw.sessions.model import EntryKind, NewEntry, Outcome, Usage
-from openclaw.sessions.rows import unframed
+from openclaw.sessions.queries import unframed
 from openclaw.sessions.sqlite.store import open_file_store
 
 Captured = pytest.CaptureFixture[str]
