@@ -198,7 +198,7 @@ def source_writer(path: Path, environ: Mapping[str, str]) -> "WriteSources":
 
 
 def policy_of(agent: EffectiveAgent) -> Policy:
-    names = chain(_POLICY_LAYERS, repeat("the rules of whoever delegates"))
+    names = chain(_POLICY_LAYERS, repeat("the limits of this session"))
     layers = zip(names, agent.tools, strict=False)
     return Policy.from_layers(
         [

@@ -108,6 +108,23 @@ async def test_a_call_of_a_script_that_the_policy_denies_is_not_made() -> None:
 
 
 @pytest.mark.parametrize("answer", [True, False])
+async def test_a_rule_to_ask_holds_for_scripts_too(answer: bool) -> None:
+    tools = shop()
+    code = "print(await send_mail(to='eve'))"
+    rules = (Rules.of("tools", ask=["run_code", "send*"]),)
+    text, _, asked, _ = await turn(code, tools, answer=answer, rules=rules)
+    given = [{"code": code}, {"to": "eve"}]
+    assert [one.arguments for one in asked] == (given if answer else given[:1])
+    assert tools.calls == ([("send_mail", {"to": "eve"})] if answer else [])
+    assert ("sent" if answer else "did not allow") in text
+
+
+async def test_scripts_are_off_where_a_rule_asks_and_nobody_can_answer() -> None:
+    text, *_ = await turn("1 + 1", shop(), rules=(Rules.of("tools", ask=["run_code"]),))
+    assert "no tool run_code" in text
+
+
+@pytest.mark.parametrize("answer", [True, False])
 async def test_a_person_is_asked_about_a_call_of_a_script(answer: bool) -> None:
     tools = shop()
     code = "try:\n    print(await send_mail(to='eve'))\nexcept RuntimeError as e:\n    print(e)"

@@ -64,27 +64,36 @@ def tool_path(
     redact = deps.redactor.redact
     watch = partial(Audit, on_call=deps.on_call, clock=deps.clock, redact=redact)
 
-    path: ToolSource = Joined(sources)
-    path = Redaction(path, deps.redactor)
-    path = Framing(path, deps.results)
-    path = audit = watch(path)
-    path = approval = Approval(
-        path, deps.redactor.redact_known, audit.refused, deps.approvals, deps.preview
-    )
-    if flow is not None:
-        from openclaw.agent.toolpath.dataflow import DataFlow
+    def checked(source: ToolSource, flow: "SessionFlow | None" = None) -> ToolSource:
+        path: ToolSource = Redaction(source, deps.redactor)
+        path = Framing(path, deps.results)
+        path = audit = watch(path)
+        path = approval = Approval(
+            path, deps.redactor.redact_known, audit.refused, deps.approvals, deps.preview
+        )
+        if flow is not None:
+            from openclaw.agent.toolpath.dataflow import DataFlow
 
-        path = DataFlow(path, flow, approval, audit.refused)
-    if deps.hooks is not None:
-        from openclaw.agent.toolpath.hooks import Hooked
+            path = DataFlow(path, flow, approval, audit.refused)
+        if deps.hooks is not None:
+            from openclaw.agent.toolpath.hooks import Hooked
 
-        path = Hooked(path, deps.hooks, audit.refused, deps.clock)
-    path = Policed(path, policy, can_ask, audit.refused)
+            path = Hooked(path, deps.hooks, audit.refused, deps.clock)
+        return Policed(path, policy, can_ask, audit.refused)
 
-    def own(source: ToolSource) -> ToolSource:
+    def unchecked(source: ToolSource) -> ToolSource:
         return watch(Framing(Redaction(source, deps.redactor), deps.results))
 
-    if decide(policy, RUN_CODE).outcome is Outcome.DENY:
+    code = decide(policy, RUN_CODE)
+    if code.outcome is Outcome.DENY or (code.asks and not can_ask):
         bounds = replace(bounds, code="off")
     may_search = decide(policy, WEB_SEARCH).outcome is Outcome.ALLOW
-    return Toolbox(path, bounds, deps.finder, own, flow=flow, may_search=may_search)
+    return Toolbox(
+        checked(Joined(sources), flow),
+        bounds,
+        deps.finder,
+        searching=unchecked,
+        scripting=checked,
+        flow=flow,
+        may_search=may_search,
+    )

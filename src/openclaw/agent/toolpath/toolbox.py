@@ -50,20 +50,22 @@ class Toolbox:
 
     The list that the model is shown depends on the tools there are, on the conversation's first
     message and on what was searched for and used since. It only grows at its end, so that
-    providers' caches hold. `own` is the path of the two tools that are ours alone, the search and
-    the scripts.
+    providers' caches hold. `searching` and `scripting` are the paths of the two tools that the
+    toolbox adds: the search, which no rule is about because it only lists, and the scripts, whose
+    own calls take `path`.
     """
 
     path: ToolSource
     bounds: Bounds = field(default_factory=Bounds)
     finder: ToolSearch = field(default_factory=ToolSearch)
-    own: Callable[[ToolSource], ToolSource] = lambda source: source
+    searching: Callable[[ToolSource], ToolSource] = lambda source: source
+    scripting: Callable[[ToolSource], ToolSource] = lambda source: source
     sizes: ToolSizes = field(default_factory=ToolSizes)
     flow: "SessionFlow | None" = None
     may_search: bool = True
+    """Whether a model's provider may search the web by itself, which nobody is asked about."""
     deferred: Sequence[ToolSpec] = ()
     """Of the last list: the tools beside it, if the model's provider searches and loads them."""
-    """Whether a model's provider may search the web by itself, which nobody is asked about."""
     _opening: str | None = None
     _added: list[str] = field(default_factory=list[str])
     _recent: list[str] = field(default_factory=list[str])
@@ -78,12 +80,12 @@ class Toolbox:
         spec = self._own(name)
         if spec is None or context.within:
             return await self.path.call(name, arguments, context)
-        source: ToolSource = _Searching(self)
+        path = self.searching(_Searching(self))
         if name == RUN_CODE:
             from openclaw.agent.toolpath.code import Coding
 
-            source = Coding(self.path.specs)
-        return await self.own(source).call(name, arguments, replace(context, spec=spec))
+            path = self.scripting(Coding(self.path.specs))
+        return await path.call(name, arguments, replace(context, spec=spec))
 
     def recall(self, items: Iterable[Item]) -> None:
         """Take note of what is in a conversation: its first message, the tools found and used.
