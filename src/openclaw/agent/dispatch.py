@@ -1,4 +1,4 @@
-"""Tool calls of one step: decided, recorded, then run side by side, with results in order."""
+"""Tool calls of one step: prepared, recorded, then run side by side, with results in order."""
 
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -151,7 +151,7 @@ class Ready:
     arguments: dict[str, Any]
 
 
-Decided = Ready | ToolResult
+Prepared = Ready | ToolResult
 
 
 @dataclass(slots=True)
@@ -177,11 +177,11 @@ class Dispatcher:
     def redact(self, text: str) -> str:
         return self.redactor.redact(text)
 
-    def decide(self, call: CallItem) -> Decided:
-        decided = self._decided(call)
-        return decided if isinstance(decided, Ready) else clean_result(decided, self.redactor)
+    def prepare(self, call: CallItem) -> Prepared:
+        prepared = self._prepared(call)
+        return prepared if isinstance(prepared, Ready) else clean_result(prepared, self.redactor)
 
-    def _decided(self, call: CallItem) -> Decided:
+    def _prepared(self, call: CallItem) -> Prepared:
         spec = self.toolbox.find(call.name)
         if spec is None:
             return Ready(call, None, {})
@@ -203,15 +203,15 @@ class Dispatcher:
         The results are in the order of the calls. Each is recorded as soon as it is there, so that
         a crash leaves none in doubt that had come.
         """
-        decided = [(call, self.decide(call)) for call in calls]
+        prepared = [(call, self.prepare(call)) for call in calls]
         self._open = {call.id: call for call in calls}
         self._sent.clear()
         # A call is recorded when it is made, which may be after a person has agreed to it.
-        answered = [(call, one) for call, one in decided if not isinstance(one, Ready)]
+        answered = [(call, one) for call, one in prepared if not isinstance(one, Ready)]
         entries = [answer, *(result_entry(result_item(*one)) for one in answered)]
         first, *numbers = await self.lane.append(self.turn, entries)
         known = {call.id: number for (call, _), number in zip(answered, numbers, strict=True)}
-        step = _Step(self, decided, [known.get(call.id, 0) for call, _ in decided])
+        step = _Step(self, prepared, [known.get(call.id, 0) for call, _ in prepared])
         return first, await step.run()
 
     def close_open(self, text: str) -> list[NewEntry]:
@@ -319,16 +319,18 @@ class Dispatcher:
     async def _call_within(
         self, script: CallItem, number: int, name: str, arguments: JsonObject
     ) -> ToolResult:
-        decided = self.decide(CallItem(f"{script.id}.{number}", name, json.dumps(dict(arguments))))
-        if not isinstance(decided, Ready):
-            return decided
-        result = await self._call(decided, within=script.id)
-        if decided.call.id in self._sent:
-            item = result_item(decided.call, result)
+        prepared = self.prepare(
+            CallItem(f"{script.id}.{number}", name, json.dumps(dict(arguments)))
+        )
+        if not isinstance(prepared, Ready):
+            return prepared
+        result = await self._call(prepared, within=script.id)
+        if prepared.call.id in self._sent:
+            item = result_item(prepared.call, result)
             kept = replace(item, text=cut_to(item.text, _KEPT_OF_A_SCRIPT_S_CALL), attachments=())
-            facts = self._facts.pop(decided.call.id, {})
+            facts = self._facts.pop(prepared.call.id, {})
             await self.lane.append(self.turn, [result_entry(kept, facts=facts)])
-            self.settled(decided.call)
+            self.settled(prepared.call)
         return result
 
     async def _begin(self, ready: Ready, within: str) -> None:
@@ -357,20 +359,20 @@ class _Step:
     def __init__(
         self,
         owner: Dispatcher,
-        decided: Sequence[tuple[CallItem, Decided]],
+        prepared: Sequence[tuple[CallItem, Prepared]],
         numbers: Sequence[int],
     ) -> None:
         self._owner = owner
-        self._decided = decided
+        self._prepared = prepared
         self._numbers = numbers
-        self._results: list[ToolResult | None] = [None] * len(decided)
+        self._results: list[ToolResult | None] = [None] * len(prepared)
         self._items: dict[int, ResultItem] = {}
         self._delivered = 0
         self._at_once = anyio.Semaphore(MOST_AT_ONCE)
 
     async def run(self) -> list[ResultItem]:
         running: list[tuple[int, Ready]] = []
-        for at, (call, decision) in enumerate(self._decided):
+        for at, (call, decision) in enumerate(self._prepared):
             if isinstance(decision, Ready):
                 running.append((at, decision))
             else:
@@ -383,7 +385,7 @@ class _Step:
             async with anyio.create_task_group() as tasks:
                 for at, ready in running:
                     tasks.start_soon(self._run_one, at, ready, name=f"tool {ready.call.name}")
-        return [self._items[at] for at in range(len(self._decided))]
+        return [self._items[at] for at in range(len(self._prepared))]
 
     async def _run_one(self, at: int, ready: Ready) -> None:
         async with self._at_once:
@@ -399,5 +401,5 @@ class _Step:
             done = self._results[self._delivered]
             if done is None:
                 break
-            owner.deliver(self._decided[self._delivered][0].name, done)
+            owner.deliver(self._prepared[self._delivered][0].name, done)
             self._delivered += 1

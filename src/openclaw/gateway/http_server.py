@@ -18,7 +18,7 @@ from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from openclaw.gateway import polls
-from openclaw.gateway.api import control, routes, scopes, views
+from openclaw.gateway.api import control, routes, session_servers, views
 from openclaw.gateway.api.routes import turn_events
 from openclaw.gateway.api.schema import document
 from openclaw.gateway.auth import (
@@ -59,9 +59,9 @@ API: tuple[tuple[str, Handler, str, str | None], ...] = (
     ("/api/usage", views.usage, "GET", "read"),
     ("/api/tools", views.tools, "GET", "read"),
     ("/api/prompts", views.prompts, "GET", "read"),
-    ("/api/completions", scopes.complete, "POST", "orders"),
-    ("/api/models", scopes.models, "GET", "read"),
-    ("/api/scopes", scopes.open_scope, "POST", "admin"),
+    ("/api/completions", session_servers.complete, "POST", "orders"),
+    ("/api/models", session_servers.models, "GET", "read"),
+    ("/api/scopes", session_servers.open_scope, "POST", "admin"),
     ("/api/messages", routes.post_message, "POST", "orders"),
     ("/api/turns", routes.list_turns, "GET", "read"),
     ("/api/turns/{turn}/cancel", routes.cancel_turn, "POST", "orders"),

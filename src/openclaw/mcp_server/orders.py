@@ -1,7 +1,7 @@
 """One order: arguments in, one aggregated answer out."""
 
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,10 +12,18 @@ from urllib.request import url2pathname
 import anyio
 import mcp_types as types
 
-from openclaw.agent.port import Agent, AgentSettings, Ask, MessageContext, Reply, TurnListener
+from openclaw.agent.port import (
+    Agent,
+    AgentSettings,
+    Ask,
+    InboundMedia,
+    MessageContext,
+    Reply,
+    TurnListener,
+)
 from openclaw.core.clock import Clock
 from openclaw.core.content import Text
-from openclaw.core.errors import OpenClawError, describe
+from openclaw.core.errors import InvalidRequest, OpenClawError, describe
 from openclaw.core.events import (
     Emit,
     Event,
@@ -29,13 +37,124 @@ from openclaw.core.events import (
 )
 from openclaw.core.ids import order_session_key
 from openclaw.core.tools import Elicit
-from openclaw.mcp_server.inbound import fetch_guarded, read_order, receive
-from openclaw.mcp_server.outbound import Collector, OutboundRules, render
-from openclaw.media.files import order_files
+from openclaw.mcp_server.outbound import Collector, OutboundRules, fetch_guarded, render
+from openclaw.media import kinds
+from openclaw.media.files import OrderFiles, order_files
+from openclaw.media.intake import Intake
+from openclaw.media.transcription import Transcriber
+
+logger = logging.getLogger(__name__)
 
 SILENCE_SECONDS = 10.0  # clients commonly give up after 30 to 60 s without a sign of life
 _QUEUED = 256
 _ROOTS_SECONDS = 5.0
+SESSION_KEY_LENGTH = 512
+_TYPES: dict[str, tuple[type, str]] = {
+    "string": (str, "a string"),
+    "array": (list, "an array"),
+    "object": (dict, "an object"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    """A file or image as it came: still base64, still only declared to be what it says."""
+
+    field: str
+    mime_type: str
+    filename: str | None
+    _given: dict[str, Any]
+
+    def take(self) -> str:
+        """The base64, once: it is taken out of the order, so that nothing keeps it in memory."""
+        return self._given.pop("data")
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    message: str
+    session_key: str | None
+    images: tuple[Attachment, ...]
+    files: tuple[Attachment, ...]
+
+
+def read_order(schema: Mapping[str, Any], arguments: Mapping[str, Any] | None) -> Order:
+    """The order that these arguments are; InvalidRequest where the schema refuses them."""
+    given = dict(arguments or {})
+    _check(schema, given, "")
+    session_key = given.get("sessionKey")
+    if session_key is not None and not 0 < len(session_key) <= SESSION_KEY_LENGTH:
+        raise InvalidRequest(
+            f"must have 1 to {SESSION_KEY_LENGTH} characters, has {len(session_key)}",
+            field="sessionKey",
+        )
+    if not (given["message"].strip() or given.get("images") or given.get("files")):
+        raise InvalidRequest("is empty", field="message")
+    return Order(
+        message=given["message"],
+        session_key=session_key,
+        images=_attachments(given, "images"),
+        files=_attachments(given, "files"),
+    )
+
+
+def _attachments(given: Mapping[str, Any], field: str) -> tuple[Attachment, ...]:
+    return tuple(
+        Attachment(f"{field}[{index}]", item["mimeType"], item.get("filename"), item)
+        for index, item in enumerate(given.get(field) or ())
+    )
+
+
+def _check(schema: Mapping[str, Any], value: Any, path: str) -> None:
+    kind, name = _TYPES[schema["type"]]
+    if not isinstance(value, kind):
+        raise InvalidRequest(f"must be {name}, not {_name_of(value)}", field=path or "arguments")
+    if isinstance(value, list):
+        for index, item in enumerate(value):  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+            _check(schema["items"], item, f"{path}[{index}]")
+    elif isinstance(value, dict):
+        _check_object(schema, value, path)  # pyright: ignore[reportUnknownArgumentType]
+
+
+def _check_object(schema: Mapping[str, Any], value: Mapping[str, Any], path: str) -> None:
+    prefix = f"{path}." if path else ""
+    for required in schema.get("required", ()):
+        if required not in value:
+            raise InvalidRequest("is required", field=prefix + required)
+    known: Mapping[str, Any] = schema["properties"]
+    for key in known.keys() & value.keys():  # the schema admits further keys
+        _check(known[key], value[key], prefix + key)
+
+
+def _name_of(value: Any) -> str:
+    if value is None:
+        return "null"
+    names = (bool, "a boolean"), (int | float, "a number"), (str, "a string"), (list, "an array")
+    return next((name for kind, name in names if isinstance(value, kind)), "an object")
+
+
+async def receive(
+    order: Order, files: OrderFiles, transcriber: Transcriber
+) -> tuple[InboundMedia, ...]:
+    """Take the order's attachments. InvalidRequest names the item; nothing is read before all are checked."""
+    _check_count("images", order.images, kinds.MAX_IMAGES)
+    _check_count("files", order.files, kinds.MAX_FILES)
+    intake = Intake(transcriber, lambda: files)
+    wanted = [(item, kinds.IMAGE_TYPES) for item in order.images]
+    wanted += [(item, kinds.FILE_TYPES) for item in order.files]
+    stored = [
+        await intake.store(
+            item.take(), item.mime_type, allowed, field=item.field, name=item.filename
+        )
+        for item, allowed in wanted
+    ]
+    taken = [await intake.read(media) for media in stored]
+    return tuple(InboundMedia(one.media, one.text, one.note) for one in taken)
+
+
+def _check_count(field: str, items: Sequence[Attachment], limit: int) -> None:
+    if len(items) > limit:
+        raise InvalidRequest(f"has {len(items)} items; at most {limit} are taken", field=field)
 
 
 class Report(Protocol):
@@ -94,9 +213,6 @@ class ProgressReporter:
                     message = f"still working ({self._doing}, {seconds} s)"
                 self._steps += 1  # the protocol wants a number that grows
                 await self._report(float(self._steps), None, message)
-
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,8 @@
 import mimetypes
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -15,16 +16,20 @@ import pybase64
 
 from openclaw.config.paths import CLOEXEC, NONBLOCK
 from openclaw.core.content import Block, Media, ResourceLink, Text
-from openclaw.core.errors import OpenClawError
+from openclaw.core.errors import OpenClawError, ToolFailure
 from openclaw.media import kinds
 from openclaw.media.files import CLEANED, WITHHELD, cleaned
 from openclaw.media.intake import decode_text
 from openclaw.media.kinds import HEAD_BYTES, looks_like_text, sniff
 
 if TYPE_CHECKING:
+    from openclaw.net.client import GuardedClient
     from openclaw.secrets.redactor import Redactor
 
 AUDIO_SINCE = "2025-03-26"  # the first revision whose clients know an audio block
+_FETCH_SECONDS = 30.0  # the person waits for the answer meanwhile
+
+OpenClient = Callable[[], AbstractAsyncContextManager["GuardedClient"]]
 
 
 class Fetch(Protocol):
@@ -235,3 +240,21 @@ class Collector:
 
     def text(self) -> str:
         return combine(self._parts)
+
+
+def open_guarded() -> AbstractAsyncContextManager["GuardedClient"]:
+    """A client for one URL; loaded only when one is fetched."""
+    from openclaw.net.client import GuardedClient
+
+    return GuardedClient(total_timeout=_FETCH_SECONDS)
+
+
+async def fetch_guarded(
+    url: str, limit: int, open_client: OpenClient = open_guarded
+) -> tuple[bytes, str | None]:
+    """The body and its declared type; an error of ours where it cannot or may not be had."""
+    async with open_client() as client:
+        fetched = await client.fetch(url, max_bytes=limit)
+    if fetched.status != 200:
+        raise ToolFailure(f"its address answered with HTTP {fetched.status}")
+    return fetched.body, fetched.mime_type or None

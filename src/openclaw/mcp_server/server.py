@@ -238,7 +238,7 @@ class _Handlers:
                 return forwarded
         if state is not None:
             responses: dict[str, Any] = (context.params or {}).get("inputResponses") or {}
-            return await tasks.resume(state, params.arguments, responses, person)
+            return await tasks.continue_with_answers(state, params.arguments, responses, person)
         wanted = _declares_tasks(context)
         return await tasks.order(params.arguments, caller, person, tasks=wanted, asks=asks)
 

@@ -356,7 +356,7 @@ class OrderTasks:
 
     # ---- rounds of questions
 
-    async def resume(
+    async def continue_with_answers(
         self, state: str, arguments: Json | None, responses: Mapping[str, Any], person: Person
     ) -> Json | types.CallToolResult:
         """Go on with an order whose client was asked by a result, and comes back with answers."""
@@ -467,14 +467,14 @@ class OrderTasks:
         if task is not None and task.open:
             store = await self._agent.store()
             if await records.is_abandoned(store, task, self._clock.now_ms()):
-                return await self._inherit(store, task)
+                return await self._resume_abandoned(store, task)
         return task
 
     async def _stored(self, id: str) -> Task | None:
         task = await records.find_task(await self._agent.store(), id)
         return task if task is not None and task.expires_ms > self._clock.now_ms() else None
 
-    async def _inherit(self, store: SessionStore, task: Task) -> Task:
+    async def _resume_abandoned(self, store: SessionStore, task: Task) -> Task:
         """See what became of a task whose process is gone, and go on with it where that is safe.
 
         A turn that has begun is never begun again: its key stands for one turn.

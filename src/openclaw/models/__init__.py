@@ -1,1 +1,1 @@
-"""Choosing and building a model, and the embedded local one."""
+"""Choosing, building and asking a model."""

@@ -3,15 +3,10 @@ from pathlib import Path
 
 import pytest
 
-from openclaw.core.clock import SystemClock, jittered, restart_delay
+from openclaw.core.clock import SystemClock, jittered
 from openclaw.core.content import Media, ResourceLink, Text, text_of
 from openclaw.core.ids import order_session_key, random_id
 from openclaw.core.tools import failed
-
-
-@pytest.mark.requirement("FR-3.3")
-def test_restarts_wait_longer_and_longer_up_to_half_a_minute() -> None:
-    assert [restart_delay(n) for n in range(8)] == [1, 2, 4, 8, 16, 30, 30, 30]
 
 
 def test_jitter_stays_within_its_fraction() -> None:

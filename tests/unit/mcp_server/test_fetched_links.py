@@ -10,8 +10,7 @@ import mcp_types as types
 import pytest
 
 from openclaw.core.content import Media
-from openclaw.mcp_server.inbound import fetch_guarded
-from openclaw.mcp_server.outbound import OutboundRules, render
+from openclaw.mcp_server.outbound import OutboundRules, fetch_guarded, render
 from openclaw.net.client import GuardedClient
 from openclaw.net.transport import Exemptions
 

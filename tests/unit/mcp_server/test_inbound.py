@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from openclaw.core.errors import InvalidRequest
-from openclaw.mcp_server.inbound import Attachment, Order, receive
+from openclaw.mcp_server.orders import Attachment, Order, receive
 from openclaw.media.files import OrderFiles
 from openclaw.media.intake import TEXT_BUDGET, display_name
 from openclaw.media.kinds import MIB

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from openclaw.core.errors import InvalidRequest
-from openclaw.mcp_server.inbound import Attachment, Order, read_order
+from openclaw.mcp_server.orders import Attachment, Order, read_order
 from openclaw.mcp_server.server import ORDER_OPENCLAW
 
 SCHEMA = ORDER_OPENCLAW["inputSchema"]

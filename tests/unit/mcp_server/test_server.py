@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from openclaw.core.errors import InvalidRequest
-from openclaw.mcp_server.inbound import Attachment, Order, read_order, receive
+from openclaw.mcp_server.orders import Attachment, Order, read_order, receive
 from openclaw.mcp_server.server import TOOLS
 from openclaw.media.files import OrderFiles
 from openclaw.media.kinds import FILE_TYPES, IMAGE_TYPES, MIB

@@ -44,7 +44,7 @@ from openclaw.gateway.api.schema import (
     given,
     operation,
 )
-from openclaw.gateway.api.scopes import check_scope, require_owner
+from openclaw.gateway.api.session_servers import check_scope, require_owner
 from openclaw.gateway.auth import own_session, require
 from openclaw.gateway.feeds import EventStream, Feed, Put, WatchedAnswer, Work, frame
 from openclaw.gateway.openai.requests import new_session

@@ -5,10 +5,14 @@ from dataclasses import dataclass, replace
 from enum import Enum, StrEnum, auto
 from typing import Protocol
 
-from openclaw.core.clock import restart_delay
-
 PROVEN_AFTER = 10.0  # seconds of being ready after which the first restart comes at once
 STABLE_AFTER = 60.0  # seconds of being ready after which restarts are counted afresh
+RESTART_DELAYS = (1.0, 2.0, 4.0, 8.0, 16.0, 30.0)
+
+
+def restart_delay(attempt: int) -> float:
+    """Seconds to wait before restart number `attempt`, counted from 0."""
+    return RESTART_DELAYS[min(attempt, len(RESTART_DELAYS) - 1)]
 
 
 class ServerState(StrEnum):

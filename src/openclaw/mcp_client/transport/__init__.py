@@ -1,1 +1,1 @@
-"""Processes and pipes, SSE, and ending whatever a server leaves behind."""
+"""Processes and pipes, and ending whatever a server leaves behind."""

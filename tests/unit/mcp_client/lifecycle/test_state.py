@@ -22,6 +22,7 @@ from openclaw.mcp_client.lifecycle.state import (
     advance,
     born,
     next_command,
+    restart_delay,
 )
 
 RULES = Rules(max_restarts=7)
@@ -52,6 +53,11 @@ def crash_and_return(life: Life, now: float, rules: Rules = RULES) -> tuple[Life
 
 def ready(now: float = 0.0) -> Life:
     return advance(advance(born(enabled=True), Started(), now, RULES), Connected(), now, RULES)
+
+
+@pytest.mark.requirement("FR-3.3")
+def test_restarts_wait_longer_and_longer_up_to_half_a_minute() -> None:
+    assert [restart_delay(n) for n in range(8)] == [1, 2, 4, 8, 16, 30, 30, 30]
 
 
 @pytest.mark.requirement("FR-3.3")
