@@ -9,6 +9,7 @@ Two kinds of folding, both linear:
 """
 
 import html
+import pkgutil
 import re
 import unicodedata
 from bisect import bisect_right
@@ -17,7 +18,6 @@ from functools import cache, cached_property
 from itertools import accumulate
 
 from openclaw.content.characters import CharSet, members
-from openclaw.content.confusables import LOOKALIKES
 
 HIDDEN = "\x00"  # what `shape` puts where a reader sees nothing
 
@@ -29,6 +29,17 @@ LIGATURES = {"st": "\ue001", "fi": "\ue002", "fl": "\ue003", "ff": "\ue004"}
 
 # Nested deeper than this, nothing is decoded: no reader goes on that long either.
 _MOST_LAYERS = 6
+
+
+def _lookalikes() -> dict[str, str]:
+    raw = pkgutil.get_data("openclaw.content", "confusables.txt")
+    assert raw is not None  # every loader of a package can read the package's files
+    lines = raw.decode().splitlines()
+    return dict(line.split(" ", 1) for line in lines if not line.startswith("#"))
+
+
+LOOKALIKES = _lookalikes()
+"""For each ASCII character (or ligature) the code points that fold to it, as hex ranges."""
 
 
 def code_points(target: str) -> Iterator[int]:

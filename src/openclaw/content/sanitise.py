@@ -14,12 +14,12 @@ from openclaw.content.characters import (
     parts,
     strip_invisible,
 )
-from openclaw.content.confusables import LOOKALIKES
 from openclaw.content.detection.detect import detect
 from openclaw.content.folding import (
     FILLERS,
     HIDDEN,
     LIGATURES,
+    LOOKALIKES,
     Layer,
     character_class,
     code_points,
