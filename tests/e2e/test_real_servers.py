@@ -16,7 +16,7 @@ import anyio.lowlevel
 import pytest
 from tests.support.mcp_server_kit import McpHouse, open_gateway_runtime
 
-from openclaw.agent.toolpath.choice import OWN_SHARE, Bounds
+from openclaw.agent.toolpath.search import OWN_SHARE, Bounds
 from openclaw.agent.tools.catalog import native_tools
 from openclaw.agent.transcript import UserItem
 from openclaw.config.schema import McpServerConfig

@@ -20,7 +20,7 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.tools import ToolDefinition
 
-from openclaw.agent.toolpath.search_tool import SEARCH_TOOL
+from openclaw.agent.toolpath.search import SEARCH_TOOL
 from openclaw.agent.transcript import (
     AssistantItem,
     Attachment,

@@ -186,7 +186,7 @@ class ConfigGeneration:
         self, agent: EffectiveAgent, context: "MessageContext", mcp_tools: ToolSource
     ) -> "TurnSetup":
         from openclaw.agent.service import TurnSetup
-        from openclaw.agent.tools.checkpoints import Checkpoints
+        from openclaw.agent.tools.workspace import Checkpoints
 
         if context.delegated_by is not None:
             agent = self._subordinate(agent, self.agent(context.delegated_by))
@@ -213,7 +213,7 @@ class ConfigGeneration:
 
     def _subordinate(self, agent: EffectiveAgent, giver: EffectiveAgent) -> EffectiveAgent:
         """The agent as it works on a task: under the rules of both, with a part of the limits."""
-        from openclaw.agent.tools.delegate import MOST_TASKS, WITHOUT
+        from openclaw.agent.tools.planning import MOST_TASKS, WITHOUT
 
         limits = giver.limits.model_copy(
             update={
@@ -303,12 +303,11 @@ def _native_tools(
     from openclaw.agent.schedules import JobFile
     from openclaw.agent.tools.base import NativeTool
     from openclaw.agent.tools.catalog import native_tools
-    from openclaw.agent.tools.checkpoints import Checkpoints
-    from openclaw.agent.tools.cron import cron_tool
-    from openclaw.agent.tools.delegate import delegate_tool
     from openclaw.agent.tools.memory import Memory, memory_tools
+    from openclaw.agent.tools.planning import cron_tool, delegate_tool
     from openclaw.agent.tools.skills import skill_tool
-    from openclaw.agent.tools.web_search import engine_of, search_tool
+    from openclaw.agent.tools.web import engine_of, search_tool
+    from openclaw.agent.tools.workspace import Checkpoints
 
     place = workspace or host.workspace(agent)
     zone = time_zone(agent, host.environ)

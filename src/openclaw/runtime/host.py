@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from openclaw.agent.toolpath.audit import OnCall
     from openclaw.agent.toolpath.dataflow import SessionFlow, SessionFlows, WriteSources
     from openclaw.agent.toolpath.search import ToolSearch
-    from openclaw.agent.tools.delegate import Subagents
     from openclaw.agent.tools.exec import Shells
+    from openclaw.agent.tools.planning import Subagents
     from openclaw.config.schema import DataFlowConfig
     from openclaw.policy.dataflow.rules import Rules as FlowRules
 

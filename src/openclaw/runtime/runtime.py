@@ -137,8 +137,8 @@ async def open_runtime(
     offered, and has to be the same everywhere. Where there is nobody (`TurnListener.elicit`) they
     are declined.
     """
-    from openclaw.agent.tools.delegate import Subagents
     from openclaw.agent.tools.exec import Shells
+    from openclaw.agent.tools.planning import Subagents
     from openclaw.mcp_client.sandbox.confinement import Sandbox
     from openclaw.media.files import sweep
     from openclaw.sessions.open import open_store

@@ -8,8 +8,7 @@ from typing import Any, cast
 import pytest
 
 from openclaw.agent.budget import estimate
-from openclaw.agent.toolpath.choice import MOST_AT_FIRST
-from openclaw.agent.toolpath.search_tool import SEARCH_TOOL
+from openclaw.agent.toolpath.search import MOST_AT_FIRST, SEARCH_TOOL
 from openclaw.config.schema import Config
 from openclaw.models import choose
 from openclaw.testing.agent_kit import FakeTools, agent_kit

@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 
 from openclaw.agent.budget import estimate
-from openclaw.agent.toolpath.choice import MOST_AT_FIRST, RARE
+from openclaw.agent.toolpath.search import MOST_AT_FIRST, RARE
 from openclaw.testing.fake_server import server_entry
 from openclaw.testing.scripted_model import Step, scripted_model
 

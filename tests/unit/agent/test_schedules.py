@@ -11,7 +11,7 @@ import pytest
 
 from openclaw.agent.schedules import Job, JobFile, new_job, parse_when, told
 from openclaw.agent.tools.base import NativeTools
-from openclaw.agent.tools.cron import cron_tool
+from openclaw.agent.tools.planning import cron_tool
 from openclaw.config.schema import CronConfig
 from openclaw.core.content import text_of
 from openclaw.core.errors import InvalidRequest, NotFound

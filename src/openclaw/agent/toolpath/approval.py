@@ -9,8 +9,7 @@ import anyio
 import anyio.to_thread
 
 from openclaw.agent.redaction import Redact, clean_json
-from openclaw.agent.toolpath.audit import Refused
-from openclaw.agent.toolpath.sources import Wrapper
+from openclaw.agent.toolpath.wrappers import Refused, Wrapper
 from openclaw.core.errors import OpenClawError
 from openclaw.core.events import Notice, ToolApproval, ToolFinished
 from openclaw.core.tools import (

@@ -15,7 +15,7 @@ from typing import Any, Final
 import orjson
 
 from openclaw.agent.redaction import Redact, clean_json
-from openclaw.agent.toolpath.sources import Wrapper
+from openclaw.agent.toolpath.wrappers import Wrapper
 from openclaw.config.files import lock as take_lock
 from openclaw.config.paths import CLOEXEC, NOFOLLOW
 from openclaw.core.clock import Clock
@@ -47,8 +47,6 @@ class CallRecord:
 
 
 OnCall = Callable[[CallRecord], None]
-Refused = Callable[[JsonObject, CallContext, str], None]
-"""Takes note of a call that was not made, and why."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,13 +8,9 @@ from typing import TYPE_CHECKING
 
 from openclaw.agent.toolpath.approval import Approval, Approvals, Preview
 from openclaw.agent.toolpath.audit import Audit, OnCall
-from openclaw.agent.toolpath.choice import DEFAULT_BOUNDS, Bounds
-from openclaw.agent.toolpath.framing import Framing
-from openclaw.agent.toolpath.policy import Policed
-from openclaw.agent.toolpath.redaction import Redaction
-from openclaw.agent.toolpath.search import ToolSearch
-from openclaw.agent.toolpath.sources import Joined
+from openclaw.agent.toolpath.search import DEFAULT_BOUNDS, Bounds, ToolSearch
 from openclaw.agent.toolpath.toolbox import Toolbox
+from openclaw.agent.toolpath.wrappers import Framing, Joined, Policed, Redaction
 from openclaw.core.clock import Clock
 from openclaw.core.events import RUN_CODE, WEB_SEARCH
 from openclaw.core.tools import ToolSource

@@ -14,9 +14,7 @@ import anyio.lowlevel
 import anyio.to_thread
 
 from openclaw.agent.toolpath.approval import Approval
-from openclaw.agent.toolpath.audit import Refused
-from openclaw.agent.toolpath.redaction import is_large
-from openclaw.agent.toolpath.sources import Wrapper
+from openclaw.agent.toolpath.wrappers import Refused, Wrapper, is_large
 from openclaw.agent.transcript import AssistantItem, Item, ResultItem, UserItem
 from openclaw.content.detection.detect import detect
 from openclaw.content.frame import unframed

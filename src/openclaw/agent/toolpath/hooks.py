@@ -22,8 +22,7 @@ import anyio.abc
 import anyio.to_thread
 
 from openclaw.agent.redaction import Redact, clean_json
-from openclaw.agent.toolpath.audit import Refused
-from openclaw.agent.toolpath.sources import Wrapper
+from openclaw.agent.toolpath.wrappers import Refused, Wrapper
 from openclaw.config.paths import expand
 from openclaw.config.schema import HookConfig
 from openclaw.content.labels import single_line

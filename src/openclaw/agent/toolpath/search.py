@@ -1,14 +1,167 @@
-"""Finding tools by what they do, with indexes that all sessions of the process share."""
+"""Which tools the model is shown at first, and how it finds the others."""
 
+import re
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, zip_longest
 from pathlib import Path
+from typing import Any, Literal, cast
 
 import anyio.to_thread
 
-from openclaw.core.tools import ToolSpec
+from openclaw.agent.budget import ToolSizes
+from openclaw.content.labels import single_line
+from openclaw.core.tools import JsonObject, ToolSpec
 from openclaw.discovery import IndexCache, ToolDocument, ToolIndex
+
+# Which tools the model is shown at first: the same tools and words give the same list.
+
+DEFAULT_PERCENT = 3.0
+MOST_AT_FIRST = 4_000
+MOST_WHOLE = 8_000
+"""Tokens, if a part or all of the tools are shown. Large contexts have room for more, but what nobody
+asked for should cost little."""
+
+MOST_DEFERRED = 100_000
+"""Tokens of what a provider is handed to load by itself: they cost nothing, but travel each time."""
+
+LEAST = 3_000
+LEAST_SHARE = 0.25
+"""In a small context, a few percent would not hold even our own tools: they get `LEAST` tokens, or
+this share of the context if that is less."""
+
+OWN_SHARE = 0.02  # of the context: our own tools within it do not count against showing everything
+
+OWN_ROOM = 0.6
+NEAREST = 24
+NEAREST_SHARE = 0.6
+"""Of the room, so that neither our own tools nor many of one server that fit hide all others."""
+
+RARE = frozenset({"cron", "delegate", "session_history", "sessions_list"})
+"""Our own tools that have to be near, or wait for their turn, as a server's do."""
+
+_OURS = "built in"
+
+_LINES_SHARE = 0.2
+_CHARS_PER_TOKEN = 3
+_LONGEST_LINE = 120
+_SHORTEST_LINE = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """`percent` of the context for tools; `most` of them at first, if that is bounded too.
+
+    `code` says when the model may write scripts: on `auto`, if not all tools are shown.
+    """
+
+    percent: float = DEFAULT_PERCENT
+    most: int | None = None
+    code: Literal["off", "auto", "on"] = "off"
+
+    def tokens(self, window: int) -> int:
+        return int(max(window * self.percent / 100, min(LEAST, window * LEAST_SHARE)))
+
+
+DEFAULT_BOUNDS = Bounds()
+
+
+def fits_whole(specs: Sequence[ToolSpec], tokens: int, bounds: Bounds, sizes: ToolSizes) -> bool:
+    """Whether everything can be shown, so that no search is needed."""
+    few = bounds.most is None or len(specs) <= bounds.most
+    return few and sizes.total(specs) <= tokens
+
+
+def choose(
+    specs: Sequence[ToolSpec],
+    nearest: Iterable[str],
+    tokens: int,
+    most: int | None,
+    sizes: ToolSizes,
+) -> list[ToolSpec]:
+    """Our own tools, those `nearest` to the conversation, then one of each server in turn."""
+    taking = _Taking(sizes, tokens, len(specs) if most is None else most)
+    by_name = {spec.name: spec for spec in specs}
+    own = [spec for spec in specs if spec.origin.server is None and spec.name not in RARE]
+    taking.take(own, keep_free=int(taking.tokens * (1 - OWN_ROOM)))
+    wanted = [by_name[name] for name in nearest if name in by_name]
+    taking.take(wanted, keep_free=int(taking.tokens * (1 - NEAREST_SHARE)))
+    taking.take(_in_turn(specs, wanted))
+    return [spec for spec in specs if spec.name in taking.names]
+
+
+class _Taking:
+    """Takes tools for as long as there is room; one that is too long is passed over."""
+
+    def __init__(self, sizes: ToolSizes, tokens: int, count: int) -> None:
+        self.names: set[str] = set()
+        self.tokens = tokens
+        self._sizes = sizes
+        self._count = count
+
+    def take(self, specs: Iterable[ToolSpec], *, keep_free: int = 0) -> None:
+        for spec in specs:
+            size = self._sizes.of(spec)
+            room = len(self.names) < self._count and size <= self.tokens - keep_free
+            if room and spec.name not in self.names:
+                self.names.add(spec.name)
+                self.tokens -= size
+
+
+def _in_turn(specs: Iterable[ToolSpec], first: Iterable[ToolSpec]) -> Iterable[ToolSpec]:
+    """The first tool of each server, then the second of each; servers with few tools come first."""
+    servers = by_server(chain(first, specs))
+    few_first = sorted(servers.values(), key=len)
+    return (spec for row in zip_longest(*few_first) for spec in row if spec is not None)
+
+
+def by_server(specs: Iterable[ToolSpec]) -> dict[str, list[ToolSpec]]:
+    """Tools, each once; our own under the empty name."""
+    servers: dict[str, dict[str, ToolSpec]] = {}
+    for spec in specs:
+        servers.setdefault(spec.origin.server or "", {})[spec.name] = spec
+    return {server: list(tools.values()) for server, tools in servers.items()}
+
+
+def lines_room(specs: Iterable[ToolSpec], tokens: int) -> int:
+    wanted = len(by_server(specs)) * _LONGEST_LINE // _CHARS_PER_TOKEN
+    return min(wanted, int(tokens * _LINES_SHARE))
+
+
+def server_lines(specs: Sequence[ToolSpec], shown: Iterable[ToolSpec], tokens: int) -> list[str]:
+    """One line per server about its tools that are not shown, within about `tokens`."""
+    seen = {spec.name for spec in shown}
+    hidden = by_server(spec for spec in specs if spec.name not in seen)
+    room = tokens * _CHARS_PER_TOKEN
+    width = min(_LONGEST_LINE, room // max(1, len(hidden)))
+    if width >= _SHORTEST_LINE:
+        return [_line(server, tools, width) for server, tools in hidden.items()]
+    # Too many servers for a line each: their names, as far as they go.
+    names = _joined([f"{server or _OURS} ({len(tools)})" for server, tools in hidden.items()], room)
+    return [names] if names else []
+
+
+def _line(server: str, tools: Sequence[ToolSpec], width: int) -> str:
+    start = f"- {server or _OURS}, {len(tools)} more: "
+    names = _joined([_short(spec, server) for spec in tools], width - len(start))
+    return start + names if names else start.removesuffix(": ")
+
+
+def _short(spec: ToolSpec, server: str) -> str:
+    _, found, rest = spec.name.partition(f"{server}_")
+    return rest if server and found and rest else spec.name
+
+
+def _joined(names: Sequence[str], width: int) -> str:
+    text = ""
+    for name in names:
+        longer = f"{text}, {name}" if text else name
+        if len(longer) > width:
+            return f"{text}, …" if text else ""
+        text = longer
+    return text
+
 
 _LISTS_KEPT = 8
 
@@ -89,3 +242,126 @@ def _document(spec: ToolSpec) -> ToolDocument:
         description=spec.description,
         schema=spec.input_schema,
     )
+
+
+# `tool_search` as the model sees it: its definition, its answers, and what was found before.
+
+SEARCH_TOOL = "tool_search"
+MOST_FOUND = 20
+MOST_NEEDS = 8
+_DEFAULT_FOUND = 5
+_DEFAULT_FOUND_EACH = 3
+
+_SUMMARY_CHARS = 200
+_NEED_CHARS = 80
+_NAME_CHARS = 60
+_MOST_OPTIONAL = 6
+_MOST_VALUES = 6
+
+_DESCRIPTION = (
+    "Find tools by what they do: there are more than those listed. Search before concluding that "
+    "something cannot be done. What is found can be called from the next step on."
+)
+_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "query": {"type": "string", "description": "What the tool should do."},
+        "queries": {
+            "type": "array",
+            "items": {"type": "string"},
+            "description": f"Or several needs, up to {MOST_NEEDS}.",
+        },
+        "limit": {"type": "integer", "description": "Tools for each."},
+    },
+}
+
+
+def search_spec(lines: Sequence[str] = ()) -> ToolSpec:
+    """The definition; `lines` say what servers have that is not shown."""
+    text = _DESCRIPTION
+    if lines:
+        text += "\nTools that are not listed, by server:\n" + "\n".join(lines)
+    return ToolSpec(SEARCH_TOOL, text, _SCHEMA, "Search tools", read_only=True)
+
+
+def needs_of(arguments: JsonObject) -> tuple[list[str], int]:
+    listed: Any = arguments.get("queries") or ()
+    asked = [arguments.get("query"), *listed]
+    needs = list(dict.fromkeys(str(one).strip() for one in asked if one is not None))
+    needs = [need for need in needs if need][:MOST_NEEDS]
+    default = _DEFAULT_FOUND if len(needs) == 1 else _DEFAULT_FOUND_EACH
+    limit = max(1, min(int(arguments.get("limit") or default), MOST_FOUND))
+    return needs, limit
+
+
+def answer(found: Sequence[Found]) -> str:
+    several = len(found) > 1
+    lines = [_ranked(one, several) for one in found]
+    specs = {spec.name: spec for one in found for spec in one.specs}
+    if specs:
+        lines.append("They can be called from the next step on.")
+    for server, tools in by_server(specs.values()).items():
+        title = f"server {server}" if server else "built in"
+        lines += ["", f"{title}:", *map(_tool_line, tools)]
+    return "\n".join(lines)
+
+
+_FITTING = "Found"
+_NOT_FITTING = "Nothing fits well"
+_RANKED = re.compile(rf"^(?:{_FITTING}|{_NOT_FITTING})\b.*best first: ([\w, .-]+)$", re.MULTILINE)
+
+
+def names_in(text: str) -> list[str]:
+    """The tools that an answer listed, so that a later turn can show them again."""
+    return [name for line in _RANKED.findall(text) for name in line.split(", ")]
+
+
+def _ranked(found: Found, several: bool) -> str:
+    need = f' for "{single_line(found.need, _NEED_CHARS)}"' if several else ""
+    if not found.specs:
+        return f"{_NOT_FITTING}{need}. Try other words."
+    names = ", ".join(spec.name for spec in found.specs)
+    if found.fits:
+        return f"{_FITTING}{need}, best first: {names}"
+    return f"{_NOT_FITTING}{need}; try other words. The nearest, best first: {names}"
+
+
+def _tool_line(spec: ToolSpec) -> str:
+    line = " ".join(spec.description.split())
+    if len(line) > _SUMMARY_CHARS:
+        line = f"{line[: _SUMMARY_CHARS - 1]}…"
+    return f"- {spec.name}: {line}{_parameters(spec.input_schema)}"
+
+
+def _parameters(schema: JsonObject) -> str:
+    properties = _mapping(schema.get("properties"))
+    listed: Any = schema.get("required")
+    required = cast("list[Any]", listed) if isinstance(listed, list) else []
+    needed = [_parameter(name, properties[name]) for name in required if name in properties]
+    others = [single_line(name, _NAME_CHARS) for name in properties if name not in required]
+    text = f" Needs {', '.join(needed)}." if needed else ""
+    if others:
+        more = ", …" if len(others) > _MOST_OPTIONAL else ""
+        text += f" Optional: {', '.join(others[:_MOST_OPTIONAL])}{more}."
+    return text
+
+
+def _parameter(name: str, schema: Any) -> str:
+    described = _mapping(schema)
+    values: Any = described.get("enum")
+    kind: Any = described.get("type")
+    told = ""
+    if isinstance(values, list) and values:
+        some = _shown(cast("list[Any]", values)[:_MOST_VALUES])
+        told = f" ({some}{'|…' if len(cast('list[Any]', values)) > _MOST_VALUES else ''})"
+    elif isinstance(kind, str):
+        told = f" ({single_line(kind, _NAME_CHARS)})"
+    return single_line(name, _NAME_CHARS) + told
+
+
+def _shown(values: Iterable[Any]) -> str:
+    return "|".join(single_line(str(value), _NAME_CHARS) for value in values)
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}

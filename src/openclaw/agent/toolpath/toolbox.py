@@ -5,26 +5,25 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from openclaw.agent.budget import ToolSizes
-from openclaw.agent.toolpath.choice import (
+from openclaw.agent.toolpath.code_names import CODE_SPEC
+from openclaw.agent.toolpath.search import (
     MOST_AT_FIRST,
     MOST_DEFERRED,
     MOST_WHOLE,
     NEAREST,
     OWN_SHARE,
+    SEARCH_TOOL,
     Bounds,
+    Found,
+    ToolSearch,
+    answer,
     choose,
     fits_whole,
     lines_room,
-    server_lines,
-)
-from openclaw.agent.toolpath.code_names import CODE_SPEC
-from openclaw.agent.toolpath.search import Found, ToolSearch
-from openclaw.agent.toolpath.search_tool import (
-    SEARCH_TOOL,
-    answer,
     names_in,
     needs_of,
     search_spec,
+    server_lines,
 )
 from openclaw.agent.transcript import Item, ResultItem, UserItem
 from openclaw.core.content import Text

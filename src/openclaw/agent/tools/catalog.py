@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import Any, cast
 
 from openclaw.agent.tools.base import NativeTool, NativeTools
-from openclaw.agent.tools.checkpoints import Checkpoints
 from openclaw.agent.tools.exec import Shells, shell_tools
 from openclaw.agent.tools.files import KeptResults, reading_tools, writing_tools
 from openclaw.agent.tools.find import listing_tools
-from openclaw.agent.tools.plan import planning_tool
-from openclaw.agent.tools.sessions import session_tools
+from openclaw.agent.tools.memory import session_tools
+from openclaw.agent.tools.planning import planning_tool
 from openclaw.agent.tools.web import Fetcher, GuardedFetcher, web_tool
-from openclaw.agent.tools.workspace import Workspace
+from openclaw.agent.tools.workspace import Checkpoints, Workspace
 from openclaw.config.agent_schema import ExecToolConfig
 from openclaw.config.schema import WebFetchConfig
 from openclaw.core.events import WEB_SEARCH

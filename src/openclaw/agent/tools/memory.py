@@ -1,9 +1,9 @@
-"""`remember` and `recall`: what the agent knows from one conversation to the next, in files."""
+"""What the agent knows from one conversation to the next: notes in files, and earlier conversations."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
 from zoneinfo import ZoneInfo
@@ -11,17 +11,18 @@ from zoneinfo import ZoneInfo
 import anyio.to_thread
 
 from openclaw.agent.budget import cut_to
-from openclaw.agent.tools.base import Arguments, FunctionTool, quoted, said, schema
+from openclaw.agent.tools.base import FLAG, WHOLE, Arguments, FunctionTool, quoted, said, schema
 from openclaw.config.paths import PRIVATE_FILE, private_directory
 from openclaw.content.frame import frame
+from openclaw.content.labels import sanitise_label
 from openclaw.core.clock import Clock
 from openclaw.core.errors import ToolFailure
 from openclaw.core.tools import CallContext, ToolResult, ToolSpec
-from openclaw.sessions.model import MESSAGE_KINDS, Entry, EntryKind
+from openclaw.sessions.model import MESSAGE_KINDS, Entry, EntryKind, SessionInfo
 from openclaw.sessions.store import SessionStore
 
 PERSON, OTHERS = "MEMORY.md", "HEARD.md"  # what the person said, and what came from elsewhere
-MAX_CHARS = 2_000  # of one thing to remember
+MAX_FACT_CHARS = 2_000  # of one thing to remember
 _BUDGET = 1_500  # tokens of each file in the prompt: the newest lines
 
 _MOST_FOUND = 40
@@ -153,8 +154,10 @@ def memory_tools(
 
     async def remember(arguments: Arguments, context: CallContext) -> ToolResult:
         text = arguments.text("text").strip()
-        if not text or len(text) > MAX_CHARS:
-            raise ToolFailure(f"Give `text` as one sentence of at most {MAX_CHARS} characters.")
+        if not text or len(text) > MAX_FACT_CHARS:
+            raise ToolFailure(
+                f"Give `text` as one sentence of at most {MAX_FACT_CHARS} characters."
+            )
         session = await store.open_session(context.agent, context.session)
         heard = await anyio.to_thread.run_sync((memory.directory / OTHERS).exists)
         history = await store.history(session, since_compaction=False)
@@ -184,3 +187,112 @@ def memory_tools(
         return quoted("\n".join(lines), _SOURCE, "notes and conversations")
 
     return [FunctionTool(_REMEMBER, remember), FunctionTool(_RECALL, recall)]
+
+
+# `sessions_list` and `session_history`: what the agent itself was told and did before.
+
+MAX_SESSIONS = 100
+MAX_ENTRIES = 200
+MAX_ENTRY_CHARS = 4000
+MAX_CHARS = 48_000
+
+_SESSIONS = ToolSpec(
+    name="sessions_list",
+    description="List stored conversations that you may read, the latest first.",
+    input_schema=schema(
+        [], search="In key or title.", limit={**WHOLE, "description": "Default 20."}
+    ),
+    label="List sessions",
+    read_only=True,
+    destructive=False,
+)
+_HISTORY = ToolSpec(
+    name="session_history",
+    description="Read this conversation from its beginning, or one from sessions_list.",
+    input_schema=schema(
+        ["key"],
+        key="",
+        limit={**WHOLE, "description": "Last entries; default 40."},
+        tools={**FLAG, "description": "With tool calls."},
+    ),
+    label="Session history",
+    read_only=True,
+    destructive=False,
+)
+_SPEAKERS = {EntryKind.USER_MESSAGE: "User", EntryKind.ASSISTANT_MESSAGE: "Assistant"}
+_TOOLS = frozenset({EntryKind.TOOL_CALL, EntryKind.TOOL_RESULT})
+
+
+def session_tools(store: SessionStore, readable: Sequence[str] = ()) -> list[FunctionTool]:
+    """The tools that look into the store.
+
+    A session reads itself, and of the same agent's sessions those whose keys match `readable`.
+    """
+
+    def may_read(info: SessionInfo, context: CallContext) -> bool:
+        return info.key == context.session or any(fnmatchcase(info.key, p) for p in readable)
+
+    async def list_(arguments: Arguments, context: CallContext) -> ToolResult:
+        limit = arguments.whole("limit", 20, least=1, most=MAX_SESSIONS)
+        search = arguments.text("search", "") or None
+        shown: list[str] = []
+        cursor: str | None = None
+        while len(shown) <= limit:
+            page = await store.list_sessions(
+                context.agent, limit=MAX_SESSIONS, cursor=cursor, search=search
+            )
+            shown += [_session_line(info) for info in page.sessions if may_read(info, context)]
+            if (cursor := page.cursor) is None:
+                break
+        more = ["[there are more; use `search` or a greater `limit`]"] if shown[limit:] else []
+        return said("\n".join([*shown[:limit], *more]) or "(no session)")
+
+    async def history(arguments: Arguments, context: CallContext) -> ToolResult:
+        key = arguments.text("key")
+        found = await store.find_sessions(key, context.agent)
+        found = [info for info in found if may_read(info, context)]
+        if not found:
+            raise ToolFailure("There is no session with that key that you may read.")
+        wanted = MESSAGE_KINDS | _TOOLS if arguments.flag("tools") else MESSAGE_KINDS
+        limit = arguments.whole("limit", 40, least=1, most=MAX_ENTRIES)
+        # Several entries make a message; look back far enough, and never through all of it.
+        after = max(0, found[0].entries - 20 * limit)
+        entries = await store.entries(found[0].ref, after=after, limit=20 * limit)
+        chosen = [entry for entry in entries if entry.kind in wanted][-limit:]
+        return said(_rendered(chosen, key) or "(no message)")
+
+    return [FunctionTool(_SESSIONS, list_), FunctionTool(_HISTORY, history)]
+
+
+def _session_line(info: SessionInfo) -> str:
+    title = f" “{sanitise_label(info.title, 100)}”" if info.title else ""
+    return f"{_when(info.updated_ms)}  {info.key!r}{title}  {info.messages} messages"
+
+
+def _rendered(entries: list[Entry], key: str) -> str:
+    shown: list[str] = []
+    room = MAX_CHARS
+    for entry in reversed(entries):
+        text = _entry(entry, key)
+        room -= len(text)
+        if room < 0:
+            shown.append("[earlier entries left out; they did not fit]")
+            break
+        shown.append(text)
+    return "\n\n".join(reversed(shown))
+
+
+def _entry(entry: Entry, key: str) -> str:
+    text = entry.text
+    if len(text) > MAX_ENTRY_CHARS:
+        text = f"{text[:MAX_ENTRY_CHARS]}[… {len(entry.text) - MAX_ENTRY_CHARS} characters more]"
+    when = _when(entry.at_ms)
+    if entry.kind in _SPEAKERS:
+        return f"[{when}] {_SPEAKERS[entry.kind]}: {text}"
+    # What a tool once said is as untrusted now as it was then.
+    what = "Tool call" if entry.kind is EntryKind.TOOL_CALL else "Tool result"
+    return f"[{when}] {what}:\n{frame(text, source='Session History', sender=key)}"
+
+
+def _when(at_ms: int) -> str:
+    return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M")

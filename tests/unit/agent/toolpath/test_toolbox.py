@@ -7,9 +7,7 @@ from pathlib import Path
 import pytest
 
 from openclaw.agent.toolpath.build import ToolPathDeps, tool_path
-from openclaw.agent.toolpath.choice import MOST_AT_FIRST, Bounds
-from openclaw.agent.toolpath.search import ToolSearch
-from openclaw.agent.toolpath.search_tool import SEARCH_TOOL
+from openclaw.agent.toolpath.search import MOST_AT_FIRST, SEARCH_TOOL, Bounds, ToolSearch
 from openclaw.agent.toolpath.toolbox import Toolbox
 from openclaw.agent.transcript import AssistantItem, Item, ResultItem, UserItem
 from openclaw.core.clock import SystemClock

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from tests.unit.media.test_documents import make_pdf
 
-from openclaw.agent.tools import checkpoints as module
+from openclaw.agent.tools import workspace as module
 from openclaw.agent.tools.base import NativeTools
 from openclaw.agent.tools.catalog import native_tools
-from openclaw.agent.tools.checkpoints import Checkpoints
+from openclaw.agent.tools.workspace import Checkpoints
 from openclaw.core.content import text_of
 from openclaw.core.tools import CallContext
 

@@ -9,7 +9,7 @@ import anyio
 import pytest
 from tests.unit.media.test_office import archive, word
 
-from openclaw.agent.toolpath.framing import Framing
+from openclaw.agent.toolpath.wrappers import Framing
 from openclaw.agent.tools import files, find
 from openclaw.agent.tools.base import NativeTools
 from openclaw.agent.tools.files import MAX_CHARS, MAX_LINE_CHARS, MAX_LINES, mime_type

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from openclaw.agent.tools.base import NativeTools
-from openclaw.agent.tools.memory import MAX_CHARS, Memory, memory_tools
+from openclaw.agent.tools.memory import MAX_FACT_CHARS, Memory, memory_tools
 from openclaw.content.frame import frame
 from openclaw.core.content import text_of
 from openclaw.core.tools import CallContext
@@ -144,7 +144,7 @@ async def test_the_prompt_has_the_newest_lines_within_its_budget(memory: Memory)
     assert len(prompt) < 9_000
 
 
-@pytest.mark.parametrize("text", ["", "  ", "x" * (MAX_CHARS + 1)])
+@pytest.mark.parametrize("text", ["", "  ", "x" * (MAX_FACT_CHARS + 1)])
 async def test_what_is_no_sentence_is_refused(memory: Memory, store: FileStore, text: str) -> None:
     assert "Give `text`" in await remember(memory, store, text)
     assert not memory.directory.exists()

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from openclaw.agent.toolpath.framing import Framing
+from openclaw.agent.toolpath.wrappers import Framing
 from openclaw.agent.tools.catalog import native_tools
 from openclaw.core.content import text_of
 from openclaw.core.tools import CallContext, ToolResult, ToolSource

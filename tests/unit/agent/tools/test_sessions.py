@@ -2,9 +2,9 @@
 
 import pytest
 
-from openclaw.agent.tools import sessions
+from openclaw.agent.tools import memory
 from openclaw.agent.tools.base import NativeTools
-from openclaw.agent.tools.sessions import session_tools
+from openclaw.agent.tools.memory import session_tools
 from openclaw.core.content import text_of
 from openclaw.core.tools import CallContext
 from openclaw.sessions.model import EntryKind, NewEntry, Outcome
@@ -88,8 +88,8 @@ async def test_another_agents_conversation_is_not_there(filled: FileStore) -> No
 async def test_a_long_conversation_is_cut_to_its_latest_part(
     filled: FileStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sessions, "MAX_CHARS", 100)
-    monkeypatch.setattr(sessions, "MAX_ENTRY_CHARS", 10)
+    monkeypatch.setattr(memory, "MAX_CHARS", 100)
+    monkeypatch.setattr(memory, "MAX_ENTRY_CHARS", 10)
     words = await call(filled, "session_history", key="trip", limit=2, tools=True)
     assert words.startswith("[earlier entries left out")
     assert words.endswith("Assistant: answer on [… 4 characters more]")

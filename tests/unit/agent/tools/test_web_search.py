@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from openclaw.agent.tools.base import NativeTools
-from openclaw.agent.tools.web_search import Search, engine_of, search_tool
+from openclaw.agent.tools.web import Search, engine_of, search_tool
 from openclaw.config.schema import WebSearchConfig
 from openclaw.content.frame import frame_result
 from openclaw.core.content import text_of

@@ -1,4 +1,4 @@
-"""`delegate`: tasks for copies of the agent, side by side, each in a conversation of its own."""
+"""How the agent organises its work: `update_plan`, `cron` and `delegate`."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -6,13 +6,96 @@ from pathlib import Path
 from typing import Any, cast
 
 import anyio
+import anyio.to_thread
 
 from openclaw.agent.port import MessageContext, Reply, TurnListener
-from openclaw.agent.tools.base import Arguments, FunctionTool, quoted, schema
+from openclaw.agent.schedules import JobFile, new_job, told
+from openclaw.agent.tools.base import Arguments, FunctionTool, quoted, said, schema
 from openclaw.config.agent_schema import SubagentsConfig
+from openclaw.core.clock import Clock
 from openclaw.core.errors import OpenClawError, ToolFailure, describe
-from openclaw.core.events import Event, ToolStarted
+from openclaw.core.events import PLAN_TOOL, PRIORITIES, STATUSES, Event, ToolStarted, plan_of
 from openclaw.core.tools import CallContext, ToolResult, ToolSpec
+
+_PLAN = ToolSpec(
+    name=PLAN_TOOL,
+    description=(
+        "Show the person your plan for a task of more than two steps, and keep it up to date. Give "
+        "the whole plan: it replaces the one before."
+    ),
+    input_schema=schema(
+        ["plan"],
+        plan={
+            "type": "array",
+            "items": schema(
+                ["step", "status"],
+                step="",
+                status={"enum": list(STATUSES)},
+                priority={"enum": list(PRIORITIES)},
+            ),
+        },
+    ),
+    label="Update the plan",
+    read_only=True,
+    destructive=False,
+)
+
+
+def planning_tool() -> FunctionTool:
+    async def run(arguments: Arguments, context: CallContext) -> ToolResult:
+        steps = plan_of(PLAN_TOOL, arguments.all)
+        if steps is None:
+            raise ToolFailure("Give `plan` as a list of steps.")
+        done = sum(step.status == "completed" for step in steps)
+        return said(f"The person sees the plan: {done} of {len(steps)} steps are done.")
+
+    return FunctionTool(_PLAN, run)
+
+
+# `cron`: the agent's own schedules, each agreed to by the person.
+
+_CRON = ToolSpec(
+    name="cron",
+    description=(
+        "Schedules on which you are told something: add, list or remove one. The person agrees to "
+        "each call."
+    ),
+    input_schema=schema(
+        ["action"],
+        action={"enum": ["add", "list", "remove"]},
+        when="'weekdays 8:00', 'every 15 minutes', '2026-12-01 09:00' or a cron expression.",
+        message="What you are told.",
+        name="",
+    ),
+    label="Schedule",
+    read_only=False,
+    destructive=True,
+)
+
+
+def cron_tool(jobs: JobFile, clock: Clock, timezone: str) -> FunctionTool:
+    def do(arguments: Arguments, context: CallContext) -> str:
+        now, action = clock.now_ms(), arguments.text("action")
+        if action == "list":
+            return "\n".join(told(job, now) for job in jobs.read().values()) or "No schedule."
+        if action == "remove":
+            jobs.remove(arguments.text("name"))
+            return f"Removed {arguments.text('name')}."
+        if action != "add":
+            raise ToolFailure("`action` is add, list or remove.")
+        name = arguments.text("name", "") or None
+        when, message = arguments.text("when"), arguments.text("message")
+        job = new_job(when, message, timezone, now, id=name, agent=context.agent)
+        jobs.add(job)
+        return f"Added {told(job, now)}. It runs while the gateway runs."
+
+    async def run(arguments: Arguments, context: CallContext) -> ToolResult:
+        return said(await anyio.to_thread.run_sync(do, arguments, context))
+
+    return FunctionTool(_CRON, run)
+
+
+# `delegate`: tasks for copies of the agent, side by side, each in a conversation of its own.
 
 NAME = "delegate"
 MOST_TASKS = 8

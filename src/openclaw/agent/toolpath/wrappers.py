@@ -1,0 +1,273 @@
+"""The small wrappers of the tool path (redaction, framing, policy), and the sources at its end as one."""
+
+import difflib
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import anyio.to_thread
+
+from openclaw.agent.redaction import clean_result, without_secrets
+from openclaw.content.detection.detect import Detection, detect
+from openclaw.content.frame import MCP_SERVER, frame_result
+from openclaw.core.content import Block, Media, Text
+from openclaw.core.errors import ModelFacing
+from openclaw.core.events import SuspiciousContent
+from openclaw.core.tools import (
+    CallContext,
+    JsonObject,
+    ToolResult,
+    ToolSource,
+    ToolSpec,
+    Untrusted,
+    failed,
+)
+from openclaw.mcp_client.bridge.oversized_results import Kept, keep
+from openclaw.policy.decide import Decision, Outcome, Policy, covers, decide
+from openclaw.secrets.redactor import Redactor
+
+logger = logging.getLogger(__name__)
+
+Refused = Callable[[JsonObject, CallContext, str], None]
+"""Takes note of a call that was not made, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wrapper:
+    source: ToolSource
+
+    def specs(self) -> Sequence[ToolSpec]:
+        return self.source.specs()
+
+
+@dataclass(slots=True)
+class Joined:
+    """Several sources as one. The first to use a name has it; whatever is raised becomes a result."""
+
+    sources: Sequence[ToolSource]
+    _offered: Sequence[Sequence[ToolSpec]] = ()
+    _specs: tuple[ToolSpec, ...] = ()
+    _owners: dict[str, ToolSource] = field(default_factory=dict[str, ToolSource])
+
+    def specs(self) -> Sequence[ToolSpec]:
+        offered = [source.specs() for source in self.sources]
+        if len(offered) != len(self._offered) or any(
+            new is not old for new, old in zip(offered, self._offered, strict=True)
+        ):
+            self._join(offered)
+        return self._specs
+
+    def _join(self, offered: Sequence[Sequence[ToolSpec]]) -> None:
+        found: dict[str, ToolSpec] = {}
+        self._owners = {}
+        for source, specs in zip(self.sources, offered, strict=True):
+            for spec in specs:
+                if spec.name in found:
+                    logger.warning("two tools have one name", extra={"tool": spec.name})
+                    continue
+                found[spec.name] = spec
+                self._owners[spec.name] = source
+        self._offered, self._specs = offered, tuple(found.values())
+
+    async def call(self, name: str, arguments: JsonObject, context: CallContext) -> ToolResult:
+        self.specs()
+        source = self._owners.get(name)
+        if source is None:
+            return failed(f"There is no tool {name}.")
+        try:
+            return await source.call(name, arguments, context)
+        except ModelFacing as error:
+            return failed(error.message)
+        except Exception as error:
+            logger.exception("a tool raised", extra={"tool": name})
+            return failed(f"The tool {name} failed: {type(error).__name__}: {error}")
+
+
+# No secret leaves a tool: neither for the model nor for anybody else.
+
+LARGE = 100_000
+"""Characters or bytes from which a result is worked on in a thread, so that it holds up nobody."""
+
+
+@dataclass(frozen=True, slots=True)
+class Redaction(Wrapper):
+    """Takes secrets out of results and of what a tool says while it works."""
+
+    redactor: Redactor
+
+    async def call(self, name: str, arguments: JsonObject, context: CallContext) -> ToolResult:
+        def progress(message: str) -> None:
+            context.progress(self.redactor.redact(message))
+
+        result = await self.source.call(name, arguments, replace(context, progress=progress))
+        result = await without_secrets(result, self.redactor)
+        if is_large(result):
+            return await anyio.to_thread.run_sync(clean_result, result, self.redactor)
+        return clean_result(result, self.redactor)
+
+
+def is_large(result: ToolResult) -> bool:
+    """Whether working through it takes long enough to hold up others."""
+    size = 0
+    for block in (*result.blocks, *result.outputs):
+        if isinstance(block, Text):
+            size += len(block.text)
+        elif isinstance(block, Media):
+            size += len(block.data or b"")
+    return size > LARGE
+
+
+# Words that are not ours reach the model in a frame: cut to what it can take, scanned, and marked.
+
+_WITHHELD = "[This was withheld: it looks like an attempt to give you orders.]"
+
+
+@dataclass(frozen=True, slots=True)
+class Framing(Wrapper):
+    """Frames what a tool says of its result that it is untrusted; the whole is kept in `results`.
+
+    A script gets the words as they are: what it prints is framed in its turn.
+    """
+
+    results: Path | None
+
+    async def call(self, name: str, arguments: JsonObject, context: CallContext) -> ToolResult:
+        result = await self.source.call(name, arguments, context)
+        whose = result.untrusted
+        if whose is None:
+            return result
+        if is_large(result):
+            framed, seen = await anyio.to_thread.run_sync(self._framed, result, whose, context)
+        else:
+            framed, seen = self._framed(result, whose, context)
+        if seen is not None and seen.suspicious:
+            _warn(whose, seen, context)
+        return framed
+
+    def _framed(
+        self, result: ToolResult, whose: Untrusted, context: CallContext
+    ) -> tuple[ToolResult, Detection | None]:
+        for_model = not context.within
+        if for_model:
+            result = _cut(result, whose, self.results, context)
+        if whose.source != MCP_SERVER:
+            return (frame_result(result) if for_model else result), None
+        seen = detect("\n".join(b.text for b in result.blocks if isinstance(b, Text)))
+        if seen.suspicious:
+            result = replace(result, details={**result.details, "signals": list(seen.signals)})
+            if whose.guarded:
+                details = {**result.details, "blocked": True}
+                return ToolResult((Text(_WITHHELD),), is_error=True, details=details), seen
+        return (frame_result(result) if for_model else result), seen
+
+
+def _cut(
+    result: ToolResult, whose: Untrusted, results: Path | None, context: CallContext
+) -> ToolResult:
+    limit = whose.limit
+    words = "\n".join(block.text for block in result.blocks if isinstance(block, Text))
+    if limit is None or len(words) <= limit:
+        return result
+    kept = Kept(whose.sender, whose.mode, whose.guarded)
+    path = keep(words, kept, results, context.agent, context.session)
+    whole = f" The whole is in the file {path}; `read` opens it." if path is not None else ""
+    note = f"(The result was cut: {limit} of {len(words)} characters are shown.{whole})"
+    details = {**result.details, "truncated": True, "characters": len(words)}
+    return replace(
+        result,
+        blocks=(Text(words[:limit]), *(b for b in result.blocks if not isinstance(b, Text))),
+        outputs=tuple(_shortened(block, limit) for block in result.outputs),
+        details=details | ({"path": str(path)} if path is not None else {}),
+        structured=None,
+        untrusted=replace(whose, note=note),
+    )
+
+
+def _shortened(block: Block, limit: int) -> Block:
+    return replace(block, text=block.text[:limit]) if isinstance(block, Text) else block
+
+
+def _warn(whose: Untrusted, seen: Detection, context: CallContext) -> None:
+    tool = context.spec.origin.tool if context.spec is not None else None
+    what = f"tool '{tool}': the result" if tool else "a kept result"
+    logger.warning(
+        "MCP server '%s' %s looks like an attempt to give the agent orders",
+        whose.sender,
+        what,
+        extra={"server": whose.sender, "tool": tool, "signals": seen.signals},
+    )
+    context.emit(SuspiciousContent(whose.sender, tool, seen.score, tuple(seen.signals)))
+
+
+# Whether a tool may be used: decided here, for those who list tools and for every call.
+
+
+@dataclass(slots=True)
+class Policed:
+    """Offers and calls what the policy allows, or leaves to a person if one `can_ask`."""
+
+    source: ToolSource
+    policy: Policy
+    can_ask: bool
+    refused: Refused
+    _seen: Sequence[ToolSpec] | None = None
+    _decided: dict[str, tuple[ToolSpec, Decision]] = field(
+        default_factory=dict[str, tuple[ToolSpec, Decision]]
+    )
+    _usable: tuple[ToolSpec, ...] = ()
+
+    def specs(self) -> Sequence[ToolSpec]:
+        self._look()
+        return self._usable
+
+    async def call(self, name: str, arguments: JsonObject, context: CallContext) -> ToolResult:
+        self._look()
+        found = self._decided.get(name)
+        if found is None:
+            return failed(self._unknown(name))
+        spec, decision = found
+        if context.earlier is not None:  # it was allowed when it was made
+            return await self.source.call(name, arguments, replace(context, spec=spec))
+        asks = decision.asks and not self._approved(spec, arguments)
+        context = replace(context, spec=spec, ask_reason=decision.reason if asks else None)
+        if decision.outcome is Outcome.DENY or (asks and not self.can_ask):
+            self.refused(arguments, context, decision.reason)
+            return failed(
+                f"The tool {name} is not allowed here ({decision.reason}). Do without it."
+            )
+        return await self.source.call(name, arguments, context)
+
+    def _look(self) -> None:
+        specs = self.source.specs()
+        if specs is self._seen:
+            return
+        self._decided = {spec.name: (spec, _decide(self.policy, spec)) for spec in specs}
+        self._usable = tuple(
+            spec for spec, one in self._decided.values() if self._offers(spec, one)
+        )
+        self._seen = specs
+
+    def _offers(self, spec: ToolSpec, decision: Decision) -> bool:
+        if not decision.asks or self.can_ask:
+            return decision.outcome is not Outcome.DENY
+        commands = "exec(" if spec.name == "exec" else None
+        return self._approved(spec, {}) or any(
+            commands and rule.strip().casefold().startswith(commands) for rule in self._rules()
+        )
+
+    def _approved(self, spec: ToolSpec, arguments: JsonObject) -> bool:
+        names = {spec.name} if spec.contested else {spec.name, spec.natural_name or spec.name}
+        return any(covers(rule, name, arguments) for rule in self._rules() for name in names)
+
+    def _rules(self) -> Iterator[str]:
+        return (rule for layer in self.policy.layers for rule in layer.approved)
+
+    def _unknown(self, name: str) -> str:
+        close = difflib.get_close_matches(name, [spec.name for spec in self._usable], n=3)
+        guess = f" Did you mean {', '.join(close)}?" if close else ""
+        return f"There is no tool {name}.{guess} Use one of the tools that are listed."
+
+
+def _decide(policy: Policy, spec: ToolSpec) -> Decision:
+    return decide(policy, spec.name, spec.natural_name, contested=spec.contested)
