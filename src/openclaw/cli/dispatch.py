@@ -11,7 +11,7 @@ from io import TextIOWrapper
 from typing import Any, TextIO
 
 from openclaw.cli.argv_text import undecodable
-from openclaw.cli.parser import COMMANDS, Command, WrongUsage, parse
+from openclaw.cli.parser import COMMANDS, Command, WrongUsage, command_parser, parse
 from openclaw.core.errors import (
     EXIT_FAILED,
     EXIT_OK,
@@ -108,8 +108,6 @@ def _unknown_command(program: str, name: str) -> int:
 
 
 def _run_command(program: str, command: Command, rest: list[str]) -> int:
-    from openclaw.cli.parser import command_parser
-
     parser = command_parser(program, command)
     module: Any = importlib.import_module(command.module)
     try:
@@ -157,7 +155,7 @@ def guarded(program: str, action: Any, args: Namespace) -> int:
             raise
         return ended
     else:
-        return int(code)
+        return int(code or EXIT_OK)
 
 
 def _write_whatever_it_is(stream: TextIO) -> None:

@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from openclaw.cli.argv_text import is_text
+from openclaw.cli.argv_text import read_line
 from openclaw.core.errors import InvalidConfig, Problem
 from openclaw.secrets.redactor import Redactor
 
 if TYPE_CHECKING:
+    from argparse import Namespace
+
     from openclaw.config.load import LoadedConfig
     from openclaw.config.paths import StatePaths
 
@@ -44,17 +46,26 @@ class Environment:
         loaded = load_config(self.config_option, self.environ)
         if self.config_option is not None and not loaded.exists:
             raise InvalidConfig([Problem("", "there is no such file")], source=str(loaded.path))
-        for value in loaded.credentials:
-            self.redactor.register(value)
+        self.hide(loaded.credentials)
         silent = frozenset[str]() if self.goes_on else loaded.reminders
         self._tell(warning for warning in loaded.warnings if warning not in silent)
         return loaded
+
+    def hide(self, credentials: Iterable[str]) -> None:
+        for value in credentials:
+            self.redactor.register(value)
 
     def _tell(self, warnings: Iterable[str]) -> None:
         for warning in warnings:
             if warning not in self.warned:
                 self.warned.add(warning)
                 self.warn(f"{self.program}: warning: {warning}")
+
+    @property
+    def config_file(self) -> Path:
+        from openclaw.config.paths import config_path
+
+        return self.config_option or config_path(self.environ)
 
     @property
     def paths(self) -> "StatePaths":
@@ -71,12 +82,21 @@ class Environment:
         text = json.dumps(value, indent=2, ensure_ascii=False)
         # Half a character, as of a file's name that is not UTF-8, is not JSON unless it is escaped;
         # and a terminal would obey some characters that JSON leaves as they are.
-        plain = is_text(text) and not (self.stdout.isatty() and _has_controls(text))
+        plain = text.replace("\n", "").isprintable()
         self.say(text if plain else json.dumps(value, indent=2))
+
+    def report(self, args: "Namespace", facts: Any, *lines: str, empty: str | None = None) -> None:
+        """Print the facts where JSON was asked for, else these lines, or `empty` where there are none."""
+        if args.json:
+            self.say_json(facts)
+            return
+        for line in lines or ([] if empty is None else [empty]):
+            self.say(line)
+
+    def confirms(self, question: str) -> bool:
+        self.stdout.write(f"{question} [y/N] ")
+        self.stdout.flush()
+        return read_line(self.stdin).strip().casefold() in ("y", "yes")
 
     def warn(self, text: str) -> None:
         self.stderr.write(self.redactor.redact(text) + "\n")
-
-
-def _has_controls(text: str) -> bool:
-    return not text.replace("\n", "").isprintable()

@@ -10,10 +10,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Final, NoReturn, cast
+from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 
 from openclaw.core.errors import EXIT_USAGE, NotFound, sentence
 from openclaw.mcp_client.bounds import printable
+
+if TYPE_CHECKING:
+    from openclaw.config.merge import EffectiveAgent
+    from openclaw.config.schema import Config
 
 EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "acp": ("acp", "acp --agent research"),
@@ -30,13 +34,10 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
         "completion fish > ~/.config/fish/completions/openclaw.fish",
     ),
     "config": ("config validate", "config schema > openclaw.schema.json"),
-    "config path": ("config path",),
     "config get": ("config get agents.defaults.model",),
     "config set": ("config set agents.defaults.model anthropic/claude-sonnet-5-5",),
-    "config edit": ("config edit",),
     "config unset": ("config unset tools.approved",),
     "config explain": ("config explain", "config explain tools.approved"),
-    "config show": ("config show",),
     "config validate": ("config validate", "config validate --config other.json --json"),
     "config schema": ("config schema > openclaw.schema.json",),
     "cron": ("cron add 'weekdays 8:00' 'What is new?'", "cron list"),
@@ -52,18 +53,9 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "doctor": ("doctor", "doctor --fix"),
     "gateway": ("gateway start", "gateway status --json"),
     "gateway run": ("gateway run", "gateway run --port 9000"),
-    "gateway install": ("gateway install",),
-    "gateway reload": ("gateway reload",),
-    "gateway status": ("gateway status",),
-    "gateway restart": ("gateway restart",),
-    "gateway start": ("gateway start",),
-    "gateway stop": ("gateway stop",),
-    "gateway uninstall": ("gateway uninstall",),
     "gateway token": ("gateway token add laptop --scope orders --scope read",),
     "gateway token add": ("gateway token add laptop", "gateway token add ci --scope orders"),
-    "gateway token list": ("gateway token list",),
     "gateway token remove": ("gateway token remove laptop",),
-    "gateway token print": ("gateway token print",),
     "init": (
         "init",
         "init --yes --register claude-code,cursor",
@@ -75,7 +67,6 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "man": ("man | man -l -",),
     "page": ("page", "page --print"),
     "mcp": ("mcp add time -- uvx mcp-server-time", "mcp probe", "mcp import"),
-    "mcp list": ("mcp list",),
     "mcp add": (
         "mcp add time -- uvx mcp-server-time",
         "mcp add docs --url https://a.example --header 'X-Key: secret://env/K'",
@@ -95,15 +86,11 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "memory": ("memory show", "memory search tabs"),
     "memory show": ("memory show", "memory show --agent research"),
     "memory search": ("memory search tabs",),
-    "memory path": ("memory path",),
     "memory clear": ("memory clear", "memory clear --yes"),
     "models": ("models status", "models pull"),
-    "models list": ("models list",),
-    "models status": ("models status",),
     "models pull": ("models pull", "models pull qwen2.5-0.5b-instruct"),
     "secrets": ("secrets set GITHUB_TOKEN", "secrets check"),
     "secrets set": ("secrets set GITHUB_TOKEN", "secrets set GITHUB_TOKEN < token.txt"),
-    "secrets list": ("secrets list",),
     "secrets remove": ("secrets remove GITHUB_TOKEN",),
     "secrets check": ("secrets check", "secrets check secret://env/DOCS_TOKEN"),
     "sessions": ("sessions", "sessions show main", 'sessions search "train tickets"'),
@@ -126,12 +113,13 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
 }
 
 
-def epilog(prog: str) -> str | None:
+def examples(command: str) -> tuple[str, ...]:
+    return EXAMPLES.get(command, (command,))
+
+
+def epilog(prog: str) -> str:
     program, _, command = prog.partition(" ")
-    lines = EXAMPLES.get(command, ())
-    if not lines:
-        return None
-    return "\n".join(["examples:", *(f"  {program} {line}" for line in lines)])
+    return "\n".join(["examples:", *(f"  {program} {line}" for line in examples(command))])
 
 
 _GIVEN = re.compile(r"invalid choice: '([^']*)'")
@@ -237,66 +225,38 @@ def parse(parser: CommandParser, arguments: list[str]) -> argparse.Namespace:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command's name, what it does in a line, and the module that has its `register` and `run`."""
-
     name: str
     summary: str
-    module: str
+
+    @property
+    def module(self) -> str:
+        """The module that has its `register` and `run`."""
+        return f"openclaw.cli.commands.{self.name.replace('-', '_')}"
 
 
 COMMANDS = (
-    Command("acp", "serve the agent to an editor over ACP on stdio", "openclaw.cli.commands.acp"),
-    Command(
-        "agent", "give the agent one message and print its answer", "openclaw.cli.commands.agent"
-    ),
-    Command("chat", "talk with the agent in the terminal", "openclaw.cli.commands.chat"),
-    Command(
-        "completion", "print a completion script for a shell", "openclaw.cli.commands.completion"
-    ),
-    Command(
-        "config",
-        "show, change, check and explain the configuration",
-        "openclaw.cli.commands.config",
-    ),
-    Command("cron", "have the agent do something at set times", "openclaw.cli.commands.cron"),
-    Command("doctor", "find problems and say how to fix them", "openclaw.cli.commands.doctor"),
-    Command(
-        "gateway",
-        "run the agent in the background, for every program",
-        "openclaw.cli.commands.gateway",
-    ),
-    Command("init", "set up: a model, MCP servers, other programs", "openclaw.cli.commands.init"),
-    Command("logs", "print what the gateway logged", "openclaw.cli.commands.logs"),
-    Command("man", "print the manual page", "openclaw.cli.commands.man"),
-    Command("mcp", "manage the MCP servers that the agent uses", "openclaw.cli.commands.mcp"),
-    Command(
-        "mcp-server",
-        "serve the agent to an MCP client over stdio",
-        "openclaw.cli.commands.mcp_server",
-    ),
-    Command("memory", "show, search and clear what it remembers", "openclaw.cli.commands.memory"),
-    Command(
-        "models",
-        "list models, see which is used, fetch local weights",
-        "openclaw.cli.commands.models",
-    ),
-    Command("page", "open the gateway's page in a browser", "openclaw.cli.commands.page"),
-    Command(
-        "secrets",
-        "store secrets, and check that every reference resolves",
-        "openclaw.cli.commands.secrets",
-    ),
-    Command(
-        "sessions", "list, read and delete stored conversations", "openclaw.cli.commands.sessions"
-    ),
-    Command("skills", "list, add and remove skills", "openclaw.cli.commands.skills"),
-    Command(
-        "status",
-        "what is configured, what runs, each server's state",
-        "openclaw.cli.commands.status",
-    ),
-    Command("tasks", "list, show and cancel long orders", "openclaw.cli.commands.tasks"),
-    Command("usage", "what you used and what it cost", "openclaw.cli.commands.usage"),
+    Command("acp", "serve the agent to an editor over ACP on stdio"),
+    Command("agent", "give the agent one message and print its answer"),
+    Command("chat", "talk with the agent in the terminal"),
+    Command("completion", "print a completion script for a shell"),
+    Command("config", "show, change, check and explain the configuration"),
+    Command("cron", "have the agent do something at set times"),
+    Command("doctor", "find problems and say how to fix them"),
+    Command("gateway", "run the agent in the background, for every program"),
+    Command("init", "set up: a model, MCP servers, other programs"),
+    Command("logs", "print what the gateway logged"),
+    Command("man", "print the manual page"),
+    Command("mcp", "manage the MCP servers that the agent uses"),
+    Command("mcp-server", "serve the agent to an MCP client over stdio"),
+    Command("memory", "show, search and clear what it remembers"),
+    Command("models", "list models, see which is used, fetch local weights"),
+    Command("page", "open the gateway's page in a browser"),
+    Command("secrets", "store secrets, and check that every reference resolves"),
+    Command("sessions", "list, read and delete stored conversations"),
+    Command("skills", "list, add and remove skills"),
+    Command("status", "what is configured, what runs, each server's state"),
+    Command("tasks", "list, show and cancel long orders"),
+    Command("usage", "what you used and what it cost"),
 )
 
 _WIDTH = 78
@@ -306,6 +266,28 @@ def command_parser(program: str, command: Command) -> CommandParser:
     module: Any = importlib.import_module(command.module)
     parser = CommandParser(prog=f"{program} {command.name}", description=_wrapped(module.__doc__))
     module.register(parser)
+    return parser
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print JSON and nothing else")
+
+
+def add_local(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--local", action="store_true", help="run the agent in this process even if a gateway runs"
+    )
+
+
+def add_action(
+    actions: Any, name: str, summary: str, run: object = None, *, json: bool = True
+) -> argparse.ArgumentParser:
+    """An action of a command; `run` is what the command finds as `args.action`."""
+    parser: argparse.ArgumentParser = actions.add_parser(name, help=summary, description=summary)
+    if run is not None:
+        parser.set_defaults(action=run)
+    if json:
+        add_json(parser)
     return parser
 
 
@@ -342,6 +324,17 @@ def not_there(words: str, name: str, known: Iterable[str]) -> NotFound:
         return NotFound(words, hint=f"did you mean '{printable(near[0], _LONGEST)}'?")
     there = ", ".join(printable(one, _LONGEST) for one in names[:_MOST_NAMED])
     return NotFound(words, hint=f"there are: {there}" if there else None)
+
+
+def chosen_agent(config: "Config", wanted: str | None) -> "EffectiveAgent":
+    """The agent of that name, or else the default one."""
+    from openclaw.config.merge import default_agent_id, effective_agents
+
+    agents = effective_agents(config)
+    name = wanted or default_agent_id(config)
+    if name not in agents:
+        raise not_there(f"there is no agent '{name}'", name, agents)
+    return agents[name]
 
 
 def no_server(name: str, known: Iterable[str]) -> NotFound:

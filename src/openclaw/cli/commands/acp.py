@@ -8,14 +8,13 @@ import argparse
 from functools import partial
 
 from openclaw.cli.environment import Environment
+from openclaw.cli.parser import add_local
 
 
 def register(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(goes_on=True)
     parser.add_argument("--agent", metavar="ID", help="the agent that answers at first")
-    parser.add_argument(
-        "--local", action="store_true", help="run the agent in this process even if a gateway runs"
-    )
+    add_local(parser)
 
 
 def run(args: argparse.Namespace, env: Environment) -> int:

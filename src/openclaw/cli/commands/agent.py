@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from openclaw.cli.argv_text import read_all
 from openclaw.cli.environment import Environment
+from openclaw.cli.parser import add_json, add_local
 from openclaw.core.errors import EXIT_FAILED, EXIT_OK, InvalidRequest
 from openclaw.core.ids import random_id
 
@@ -53,11 +54,9 @@ def register(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--file", action="append", default=[], type=Path, metavar="FILE", help="attach a file"
     )
-    parser.add_argument(
-        "--local", action="store_true", help="run the agent in this process even if a gateway runs"
-    )
+    add_local(parser)
     register_consent(parser)
-    parser.add_argument("--json", action="store_true", help="print JSON and nothing else")
+    add_json(parser)
 
 
 def add_session(parser: argparse._ActionsContainer, what: str) -> None:  # pyright: ignore[reportPrivateUsage] - a parser or a group

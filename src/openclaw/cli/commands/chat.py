@@ -22,6 +22,7 @@ from openclaw.cli.commands.agent import (
     workspace_of,
 )
 from openclaw.cli.environment import Environment
+from openclaw.cli.parser import add_local
 from openclaw.core.errors import EXIT_OK
 
 if TYPE_CHECKING:
@@ -35,9 +36,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--agent", metavar="ID", help="the agent to talk with")
     add_workspace(parser)
     add_model(parser)
-    parser.add_argument(
-        "--local", action="store_true", help="run the agent in this process even if a gateway runs"
-    )
+    add_local(parser)
     register_consent(parser)
 
 

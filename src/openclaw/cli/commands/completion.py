@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from openclaw.cli.environment import Environment
 from openclaw.cli.parser import COMMANDS, actions, all_parsers, subparsers, summaries
-from openclaw.core.errors import EXIT_OK, OpenClawError
+from openclaw.core.errors import InvalidRequest, OpenClawError
 
 if TYPE_CHECKING:
     from openclaw.config.load import LoadedConfig
@@ -35,18 +35,15 @@ def register(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--of", metavar="SERVER", help=argparse.SUPPRESS)
 
 
-def run(args: argparse.Namespace, env: Environment) -> int:
+def run(args: argparse.Namespace, env: Environment) -> None:
     if args.names is not None:
         for name in _names(args, env):
             if _HARMLESS.fullmatch(name):
                 env.say(name)
-        return EXIT_OK
-    from openclaw.core.errors import InvalidRequest
-
-    if args.shell is None:
+    elif args.shell is None:
         raise InvalidRequest(f"name a shell: {', '.join(SHELLS)}")
-    env.stdout.write(SCRIPTS[args.shell](env.program, nodes(env.program)))
-    return EXIT_OK
+    else:
+        env.stdout.write(SCRIPTS[args.shell](env.program, nodes(env.program)))
 
 
 def _names(args: argparse.Namespace, env: Environment) -> list[str]:
@@ -55,8 +52,7 @@ def _names(args: argparse.Namespace, env: Environment) -> list[str]:
 
     try:
         loaded = load_config(env.config_option, env.environ)
-        for value in loaded.credentials:
-            env.redactor.register(value)
+        env.hide(loaded.credentials)
         return _LISTS[args.names](args, env, loaded)
     except OpenClawError:
         return []

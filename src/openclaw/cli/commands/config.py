@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from openclaw.cli.argv_text import read_line
 from openclaw.cli.environment import Environment
+from openclaw.cli.parser import add_action
 from openclaw.core.errors import (
     EXIT_OK,
     EXIT_USAGE,
@@ -32,20 +33,18 @@ def register(parser: ArgumentParser) -> None:
         ("schema", "print the JSON Schema of the file, for editors"),
         ("edit", "edit the file in your editor; what is invalid is not saved"),
     ):
-        action = actions.add_parser(name, help=summary, description=summary)
-        action.add_argument("--json", action="store_true", help="print JSON and nothing else")
+        add_action(actions, name, summary)
     for name, summary in (
         ("get", "print the value of a key as it takes effect, without secrets"),
         ("set", "set a key in the file; everything else stays as it is written"),
         ("unset", "remove a key from the file"),
         ("explain", "explain a key and its values"),
     ):
-        action = actions.add_parser(name, help=summary, description=summary)
+        action = add_action(actions, name, summary)
         optional = "?" if name == "explain" else None
         action.add_argument("key", nargs=optional, metavar="KEY", help="such as gateway.port")
         if name == "set":
             action.add_argument("value", metavar="VALUE", help="JSON5; other words are a text")
-        action.add_argument("--json", action="store_true", help="print JSON and nothing else")
 
 
 def run(args: Namespace, env: Environment) -> int:
@@ -59,10 +58,10 @@ def run(args: Namespace, env: Environment) -> int:
         "unset": _unset,
         "edit": _edit,
         "explain": _explain,
-    }[args.action](args, env)
+    }[args.action](args, env) or EXIT_OK
 
 
-def _get(args: Namespace, env: Environment) -> int:
+def _get(args: Namespace, env: Environment) -> None:
     from openclaw.config.show import redacted
 
     loaded = env.load_config()
@@ -74,24 +73,23 @@ def _get(args: Namespace, env: Environment) -> int:
             raise _no_such_key(args.key, str(part), known)
         value = value[part]
     _write_json(env, value)
-    return EXIT_OK
 
 
-def _set(args: Namespace, env: Environment) -> int:
+def _set(args: Namespace, env: Environment) -> None:
     from openclaw.config.edit import set_value
 
     value = _value(args.value)
     try:
-        return _edited(args, env, lambda text: set_value(text, _path_of(args.key), value))
+        _edited(args, env, lambda text: set_value(text, _path_of(args.key), value))
     except InvalidConfig as error:
         raise _not_written(error, env, args.key, value) from error
 
 
-def _unset(args: Namespace, env: Environment) -> int:
+def _unset(args: Namespace, env: Environment) -> None:
     from openclaw.config.edit import delete_value
 
     try:
-        return _edited(args, env, lambda text: delete_value(text, _path_of(args.key)))
+        _edited(args, env, lambda text: delete_value(text, _path_of(args.key)))
     except InvalidConfig as error:
         raise _not_written(error, env, args.key, None) from error
 
@@ -120,10 +118,8 @@ def _edit(args: Namespace, env: Environment) -> int:
     from pathlib import Path
 
     from openclaw.config.load import read_text
-    from openclaw.config.paths import config_path
 
-    editor = _editor(env)
-    path = env.config_option or config_path(env.environ)
+    editor, path = _editor(env), env.config_file
     before = read_text(path) or "{\n}\n"
     with tempfile.TemporaryDirectory() as directory:
         draft = Path(directory) / path.name
@@ -139,12 +135,14 @@ def _edit(args: Namespace, env: Environment) -> int:
             if done.returncode:
                 raise OperatorFacing(f"the editor {editor!r} failed (exit code {done.returncode})")
             try:
-                return _edited(args, env, _instead_of(before, draft.read_text()))
+                _edited(args, env, _instead_of(before, draft.read_text()))
             except InvalidConfig as error:
                 env.warn(describe(error))
                 env.warn("It was not saved. Press Enter to edit it again, Ctrl-C to give up.")
                 if not env.stdin.isatty() or not read_line(env.stdin):
                     return EXIT_USAGE
+            else:
+                return EXIT_OK
 
 
 def _editor(env: Environment) -> str:
@@ -161,7 +159,7 @@ def _editor(env: Environment) -> str:
     return found
 
 
-def _instead_of(before: str, after: str) -> "Callable[[str], str]":
+def _instead_of(before: str, after: str) -> Callable[[str], str]:
     def change(now: str) -> str:
         if now and now != before:
             raise OperatorFacing("the file was changed meanwhile; nothing was saved")
@@ -170,32 +168,24 @@ def _instead_of(before: str, after: str) -> "Callable[[str], str]":
     return change
 
 
-def _edited(args: Namespace, env: Environment, change: "Callable[[str], str]") -> int:
+def _edited(args: Namespace, env: Environment, change: Callable[[str], str]) -> None:
     import difflib
 
     from openclaw.config.files import edit_config
     from openclaw.config.load import read_text
-    from openclaw.config.paths import config_path
 
-    path = env.config_option or config_path(env.environ)
+    path = env.config_file
     before = read_text(path) or ""
     loaded = edit_config(path, env.environ, change)
-    for value in loaded.credentials:
-        env.redactor.register(value)
+    env.hide(loaded.credentials)
     after = read_text(path) or ""
     lines = difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=0)
     changes = [line for line in lines if line[:2] not in ("--", "++", "@@")]
-    if args.json:
-        env.say_json({"path": str(path), "changes": changes})
-        return EXIT_OK
-    for line in changes:
-        env.say(line)
-    if not changes:
-        env.say("Nothing was changed.")
-    for warning in loaded.warnings:
+    facts = {"path": str(path), "changes": changes}
+    env.report(args, facts, *changes, empty="Nothing was changed.")
+    for warning in loaded.warnings if not args.json else ():
         if warning not in loaded.reminders:
             env.warn(f"warning: {warning}")
-    return EXIT_OK
 
 
 def _path_of(key: str) -> "KeyPath":
@@ -231,7 +221,7 @@ def _no_such_key(key: str, part: str, known: Iterable[Any]) -> NotFound:
     return NotFound(f"there is no {key}", hint=f"did you mean {close}?" if close else None)
 
 
-def _explain(args: Namespace, env: Environment) -> int:
+def _explain(args: Namespace, env: Environment) -> None:
     from openclaw.config.show import json_schema
 
     schema = json_schema()
@@ -244,17 +234,11 @@ def _explain(args: Namespace, env: Environment) -> int:
             raise _no_such_key(args.key, str(part), below)
         node, described = found, str(found.get("description", described))
     below = _below(schema, node)
-    if args.json:
-        texts = {name: str(one.get("description", "")) for name, one in below.items()}
-        env.say_json({"key": args.key or "", "description": described, "keys": texts})
-        return EXIT_OK
-    if described:
-        env.say(described)
-    if (facts := _facts(node)) and not below:
-        env.say(facts)
-    for name, one in below.items():
-        env.say(f"  {name:<24} {str(one.get('description', '')).partition('. ')[0]}")
-    return EXIT_OK
+    texts = {name: str(one.get("description", "")) for name, one in below.items()}
+    lines = [described, "" if below else _facts(node)]
+    lines += [f"  {name:<24} {text.partition('. ')[0]}" for name, text in texts.items()]
+    facts = {"key": args.key or "", "description": described, "keys": texts}
+    env.report(args, facts, *filter(None, lines))
 
 
 def _below(schema: dict[str, Any], node: dict[str, Any]) -> dict[str, dict[str, Any]]:
@@ -283,24 +267,17 @@ def _facts(node: dict[str, Any]) -> str:
     return "; ".join(part for part in parts if part)
 
 
-def _path(args: Namespace, env: Environment) -> int:
-    from openclaw.config.paths import config_path
-
-    path = env.config_option or config_path(env.environ)
-    if args.json:
-        env.say_json({"path": str(path), "exists": path.exists()})
-    else:
-        env.say(str(path))
-    return EXIT_OK
+def _path(args: Namespace, env: Environment) -> None:
+    path = env.config_file
+    env.report(args, {"path": str(path), "exists": path.exists()}, str(path))
 
 
-def _show(args: Namespace, env: Environment) -> int:
+def _show(args: Namespace, env: Environment) -> None:
     from openclaw.config.show import show
 
     loaded = env.load_config()
     # Values are redacted one by one: a password that is also a key's name must not hide the key.
     _write_json(env, show(loaded, redactor=env.redactor))
-    return EXIT_OK
 
 
 def _validate(args: Namespace, env: Environment) -> int:
@@ -312,41 +289,26 @@ def _validate(args: Namespace, env: Environment) -> int:
             missing = Problem("", "there is no such file")
             raise InvalidConfig([missing], source=str(loaded.path))
     except InvalidConfig as error:
-        if args.json:
-            env.say_json(
-                {
-                    "valid": False,
-                    "path": error.source,
-                    "problems": [asdict(one) for one in error.problems],
-                }
-            )
-        else:
-            for problem in error.problems:
-                env.say(str(problem))
+        problems = [asdict(one) for one in error.problems]
+        facts = {"valid": False, "path": error.source, "problems": problems}
+        env.report(args, facts, *map(str, error.problems))
+        if not args.json:
             env.warn(f"{env.program}: {error.message}")
         return EXIT_USAGE
-    if args.json:
-        env.say_json(
-            {
-                "valid": True,
-                "path": str(loaded.path),
-                "exists": loaded.exists,
-                "warnings": list(loaded.warnings),
-            }
-        )
-        return EXIT_OK
-    for warning in loaded.warnings:
+    for warning in loaded.warnings if not args.json else ():
         env.warn(f"warning: {warning}")
-    env.say(f"{loaded.path}: {'valid' if loaded.exists else 'not there; the defaults apply'}")
+    facts = {"valid": True, "path": str(loaded.path), "exists": loaded.exists}
+    facts |= {"warnings": list(loaded.warnings)}
+    state = "valid" if loaded.exists else "not there; the defaults apply"
+    env.report(args, facts, f"{loaded.path}: {state}")
     return EXIT_OK
 
 
-def _schema(args: Namespace, env: Environment) -> int:
+def _schema(args: Namespace, env: Environment) -> None:
     from openclaw.config.show import json_schema
 
     # It is the same for everyone and holds nothing to hide; its prose must not be taken for a secret.
     _write_json(env, json_schema())
-    return EXIT_OK
 
 
 def _write_json(env: Environment, value: Any) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from openclaw.cli.commands.agent import as_json, session_key
 from openclaw.cli.environment import Environment
+from openclaw.cli.parser import add_action, chosen_agent
 from openclaw.core.errors import EXIT_FAILED, EXIT_OK
 
 if TYPE_CHECKING:
@@ -19,29 +20,22 @@ if TYPE_CHECKING:
 
 def register(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(metavar="ACTION", required=True, dest="action")
-    added = _action(actions, "add", "add a schedule")
+    added = add_action(actions, "add", "add a schedule", json=False)
     added.add_argument("when", metavar="WHEN", help="'weekdays 8:00' or a cron expression")
     added.add_argument("message", metavar="TEXT", help="the message that the agent gets then")
     added.add_argument("--name", metavar="NAME", help="what to call it (default: made up)")
     added.add_argument("--session-key", type=session_key, metavar="KEY", help="the conversation")
     added.add_argument("--agent", metavar="ID", help="the agent that does it")
     added.add_argument("--tz", metavar="ZONE", help="the time zone (default: userTimezone)")
-    listed = _action(actions, "list", "list the schedules, and when each runs next")
-    listed.add_argument("--json", action="store_true", help="print JSON and nothing else")
+    add_action(actions, "list", "list the schedules, and when each runs next")
     for name, summary in (
         ("run", "run one now, whatever the time"),
         ("pause", "stop running a schedule until it is resumed"),
         ("resume", "resume a paused schedule"),
         ("remove", "remove one"),
     ):
-        one = _action(actions, name, summary)
+        one = add_action(actions, name, summary, json=name == "run")
         one.add_argument("name", metavar="NAME")
-        if name == "run":
-            one.add_argument("--json", action="store_true", help="print JSON and nothing else")
-
-
-def _action(actions: Any, name: str, summary: str) -> argparse.ArgumentParser:
-    return actions.add_parser(name, help=summary, description=summary)
 
 
 def run(args: argparse.Namespace, env: Environment) -> int:
@@ -66,19 +60,13 @@ def run(args: argparse.Namespace, env: Environment) -> int:
 
 def _add(args: argparse.Namespace, env: Environment, jobs: Any, now: int) -> None:
     from openclaw.agent.schedules import new_job, told
-    from openclaw.cli.parser import not_there
-    from openclaw.config.merge import default_agent_id, effective_agents
     from openclaw.gateway.lock import running_gateway
     from openclaw.runtime.host import time_zone
 
-    config = env.load_config().config
-    agents = effective_agents(config)
-    agent = args.agent or default_agent_id(config)
-    if agent not in agents:
-        raise not_there(f"there is no agent '{agent}'", agent, agents)
-    zone = args.tz or time_zone(agents[agent], env.environ)
-    session = args.session_key
-    job = new_job(args.when, args.message, zone, now, id=args.name, agent=agent, session=session)
+    agent = chosen_agent(env.load_config().config, args.agent)
+    zone = args.tz or time_zone(agent, env.environ)
+    about = {"id": args.name, "agent": agent.id, "session": args.session_key}
+    job = new_job(args.when, args.message, zone, now, **about)
     jobs.add(job)
     if running_gateway(env.paths.gateway_lock) is None:
         env.warn(
@@ -90,23 +78,16 @@ def _add(args: argparse.Namespace, env: Environment, jobs: Any, now: int) -> Non
 def _list(args: argparse.Namespace, env: Environment, jobs: "list[Job]", now: int) -> None:
     from openclaw.agent.schedules import told
 
-    if args.json:
-        env.say_json({"jobs": [{**asdict(job), "next_ms": job.next(now)} for job in jobs]})
-        return
-    for job in jobs:
-        env.say(told(job, now))
-    if not jobs:
-        env.say(f"No schedule. Add one: {env.program} cron add 'weekdays 8:00' 'What is new?'")
+    facts = {"jobs": [{**asdict(job), "next_ms": job.next(now)} for job in jobs]}
+    empty = f"No schedule. Add one: {env.program} cron add 'weekdays 8:00' 'What is new?'"
+    env.report(args, facts, *(told(job, now) for job in jobs), empty=empty)
 
 
 def _run(args: argparse.Namespace, env: Environment, job: "Job") -> int:
     import anyio
 
     reply: Reply = anyio.run(_turn, env, job)
-    if args.json:
-        env.say_json(as_json(reply, job.session_key))
-    else:
-        env.say(reply.text or "(No response)")
+    env.report(args, as_json(reply, job.session_key), reply.text or "(No response)")
     return EXIT_OK if reply.outcome == "ok" else EXIT_FAILED
 
 

@@ -9,6 +9,8 @@ import dataclasses
 from typing import Any
 
 from openclaw.cli.environment import Environment
+from openclaw.cli.parser import add_json
+from openclaw.cli.render.turn import counted
 from openclaw.cli.setup.checks import ERROR, OK, WARNING, Finding, examine
 from openclaw.core.errors import EXIT_FAILED, EXIT_OK
 
@@ -16,7 +18,7 @@ _MARKS = {OK: "ok     ", WARNING: "warning", ERROR: "error  "}
 
 
 def register(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="print JSON and nothing else")
+    add_json(parser)
     parser.add_argument("--fix", action="store_true", help="fix what can be fixed safely")
 
 
@@ -68,8 +70,4 @@ def _print(env: Environment, findings: list[Finding]) -> None:
     warnings = sum(finding.level == WARNING for finding in findings)
     fixable = sum(finding.fix is not None for finding in findings)
     more = f"; `{env.program} doctor --fix` fixes {fixable} of them" if fixable else ""
-    env.say(f"\n{_count(errors, 'error')}, {_count(warnings, 'warning')}{more}")
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+    env.say(f"\n{counted(errors, 'error')}, {counted(warnings, 'warning')}{more}")

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from openclaw.cli.environment import Environment
+from openclaw.cli.parser import add_action
 from openclaw.core.errors import EXIT_FAILED, EXIT_OK, NotFound, OperatorFacing
 
 if TYPE_CHECKING:
@@ -30,12 +31,10 @@ _START_SECONDS = 60.0  # a busy machine takes long to import everything
 _END_SECONDS = 10.0  # from letting go of everything to the end of the process
 _LEVELS = {"silent": "critical", "fatal": "critical", "warn": "warning", "trace": "debug"}
 
-Action = Callable[[argparse.Namespace, Environment], int]
-
 
 def register(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(metavar="ACTION", required=True)
-    run_ = _action(actions, "run", _run, "run the gateway in this terminal")
+    run_ = add_action(actions, "run", "run the gateway in this terminal", _run, json=False)
     run_.set_defaults(goes_on=True)
     run_.add_argument("--port", type=_port, metavar="N", help="listen there instead; 0 takes any")
     for name, action, summary in (
@@ -45,42 +44,33 @@ def register(parser: argparse.ArgumentParser) -> None:
         ("restart", _restart, "stop the gateway if it runs, and start it again"),
         ("reload", _reload, "have the gateway read its configuration again"),
     ):
-        _action(actions, name, action, summary).add_argument(
-            "--json", action="store_true", help="print JSON and nothing else"
-        )
-    _register_tokens(
-        _action(actions, "token", _list_tokens, "manage tokens for other programs and machines")
-    )
-    install = _action(actions, "install", _install, "start the gateway now and at every login")
+        add_action(actions, name, summary, action)
+    summary = "manage tokens for other programs and machines"
+    _register_tokens(add_action(actions, "token", summary, json=False))
+    summary = "start the gateway now and at every login"
+    install = add_action(actions, "install", summary, _install, json=False)
     install.add_argument(
         "--print", action="store_true", dest="print_only", help="print the file and do nothing"
     )
-    uninstall = _action(
-        actions, "uninstall", _uninstall, "stop the gateway and no longer start it at login"
-    )
+    summary = "stop the gateway and no longer start it at login"
+    uninstall = add_action(actions, "uninstall", summary, _uninstall, json=False)
+    which = "which service manager (default: this system's)"
     for one in (install, uninstall):
-        one.add_argument(
-            "--kind",
-            choices=("systemd", "launchd", "windows"),
-            help="which service manager (default: this system's)",
-        )
+        one.add_argument("--kind", choices=("systemd", "launchd", "windows"), help=which)
 
 
 def _register_tokens(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(metavar="ACTION", required=True)
-    add = _action(actions, "add", _add_token, "make a token; its value is printed once")
+    summary = "make a token; its value is printed once"
+    add = add_action(actions, "add", summary, _add_token, json=False)
     add.add_argument("name", metavar="NAME", help="what you will know it by")
-    add.add_argument(
-        "--scope",
-        action="append",
-        metavar="SCOPE",
-        help="what it allows: orders, read or admin; may be repeated (default: orders)",
-    )
-    listed = _action(actions, "list", _list_tokens, "list the tokens, without their values")
-    listed.add_argument("--json", action="store_true", help="print JSON and nothing else")
-    remove = _action(actions, "remove", _remove_token, "revoke a token, at once")
+    allows = "what it allows: orders, read or admin; may be repeated (default: orders)"
+    add.add_argument("--scope", action="append", metavar="SCOPE", help=allows)
+    add_action(actions, "list", "list the tokens, without their values", _list_tokens)
+    remove = add_action(actions, "remove", "revoke a token, at once", _remove_token, json=False)
     remove.add_argument("name", metavar="NAME", help="the token's name")
-    _action(actions, "print", _print_token, "print your own token, which allows everything")
+    summary = "print your own token, which allows everything"
+    add_action(actions, "print", summary, _print_token, json=False)
 
 
 def _port(text: str) -> int:
@@ -89,17 +79,11 @@ def _port(text: str) -> int:
     return int(text)
 
 
-def _action(actions: Any, name: str, action: Action, summary: str) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = actions.add_parser(name, help=summary, description=summary)
-    parser.set_defaults(action=action)
-    return parser
-
-
 def run(args: argparse.Namespace, env: Environment) -> int:
-    return args.action(args, env)
+    return args.action(args, env) or EXIT_OK
 
 
-def _run(args: argparse.Namespace, env: Environment) -> int:
+def _run(args: argparse.Namespace, env: Environment) -> None:
     import anyio
 
     from openclaw.gateway.lock import gateway_lock
@@ -109,7 +93,6 @@ def _run(args: argparse.Namespace, env: Environment) -> int:
     env.paths.prepare()
     with gateway_lock(env.paths.gateway_lock) as lock:
         anyio.run(_serve, args, env, loaded, lock)
-    return EXIT_OK
 
 
 async def _serve(args: argparse.Namespace, env: Environment, loaded: Any, lock: Any) -> None:
@@ -131,7 +114,8 @@ async def _serve(args: argparse.Namespace, env: Environment, loaded: Any, lock: 
         return open_backend(loaded, env.environ, env.redactor, emit)
 
     def ready(gateway: "Gateway") -> None:
-        _collect_from_here()
+        gc.freeze()
+        gc.enable()
         if env.stderr.isatty() and gateway.settings.dashboard:
             env.warn(f"The page: {login_link(gateway)} (works once; 'openclaw page' makes another)")
 
@@ -153,11 +137,6 @@ async def _serve(args: argparse.Namespace, env: Environment, loaded: Any, lock: 
     await serve(daemon, lock)
 
 
-def _collect_from_here() -> None:
-    gc.freeze()
-    gc.enable()
-
-
 def _tokens(env: Environment) -> "TokenFile":
     from openclaw.core.clock import SystemClock
     from openclaw.gateway.tokens import TokenFile
@@ -166,38 +145,30 @@ def _tokens(env: Environment) -> "TokenFile":
     return TokenFile(env.paths.root, SystemClock())
 
 
-def _add_token(args: argparse.Namespace, env: Environment) -> int:
+def _add_token(args: argparse.Namespace, env: Environment) -> None:
     value = _tokens(env).add(args.name, args.scope or ["orders"])
     env.warn("Keep it now: it is not shown again.")
     env.say(value.reveal())
-    return EXIT_OK
 
 
-def _list_tokens(args: argparse.Namespace, env: Environment) -> int:
+def _list_tokens(args: argparse.Namespace, env: Environment) -> None:
     found = _tokens(env).all()
-    if args.json:
-        rows = [{"name": t.name, "scopes": t.scopes, "createdAt": t.created} for t in found]
-        env.say_json({"tokens": rows})
-        return EXIT_OK
-    if not found:
-        env.say("There are no tokens. Make one: openclaw gateway token add NAME")
-    for token in found:
-        env.say(f"{token.name}  {', '.join(token.scopes)}")
-    return EXIT_OK
+    rows = [{"name": t.name, "scopes": t.scopes, "createdAt": t.created} for t in found]
+    lines = [f"{token.name}  {', '.join(token.scopes)}" for token in found]
+    empty = "There are no tokens. Make one: openclaw gateway token add NAME"
+    env.report(args, {"tokens": rows}, *lines, empty=empty)
 
 
-def _remove_token(args: argparse.Namespace, env: Environment) -> int:
+def _remove_token(args: argparse.Namespace, env: Environment) -> None:
     _tokens(env).remove(args.name)
     env.say(f"Revoked the token '{args.name}'.")
-    return EXIT_OK
 
 
-def _print_token(args: argparse.Namespace, env: Environment) -> int:
+def _print_token(args: argparse.Namespace, env: Environment) -> None:
     from openclaw.gateway.tokens import owner_token
 
     env.paths.prepare()
     env.say(owner_token(env.paths.root).reveal())
-    return EXIT_OK
 
 
 def _with_port(loaded: "LoadedConfig", port: int | None) -> "LoadedConfig":
@@ -242,28 +213,22 @@ def _status(args: argparse.Namespace, env: Environment) -> int:
     from openclaw.gateway.lock import running_gateway
 
     info = running_gateway(env.paths.gateway_lock)
-    if args.json:
-        facts = {"running": info is not None}
-        if info is not None:
-            facts |= {"pid": info.pid, "url": info.url, "startedAt": info.started}
-            facts |= {"version": info.version, "config": info.config}
-        env.say_json(facts)
-    elif info is None:
-        env.say("No gateway is running.")
-    else:
-        env.say(f"A gateway is running: pid {info.pid}, {info.url or 'starting'}")
-    return EXIT_OK if info is not None else EXIT_FAILED
-
-
-def _stop(args: argparse.Namespace, env: Environment) -> int:
-    facts = _stopped(env)
-    if args.json:
-        env.say_json(facts)
-        return EXIT_OK
-    env.say(f"Stopped the gateway (pid {facts['stopped']}).")
-    if "startedSince" in facts:
-        env.say(f"Another one has been started since (pid {facts['startedSince']}).")
+    if info is None:
+        env.report(args, {"running": False}, "No gateway is running.")
+        return EXIT_FAILED
+    facts = {"running": True, "pid": info.pid, "url": info.url, "startedAt": info.started}
+    facts |= {"version": info.version, "config": info.config}
+    told = f"A gateway is running: pid {info.pid}, {info.url or 'starting'}"
+    env.report(args, facts, told)
     return EXIT_OK
+
+
+def _stop(args: argparse.Namespace, env: Environment) -> None:
+    facts = _stopped(env)
+    told = [f"Stopped the gateway (pid {facts['stopped']})."]
+    if "startedSince" in facts:
+        told.append(f"Another one has been started since (pid {facts['startedSince']}).")
+    env.report(args, facts, *told)
 
 
 def _stopped(env: Environment) -> dict[str, Any]:
@@ -307,18 +272,15 @@ def ask_gateway(
     return anyio.run(client.request, method, path, body or {})
 
 
-def _reload(args: argparse.Namespace, env: Environment) -> int:
+def _reload(args: argparse.Namespace, env: Environment) -> None:
     report = ask_gateway(env, "POST", "/api/reload")
-    if args.json:
-        env.say_json(report)
-    else:
-        env.say("Applied." if report["changed"] else "Nothing has changed.")
-        if report["waiting"]:
-            env.say(f"Only after a restart: {', '.join(report['waiting'])}")
-    return EXIT_OK
+    told = ["Applied." if report["changed"] else "Nothing has changed."]
+    if report["waiting"]:
+        told.append(f"Only after a restart: {', '.join(report['waiting'])}")
+    env.report(args, report, *told)
 
 
-def _start(args: argparse.Namespace, env: Environment) -> int:
+def _start(args: argparse.Namespace, env: Environment) -> None:
     from openclaw.gateway.lock import running_gateway
     from openclaw.gateway.service_files import unit_for
 
@@ -331,12 +293,12 @@ def _start(args: argparse.Namespace, env: Environment) -> int:
             info = _awaited(env, lambda: None)
         else:
             info = _in_background(env)
-    if args.json:
-        env.say_json({"running": True, "pid": info.pid, "url": info.url})
-    else:
-        env.say(f"The gateway is running at {info.url} (pid {info.pid}).")
-        env.say(f"{env.program} page opens its page; {env.program} logs -f shows what it does.")
-    return EXIT_OK
+    env.report(
+        args,
+        {"running": True, "pid": info.pid, "url": info.url},
+        f"The gateway is running at {info.url} (pid {info.pid}).",
+        f"{env.program} page opens its page; {env.program} logs -f shows what it does.",
+    )
 
 
 def _in_background(env: Environment) -> "GatewayInfo":
@@ -385,12 +347,12 @@ def _awaited(env: Environment, ended: Callable[[], str | None]) -> "GatewayInfo"
     return info
 
 
-def _restart(args: argparse.Namespace, env: Environment) -> int:
+def _restart(args: argparse.Namespace, env: Environment) -> None:
     from openclaw.gateway.lock import running_gateway
 
     if running_gateway(env.paths.gateway_lock) is not None:
         _stopped(env)
-    return _start(args, env)
+    _start(args, env)
 
 
 def _manage(command: tuple[str, ...]) -> None:
@@ -408,22 +370,21 @@ def _manage(command: tuple[str, ...]) -> None:
         raise OperatorFacing(f"{shlex.join(command)} failed: {problem or 'no reason'}", hint=hint)
 
 
-def _install(args: argparse.Namespace, env: Environment) -> int:
+def _install(args: argparse.Namespace, env: Environment) -> None:
     from openclaw.gateway.service_files import unit_for
 
     unit = unit_for(args.kind, env.environ, env.config_option)
     if args.print_only:
         env.say(unit.text)
-        return EXIT_OK
+        return
     unit.path.parent.mkdir(parents=True, exist_ok=True)
     unit.path.write_text(unit.text)
     env.say(f"Wrote {unit.path}")
     _manage(unit.install)
     env.say("The gateway runs now and starts at every login. To undo: openclaw gateway uninstall")
-    return EXIT_OK
 
 
-def _uninstall(args: argparse.Namespace, env: Environment) -> int:
+def _uninstall(args: argparse.Namespace, env: Environment) -> None:
     from openclaw.gateway.service_files import unit_for
 
     unit = unit_for(args.kind, env.environ, env.config_option)
@@ -431,10 +392,7 @@ def _uninstall(args: argparse.Namespace, env: Environment) -> int:
         raise NotFound(f"the gateway is not installed: there is no {unit.path}")
     try:
         _manage(unit.stop)
-    except (
-        OperatorFacing
-    ) as error:  # such as one that was never started: the file goes all the same
-        env.warn(f"{error.message}")
+    except OperatorFacing as error:  # such as one that was never started: the file goes anyway
+        env.warn(error.message)
     unit.path.unlink()
     env.say(f"Removed {unit.path}")
-    return EXIT_OK

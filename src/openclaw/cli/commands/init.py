@@ -220,7 +220,7 @@ def run(args: argparse.Namespace, env: Environment) -> int:
 
 
 def _set_up(args: argparse.Namespace, env: Environment, asker: Asker | None) -> int:
-    path = env.config_option or config_path(env.environ)
+    path = env.config_file
     text = None if args.replace else _present(path, env)
     found = look(env)
     if asker is not None:
@@ -276,8 +276,7 @@ def _present(path: Path, env: Environment) -> str | None:
     except InvalidConfig as error:
         error.hint = "fix it, or start afresh with --replace, which keeps a copy of the old file"
         raise
-    for value in loaded.credentials:
-        env.redactor.register(value)
+    env.hide(loaded.credentials)
     return text
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from openclaw.cli.environment import Environment
 from openclaw.cli.logs import visible_lines
-from openclaw.core.errors import EXIT_OK, NotFound
+from openclaw.core.errors import NotFound
 
 _LINES = 50
 _POLL_SECONDS = 0.3
@@ -22,7 +22,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(args: argparse.Namespace, env: Environment) -> int:
+def run(args: argparse.Namespace, env: Environment) -> None:
     from openclaw.config.paths import expand
 
     named = env.load_config().config.logging.file
@@ -36,7 +36,6 @@ def run(args: argparse.Namespace, env: Environment) -> int:
     while args.follow:
         time.sleep(_POLL_SECONDS)
         at = _print_from(env, path, at)
-    return EXIT_OK
 
 
 def _print_last(env: Environment, path: Path, lines: int) -> int:

@@ -4,8 +4,7 @@ import argparse
 import re
 
 from openclaw.cli.environment import Environment
-from openclaw.cli.parser import COMMANDS, EXAMPLES, actions, all_parsers
-from openclaw.core.errors import EXIT_OK
+from openclaw.cli.parser import COMMANDS, actions, all_parsers, examples
 from openclaw.version import __version__
 
 
@@ -13,11 +12,11 @@ def register(parser: argparse.ArgumentParser) -> None:
     """There are no options of its own."""
 
 
-def run(args: argparse.Namespace, env: Environment) -> int:
+def run(args: argparse.Namespace, env: Environment) -> None:
     env.stdout.write(man_page(env.program))
-    return EXIT_OK
 
 
+_COMMON = {"--config", "--verbose", "--log-json", "--help"}
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 _INTRODUCTION = (
     "A personal agent that plugs into any MCP server and that any MCP client can delegate to."
@@ -76,11 +75,10 @@ def _section(title: str, entries: "tuple[tuple[str, str], ...]") -> list[str]:
 
 def _common(program: str) -> tuple[tuple[str, str], ...]:
     _, parser = next(iter(all_parsers(program)))
-    common = {"--config", "--verbose", "--log-json", "--help"}
     return tuple(
         (_invocation(one), one.help or "")
         for one in actions(parser)
-        if common & set(one.option_strings)
+        if _COMMON & set(one.option_strings)
     )
 
 
@@ -88,22 +86,12 @@ def _command(program: str, words: str, parser: argparse.ArgumentParser) -> list[
     usage = re.sub(r"\s+", " ", parser.format_usage().removeprefix("usage: "))
     lines = [f'.SH "{program.upper()} {words.upper()}"', f".B {_text(usage.strip())}", ".PP"]
     lines += [_paragraphs(parser.description or "")]
-    common = {"--config", "--verbose", "--log-json", "--help"}
     for one in actions(parser):
-        if one.help and one.help is not argparse.SUPPRESS and not common & set(one.option_strings):
-            lines += [
-                ".TP",
-                f".B {_text(_invocation(one))}",
-                _text(one.help % vars_of(one, parser)),
-            ]
-    examples = EXAMPLES.get(words, ())
-    lines += [".PP", "Examples:", ".nf"] if examples else []
-    lines += [f".RS 4\n{_text(f'{program} {line}')}\n.RE" for line in examples]
-    return [*lines, ".fi"] if examples else lines
-
-
-def vars_of(action: argparse.Action, parser: argparse.ArgumentParser) -> dict[str, object]:
-    return {**vars(action), "prog": parser.prog}
+        if one.help and one.help is not argparse.SUPPRESS and not _COMMON & set(one.option_strings):
+            told = one.help % {**vars(one), "prog": parser.prog}
+            lines += [".TP", f".B {_text(_invocation(one))}", _text(told)]
+    shown = [f".RS 4\n{_text(f'{program} {line}')}\n.RE" for line in examples(words)]
+    return [*lines, ".PP", "Examples:", ".nf", *shown, ".fi"]
 
 
 def _invocation(action: argparse.Action) -> str:

@@ -3,22 +3,13 @@
 import argparse
 import importlib
 from collections.abc import Sequence
+from inspect import iscoroutinefunction
 from typing import Any
 
 from openclaw.cli.environment import Environment
-from openclaw.cli.parser import CommandParser
-
-_SOURCES = (
-    "claude-code",
-    "claude-desktop",
-    "cursor",
-    "vscode",
-    "codex",
-    "gemini",
-    "windsurf",
-    "zed",
-)
-"""The same as `other_clients.CLIENTS`, which takes long to import."""
+from openclaw.cli.parser import CommandParser, add_action
+from openclaw.cli.setup import SOURCES
+from openclaw.core.errors import EXIT_OK
 
 
 class _Parser(CommandParser):
@@ -42,28 +33,11 @@ def register(parser: argparse.ArgumentParser) -> None:
     _declare_trust(actions)
 
 
-def _action(actions: Any, name: str, summary: str, action_of: str) -> argparse.ArgumentParser:
-    action: argparse.ArgumentParser = actions.add_parser(name, help=summary, description=summary)
-    action.set_defaults(action=action_of)
-    action.add_argument("--json", action="store_true", help="print JSON and nothing else")
-    return action
-
-
 def _declare_editing(actions: Any) -> None:
-    listing = _action(
-        actions,
-        "list",
-        "show the configured servers",
-        "openclaw.cli.commands.mcp_config:list_servers",
-    )
+    listing = add_action(actions, "list", "show the configured servers", "mcp_config:list_servers")
     listing.add_argument("--agent", metavar="ID", help="only the servers of this agent")
 
-    add = _action(
-        actions,
-        "add",
-        "add a server to the configuration",
-        "openclaw.cli.commands.mcp_config:add_server",
-    )
+    add = add_action(actions, "add", "add a server to the configuration", "mcp_config:add_server")
     add.usage = (
         "openclaw mcp add NAME [options] -- COMMAND [ARGS…]\n"
         "       openclaw mcp add NAME [options] --url URL"
@@ -99,11 +73,8 @@ def _declare_editing(actions: Any) -> None:
     add.add_argument("--agent", metavar="ID", help="for this agent alone")
     add.add_argument("--force", action="store_true", help="replace a server of that name")
 
-    remove = _action(
-        actions,
-        "remove",
-        "remove a server from the configuration",
-        "openclaw.cli.commands.mcp_config:remove_server",
+    remove = add_action(
+        actions, "remove", "remove a server from the configuration", "mcp_config:remove_server"
     )
     remove.add_argument("name", metavar="NAME")
     remove.add_argument("--agent", metavar="ID", help="from this agent alone")
@@ -131,12 +102,12 @@ def _declare_sandbox(add: argparse.ArgumentParser) -> None:
 
 def _declare_importing(actions: Any) -> None:
     summary = "import the servers of Claude Code, Claude Desktop, Cursor and other programs"
-    take = _action(actions, "import", summary, "openclaw.cli.commands.mcp_config:take_over")
+    take = add_action(actions, "import", summary, "mcp_config:take_over")
     take.add_argument(
         "source",
         nargs="?",
         metavar="FROM",
-        help=f"{', '.join(_SOURCES)}, or the path of such a file; "
+        help=f"{', '.join(SOURCES)}, or the path of such a file; "
         "all that are installed if none is named",
     )
     take.add_argument("names", nargs="*", metavar="NAME", help="only these servers")
@@ -152,43 +123,31 @@ def _declare_importing(actions: Any) -> None:
 
 
 def _declare_trying(actions: Any) -> None:
-    tools = _action(
-        actions,
-        "tools",
-        "start the servers and list their tools",
-        "openclaw.cli.commands.mcp_live:list_tools",
+    tools = add_action(
+        actions, "tools", "start the servers and list their tools", "mcp_live:list_tools"
     )
     tools.add_argument("servers", nargs="*", metavar="SERVER", help="only these")
     tools.add_argument("--agent", metavar="ID")
 
-    call = _action(actions, "call", "call one tool", "openclaw.cli.commands.mcp_live:call_tool")
+    call = add_action(actions, "call", "call one tool", "mcp_live:call_tool")
     call.add_argument("tool", metavar="TOOL", help="its full name, SERVER/TOOL, or SERVER TOOL")
     call.add_argument("arguments", nargs="*", metavar="key=value", help="a value may be JSON")
     call.add_argument("--args", metavar="JSON", help="all arguments as one JSON object")
     call.add_argument("--agent", metavar="ID")
 
-    probe = _action(
-        actions,
-        "probe",
-        "start each server once and report the result",
-        "openclaw.cli.commands.mcp_live:probe",
+    probe = add_action(
+        actions, "probe", "start each server once and report the result", "mcp_live:probe"
     )
     probe.add_argument("servers", nargs="*", metavar="SERVER", help="only these")
     probe.add_argument("--agent", metavar="ID")
 
-    restart = _action(
-        actions,
-        "restart",
-        "restart a server of the running gateway",
-        "openclaw.cli.commands.mcp_live:restart",
+    restart = add_action(
+        actions, "restart", "restart a server of the running gateway", "mcp_live:restart"
     )
     restart.add_argument("name", metavar="NAME")
 
-    prompt = _action(
-        actions,
-        "prompt",
-        "list the servers' prompts, or get one",
-        "openclaw.cli.commands.mcp_live:prompt",
+    prompt = add_action(
+        actions, "prompt", "list the servers' prompts, or get one", "mcp_live:prompt"
     )
     prompt.add_argument("prompt", nargs="?", metavar="SERVER:PROMPT")
     prompt.add_argument("arguments", nargs="*", metavar="key=value")
@@ -197,18 +156,18 @@ def _declare_trying(actions: Any) -> None:
 
 def _declare_trust(actions: Any) -> None:
     summary = "show what servers declare of themselves that differs from what was accepted"
-    pins = _action(actions, "pins", summary, "openclaw.cli.commands.mcp_trust:run")
+    pins = add_action(actions, "pins", summary, "mcp_trust:run")
     pins.add_argument(
         "what", nargs="?", default="list", choices=("list", "show", "accept", "forget")
     )
     pins.add_argument("name", nargs="?", metavar="NAME", help="a server")
     pins.add_argument("tools", nargs="*", metavar="TOOL", help="only these tools of it")
 
-    effects = _action(
+    effects = add_action(
         actions,
         "effects",
         "show what a server's tools are taken to do, or say it for good",
-        "openclaw.cli.commands.mcp_live:effects",
+        "mcp_live:effects",
     )
     effects.add_argument("name", metavar="SERVER")
     effects.add_argument(
@@ -219,20 +178,20 @@ def _declare_trust(actions: Any) -> None:
     )
     effects.add_argument("--agent", metavar="ID")
 
-    login = _action(
-        actions, "login", "log in to a remote server", "openclaw.cli.commands.mcp_trust:log_in"
-    )
+    login = add_action(actions, "login", "log in to a remote server", "mcp_trust:log_in")
     login.add_argument("name", metavar="NAME")
     login.add_argument(
         "--no-browser", action="store_true", help="only print the address, and open nothing"
     )
-    logout = _action(
-        actions, "logout", "forget the login to a server", "openclaw.cli.commands.mcp_trust:log_out"
-    )
+    logout = add_action(actions, "logout", "forget the login to a server", "mcp_trust:log_out")
     logout.add_argument("name", metavar="NAME")
 
 
 def run(args: argparse.Namespace, env: Environment) -> int:
     module, _, function = str(args.action).partition(":")
-    action: Any = getattr(importlib.import_module(module), function)
-    return int(action(args, env))
+    action: Any = getattr(importlib.import_module(f"openclaw.cli.commands.{module}"), function)
+    if iscoroutinefunction(action):
+        from openclaw.cli.interrupts import run_interruptible
+
+        return run_interruptible(env, action, args, env) or EXIT_OK
+    return action(args, env) or EXIT_OK

@@ -5,11 +5,10 @@ import difflib
 import json
 import re
 import shutil
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from openclaw.cli.argv_text import read_line
 from openclaw.cli.environment import Environment
 from openclaw.cli.parser import no_server
 from openclaw.cli.setup.default_sandbox import (
@@ -32,7 +31,7 @@ from openclaw.config.files import edit_config, write_atomically
 from openclaw.config.json5 import Document, KeyPath, format_path, parse
 from openclaw.config.load import parse_config, read_text
 from openclaw.config.merge import agent_servers
-from openclaw.config.paths import config_path, private_directory
+from openclaw.config.paths import private_directory
 from openclaw.config.schema import AgentEntry
 from openclaw.config.secret_store import SecretStore
 from openclaw.core.errors import EXIT_FAILED, EXIT_OK, InvalidConfig, InvalidRequest, NotFound
@@ -45,20 +44,15 @@ DEFAULTS: KeyPath = ("agents", "defaults", "mcp", "servers")
 TOP: KeyPath = ("mcp", "servers")
 
 
-def list_servers(args: argparse.Namespace, env: Environment) -> int:
+def list_servers(args: argparse.Namespace, env: Environment) -> None:
     config = env.load_config().config
     rows = [
         {"agent": agent, "name": name, **_described(server)}
         for agent, servers in _by_agent(config, args.agent).items()
         for name, server in sorted(servers.items())
     ]
-    if args.json:
-        env.say_json({"servers": rows})
-    elif not rows:
-        env.say("No MCP servers are configured. Add one with: openclaw mcp add NAME -- COMMAND")
-    else:
-        _print(env, rows)
-    return EXIT_OK
+    empty = "No MCP servers are configured. Add one with: openclaw mcp add NAME -- COMMAND"
+    env.report(args, {"servers": rows}, *_lines(rows), empty=empty)
 
 
 def _by_agent(config: "Config", agent: str | None) -> "Mapping[str, Mapping[str, McpServerConfig]]":
@@ -83,20 +77,20 @@ def _described(server: "McpServerConfig") -> dict[str, Any]:
     }
 
 
-def _print(env: Environment, rows: list[dict[str, Any]]) -> None:
+def _lines(rows: list[dict[str, Any]]) -> Iterator[str]:
     several = len({row["agent"] for row in rows}) > 1
-    width = max(len(row["name"]) for row in rows)
+    width = max((len(row["name"]) for row in rows), default=0)
     for row in rows:
         agent = f"{row['agent']}: " if several else ""
         marks = [word for word, on in (("off", not row["enabled"]), ("lazy", row["lazy"])) if on]
         note = f"  ({', '.join(marks)})" if marks else ""
-        env.say(f"{agent}{row['name']:<{width}}  {row['transport']:<5}  {row['target']}{note}")
+        yield f"{agent}{row['name']:<{width}}  {row['transport']:<5}  {row['target']}{note}"
 
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
-def add_server(args: argparse.Namespace, env: Environment) -> int:
+def add_server(args: argparse.Namespace, env: Environment) -> None:
     if not _NAME.fullmatch(args.name):
         raise InvalidRequest(
             f"{args.name!r} is not a name for an MCP server",
@@ -111,48 +105,31 @@ def add_server(args: argparse.Namespace, env: Environment) -> int:
     entry = _entry(args)
     if not args.no_sandbox:
         entry = with_sandbox(entry, env.environ)
-    path = _change(env, lambda text: _added(text, args.agent, args.name, entry, args.force))
+    server = ImportedServer(args.name, entry)
+    path = _change(env, lambda text: _written(text, [server], args.agent, force=args.force))
     fact = {"added": args.name, "sandbox": entry.get("sandbox", "off")}
     words = f"Added MCP server '{args.name}' to {path}."
-    _say(env, args, f"{words}\n{EXPLAINED}" if "sandbox" in entry else words, fact)
+    env.report(args, fact, f"{words}\n{EXPLAINED}" if "sandbox" in entry else words)
     command = entry.get("command")
     if command and shutil.which(command, path=env.environ.get("PATH")) is None:
         env.warn(f"The command {command!r} was not found here: install it, or give its full path.")
-    return EXIT_OK
 
 
-def remove_server(args: argparse.Namespace, env: Environment) -> int:
+def remove_server(args: argparse.Namespace, env: Environment) -> None:
     def without(text: str) -> str:
-        document = parse(text)
-        found = [
-            (*place, args.name)
-            for place in _places(document, args.agent)
-            if document.find((*place, args.name)) is not None
-        ]
-        if not found:
-            names = [
-                key for place in _places(document, args.agent) for key in _keys(document, place)
-            ]
-            raise no_server(args.name, names)
-        for place in found:
+        for place in _written_at(text, args):
             text = delete_value(text, place)
         return text
 
     path = _change(env, without)
-    _say(env, args, f"Removed MCP server '{args.name}' from {path}.", {"removed": args.name})
-    return EXIT_OK
+    env.report(args, {"removed": args.name}, f"Removed MCP server '{args.name}' from {path}.")
 
 
-def set_effects(args: argparse.Namespace, env: Environment) -> int:
+def set_effects(args: argparse.Namespace, env: Environment) -> None:
     wanted = dict(_pair(word, "=", "TOOL=EFFECT") for word in args.changes)
 
     def changed(text: str) -> str:
-        document = parse(text)
-        places = [(*place, args.name) for place in _places(document, args.agent)]
-        found = next((place for place in places if document.find(place) is not None), None)
-        if found is None:
-            names = [key for place in places for key in _keys(document, place[:-1])]
-            raise no_server(args.name, names)
+        found = _written_at(text, args)[0]
         for tool, effect in wanted.items():
             place = (*found, "effects", tool)
             if effect != "auto":
@@ -163,67 +140,55 @@ def set_effects(args: argparse.Namespace, env: Environment) -> int:
 
     path = _change(env, changed)
     told = ", ".join(f"{tool}: {effect}" for tool, effect in wanted.items())
-    _say(env, args, f"Wrote to {path}: {told}.", {"server": args.name, "effects": wanted})
-    return EXIT_OK
+    env.report(args, {"server": args.name, "effects": wanted}, f"Wrote to {path}: {told}.")
 
 
-def _keys(document: Document, place: KeyPath) -> list[str]:
-    found = document.find(place)
-    written = found.plain() if found is not None else None
-    return list(written) if isinstance(written, dict) else []  # pyright: ignore[reportUnknownArgumentType] - its keys are texts
-
-
-def _say(env: Environment, args: argparse.Namespace, words: str, fact: dict[str, Any]) -> None:
-    if args.json:
-        env.say_json(fact)
-    else:
-        env.say(words)
+def _written_at(text: str, args: argparse.Namespace) -> list[KeyPath]:
+    """Where the server that the arguments name is written; raises `NotFound` where it is not."""
+    document = parse(text)
+    places = [DEFAULTS, TOP] if args.agent is None else [_agent_place(document, args.agent)]
+    found = [place for place in places if document.find((*place, args.name)) is not None]
+    if not found:
+        tables = [document.find(place) for place in places]
+        known = [one.plain() for one in tables if one is not None and one.kind == "object"]
+        raise no_server(args.name, [name for names in known for name in names])
+    return [(*place, args.name) for place in found]
 
 
 def _change(env: Environment, change: Callable[[str], str]) -> str:
-    from openclaw.config.paths import config_path
-
-    path = env.config_option or config_path(env.environ)
-    for warning in edit_config(path, env.environ, change).warnings:
+    for warning in edit_config(env.config_file, env.environ, change).warnings:
         env.warn(warning)
-    return str(path)
+    return str(env.config_file)
 
 
 def _entry(args: argparse.Namespace) -> dict[str, Any]:
     if bool(args.url) == bool(args.program):
         raise InvalidRequest("give either --url URL or, behind --, the server's COMMAND")
-    entry: dict[str, Any] = {}
-    if args.program:
-        entry |= {"command": args.program[0]}
-        entry |= {"args": args.program[1:]} if args.program[1:] else {}
-    else:
-        entry["url"] = args.url
-    if args.transport:
-        entry["transport"] = args.transport
-    if args.env:
-        entry["env"] = dict(_pair(word, "=", "--env") for word in args.env)
-    if args.inherit_env:
-        entry["inheritEnv"] = args.inherit_env
-    if args.header:
-        entry["headers"] = dict(_pair(word, ":", "--header") for word in args.header)
-    if sandbox := _sandbox(args):
-        entry["sandbox"] = sandbox
-    given = {"cwd": args.cwd, "toolPrefix": args.tool_prefix, "lazy": args.lazy or None}
-    return entry | {key: value for key, value in given.items() if value is not None}
+    command, *rest = args.program or (None,)
+    entry: dict[str, Any] = {
+        "command": command,
+        "args": rest,
+        "url": args.url,
+        "transport": args.transport,
+        "env": dict(_pair(word, "=", "--env") for word in args.env),
+        "inheritEnv": args.inherit_env,
+        "headers": dict(_pair(word, ":", "--header") for word in args.header),
+        "sandbox": _sandbox(args),
+        "cwd": args.cwd,
+        "toolPrefix": args.tool_prefix,
+        "lazy": args.lazy,
+    }
+    return {key: value for key, value in entry.items() if value}
 
 
-_NETWORKS: dict[str | None, bool | str] = {"on": True, "internet": "internet", "off": False}
+_NETWORKS: dict[str, bool | str] = {"on": True, "internet": "internet", "off": False}
 
 
 def _sandbox(args: argparse.Namespace) -> dict[str, Any]:
     """What the person said of the sandbox; empty if nothing."""
-    wanted: dict[str, Any] = {}
-    if args.read:
-        wanted["read"] = args.read
-    if args.write:
-        wanted["write"] = args.write
-    if args.network is not None:
-        wanted["network"] = _NETWORKS[args.network]
+    wanted: dict[str, Any] = {"read": args.read} if args.read else {}
+    wanted |= {"write": args.write} if args.write else {}
+    wanted |= {} if args.network is None else {"network": _NETWORKS[args.network]}
     if wanted and (args.no_sandbox or args.url):
         raise InvalidRequest("--read, --write and --network are for a server in a sandbox")
     return {"mode": DEFAULT, **wanted} if wanted else {}
@@ -236,13 +201,6 @@ def _pair(word: str, separator: str, option: str) -> tuple[str, str]:
     return key.strip(), value.strip() if separator == ":" else value
 
 
-def _added(text: str, agent: str | None, name: str, entry: dict[str, Any], force: bool) -> str:
-    place = (*target_place(text, agent), name)
-    if parse(text).find(place) is not None and not force:
-        raise InvalidRequest(f"there is an MCP server '{name}'; --force replaces it")
-    return set_value(text, place, entry)
-
-
 def target_place(text: str, agent: str | None = None) -> KeyPath:
     """Where a new server is written: beside those that are there, else under the defaults."""
     document = parse(text)
@@ -250,10 +208,6 @@ def target_place(text: str, agent: str | None = None) -> KeyPath:
         return _agent_place(document, agent)
     known = (place for place in (DEFAULTS, TOP) if document.find(place) is not None)
     return next(known, DEFAULTS)
-
-
-def _places(document: Document, agent: str | None) -> list[KeyPath]:
-    return [DEFAULTS, TOP] if agent is None else [_agent_place(document, agent)]
 
 
 def _agent_place(document: Document, agent: str) -> KeyPath:
@@ -270,14 +224,13 @@ def _agent_place(document: Document, agent: str) -> KeyPath:
 def take_over(args: argparse.Namespace, env: Environment) -> int:
     problems: list[str] = []
     found = _chosen(_read(args, env, problems), args.names, problems)
-    for value in plain_values(found):
-        env.redactor.register(value)
+    env.hide(plain_values(found))
     references: tuple[Reference, ...] = ()
     if not args.keep_secrets:
         found, references = protect(found, env.environ, SecretStore(env.environ).in_file())
     if not args.no_sandbox:
         found = all_with_sandbox(found, env.environ)
-    path = env.config_option or config_path(env.environ)
+    path = env.config_file
     before = read_text(path) or ""
     found = _valid(env, path, before, found, problems, force=args.force)
     references = tuple(one for one in references if one.server in {two.name for two in found})
@@ -399,9 +352,11 @@ def _chosen(
     return tuple(server for server in found if not wanted or server.name in wanted)
 
 
-def _written(text: str, servers: Iterable[ImportedServer], *, force: bool) -> str:
+def _written(
+    text: str, servers: Iterable[ImportedServer], agent: str | None = None, *, force: bool
+) -> str:
     for server in servers:
-        place = (*target_place(text), server.name)
+        place = (*target_place(text, agent), server.name)
         if parse(text).find(place) is not None and not force:
             raise InvalidRequest(f"there is an MCP server '{server.name}'; --force replaces it")
         text = set_value(text, place, server.entry)
@@ -416,9 +371,7 @@ def _agreed(args: argparse.Namespace, env: Environment, before: str, after: str)
     _show(env, before, after)
     if not env.stdin.isatty():
         raise InvalidRequest("nobody can be asked here; say --yes to write or --dry-run to look")
-    env.stdout.write("Write this? [y/N] ")
-    env.stdout.flush()
-    return read_line(env.stdin).strip().lower() in ("y", "yes")
+    return env.confirms("Write this?")
 
 
 def _show(env: Environment, before: str, after: str) -> None:

@@ -10,21 +10,19 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from openclaw.cli.environment import Environment
-from openclaw.cli.interrupts import run_interruptible
 from openclaw.cli.logs import last_words, servers_logged, visible_lines
-from openclaw.cli.parser import no_server, not_there
+from openclaw.cli.parser import chosen_agent, no_server, not_there
 from openclaw.cli.render.turn import named, waiting
-from openclaw.config.merge import EffectiveAgent, default_agent_id, effective_agents
+from openclaw.config.merge import EffectiveAgent, effective_agents
 from openclaw.content.characters import strip_invisible
 from openclaw.core.clock import SystemClock
 from openclaw.core.content import Block, Media, ResourceLink, Text
 from openclaw.core.errors import EXIT_FAILED, EXIT_OK, InvalidRequest, NotFound, ServerUnavailable
-from openclaw.core.tools import CallContext, ToolSource
+from openclaw.core.tools import CallContext, ToolSource, ToolSpec
 from openclaw.mcp_client.bounds import printable
 
 if TYPE_CHECKING:
     from openclaw.config.schema import McpServerConfig
-    from openclaw.gateway.lock import GatewayInfo
     from openclaw.mcp_client.lifecycle.manager import McpManager
     from openclaw.mcp_client.lifecycle.server_status import ServerStatus
 
@@ -40,39 +38,18 @@ class _Live:
     seconds: float
 
 
-def list_tools(args: argparse.Namespace, env: Environment) -> int:
-    return run_interruptible(env, _list_tools, args, env)
-
-
-async def _list_tools(args: argparse.Namespace, env: Environment) -> int:
+async def list_tools(args: argparse.Namespace, env: Environment) -> int:
     async with _live(env, args.agent, only=args.servers) as live:
         specs = live.tools.specs()
         broken = _unready(live.manager)
         if args.json:
-            tools = [
-                {
-                    "name": spec.name,
-                    "server": spec.origin.server,
-                    "tool": spec.origin.tool,
-                    "description": spec.description,
-                    "inputSchema": spec.input_schema,
-                    "readOnly": spec.read_only,
-                    "destructive": spec.destructive,
-                }
-                for spec in specs
-            ]
             suspicious = {
                 one.snapshot.name: list(one.suspicions)
                 for one in live.manager.status()
                 if one.suspicions
             }
-            env.say_json(
-                {
-                    "tools": tools,
-                    "unavailable": [_status(s) for s in broken],
-                    "suspicions": suspicious,
-                }
-            )
+            facts = {"tools": [_spec_json(spec) for spec in specs], "suspicions": suspicious}
+            env.say_json(facts | {"unavailable": [_status(one) for one in broken]})
         else:
             for spec in specs:
                 first = spec.description.partition("\n")[0]
@@ -84,15 +61,24 @@ async def _list_tools(args: argparse.Namespace, env: Environment) -> int:
         return EXIT_FAILED if broken else EXIT_OK
 
 
-def effects(args: argparse.Namespace, env: Environment) -> int:
+def _spec_json(spec: ToolSpec) -> dict[str, Any]:
+    return {
+        "name": spec.name,
+        "server": spec.origin.server,
+        "tool": spec.origin.tool,
+        "description": spec.description,
+        "inputSchema": spec.input_schema,
+        "readOnly": spec.read_only,
+        "destructive": spec.destructive,
+    }
+
+
+async def effects(args: argparse.Namespace, env: Environment) -> None:
     if args.changes:
         from openclaw.cli.commands.mcp_config import set_effects
 
-        return set_effects(args, env)
-    return run_interruptible(env, _effects, args, env)
-
-
-async def _effects(args: argparse.Namespace, env: Environment) -> int:
+        set_effects(args, env)
+        return
     from openclaw.agent.toolpath.dataflow import tool_of
     from openclaw.policy.dataflow.effects import effect_of
     from openclaw.runtime.host import flow_rules
@@ -101,44 +87,27 @@ async def _effects(args: argparse.Namespace, env: Environment) -> int:
         _require_ready(env, live.manager)
         table = flow_rules(env.load_config().config.dataflow, live.agent).effects
         tools = [tool_of(spec, spec.name) for spec in live.tools.specs()]
-    rows = [(tool.name, effect_of(tool, table)) for tool in tools]
+    rows: list[dict[str, Any]] = []
+    for tool in tools:
+        one = effect_of(tool, table)
+        row = {"tool": tool.name, "action": one.action.value, "changes": one.changes}
+        rows.append({**row, "sends": one.sends, "final": one.final, "why": one.why})
     if args.json:
-        env.say_json(
-            {
-                "server": args.name,
-                "tools": [
-                    {
-                        "tool": name,
-                        "action": one.action.value,
-                        "changes": one.changes,
-                        "sends": one.sends,
-                        "final": one.final,
-                        "why": one.why,
-                    }
-                    for name, one in rows
-                ],
-            }
-        )
-        return EXIT_OK
-    for name, one in rows:
-        marks = {"changes something": one.changes, "sends out": one.sends, "is final": one.final}
-        told = ", ".join(mark for mark, holds in marks.items() if holds) or "reads"
-        _say(env, f"{name}: {told} ({one.why})")
-    return EXIT_OK
+        env.say_json({"server": args.name, "tools": rows})
+        return
+    marks = {"changes": "changes something", "sends": "sends out", "final": "is final"}
+    for row in rows:
+        told = ", ".join(words for mark, words in marks.items() if row[mark]) or "reads"
+        _say(env, f"{row['tool']}: {told} ({row['why']})")
 
 
-def call_tool(args: argparse.Namespace, env: Environment) -> int:
+async def call_tool(args: argparse.Namespace, env: Environment) -> int:
     words = args.arguments
     if words and "=" not in words[0] and "/" not in args.tool:
         # SERVER TOOL, as people write it, besides SERVER/TOOL and the full name.
         args.tool, args.arguments = f"{args.tool}/{words[0]}", words[1:]
-    return run_interruptible(env, _call_tool, args, env, _arguments(args))
-
-
-async def _call_tool(
-    args: argparse.Namespace, env: Environment, arguments: Mapping[str, Any]
-) -> int:
-    agent = _agent(env, args.agent)
+    arguments = _arguments(args)
+    agent = chosen_agent(env.load_config().config, args.agent)
     if args.tool in agent.servers:
         raise InvalidRequest(
             f"say which tool of MCP server '{args.tool}' to call",
@@ -157,12 +126,9 @@ async def _call_tool(
         context = CallContext(agent=live.agent.id, session=_AGENT, call_id=_AGENT, approved=True)
         result = await source.call(name, arguments, context)
     shown = result.outputs or result.blocks
-    if args.json:
-        content = [_as_json(block) for block in shown]
-        env.say_json({"isError": result.is_error, "content": content, "details": result.details})
-    else:
-        for block in shown:
-            _say(env, _as_text(block))
+    content = [_as_json(block) for block in shown]
+    facts = {"isError": result.is_error, "content": content, "details": result.details}
+    env.report(args, facts, *(_safely(env, _as_text(block)) for block in shown))
     return EXIT_FAILED if result.is_error else EXIT_OK
 
 
@@ -202,20 +168,11 @@ def _arguments(args: argparse.Namespace) -> dict[str, Any]:
         if not equals or not key:
             hint = "JSON for all of them goes after --args"
             raise InvalidRequest(f"an argument is written key=value, not {word!r}", hint=hint)
-        arguments[key] = _value(value)
+        try:
+            arguments[key] = json.loads(value)
+        except ValueError:
+            arguments[key] = value
     return arguments
-
-
-def _value(text: str) -> Any:
-    """JSON where it is JSON other than a string, else the text itself."""
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
-
-
-def probe(args: argparse.Namespace, env: Environment) -> int:
-    return run_interruptible(env, _probe, args, env)
 
 
 async def probed(
@@ -258,7 +215,7 @@ async def probed(
         ]
 
 
-async def _probe(args: argparse.Namespace, env: Environment) -> int:
+async def probe(args: argparse.Namespace, env: Environment) -> int:
     rows = await probed(env, args.agent, args.servers, quiet=args.json)
     said = {row["name"]: row.pop("stderr") for row in rows}
     if args.json:
@@ -283,31 +240,24 @@ def _probe_line(row: Mapping[str, Any]) -> str:
     return "\n".join([line, *(f"    {note}" for note in notes)])
 
 
-def prompt(args: argparse.Namespace, env: Environment) -> int:
-    return run_interruptible(env, _prompt, args, env)
-
-
-async def _prompt(args: argparse.Namespace, env: Environment) -> int:
+async def prompt(args: argparse.Namespace, env: Environment) -> None:
     from openclaw.mcp_client.bridge.prompts import PromptCall, parse_arguments
 
     if args.prompt is None:
-        return await _list_prompts(args, env)
+        await _list_prompts(args, env)
+        return
     server, colon, name = str(args.prompt).removeprefix("/").partition(":")
     if not colon:
         raise InvalidRequest(f"a prompt is written SERVER:PROMPT, not {args.prompt!r}")
     call = PromptCall(server, name, parse_arguments(args.arguments))
     async with _live(env, args.agent, only=[server]) as live:
         messages = await live.manager.get_prompt(live.agent.id, call)
-    if args.json:
-        rows = [{"role": m.role, "content": [_as_json(b) for b in m.blocks]} for m in messages]
-        env.say_json({"messages": rows})
-    else:
-        for message in messages:
-            _say(env, "\n".join([f"[{message.role}]", *(_as_text(b) for b in message.blocks)]))
-    return EXIT_OK
+    rows = [{"role": m.role, "content": [_as_json(b) for b in m.blocks]} for m in messages]
+    texts = ["\n".join([f"[{m.role}]", *map(_as_text, m.blocks)]) for m in messages]
+    env.report(args, {"messages": rows}, *(_safely(env, text) for text in texts))
 
 
-async def _list_prompts(args: argparse.Namespace, env: Environment) -> int:
+async def _list_prompts(args: argparse.Namespace, env: Environment) -> None:
     async with _live(env, args.agent) as live:
         prompts = live.manager.prompts(live.agent.id)
         _warn_of(env, _unready(live.manager))
@@ -331,12 +281,14 @@ async def _list_prompts(args: argparse.Namespace, env: Environment) -> int:
             )
             env.say(printable(f"{one.command} {takes}".rstrip()))
             _say(env, f"    {one.description[:200]}")
-    return EXIT_OK
 
 
-def restart(args: argparse.Namespace, env: Environment) -> int:
+async def restart(args: argparse.Namespace, env: Environment) -> None:
     """Servers run inside a gateway; without one there is nothing to restart."""
+    from urllib.parse import quote
+
     from openclaw.gateway.lock import running_gateway
+    from openclaw.runtime.gateway_client import GatewayClient
 
     info = running_gateway(env.paths.gateway_lock)
     agents = effective_agents(env.load_config().config).values()
@@ -349,30 +301,12 @@ def restart(args: argparse.Namespace, env: Environment) -> int:
             "no gateway is running, and servers run only while a gateway or an agent does; "
             "'openclaw mcp probe' starts each of them once",
         )
+    path = f"/api/servers/{quote(args.name, safe='')}/restart"
     try:
-        anyio.run(_restart, args.name, info, env)
+        await GatewayClient(info.url, env.paths.root).request("POST", path, {})
     except NotFound as error:
         raise not_there(error.message, args.name, known) from None
     env.say(f"Restarting '{args.name}'.")
-    return EXIT_OK
-
-
-async def _restart(name: str, info: "GatewayInfo", env: Environment) -> None:
-    from urllib.parse import quote
-
-    from openclaw.runtime.gateway_client import GatewayClient
-
-    path = f"/api/servers/{quote(name, safe='')}/restart"
-    await GatewayClient(info.url, env.paths.root).request("POST", path, {})
-
-
-def _agent(env: Environment, wanted: str | None) -> EffectiveAgent:
-    config = env.load_config().config
-    agents = effective_agents(config)
-    name = wanted or default_agent_id(config)
-    if name not in agents:
-        raise NotFound(f"there is no agent '{name}'", hint=f"there are: {', '.join(agents)}")
-    return agents[name]
 
 
 @asynccontextmanager
@@ -388,7 +322,7 @@ async def _live(
 
     from openclaw.runtime.servers import open_servers
 
-    agent = _agent(env, agent_id)
+    agent = chosen_agent(env.load_config().config, agent_id)
     for name in sorted(set(only) - set(agent.servers)):
         raise no_server(name, agent.servers)
     servers: dict[str, McpServerConfig] = {
@@ -461,8 +395,12 @@ def _as_json(block: Block) -> dict[str, Any]:
             return {"type": "resource_link", "uri": block.uri, "name": block.name}
 
 
+def _safely(env: Environment, text: str) -> str:
+    return visible_lines(text) if env.stdout.isatty() else text
+
+
 def _say(env: Environment, text: str) -> None:
-    env.say(visible_lines(text) if env.stdout.isatty() else text)
+    env.say(_safely(env, text))
 
 
 def _as_text(block: Block) -> str:

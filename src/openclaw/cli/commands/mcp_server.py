@@ -15,11 +15,11 @@ from openclaw.version import __version__
 
 
 def register(parser: argparse.ArgumentParser) -> None:
+    from openclaw.cli.parser import add_local  # not needed by a client that waits
+
     parser.set_defaults(goes_on=True)
     parser.add_argument("--agent", metavar="ID", help="the agent that takes the orders")
-    parser.add_argument(
-        "--local", action="store_true", help="run the agent in this process even if a gateway runs"
-    )
+    add_local(parser)
     parser.add_argument(
         "--version", action="version", version=f"%(prog)s {__version__}", help="print the version"
     )

@@ -4,13 +4,11 @@ import argparse
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-import anyio
-
 from openclaw.cli.environment import Environment
 from openclaw.cli.parser import no_server
 from openclaw.cli.render.turn import counted
 from openclaw.config.merge import effective_agents
-from openclaw.core.errors import EXIT_OK, InvalidRequest, NotFound
+from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.mcp_client.catalog.pin_store import PinStore, pin_key
 from openclaw.mcp_client.catalog.pins import INSTRUCTIONS, Pinned, diff, shown_name
 
@@ -19,19 +17,11 @@ if TYPE_CHECKING:
     from openclaw.mcp_client.auth.oauth import Logins
 
 
-def run(args: argparse.Namespace, env: Environment) -> int:
-    store = PinStore(env.paths.pins)
-    if args.what == "list":
-        _list(args, env, store)
-    elif args.name is None:
+def run(args: argparse.Namespace, env: Environment) -> None:
+    if args.what != "list" and args.name is None:
         raise InvalidRequest(f"name a server: {env.program} mcp pins {args.what} NAME")
-    elif args.what == "show":
-        _show(args, env, store)
-    elif args.what == "accept":
-        _accept(args, env, store)
-    else:
-        _forget(args, env, store)
-    return EXIT_OK
+    does = {"list": _list, "show": _show, "accept": _accept, "forget": _forget}
+    does[args.what](args, env, PinStore(env.paths.pins))
 
 
 def pinned_servers(env: Environment, store: PinStore) -> Iterator[tuple[str, str, Pinned]]:
@@ -51,13 +41,12 @@ def pinned_servers(env: Environment, store: PinStore) -> Iterator[tuple[str, str
 
 def _list(args: argparse.Namespace, env: Environment, store: PinStore) -> None:
     rows = [_row(name, pinned) for name, _, pinned in pinned_servers(env, store)]
-    if args.json:
-        env.say_json({"servers": rows})
-        return
-    if not rows:
-        env.say("Nothing is pinned yet: a server is pinned when it is first started.")
-    for row in rows:
-        env.say(f"{row['name']}  {row['target']}  {counted(row['tools'], 'tool')}, {_note(row)}")
+    lines = [
+        f"{row['name']}  {row['target']}  {counted(row['tools'], 'tool')}, {_note(row)}"
+        for row in rows
+    ]
+    empty = "Nothing is pinned yet: a server is pinned when it is first started."
+    env.report(args, {"servers": rows}, *lines, empty=empty)
 
 
 def _note(row: dict[str, Any]) -> str:
@@ -144,54 +133,35 @@ def _accept(args: argparse.Namespace, env: Environment, store: PinStore) -> None
                 raise NotFound(f"there is nothing to accept about '{args.name}/{tool}'")
         accepted += store.accept(key, args.tools or None)
     shown = [shown_name(one) for one in accepted]
-    if args.json:
-        env.say_json({"accepted": shown})
-    elif shown:
-        env.say(f"Accepted from '{args.name}': {', '.join(shown)}")
-    else:
-        env.say(f"There was nothing to accept about '{args.name}'.")
+    told = f"Accepted from '{args.name}': {', '.join(shown)}"
+    nothing = f"There was nothing to accept about '{args.name}'."
+    env.report(args, {"accepted": shown}, told if shown else nothing)
 
 
 def _forget(args: argparse.Namespace, env: Environment, store: PinStore) -> None:
     for key, _ in _found(args, env, store):
         store.forget(key)
-    if args.json:
-        env.say_json({"forgotten": args.name})
-    else:
-        env.say(f"'{args.name}' counts as never seen; it is pinned again when it next starts.")
+    told = f"'{args.name}' counts as never seen; it is pinned again when it next starts."
+    env.report(args, {"forgotten": args.name}, told)
 
 
-def log_in(args: argparse.Namespace, env: Environment) -> int:
+async def log_in(args: argparse.Namespace, env: Environment) -> None:
     from openclaw.mcp_client.auth.login import log_in, open_browser
 
     def show(url: str) -> None:
         env.warn(f"Open this address to log in to '{args.name}':\n\n    {url}\n")
 
-    config = _server(args, env)
     browse = None if args.no_browser else open_browser
-
-    async def run() -> None:
-        await log_in(config, _logins(env), show=show, browse=browse)
-
-    anyio.run(run)
-    if args.json:
-        env.say_json({"loggedIn": args.name})
-    else:
-        env.say(f"Logged in to '{args.name}'.")
-    return EXIT_OK
+    await log_in(_server(args, env), _logins(env), show=show, browse=browse)
+    env.report(args, {"loggedIn": args.name}, f"Logged in to '{args.name}'.")
 
 
-def log_out(args: argparse.Namespace, env: Environment) -> int:
+def log_out(args: argparse.Namespace, env: Environment) -> None:
     was = _logins(env).log_out(_server(args, env))
-    if args.json:
-        env.say_json({"loggedOut": args.name, "was": was})
-    else:
-        env.say(
-            f"Logged out of '{args.name}'; the server may still take the tokens until they end."
-            if was
-            else f"There was no login to '{args.name}'."
-        )
-    return EXIT_OK
+    told = f"There was no login to '{args.name}'."
+    if was:
+        told = f"Logged out of '{args.name}'; the server may still take the tokens until they end."
+    env.report(args, {"loggedOut": args.name, "was": was}, told)
 
 
 def _logins(env: Environment) -> "Logins":

@@ -6,8 +6,8 @@ elsewhere. Other .md files beside them are searched too.
 
 import argparse
 
-from openclaw.cli.argv_text import read_line
 from openclaw.cli.environment import Environment
+from openclaw.cli.parser import add_action, chosen_agent
 from openclaw.core.errors import EXIT_OK, InvalidRequest
 
 
@@ -20,26 +20,18 @@ def register(parser: argparse.ArgumentParser) -> None:
         ("path", "print the folder of the notes"),
         ("clear", "forget everything; other notes beside it stay"),
     ):
-        action = actions.add_parser(name, help=summary, description=summary)
+        action = add_action(actions, name, summary, json=name in ("show", "search"))
         action.add_argument("--agent", metavar="ID", help="the agent whose memory it is")
         if name == "clear":
             action.add_argument("--yes", action="store_true", help="forget without asking")
         if name == "search":
             action.add_argument("words", nargs="+", metavar="WORD")
-        if name in ("show", "search"):
-            action.add_argument("--json", action="store_true", help="print JSON and nothing else")
 
 
 def run(args: argparse.Namespace, env: Environment) -> int:
     from openclaw.agent.tools.memory import OTHERS, PERSON, Memory
-    from openclaw.cli.parser import not_there
-    from openclaw.config.merge import default_agent_id, effective_agents
 
-    config = env.load_config().config
-    agents = effective_agents(config)
-    agent = args.agent or default_agent_id(config)
-    if agent not in agents:
-        raise not_there(f"there is no agent '{agent}'", agent, agents)
+    agent = chosen_agent(env.load_config().config, args.agent).id
     memory = Memory(env.paths.memory / agent)
     if args.action == "path":
         env.say(str(memory.directory))
@@ -52,19 +44,13 @@ def run(args: argparse.Namespace, env: Environment) -> int:
         env.say("Forgotten.")
     else:
         found = [*memory.lines()] if args.action == "show" else memory.find(" ".join(args.words))
-        if args.json:
-            env.say_json({"lines": [{"file": name, "text": line} for name, line in found]})
-        else:
-            for name, line in found:
-                env.say(f"{name}: {line}")
-            if not found:
-                env.say("Nothing is remembered.")
+        facts = {"lines": [{"file": name, "text": line} for name, line in found]}
+        lines = [f"{name}: {line}" for name, line in found]
+        env.report(args, facts, *lines, empty="Nothing is remembered.")
     return EXIT_OK
 
 
 def _agreed(env: Environment, agent: str) -> bool:
     if not (env.stdin.isatty() and env.stdout.isatty()):
         raise InvalidRequest("nobody can be asked here; say --yes to forget everything for good")
-    env.stdout.write(f"Forget everything that agent '{agent}' remembers, for good? [y/N] ")
-    env.stdout.flush()
-    return read_line(env.stdin).strip().casefold() in ("y", "yes")
+    return env.confirms(f"Forget everything that agent '{agent}' remembers, for good?")

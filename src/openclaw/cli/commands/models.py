@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from openclaw.cli.environment import Environment
+from openclaw.cli.parser import add_action
 from openclaw.cli.render.terminal import console, is_dumb
 from openclaw.core.errors import EXIT_FAILED, EXIT_OK, InvalidRequest
 from openclaw.embedded.download import Progress, Report
@@ -21,33 +22,14 @@ _SHA256_LENGTH = 64
 
 def register(parser: ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    listing = actions.add_parser(
-        "list",
-        help="every model that can be used, and what it is good for",
-        description="list every model that can be used, and what it is good for",
-    )
-    status = actions.add_parser(
-        "status",
-        help="which model each agent uses, why, and if it works",
-        description="say which model each agent uses, why, and if it works",
-    )
-    pull = actions.add_parser(
-        "pull",
-        help="fetch weights for the embedded model",
-        description="fetch weights for the embedded model",
-    )
-    pull.add_argument(
-        "what",
-        nargs="?",
-        default=None,
-        metavar="NAME|URL",
-        help="a name from 'models list', or the address of a GGUF (default: the smallest)",
-    )
+    add_action(actions, "list", "list every model that can be used, and what it is good for")
+    add_action(actions, "status", "say which model each agent uses, why, and if it works")
+    pull = add_action(actions, "pull", "fetch weights for the embedded model")
+    what = "a name from 'models list', or the address of a GGUF (default: the smallest)"
+    pull.add_argument("what", nargs="?", metavar="NAME|URL", help=what)
     pull.add_argument("--sha256", metavar="HEX", help="the hash of the GGUF at an address")
     pull.add_argument("--name", metavar="NAME", help="what weights from an address are called")
     pull.add_argument("--force", action="store_true", help="fetch again what is already there")
-    for action in (listing, status, pull):
-        action.add_argument("--json", action="store_true", help="print JSON and nothing else")
 
 
 def run(args: Namespace, env: Environment) -> int:
@@ -235,13 +217,8 @@ def pull(env: Environment, weights: "Weights | None" = None, *, force: bool = Fa
 def _pull(args: Namespace, env: Environment) -> int:
     weights = _wanted(args, env)
     path = pull(env, weights, force=args.force)
-    if args.json:
-        env.say_json(
-            {"id": f"local/{weights.name}", "path": str(path), "goodFor": weights.good_for}
-        )
-        return EXIT_OK
-    env.say(f"local/{weights.name} is at {path}")
-    env.say(f"Good for: {weights.good_for}.")
+    facts = {"id": f"local/{weights.name}", "path": str(path), "goodFor": weights.good_for}
+    env.report(args, facts, f"{facts['id']} is at {path}", f"Good for: {weights.good_for}.")
     return EXIT_OK
 
 

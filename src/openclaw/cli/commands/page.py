@@ -7,19 +7,14 @@ import argparse
 
 from openclaw.cli.commands.gateway import ask_gateway
 from openclaw.cli.environment import Environment
-from openclaw.core.errors import EXIT_OK
 
 
 def register(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--print",
-        action="store_true",
-        dest="print_only",
-        help="print the link instead of opening it",
-    )
+    what = "print the link instead of opening it"
+    parser.add_argument("--print", action="store_true", dest="print_only", help=what)
 
 
-def run(args: argparse.Namespace, env: Environment) -> int:
+def run(args: argparse.Namespace, env: Environment) -> None:
     import webbrowser
 
     def link(local: bool) -> str:
@@ -27,6 +22,5 @@ def run(args: argparse.Namespace, env: Environment) -> int:
 
     if args.print_only or not webbrowser.open(link(local=True)):
         env.say(link(local=False))
-        return EXIT_OK
-    env.say("Opened the page in your browser. If nothing shows up: openclaw page --print")
-    return EXIT_OK
+    else:
+        env.say("Opened the page in your browser. If nothing shows up: openclaw page --print")

@@ -10,13 +10,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from openclaw.cli.environment import Environment
+from openclaw.cli.parser import add_action
 from openclaw.core.errors import EXIT_FAILED, EXIT_OK, InvalidRequest, SecretUnavailable, describe
 from openclaw.secrets.refs import SecretRef, parse
 
 if TYPE_CHECKING:
     from openclaw.config.schema import Config
-    from openclaw.secrets.refs import Secret
-    from openclaw.secrets.resolver import SecretResolver
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,33 +29,22 @@ class SecretFinding:
 
 def register(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(metavar="ACTION", required=True)
-    summary = "resolve references and say ok or the reason"
-    check = actions.add_parser("check", help=summary, description=summary)
-    check.add_argument(
-        "reference",
-        nargs="?",
-        metavar="REF",
-        help="only this reference, not all in the configuration",
-    )
-    summary = "store a secret, typed hidden or read from a pipe"
-    keep = actions.add_parser("set", help=summary, description=summary)
+    check = add_action(actions, "check", "resolve references and say ok or the reason", _check)
+    only = "only this reference, not all in the configuration"
+    check.add_argument("reference", nargs="?", metavar="REF", help=only)
+    keep = add_action(actions, "set", "store a secret, typed hidden or read from a pipe", _set)
     keep.add_argument("name", metavar="NAME", help="what secret://store/NAME calls it")
     keep.add_argument("--in-file", action="store_true", help="use the private file, not a keyring")
-    summary = "list the names of stored secrets"
-    names = actions.add_parser("list", help=summary, description=summary)
-    summary = "forget a stored secret"
-    remove = actions.add_parser("remove", help=summary, description=summary)
+    add_action(actions, "list", "list the names of stored secrets", _list)
+    remove = add_action(actions, "remove", "forget a stored secret", _remove)
     remove.add_argument("name", metavar="NAME", help="its name")
-    for action, run_it in ((check, _check), (keep, _set), (names, _list), (remove, _remove)):
-        action.add_argument("--json", action="store_true", help="print JSON and nothing else")
-        action.set_defaults(action=run_it)
 
 
 def run(args: argparse.Namespace, env: Environment) -> int:
-    return args.action(args, env)
+    return args.action(args, env) or EXIT_OK
 
 
-def _set(args: argparse.Namespace, env: Environment) -> int:
+def _set(args: argparse.Namespace, env: Environment) -> None:
     from openclaw.config.secret_store import SecretStore
 
     value = hidden_line(env, f"Value of {args.name} (not shown): ")
@@ -64,11 +52,9 @@ def _set(args: argparse.Namespace, env: Environment) -> int:
         raise InvalidRequest("no value was given", hint="type it, or send it through a pipe")
     env.redactor.register(value)
     where = SecretStore(env.environ).set(args.name, value, keyring=False if args.in_file else None)
-    if args.json:
-        env.say_json({"reference": f"secret://store/{args.name}", "where": where})
-    else:
-        env.say(f"Stored in {where}. Refer to it as secret://store/{args.name}")
-    return EXIT_OK
+    reference = f"secret://store/{args.name}"
+    told = f"Stored in {where}. Refer to it as {reference}"
+    env.report(args, {"reference": reference, "where": where}, told)
 
 
 def hidden_line(env: Environment, prompt: str) -> str:
@@ -80,38 +66,26 @@ def hidden_line(env: Environment, prompt: str) -> str:
     return getpass.getpass(prompt, stream=env.stderr).strip()
 
 
-def _list(args: argparse.Namespace, env: Environment) -> int:
+def _list(args: argparse.Namespace, env: Environment) -> None:
     from openclaw.config.secret_store import SecretStore
 
     names = SecretStore(env.environ).names()
-    if args.json:
-        env.say_json({"secrets": names})
-        return EXIT_OK
-    for name in names:
-        env.say(name)
-    if not names:
-        env.say(f"Nothing is stored. Store a secret with: {env.program} secrets set NAME")
-    return EXIT_OK
+    empty = f"Nothing is stored. Store a secret with: {env.program} secrets set NAME"
+    env.report(args, {"secrets": names}, *names, empty=empty)
 
 
-def _remove(args: argparse.Namespace, env: Environment) -> int:
+def _remove(args: argparse.Namespace, env: Environment) -> None:
     from openclaw.config.secret_store import SecretStore
 
     SecretStore(env.environ).remove(args.name)
-    if args.json:
-        env.say_json({"removed": args.name})
-    else:
-        env.say(f"Removed {args.name}.")
-    return EXIT_OK
+    env.report(args, {"removed": args.name}, f"Removed {args.name}.")
 
 
 def _check(args: argparse.Namespace, env: Environment) -> int:
-    config = env.load_config().config
-    findings = check_all(env, config, only=args.reference)
-    if args.json:
-        env.say_json({"secrets": [_as_json(finding) for finding in findings]})
-    else:
-        _print(env, findings)
+    findings = check_all(env, env.load_config().config, only=args.reference)
+    facts = {"secrets": [_as_json(finding) for finding in findings]}
+    empty = "The configuration has no secret references."
+    env.report(args, facts, *map(_line, findings), empty=empty)
     return EXIT_FAILED if any(finding.problem for finding in findings) else EXIT_OK
 
 
@@ -127,21 +101,9 @@ def check_all(env: Environment, config: "Config", only: str | None = None) -> li
         wanted = {parse(only): []}
     else:
         wanted = references(config.model_dump(mode="json", by_alias=True))
-    return anyio.run(_checked, resolver, wanted)
-
-
-async def _checked(
-    resolver: "SecretResolver", wanted: Mapping[SecretRef, list[str]]
-) -> list[SecretFinding]:
-    outcomes: dict[SecretRef, Secret | SecretUnavailable] = await resolver.try_all(wanted)
-    return [
-        SecretFinding(
-            ref.text,
-            tuple(places),
-            outcome if isinstance(outcome := outcomes[ref], SecretUnavailable) else None,
-        )
-        for ref, places in wanted.items()
-    ]
+    found = anyio.run(resolver.try_all, wanted)
+    wrong = {ref: one for ref, one in found.items() if isinstance(one, SecretUnavailable)}
+    return [SecretFinding(ref.text, tuple(wanted[ref]), wrong.get(ref)) for ref in wanted]
 
 
 def _as_json(finding: SecretFinding) -> dict[str, Any]:
@@ -157,12 +119,8 @@ def _as_json(finding: SecretFinding) -> dict[str, Any]:
     return body
 
 
-def _print(env: Environment, findings: list[SecretFinding]) -> None:
-    if not findings:
-        env.say("The configuration has no secret references.")
-    for finding in findings:
-        used = f"  ({', '.join(finding.places)})" if finding.places else ""
-        if finding.problem is None:
-            env.say(f"ok      {finding.reference}{used}")
-        else:
-            env.say(f"failed  {describe(finding.problem)}{used}")
+def _line(finding: SecretFinding) -> str:
+    used = f"  ({', '.join(finding.places)})" if finding.places else ""
+    if finding.problem is None:
+        return f"ok      {finding.reference}{used}"
+    return f"failed  {describe(finding.problem)}{used}"

@@ -6,12 +6,12 @@ API calls and scheduled jobs are left out unless --all is given.
 
 import argparse
 import json
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-from openclaw.cli.argv_text import read_line
 from openclaw.cli.environment import Environment
+from openclaw.cli.parser import add_action
 from openclaw.core.errors import EXIT_FAILED, EXIT_OK, InvalidRequest, NotFound
 
 if TYPE_CHECKING:
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 _LIMIT = 50
 _MOST = 1_000_000
-
-Action = Callable[[argparse.Namespace, Environment, "SessionStore"], Awaitable[None]]
 
 
 def register(parser: argparse.ArgumentParser) -> None:
@@ -52,10 +50,7 @@ def register(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace, env: Environment) -> int:
     import anyio
 
-    if args.action is _copy:
-        return anyio.run(copy, args, env)
-    anyio.run(_run, args, env)
-    return EXIT_OK
+    return anyio.run(_copy if args.action is _copy else _run, args, env) or EXIT_OK
 
 
 def _common(parser: argparse.ArgumentParser) -> None:
@@ -72,10 +67,9 @@ def _common(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _action(actions: Any, name: str, action: Action, summary: str) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = actions.add_parser(name, help=summary, description=summary)
+def _action(actions: Any, name: str, action: object, summary: str) -> argparse.ArgumentParser:
+    parser = add_action(actions, name, summary, action, json=False)
     _common(parser)
-    parser.set_defaults(action=action)
     return parser
 
 
@@ -122,7 +116,7 @@ def _print_page(args: argparse.Namespace, env: Environment, page: "Page | None")
     found: Sequence[SessionInfo] = page.sessions if page else ()
     more = bool(page and page.cursor)
     if args.json:
-        _say_json(env, {"sessions": [header_json(info) for info in found], "more": more})
+        env.say_json({"sessions": [header_json(info) for info in found], "more": more})
     elif found:
         sessions_view.print_sessions(env, found, more=more)
     else:
@@ -139,14 +133,9 @@ async def _show(args: argparse.Namespace, env: Environment, store: "SessionStore
     )
     unfinished = await store.unfinished_turns(info.ref)
     if args.json:
-        _say_json(
-            env,
-            {
-                "session": header_json(info),
-                "unfinishedTurns": [sessions_view.turn_json(turn) for turn in unfinished],
-                "entries": [entry.to_json() for entry in entries],
-            },
-        )
+        turns = [sessions_view.turn_json(turn) for turn in unfinished]
+        facts = {"session": header_json(info), "unfinishedTurns": turns}
+        env.say_json(facts | {"entries": [entry.to_json() for entry in entries]})
     else:
         sessions_view.print_session(env, info, entries, unfinished, raw=args.raw)
 
@@ -165,13 +154,6 @@ def _json_line(line: dict[str, object]) -> str:
     return text if text.isprintable() else json.dumps(line, separators=(",", ":"))
 
 
-def _say_json(env: Environment, value: object) -> None:
-    """A JSON document. A transcript may hold half a character, which no stream can write."""
-    text = json.dumps(value, ensure_ascii=False, indent=2)
-    printable = text.replace("\n", "").isprintable()
-    env.say(text if printable else json.dumps(value, indent=2))
-
-
 async def _delete(args: argparse.Namespace, env: Environment, store: "SessionStore") -> None:
     from openclaw.cli.render.sessions import one_line
     from openclaw.core.clock import SystemClock
@@ -182,10 +164,8 @@ async def _delete(args: argparse.Namespace, env: Environment, store: "SessionSto
         env.say("Nothing was deleted.")
         return
     await delete_session(store, info, SystemClock().now_ms())
-    if args.json:
-        _say_json(env, {"deleted": {"id": info.id, "agent": info.agent, "key": info.key}})
-    else:
-        env.say(f"Deleted '{one_line(info.key)}' with {info.messages} messages.")
+    facts = {"deleted": {"id": info.id, "agent": info.agent, "key": info.key}}
+    env.report(args, facts, f"Deleted '{one_line(info.key)}' with {info.messages} messages.")
 
 
 def _agreed(args: argparse.Namespace, env: Environment, info: "SessionInfo") -> bool:
@@ -194,15 +174,8 @@ def _agreed(args: argparse.Namespace, env: Environment, info: "SessionInfo") -> 
     if args.json or not (env.stdin.isatty() and env.stdout.isatty()):
         raise InvalidRequest("nobody can be asked here; say --yes to delete it for good")
     title = f" ({one_line(env.redactor.redact(info.title))})" if info.title else ""
-    env.stdout.write(
-        f"Delete '{one_line(info.key)}'{title} with {info.messages} messages, for good? [y/N] "
-    )
-    env.stdout.flush()
-    return read_line(env.stdin).strip().casefold() in ("y", "yes")
-
-
-async def _copy(args: argparse.Namespace, env: Environment, store: "SessionStore") -> None:
-    """Stands for an action that opens two stores by itself."""
+    what = f"'{one_line(info.key)}'{title} with {info.messages} messages"
+    return env.confirms(f"Delete {what}, for good?")
 
 
 async def _search(args: argparse.Namespace, env: Environment, store: "SessionStore") -> None:
@@ -214,7 +187,7 @@ def _print_hits(args: argparse.Namespace, env: Environment, hits: list[Any]) -> 
     from openclaw.cli.render import sessions as sessions_view
 
     if args.json:
-        _say_json(env, {"hits": [sessions_view.hit_json(hit) for hit in hits]})
+        env.say_json({"hits": [sessions_view.hit_json(hit) for hit in hits]})
     elif hits:
         sessions_view.print_hits(env, hits)
     else:
@@ -238,12 +211,15 @@ async def _found(args: argparse.Namespace, store: "SessionStore") -> "SessionInf
 _TELL_EVERY = 100  # sessions between two lines where there is no terminal to show each step on
 
 
-async def copy(args: argparse.Namespace, env: Environment) -> int:
+async def _copy(args: argparse.Namespace, env: Environment) -> int:
     from openclaw.sessions.copying import copy_sessions
 
     if args.source == args.target:
         raise InvalidRequest("FROM and TO are the same store")
-    async with _source(args.source, env) as source, _target(args.target, env) as target:
+    async with (
+        _opened(args.source, env, create=False) as source,
+        _opened(args.target, env, create=True) as target,
+    ):
         shown = _Progress(env, await source.count_sessions())
         report = await copy_sessions(source, target, shown)
         shown.end()
@@ -252,28 +228,18 @@ async def copy(args: argparse.Namespace, env: Environment) -> int:
 
 
 @asynccontextmanager
-async def _source(spec: str, env: Environment) -> "AsyncGenerator[SessionStore]":
+async def _opened(spec: str, env: Environment, *, create: bool) -> "AsyncGenerator[SessionStore]":
     from openclaw.cli.session_store import open_server
     from openclaw.sessions.open import is_server, open_store, store_path
     from openclaw.sessions.store import StoreMissing
 
     if is_server(spec):
-        async with open_server(spec, env) as store:
-            yield store
-        return
-    path = store_path(spec, env.paths)
-    if not path.exists():
-        raise StoreMissing(f"there is no session store at {path}")
-    async with open_store(spec, env.paths) as store:
-        yield store
-
-
-@asynccontextmanager
-async def _target(spec: str, env: Environment) -> "AsyncGenerator[SessionStore]":
-    from openclaw.cli.session_store import open_server
-    from openclaw.sessions.open import is_server, open_store
-
-    opened = open_server(spec, env, create=True) if is_server(spec) else open_store(spec, env.paths)
+        opened = open_server(spec, env, create=create)
+    else:
+        path = store_path(spec, env.paths)
+        if not create and not path.exists():
+            raise StoreMissing(f"there is no session store at {path}")
+        opened = open_store(spec, env.paths)
     async with opened as store:
         yield store
 
@@ -302,22 +268,16 @@ class _Progress:
 def _say(args: argparse.Namespace, env: Environment, report: "CopyReport") -> None:
     from openclaw.cli.render.sessions import one_line
 
-    if args.json:
-        env.say_json(
-            {
-                "copied": report.copied,
-                "unchanged": report.unchanged,
-                "entries": report.entries,
-                "refused": [
-                    {"id": info.id, "agent": info.agent, "key": info.key, "reason": reason}
-                    for info, reason in report.refused
-                ],
-            }
-        )
-        return
-    env.say(
-        f"Copied {report.copied} conversations with {report.entries} entries; "
-        f"{report.unchanged} were there already."
-    )
-    for info, reason in report.refused:
+    facts = {
+        "copied": report.copied,
+        "unchanged": report.unchanged,
+        "entries": report.entries,
+        "refused": [
+            {"id": info.id, "agent": info.agent, "key": info.key, "reason": reason}
+            for info, reason in report.refused
+        ],
+    }
+    told = f"Copied {report.copied} conversations with {report.entries} entries"
+    env.report(args, facts, f"{told}; {report.unchanged} were there already.")
+    for info, reason in report.refused if not args.json else ():
         env.warn(f"not copied: '{one_line(info.key)}' of agent '{info.agent}': {reason}")

@@ -10,9 +10,10 @@ import tarfile
 import tempfile
 import zipfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from openclaw.cli.environment import Environment
+from openclaw.cli.parser import add_action, not_there
 from openclaw.core.errors import EXIT_OK, InvalidRequest
 
 if TYPE_CHECKING:
@@ -25,19 +26,12 @@ _MOST_FILES = 2000
 def register(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(metavar="ACTION", dest="action")
     parser.set_defaults(action="list", json=False)
-    listed = _action(
-        actions, "list", "list the skills, with their digests (also without an action)"
-    )
-    listed.add_argument("--json", action="store_true", help="print JSON and nothing else")
-    added = _action(actions, "add", "copy a skill from a folder or an archive")
+    add_action(actions, "list", "list the skills, with their digests (also without an action)")
+    added = add_action(actions, "add", "copy a skill from a folder or an archive", json=False)
     added.add_argument("source", type=Path, metavar="PATH", help="a folder, .zip, .tar or .tar.gz")
     added.add_argument("--digest", metavar="SHA256", help="refuse it if its digest is another one")
-    removed = _action(actions, "remove", "remove a skill that was added")
+    removed = add_action(actions, "remove", "remove a skill that was added", json=False)
     removed.add_argument("name", metavar="NAME")
-
-
-def _action(actions: Any, name: str, summary: str) -> argparse.ArgumentParser:
-    return actions.add_parser(name, help=summary, description=summary)
 
 
 def run(args: argparse.Namespace, env: Environment) -> int:
@@ -57,22 +51,12 @@ def _list(args: argparse.Namespace, env: Environment) -> None:
                 found.append(read_skill(folder))
             except ToolFailure as wrong:
                 env.warn(f"{env.program}: warning: {wrong.message}")
-    if args.json:
-        rows = [
-            {
-                "name": s.name,
-                "description": s.description,
-                "path": str(s.folder),
-                "digest": s.digest(),
-            }
-            for s in found
-        ]
-        env.say_json({"skills": rows})
-        return
-    for skill in found:
-        env.say(f"{skill.name}  {skill.digest()[:12]}  {skill.folder}\n    {skill.description}")
-    if not found:
-        env.say(f"No skill. Put one into skills/ here, or: {env.program} skills add FOLDER")
+    about = [(s.name, s.description, str(s.folder), s.digest()) for s in found]
+    keys = ("name", "description", "path", "digest")
+    facts = {"skills": [dict(zip(keys, one, strict=True)) for one in about]}
+    lines = [f"{name}  {digest[:12]}  {path}\n    {told}" for name, told, path, digest in about]
+    empty = f"No skill. Put one into skills/ here, or: {env.program} skills add FOLDER"
+    env.report(args, facts, *lines, empty=empty)
 
 
 def _add(args: argparse.Namespace, env: Environment) -> None:
@@ -135,8 +119,6 @@ def _bound(sizes: list[int]) -> None:
 
 
 def _remove(args: argparse.Namespace, env: Environment) -> None:
-    from openclaw.cli.parser import not_there
-
     folder = env.paths.skills / args.name
     known = [one.name for one in env.paths.skills.iterdir()] if env.paths.skills.is_dir() else []
     if args.name not in known:

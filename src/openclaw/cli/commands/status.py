@@ -6,14 +6,14 @@ them once to see.
 
 import argparse
 from collections import Counter
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import anyio
 
 from openclaw.cli.environment import Environment
-from openclaw.config.paths import config_path
+from openclaw.cli.parser import add_json
 from openclaw.core.clock import SystemClock
 from openclaw.core.errors import (
     EXIT_FAILED,
@@ -28,7 +28,6 @@ from openclaw.version import __version__
 if TYPE_CHECKING:
     from openclaw.config.load import LoadedConfig
     from openclaw.gateway.lock import GatewayInfo
-    from openclaw.sessions.store import SessionStore
 
 Json = dict[str, Any]
 
@@ -39,7 +38,7 @@ NOT_RUNNING = "not running"
 
 
 def register(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="print JSON and nothing else")
+    add_json(parser)
     parser.add_argument("--probe", action="store_true", help="start each server once to see")
     parser.add_argument("--watch", action="store_true", help="show it live until interrupted")
     parser.add_argument(
@@ -91,7 +90,7 @@ def healthy(facts: Mapping[str, Any]) -> bool:
 def gather(env: Environment, *, probe: bool, local: bool = False) -> Json:
     from openclaw.gateway.lock import running_gateway
 
-    path = env.config_option or config_path(env.environ)
+    path = env.config_file
     facts: Json = {
         "version": __version__,
         "config": {"path": str(path), "exists": path.exists(), "valid": True, "problems": []},
@@ -168,10 +167,11 @@ async def _from_gateway(env: Environment, facts: Json, info: "GatewayInfo") -> l
 
 
 async def _sessions(env: Environment, loaded: "LoadedConfig") -> Json | None:
+    from openclaw.cli.session_store import opened
     from openclaw.sessions.tasks import current_tasks
 
     try:
-        async with _store(env, loaded) as store:
+        async with opened(loaded.config.sessions.store, env, loaded) as store:
             if store is None:
                 return {"count": 0, "lastAt": None, "tasks": {}}
             count = await store.count_sessions()
@@ -184,29 +184,13 @@ async def _sessions(env: Environment, loaded: "LoadedConfig") -> Json | None:
     return {"count": count, "lastAt": last, "tasks": dict(states)}
 
 
-@asynccontextmanager
-async def _store(env: Environment, loaded: "LoadedConfig") -> "AsyncGenerator[SessionStore | None]":
-    """The store, or None where nothing was ever stored: looking must not create one."""
-    from openclaw.cli.session_store import opened
-
-    async with opened(loaded.config.sessions.store, env, loaded) as store:
-        yield store
-
-
 def _row(name: str, agents: Sequence[str], transport: str, state: str) -> Json:
-    empty = dict.fromkeys(
-        ("protocol", "serverName", "serverVersion", "pid", "since", "uptimeMs", "lastError")
+    unknown = (
+        "tools resources prompts protocol serverName serverVersion pid since uptimeMs lastError"
     )
-    counts = {"tools": None, "resources": None, "prompts": None, "restarts": 0}
-    head = {"name": name, "agents": list(agents), "sessions": [], "transport": transport}
-    tail: Json = {
-        "nextRetryIn": None,
-        "leftOut": [],
-        "pin": None,
-        "crossings": [],
-        "suspicions": [],
-    }
-    return {**head, "state": state, **counts, **empty, **tail}
+    row: Json = {"name": name, "agents": list(agents), "sessions": [], "transport": transport}
+    row |= {"state": state, **dict.fromkeys(unknown.split()), "restarts": 0, "nextRetryIn": None}
+    return row | {"leftOut": [], "pin": None, "crossings": [], "suspicions": []}
 
 
 def _configured(loaded: "LoadedConfig") -> list[Json]:
@@ -244,9 +228,6 @@ async def _probed(env: Environment, loaded: "LoadedConfig") -> list[Json]:
             manager = opened.manager
             async with anyio.create_task_group() as group:
                 for agent in agents:
-                    group.start_soon(_settled, manager, agent, seconds, name=f"probe {agent}")
+                    settle = partial(manager.settle, agent, timeout=seconds)
+                    group.start_soon(settle, name=f"probe {agent}")
             return [server_row(one, SystemClock(), env.redactor.redact) for one in manager.status()]
-
-
-async def _settled(manager: Any, agent: str, seconds: float) -> None:
-    await manager.settle(agent, timeout=seconds)

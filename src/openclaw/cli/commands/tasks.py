@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from openclaw.cli.environment import Environment
+from openclaw.cli.parser import add_action
 from openclaw.cli.render.sessions import escape, one_line
 from openclaw.core.errors import EXIT_OK, NotFound
 
@@ -31,11 +32,9 @@ def register(parser: argparse.ArgumentParser) -> None:
         ("show", _show, "print a task: what was ordered, how it is, and its answer"),
         ("cancel", _cancel, "stop a task, wherever it runs"),
     ):
-        one = actions.add_parser(name, help=summary, description=summary)
-        one.set_defaults(action=action)
+        one = add_action(actions, name, summary, action)
         if name != "list":
             one.add_argument("id", metavar="ID", help="the task's id, or the beginning of it")
-        one.add_argument("--json", action="store_true", help="print JSON and nothing else")
 
 
 def run(args: argparse.Namespace, env: Environment) -> int:
@@ -63,30 +62,25 @@ async def _list(args: argparse.Namespace, env: Environment, store: "SessionStore
     from openclaw.sessions.tasks import task_json
 
     found = await _tasks(store)
-    if args.json:
-        env.say_json({"tasks": [task_json(task) for task in found]})
-        return
-    if not found:
-        env.say("There are no tasks.")
-    for task in found:
-        title = one_line(task.title)
-        env.say(f"{task.id[:_ID_CHARS]}  {task.status:<14}  {_when(task)}  {title}")
+    lines = [
+        f"{task.id[:_ID_CHARS]}  {task.status:<14}  {_when(task)}  {one_line(task.title)}"
+        for task in found
+    ]
+    facts = {"tasks": [task_json(task) for task in found]}
+    env.report(args, facts, *lines, empty="There are no tasks.")
 
 
 async def _show(args: argparse.Namespace, env: Environment, store: "SessionStore | None") -> None:
     from openclaw.sessions.tasks import task_json
 
     task = await _named(args.id, store)
-    if args.json:
-        env.say_json(task_json(task))
-        return
     lines = [task.id, task.title, ""]
     lines.append(f"status   {task.status}{f': {task.message}' if task.message else ''}")
     lines += [f"changed  {_when(task)}", f"session  {task.session}", f"reader   {task.reader}"]
     lines += [f"\nIt asks: {one['params']['message']}" for one in task.requests.values()]
     for block in (task.result or {}).get("content", []):
         lines.append(f"\n{block['text']}" if block["type"] == "text" else f"\n[{block['type']}]")
-    env.say(escape("\n".join(lines)))
+    env.report(args, task_json(task), escape("\n".join(lines)))
 
 
 async def _cancel(args: argparse.Namespace, env: Environment, store: "SessionStore | None") -> None:
@@ -95,10 +89,8 @@ async def _cancel(args: argparse.Namespace, env: Environment, store: "SessionSto
     task = await _named(args.id, store)
     if store is not None and task.open:
         await tell_task(store, task, cancel=True)
-    if args.json:
-        env.say_json({"cancelled": task.open, "id": task.id})
-    else:
-        env.say("Told it to stop." if task.open else f"It has ended already: {task.status}.")
+    told = "Told it to stop." if task.open else f"It has ended already: {task.status}."
+    env.report(args, {"cancelled": task.open, "id": task.id}, told)
 
 
 async def _named(wanted: str, store: "SessionStore | None") -> "Task":

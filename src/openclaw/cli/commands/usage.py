@@ -7,7 +7,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from openclaw.cli.environment import Environment
-from openclaw.core.errors import EXIT_OK
+from openclaw.cli.parser import add_json, chosen_agent
 
 if TYPE_CHECKING:
     from openclaw.sessions.usage import UsageRow
@@ -23,7 +23,7 @@ def register(parser: argparse.ArgumentParser) -> None:
         "--days", type=_days, default=_DAYS, metavar="N", help=f"how many days back ({_DAYS})"
     )
     parser.add_argument("--agent", metavar="ID", help="only this agent's")
-    parser.add_argument("--json", action="store_true", help="print JSON and nothing else")
+    add_json(parser)
 
 
 def _days(text: str) -> int:
@@ -32,37 +32,30 @@ def _days(text: str) -> int:
     return int(text)
 
 
-def run(args: argparse.Namespace, env: Environment) -> int:
+def run(args: argparse.Namespace, env: Environment) -> None:
     import anyio
 
     from openclaw.sessions.usage import grouped, money, row_json, spent_json, total
 
     rows = anyio.run(_rows, args, env)
-    if args.json:
-        env.say_json({"rows": [row_json(row) for row in rows], "total": spent_json(total(rows))})
-        return EXIT_OK
-    if not rows:
-        env.say(f"No model was asked in the last {args.days} days.")
-        return EXIT_OK
-    groups = {**grouped(rows, args.by), "total": total(rows)}
-    width = max(map(len, groups))
-    for name, spent in groups.items():
-        tokens = spent.input_tokens + spent.output_tokens
-        env.say(
-            f"{name:<{width}}  {money(spent):>10}  {spent.requests:>6} requests  {tokens:,} tokens"
-        )
-    return EXIT_OK
+    groups = {**grouped(rows, args.by), "total": total(rows)} if rows else {}
+    width = max(map(len, groups), default=0)
+    lines = [
+        f"{name:<{width}}  {money(spent):>10}  {spent.requests:>6} requests  "
+        f"{spent.input_tokens + spent.output_tokens:,} tokens"
+        for name, spent in groups.items()
+    ]
+    facts = {"rows": [row_json(row) for row in rows], "total": spent_json(total(rows))}
+    env.report(args, facts, *lines, empty=f"No model was asked in the last {args.days} days.")
 
 
 async def _rows(args: argparse.Namespace, env: Environment) -> "list[UsageRow]":
     from openclaw.cli.session_store import opened
-    from openclaw.config.merge import default_agent_id, effective_agents
     from openclaw.core.clock import SystemClock
     from openclaw.runtime.host import time_zone
     from openclaw.sessions.usage import UsageLedger
 
-    config = env.load_config().config
-    zone = time_zone(effective_agents(config)[default_agent_id(config)], env.environ)
+    zone = time_zone(chosen_agent(env.load_config().config, None), env.environ)
     async with opened(None, env) as store:
         if store is None:
             return []

@@ -1,1 +1,13 @@
 """`openclaw init` and `doctor`: what is found, planned, written and checked."""
+
+SOURCES = (
+    "claude-code",
+    "claude-desktop",
+    "cursor",
+    "vscode",
+    "codex",
+    "gemini",
+    "windsurf",
+    "zed",
+)
+"""The programs whose MCP servers can be imported; here, since nothing else is imported with it."""

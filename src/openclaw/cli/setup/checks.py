@@ -17,7 +17,6 @@ from openclaw.config.merge import EffectiveAgent, effective_agents
 from openclaw.config.paths import (
     PRIVATE_DIRECTORY,
     PRIVATE_FILE,
-    config_path,
     expand,
     is_strangers,
 )
@@ -48,7 +47,7 @@ def examine(env: Environment, *, start: bool = False) -> Iterator[Finding]:
     yield _python()
     yield from _certificates(env)
     yield from _state(env)
-    path = env.config_option or config_path(env.environ)
+    path = env.config_file
     try:
         loaded = env.load_config()
     except InvalidConfig as error:

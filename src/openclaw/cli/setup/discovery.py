@@ -73,8 +73,7 @@ class Found:
 
 def look(env: Environment) -> Found:
     servers, notes = _servers(env)
-    for value in plain_values(one.server for one in servers):
-        env.redactor.register(value)
+    env.hide(plain_values(one.server for one in servers))
     stored = SecretStore(env.environ).in_file()
     kept, references = protect((one.server for one in servers), env.environ, stored)
     keys = _keys(env)
