@@ -33,7 +33,22 @@ def _run_and_leave(program: str) -> "NoReturn":
         code = run(program, sys.argv[1:], own_process=True)
     except KeyboardInterrupt:  # also while something is still being imported
         code = _INTERRUPTED
-    sys.exit(code)
+    leave(code)
+
+
+def leave(code: int) -> "NoReturn":
+    """End as Python does, but leave the memory to the system: freeing it takes a quarter of the time."""
+    import atexit
+
+    if "threading" in sys.modules:
+        vars(sys.modules["threading"])["_shutdown"]()  # waits for all that are not daemons
+    vars(atexit)["_run_exitfuncs"]()
+    try:
+        for stream in filter(None, (sys.stdout, sys.stderr)):  # one that is closed is None
+            stream.flush()
+    except (OSError, ValueError):
+        sys.exit(code)  # Python knows how to say it
+    os._exit(code)
 
 
 def run(program: str, arguments: list[str], *, own_process: bool = False) -> int:

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from types import FunctionType
     from typing import Any
 
-_NEW_OBJECTS = 50_000
-"""How many more objects make a collection. With Python's 700, importing a library that makes half a
-million lasting ones spends a seventh of its time looking through them again and again."""
+_FIRST_OBJECTS, _NEW_OBJECTS = 500_000, 50_000
+"""How many more objects make a collection. Imports make a quarter of a million that last: with Python's
+700, a seventh of the start is spent on looking through them again and again, and a tenth with 50,000."""
 
 LAZY_PACKAGES = frozenset(
     {
@@ -55,7 +55,9 @@ DEFERRED_MODELS = frozenset(
 
 def prepare() -> None:
     """Call it first: it imports nothing."""
-    gc.set_threshold(_NEW_OBJECTS, 20, 20)
+    gc.set_threshold(_FIRST_OBJECTS, 20, 20)
+    if _after_collection not in gc.callbacks:
+        gc.callbacks.append(_after_collection)
     if "pydantic" not in sys.modules:
         # It reads the metadata of every installed package to find its plugins. We have none, and
         # none of another package's has any business with our configuration.
@@ -68,6 +70,12 @@ def prepare() -> None:
     sys.modules.setdefault("pydantic_ai._griffe", _docstrings())
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Finder())
+
+
+def _after_collection(phase: str, _: object) -> None:
+    if phase == "stop":
+        gc.set_threshold(_NEW_OBJECTS, 20, 20)
+        gc.callbacks.remove(_after_collection)
 
 
 def _docstrings() -> ModuleType:
