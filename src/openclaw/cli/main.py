@@ -42,6 +42,7 @@ def leave(code: int) -> "NoReturn":
 
     if "threading" in sys.modules:
         vars(sys.modules["threading"])["_shutdown"]()  # waits for all that are not daemons
+    startup.keep_patterns()
     vars(atexit)["_run_exitfuncs"]()
     try:
         for stream in filter(None, (sys.stdout, sys.stderr)):  # one that is closed is None

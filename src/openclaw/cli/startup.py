@@ -13,7 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from importlib.machinery import ModuleSpec, SourceFileLoader
-    from types import FunctionType
+    from types import FrameType, FunctionType
     from typing import Any
 
 _FIRST_OBJECTS, _NEW_OBJECTS = 500_000, 50_000
@@ -68,6 +68,8 @@ def prepare() -> None:
     sys.modules.setdefault("httpx._main", None)  # pyright: ignore[reportArgumentType] - "there is none"
     # What reads docstrings for tools that are Python functions; none of ours is one.
     sys.modules.setdefault("pydantic_ai._griffe", _docstrings())
+    if "re" in sys.modules and not _Patterns.path:
+        _keep_compiled(vars(sys.modules["re._compiler"]))
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Finder())
 
@@ -111,8 +113,8 @@ class _Finder:
 def _kind_of(name: str) -> "type[_Loader] | None":
     if name in LAZY_PACKAGES:
         return _LazyPackage
-    if name == "dataclasses":
-        return _Dataclasses
+    if name in ("dataclasses", "re._compiler"):
+        return _Dataclasses if name == "dataclasses" else _Patterns
     return _DeferredModels if name in DEFERRED_MODELS else None
 
 
@@ -141,6 +143,74 @@ class _DeferredModels(_Loader):
             self._real.exec_module(module)
         finally:
             defaults["defer_build"] = before
+
+
+class _Patterns(_Loader):
+    """Keeps compiled expressions as Python keeps compiled modules: in the same place, by the same rules.
+
+    Python works out 450 of them anew each time. An expression of a module is kept, never one that is
+    made while the program runs, since that may hold anything.
+    """
+
+    path = ""
+    kept: "dict[tuple[str | bytes, int], bytes]" = {}  # noqa: RUF012 - one for the process
+    added = False
+
+    def exec_module(self, module: ModuleType) -> None:
+        self._real.exec_module(module)
+        _keep_compiled(vars(module))
+
+
+def _keep_compiled(names: "dict[str, Any]") -> None:
+    import marshal
+
+    compile_now, sre, cls = names["compile"], names["_sre"], _Patterns
+    folder = __file__.rpartition("startup")[0]
+    cls.path = f"{folder}__pycache__/patterns.{sys.implementation.cache_tag}.{sre.MAGIC}"
+    try:
+        with open(cls.path, "rb") as file:  # noqa: PTH123 - nothing is imported for it
+            cls.kept.update(marshal.load(file))  # noqa: S302 - as much ours as the modules beside it
+    except (OSError, ValueError, EOFError, TypeError):
+        cls.added = True  # there is none, or none that can be read
+
+    def compile_once(pattern: "Any", flags: int = 0) -> "Any":
+        try:
+            held, code, *others = marshal.loads(cls.kept[pattern, flags])  # noqa: S302
+            return sre.compile(pattern, held, memoryview(code).cast("I").tolist(), *others)
+        except (KeyError, TypeError, ValueError, RuntimeError, EOFError):
+            return compile_now(pattern, flags)
+
+    def keep(pattern: "Any", held: int, code: list[int], *others: "Any") -> "Any":
+        frame: FrameType | None = sys._getframe(1)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+        asked: int = frame.f_locals.get("flags", 0)
+        while frame is not None and frame.f_code.co_name != "<module>":
+            frame = frame.f_back
+        if pattern is not None and frame and frame.f_globals.get("__name__") != "__main__":
+            from array import array
+
+            entry = (held, array("I", code).tobytes(), *others)
+            cls.kept[pattern, int(asked)], cls.added = marshal.dumps(entry), True
+        return sre.compile(pattern, held, code, *others)
+
+    recorder = ModuleType("_sre")
+    vars(recorder).update({**vars(sre), "compile": keep})
+    names.update(compile=compile_once, _sre=recorder)
+
+
+def keep_patterns() -> None:
+    """For the next time, if there are new ones and Python may keep its own."""
+    if not _Patterns.added or not _Patterns.path or sys.dont_write_bytecode:
+        return
+    import marshal
+    import os
+
+    fresh = f"{_Patterns.path}.{os.getpid()}"
+    try:
+        with open(fresh, "xb") as file:  # noqa: PTH123
+            marshal.dump(_Patterns.kept, file)
+        os.replace(fresh, _Patterns.path)  # noqa: PTH105
+    except OSError:
+        return
 
 
 class _Dataclasses(_Loader):
