@@ -21,7 +21,7 @@ from tests.support.mcp_server_kit import (
 
 from openclaw.config.schema import McpServerConfig
 from openclaw.core.content import text_of
-from openclaw.mcp_client.lifecycle.server_status import ServerStatus
+from openclaw.mcp_client.lifecycle.managed_server import ServerStatus
 from openclaw.mcp_client.lifecycle.state import ServerState
 
 pytestmark = pytest.mark.subprocess

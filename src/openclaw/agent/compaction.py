@@ -8,7 +8,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 from openclaw.agent.budget import IMAGE_TOKENS, MESSAGE_TOKENS, cut_to, estimate
 from openclaw.agent.transcript import (
@@ -21,6 +21,7 @@ from openclaw.agent.transcript import (
     UserItem,
 )
 from openclaw.core.events import plan_of
+from openclaw.core.tools import json_object
 
 FILLED_SHARE = 0.92
 """Of the room, what the conversation still takes once room was made; the rest is for the next steps."""
@@ -306,7 +307,6 @@ def _latest_plan(items: Sequence[Item]) -> str:
 
 def _arguments(call: CallItem) -> Mapping[str, Any]:
     try:
-        found: object = json.loads(call.arguments)
+        return json_object(json.loads(call.arguments))
     except (ValueError, RecursionError):
         return {}
-    return cast("Mapping[str, Any]", found) if isinstance(found, dict) else {}

@@ -37,6 +37,8 @@ from openclaw.core.tools import (
     ToolResult,
     ToolSpec,
     failed,
+    json_list,
+    json_object,
 )
 from openclaw.secrets.redactor import Redactor
 from openclaw.sessions.model import NewEntry
@@ -92,23 +94,16 @@ def _parse(name: str, raw: str) -> dict[str, Any]:
 
 
 def _missing(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> list[str]:
-    required = schema.get("required")
-    if not isinstance(required, list | tuple):
-        return []
-    names = cast("list[Any]", required)
     # The names are a server's words, and nothing frames what we say ourselves.
     return [
         f"'{single_line(name, _NAME_CHARS)}' is required"
-        for name in names
+        for name in json_list(schema.get("required"))
         if isinstance(name, str) and name not in arguments
     ]
 
 
 def _wrong_types(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> list[str]:
-    properties: Any = schema.get("properties")
-    if not isinstance(properties, dict):
-        return []
-    known = cast("dict[str, Any]", properties)
+    known = json_object(schema.get("properties"))
     complaints: list[str] = []
     for name, value in arguments.items():
         if name not in known:
@@ -121,8 +116,8 @@ def _wrong_types(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> lis
 
 
 def _types(schema: Any) -> list[str]:
-    declared: Any = cast("dict[str, Any]", schema).get("type") if isinstance(schema, dict) else None
-    listed = cast("list[Any]", declared) if isinstance(declared, list) else [declared]
+    declared = json_object(schema).get("type")
+    listed = json_list(declared) or [declared]
     return [kind for kind in listed if isinstance(kind, str) and kind in _NAMED]
 
 

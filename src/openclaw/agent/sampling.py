@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from openclaw.agent.budget import LimitReached, check_day, spent_on
 from openclaw.core.errors import InvalidRequest, ToolFailure
+from openclaw.core.tools import json_object
 from openclaw.sessions.model import SessionRef
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ def _text(content: Any) -> str:
 
 
 def _block_text(block: Any) -> str:
-    given: Mapping[str, Any] = cast("Mapping[str, Any]", block) if type(block) is dict else {}
+    given = json_object(block)
     if given.get("type") == "text":
         return str(given.get("text", ""))
     return f"[{given.get('type', 'content')} left out]"

@@ -38,8 +38,8 @@ from openclaw.sessions.store import LaneLost, StoreError
 from openclaw.version import __version__
 
 if TYPE_CHECKING:
+    from openclaw.mcp_client.lifecycle.managed_server import ServerStatus
     from openclaw.mcp_client.lifecycle.manager import McpManager
-    from openclaw.mcp_client.lifecycle.server_status import ServerStatus
 
 logger = logging.getLogger(__name__)
 

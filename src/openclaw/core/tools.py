@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 
 from openclaw.core.content import Block, Text
 
@@ -10,6 +10,16 @@ if TYPE_CHECKING:
     from openclaw.core.events import Event
 
 JsonObject = Mapping[str, Any]
+
+
+def json_object(value: object) -> JsonObject:
+    """A JSON value that should be an object; one that is none counts as empty."""
+    return cast("JsonObject", value) if isinstance(value, Mapping) else {}
+
+
+def json_list(value: object) -> list[Any]:
+    return cast("list[Any]", value) if isinstance(value, list) else []
+
 
 Elicit = Callable[[str, JsonObject], Awaitable[JsonObject]]
 """Asks the person what an MCP server wants to know: its name and the request, MCP's result back."""

@@ -1,11 +1,12 @@
 """A tool as the router sees it: weighted words, parameters, and whether it changes anything."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, cast
 
+from openclaw.core.tools import json_list, json_object
 from openclaw.embedded.words import stem, synonyms, terms, word_set, words
 
 
@@ -88,18 +89,14 @@ def _plain(schema: Mapping[str, Any]) -> Mapping[str, Any]:
     for key in ("anyOf", "oneOf"):
         options = schema.get(key)
         if isinstance(options, list):
-            some = [o for o in cast("list[Any]", options) if _object(o).get("type") != "null"]
+            some = [o for o in cast("list[Any]", options) if json_object(o).get("type") != "null"]
             if len(some) == 1:
-                return {**schema, **_object(some[0])}
+                return {**schema, **json_object(some[0])}
     kind = schema.get("type")
     if isinstance(kind, list):
         named = [k for k in cast("list[Any]", kind) if k != "null"]
         return {**schema, "type": named[0] if len(named) == 1 else None}
     return schema
-
-
-def _object(value: Any) -> Mapping[str, Any]:
-    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
 
 
 def _described_choices(description: str) -> tuple[str, ...]:
@@ -164,22 +161,21 @@ def _role(name_words: frozenset[str], tool_words: frozenset[str]) -> Role:
 
 
 def _choices(schema: Mapping[str, Any]) -> tuple[Any, ...]:
-    listed = schema.get("enum")
-    if isinstance(listed, list):
-        return tuple(cast("list[Any]", listed))
+    if isinstance(listed := schema.get("enum"), list):
+        return tuple(json_list(cast("object", listed)))
     return _described_choices(str(schema.get("description") or ""))
 
 
 def read_param(name: str, raw: Any, *, required: bool, tool_words: frozenset[str]) -> Param:
     """One parameter from its schema; whatever the schema is, there is an answer."""
-    schema = _plain(_object(raw))
+    schema = _plain(json_object(raw))
     is_list = schema.get("type") == "array"
     description = str(schema.get("description") or "")
     if is_list:
-        schema = {"description": description, **_plain(_object(schema.get("items")))}
+        schema = {"description": description, **_plain(json_object(schema.get("items")))}
     name_words = frozenset(words(name))
     want = _want(name_words, schema, tool_words)
-    default = _object(raw).get("default")
+    default = json_object(raw).get("default")
     described = _DEFAULT_IN_WORDS.search(description)
     return Param(
         name=name,
@@ -191,7 +187,7 @@ def read_param(name: str, raw: Any, *, required: bool, tool_words: frozenset[str
         integer=schema.get("type") == "integer",
         relative=bool(_RELATIVE.search(f"{description} {' '.join(tool_words)}".lower())),
         default=described[1] if default is None and described else default,
-        has_default="default" in _object(raw) or described is not None,
+        has_default="default" in json_object(raw) or described is not None,
         must_send_default=default is None and described is not None,
         stems=frozenset(terms(f"{name} {description}"))
         | frozenset(stem(word) for word in name_words),
@@ -200,9 +196,8 @@ def read_param(name: str, raw: Any, *, required: bool, tool_words: frozenset[str
 
 
 def read_params(input_schema: Mapping[str, Any], tool_text: str) -> tuple[Param, ...]:
-    properties = _object(input_schema.get("properties"))
-    listed = input_schema.get("required")
-    required: Sequence[Any] = cast("list[Any]", listed) if isinstance(listed, list) else ()
+    properties = json_object(input_schema.get("properties"))
+    required = json_list(input_schema.get("required"))
     tool_words = frozenset(words(tool_text))
     params = tuple(
         read_param(name, schema, required=name in required, tool_words=tool_words)

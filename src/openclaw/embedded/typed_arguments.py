@@ -15,6 +15,7 @@ from datetime import date
 from functools import lru_cache
 from typing import Any, cast
 
+from openclaw.core.tools import json_list, json_object
 from openclaw.embedded.entities import known_place, state_code, within
 from openclaw.embedded.words import (
     NUMBER_WORDS,
@@ -156,9 +157,8 @@ class _Reader:
     def __init__(
         self, schema: Mapping[str, Any], message: str, outer: "_Reader | None" = None
     ) -> None:
-        properties = _mapping(schema.get("properties"))
-        listed = schema.get("required")
-        required = cast("list[Any]", listed) if isinstance(listed, list) else []
+        properties = json_object(schema.get("properties"))
+        required = json_list(schema.get("required"))
         listing = sorted(properties.items(), key=lambda one: one[0] not in required)[:_MOST_SLOTS]
         self.slots = [_slot(name, one, name in required) for name, one in listing]
         self.message = message
@@ -397,7 +397,7 @@ _FLAG_WORDS = word_set("include is has show use enable with only the get")
 
 
 def _slot(name: str, raw: Any, required: bool) -> _Slot:
-    schema = _plain(_mapping(raw))
+    schema = _plain(json_object(raw))
     described = str(schema.get("description") or "")
     said = frozenset(words(name))
     stems = frozenset(terms(f"{name} {described}"))
@@ -425,7 +425,7 @@ def _kind(said: frozenset[str], schema: Mapping[str, Any]) -> str:
     if kind == "boolean":
         return "flag"
     if kind == "array":
-        inner = _mapping(schema.get("items")).get("type")
+        inner = json_object(schema.get("items")).get("type")
         return {"integer": "numbers", "number": "numbers", "string": "texts", "array": "rows"}.get(
             str(inner), "other"
         )
@@ -440,7 +440,7 @@ def _plain(schema: Mapping[str, Any]) -> Mapping[str, Any]:
     for key in ("anyOf", "oneOf"):
         options = schema.get(key)
         if isinstance(options, list):
-            some = [_mapping(one) for one in cast("list[Any]", options)]
+            some = [json_object(one) for one in cast("list[Any]", options)]
             named = [one for one in some if one.get("type") != "null"]
             if named:
                 return {**schema, **named[0]}
@@ -452,9 +452,8 @@ def _plain(schema: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _options(schema: Mapping[str, Any]) -> list[Any]:
-    items = _mapping(schema.get("items"))
-    listed = schema.get("enum") or items.get("enum")
-    return cast("list[Any]", listed) if isinstance(listed, list) else []
+    items = json_object(schema.get("items"))
+    return json_list(schema.get("enum") or items.get("enum"))
 
 
 _BY_WORDS, _BY_STEMS, _BY_SYNONYM = 3, 2, 1
@@ -784,7 +783,3 @@ def _nearness(
             elif term in slot.stems and term not in shared and word not in STOP_WORDS:
                 score = max(score, weight / (1 + distance))
     return score
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}

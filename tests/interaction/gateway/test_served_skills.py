@@ -8,7 +8,7 @@ import pytest
 from tests.interaction.gateway.conftest import Open
 from tests.support.gateway_kit import House
 
-from openclaw.mcp_client.bridge.served_skills import mismatch, owner, served_skills
+from openclaw.mcp_client.bridge.resources import mismatch, owner, served_skills
 from openclaw.testing.fake_server import server_entry
 from openclaw.testing.scripted_model import Step, scripted_model
 

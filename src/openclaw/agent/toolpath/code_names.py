@@ -8,10 +8,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2s
-from typing import Any, cast
+from typing import Any
 
 from openclaw.core.events import RUN_CODE
-from openclaw.core.tools import JsonObject, ToolSpec
+from openclaw.core.tools import JsonObject, ToolSpec, json_list, json_object
 
 CODE_SPEC = ToolSpec(
     name=RUN_CODE,
@@ -121,11 +121,11 @@ def _identifier(name: str) -> str:
 
 
 def _parameters(schema: JsonObject) -> tuple[Parameter, ...]:
-    known = _mapping(schema.get("properties"))
-    required = _list(schema.get("required"))
+    known = json_object(schema.get("properties"))
+    required = json_list(schema.get("required"))
     found: list[Parameter] = []
     for key, ident in zip(known, _unique(list(known)), strict=True):
-        default = _literal(_mapping(known[key]).get("default")) or "..."
+        default = _literal(json_object(known[key]).get("default")) or "..."
         declaration = f"{ident}: {_annotation(known[key], schema)}"
         if key not in required:
             declaration += f" = {default}"
@@ -146,16 +146,16 @@ def _annotation(schema: Any, root: JsonObject) -> str:
 
 
 def _type(schema: Any, root: JsonObject, depth: int) -> str:
-    node = _mapping(schema)
+    node = json_object(schema)
     if depth > _MOST_DEPTH:
         return "Any"
     if "$ref" in node:
         return _type(_resolve(str(node["$ref"]), root), root, depth + 1)
     if choices := _choices(node):
         return choices
-    if options := _list(node.get("anyOf")) or _list(node.get("oneOf")):
+    if options := json_list(node.get("anyOf")) or json_list(node.get("oneOf")):
         return _union([_type(one, root, depth + 1) for one in options[:_MOST_OPTIONS]])
-    kinds = _list(node.get("type")) or [node.get("type")]
+    kinds = json_list(node.get("type")) or [node.get("type")]
     return _union([_of_kind(str(kind), node, root, depth) for kind in kinds[:_MOST_OPTIONS]])
 
 
@@ -170,9 +170,9 @@ def _of_kind(kind: str, node: Mapping[str, Any], root: JsonObject, depth: int) -
 
 def _object(node: Mapping[str, Any], root: JsonObject, depth: int) -> str:
     """Known keys as a dict display, optional ones with a question mark."""
-    properties = _mapping(node.get("properties"))
+    properties = json_object(node.get("properties"))
     if 0 < len(properties) <= _MOST_FIELDS and depth < _MOST_DEPTH:
-        required = _list(node.get("required"))
+        required = json_list(node.get("required"))
         fields = [
             f"{json.dumps(key if key in required else key + '?')}: {_type(one, root, depth + 1)}"
             for key, one in properties.items()
@@ -183,7 +183,7 @@ def _object(node: Mapping[str, Any], root: JsonObject, depth: int) -> str:
 
 
 def _choices(node: Mapping[str, Any]) -> str:
-    values = [node["const"]] if "const" in node else _list(node.get("enum"))
+    values = [node["const"]] if "const" in node else json_list(node.get("enum"))
     literals = ["None" if one is None else _literal(one) for one in values[: _MOST_CHOICES + 1]]
     fits = 0 < len(literals) <= _MOST_CHOICES and all(literals)
     return f"Literal[{', '.join(literals)}]" if fits else ""
@@ -197,18 +197,8 @@ def _union(options: Sequence[str]) -> str:
 def _resolve(reference: str, root: JsonObject) -> Any:
     node: Any = root if reference.startswith("#/") else None
     for step in reference[2:].split("/"):
-        node = _mapping(node).get(step.replace("~1", "/").replace("~0", "~"))
+        node = json_object(node).get(step.replace("~1", "/").replace("~0", "~"))
     return node
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    if not isinstance(value, Mapping):
-        return {}
-    return cast("Mapping[str, Any]", value)
-
-
-def _list(value: Any) -> list[Any]:
-    return cast("list[Any]", value) if isinstance(value, list) else []
 
 
 def _one_line(text: str) -> str:

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from typing import Any
 
 import anyio
 import anyio.lowlevel
@@ -32,6 +32,7 @@ from openclaw.core.tools import (
     ToolResult,
     ToolSpec,
     failed,
+    json_object,
 )
 from openclaw.core.tools import Answer as Consent
 from openclaw.policy.dataflow.answers import AnswerStream
@@ -368,7 +369,5 @@ def tool_of(spec: ToolSpec | None, name: str) -> Tool:
 
 def _object(arguments: str) -> Mapping[str, object]:
     with suppress(ValueError, RecursionError):
-        found: object = json.loads(arguments)
-        if isinstance(found, dict):
-            return cast("Mapping[str, object]", found)
+        return json_object(json.loads(arguments))
     return {}

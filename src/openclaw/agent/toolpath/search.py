@@ -2,17 +2,17 @@
 
 import re
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain, zip_longest
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import anyio.to_thread
 
 from openclaw.agent.budget import ToolSizes
 from openclaw.content.labels import single_line
-from openclaw.core.tools import JsonObject, ToolSpec
+from openclaw.core.tools import JsonObject, ToolSpec, json_list, json_object
 from openclaw.discovery import IndexCache, ToolDocument, ToolIndex
 
 # Which tools the model is shown at first: the same tools and words give the same list.
@@ -334,9 +334,8 @@ def _tool_line(spec: ToolSpec) -> str:
 
 
 def _parameters(schema: JsonObject) -> str:
-    properties = _mapping(schema.get("properties"))
-    listed: Any = schema.get("required")
-    required = cast("list[Any]", listed) if isinstance(listed, list) else []
+    properties = json_object(schema.get("properties"))
+    required = json_list(schema.get("required"))
     needed = [_parameter(name, properties[name]) for name in required if name in properties]
     others = [single_line(name, _NAME_CHARS) for name in properties if name not in required]
     text = f" Needs {', '.join(needed)}." if needed else ""
@@ -347,21 +346,12 @@ def _parameters(schema: JsonObject) -> str:
 
 
 def _parameter(name: str, schema: Any) -> str:
-    described = _mapping(schema)
-    values: Any = described.get("enum")
-    kind: Any = described.get("type")
+    described = json_object(schema)
+    values, kind = json_list(described.get("enum")), described.get("type")
     told = ""
-    if isinstance(values, list) and values:
-        some = _shown(cast("list[Any]", values)[:_MOST_VALUES])
-        told = f" ({some}{'|…' if len(cast('list[Any]', values)) > _MOST_VALUES else ''})"
+    if values:
+        some = "|".join(single_line(str(one), _NAME_CHARS) for one in values[:_MOST_VALUES])
+        told = f" ({some}{'|…' if len(values) > _MOST_VALUES else ''})"
     elif isinstance(kind, str):
         told = f" ({single_line(kind, _NAME_CHARS)})"
     return single_line(name, _NAME_CHARS) + told
-
-
-def _shown(values: Iterable[Any]) -> str:
-    return "|".join(single_line(str(value), _NAME_CHARS) for value in values)
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}

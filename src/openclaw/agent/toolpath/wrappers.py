@@ -23,7 +23,7 @@ from openclaw.core.tools import (
     Untrusted,
     failed,
 )
-from openclaw.mcp_client.bridge.oversized_results import Kept, keep
+from openclaw.mcp_client.bridge.results import Kept, keep
 from openclaw.policy.decide import Decision, Outcome, Policy, covers, decide
 from openclaw.secrets.redactor import Redactor
 

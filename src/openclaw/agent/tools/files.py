@@ -22,7 +22,7 @@ from openclaw.content.sanitise import sanitise
 from openclaw.core.content import Media, Text
 from openclaw.core.errors import ToolFailure
 from openclaw.core.tools import CallContext, JsonObject, ToolResult, ToolSpec, Untrusted
-from openclaw.mcp_client.bridge.oversized_results import Kept, directory_for, from_name
+from openclaw.mcp_client.bridge.results import Kept, directory_for, from_name
 from openclaw.media.documents import OFFICE, PDF, text_of_bytes
 from openclaw.media.intake import TEXT_BUDGET
 from openclaw.media.kinds import (

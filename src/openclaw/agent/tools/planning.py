@@ -3,7 +3,6 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
 
 import anyio
 import anyio.to_thread
@@ -15,7 +14,7 @@ from openclaw.config.agent_schema import SubagentsConfig
 from openclaw.core.clock import Clock
 from openclaw.core.errors import OpenClawError, ToolFailure, describe
 from openclaw.core.events import PLAN_TOOL, PRIORITIES, STATUSES, Event, ToolStarted, plan_of
-from openclaw.core.tools import CallContext, ToolResult, ToolSpec
+from openclaw.core.tools import CallContext, ToolResult, ToolSpec, json_list
 
 _PLAN = ToolSpec(
     name=PLAN_TOOL,
@@ -185,8 +184,7 @@ def delegate_tool(
 
 
 def _tasks(arguments: Arguments) -> list[str]:
-    given: Any = arguments.all.get("tasks")
-    tasks = cast("list[Any]", given) if isinstance(given, list) else []
+    tasks = json_list(arguments.all.get("tasks"))
     if not 0 < len(tasks) <= MOST_TASKS or not all(isinstance(t, str) and t.strip() for t in tasks):
         raise ToolFailure(f"Give `tasks` as a list of 1 to {MOST_TASKS} texts.")
     return tasks

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from html.parser import HTMLParser
-from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 from urllib.parse import urlencode, urlsplit
 
 import anyio
@@ -19,7 +19,7 @@ from openclaw.content.frame import WEB_FETCH
 from openclaw.core.content import Text
 from openclaw.core.errors import OpenClawError, ToolFailure, describe
 from openclaw.core.events import WEB_SEARCH
-from openclaw.core.tools import CallContext, ToolResult, ToolSpec, Untrusted
+from openclaw.core.tools import CallContext, ToolResult, ToolSpec, Untrusted, json_list, json_object
 from openclaw.media.documents import PDF, text_of_bytes
 from openclaw.net.proxies import open_client
 
@@ -387,18 +387,13 @@ async def _ask(
         raise ToolFailure(
             f"{host} did not answer in JSON (SearXNG: allow the format json)."
         ) from None
-    return _object(parsed)
-
-
-def _object(value: object) -> Mapping[str, Any]:
-    return cast("Mapping[str, Any]", value) if isinstance(value, dict) else {}
+    return json_object(parsed)
 
 
 def _results(answer: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """The results, wherever this engine puts them."""
-    found: object = _object(answer.get("web", answer)).get("results")
-    results = cast("list[object]", found) if isinstance(found, list) else []
-    return [one for one in map(_object, results) if one]
+    found = json_list(json_object(answer.get("web", answer)).get("results"))
+    return [one for one in map(json_object, found) if one]
 
 
 def _shown(number: int, one: Mapping[str, Any]) -> str:

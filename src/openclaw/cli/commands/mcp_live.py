@@ -23,8 +23,8 @@ from openclaw.mcp_client.bounds import printable
 
 if TYPE_CHECKING:
     from openclaw.config.schema import McpServerConfig
+    from openclaw.mcp_client.lifecycle.managed_server import ServerStatus
     from openclaw.mcp_client.lifecycle.manager import McpManager
-    from openclaw.mcp_client.lifecycle.server_status import ServerStatus
 
 _AGENT = "cli"
 _MARGIN = 5.0  # seconds beyond a server's own time to connect

@@ -38,7 +38,7 @@ from openclaw.version import __version__
 
 if TYPE_CHECKING:
     from openclaw.core.clock import Clock
-    from openclaw.mcp_client.lifecycle.server_status import ServerStatus
+    from openclaw.mcp_client.lifecycle.managed_server import ServerStatus
 
 _MOST = 500
 

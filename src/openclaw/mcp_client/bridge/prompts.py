@@ -9,7 +9,7 @@ from typing import Any, cast
 from openclaw.content.frame import frame, frame_result
 from openclaw.core.content import Block, Media, Text
 from openclaw.core.errors import InvalidRequest
-from openclaw.core.tools import ToolResult
+from openclaw.core.tools import ToolResult, json_list, json_object
 from openclaw.mcp_client.bridge.results import Rendering, render_result
 
 _COMMAND = re.compile(r"/([^\s:/]+):(\S+)(?:\s+(.*))?", re.DOTALL)
@@ -122,15 +122,13 @@ def render_prompt(
     raw: Mapping[str, Any], how: Rendering, clean: Callable[[ToolResult], ToolResult]
 ) -> tuple[PromptMessage, ...]:
     """The answer to `prompts/get`: every message in a frame of its own, after `clean`."""
-    messages = raw.get("messages")
-    items = cast(list[object], messages) if isinstance(messages, list) else []
     rendered: list[PromptMessage] = []
-    for item in items:
+    for item in json_list(raw.get("messages")):
         if isinstance(item, dict):
-            found = cast(Mapping[str, Any], item)
+            found = json_object(cast("object", item))
             role = "assistant" if found.get("role") == "assistant" else "user"
             content = found.get("content")
-            blocks = cast(list[object], content) if isinstance(content, list) else [content]
+            blocks = json_list(content) or [content]
             result = frame_result(clean(render_result({"content": blocks}, how)))
             rendered.append(PromptMessage(role, result.blocks))
     return tuple(rendered)

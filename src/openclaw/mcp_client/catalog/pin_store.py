@@ -1,6 +1,5 @@
 """The pins of all servers in one file: private, written whole, safe for several processes."""
 
-import hashlib
 import json
 import logging
 from collections import Counter
@@ -27,6 +26,7 @@ from openclaw.mcp_client.catalog.pins import (
     mentions,
     observed,
 )
+from openclaw.mcp_client.session.negotiation import identity
 
 if TYPE_CHECKING:
     from openclaw.config.schema import McpServerConfig
@@ -38,10 +38,7 @@ _FORMAT = 1
 _MAX_BYTES = 64 * 1024 * 1024
 
 
-def pin_key(config: "McpServerConfig") -> str:
-    """What server is meant, whatever it is called: another program or address is another server."""
-    parts = [config.kind, config.command, list(config.args), config.cwd, config.url]
-    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
+pin_key = identity
 
 
 def target_of(config: "McpServerConfig") -> str:

@@ -9,6 +9,7 @@ from urllib.parse import unquote, urljoin
 import anyio.to_thread
 import orjson
 
+from openclaw.core.tools import json_list
 from openclaw.mcp_client.errors import InvalidResult
 from openclaw.mcp_client.session.jsonrpc import RawResult
 
@@ -394,8 +395,7 @@ class _Judge:
                     self.judge(rest, part, f"{path}/{_shown(name)}", depth + 1)
 
     def _judge_array(self, schema: dict[str, Any], value: list[Any], path: str, depth: int) -> None:
-        first = schema.get("prefixItems")
-        prefix = cast("list[Any]", first) if isinstance(first, list) else []
+        prefix = json_list(schema.get("prefixItems"))
         for index, (one, part) in enumerate(zip(prefix, value, strict=False)):
             self.judge(one, part, f"{path}/{index}", depth + 1)
         items = schema.get("items")

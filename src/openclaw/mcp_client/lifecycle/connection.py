@@ -15,7 +15,7 @@ from openclaw.core.errors import OperatorFacing, SecretUnavailable, ServerUnavai
 from openclaw.core.events import Emit, ServerChanged, discard
 from openclaw.core.tools import EarlierCall, JsonObject
 from openclaw.mcp_client import bounds
-from openclaw.mcp_client.bridge.served_skills import (
+from openclaw.mcp_client.bridge.resources import (
     EXTENSION,
     MOST_SKILLS,
     ServedSkill,

@@ -35,21 +35,21 @@ from openclaw.mcp_client.catalog.pin_store import CrossingWatch
 from openclaw.mcp_client.catalog.pins import Crossing
 from openclaw.mcp_client.catalog.tools import ServerTools, build_catalog
 from openclaw.mcp_client.errors import CallFailed
-from openclaw.mcp_client.lifecycle.managed_server import ManagedServer
-from openclaw.mcp_client.lifecycle.registry import (
-    EVERYWHERE,
-    AgentServers,
-    ManagerDeps,
-    Place,
-    ServerRegistry,
-)
-from openclaw.mcp_client.lifecycle.server_status import (
+from openclaw.mcp_client.lifecycle.managed_server import (
+    ManagedServer,
     ServerStatus,
     instructions_block,
     prompt_infos,
     status_of,
     unavailable_block,
     usable_tools,
+)
+from openclaw.mcp_client.lifecycle.registry import (
+    EVERYWHERE,
+    AgentServers,
+    ManagerDeps,
+    Place,
+    ServerRegistry,
 )
 
 if TYPE_CHECKING:

@@ -44,51 +44,41 @@ class Command(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Started:
+class _Event:
+    reason: str = ""
+
+
+class Started(_Event):
     """Somebody wants the server."""
 
 
-@dataclass(frozen=True, slots=True)
-class Connected:
+class Connected(_Event):
     """The handshake is done and the server has said what it offers."""
 
 
-@dataclass(frozen=True, slots=True)
-class Lost:
+class Lost(_Event):
     """It could not be reached, or went away; trying again may help."""
 
-    reason: str
 
-
-@dataclass(frozen=True, slots=True)
-class NotBegun:
+class NotBegun(_Event):
     """What its start needs could not be had, so nothing was started; trying again may help."""
 
-    reason: str
+
+class Broken(_Event): ...
 
 
-@dataclass(frozen=True, slots=True)
-class Broken:
-    reason: str
+class LoginNeeded(_Event): ...
 
 
-@dataclass(frozen=True, slots=True)
-class LoginNeeded:
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class RetryDue:
+class RetryDue(_Event):
     """The wait before the next attempt is over."""
 
 
-@dataclass(frozen=True, slots=True)
-class Restarted:
+class Restarted(_Event):
     """Somebody asked for a fresh start."""
 
 
-@dataclass(frozen=True, slots=True)
-class Stopped:
+class Stopped(_Event):
     """Nobody wants the server any more."""
 
 

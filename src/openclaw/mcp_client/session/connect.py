@@ -14,7 +14,7 @@ import anyio.to_thread
 from openclaw.config.paths import expand
 from openclaw.core.errors import OperatorFacing
 from openclaw.mcp_client.errors import ConnectionFailed
-from openclaw.mcp_client.session.dispatcher import PipeDispatcher
+from openclaw.mcp_client.session.dispatcher import InterceptingDispatcher, PipeDispatcher
 from openclaw.mcp_client.session.negotiation import Era, EraMemory, greet
 from openclaw.mcp_client.session.notifications import Answers, Incoming
 from openclaw.mcp_client.session.server_session import RequestMetadata, ServerSession
@@ -91,12 +91,10 @@ async def _open_stdio(opening: ConnectParams) -> AsyncGenerator[ServerSession]:
     dispatcher = PipeDispatcher(pipe_for, opening.name)
     dispatcher.redact = opening.redact
     try:
-        await load("openclaw.mcp_client.session.interception")
-        from openclaw.mcp_client.session.interception import InterceptingDispatcher, as_dispatcher
-
+        await load("mcp.client.session")
         over = anyio.Event()
         hooked = InterceptingDispatcher(dispatcher, opening.incoming, opening.answers, over)
-        async with opening.answers.session(as_dispatcher(hooked)) as session:
+        async with opening.answers.session(hooked) as session:
             era = await _greet(opening, session, dispatcher, over)
             version = session.protocol_version or ""
             stamp = RequestMetadata(version, era, opening.answers.capabilities(), http=False)

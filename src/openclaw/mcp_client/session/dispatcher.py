@@ -8,6 +8,7 @@ import logging
 from asyncio import CancelledError, Future, TimerHandle, get_running_loop
 from collections import deque
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from itertools import count
 from typing import TYPE_CHECKING, Any, cast
 
@@ -25,11 +26,19 @@ from openclaw.mcp_client.errors import (
 )
 from openclaw.mcp_client.session import jsonrpc
 from openclaw.mcp_client.session.jsonrpc import OnProgress, RawResult, answered_id
+from openclaw.mcp_client.session.notifications import Answers, Incoming
 from openclaw.mcp_client.transport.child_pipe import ChildPipe
 from openclaw.stdio.lines import TooLong
 
 if TYPE_CHECKING:
-    from mcp.shared.dispatcher import CallOptions, OnNotify, OnNotifyIntercept, OnRequest
+    from mcp.shared.dispatcher import (
+        CallOptions,
+        DispatchContext,
+        Dispatcher,
+        OnNotify,
+        OnNotifyIntercept,
+        OnRequest,
+    )
     from mcp.shared.transport_context import TransportContext
 
 _MAX_DIGITS = 18
@@ -460,3 +469,55 @@ class PipeContext:
         self, progress: float, total: float | None = None, message: str | None = None
     ) -> None:
         """Our handlers are quick: nothing to report."""
+
+
+# Our eyes and answers on either of the two dispatchers that a session may run on.
+
+
+class InterceptingDispatcher:
+    """A dispatcher whose notifications go to `incoming` alone. `over` is set when it has ended.
+
+    `serving` is entered for as long as the server waits for an answer of ours.
+    """
+
+    def __init__(
+        self,
+        inner: "Dispatcher[Any]",
+        incoming: Incoming,
+        answers: Answers,
+        over: anyio.Event,
+        serving: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ) -> None:
+        self._inner, self._incoming, self._answers = inner, incoming, answers
+        self._over, self._serving = over, serving
+        self.send_raw_request = inner.send_raw_request
+        self.notify = inner.notify
+
+    async def run(
+        self,
+        on_request: "OnRequest",
+        on_notify: "OnNotify",
+        on_notify_intercept: "OnNotifyIntercept | None" = None,
+        *,
+        task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
+    ) -> None:
+        async def request(
+            context: "DispatchContext[TransportContext]",
+            method: str,
+            params: Mapping[str, Any] | None,
+        ) -> dict[str, Any]:
+            declined = self._answers.declines(method)
+            if declined is not None:
+                return declined
+            with self._serving():
+                return await on_request(context, method, params)
+
+        def notification(method: str, params: Mapping[str, Any] | None) -> bool:
+            if on_notify_intercept is None or not on_notify_intercept(method, params):
+                self._incoming.notification(method, params)
+            return True
+
+        try:
+            await self._inner.run(request, on_notify, notification, task_status=task_status)
+        finally:
+            self._over.set()

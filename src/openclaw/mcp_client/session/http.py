@@ -32,7 +32,7 @@ from openclaw.mcp_client.errors import (
     worded,
 )
 from openclaw.mcp_client.session.connect import ConnectParams
-from openclaw.mcp_client.session.dispatcher import MAX_EXTENSION
+from openclaw.mcp_client.session.dispatcher import MAX_EXTENSION, InterceptingDispatcher
 from openclaw.mcp_client.session.http_client import (
     PARSE_ERROR,
     SESSION_HEADER,
@@ -41,7 +41,6 @@ from openclaw.mcp_client.session.http_client import (
     Watch,
     recorded,
 )
-from openclaw.mcp_client.session.interception import InterceptingDispatcher, as_dispatcher
 from openclaw.mcp_client.session.jsonrpc import OnProgress, RawResult
 from openclaw.mcp_client.session.negotiation import greet
 from openclaw.mcp_client.session.server_session import RequestMetadata, ServerSession
@@ -375,7 +374,7 @@ async def _open(
         hooked = InterceptingDispatcher(
             dispatcher, opening.incoming, opening.answers, caller.lost, caller.serving
         )
-        session = await stack.enter_async_context(opening.answers.session(as_dispatcher(hooked)))
+        session = await stack.enter_async_context(opening.answers.session(hooked))
         yield await _greeted(opening, session, caller, transport)
 
 

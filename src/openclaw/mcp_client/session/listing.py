@@ -9,6 +9,7 @@ import anyio.to_thread
 import orjson
 from pydantic import ValidationError
 
+from openclaw.core.tools import json_list, json_object
 from openclaw.mcp_client import bounds
 from openclaw.mcp_client.errors import InvalidResult, RemoteError
 from openclaw.mcp_client.session.jsonrpc import Listing, RawResult
@@ -143,7 +144,7 @@ def _next_cursor(page: RawResult, seen: set[str]) -> str | None:
 def _absorb(
     raw: Any, listed: Listed, catalogue: _Catalogue, model: "type[BaseModel]", redact: Redact
 ) -> None:
-    entries = cast("list[Any]", raw) if isinstance(raw, list) else []
+    entries = json_list(raw)
     room = catalogue.limit - len(listed.entries)
     for entry in entries[:room]:
         reason = _refused(entry) or _tells(entry, catalogue.asked_by, redact)
@@ -203,8 +204,7 @@ def _redacted(value: Any, redact: Redact) -> Any:
 
 
 def _name(entry: Any, redact: Redact) -> str:
-    fields = cast("dict[str, Any]", entry) if isinstance(entry, dict) else {}
-    return bounds.printable(redact(str(fields.get("name", "?"))[:65536]), 80)
+    return bounds.printable(redact(str(json_object(entry).get("name", "?"))[:65536]), 80)
 
 
 def unheard(progress: float, total: float | None, message: str | None) -> None:

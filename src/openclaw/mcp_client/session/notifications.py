@@ -6,7 +6,7 @@ import math
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import anyio
 
@@ -32,6 +32,9 @@ if TYPE_CHECKING:
         ListRootsResult,
         ServerCapabilities,
     )
+    from pydantic import BaseModel
+
+    Answer = TypeVar("Answer", bound=BaseModel)
 
 logger = logging.getLogger(__name__)
 
@@ -162,48 +165,35 @@ class Answers:
     async def _list_roots(self, context: "ClientRequestContext") -> "ListRootsResult":
         from mcp_types import ListRootsResult
 
-        return ListRootsResult.model_validate(
-            {
-                "roots": [
-                    {"uri": path.absolute().as_uri(), "name": path.name} for path in self._roots
-                ]
-            }
-        )
+        roots = [{"uri": path.absolute().as_uri(), "name": path.name} for path in self._roots]
+        return ListRootsResult.model_validate({"roots": roots})
 
     async def _sample(
         self, context: "ClientRequestContext", params: "CreateMessageRequestParams"
     ) -> "CreateMessageResult | ErrorData":
         from mcp_types import CreateMessageResult
 
-        assert self._on_sampling is not None
-        try:
-            answer = await self._on_sampling(self._server, _plain(params))
-            return CreateMessageResult.model_validate(dict(answer))
-        except Exception as error:  # noqa: BLE001  the host's refusal is the server's answer
-            return _refusal(error)
+        return await self._asked(self._on_sampling, params, CreateMessageResult)
 
     async def _elicit(
         self, context: "ClientRequestContext", params: "ElicitRequestParams"
     ) -> "ElicitResult | ErrorData":
         from mcp_types import ElicitResult
 
-        assert self._on_elicitation is not None
+        return await self._asked(self._on_elicitation, params, ElicitResult)
+
+    async def _asked(
+        self, ask: AskHost | None, params: "BaseModel", kind: "type[Answer]"
+    ) -> "Answer | ErrorData":
+        from mcp_types import ErrorData
+
+        assert ask is not None  # or it would not have been offered
         try:
-            answer = await self._on_elicitation(self._server, _plain(params))
-            return ElicitResult.model_validate(dict(answer))
+            asked = params.model_dump(by_alias=True, mode="json", exclude_none=True)
+            return kind.model_validate(dict(await ask(self._server, asked)))
         except Exception as error:  # noqa: BLE001  the host's refusal is the server's answer
-            return _refusal(error)
-
-
-def _plain(params: Any) -> dict[str, Any]:
-    return params.model_dump(by_alias=True, mode="json", exclude_none=True)
-
-
-def _refusal(error: Exception) -> "ErrorData":
-    from mcp_types import ErrorData
-
-    logger.warning("a request of an MCP server was refused: %s", error)
-    return ErrorData(code=_INVALID_REQUEST, message="the host refused")
+            logger.warning("a request of an MCP server was refused: %s", error)
+            return ErrorData(code=_INVALID_REQUEST, message="the host refused")
 
 
 COALESCE = 0.2  # seconds after a refresh in which further changes are gathered for the next one

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import anyio
 
-from openclaw.core.tools import JsonObject
+from openclaw.core.tools import JsonObject, json_object
 from openclaw.mcp_client.errors import (
     CallFailed,
     Interrupted,
@@ -156,8 +156,7 @@ class RemoteTask:
                 raise InvalidResult("the task has a status that is not MCP's")
 
     async def _answer(self, status: RawResult, answered: set[str]) -> None:
-        given = status.get("inputRequests")
-        requests = cast("dict[str, Any]", given) if isinstance(given, dict) else {}
+        requests = json_object(status.get("inputRequests"))
         fresh = {key: one for key, one in requests.items() if key not in answered}
         if fresh:
             responses = await self.answers({"resultType": "input_required", "inputRequests": fresh})

@@ -8,7 +8,7 @@ from openclaw.agent.toolpath.wrappers import Framing
 from openclaw.agent.tools.catalog import native_tools
 from openclaw.core.content import text_of
 from openclaw.core.tools import CallContext, ToolResult, ToolSource
-from openclaw.mcp_client.bridge.oversized_results import Kept, directory_for, new_name
+from openclaw.mcp_client.bridge.results import Kept, directory_for, new_name
 
 MINE = CallContext(agent="main", session="mine", call_id="c")
 OTHERS = CallContext(agent="main", session="others", call_id="c")

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openclaw.mcp_client.bridge.oversized_results import (
+from openclaw.mcp_client.bridge.results import (
     MAX_BYTES,
     MAX_FILES,
     MAX_SESSIONS,
