@@ -262,6 +262,10 @@ class Agent(Protocol):
 
     async def models(self, agent_id: str) -> Sequence[str]: ...
 
+    async def model_problem(self, ref: str) -> str | None:
+        """Why there is no such model; None if there is, or if its provider cannot be asked."""
+        ...
+
     async def store(self) -> "SessionStore": ...
 
     async def add_servers(

@@ -542,7 +542,7 @@ class AgentEntry(AgentDefaults):
     name: Text | None = None
     """A name for people."""
     default: Flag = False
-    """Use this agent where none is named."""
+    """Use this agent unless another one is named."""
 
 
 class AgentsConfig(Section):

@@ -470,7 +470,7 @@ class CronConfig(Section):
     missed: Literal["run", "skip"] = "run"
     """A run that was missed because no gateway ran: `run` the last one once, late, or `skip` it."""
     notify: Annotated[Texts, BeforeValidator(_notify), AlsoAs(({"const": "desktop"},))] = ()
-    """Who is told of each result: `"desktop"`, or a command with its arguments. The command gets JSON on its input: `id`, `session`, `outcome`, `text`; in its arguments, `{id}`, `{outcome}` and `{text}` stand for them."""
+    """Where to send each result: `"desktop"`, or a command with its arguments. The command gets JSON on its input: `id`, `session`, `outcome`, `text`; in its arguments, `{id}`, `{outcome}` and `{text}` stand for them."""
     webhook: NonEmptyText | None = None
     """An address that the same JSON is posted to."""
     webhook_token: Text | None = Field(default=None, repr=False)

@@ -10,6 +10,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppres
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from urllib.parse import quote
 
 import anyio
 import anyio.to_thread
@@ -152,6 +153,15 @@ class LocalAgent:
     async def models(self, agent_id: str) -> Sequence[str]:
         generation = self._runtime.generation
         return await generation.model_names(generation.agent(agent_id))
+
+    async def model_problem(self, ref: str) -> str | None:
+        from openclaw.models.listing import model_problem
+
+        generation = self._runtime.generation
+        host, providers = generation.host, generation.host.config.models.providers
+        return await model_problem(
+            ref, providers, generation.secrets, host.environ, host.paths.models
+        )
 
     async def store(self) -> "SessionStore":
         return self._runtime.store
@@ -399,6 +409,9 @@ class GatewayAgent:
     async def models(self, agent_id: str) -> Sequence[str]:
         return tuple((await self._get(f"/api/models?agent={agent_id}"))["models"])
 
+    async def model_problem(self, ref: str) -> str | None:
+        return (await self._get(f"/api/models?check={quote(ref)}"))["problem"]
+
     async def store(self) -> "SessionStore":
         return await self._store.get()
 
@@ -625,6 +638,9 @@ class FailoverAgent:
 
     async def models(self, agent_id: str) -> Sequence[str]:
         return await self._either(lambda agent: agent.models(agent_id))
+
+    async def model_problem(self, ref: str) -> str | None:
+        return await self._either(lambda agent: agent.model_problem(ref))
 
     async def store(self) -> "SessionStore":
         return await self._either(lambda agent: agent.store())

@@ -594,3 +594,20 @@ async def test_a_prompt_call_is_expanded_in_a_single_message_too(
     assert others == asked[1:]
     wrong = await anyio.run_process([*command, "/fake:greet"], env=environ, check=False)
     assert (wrong.returncode, wrong.stderr) == (2, b"openclaw: /fake:greet needs who\n")
+
+
+async def test_a_model_that_the_provider_does_not_have_is_not_taken(
+    environ: dict[str, str], model: ScriptedModel
+) -> None:
+    def typing(terminal: Terminal) -> None:
+        terminal.send("/model acme/scriptd")
+        terminal.until("There is no model 'scriptd' at acme; did you mean acme/scripted?")
+        terminal.send("/model nobody/x")
+        terminal.until("unknown provider 'nobody'")
+        terminal.send("/model acme/scripted")
+        terminal.until("acme/scripted")
+        terminal.send("hello")
+        terminal.until("y = 2")
+
+    await at_terminal(environ, typing)
+    assert [request.body["model"] for request in model.requests] == ["scripted"]

@@ -268,6 +268,86 @@ def test_without_a_key_one_is_asked_for_checked_and_stored(house: House, vendor:
     assert kept == {"ANTHROPIC_API_KEY": KEY}
 
 
+class OwnServer(http.server.BaseHTTPRequestHandler):
+    """A server that speaks OpenAI's API at /v1, to whoever has its key; `broken` does not load."""
+
+    def do_GET(self) -> None:
+        found = self.path == "/v1/models"
+        self._answer({"data": [{"id": "broken"}, {"id": "llama"}]} if found else None)
+
+    def do_POST(self) -> None:
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        loads = self.path == "/v1/chat/completions" and asked["model"] == "llama"
+        self._answer({"choices": [{"message": {"content": "hi"}}]} if loads else None)
+
+    def _answer(self, content: object) -> None:
+        known = self.headers.get("Authorization") == f"Bearer {KEY}"
+        body = json.dumps(content if known and content else {"error": {"message": "no"}}).encode()
+        self.send_response(401 if not known else 200 if content else 404)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+def test_a_server_at_an_address_of_ones_own_is_tried_and_stored(house: House) -> None:
+    house.environ["OLLAMA_HOST"] = "127.0.0.1:9"  # nobody is there
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), OwnServer) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = f"http://127.0.0.1:{server.server_port}"
+        with on_terminal(*_command(house)) as terminal:
+            assert "speaks OpenAI's API" in terminal.until("[1]:")
+            terminal.type("address\n")
+            terminal.until("its address")
+            terminal.type("127.0.0.1\n")
+            terminal.until("begins with http:// or https://")
+            terminal.until("its address")
+            terminal.type(f"{address}\n")
+            terminal.until("its key (Enter if it needs none):")
+            terminal.type("\n")
+            terminal.until("That did not work (HTTP 401: no)")
+            terminal.until("its address")
+            for model, answer in (
+                ("1", "That did not work (HTTP 404: no)"),
+                ("2", "llama answers."),
+            ):
+                terminal.type(f"{address}\n")
+                terminal.until("its key")
+                terminal.type(f"{KEY}\n")
+                terminal.until("2. llama")
+                terminal.until("[1]:")
+                terminal.type(f"{model}\n")
+                terminal.until(answer)
+            terminal.until("Write this?")
+            terminal.type("\n")
+            assert terminal.ended() == 0
+            assert KEY.encode() not in terminal.everything
+        server.shutdown()
+    assert house.loaded().model.primary == "own/llama"
+    provider = load_config(house.config, {}).config.models.providers["own"]
+    assert (provider.base_url, provider.api) == (f"{address}/v1", "openai-completions")
+    assert provider.api_key == "secret://store/OWN_API_KEY"
+    kept = json.loads((house.config.parent / "secrets.json").read_text())
+    assert kept == {"OWN_API_KEY": KEY}
+
+
+def test_an_address_may_be_typed_at_once_and_enter_goes_back(house: House) -> None:
+    house.environ["OLLAMA_HOST"] = "127.0.0.1:9"
+    with on_terminal(*_command(house)) as terminal:
+        terminal.until("[1]:")
+        terminal.type("http://127.0.0.1:9/v1\n")
+        terminal.until("its key")
+        terminal.type("\n")
+        terminal.until("That did not work")
+        terminal.until("its address")
+        terminal.type("\n")
+        terminal.until("Which model should answer?")
+        terminal.type("\x04")
+        terminal.until("Nothing was written.")
+
+
 def test_a_key_that_cannot_be_checked_is_used_if_the_person_says_so(house: House) -> None:
     house.write(
         ".openclaw/openclaw.json",

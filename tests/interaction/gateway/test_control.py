@@ -320,3 +320,18 @@ async def test_a_session_is_renamed_and_begun_again_from_a_turn_of_it(
             assert (await client.get(f"/api/sessions/{whole['sessionKey']}")).json()[
                 "entries"
             ] == []
+
+
+async def test_a_model_that_the_provider_does_not_list_is_warned_of(
+    house: House, opened: Open
+) -> None:
+    async with scripted_model() as model:
+        house.configure(model.url)
+        async with opened() as client:
+            for name, told in (("scriptd", ["did you mean"]), ("scripted", [])):
+                one = {"path": ["agents", "defaults", "model"], "value": f"acme/{name}"}
+                warnings = (await change(client, one)).json()["warnings"]
+                assert len(warnings) == len(told)
+                assert all(words in one for one, words in zip(warnings, told, strict=True))
+            asked = await client.get("/api/models", params={"check": "acme/scriptd"})
+            assert "acme/scripted" in asked.json()["problem"]

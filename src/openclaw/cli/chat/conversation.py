@@ -171,6 +171,9 @@ class Talk:
         if name == "default":
             self._asked = None
         elif name:
+            if (problem := await self._agent.model_problem(name)) is not None:
+                self._view.say(visible(sentence(problem)))
+                return
             self._asked = name
         models = [self._asked] if self._asked else await self._agent.models(self._id)
         self._view.say(

@@ -78,11 +78,28 @@ def _get(args: Namespace, env: Environment) -> None:
 def _set(args: Namespace, env: Environment) -> None:
     from openclaw.config.edit import set_value
 
-    value = _value(args.value)
+    value, path = _value(args.value), _path_of(args.key)
     try:
-        _edited(args, env, lambda text: set_value(text, _path_of(args.key), value))
+        _edited(args, env, lambda text: set_value(text, path, value))
     except InvalidConfig as error:
         raise _not_written(error, env, args.key, value) from error
+    _warn_of_models(env, path, value)
+
+
+def _warn_of_models(env: Environment, path: "KeyPath", value: Any) -> None:
+    import anyio
+
+    from openclaw.models.listing import model_problem, models_named
+    from openclaw.runtime.host import open_secrets
+
+    for model in models_named(path, value):
+        config = env.load_config().config
+        secrets = open_secrets(config, env.environ, env.redactor)
+        problem = anyio.run(
+            model_problem, model, config.models.providers, secrets, env.environ, env.paths.models
+        )
+        if problem is not None:
+            env.warn(f"warning: {problem}")
 
 
 def _unset(args: Namespace, env: Environment) -> None:

@@ -7,10 +7,15 @@ is only added to, and a copy of the old one is kept beside it.
 """
 
 import argparse
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
+
+import anyio
 
 from openclaw.cli.argv_text import read_line
 from openclaw.cli.commands.mcp_config import (
@@ -34,7 +39,6 @@ from openclaw.cli.setup.plan import (
     weights_missing,
     write_all,
 )
-from openclaw.cli.setup.provider_keys import KeyNotChecked, KeyRefused, check_key
 from openclaw.config.agent_schema import ProviderConfig
 from openclaw.config.json5 import parse
 from openclaw.config.load import parse_config, read_text
@@ -49,7 +53,8 @@ from openclaw.core.errors import (
     describe,
 )
 from openclaw.mcp_client.bounds import printable
-from openclaw.models.choose import KNOWN_PROVIDERS, Candidate, resolve
+from openclaw.models.choose import KNOWN_PROVIDERS, LOCAL_PROVIDER, Candidate, resolve
+from openclaw.models.listing import KeyNotChecked, KeyRefused, check_key, list_models, try_model
 from openclaw.secrets.refs import Secret
 
 ALL, NONE = "all", "none"
@@ -85,7 +90,7 @@ class Asker:
         hint = f", or {other}"
         numbers = "1" if len(lines) == 1 else f"1 to {len(lines)}"
         while True:
-            said = self._read(f"  a number{hint} [1]: ") or "1"
+            said = self.text(f"  a number{hint} [1]: ") or "1"
             if "/" in said:
                 wrong = objection(said)
                 if wrong is None:
@@ -102,21 +107,21 @@ class Asker:
     def several(self, question: str, lines: Sequence[Line], *, suggested: str) -> list[str]:
         self._show(question, lines)
         while True:
-            said = self._read(f"  numbers, {ALL} or {NONE} [{suggested}]: ") or suggested
+            said = self.text(f"  numbers, {ALL} or {NONE} [{suggested}]: ") or suggested
             try:
                 return chosen_names(said, lines, "number")
             except InvalidRequest as error:
                 self._env.say(f"  {error.message}")
 
     def yes(self, question: str) -> bool:
-        return self._read(f"{question} [Y/n] ").casefold() in ("", "y", "yes")
+        return self.text(f"{question} [Y/n] ").casefold() in ("", "y", "yes")
 
     def _show(self, question: str, lines: Sequence[Line]) -> None:
         self._env.say(fitted(f"\n{question}", self._env.stdout))
         for number, line in enumerate(lines, 1):
             self._env.say(fitted(f"  {number}. {line.shown}", self._env.stdout, hang=5))
 
-    def _read(self, prompt: str) -> str:
+    def text(self, prompt: str) -> str:
         self._env.stdout.write(prompt)
         self._env.stdout.flush()
         line = read_line(self._env.stdin)
@@ -153,6 +158,7 @@ def by_option(said: str, names: Sequence[str], what: str, hint: Callable[[], str
 
 
 AUTO = "auto"
+OWN = "address"
 _BESIDE = 17  # columns that the names of what was found take
 
 
@@ -331,36 +337,59 @@ def _model(
         # Without a key nothing is written, so that one that comes later is used.
         suggested = found.models[0]
         return suggested if suggested.variable and now is None else None
+    providers = present.models.providers
     while True:
         if said is None and asker is not None:
-            said = asker.one(
-                "Which model should answer?",
-                _model_lines(found, now),
-                other="provider/model",
-                objection=lambda ref: _objection(ref, env, present.models.providers),
-            )
+            said = _asked_model(env, asker, _model_lines(found, now), providers)
         assert said is not None
-        if args.model is None and said == now:
+        if asker is not None and (said == OWN or _is_address(said)):
+            if (own := _own_server(env, asker, said, providers)) is not None:
+                return own
+            said = None
+            continue
+        if said == AUTO or (args.model is None and said == now):
             return None
-        if said == AUTO:
-            return None
-        if (wrong := _objection(said, env, present.models.providers)) is not None:
+        if (wrong := _objection(said, env, providers)) is not None:
             raise wrong
         offer = next((one for one in found.models if one.ref == said), ModelOffer(said, ""))
-        candidate = resolve(said, present.models.providers, env.environ)
-        if offer.variable is None and (candidate.api_key or "").startswith("secret://env/"):
-            offer = replace(offer, variable=str(candidate.api_key).removeprefix("secret://env/"))
-        if asker is None or candidate.api_key or not candidate.key_hint:
-            return offer
-        pasted = _pasted(env, candidate, asker)
-        if pasted is not None:
-            variable = KNOWN_PROVIDERS[candidate.provider].key_variables[0]
-            return replace(offer, variable=variable, pasted=pasted)
+        if (keyed := _with_key(env, asker, offer, providers)) is not None:
+            return keyed
         said = None  # no key: choose again
+
+
+def _asked_model(
+    env: Environment, asker: Asker, lines: Sequence[Line], providers: Mapping[str, ProviderConfig]
+) -> str:
+    def objection(said: str) -> InvalidRequest | None:
+        return None if _is_address(said) else _objection(said, env, providers)
+
+    question = "Which model should answer?"
+    return asker.one(question, lines, other="provider/model", objection=objection)
+
+
+def _with_key(
+    env: Environment,
+    asker: Asker | None,
+    offer: ModelOffer,
+    providers: Mapping[str, ProviderConfig],
+) -> ModelOffer | None:
+    """The model and where its key is, which is asked for if need be; None if no key is given."""
+    candidate = resolve(offer.ref, providers, env.environ)
+    if offer.variable is None and (candidate.api_key or "").startswith("secret://env/"):
+        offer = replace(offer, variable=str(candidate.api_key).removeprefix("secret://env/"))
+    if asker is None or candidate.api_key or not candidate.key_hint:
+        return offer
+    pasted = _pasted(env, candidate, asker)
+    if pasted is None:
+        return None
+    return replace(
+        offer, variable=KNOWN_PROVIDERS[candidate.provider].key_variables[0], pasted=pasted
+    )
 
 
 def _model_lines(found: Found, now: str | None) -> list[Line]:
     lines = [Line(one.ref, f"{one.ref}  ({one.reason})") for one in found.models if one.ref != now]
+    lines.append(Line(OWN, f"{OWN}  (another server that speaks OpenAI's API: vLLM, llama.cpp, …)"))
     if now is not None:
         return [Line(now, f"{now}  (as it is now)"), *lines]
     if not found.models[0].variable:
@@ -394,6 +423,78 @@ def _pasted(env: Environment, candidate: Candidate, asker: Asker) -> Secret | No
         else:
             env.say("  The key works.")
         return Secret(key)
+
+
+def _is_address(text: str) -> bool:
+    return text.startswith(("http://", "https://"))
+
+
+def _own_server(
+    env: Environment, asker: Asker, address: str, providers: Mapping[str, ProviderConfig]
+) -> ModelOffer | None:
+    """A model of a server at an address of the person's own; None if they go back."""
+    while True:
+        if not _is_address(address):
+            address = asker.text("\n  its address, such as http://127.0.0.1:8000/v1: ")
+            if not address:
+                return None
+            if not _is_address(address):
+                env.say("  It begins with http:// or https://.")
+                continue
+        key = hidden_line(env, "  its key (Enter if it needs none): ")
+        if key:
+            env.redactor.register(key)
+        name = _provider_name(address, providers)
+        candidate = Candidate(name, "", "openai-completions", address.rstrip("/"))
+        try:
+            candidate, names = _listed(candidate, key, env)
+            model = _model_of(asker, names)
+            if not model:
+                return None
+            anyio.run(try_model, replace(candidate, model=model), key or None, env.environ)
+        except (KeyRefused, KeyNotChecked) as error:
+            env.say(fitted(f"  That did not work ({printable(str(error))}).", env.stdout, hang=2))
+            address = ""
+            continue
+        env.say(f"  {printable(model)} answers.")
+        variable = f"{name.upper().replace('-', '_')}_API_KEY" if key else None
+        pasted = Secret(key) if key else None
+        return ModelOffer(f"{name}/{model}", "", variable, pasted, candidate.base_url)
+
+
+def _listed(candidate: Candidate, key: str, env: Environment) -> tuple[Candidate, tuple[str, ...]]:
+    """Its models, and where its API is: at the address, or at /v1 below it; none if it has no list."""
+    below = replace(candidate, base_url=f"{candidate.base_url}/v1")
+    tried = (candidate,) if str(candidate.base_url).endswith("/v1") else (below, candidate)
+    for one in tried:
+        try:
+            return one, anyio.run(list_models, one, key or None, env.environ)
+        except KeyNotChecked as error:
+            if error.status is None and one is tried[-1]:
+                raise
+    return tried[-1], ()
+
+
+def _model_of(asker: Asker, names: Sequence[str]) -> str:
+    if not names:
+        return asker.text("  It does not list its models. The model's name: ")
+    lines = [Line(one, printable(one)) for one in names]
+    return asker.one("Which of its models?", lines, other="a name", objection=lambda _: None)
+
+
+def _bare(address: str | None) -> str:
+    return (address or "").rstrip("/").removesuffix("/v1")
+
+
+def _provider_name(address: str, providers: Mapping[str, ProviderConfig]) -> str:
+    """The server's host as a name; `own` for one on this machine or with a bare number."""
+    host = urlsplit(address).hostname or ""
+    plain = "own" if not host.strip("0123456789.:") or host == "localhost" else host
+    name = re.sub(r"[^a-z0-9]+", "-", plain.removeprefix("api.").lower()).strip("-") or "own"
+    taken = {*KNOWN_PROVIDERS, LOCAL_PROVIDER}
+    taken |= {key for key, one in providers.items() if _bare(one.base_url) != _bare(address)}
+    numbered = (f"{name}-{number}" for number in count(2))
+    return next(one for one in chain([name], numbered) if one not in taken)
 
 
 def _objection(

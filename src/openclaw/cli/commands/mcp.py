@@ -107,8 +107,7 @@ def _declare_importing(actions: Any) -> None:
         "source",
         nargs="?",
         metavar="FROM",
-        help=f"{', '.join(SOURCES)}, or the path of such a file; "
-        "all that are installed if none is named",
+        help=f"{', '.join(SOURCES)}, or the path of such a file (default: all installed)",
     )
     take.add_argument("names", nargs="*", metavar="NAME", help="only these servers")
     take.add_argument("--dry-run", action="store_true", help="show what would be written")

@@ -92,7 +92,9 @@ def _list(args: Namespace, env: Environment) -> int:
         env.say(f"  {fact['id']}  ({fact['from']})")
         if fact["id"].endswith("/*"):
             name = fact["id"].removesuffix("*")
-            env.say(f"      any of its models; none is listed. Use one with: --model {name}NAME")
+            env.say(
+                f"      no models are listed here; use any of the provider's with: --model {name}NAME"
+            )
     if not providers:
         env.say("  none: no key in the environment and nothing under models.providers")
     env.say("\nEmbedded models, which run here and need no account:")

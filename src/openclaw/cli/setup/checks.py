@@ -296,7 +296,7 @@ def _gateway(env: Environment, loaded: LoadedConfig) -> Finding:
     running = running_gateway(env.paths.gateway_lock)
     if running is None:
         return _port(gateway) or Finding(
-            "gateway", OK, "no gateway is running; none is needed for agent and chat"
+            "gateway", OK, "no gateway is running (agent and chat work without one)"
         )
     return Finding("gateway", OK, f"a gateway is running at {running.url or 'an address to come'}")
 
@@ -339,7 +339,7 @@ def _model(env: Environment, loaded: LoadedConfig, *, ask: bool) -> Iterator[Fin
 def _asked(env: Environment, loaded: LoadedConfig, model: "Candidate", told: str) -> Finding | None:
     import anyio
 
-    from openclaw.cli.setup.provider_keys import KeyNotChecked, KeyRefused, ask_provider
+    from openclaw.models.listing import KeyNotChecked, KeyRefused, ask_provider
     from openclaw.runtime.host import open_secrets
 
     async def attempt() -> None:

@@ -32,6 +32,8 @@ class ModelOffer:
     reason: str
     variable: str | None = None
     pasted: Secret | None = None
+    base_url: str | None = None
+    """Where the provider is that the configuration gets with it; None if it is known."""
 
     @property
     def reference(self) -> str | None:

@@ -210,9 +210,16 @@ def with_model(text: str, model: str) -> str:
     return set_value(text, (*MODEL, "primary") if detailed else MODEL, model)
 
 
-def with_key(text: str, model: ModelOffer) -> str:
-    """The text with the key of the model's provider, unless it has one and none was pasted."""
-    place: KeyPath = ("models", "providers", model.provider, "apiKey")
+def with_provider(text: str, model: ModelOffer) -> str:
+    """The text with the model's provider: its address if it is the person's own, and its key.
+
+    A key that is there stays, unless one was pasted.
+    """
+    provider: KeyPath = ("models", "providers", model.provider)
+    if model.base_url is not None:
+        text = set_value(text, (*provider, "baseUrl"), model.base_url)
+        text = set_value(text, (*provider, "api"), "openai-completions")
+    place = (*provider, "apiKey")
     if model.reference is None or (parse(text).find(place) is not None and not model.pasted):
         return text
     return set_value(text, place, model.reference)
@@ -246,7 +253,7 @@ def make_plan(
     base = starter_text(model.ref if model else None) if text is None else text
     if model is not None:
         base = base if text is None else with_model(base, model.ref)
-        base = with_key(base, model)
+        base = with_provider(base, model)
     parse_config(base, env.environ, source=path)
     wanted = tuple(one.server for one in found.servers if one.server.name in servers)
     wanted = all_with_sandbox(wanted, env.environ) if sandbox else wanted

@@ -37,6 +37,7 @@ from openclaw.core.errors import (
     NotFound,
     OpenClawError,
     UserFacing,
+    sentence,
 )
 from openclaw.core.ids import random_id
 from openclaw.gateway.api.bodies import json_body
@@ -53,6 +54,7 @@ from openclaw.gateway.api.schema import (
 )
 from openclaw.gateway.feeds import EventStream, Put, frame
 from openclaw.gateway.state import Gateway
+from openclaw.models.listing import models_named
 
 if TYPE_CHECKING:
     from openclaw.agent.schedules import Job, JobFile
@@ -89,6 +91,10 @@ async def edit(gateway: Gateway, request: Request) -> Response:
     after = await anyio.to_thread.run_sync(_changed, before, body.changes)
     loaded = await anyio.to_thread.run_sync(_parsed, gateway, after)
     warnings = [one for one in loaded.warnings if one not in loaded.reminders]
+    for change in body.changes if not body.apply else ():
+        for model in models_named(tuple(change.path), change.value):
+            problem = await gateway.backend.agent.model_problem(model)
+            warnings += [sentence(problem)] if problem else []
     answer: Json = {"diff": _diff(gateway, before, after), "digest": _digest(before)}
     answer |= {"warnings": warnings, "waiting": []}
     if body.apply:

@@ -114,9 +114,9 @@ class Message(_Given):
     thinking: Effort | None = Field(
         None, description="how long the model thinks, if it can be told"
     )
-    workspace: str | None = Field(None, description="where file tools work; this account alone")
+    workspace: str | None = Field(None, description="where file tools work; owner only")
     scope: str | None = Field(
-        None, description="servers that were brought along; this account alone"
+        None, description="also use the MCP servers that this connection added; owner only"
     )
 
 
@@ -134,7 +134,7 @@ class BegunArgument(_Given):
     value: str = Field("", description="what was typed of it")
     given: dict[str, str] = Field(default_factory=dict[str, str], description="other arguments")
     scope: str | None = Field(
-        None, description="servers that were brought along; this account alone"
+        None, description="also use the MCP servers that this connection added; owner only"
     )
 
 

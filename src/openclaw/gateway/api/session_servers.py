@@ -71,20 +71,23 @@ async def open_scope(gateway: Gateway, request: Request) -> Any:
 
 def check_scope(gateway: Gateway, scope: str | None) -> None:
     if scope is not None and scope not in gateway.scopes:
-        raise NotFound("the connection that brought these MCP servers along is closed")
+        raise NotFound("the connection that added these MCP servers is closed")
 
 
 @operation(
     "listModels",
-    "the models that answer for an agent, the first one first",
-    {"agent": str, "models": list[str]},
-    query={"agent": str},
+    "the models that answer for an agent, the first one first; and, of the model `check`, why there "
+    "is no such one",
+    {"agent": str, "models": list[str], "problem": str | None},
+    query={"agent": str, "check": str},
 )
 async def models(gateway: Gateway, request: Request) -> Response:
     agent = gateway.backend.agent
     settings = await agent.settings(request.query_params.get("agent"))
     names = await agent.models(settings.id)
-    return JSONResponse({"agent": settings.id, "models": list(names)})
+    asked = request.query_params.get("check")
+    problem = await agent.model_problem(asked) if asked else None
+    return JSONResponse({"agent": settings.id, "models": list(names), "problem": problem})
 
 
 @operation(
@@ -96,7 +99,7 @@ async def models(gateway: Gateway, request: Request) -> Response:
 async def complete(gateway: Gateway, request: Request) -> Response:
     asked = given(BegunArgument, await json_body(request))
     if asked.scope is not None:
-        require_owner(request, "servers that were brought along")
+        require_owner(request, "servers that a client added")
     check_scope(gateway, asked.scope)
     agent = gateway.backend.agent
     begun = prompts.BegunArgument(

@@ -5,10 +5,12 @@ import shlex
 import sys
 from pathlib import Path
 
+import anyio.to_thread
 import pytest
 
 from openclaw.cli.environment import Environment
 from openclaw.cli.main import run
+from openclaw.testing.scripted_model import scripted_model
 
 Captured = pytest.CaptureFixture[str]
 
@@ -264,3 +266,24 @@ def test_the_last_line_of_the_file_ends_when_a_key_is_taken_out(home: Path) -> N
     path.write_text("{ gateway: { port: 1 } }")
     assert run("openclaw", ["config", "unset", "gateway.port"]) == 0
     assert path.read_text().endswith("}\n")
+
+
+@pytest.mark.anyio
+async def test_set_warns_of_a_model_that_the_provider_does_not_list(
+    home: Path, capsys: Captured
+) -> None:
+    async with scripted_model() as model:
+        path = home / ".openclaw" / "openclaw.json"
+        path.parent.mkdir(mode=0o700)
+        provider = {"baseUrl": f"{model.url}/v1", "api": "openai-completions"}
+        path.write_text(json.dumps({"models": {"providers": {"acme": provider}}}))
+        for value, told in (
+            ("acme/scriptd", "there is no model 'scriptd' at acme; did you mean acme/scripted?"),
+            ('{"primary": "acme/scripted", "fallbacks": ["acme/zzz"]}', "it has scripted"),
+            ("acme/scripted", ""),
+        ):
+            words = ["config", "set", "agents.defaults.model", value]
+            assert await anyio.to_thread.run_sync(run, "openclaw", words) == 0
+            warned = capsys.readouterr().err
+            assert told in warned
+            assert ("warning:" in warned) == bool(told)

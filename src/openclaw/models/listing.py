@@ -1,0 +1,197 @@
+"""What a provider says about itself: whether it accepts a key, and which models it has."""
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import anyio
+
+from openclaw.config.agent_schema import ProviderConfig
+from openclaw.config.consistency import suggest
+from openclaw.config.json5 import KeyPath
+from openclaw.core.errors import ModelUnavailable, OpenClawError, describe
+from openclaw.models.choose import LOCAL_PROVIDER, Candidate, resolve
+from openclaw.net.proxies import open_client
+
+if TYPE_CHECKING:
+    from openclaw.models.build import Resolver
+
+_PATHS = {"anthropic-messages": "/v1/models", "google-generative-ai": "/v1beta/models"}
+_ALL = {"anthropic-messages": "?limit=1000", "google-generative-ai": "?pageSize=1000"}
+_OTHERS = "/models"
+_OPENROUTER = "/key"  # its list of models is for everybody
+_GOOGLE = "google-generative-ai"
+_ANTHROPIC_VERSION = "2026-10-21"
+_SECONDS = 20.0
+_TRY_SECONDS = 120.0  # a server of one's own may load the model first
+_LISTING_SECONDS = 5.0  # a person waits, and the answer only spares them a later error
+_REFUSED = (400, 401, 403)
+_MESSAGE_CHARS = 200
+
+
+class KeyRefused(Exception):
+    """Raised when the provider says that it does not know the key."""
+
+
+class KeyNotChecked(Exception):
+    """Raised when nobody could tell, such as without a network; `status` is what was answered."""
+
+    def __init__(self, reason: str, status: int | None = None) -> None:
+        super().__init__(reason)
+        self.status = status
+
+
+def check_key(candidate: Candidate, key: str, environ: Mapping[str, str]) -> None:
+    anyio.run(ask_provider, candidate, key, environ)
+
+
+async def ask_provider(
+    candidate: Candidate,
+    key: str | None,
+    environ: Mapping[str, str],
+    more: Mapping[str, str] | None = None,
+) -> None:
+    """Raises KeyRefused or KeyNotChecked; `more` are headers that the provider wants besides."""
+    openrouter = candidate.provider == "openrouter"
+    path = _OPENROUTER if openrouter else _PATHS.get(candidate.api, _OTHERS)
+    await _ask(candidate, key, environ, more or {}, path, _SECONDS)
+
+
+async def list_models(
+    candidate: Candidate,
+    key: str | None,
+    environ: Mapping[str, str],
+    more: Mapping[str, str] | None = None,
+    seconds: float = _SECONDS,
+) -> tuple[str, ...]:
+    """The names of the provider's models. Raises as `ask_provider` does."""
+    path = f"{_PATHS.get(candidate.api, _OTHERS)}{_ALL.get(candidate.api, '')}"
+    content = await _ask(candidate, key, environ, more or {}, path, seconds)
+    try:
+        body: Any = json.loads(content)
+        if candidate.api == _GOOGLE:
+            return tuple(str(one["name"]).removeprefix("models/") for one in body["models"])
+        return tuple(str(one["id"]) for one in body["data"])
+    except (ValueError, KeyError, TypeError):
+        raise KeyNotChecked("what it answered is no list of models") from None
+
+
+async def try_model(candidate: Candidate, key: str | None, environ: Mapping[str, str]) -> None:
+    """Ask a model that speaks OpenAI's API for a word. Raises as `ask_provider` does."""
+    asked = [{"role": "user", "content": "Say hi."}]
+    body = {"model": candidate.model, "max_tokens": 16, "messages": asked}
+    content = await _ask(candidate, key, environ, {}, "/chat/completions", _TRY_SECONDS, body)
+    try:
+        json.loads(content)["choices"][0]["message"]
+    except (ValueError, LookupError, TypeError):
+        raise KeyNotChecked("what it answered is not the answer of a model") from None
+
+
+async def _ask(
+    candidate: Candidate,
+    key: str | None,
+    environ: Mapping[str, str],
+    more: Mapping[str, str],
+    path: str,
+    seconds: float,
+    body: Any = None,
+) -> bytes:
+    import httpx2
+
+    base = (candidate.base_url or "").rstrip("/")
+    headers = dict(more)
+    if key is not None:
+        google = candidate.api == _GOOGLE
+        headers |= {"x-goog-api-key": key} if google else {"Authorization": f"Bearer {key}"}
+    if candidate.api == "anthropic-messages":
+        headers["anthropic-version"] = _ANTHROPIC_VERSION
+    try:
+        with anyio.fail_after(seconds):
+            async with open_client(base, environ, silence=seconds) as client:
+                method = "GET" if body is None else "POST"
+                answer = await client.request(method, f"{base}{path}", headers=headers, json=body)
+    except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError) as error:
+        raise KeyNotChecked(str(error) or type(error).__name__) from error
+    told = f"HTTP {answer.status_code}{_said(answer.content)}"
+    if answer.status_code in _REFUSED:
+        raise KeyRefused(told)
+    if not answer.is_success:
+        raise KeyNotChecked(told, answer.status_code)
+    return answer.content
+
+
+def _said(content: bytes) -> str:
+    try:
+        body: Any = json.loads(content)
+        error = body["error"]
+        return f": {error if isinstance(error, str) else error['message']}"[:_MESSAGE_CHARS]
+    except (ValueError, KeyError, TypeError):
+        return ""
+
+
+def models_named(path: KeyPath, value: Any) -> list[str]:
+    """The models that a change of the configuration names: this value at this path."""
+    if isinstance(value, dict):
+        inner = cast("dict[str, Any]", value).items()
+        return [ref for key, one in inner for ref in models_named((*path, key), one)]
+    if isinstance(value, list) and path[-1:] == ("fallbacks",):
+        return [str(one) for one in cast("list[Any]", value)]
+    named = path[:1] == ("agents",) and (
+        path[-1] == "model" or path[-2:] in (("model", "primary"), ("model", "fallbacks"))
+    )
+    return [value] if named and isinstance(value, str) and value else []
+
+
+async def model_problem(
+    ref: str,
+    providers: Mapping[str, ProviderConfig],
+    resolver: "Resolver",
+    environ: Mapping[str, str],
+    weights: Path,
+) -> str | None:
+    """Why there is no such model, as a sentence; None if there is, or if nobody can tell."""
+    try:
+        candidate = resolve(ref, providers, environ)
+        config = providers.get(candidate.provider)
+        configured = [one.id for one in config.models] if config else []
+        if candidate.model in configured or ("/" in candidate.model and candidate.api == "local"):
+            return None
+        names = await _names(candidate, resolver, environ, weights)
+    except ModelUnavailable as error:
+        return describe(error)
+    except (KeyRefused, KeyNotChecked, OpenClawError):
+        return None
+    if not names or _is_among(candidate.model, names):
+        return None
+    near = suggest(candidate.model, [*names, *configured])
+    told = f"did you mean {candidate.provider}/{near}?" if near else f"it has {_some(names)}"
+    return f"there is no model {candidate.model!r} at {candidate.provider}; {told}"
+
+
+async def _names(
+    candidate: Candidate, resolver: "Resolver", environ: Mapping[str, str], weights: Path
+) -> tuple[str, ...]:
+    if candidate.provider == LOCAL_PROVIDER:
+        from openclaw.embedded.weights import CATALOGUE, WeightStore
+
+        return tuple(one.name for one in (*CATALOGUE, *WeightStore(weights).own()))
+    texts = {
+        name: (await resolver.resolve_text(text)).reveal()
+        for name, text in {"": candidate.api_key or "", **candidate.headers}.items()
+    }
+    key = texts.pop("") or None
+    return await list_models(candidate, key, environ, texts, _LISTING_SECONDS)
+
+
+def _is_among(model: str, names: Iterable[str]) -> bool:
+    """Whether one of them is meant: without its date, its tag or what a router adds after a colon."""
+    plain = model.partition(":")[0].removesuffix("-latest")
+    return any(
+        name in (model, plain) or name.startswith((f"{plain}-2", f"{plain}:latest"))
+        for name in names
+    )
+
+
+def _some(names: tuple[str, ...]) -> str:
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
