@@ -1,5 +1,6 @@
 """The MCP servers of the agents, running."""
 
+import logging
 from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from openclaw.mcp_client.lifecycle.manager import AgentServers, McpManager
     from openclaw.mcp_client.session.connect import ResolveSecrets
     from openclaw.mcp_client.session.notifications import AskHost
+
+logger = logging.getLogger(__name__)
 
 
 @asynccontextmanager
@@ -99,6 +102,11 @@ async def open_servers(
 
 async def _no_model(server: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
     """Offered all the same, since what a server lists may depend on it."""
+    logger.warning(
+        "MCP server '%s' asked for the model, which only the agent runs: "
+        'for tools that need it, use openclaw agent "…"',
+        server,
+    )
     raise ServerUnavailable(server, "no model runs here that it could ask")
 
 

@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import subprocess
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,13 +11,14 @@ from typing import Any
 
 import pytest
 from tests.support.mcp_server_kit import fake_tool
+from tests.support.terminal import on_terminal
 
 from openclaw.cli.commands import mcp
 from openclaw.cli.environment import Environment
 from openclaw.cli.parser import CommandParser, parse, subparsers
 from openclaw.core.errors import InvalidConfig, InvalidRequest, NotFound, ServerUnavailable
 from openclaw.mcp_client.sandbox.confinement import find_means
-from openclaw.testing.fake_server import command
+from openclaw.testing.fake_server import command, server_entry
 
 PNG = (
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5E"
@@ -612,3 +614,72 @@ def test_an_effect_that_does_not_exist_and_a_server_that_does_not_are_refused(
         shell.run("effects", "fake", "frobnicate=harmless")
     with pytest.raises(NotFound, match="other"):
         shell.run("effects", "other", "frobnicate=read")
+
+
+QUESTION = {
+    "message": "Which colour?",
+    "requestedSchema": {
+        "type": "object",
+        "properties": {"colour": {"type": "string", "enum": ["red", "blue"]}},
+        "required": ["colour"],
+    },
+}
+ADDRESS = {"mode": "url", "message": "Log in", "url": "https://l.example/in", "elicitationId": "1"}
+ASKING: dict[str, Any] = {
+    "tools": [
+        fake_tool("ask", elicit=QUESTION),
+        fake_tool("visit", elicit=ADDRESS),
+        fake_tool("complete", sampling={}),
+    ]
+}
+
+
+def _asking(home: Path) -> dict[str, str]:
+    state = home / ".openclaw"
+    state.mkdir(mode=0o700)
+    servers = {"asking": {**server_entry(ASKING), "sampling": {"enabled": True}}}
+    (state / "openclaw.json").write_text(json.dumps({"mcp": {"servers": servers}}))
+    (state / "openclaw.json").chmod(0o600)
+    return {"HOME": str(home), "PATH": os.environ["PATH"]}
+
+
+def test_a_servers_question_is_put_to_whoever_calls_its_tool(home: Path) -> None:
+    environ = _asking(home)
+    words = [sys.executable, "-m", "openclaw", "mcp", "call"]
+    with on_terminal([*words, "asking/ask"], environ) as terminal:
+        terminal.until("MCP server 'asking' asks: Which colour?")
+        terminal.until("Answer it? [y/n]")
+        terminal.send("y")
+        terminal.until("2. blue")
+        terminal.send("2")
+        terminal.until("accept")
+        terminal.until('"blue"')
+        assert terminal.ended() == 0
+    with on_terminal([*words, "asking/visit"], environ) as terminal:
+        terminal.until("It wants you to open https://l.example/in")
+        terminal.until("Have you done so? [y/n]")
+        terminal.send("n")
+        terminal.until("decline")
+        terminal.ended()
+
+
+@pytest.mark.parametrize("more", [[], ["--json"]])
+def test_without_a_terminal_a_question_is_declined_with_a_sentence(
+    home: Path, more: list[str]
+) -> None:
+    command = [sys.executable, "-m", "openclaw", "mcp", "call", "asking/ask", *more]
+    done = subprocess.run(
+        command, env=_asking(home), stdin=subprocess.DEVNULL, capture_output=True, text=True
+    )
+    why = "--json asks nobody" if more else "there is no terminal"
+    assert f"asked: Which colour? It was declined, because {why}." in done.stderr
+    assert "decline" in done.stdout
+
+
+def test_a_server_that_wants_the_model_is_told_of_plainly(home: Path) -> None:
+    command = [sys.executable, "-m", "openclaw", "mcp", "call", "asking/complete"]
+    done = subprocess.run(
+        command, env=_asking(home), stdin=subprocess.DEVNULL, capture_output=True, text=True
+    )
+    assert "MCP server 'asking' asked for the model, which only the agent runs" in done.stderr
+    assert "no model runs here" in done.stdout

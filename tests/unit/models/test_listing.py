@@ -75,7 +75,9 @@ def test_the_nearest_is_named_and_otherwise_what_there_is(tmp_path: Path) -> Non
         near = problem("acme/gtp-9", tmp_path, baseUrl=url, api="openai-completions")
         assert near == "there is no model 'gtp-9' at acme; did you mean acme/gpt-9?"
         far = problem("acme/zzzz", tmp_path, baseUrl=url, api="openai-completions")
-        assert far == "there is no model 'zzzz' at acme; it has gpt-9, claude-7-20270101, llama:latest"
+        assert (
+            far == "there is no model 'zzzz' at acme; it has gpt-9, claude-7-20270101, llama:latest"
+        )
         assert asked == ["/models", "/models"]
 
 

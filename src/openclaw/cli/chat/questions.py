@@ -10,10 +10,11 @@ import unicodedata
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 import anyio
 
+from openclaw.cli.chat.input import ask_line, discard_typed, write_exactly
 from openclaw.content.labels import sanitise_label
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.tools import ALWAYS, NO, ONCE, SESSION, Answer, Choice, JsonObject
@@ -205,6 +206,17 @@ class Questions:
         self._ask, self._say, self._paused = ask, say, paused
         self._show, self._discard, self._size = show or say, discard, size
         self._lock = anyio.Lock()
+
+    @classmethod
+    def at_terminal(
+        cls,
+        stdin: TextIO,
+        stream: TextIO,
+        say: Callable[[str], None],
+        paused: Callable[[], AbstractContextManager[None]],
+    ) -> "Questions":
+        show, discard = write_exactly(stream), discard_typed(stdin)
+        return cls(ask_line(stdin, stream), say, paused, show=show, discard=discard)
 
     async def elicit(self, server: str, params: JsonObject) -> JsonObject:
         async with self._lock:

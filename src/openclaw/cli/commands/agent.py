@@ -284,16 +284,9 @@ def _questions(args: argparse.Namespace, env: Environment, view: "TurnView") -> 
         or not (env.stdin.isatty() and env.stderr.isatty())
     ):
         return None
-    from openclaw.cli.chat.input import ask_line, discard_typed, write_exactly
     from openclaw.cli.chat.questions import Questions
 
-    return Questions(
-        ask_line(env.stdin, env.stderr),
-        view.say,
-        view.paused,
-        show=write_exactly(env.stderr),
-        discard=discard_typed(env.stdin),
-    )
+    return Questions.at_terminal(env.stdin, env.stderr, view.say, view.paused)
 
 
 def _print(reply: "Reply", env: Environment) -> None:

@@ -82,12 +82,7 @@ async def _at_terminal(args: argparse.Namespace, env: Environment) -> int:
     from openclaw.cli.chat.commands import ChatCompleter
     from openclaw.cli.chat.consent import Consent
     from openclaw.cli.chat.conversation import Talk
-    from openclaw.cli.chat.input import (
-        ask_line,
-        discard_typed,
-        open_terminal_input,
-        write_exactly,
-    )
+    from openclaw.cli.chat.input import open_terminal_input
     from openclaw.cli.chat.questions import Questions
     from openclaw.cli.chat.view import TerminalView
     from openclaw.cli.logs import servers_logged
@@ -96,13 +91,7 @@ async def _at_terminal(args: argparse.Namespace, env: Environment) -> int:
 
     workspace = workspace_of(args, env)
     view = TerminalView(console(env.stdout, env.environ), env.redactor.redact)
-    questions = Questions(
-        ask_line(env.stdin, env.stdout),
-        view.say,
-        view.paused,
-        show=write_exactly(env.stdout),
-        discard=discard_typed(env.stdin),
-    )
+    questions = Questions.at_terminal(env.stdin, env.stdout, view.say, view.paused)
     with _logs_above(args, env, view), servers_logged(env):
         async with open_agent(env, local=args.local, emit=view.doing.note) as agent:
             settings = await agent.settings(args.agent)

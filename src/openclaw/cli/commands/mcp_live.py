@@ -3,7 +3,7 @@
 import argparse
 import json
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ from openclaw.content.characters import strip_invisible
 from openclaw.core.clock import SystemClock
 from openclaw.core.content import Block, Media, ResourceLink, Text
 from openclaw.core.errors import EXIT_FAILED, EXIT_OK, InvalidRequest, NotFound, ServerUnavailable
-from openclaw.core.tools import CallContext, ToolSource, ToolSpec
+from openclaw.core.tools import CallContext, Elicit, JsonObject, ToolSource, ToolSpec
 from openclaw.mcp_client.bounds import printable
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from openclaw.mcp_client.lifecycle.manager import McpManager
 
 _AGENT = "cli"
+_QUESTION_CHARS = 500
 _MARGIN = 5.0  # seconds beyond a server's own time to connect
 
 
@@ -123,13 +124,35 @@ async def call_tool(args: argparse.Namespace, env: Environment) -> int:
             there = [f"{s.origin.server}/{s.origin.tool}" for s in source.specs()]
             raise not_there(f"there is no tool '{args.tool}'", args.tool, there)
         # Whoever typed the command is the person whom the policy would ask.
-        context = CallContext(agent=live.agent.id, session=_AGENT, call_id=_AGENT, approved=True)
+        context = CallContext(
+            agent=live.agent.id,
+            session=_AGENT,
+            call_id=_AGENT,
+            approved=True,
+            elicit=_elicit(env, quiet=args.json),
+        )
         result = await source.call(name, arguments, context)
     shown = result.outputs or result.blocks
     content = [_as_json(block) for block in shown]
     facts = {"isError": result.is_error, "content": content, "details": result.details}
     env.report(args, facts, *(_safely(env, _as_text(block)) for block in shown))
     return EXIT_FAILED if result.is_error else EXIT_OK
+
+
+def _elicit(env: Environment, *, quiet: bool) -> Elicit:
+    """Puts servers' questions to the person at the terminal; says so where there is none."""
+    if env.stdin.isatty() and env.stderr.isatty() and not quiet:
+        from openclaw.cli.chat.questions import Questions
+
+        return Questions.at_terminal(env.stdin, env.stderr, env.warn, nullcontext).elicit
+
+    async def declined(server: str, params: JsonObject) -> JsonObject:
+        asked = printable(str(params.get("message") or ""))[:_QUESTION_CHARS]
+        why = "--json asks nobody" if quiet else "there is no terminal"
+        env.warn(f"MCP server '{server}' asked: {asked} It was declined, because {why}.")
+        return {"action": "decline"}
+
+    return declined
 
 
 def _servers_of(agent: EffectiveAgent, tool: str) -> list[str]:
@@ -251,7 +274,8 @@ async def prompt(args: argparse.Namespace, env: Environment) -> None:
         raise InvalidRequest(f"a prompt is written SERVER:PROMPT, not {args.prompt!r}")
     call = PromptCall(server, name, parse_arguments(args.arguments))
     async with _live(env, args.agent, only=[server]) as live:
-        messages = await live.manager.get_prompt(live.agent.id, call)
+        elicit = _elicit(env, quiet=args.json)
+        messages = await live.manager.get_prompt(live.agent.id, call, elicit=elicit)
     rows = [{"role": m.role, "content": [_as_json(b) for b in m.blocks]} for m in messages]
     texts = ["\n".join([f"[{m.role}]", *map(_as_text, m.blocks)]) for m in messages]
     env.report(args, {"messages": rows}, *(_safely(env, text) for text in texts))
