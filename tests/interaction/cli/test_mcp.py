@@ -682,4 +682,4 @@ def test_a_server_that_wants_the_model_is_told_of_plainly(home: Path) -> None:
         command, env=_asking(home), stdin=subprocess.DEVNULL, capture_output=True, text=True
     )
     assert "MCP server 'asking' asked for the model, which only the agent runs" in done.stderr
-    assert "no model runs here" in done.stdout
+    assert "the host refused" in done.stdout
