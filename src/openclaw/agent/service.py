@@ -44,6 +44,7 @@ from openclaw.agent.transcript import (
     user_entry,
     waiting_calls,
 )
+from openclaw.agent.turn_log import TurnLog
 from openclaw.config.merge import EffectiveAgent
 from openclaw.content.frame import frame
 from openclaw.core.clock import Clock, SystemClock
@@ -126,6 +127,7 @@ class _Watch:
     emit: Emit
     listener: TurnListener
     streamed: _Streamed
+    log: TurnLog
 
 
 class AgentService:
@@ -165,7 +167,9 @@ class AgentService:
         emit = listener.on_event or discard
         streamed = _Streamed()
         emit = both(emit, self._observe()) if self._observe else emit
-        watch = _Watch(both(streamed.on_event, emit), listener, streamed)
+        log = TurnLog(agent.id, context, self._clock)
+        emit = both(streamed.on_event, both(log.on, emit))
+        watch = _Watch(emit, listener, streamed, log)
         session = await self._store.open_session(agent.id, context.session_key)
         claim = context.claim
         held = claim.lane(self._store, session) if claim else self._store.acquire_lane(session)
@@ -176,10 +180,13 @@ class AgentService:
             if not _goes_on_elsewhere(claim, error):
                 stopped = isinstance(error, anyio.get_cancelled_exc_class())
                 told = describe(error) if isinstance(error, OpenClawError) else type(error).__name__
+                outcome = "cancelled" if stopped else "error"
+                log.ended(outcome, "" if stopped else told)
                 with anyio.CancelScope(shield=True):
-                    await _turn_end(setup, context, "cancelled" if stopped else "error", told)
+                    await _turn_end(setup, context, outcome, told)
             raise
         if reply.outcome != "duplicate":
+            log.ended(reply.outcome, reply=reply)
             await _turn_end(setup, context, reply.outcome, reply.text, reply)
         return reply
 
@@ -338,6 +345,7 @@ class AgentService:
         agent, workspace = setup.agent, setup.workspace
         stack = await self._models(agent, context.model, context.thinking)
         built = await stack.primary()
+        watch.log.started(built.candidate.ref)
         if context.thinking is not None and not built.thinks:
             ref = built.candidate.ref
             watch.emit(Notice("warning", f"{ref} cannot be told how long to think"))

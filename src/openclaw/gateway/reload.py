@@ -82,12 +82,17 @@ class Reloader:
             return ReloadReport(changed=False)
         waiting = waiting_changes(self._current.config, loaded.config)
         await self._gateway.backend.apply(loaded)
-        self._current = loaded
+        before, self._current = self._current.config, loaded
         self._gateway.metrics.reload("applied")
         if waiting:
             logger.warning("a restart is needed for the change of %s", ", ".join(waiting))
         self._gateway.hub.emit(Notice("info", "the configuration was reloaded"))
-        logger.info("the configuration was reloaded")
+        changed = [
+            one.alias or name
+            for name, one in Config.model_fields.items()
+            if getattr(before, name) != getattr(loaded.config, name)
+        ]
+        logger.info("the configuration was reloaded; changed: %s", ", ".join(changed))
         return ReloadReport(changed=True, waiting=waiting)
 
     def _tell_of(self, error: OpenClawError) -> None:

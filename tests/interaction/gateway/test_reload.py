@@ -1,5 +1,6 @@
 """A changed configuration, while the gateway runs."""
 
+import logging
 from typing import Any
 
 import anyio
@@ -142,3 +143,32 @@ async def test_what_only_a_restart_can_change_is_named(house: House, opened: Ope
         )
         report = (await client.post("/api/reload")).json()
     assert report == {"changed": True, "waiting": ["sessions.store", "gateway.bind"]}
+
+
+async def test_the_log_tells_of_turns_servers_and_reloads_and_not_what_was_said(
+    house: House, opened: Open, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "openclaw")
+    rules = [
+        Step(when="fail", role="user", status=401, message="bad key"),
+        Step(when="twice", role="user", calls=(("mcp_one_a", {}), ("mcp_one_a", {}))),
+    ]
+    async with scripted_model(rules=rules, default=Step(text="a private answer")) as model:
+        house.configure(model.url, {"one": fake("a")})
+        async with opened() as client:
+            await servers(client, "one")
+            for text in ("a private question, twice", "now fail"):
+                message = {"text": text, "sessionKey": "mine", "origin": "page"}
+                await client.post("/api/messages", json=message)
+            house.configure(model.url, {"one": fake("a"), "two": fake("b")})
+            await client.post("/api/reload")
+            await servers(client, "one", "two")
+    told = caplog.text
+    assert "started: agent main, session mine, from page, model acme/scripted" in told
+    assert "of session mine finished after" in told
+    assert "tools: mcp_one_a (2 times); tokens: " in told
+    assert "of session mine failed after" in told
+    assert "reason: " in told
+    assert "MCP server 'two' " in told
+    assert "the configuration was reloaded; changed: " in told
+    assert "private" not in told

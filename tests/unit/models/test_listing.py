@@ -3,7 +3,7 @@
 import http.server
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +16,7 @@ from openclaw.config.agent_schema import ProviderConfig
 from openclaw.models.choose import Candidate
 from openclaw.models.listing import KeyNotChecked, model_problem, models_named, try_model
 
-Problem = Callable[..., str | None]
+NOTHING: dict[str, str] = {}
 
 
 @dataclass
@@ -33,7 +33,7 @@ class Resolver:
 
 
 @contextmanager
-def answering(status: int, body: object) -> Iterator[tuple[str, list[str]]]:
+def answering(status: int, body: object) -> Generator[tuple[str, list[str]]]:
     """A provider that answers everything so; its address, and the paths that were asked for."""
     asked: list[str] = []
 
@@ -57,7 +57,7 @@ def answering(status: int, body: object) -> Iterator[tuple[str, list[str]]]:
 
 def problem(ref: str, weights: Path, **provider: Any) -> str | None:
     providers = {"acme": ProviderConfig.model_validate(provider)} if provider else {}
-    return anyio.run(model_problem, ref, providers, Resolver(), {}, weights)
+    return anyio.run(model_problem, ref, providers, Resolver(), NOTHING, weights)
 
 
 OPENAI = {"data": [{"id": "gpt-9"}, {"id": "claude-7-20270101"}, {"id": "llama:latest"}]}
@@ -114,7 +114,7 @@ def test_embedded_models_are_those_of_the_catalogue_and_files(tmp_path: Path) ->
 
 def test_what_answers_without_being_a_model_is_told() -> None:
     with answering(200, {"ok": True}) as (url, asked), pytest.raises(KeyNotChecked):
-        anyio.run(try_model, Candidate("acme", "m", "openai-completions", url), None, {})
+        anyio.run(try_model, Candidate("acme", "m", "openai-completions", url), None, NOTHING)
     assert asked == ["/chat/completions"]
 
 
