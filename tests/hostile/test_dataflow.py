@@ -31,7 +31,7 @@ from openclaw.core.tools import (
 from openclaw.mcp_client.bridge.results import Rendering, render_result
 from openclaw.policy.dataflow.check import Call
 from openclaw.policy.dataflow.effects import Tool
-from openclaw.policy.dataflow.origin import OURS, OURSELVES, Kind, Text
+from openclaw.policy.dataflow.index import OURS, OURSELVES, Kind, Text
 from openclaw.policy.dataflow.rules import Rules
 from openclaw.policy.decide import Policy
 from openclaw.secrets.redactor import Redactor

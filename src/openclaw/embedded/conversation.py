@@ -289,7 +289,7 @@ def read_in_part(read: int, total: int, what: str = "message") -> str:
     )
 
 
-def _turn(role: str, content: str) -> ChatMessage:
+def chat_message(role: str, content: str) -> ChatMessage:
     return {"role": role, "content": content}
 
 
@@ -299,10 +299,10 @@ def talk_prompt(message: str, history: Sequence[tuple[str, str]], max_tokens: in
         (said[:_MAX_REMEMBERED], answered[:_MAX_REMEMBERED])
         for said, answered in history[-_REMEMBERED_TURNS:]
     ]
-    messages = [_turn("system", _SYSTEM)]
+    messages = [chat_message("system", _SYSTEM)]
     for said, answered in (*_EXAMPLES, *remembered):
-        messages += [_turn("user", said), _turn("assistant", answered)]
-    messages.append(_turn("user", message[:MAX_MESSAGE]))
+        messages += [chat_message("user", said), chat_message("assistant", answered)]
+    messages.append(chat_message("user", message[:MAX_MESSAGE]))
     return Prompt(messages, min(max_tokens, MAX_REPLY_TOKENS), sampling=_DRY)
 
 
@@ -324,7 +324,7 @@ def fitted(prompt: Prompt, context: int) -> Prompt:
         room -= around if between else 0
     share = min(1.0, max(0, room) / weight(last["content"]))
     cut = last["content"][: int(len(last["content"]) * share)]
-    return replace(prompt, messages=[first, *between, _turn(last["role"], cut)])
+    return replace(prompt, messages=[first, *between, chat_message(last["role"], cut)])
 
 
 def tidy(text: str, *, cut_short: bool) -> str:

@@ -2,7 +2,7 @@
 
 import re
 import zoneinfo
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
@@ -11,73 +11,12 @@ from importlib import resources
 from openclaw.embedded.words import NUMBER_WORDS, fold, word_set
 
 _REGIONS = (
-    "Africa/",
-    "America/",
-    "Antarctica/",
-    "Arctic/",
-    "Asia/",
-    "Atlantic/",
-    "Australia/",
-    "Europe/",
-    "Indian/",
-    "Pacific/",
-)
+    "Africa/", "America/", "Antarctica/", "Arctic/", "Asia/", "Atlantic/", "Australia/", "Europe/",
+    "Indian/", "Pacific/",
+)  # fmt: skip
 # Last parts of zone names that are plain words rather than places.
 _NOT_PLACES = word_set("""acre center central east easter eastern general greenwich knox local mountain navajo
     north pacific south troll universal west zulu yukon samoa center""")
-# Names that people use for a place whose zone is called otherwise; capitals and large cities.
-_ALSO = {
-    "abu dhabi": "Asia/Dubai",
-    "bangalore": "Asia/Kolkata",
-    "barcelona": "Europe/Madrid",
-    "beijing": "Asia/Shanghai",
-    "bombay": "Asia/Kolkata",
-    "boston": "America/New_York",
-    "california": "America/Los_Angeles",
-    "cape town": "Africa/Johannesburg",
-    "cologne": "Europe/Berlin",
-    "dallas": "America/Chicago",
-    "delhi": "Asia/Kolkata",
-    "england": "Europe/London",
-    "frankfurt": "Europe/Berlin",
-    "geneva": "Europe/Zurich",
-    "gmt": "UTC",
-    "hamburg": "Europe/Berlin",
-    "hanoi": "Asia/Bangkok",
-    "houston": "America/Chicago",
-    "la": "America/Los_Angeles",
-    "melbourne": "Australia/Melbourne",
-    "miami": "America/New_York",
-    "milan": "Europe/Rome",
-    "montreal": "America/Toronto",
-    "mumbai": "Asia/Kolkata",
-    "munich": "Europe/Berlin",
-    "new delhi": "Asia/Kolkata",
-    "nyc": "America/New_York",
-    "osaka": "Asia/Tokyo",
-    "ottawa": "America/Toronto",
-    "rio de janeiro": "America/Sao_Paulo",
-    "saint petersburg": "Europe/Moscow",
-    "san francisco": "America/Los_Angeles",
-    "scotland": "Europe/London",
-    "seattle": "America/Los_Angeles",
-    "silicon valley": "America/Los_Angeles",
-    "texas": "America/Chicago",
-    "uk": "Europe/London",
-    "utc": "UTC",
-    "wales": "Europe/London",
-    "washington": "America/New_York",
-    "washington dc": "America/New_York",
-}
-# Countries with several zones where one of them is what people mean.
-_COUNTRY_CAPITALS = {
-    "china": "Asia/Shanghai",
-    "germany": "Europe/Berlin",
-    "new zealand": "Pacific/Auckland",
-    "portugal": "Europe/Lisbon",
-    "spain": "Europe/Madrid",
-    "ukraine": "Europe/Kyiv",
-}
 # Short names that are also everyday words count only in capitals, as people write them.
 _ONLY_IN_CAPITALS = frozenset({"la", "uk"})
 MAX_PLACE_WORDS = 4
@@ -95,6 +34,13 @@ def _table(name: str) -> list[list[str]]:
     except (OSError, ModuleNotFoundError):
         return []
     return [line.split("\t") for line in text.splitlines() if line and not line.startswith("#")]
+
+
+def _rows(name: str) -> list[tuple[str, list[str]]]:
+    """Each line of a list of ours: what it is of, and its entries."""
+    text = resources.files("openclaw.embedded").joinpath(name).read_text("utf-8")
+    lines = [line.split(": ") for line in text.splitlines() if not line.startswith("#")]
+    return [(head, entries.split(", ")) for head, entries in lines]
 
 
 def _countries() -> dict[str, str]:
@@ -118,7 +64,7 @@ def places() -> dict[str, str]:
                 found.setdefault(city, zone)
     for country, zone in _countries().items():
         found.setdefault(country, zone)
-    return found | _COUNTRY_CAPITALS | _ALSO
+    return found | {name: zone for zone, names in _rows("place_zones.txt") for name in names}
 
 
 def zone_of(place: str) -> str | None:
@@ -130,15 +76,13 @@ def zone_of(place: str) -> str | None:
 
 @lru_cache(maxsize=1)
 def _states() -> dict[str, str]:
-    text = resources.files("openclaw.embedded").joinpath("us_cities.txt").read_text("utf-8")
-    rows = [line.split(": ") for line in text.splitlines() if not line.startswith("#")]
-    return {fold(city): state[:2] for state, cities in rows for city in cities.split(", ")}
+    rows = _rows("us_cities.txt")
+    return {fold(city): state[:2] for state, cities in rows for city in cities}
 
 
 @lru_cache(maxsize=1)
 def _state_codes() -> dict[str, str]:
-    text = resources.files("openclaw.embedded").joinpath("us_cities.txt").read_text("utf-8")
-    heads = [line.split(": ")[0] for line in text.splitlines() if not line.startswith("#")]
+    heads = [head for head, _ in _rows("us_cities.txt")]
     return {fold(head[3:]): head[:2] for head in heads} | {head[:2]: head[:2] for head in heads}
 
 
@@ -339,25 +283,14 @@ def _trimmed(match: re.Match[str]) -> str:
     return match.group().rstrip(_TRAILING) or match.group()
 
 
-def _refs(reader: _Reader) -> None:
-    for match in [match for pattern in _REFS for match in pattern.finditer(reader.rest)]:
+def _named_things(
+    reader: _Reader, kind: Kind, patterns: Sequence[re.Pattern[str]], never: frozenset[str]
+) -> None:
+    """What the message calls a branch, a folder or just a name, unless it is one of these words."""
+    for match in [match for pattern in patterns for match in pattern.finditer(reader.rest)]:
         name = match[1].rstrip(_TRAILING)
-        if name.lower() not in _NOT_A_REF and "\0" not in name:
-            reader.take(Kind.REF, match.start(1), match.start(1) + len(name), name)
-
-
-def _directories(reader: _Reader) -> None:
-    for match in [match for pattern in _DIRECTORY for match in pattern.finditer(reader.rest)]:
-        name = match[1].rstrip(_TRAILING)
-        if name.lower() not in _NOT_A_DIRECTORY and "\0" not in name:
-            reader.take(Kind.PATH, match.start(1), match.start(1) + len(name), name)
-
-
-def _named(reader: _Reader) -> None:
-    for match in list(_NAMED.finditer(reader.rest)):
-        name = match[1].rstrip(_TRAILING)
-        if name.lower() not in _NOT_A_REF:
-            reader.take(Kind.NAMED, match.start(1), match.start(1) + len(name), name)
+        if name.lower() not in never and "\0" not in name:
+            reader.take(kind, match.start(1), match.start(1) + len(name), name)
 
 
 def _runs(text: str, count: int) -> Iterator[tuple[int, int]]:
@@ -415,10 +348,10 @@ def find_spans(message: str) -> tuple[Span, ...]:
     reader.each(Kind.GLOB, _GLOB, lambda match: match.group())
     reader.each(Kind.PATH, _PATH, _trimmed)
     reader.each(Kind.REVISION, _REVISION, lambda match: match.group())
-    _refs(reader)
-    _directories(reader)
+    _named_things(reader, Kind.REF, _REFS, _NOT_A_REF)
+    _named_things(reader, Kind.PATH, _DIRECTORY, _NOT_A_DIRECTORY)
     _places(reader)
-    _named(reader)
+    _named_things(reader, Kind.NAMED, (_NAMED,), _NOT_A_REF)
     reader.each(Kind.NUMBER, _NUMBER, _number)
     reader.each(
         Kind.NUMBER,

@@ -28,6 +28,7 @@ from openclaw.embedded.conversation import (
     CANNOT_SEE,
     Outcome,
     Turn,
+    chat_message,
     fitted,
     label_of,
     read_in_part,
@@ -41,7 +42,7 @@ from openclaw.embedded.conversation import MAX_MESSAGE as MAX_TALK
 from openclaw.embedded.entities import Kind, find_spans
 from openclaw.embedded.open import WeightsSource
 from openclaw.embedded.router import MAX_MESSAGE, Call, Router
-from openclaw.embedded.runner import ChatMessage, Generation, Prompt, UnusableSchema
+from openclaw.embedded.runner import Generation, Prompt, UnusableSchema
 from openclaw.embedded.tool_doc import RoutableTool
 from openclaw.embedded.tool_intent import Need, goes_on, need_of
 from openclaw.embedded.weights import ToolUse
@@ -223,10 +224,6 @@ _CHOICES = (
 _KEPT = ("type", "enum", "const", "items", "properties", "required", "description")
 
 
-def _turn(role: str, content: str) -> ChatMessage:
-    return {"role": role, "content": content}
-
-
 def _line(tool: RoutableTool) -> str:
     first = tool.description.split(". ")[0].split("\n")[0][:160]
     properties: Any = tool.schema.get("properties")
@@ -244,12 +241,12 @@ def _so_far(turn: Turn) -> str:
 
 
 def choice_prompt(turn: Turn, tools: Sequence[RoutableTool]) -> Prompt:
-    messages = [_turn("system", _CHOOSE)]
+    messages = [chat_message("system", _CHOOSE)]
     for said, action in _CHOICES:
-        messages.append(_turn("user", _situation(_EXAMPLE_TOOLS, f"Message: {said}")))
-        messages.append(_turn("assistant", json.dumps({"action": action})))
+        messages.append(chat_message("user", _situation(_EXAMPLE_TOOLS, f"Message: {said}")))
+        messages.append(chat_message("assistant", json.dumps({"action": action})))
     listed = "\n".join(map(_line, tools))
-    messages.append(_turn("user", _situation(listed, _so_far(turn))))
+    messages.append(chat_message("user", _situation(listed, _so_far(turn))))
     schema = {
         "type": "object",
         "properties": {"action": {"enum": [REPLY, *(tool.name for tool in tools)]}},
@@ -279,16 +276,16 @@ def reduced(schema: Any, depth: int = 0) -> Any:
 def argument_prompt(turn: Turn, tool: RoutableTool, schema: Mapping[str, Any]) -> Prompt:
     shape = json.dumps(schema, ensure_ascii=False)[:_MAX_SCHEMA]
     asked = f"Tool: {tool.name}: {tool.description[:400]}\nSchema: {shape}\n\n{_so_far(turn)}"
-    messages = [_turn("system", _FILL), _turn("user", asked)]
+    messages = [chat_message("system", _FILL), chat_message("user", asked)]
     return Prompt(messages, _ARGUMENT_TOKENS, schema=schema)
 
 
 def answer_prompt(turn: Turn, max_tokens: int) -> Prompt:
-    messages = [_turn("system", _ANSWER)]
+    messages = [chat_message("system", _ANSWER)]
     for said, answered in turn.history[-4:]:
-        messages += [_turn("user", said[:1000]), _turn("assistant", answered[:1000])]
+        messages += [chat_message("user", said[:1000]), chat_message("assistant", answered[:1000])]
     asked = f"{turn.attached[:_MAX_RESULT]}\n\n{turn.message[:_MAX_MESSAGE]}".strip()
-    messages.append(_turn("user", f"{asked}{''.join(map(_shown, turn.outcomes))}"))
+    messages.append(chat_message("user", f"{asked}{''.join(map(_shown, turn.outcomes))}"))
     return Prompt(messages, max_tokens)
 
 

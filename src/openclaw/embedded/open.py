@@ -10,8 +10,7 @@ import anyio
 import anyio.to_thread
 
 from openclaw.core.errors import ModelUnavailable
-from openclaw.embedded.download import Report
-from openclaw.embedded.pull import Puller, silent
+from openclaw.embedded.pull import Puller, Report, silent
 from openclaw.embedded.runner import Runner, can_run, no_runner, threads_for
 from openclaw.embedded.weights import DEFAULT_WEIGHTS, FromWheel, Weights, WeightStore, own_file
 

@@ -1,9 +1,11 @@
 """Fetching weights: found, resumed, checked by hash, unpacked as data, and put in place at once."""
 
+import errno
 import html
 import json
 import logging
 import re
+import ssl
 import subprocess
 import sys
 import sysconfig
@@ -13,31 +15,156 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from shutil import rmtree, which
-from typing import Any, cast
+from shutil import copyfileobj, disk_usage, rmtree, which
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import unquote, urldefrag, urljoin, urlsplit
 from urllib.request import url2pathname
 
 from openclaw.config.files import lock as take_lock
 from openclaw.config.paths import PRIVATE_FILE, private_directory
 from openclaw.core.errors import OpenClawError, OperatorFacing
-from openclaw.embedded.download import (
-    Download,
-    DownloadFailed,
-    Progress,
-    Report,
-    copy_file,
-    disk_error,
-    need_space,
-    open_client,
-)
 from openclaw.embedded.weights import FromUrl, FromWheel, Weights, WeightStore, file_sha256
+from openclaw.net.proxies import proxy_for
+
+if TYPE_CHECKING:
+    import httpx2
+
+# Getting a file over HTTP: with resume, with progress, and with errors in plain words.
+
+CONNECT_SECONDS = 15.0
+SILENCE_SECONDS = 60.0  # a server that sends nothing for this long is taken to be gone
+ATTEMPTS = 4  # how often a broken transfer is taken up again where it stopped
+_PARTIAL, _RANGE_REFUSED = 206, 416
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    what: str
+    done: int
+    total: int | None
+
+
+Report = Callable[[Progress], None]
+
+
+class DownloadFailed(OperatorFacing):
+    """Raised when a file could not be fetched; what came so far is kept for the next try."""
+
+
+def open_client(
+    url: str,
+    environ: Mapping[str, str],
+    certificates: str | None,
+    login: tuple[str, str] | None = None,
+) -> "httpx2.Client":
+    import httpx2
+
+    verify = ssl.create_default_context(cafile=certificates) if certificates else True
+    return httpx2.Client(
+        auth=login,
+        trust_env=False,
+        proxy=proxy_for(url, environ),
+        verify=verify,
+        follow_redirects=True,
+        timeout=httpx2.Timeout(SILENCE_SECONDS, connect=CONNECT_SECONDS),
+    )
+
+
+def need_space(directory: Path, size: int | None) -> None:
+    """Say that the disk is too full before anything is fetched."""
+    free = disk_usage(directory).free
+    if size is not None and free < size:
+        raise OperatorFacing(
+            f"{_mega(size)} MB are needed under {directory}, and {_mega(free)} MB are free",
+            hint="make room, or set OPENCLAW_STATE_DIR to a larger disk",
+        )
+
+
+def _mega(size: int) -> int:
+    return -(-size // 1_000_000)
+
+
+def disk_error(error: OSError, path: Path) -> OperatorFacing:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return OperatorFacing(
+            f"the disk is full: {path} could not be written",
+            hint="make room and run it again; what came so far is kept",
+        )
+    return OperatorFacing(f"cannot write {path}: {error.strerror or error}")
+
+
+def _host(url: str) -> str:
+    return urlsplit(url).hostname or url
+
+
+class Download:
+    """One file on its way to `target`; whatever is in `target` already is taken as its beginning."""
+
+    def __init__(self, client: "httpx2.Client", url: str, target: Path, report: Report) -> None:
+        self._client = client
+        self._url = url
+        self._target = target
+        self._report = report
+
+    def run(self, expected: int | None) -> None:
+        """Fetch the rest. A transfer that breaks is taken up again a few times."""
+        import httpx2
+
+        last: Exception | None = None
+        for _ in range(ATTEMPTS):
+            before = self._size()
+            if expected is not None and before == expected:
+                return
+            try:
+                self._once(before, expected)
+            except httpx2.HTTPStatusError as error:
+                raise DownloadFailed(
+                    f"{_host(self._url)} answered {error.response.status_code} for {self._target.name}"
+                ) from error
+            except httpx2.TransportError as error:
+                last = error
+            else:
+                if expected is None or self._size() >= expected:
+                    return
+        why = f"{type(last).__name__}: {last}" if last else "the transfer ended early"
+        raise DownloadFailed(
+            f"could not fetch {self._target.name} from {_host(self._url)} ({why})",
+            hint="run it again: it continues where it stopped",
+        )
+
+    def _size(self) -> int:
+        return self._target.stat().st_size if self._target.exists() else 0
+
+    def _once(self, start: int, expected: int | None) -> None:
+        headers = {"Range": f"bytes={start}-"} if start else {}
+        headers["Accept-Encoding"] = "identity"
+        with self._client.stream("GET", self._url, headers=headers) as response:
+            if response.status_code == _RANGE_REFUSED:
+                self._target.unlink(missing_ok=True)  # what is there is not the file's beginning
+                return
+            response.raise_for_status()
+            resumed = response.status_code == _PARTIAL
+            done = start if resumed else 0
+            length = response.headers.get("Content-Length")
+            total = expected or (done + int(length) if length else None)
+            self._target.touch(mode=PRIVATE_FILE)
+            with self._target.open("ab" if resumed else "wb") as file:
+                # As it comes: a larger buffer would be lost with a broken connection.
+                for piece in response.iter_raw():
+                    file.write(piece)
+                    done += len(piece)
+                    self._report(Progress("download", done, total))
+
+
+def copy_file(source: Path, target: Path) -> None:
+    target.touch(mode=PRIVATE_FILE)
+    with source.open("rb") as reader, target.open("wb") as writer:
+        copyfileobj(reader, writer, _PIECE)
+
 
 # Settings come from where pip and uv take theirs; the default index is asked of pip, which knows it.
 
-ASK_SECONDS = (
-    30.0  # pip may be slow on a cold disk; it is asked for its settings, never to download
-)
+ASK_SECONDS = 30.0  # pip may be slow on a cold disk; it is only asked for its settings
 _ACCEPT = "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.1"
 _DEFAULT_INDEX = "from pip._internal.models.index import PyPI; print(PyPI.simple_url)"
 _ANCHOR = re.compile(r"<a\s[^>]*?href\s*=\s*([\"'])(.*?)\1", re.IGNORECASE | re.DOTALL)
@@ -53,16 +180,9 @@ class IndexSettings:
     certificates: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
-    """A file that an index offers: an address, or a path on this machine."""
-
-    url: str
-
-    @property
-    def path(self) -> Path | None:
-        parts = urlsplit(self.url)
-        return Path(url2pathname(unquote(parts.path))) if parts.scheme == "file" else None
+def _local_path(url: str) -> Path | None:
+    parts = urlsplit(url)
+    return Path(url2pathname(unquote(parts.path))) if parts.scheme == "file" else None
 
 
 def pip_commands(environ: Mapping[str, str]) -> Iterator[list[str]]:
@@ -85,30 +205,29 @@ def _same_file(one: str, other: str) -> bool:
         return False
 
 
-def _output(command: Sequence[str], environ: Mapping[str, str]) -> str | None:
+def _run(
+    command: Sequence[str], environ: Mapping[str, str], seconds: float
+) -> subprocess.CompletedProcess[str] | None:
+    """pip or uv, found by ourselves, once it has ended; None if it did not succeed."""
     try:
-        done = subprocess.run(  # noqa: S603 the command is one of pip_commands
+        done = subprocess.run(  # noqa: S603 the command is one of ours
             command,
             capture_output=True,
             text=True,
-            timeout=ASK_SECONDS,
+            timeout=seconds,
             check=False,
             env=dict(environ),
             stdin=subprocess.DEVNULL,
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return done.stdout if done.returncode == 0 else None
+    return done if done.returncode == 0 else None
 
 
 def _ask_default(pip: Sequence[str], environ: Mapping[str, str]) -> str | None:
-    if pip[1] == "-m":
-        command, path = [pip[0], "-c", _DEFAULT_INDEX], environ
-    else:
-        path = {**environ, "PYTHONPATH": str(Path(pip[1]).parent)}
-        command = [pip[0], "-c", _DEFAULT_INDEX]
-    said = _output(command, path)
-    return said.strip() if said else None
+    bundled = {} if pip[1] == "-m" else {"PYTHONPATH": str(Path(pip[1]).parent)}
+    said = _run([pip[0], "-c", _DEFAULT_INDEX], {**environ, **bundled}, ASK_SECONDS)
+    return said.stdout.strip() or None if said else None
 
 
 def parse_pip_config(listing: str) -> dict[str, str]:
@@ -143,20 +262,17 @@ def find_settings(environ: Mapping[str, str], pips: FindPip = pip_commands) -> I
     config: dict[str, str] = {}
     default: str | None = None
     for pip in pips(environ):
-        listing = _output([*pip, "config", "list"], environ)
+        listing = _run([*pip, "config", "list"], environ, ASK_SECONDS)
         if listing is not None:
-            config = parse_pip_config(listing)
+            config = parse_pip_config(listing.stdout)
             default = None if "index-url" in config else _ask_default(pip, environ)
             break
     index = environ.get("PIP_INDEX_URL") or config.get("index-url")
     uv = _uv_indexes(environ)
     main = [index] if index else uv or ([default] if default else [])
     extra = _split(environ.get("PIP_EXTRA_INDEX_URL") or config.get("extra-index-url"))
-    no_index = (environ.get("PIP_NO_INDEX") or config.get("no-index", "")).lower() in (
-        "1",
-        "true",
-        "yes",
-    )
+    said = environ.get("PIP_NO_INDEX") or config.get("no-index", "")
+    no_index = said.lower() in ("1", "true", "yes")
     return IndexSettings(
         indexes=() if no_index else tuple(dict.fromkeys([*main, *extra, *uv])),
         find_links=tuple(_split(environ.get("PIP_FIND_LINKS") or config.get("find-links"))),
@@ -197,7 +313,7 @@ def links_in_page(text: str, content_type: str, url: str) -> list[str]:
 
 
 def links_in_directory(url: str) -> list[str]:
-    path = Link(url).path
+    path = _local_path(url)
     if path is None or not path.is_dir():
         return []
     page = path / "index.html"
@@ -206,15 +322,13 @@ def links_in_directory(url: str) -> list[str]:
     return [file.as_uri() for file in sorted(path.glob("*.whl"))]
 
 
-def pick(links: Sequence[str], wheel: FromWheel) -> Link | None:
+def pick(links: Sequence[str], wheel: FromWheel) -> str | None:
     for link in links:
         plain = urldefrag(link).url
         if unquote(urlsplit(plain).path).rsplit("/", 1)[-1] == wheel.filename:
-            return Link(plain)
+            return plain
     return None
 
-
-ACCEPT_HEADER = _ACCEPT
 
 logger = logging.getLogger(__name__)
 
@@ -313,15 +427,15 @@ class Puller:
                 "no package index is configured, and there is no pip that names one"
             )
         link = self._find(settings, wheel)
-        local = link.path
+        local = _local_path(link)
         if local is not None:
             copy_file(local, archive)
             return
-        login = self._logins.get(urlsplit(link.url).netloc)
-        with open_client(link.url, self._environ, settings.certificates, login) as client:
-            Download(client, link.url, archive, self._report).run(wheel.size)
+        login = self._logins.get(urlsplit(link).netloc)
+        with open_client(link, self._environ, settings.certificates, login) as client:
+            Download(client, link, archive, self._report).run(wheel.size)
 
-    def _find(self, settings: IndexSettings, wheel: FromWheel) -> Link:
+    def _find(self, settings: IndexSettings, wheel: FromWheel) -> str:
         reasons: list[str] = []
         for url in page_urls(settings, wheel):
             try:
@@ -342,7 +456,7 @@ class Puller:
         url, login = split_login(url)
         try:
             with open_client(url, self._environ, settings.certificates, login) as client:
-                response = client.get(url, headers={"Accept": ACCEPT_HEADER})
+                response = client.get(url, headers={"Accept": _ACCEPT})
                 response.raise_for_status()
         except httpx2.HTTPStatusError as error:
             raise DownloadFailed(f"an index answered {error.response.status_code}") from error
@@ -386,18 +500,8 @@ class Puller:
         wanted.write_text(
             f"{wheel.project}=={wheel.version} --hash=sha256:{wheel.sha256}\n", "utf-8"
         )
-        try:
-            done = subprocess.run(  # noqa: S603 the command is pip or uv, found by ourselves
-                [*command, "--require-hashes", "-r", str(wanted)],
-                capture_output=True,
-                timeout=TOOL_SECONDS,
-                check=False,
-                env=dict(self._environ),
-                stdin=subprocess.DEVNULL,
-            )
-        except (OSError, subprocess.TimeoutExpired):
-            return False
-        return done.returncode == 0
+        pinned = [*command, "--require-hashes", "-r", str(wanted)]
+        return _run(pinned, self._environ, TOOL_SECONDS) is not None
 
     def _check(self, path: Path, sha256: str, name: str) -> None:
         size = path.stat().st_size

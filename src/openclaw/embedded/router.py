@@ -25,33 +25,20 @@ from openclaw.embedded.words import STOP_WORDS, stem, synonyms, terms, word_set,
 
 _SYNONYM_WEIGHT = 0.5
 _BM25_K1 = 1.2
-_USED = {
-    Kind.URL: 2.5,
-    Kind.EMAIL: 2.0,
-    Kind.TIME: 1.5,
-    Kind.ZONE: 1.5,
-    Kind.QUOTED: 1.5,
-    Kind.GLOB: 1.5,
-    Kind.REVISION: 1.5,
-    Kind.REF: 1.2,
-    Kind.PATH: 1.0,
-    Kind.DATE: 1.0,
-    Kind.NAMED: 0.8,
-    Kind.NUMBER: 0.7,
-}
-_UNUSED = {
-    Kind.URL: 3.0,
-    Kind.EMAIL: 1.5,
-    Kind.TIME: 2.0,
-    Kind.ZONE: 1.5,
-    Kind.QUOTED: 0.7,
-    Kind.GLOB: 2.0,
-    Kind.REVISION: 1.5,
-    Kind.REF: 1.0,
-    Kind.PATH: 2.0,
-    Kind.DATE: 0.5,
-    Kind.NAMED: 0.3,
-    Kind.NUMBER: 0.3,
+# What a tool gains by using something of this kind in the message, and loses by leaving it.
+_USED_AND_UNUSED = {
+    Kind.URL: (2.5, 3.0),
+    Kind.EMAIL: (2.0, 1.5),
+    Kind.TIME: (1.5, 2.0),
+    Kind.ZONE: (1.5, 1.5),
+    Kind.QUOTED: (1.5, 0.7),
+    Kind.GLOB: (1.5, 2.0),
+    Kind.REVISION: (1.5, 1.5),
+    Kind.REF: (1.2, 1.0),
+    Kind.PATH: (1.0, 2.0),
+    Kind.DATE: (1.0, 0.5),
+    Kind.NAMED: (0.8, 0.3),
+    Kind.NUMBER: (0.7, 0.3),
 }
 _CALLED_AGAIN = 0.5
 _UNSPOKEN_NAME_WORD = 0.4
@@ -240,7 +227,7 @@ class Router:
         if filled.missing:
             return None
         score = lexical
-        score += sum(_USED[span.kind] for span in filled.used)
+        score += sum(_USED_AND_UNUSED[span.kind][0] for span in filled.used)
         score -= _left_over(doc, filled, spans)
         score += _role_score(doc, filled, message, said)
         spoken = set(said) | {other for term in said for other in synonyms(term)}
@@ -403,7 +390,7 @@ def _left_over(doc: ToolDoc, filled: Filled, spans: tuple[Span, ...]) -> float:
     single = _single_typed(doc, filled) if doc.effect is Effect.READS else None
     again = single.want.value if single is not None else None
     return sum(
-        _UNUSED[span.kind] * (_CALLED_AGAIN if span.kind.value == again else 1.0)
+        _USED_AND_UNUSED[span.kind][1] * (_CALLED_AGAIN if span.kind.value == again else 1.0)
         for span in spans
         if span not in filled.used
     )

@@ -209,12 +209,6 @@ def write_private(path: Path, text: str) -> None:
     temporary.replace(path)
 
 
-@dataclass(frozen=True, slots=True)
-class Installed:
-    weights: Weights
-    path: Path
-
-
 class WeightStore:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -227,12 +221,6 @@ class WeightStore:
 
     def is_installed(self, weights: Weights) -> bool:
         return self.path_of(weights).is_file()
-
-    def installed(self) -> list[Installed]:
-        known = [
-            Installed(w, self.path_of(w)) for w in (*CATALOGUE, *self.own()) if self.is_installed(w)
-        ]
-        return sorted(known, key=lambda one: one.weights.name)
 
     def own(self) -> list[Weights]:
         notes = sorted(self.directory.glob("*.source.json")) if self.directory.is_dir() else []

@@ -21,34 +21,9 @@ STOP_WORDS = word_set("""
     while who whom whose why will wish with without won would ve yes yet you your
     """)
 
-NUMBER_WORDS = {
-    word: value
-    for value, word in enumerate(
-        [
-            "zero",
-            "one",
-            "two",
-            "three",
-            "four",
-            "five",
-            "six",
-            "seven",
-            "eight",
-            "nine",
-            "ten",
-            "eleven",
-            "twelve",
-            "thirteen",
-            "fourteen",
-            "fifteen",
-            "sixteen",
-            "seventeen",
-            "eighteen",
-            "nineteen",
-            "twenty",
-        ]
-    )
-}
+_NUMBERS = """zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen
+    fifteen sixteen seventeen eighteen nineteen twenty"""
+NUMBER_WORDS = {word: value for value, word in enumerate(_NUMBERS.split())}
 
 _SUFFIXES = (
     ("ies", "y"),

@@ -4,7 +4,6 @@ from pathlib import Path
 
 from openclaw.embedded.pull import (
     IndexSettings,
-    Link,
     find_settings,
     links_in_directory,
     links_in_page,
@@ -110,22 +109,16 @@ def test_links_are_read_from_html_and_json() -> None:
 def test_links_are_read_from_directories(tmp_path: Path) -> None:
     wheel = tmp_path / WHEEL.filename
     wheel.touch()
-    found = pick(links_in_directory(tmp_path.as_uri()), WHEEL)
-    assert found is not None
-    assert found.path == wheel
+    assert pick(links_in_directory(tmp_path.as_uri()), WHEEL) == wheel.as_uri()
     (tmp_path / "index.html").write_text(f'<a href="{WHEEL.filename}">w</a>')
-    again = pick(links_in_directory(tmp_path.as_uri()), WHEEL)
-    assert again is not None
-    assert again.path == wheel
+    assert pick(links_in_directory(tmp_path.as_uri()), WHEEL) == wheel.as_uri()
     assert links_in_directory((tmp_path / "missing").as_uri()) == []
 
 
 def test_only_the_very_file_is_picked() -> None:
-    assert pick(
-        ["https://a/other.whl", "https://a/x/some_wheel-1.0-py3-none-any.whl#s"], WHEEL
-    ) == (Link("https://a/x/some_wheel-1.0-py3-none-any.whl"))
+    links = ["https://a/other.whl", "https://a/x/some_wheel-1.0-py3-none-any.whl#s"]
+    assert pick(links, WHEEL) == "https://a/x/some_wheel-1.0-py3-none-any.whl"
     assert pick(["https://a/some_wheel-1.0.tar.gz"], WHEEL) is None
-    assert Link("https://a/x").path is None
 
 
 def test_a_login_is_taken_out_of_an_address() -> None:

@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from openclaw.core.errors import OperatorFacing
-from openclaw.embedded import download
-from openclaw.embedded.download import DownloadFailed, Progress
-from openclaw.embedded.pull import Puller
+from openclaw.embedded import pull as pull_module
+from openclaw.embedded.pull import DownloadFailed, Progress, Puller
 from openclaw.embedded.weights import FromWheel, Weights, WeightStore, own_weights
 
 GGUF = b"GGUF" + bytes(range(256)) * 2000
@@ -266,7 +265,7 @@ def test_a_disk_that_is_too_small_is_said_before_anything_is_fetched(
     def nearly_full(path: Path) -> Any:
         return usage
 
-    monkeypatch.setattr(download, "disk_usage", nearly_full)
+    monkeypatch.setattr(pull_module, "disk_usage", nearly_full)
     with pytest.raises(OperatorFacing, match="MB are free"):
         puller.pull(wheel_weights)
     assert index.ranges == []

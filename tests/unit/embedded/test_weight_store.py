@@ -52,14 +52,14 @@ def test_weights_that_changed_are_hashed_again_and_refused(store: WeightStore) -
 def test_weights_that_are_not_there_are_said_to_be_missing(store: WeightStore) -> None:
     with pytest.raises(ModelUnavailable, match="cannot read the weights"):
         store.verify(CATALOGUE[0])
-    assert store.installed() == []
+    assert not store.is_installed(CATALOGUE[0])
 
 
 def test_own_weights_are_remembered_by_name(store: WeightStore) -> None:
     weights = put(store)
     store.remember(weights)
     assert store.find("mine") == weights
-    assert [one.weights.name for one in store.installed()] == ["mine"]
+    assert [one.name for one in store.own()] == ["mine"]
     assert store.find("other") is None
     assert store.find("smollm2") is CATALOGUE[0]
 

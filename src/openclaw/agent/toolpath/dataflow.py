@@ -38,8 +38,7 @@ from openclaw.core.tools import Answer as Consent
 from openclaw.policy.dataflow.answers import AnswerStream
 from openclaw.policy.dataflow.check import Call, check, origin_of
 from openclaw.policy.dataflow.effects import EffectClass, Hints, Tool, effect_of
-from openclaw.policy.dataflow.index import Index
-from openclaw.policy.dataflow.origin import OURS, PERSON, Kind, Origin, Text, parse, server
+from openclaw.policy.dataflow.index import OURS, PERSON, Index, Kind, Origin, Text, parse, server
 from openclaw.policy.dataflow.rules import (
     Allowance,
     Answer,

@@ -23,7 +23,7 @@ from openclaw.content.frame import COMMAND_OUTPUT
 from openclaw.core.errors import OpenClawError, ToolFailure, describe
 from openclaw.core.ids import random_id
 from openclaw.core.tools import CallContext, ToolResult, ToolSpec
-from openclaw.mcp_client.sandbox.own_files import own_files
+from openclaw.mcp_client.sandbox.confinement import own_files
 from openclaw.mcp_client.transport.child_process import Program, child_environment, handed
 from openclaw.mcp_client.transport.orphans import (
     KILL,

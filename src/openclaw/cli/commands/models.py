@@ -10,7 +10,7 @@ from openclaw.cli.environment import Environment
 from openclaw.cli.parser import add_action
 from openclaw.cli.render.terminal import console, is_dumb
 from openclaw.core.errors import EXIT_FAILED, EXIT_OK, InvalidRequest
-from openclaw.embedded.download import Progress, Report
+from openclaw.embedded.pull import Progress, Report
 
 if TYPE_CHECKING:
     from openclaw.embedded.weights import Weights, WeightStore

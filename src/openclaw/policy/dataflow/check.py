@@ -18,12 +18,25 @@ from openclaw.policy.dataflow.effects import (
     SENDING,
     Action,
     Effect,
+    Role,
     Tool,
+    Value,
     asked_for,
     effect_of,
     hands_over,
+    values_of,
 )
-from openclaw.policy.dataflow.index import COMMON_WORDS, Index, Person, name_words
+from openclaw.policy.dataflow.index import (
+    COMMON_WORDS,
+    FREE_FORM,
+    Index,
+    Kind,
+    Leaf,
+    Origin,
+    Person,
+    Source,
+    name_words,
+)
 from openclaw.policy.dataflow.normalise import (
     number,
     readings,
@@ -33,8 +46,6 @@ from openclaw.policy.dataflow.normalise import (
     word_set,
     words,
 )
-from openclaw.policy.dataflow.origin import FREE_FORM, Kind, Leaf, Origin, Source
-from openclaw.policy.dataflow.roles import Role, Value, values_of
 from openclaw.policy.dataflow.rules import Ask, Decision, Doubt, Mode, Pass, Refuse, Rules, Why
 
 
@@ -202,13 +213,13 @@ def command_doubts(tool: str, value: Value, standing: Standing, index: Index) ->
         yield Doubt(tool, Why.ACTION, value.parameter, value.text)
     for atom in find(value.text):
         if atom.kind in _RISKY and not index.person.gave_atom(atom):
-            yield _found(tool, Why.PLACE, value, atom.text, index)
+            yield doubt_about(tool, Why.PLACE, value, atom.text, index.quoting(atom.text))
     for script in _scripts(value.text):
         if index.quoting(script) and not index.person.gave_exactly(script):
-            yield _found(tool, Why.COMMAND, value, script, index)
+            yield doubt_about(tool, Why.COMMAND, value, script, index.quoting(script))
     for line in _lines(value.text):
         if index.quoting(line) and not index.person.gave_exactly(line):
-            yield _found(tool, Why.COMMAND, value, line, index)
+            yield doubt_about(tool, Why.COMMAND, value, line, index.quoting(line))
 
 
 def writes(value: Value) -> bool:
@@ -226,19 +237,6 @@ def _lines(text: str) -> list[str]:
         for part in parts
         if len(words(part)) >= 2 and not _ORDINARY.fullmatch(part.strip())
     ]
-
-
-def _found(tool: str, why: Why, value: Value, text: str, index: Index) -> Doubt:
-    source = index.quoting(text)
-    label = source.origin.label if source else ""
-    return Doubt(
-        tool,
-        why,
-        value.parameter,
-        text,
-        label,
-        source.sentence_with(text) if source else "",
-    )
 
 
 _SMALL = 100

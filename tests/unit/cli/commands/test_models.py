@@ -1,7 +1,7 @@
 import io
 
 from openclaw.cli.commands.models import progress_bar
-from openclaw.embedded.download import Progress
+from openclaw.embedded.pull import Progress
 
 
 class Terminal(io.StringIO):

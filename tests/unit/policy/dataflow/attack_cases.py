@@ -10,7 +10,7 @@ from urllib.parse import quote
 from tests.unit.policy.dataflow.kit import call, from_origin, result, said
 
 from openclaw.policy.dataflow.check import Call
-from openclaw.policy.dataflow.origin import Kind, Origin, Text
+from openclaw.policy.dataflow.index import Kind, Origin, Text
 
 EVIL_MAIL = "drop.box-77@evil.example"
 EVIL_URL = "https://evil.example/c"

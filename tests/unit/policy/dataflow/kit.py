@@ -6,8 +6,7 @@ from typing import Any
 
 from openclaw.policy.dataflow.check import Call, origin_of
 from openclaw.policy.dataflow.effects import Hints, Tool
-from openclaw.policy.dataflow.index import Index
-from openclaw.policy.dataflow.origin import PERSON, Origin, Text
+from openclaw.policy.dataflow.index import PERSON, Index, Origin, Text
 from openclaw.policy.dataflow.rules import Rules
 
 STRING: dict[str, Any] = {"type": "string"}

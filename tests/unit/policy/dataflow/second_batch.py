@@ -15,7 +15,7 @@ from tests.unit.policy.dataflow.kit import STRING, Honest, Step, call, result, s
 
 from openclaw.policy.dataflow.check import Call
 from openclaw.policy.dataflow.effects import Hints, Tool
-from openclaw.policy.dataflow.origin import Text
+from openclaw.policy.dataflow.index import Text
 
 S = STRING
 

@@ -5,7 +5,7 @@ from tests.unit.policy.dataflow.kit import STRING, call, indexed, result, said, 
 
 from openclaw.policy.dataflow.check import check, origin_of
 from openclaw.policy.dataflow.effects import EffectClass, Hints, Tool, effect_of
-from openclaw.policy.dataflow.origin import OURSELVES, Text, server
+from openclaw.policy.dataflow.index import OURSELVES, Text, server
 from openclaw.policy.dataflow.rules import (
     Answer,
     Ask,

@@ -5,8 +5,7 @@ from tests.unit.policy.dataflow.kit import call
 
 from openclaw.policy.dataflow.answers import neutralise
 from openclaw.policy.dataflow.check import check
-from openclaw.policy.dataflow.index import Index
-from openclaw.policy.dataflow.origin import PERSON, Text, server
+from openclaw.policy.dataflow.index import PERSON, Index, Text, server
 from openclaw.policy.dataflow.rules import Rules
 
 SIZE = 100_000
