@@ -1,6 +1,7 @@
 """What holds in every test: a temporary home, loopback only, and nothing left running."""
 
 import asyncio
+import gc
 import inspect
 import os
 import socket
@@ -10,12 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, is_hypothesis_test, settings
 
 from tests.support.postgres_server import Server, make_store, shared_server
 
 # On a busy machine an example, or its making, may take long without being at fault.
-settings.register_profile("ours", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+_PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("ours", _PATIENT, max_examples=40)
+settings.register_profile("soak", _PATIENT, max_examples=2000)
 settings.load_profile("ours")
 
 _TESTS = Path(__file__).parent
@@ -26,6 +29,32 @@ _OTHERS = (
     "TestRunner",
     "run_async_from_thread",
 )
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--soak", action="store_true", help="run the long versions of tests, alone")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--soak"):
+        settings.load_profile("soak")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """In a soak, leave out what has no long version."""
+    if config.getoption("--soak"):
+        items[:] = [one for one in items if _has_a_long_version(one)]
+
+
+def _has_a_long_version(item: pytest.Item) -> bool:
+    generated = is_hypothesis_test(getattr(item, "obj", None))
+    return generated or "soaking" in getattr(item, "fixturenames", ())
+
+
+def pytest_collection_finish() -> None:
+    """What collecting made stays: looking for rubbish among it again and again takes seconds."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
@@ -46,6 +75,12 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
         (name, said.encode(errors="backslashreplace").decode()) for name, said in report.sections
     ]
     return report
+
+
+@pytest.fixture(scope="session")
+def soaking(pytestconfig: pytest.Config) -> bool:
+    """Whether a test runs in its long version, as `scripts/soak` does."""
+    return bool(pytestconfig.getoption("--soak"))
 
 
 @pytest.fixture(scope="session")

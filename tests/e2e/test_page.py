@@ -12,10 +12,8 @@ from contextlib import (
     suppress,
 )
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import pairwise
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import httpx2
@@ -24,6 +22,7 @@ from anyio import create_task_group, create_tcp_listener
 from anyio.abc import SocketAttribute
 from playwright.async_api import Browser, Page, Request, async_playwright, expect
 from tests.support import disguised_call
+from tests.support.fake_http import QuietHandler, serving
 from tests.support.gateway_kit import House
 from tests.support.page_kit import CHROMIUM, FLAGS, TOKEN, say
 
@@ -879,19 +878,9 @@ async def test_a_page_of_another_origin_may_ask_only_if_the_configuration_names_
 def other_site() -> Generator[str]:
     """An empty page at an origin of its own."""
 
-    class Empty(BaseHTTPRequestHandler):
+    class Empty(QuietHandler):
         def do_GET(self) -> None:
-            self.send_response(200)
-            self.send_header("content-type", "text/html")
-            self.end_headers()
+            self.reply(b"", kind="text/html")
 
-        def log_message(self, format: str, *args: Any) -> None: ...
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Empty) as server:
-        thread = Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}"
-        finally:
-            server.shutdown()
-            thread.join()
+    with serving(Empty) as url:
+        yield url

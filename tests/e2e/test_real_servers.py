@@ -1,11 +1,9 @@
 """MCP servers of other makers, as people run them."""
 
-import http.server
 import json
 import os
 import socket
 import subprocess
-import threading
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -14,6 +12,7 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 import pytest
+from tests.support.fake_http import QuietHandler, serving
 from tests.support.mcp_server_kit import McpHouse, open_gateway_runtime
 
 from openclaw.agent.toolpath.search import OWN_SHARE, Bounds
@@ -120,28 +119,16 @@ async def test_the_git_server_reads_and_writes_a_repository(tmp_path: Path, prog
     assert "topic" in branches.stdout
 
 
-class _Page(http.server.BaseHTTPRequestHandler):
+class _Page(QuietHandler):
     def do_GET(self) -> None:
         body = b"<html><body><h1>Harbour</h1><p>Tide at <b>nine</b>.</p></body></html>"
-        self.send_response(200)
-        self.send_header("Content-Type", "text/html")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Say nothing."""
+        self.reply(body, kind="text/html")
 
 
 @pytest.fixture
 def page() -> Generator[str]:
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Page)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}/"
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with serving(_Page) as url:
+        yield f"{url}/"
 
 
 async def test_the_fetch_server_reads_a_page(tmp_path: Path, programs: Path, page: str) -> None:
@@ -174,6 +161,13 @@ async def test_the_filesystem_server_is_kept_to_the_agents_root(
         assert spec.read_only is True
 
 
+async def allowed(house: McpHouse, directory: Path) -> None:
+    """Wait until the filesystem server goes by its roots: it asks for them once it has started."""
+    with anyio.fail_after(60):
+        while str(directory) not in await house.said("mcp_s_list_allowed_directories"):
+            pass
+
+
 async def test_the_filesystem_server_reads_the_directory_in_its_arguments(
     tmp_path: Path, node_packages: Any
 ) -> None:
@@ -183,6 +177,7 @@ async def test_the_filesystem_server_reads_the_directory_in_its_arguments(
         (directory / "note.txt").write_text(f"in {directory.name}")
     server = config(*node_packages.script(FILESYSTEM), str(elsewhere))
     async with house_of(work, server) as house:
+        await allowed(house, work)
         for directory in (work, elsewhere):
             said = await house.said("mcp_s_read_text_file", path=str(directory / "note.txt"))
             assert f"in {directory.name}" in said
@@ -198,6 +193,7 @@ async def test_the_filesystem_server_is_kept_to_the_roots_of_its_configuration(
         (directory / "note.txt").write_text("a note")
     server = config(*node_packages.script(FILESYSTEM), str(work), roots=[str(other)])
     async with house_of(work, server) as house:
+        await allowed(house, other)
         assert "a note" in await house.said("mcp_s_read_text_file", path=str(other / "note.txt"))
         refused = await house.call("mcp_s_read_text_file", path=str(work / "note.txt"))
         assert refused.is_error

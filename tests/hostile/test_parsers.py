@@ -4,7 +4,7 @@ import random
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.parser_targets import SEEDS, TARGETS, Disagreement, read_line_as_client
 
@@ -36,9 +36,9 @@ def inputs(name: str) -> st.SearchStrategy[bytes]:
     )
 
 
+@pytest.mark.usefixtures("soaking")
 @pytest.mark.parametrize("name", TARGETS)
 def test_a_parser_raises_only_what_it_promises_whatever_the_bytes(name: str) -> None:
-    @settings(max_examples=120)
     @given(inputs(name))
     def holds(data: bytes) -> None:
         TARGETS[name](data)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 
 import anyio
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from openclaw.secrets.redactor import Redactor, StreamRedactor
@@ -96,7 +96,6 @@ def test_pausing_between_the_pieces_gains_three_characters_at_most(
     assert SECRET.startswith(rest)
 
 
-@settings(max_examples=300)
 @given(st.data())
 def test_however_the_chunks_fall_nothing_comes_through(
     redactor: Redactor, data: st.DataObject
@@ -111,7 +110,6 @@ def test_however_the_chunks_fall_nothing_comes_through(
     ]
 
 
-@settings(max_examples=300)
 @given(st.data())
 def test_however_the_lines_fall_no_stretch_comes_through(
     redactor: Redactor, data: st.DataObject
@@ -129,7 +127,6 @@ def test_however_the_lines_fall_no_stretch_comes_through(
     assert {line.strip() for line in lines} == {"[REDACTED]"}
 
 
-@settings(max_examples=200)
 @given(st.text(max_size=400), st.integers(1, 40))
 def test_text_without_secrets_is_neither_lost_nor_changed(
     redactor: Redactor, text: str, size: int

@@ -4,12 +4,41 @@ import contextlib
 import json
 import ssl
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import parse_qs, unquote, urlsplit
+
+
+class QuietHandler(BaseHTTPRequestHandler):
+    """Answers as its methods say, and writes no log."""
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing."""
+
+    def reply(self, body: bytes, status: int = 200, kind: str | None = None) -> None:
+        """Send this, and say how long it is."""
+        self.send_response(status)
+        if kind is not None:
+            self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+
+@contextlib.contextmanager
+def serving(handler: Callable[..., BaseHTTPRequestHandler]) -> Generator[str]:
+    """The address at which this handler answers from a thread, until the end."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}"
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,15 +7,16 @@ It checks what the real ones check and keeps what it was sent:
 """
 
 import json
-import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from email.message import Message
 from email.parser import BytesParser
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any, cast
 from urllib.parse import parse_qs, urlsplit
+
+from tests.support.fake_http import serving
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +104,5 @@ def speech_service(key: str = "speech-key-0123456789", words: str = "") -> Gener
     """The service, listening until the end."""
     service = SpeechService(key, words)
     handler = type("Handler", (_Handler,), {"service": service})
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        service.url = f"http://127.0.0.1:{server.server_address[1]}"
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-        thread.start()
-        try:
-            yield service
-        finally:
-            server.shutdown()
-            thread.join()
+    with serving(handler) as service.url:
+        yield service

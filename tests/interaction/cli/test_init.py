@@ -1,13 +1,11 @@
 """`openclaw init`, with real files in a home of its own, by options and on a terminal."""
 
-import http.server
 import io
 import json
 import os
 import signal
 import subprocess
 import sys
-import threading
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -15,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.fake_http import QuietHandler, serving
 from tests.support.terminal import on_terminal
 
 from openclaw.cli.commands import init
@@ -215,27 +214,19 @@ def test_a_second_run_marks_what_is_imported_and_does_not_bring_back_what_was_re
 KEY = "sk-ant-a-key-of-mine"
 
 
-class Vendor(http.server.BaseHTTPRequestHandler):
+class Vendor(QuietHandler):
     """Lists its models to whoever has a key, as Anthropic's API does."""
 
     def do_GET(self) -> None:
         known = self.headers.get("Authorization") == f"Bearer {KEY}" and self.path == "/v1/models"
         body = b"{}" if known else b'{"error": {"message": "invalid key"}}'
-        self.send_response(200 if known else 401)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: Any) -> None:
-        pass
+        self.reply(body, 200 if known else 401)
 
 
 @pytest.fixture
 def vendor() -> Iterator[str]:
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Vendor) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
+    with serving(Vendor) as url:
+        yield url
 
 
 def test_without_a_key_one_is_asked_for_checked_and_stored(house: House, vendor: str) -> None:

@@ -4,14 +4,13 @@ import json
 import os
 import subprocess
 import sys
-import threading
 from collections.abc import AsyncIterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
+from tests.support.fake_http import QuietHandler, serving
 
 from openclaw.agent.port import MessageContext, Reply
 from openclaw.agent.schedules import JobFile, new_job
@@ -89,7 +88,7 @@ async def test_a_run_that_fails_does_not_end_the_others(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
-class Hook(BaseHTTPRequestHandler):
+class Hook(QuietHandler):
     seen: list[tuple[str | None, Any]] = []  # noqa: RUF012 - one for the test
 
     def do_POST(self) -> None:
@@ -98,45 +97,39 @@ class Hook(BaseHTTPRequestHandler):
         self.send_response(204 if len(self.seen) == 1 else 500)
         self.end_headers()
 
-    def log_message(self, format: str, *args: object) -> None:
-        """Say nothing."""
-
 
 async def test_a_result_is_told_on_the_desktop_and_to_an_address(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     desktop = CronConfig.model_validate({"notify": "desktop"})
     assert "{text}" in desktop.notify
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Hook)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    told = tmp_path / "told"
-    settings = CronConfig(
-        notify=("sh", "-c", f'printf "%s|" "$@" >> {told}', "x", "{id}: {text}", "{outcome}"),
-        webhook=f"http://127.0.0.1:{server.server_port}/x",
-        webhook_token="secret://env/HOOK",
-    )
+    with serving(Hook) as url:
+        told = tmp_path / "told"
+        settings = CronConfig(
+            notify=("sh", "-c", f'printf "%s|" "$@" >> {told}', "x", "{id}: {text}", "{outcome}"),
+            webhook=f"{url}/x",
+            webhook_token="secret://env/HOOK",
+        )
 
-    async def resolve(text: str) -> Secret:
-        return Secret(f"value of {text}")
+        async def resolve(text: str) -> Secret:
+            return Secret(f"value of {text}")
 
-    async def answer(context: MessageContext) -> Reply:
-        return Reply("--help", "s", "t")
+        async def answer(context: MessageContext) -> Reply:
+            return Reply("--help", "s", "t")
 
-    clock, jobs = Held(), JobFile(tmp_path)
-    jobs.add(new_job("hourly", "go", "UTC", NOON, id="j"))
-    one = Scheduler(jobs, lambda: settings, answer, clock, {"PATH": os.environ["PATH"]}, resolve)
-    for _ in range(2):
+        clock, jobs = Held(), JobFile(tmp_path)
+        jobs.add(new_job("hourly", "go", "UTC", NOON, id="j"))
+        one = Scheduler(
+            jobs, lambda: settings, answer, clock, {"PATH": os.environ["PATH"]}, resolve
+        )
+        for _ in range(2):
+            clock.now += 3_600_000
+            async with anyio.create_task_group() as group:
+                one.look(NOON, group)
+        settings = CronConfig(notify=("/nowhere",), webhook="http://127.0.0.1:9/x")
         clock.now += 3_600_000
         async with anyio.create_task_group() as group:
             one.look(NOON, group)
-    settings = CronConfig(notify=("/nowhere",), webhook="http://127.0.0.1:9/x")
-    clock.now += 3_600_000
-    async with anyio.create_task_group() as group:
-        one.look(NOON, group)
-    server.shutdown()
-    thread.join()
-    server.server_close()
     assert told.read_text() == "j: help|ok|" * 2
     bearer, body = Hook.seen[0]
     assert bearer == "Bearer value of secret://env/HOOK"

@@ -5,13 +5,13 @@ import http.server
 import json
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.fake_http import serving
 
 GGUF = b"GGUF" + bytes(range(256)) * 20_000
 
@@ -28,12 +28,8 @@ def served(tmp_path: Path) -> Iterator[str]:
     root.mkdir()
     (root / "mine.gguf").write_bytes(GGUF)
     handler = partial(_Quiet, directory=str(root))
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_address[1]}/mine.gguf"
-    server.shutdown()
-    server.server_close()
+    with serving(handler) as url:
+        yield f"{url}/mine.gguf"
 
 
 @pytest.fixture

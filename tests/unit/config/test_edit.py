@@ -5,7 +5,7 @@ import json
 from typing import Any, cast
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from openclaw.config.edit import append_value, delete_value, set_value
@@ -183,7 +183,6 @@ def _put(tree: dict[str, Any], path: list[str], value: Any) -> bool:
     return True
 
 
-@settings(max_examples=300)
 @given(texts(), st.lists(KEYS, min_size=1, max_size=3), TREES)
 def test_setting_changes_that_value_and_no_other_whatever_the_text_looks_like(
     text: str, path: list[str], value: Any
@@ -200,7 +199,6 @@ def test_setting_changes_that_value_and_no_other_whatever_the_text_looks_like(
         assert changed.count("r, }") == text.count("r, }")
 
 
-@settings(max_examples=300)
 @given(texts(), st.data())
 def test_deleting_takes_that_value_and_no_other_whatever_the_text_looks_like(
     text: str, data: st.DataObject

@@ -3,15 +3,15 @@
 import hashlib
 import io
 import json
-import threading
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.fake_http import serving
 
 from openclaw.embedded.router import Call
 from openclaw.embedded.tool_doc import RoutableTool
@@ -143,14 +143,8 @@ def _handler(index: IndexServer) -> type[BaseHTTPRequestHandler]:
 @pytest.fixture
 def index() -> Iterator[IndexServer]:
     served = IndexServer()
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(served))
-    served.url = f"http://127.0.0.1:{server.server_address[1]}"
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
-    thread.start()
-    yield served
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with serving(_handler(served)) as served.url:
+        yield served
 
 
 GGUF = b"GGUF" + bytes(range(256)) * 2000

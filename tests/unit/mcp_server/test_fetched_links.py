@@ -1,13 +1,12 @@
 """Addresses in an answer: fetched through the guard, or left out in words."""
 
-import threading
 from collections.abc import Generator
 from functools import partial
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import mcp_types as types
 import pytest
+from tests.support.fake_http import QuietHandler, serving
 
 from openclaw.core.content import Media
 from openclaw.mcp_server.outbound import OutboundRules, fetch_guarded, render
@@ -18,31 +17,20 @@ PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 100
 LATEST = "2025-11-25"
 
 
-class Site(BaseHTTPRequestHandler):
+class Site(QuietHandler):
     def do_GET(self) -> None:
         status, kind, body = {
             "/dot": (200, "image/png", PNG),
             "/untyped": (200, "", PNG),
             "/large": (200, "text/plain", b"x" * 2_000),
         }.get(self.path, (404, "text/plain", b"no"))
-        self.send_response(status)
-        if kind:
-            self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: object) -> None: ...
+        self.reply(body, status, kind or None)
 
 
 @pytest.fixture
 def site() -> Generator[str]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), Site) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-        server.shutdown()
-        thread.join()
+    with serving(Site) as url:
+        yield url
 
 
 def exempting(site: str) -> GuardedClient:

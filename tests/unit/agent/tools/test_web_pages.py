@@ -1,24 +1,21 @@
 """Pages over real HTTP, through the guarded client."""
 
-import threading
 from collections.abc import Generator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from tests.support.fake_http import QuietHandler, serving
+from tests.unit.agent.tools.conftest import CONTEXT
 from tests.unit.media.test_documents import make_pdf
 
 from openclaw.agent.tools.base import NativeTools
 from openclaw.agent.tools.web import GuardedFetcher, decoded, web_tool
 from openclaw.content.frame import frame_result
 from openclaw.core.content import text_of
-from openclaw.core.tools import CallContext
 from openclaw.net.client import Exemptions, GuardedClient
 
-CONTEXT = CallContext(agent="main", session="s", call_id="c")
 
-
-class Handler(BaseHTTPRequestHandler):
+class Handler(QuietHandler):
     """Pages that a test asks for by path."""
 
     pdf = b""
@@ -34,25 +31,13 @@ class Handler(BaseHTTPRequestHandler):
         kind = "text/html; charset=iso-8859-1" if self.path == "/page" else "text/plain"
         if self.path.startswith("/pdf"):
             body, kind = self.pdf if self.path == "/pdf" else b"%PDF-broken", "application/pdf"
-        self.send_response(200)
-        self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Say nothing."""
+        self.reply(body, kind=kind)
 
 
 @pytest.fixture
 def address() -> Generator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with serving(Handler) as url:
+        yield url
 
 
 def open_loopback() -> GuardedClient:

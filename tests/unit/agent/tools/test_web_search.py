@@ -1,13 +1,13 @@
 """`web_search` on engines of one's own, over real HTTP."""
 
 import json
-import threading
 from collections.abc import Generator
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
+from tests.support.fake_http import QuietHandler, serving
+from tests.unit.agent.tools.conftest import CONTEXT
 
 from openclaw.agent.tools.base import NativeTools
 from openclaw.agent.tools.web import Search, engine_of, search_tool
@@ -15,13 +15,12 @@ from openclaw.config.schema import WebSearchConfig
 from openclaw.content.frame import frame_result
 from openclaw.core.content import text_of
 from openclaw.core.errors import SecretUnavailable
-from openclaw.core.tools import CallContext, ToolResult
+from openclaw.core.tools import ToolResult
 
-CONTEXT = CallContext(agent="main", session="s", call_id="c")
 FOUND = {"title": "Tides\n", "url": "https://tides.example", "content": "High  at noon."}
 
 
-class Engine(BaseHTTPRequestHandler):
+class Engine(QuietHandler):
     seen: list[tuple[str, str, dict[str, str], bytes]] = []  # noqa: RUF012 - one for each test
     status = 200
 
@@ -35,13 +34,7 @@ class Engine(BaseHTTPRequestHandler):
         sent = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         self.seen.append((self.command, self.path, dict(self.headers.items()), sent))
         body = json.dumps(found).encode() if "broken" not in self.path else b"<html>"
-        self.send_response(self.status)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Say nothing."""
+        self.reply(body, self.status)
 
 
 def brave() -> dict[str, Any]:
@@ -51,13 +44,8 @@ def brave() -> dict[str, Any]:
 @pytest.fixture
 def address() -> Generator[str]:
     Engine.seen, Engine.status = [], 200
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Engine)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with serving(Engine) as url:
+        yield url
 
 
 async def resolve(reference: str) -> str:

@@ -217,7 +217,7 @@ def _tree(root: Path) -> None:
         max_size=7,
     )
 )
-@settings(max_examples=400, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_whatever_is_opened_is_what_the_system_would_open_and_lies_inside(
     tmp_path: Path, parts: list[str]
 ) -> None:

@@ -5,12 +5,11 @@ import sqlite3
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import pytest
+from tests.support.fake_http import QuietHandler, serving
 
 from openclaw.cli.main import run
 from openclaw.testing.fake_server import server_entry
@@ -274,23 +273,12 @@ def test_certificates_that_cannot_be_read_are_an_error(
 
 @contextmanager
 def provider(status: int) -> Generator[str]:
-    class Answer(BaseHTTPRequestHandler):
+    class Answer(QuietHandler):
         def do_GET(self) -> None:
-            body = b'{"error": {"message": "so it is"}}'
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+            self.reply(b'{"error": {"message": "so it is"}}', status)
 
-        def log_message(self, format: str, *args: Any) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Answer) as server:
-        thread = Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_address[1]}/v1"
-        server.shutdown()
-        thread.join()
+    with serving(Answer) as url:
+        yield f"{url}/v1"
 
 
 @pytest.mark.parametrize(
