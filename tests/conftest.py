@@ -7,6 +7,7 @@ import os
 import socket
 import threading
 from collections.abc import AsyncIterator, Generator, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, is_hypothesis_test, settings
 
 from tests.support.postgres_server import Server, make_store, shared_server
+from tests.support.warm_start import STARTER, Starter
 
 # On a busy machine an example, or its making, may take long without being at fault.
 _PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -24,6 +26,7 @@ settings.load_profile("ours")
 _TESTS = Path(__file__).parent
 _LOOPBACK = ("127.", "::1", "localhost")
 _LAST_SECONDS = 2
+_STARTED_COLD = ("e2e", "process")
 _OTHERS = (
     "_shutdown_watcher",  # of sse-starlette: one for the whole process
     "TestRunner",
@@ -131,6 +134,22 @@ def programs_run_unmeasured(request: pytest.FixtureRequest) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         if not request.path.is_relative_to(_TESTS / "interaction" / "cli"):
             patch.delenv("COVERAGE_PROCESS_CONFIG", raising=False)
+        yield
+
+
+@pytest.fixture(scope="session")
+def starter() -> Iterator[Starter]:
+    yield STARTER
+    STARTER.close()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def programs_start_warm(request: pytest.FixtureRequest, starter: Starter) -> Iterator[None]:
+    """Our programs need not import anything, but for tests of how they start."""
+    with ExitStack() as stack:
+        cold = any(request.path.is_relative_to(_TESTS / name) for name in _STARTED_COLD)
+        if not cold and request.node.get_closest_marker("cold_start") is None:
+            stack.enter_context(starter.in_place())
         yield
 
 

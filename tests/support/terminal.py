@@ -9,6 +9,8 @@ import time
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 
+from tests.support.warm_start import STARTER
+
 ROWS, COLUMNS = 30, 100
 READY = b"\x1b[?2004h"
 """What a line editor writes when it begins to take keys."""
@@ -85,13 +87,16 @@ def on_terminal(
     import pty
     import termios
 
-    pid, descriptor = pty.fork()
+    descriptor, inside = pty.openpty()
+    fcntl.ioctl(descriptor, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
+    pid = STARTER.start_on_terminal(command, environ, inside) or os.fork()
     if pid == 0:
         try:
+            os.login_tty(inside)
             os.execvpe(command[0], list(command), dict(environ))
         finally:
             os._exit(127)
-    fcntl.ioctl(descriptor, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
+    os.close(inside)
     try:
         yield Terminal(pid, descriptor, patience)
     finally:

@@ -4,27 +4,22 @@ The SDK says nothing to what is no message. We say what is wrong, and nothing el
 """
 
 import json
+import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
-import pytest
-
-PLAIN = """
 import anyio
+import pytest
 from mcp.server.stdio import stdio_server
 from scripts.record_handshake import bare_server
 
-async def main():
-    server = bare_server("openclaw")
-    async with stdio_server() as (read, write):
-        await server.run(read, write, server.create_initialization_options())
-
-anyio.run(main)
-"""
+pytestmark = pytest.mark.cold_start  # what is answered while the rest is still imported
 META = "io.modelcontextprotocol/"
 Message = dict[str, Any] | bytes
 
@@ -210,30 +205,64 @@ OURS = {
 }
 
 
+@contextmanager
+def _ours(way: str) -> Generator[tuple[IO[bytes], IO[bytes]]]:
+    with subprocess.Popen(
+        OURS[way], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as child:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        yield child.stdin, child.stdout
+        assert child.wait(60) == 0
+
+
+@contextmanager
+def _the_sdks() -> Generator[tuple[IO[bytes], IO[bytes]]]:
+    """The SDK's server in a thread, on pipes like those of a process."""
+    (its_input, to_it), (from_it, its_output) = os.pipe(), os.pipe()
+
+    async def serve() -> None:
+        server = bare_server("openclaw")
+        with os.fdopen(its_input) as given, os.fdopen(its_output, "w") as said:
+            async with stdio_server(anyio.wrap_file(given), anyio.wrap_file(said)) as streams:
+                await server.run(*streams, server.create_initialization_options())
+
+    thread = threading.Thread(target=anyio.run, args=(serve,))
+    thread.start()
+    with os.fdopen(to_it, "wb") as stdin, os.fdopen(from_it, "rb") as stdout:
+        yield stdin, stdout
+    thread.join()
+
+
 def _dialogue(
-    command: list[str], messages: Sequence[Message], silent: Sequence[tuple[Any, int]] = ()
+    server: AbstractContextManager[tuple[IO[bytes], IO[bytes]]],
+    messages: Sequence[Message],
+    silent: Sequence[tuple[Any, int]] = (),
 ) -> list[Any]:
     """Send everything, close, and return the answers in an order that does not depend on timing."""
+    with server as (stdin, stdout):
+        return _answers(stdin, stdout, messages, silent)
+
+
+def _answers(
+    stdin: IO[bytes],
+    stdout: IO[bytes],
+    messages: Sequence[Message],
+    silent: Sequence[tuple[Any, int]],
+) -> list[Any]:
     lines = [m if isinstance(m, bytes) else json.dumps(m).encode() for m in messages]
-    child = subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-    )
-    assert child.stdin is not None
-    assert child.stdout is not None
-    child.stdin.write(b"\n".join(lines) + b"\n")
-    child.stdin.flush()
+    stdin.write(b"\n".join(lines) + b"\n")
+    stdin.flush()
     wanted = {json.dumps(m["id"]) for m in messages if isinstance(m, dict) and _answerable(m)}
     wanted -= {json.dumps(request_id) for request_id, _ in silent}
     answers: list[Any] = []
     while wanted:  # a server that does not answer fails by the suite's own time limit
-        line = child.stdout.readline()
+        line = stdout.readline()
         assert line, f"the server ended while {wanted} waited"
         answers.append(json.loads(line))
         wanted.discard(json.dumps(answers[-1].get("id")))
-    child.stdin.close()
-    answers += [json.loads(line) for line in child.stdout]
-    child.stdout.close()
-    assert child.wait(20) == 0
+    stdin.close()
+    answers += [json.loads(line) for line in stdout]
     return sorted(answers, key=lambda answer: json.dumps(answer, sort_keys=True))
 
 
@@ -267,11 +296,11 @@ SPOKEN_BY_THREADS = ("everything at once, 2025-11-25", "modern", "rubbish in bet
 )
 def test_a_dialogue_is_answered_as_the_sdk_answers_it(name: str, way: str) -> None:
     expected = _expected(name)
-    known, beyond = _split(_dialogue(OURS[way], CASES[name]), name)
+    known, beyond = _split(_dialogue(_ours(way), CASES[name]), name)
     assert known == expected
     assert sorted(beyond, key=str) == sorted(FAULTS.get(name, ()), key=str)
 
 
 @cache
 def _expected(name: str) -> list[Any]:
-    return _dialogue([sys.executable, "-c", PLAIN], CASES[name], silent=FAULTS.get(name, ()))
+    return _dialogue(_the_sdks(), CASES[name], silent=FAULTS.get(name, ()))
