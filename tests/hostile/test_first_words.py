@@ -83,7 +83,7 @@ class Talk:
     redactor: Redactor
 
     async def until(self, happened: Callable[[], object]) -> None:
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             while not happened():  # noqa: ASYNC110 (the child's own pace)
                 await anyio.sleep(0.02)
 

@@ -142,7 +142,7 @@ class Stage:
                 "auth": {"type": "oauth", "clientId": "ours"},
             }
         )
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             await log_in(config, self.logins, show=self._show, browse=None)
 
     def _show(self, url: str) -> None:

@@ -41,7 +41,7 @@ async def besieged(root: Path, **servers: McpServerConfig) -> AsyncGenerator[Mcp
         async def keep_asking() -> None:
             nonlocal answers
             while True:
-                with anyio.fail_after(10):
+                with anyio.fail_after(60):
                     result = await house.call("mcp_good_echo", n=answers)
                 assert not result.is_error
                 answers += 1

@@ -50,7 +50,7 @@ async def test_pieces_of_a_secret_on_stderr_are_redacted(
     with caplog.at_level(logging.WARNING):
         async with open_servers(loaded, environ, Redactor(), agents) as opened:
             manager = opened.manager
-            with anyio.fail_after(20):
+            with anyio.fail_after(60):
                 while "going on" not in caplog.text:  # noqa: ASYNC110 (the child's own pace)
                     await anyio.sleep(0.02)
             tail = "\n".join(manager.status()[0].snapshot.stderr)

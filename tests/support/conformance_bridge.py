@@ -93,7 +93,7 @@ async def bridged(url: str, headers: dict[str, str]) -> AsyncGenerator[str]:
         host = uvicorn.Server(uvicorn.Config(Starlette(routes=[route]), port=0, log_level="error"))
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(host.serve)
-            with anyio.fail_after(20):
+            with anyio.fail_after(60):
                 while not host.started:  # noqa: ASYNC110 (it has no event for this)
                     await anyio.sleep(0.01)
             yield f"http://127.0.0.1:{host.servers[0].sockets[0].getsockname()[1]}/mcp"

@@ -91,7 +91,7 @@ class Bench:
             await group.start(connection.run)
             try:
                 if ready:
-                    await connection.wait_ready(20)
+                    await connection.wait_ready(90)
                 yield connection
             finally:
                 connection.stop()
@@ -111,7 +111,7 @@ def is_running(pid: int) -> bool:
         return False
 
 
-async def until(condition: Callable[[], bool], seconds: float = 30.0) -> None:
+async def until(condition: Callable[[], bool], seconds: float = 90.0) -> None:
     """Wait for something to become true that announces itself in no other way."""
     with anyio.fail_after(seconds):
         while not condition():  # noqa: ASYNC110  there is no event to wait for

@@ -28,7 +28,7 @@ from openclaw.secrets.redactor import Redactor, StreamRedactor
 from openclaw.testing.fake_server import server_entry
 
 
-async def until(holds: Callable[[], bool], seconds: float = 20) -> None:
+async def until(holds: Callable[[], bool], seconds: float = 90) -> None:
     """Wait until that holds, for what has no event of its own; fails after so many seconds."""
     with anyio.fail_after(seconds):
         while not holds():  # noqa: ASYNC110 - what is watched may be in another process

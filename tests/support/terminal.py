@@ -93,6 +93,7 @@ def on_terminal(
     if pid == 0:
         try:
             os.login_tty(inside)
+            signal.signal(signal.SIGINT, signal.SIG_DFL)  # a background job ignores it
             os.execvpe(command[0], list(command), dict(environ))
         finally:
             os._exit(127)

@@ -278,6 +278,7 @@ def _take_place(wanted: Start, descriptors: list[int]) -> None:
     for one in aside:
         os.close(one)
     if wanted.terminal:
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job ignores it
         import termios
 
         fcntl.ioctl(0, termios.TIOCSCTTY, 0)

@@ -175,7 +175,7 @@ async def test_no_child_of_a_hook_outlives_it_in_a_session_of_its_own(tmp_path: 
     waits = f"{child} while ! test -e {note}; do sleep 0.05; done"
     assert await hooks(tmp_path, "sh", "-c", waits).fire("before_tool", "write") is None
     status = Path(f"/proc/{int(note.read_text())}/stat")
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         while status.exists() and status.read_text().rpartition(")")[2].split()[0] not in "ZX":  # noqa: ASYNC110
             await anyio.sleep(0.05)
 

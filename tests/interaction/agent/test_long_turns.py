@@ -81,9 +81,12 @@ def file_tools(result_chars: int) -> FakeTools:
     return tools
 
 
-async def test_a_turn_of_two_hundred_steps_on_a_64k_window_keeps_its_order_and_plan() -> None:
-    script = Working(work(200, 2_400))
-    model = {"contextWindow": 64_000, "maxTokens": 8_000}
+async def test_a_turn_of_many_steps_on_a_small_window_keeps_its_order_and_plan(
+    soaking: bool,
+) -> None:
+    steps, window, answer = (200, 64_000, 8_000) if soaking else (60, 24_000, 3_000)
+    script = Working(work(steps, 2_400))
+    model = {"contextWindow": window, "maxTokens": answer}
     async with (
         scripted_model(script=script) as server,
         agent_kit(scripted_config(server.url, model=model), tools=file_tools(4_000)) as kit,
@@ -93,12 +96,12 @@ async def test_a_turn_of_two_hundred_steps_on_a_64k_window_keeps_its_order_and_p
         session = await kit.store.open_session("main", "s")
         history = await kit.store.history(session)
     asked = [request for request in script.requests if not summarises(request)]
-    assert len(asked) == 200
+    assert len(asked) == steps
     assert len(script.requests) - len(asked) >= 5, "it was summarised again and again"
     for request in asked:
         assert ORDER in said(request)
         assert violations(request) == []
-        assert estimate(json.dumps(request.body)) < 64_000 - 8_000
+        assert estimate(json.dumps(request.body)) < window - answer
     last = json.dumps(asked[-1].body, ensure_ascii=False)
     assert "- [in_progress] Sort every file" in last
     assert "“NEVER delete anything.”" in last

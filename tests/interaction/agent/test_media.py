@@ -18,9 +18,9 @@ from openclaw.testing.agent_kit import APIS, FakeTools, agent_kit, scripted_conf
 from openclaw.testing.scripted_model import Request, Step, scripted_model
 
 
-def picture(shade: int, side: int = 8) -> bytes:
+def picture(shade: int, side: int = 8, height: int | None = None) -> bytes:
     buffer = io.BytesIO()
-    Image.new("RGB", (side, side), (shade % 256, 80, 90)).save(buffer, "PNG")
+    Image.new("RGB", (side, height or side), (shade % 256, 80, 90)).save(buffer, "PNG")
     return buffer.getvalue()
 
 
@@ -104,7 +104,7 @@ def noise(side: int) -> bytes:
 
 @pytest.mark.parametrize("too_many", ["bytes", "pixels"])
 async def test_an_image_beyond_the_providers_limits_is_sent_smaller(too_many: str) -> None:
-    data = noise(1_500) if too_many == "bytes" else picture(3, 9_000)
+    data = noise(1_500) if too_many == "bytes" else picture(3, 9_000, 100)
     async with (
         scripted_model(default=Step(text="ok")) as model,
         agent_kit(scripted_config(model.url)) as kit,

@@ -193,7 +193,7 @@ async def test_a_client_that_leaves_takes_its_question_along(house: House, opene
                 if name == "question":
                     left = data["id"]
                     break
-            with anyio.fail_after(20):
+            with anyio.fail_after(60):
                 while (await client.get("/api/turns")).json()["turns"]:  # noqa: ASYNC110 - in the gateway
                     await anyio.sleep(0.01)
             late = await client.post(f"/api/questions/{left}", json={"action": "accept"})

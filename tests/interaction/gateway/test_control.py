@@ -148,7 +148,7 @@ async def test_a_secret_is_stored_used_and_never_shown(house: House, opened: Ope
     async with opened() as client:
 
         async def reaches(state: str) -> None:
-            with anyio.fail_after(30):
+            with anyio.fail_after(60):
                 while True:
                     (row,) = (await client.get("/api/servers")).json()["servers"]
                     if row["state"] == state or (state == "error" and row["state"] == "failed"):
@@ -239,7 +239,7 @@ async def test_somebody_logs_in_to_a_server_from_the_page(house: House, opened: 
             async with opened() as client:
                 assert (await client.post("/api/servers/x/login", json={})).status_code == 404
                 seen: list[str] = []
-                with anyio.fail_after(30):
+                with anyio.fail_after(60):
                     async with client.stream("POST", "/api/servers/docs/login") as answer:
                         async for line in answer.aiter_lines():
                             seen.append(line)
@@ -266,7 +266,7 @@ async def test_schedules_are_added_paused_run_and_removed(house: House, opened: 
             assert row["nextAt"] is not None
             ran = (await client.post("/api/cron/w/run")).json()
             assert ran["sessionKey"] == "cron:w"
-            with anyio.fail_after(30):
+            with anyio.fail_after(60):
                 while "It rains." not in (await client.get("/api/sessions/cron:w")).text:  # noqa: ASYNC110
                     await anyio.sleep(0.02)
             assert (await client.delete("/api/cron/w")).json() == {"removed": "w"}

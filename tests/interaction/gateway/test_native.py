@@ -109,7 +109,7 @@ async def test_servers_are_shown_with_their_tools_and_restarted(house: House, op
         before = await ready_server(client)
         tools = (await client.get("/api/tools")).json()["tools"]
         told = await client.post("/api/servers/fake/restart")
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             while (await ready_server(client))["pid"] == before["pid"]:  # noqa: ASYNC110 (polls the gateway)
                 await anyio.sleep(0.01)
         unknown = await client.post("/api/servers/nobody/restart")
@@ -207,13 +207,13 @@ async def test_a_broken_image_is_refused_in_the_form_of_either_interface(
 
 
 async def asked(model: ScriptedModel) -> None:
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         while not model.requests:  # noqa: ASYNC110 (the model keeps no event of ours)
             await anyio.sleep(0.01)
 
 
 async def ready_server(client: httpx2.AsyncClient) -> dict[str, Any]:
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         while True:
             [row] = (await client.get("/api/servers")).json()["servers"]
             if row["state"] == "ready" and row["tools"]:

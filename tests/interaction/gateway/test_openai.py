@@ -246,6 +246,6 @@ async def entry_kinds(client: httpx2.AsyncClient, key: str) -> list[str]:
 
 
 async def until(condition: Any) -> None:
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         while not condition():  # noqa: ASYNC110 (the model keeps no event of ours)
             await anyio.sleep(0.01)

@@ -23,7 +23,7 @@ def fake(tool: str, **settings: Any) -> dict[str, Any]:
 async def servers(client: httpx2.AsyncClient, *ready: str) -> dict[str, Any]:
     """The servers, once exactly these are there and ready."""
     wanted = [(name, "ready") for name in ready]
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         while True:
             rows = (await client.get("/api/servers")).json()["servers"]
             if sorted((row["name"], row["state"]) for row in rows) == sorted(wanted):

@@ -331,7 +331,7 @@ async def test_a_subscriber_is_told_of_every_change(house: House, opened: Open) 
 
 
 async def until_told(listener: HttpTaskClient, status: str) -> None:
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         while not any(  # noqa: ASYNC110 - told by another task of the server's
             one["params"].get("status") == status for one in listener.notifications
         ):

@@ -53,7 +53,7 @@ class Desk:
         return McpServerConfig.model_validate(entry)
 
     async def log_in(self, **auth: Any) -> None:
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             await log_in(self.config(**auth), self.logins, show=self.shown.append, browse=browse)
 
     @asynccontextmanager

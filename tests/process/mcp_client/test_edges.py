@@ -72,12 +72,13 @@ async def test_a_server_that_closes_its_input_is_gone_with_the_next_call(
 
 async def test_a_server_that_wrote_too_much_does_not_hold_up_its_restart(bench: Bench):
     spec = {"tools": [{"name": "big", "does": {"giant": 9_000_000}}]}
-    async with bench.serve(spec, maxMessageBytes=1_000_000) as server:
+    patient = {"grace": child_process.Grace(stdin=600.0)}  # what a server has that does not leave
+    connection = bench.connection(spec, deps=patient, maxMessageBytes=1_000_000)
+    async with bench.run(connection) as server:
         bench.clock.ahead += 11
         with pytest.raises(TooLarge):
             await server.call_tool("big", {})
-        with anyio.fail_after(1.8):  # less than a server has that does not leave
-            await server.wait_ready(5)
+        await server.wait_ready(60)
 
 
 async def test_a_server_that_wants_input_for_ever_is_refused(bench: Bench):

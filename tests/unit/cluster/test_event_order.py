@@ -52,7 +52,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def _names(events: AsyncGenerator[Any]) -> list[str]:
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with aclosing(events) as all_of_them:
             return [name async for _, name, _ in all_of_them]
 

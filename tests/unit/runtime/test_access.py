@@ -68,7 +68,7 @@ async def test_an_agent_that_breaks_down_while_it_is_open_is_opened_anew() -> No
         await tasks.start(agent.run)
         await agent.get()
         opened[0].set()
-        with anyio.fail_after(5):
+        with anyio.fail_after(60):
             while len(opened) < 2:
                 await anyio.lowlevel.checkpoint()
                 assert await agent.get() is AGENT

@@ -195,7 +195,7 @@ async def test_a_write_waits_for_another_process_without_stopping_the_event_loop
         await anyio.sleep(0.05)
         assert not opened.is_set()
         blocker.execute("ROLLBACK")
-        with anyio.fail_after(5):
+        with anyio.fail_after(60):
             await opened.wait()
     blocker.close()
 
@@ -314,7 +314,7 @@ async def test_a_holder_whose_ticket_vanished_is_stopped_by_the_next_heartbeat(
                 edit(database, "DELETE FROM tickets")
                 await anyio.sleep_forever()
 
-        with pytest.raises(LaneLost), anyio.fail_after(5):
+        with pytest.raises(LaneLost), anyio.fail_after(60):
             await hold()
 
 
@@ -332,7 +332,7 @@ async def test_one_whose_ticket_vanished_while_waiting_draws_another(database: P
                 group.start_soon(wait)
                 await anyio.wait_all_tasks_blocked()
                 edit(database, "DELETE FROM tickets WHERE id > 1")
-            with anyio.fail_after(5):
+            with anyio.fail_after(60):
                 await served.wait()
 
 
@@ -344,9 +344,9 @@ async def test_a_ticket_of_a_machine_that_was_restarted_is_dead(database: Path) 
             edit(
                 database,
                 "INSERT INTO tickets (session, owner, expires)"
-                f" VALUES (1, '{mark}', {SystemClock().monotonic() + expires + 5})",
+                f" VALUES (1, '{mark}', {SystemClock().monotonic() + expires + 3600})",
             )
-        with anyio.fail_after(3):
+        with anyio.fail_after(60):
             async with store.acquire_lane(session):
                 pass
 
@@ -380,7 +380,7 @@ async def test_a_heartbeat_that_fails_is_tried_again(
         session = await store.open_session("main", "k")
         async with store.acquire_lane(session) as lane:
             disk.broken = True
-            with anyio.fail_after(5):
+            with anyio.fail_after(60):
                 await disk.failed.wait()
             disk.broken = False
             await lane.begin_turn()
@@ -397,7 +397,7 @@ async def test_a_lane_that_cannot_be_handed_in_lets_others_of_its_process_go_on(
             disk.broken = True
         assert "could not leave" in caplog.text
         disk.broken = False
-        with anyio.fail_after(5):  # the ticket is there until its lease ends
+        with anyio.fail_after(60):  # the ticket is there until its lease ends
             async with store.acquire_lane(session) as lane:
                 await lane.begin_turn()
 
@@ -430,7 +430,7 @@ async def test_a_failure_that_is_not_the_databases_reaches_whoever_waits(
 
         with monkeypatch.context() as patch:
             patch.setattr(connections, "begin", broken)
-            with pytest.raises(StoreUnavailable, match="MemoryError"), anyio.fail_after(5):
+            with pytest.raises(StoreUnavailable, match="MemoryError"), anyio.fail_after(60):
                 await store.open_session("main", "k")
         await store.open_session("main", "k")
 

@@ -290,7 +290,7 @@ async def test_gateways_hear_each_other_and_come_back_after_a_cut(store: Postgre
 
     async def until(name: str, what: Any) -> None:
         nonlocal news
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             while what not in heard[name]:
                 news = anyio.Event()
                 await news.wait()
@@ -315,7 +315,7 @@ async def test_gateways_hear_each_other_and_come_back_after_a_cut(store: Postgre
         )
         await store.database.write(lambda db: db.execute(sql))
         await until("b", "connected")
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             while {"o": 3} not in heard["b"]:
                 a.tell("b", {"o": 3})
                 await anyio.sleep(0.05)

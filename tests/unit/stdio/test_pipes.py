@@ -14,7 +14,7 @@ from openclaw.stdio.pipes import LineReader, ThreadedWriter, WatchedReader, open
 
 async def all_lines(reader: LineReader) -> list[bytes | TooLong]:
     lines: list[bytes | TooLong] = []
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         while (line := await reader.next()) is not None:
             lines.append(line)
     return lines
@@ -27,7 +27,7 @@ async def test_a_file_is_read_and_written_by_threads(tmp_path: Path) -> None:
         assert isinstance(writer, ThreadedWriter)
         for number in range(1000):
             assert writer.write(f"line {number}\n")
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             await writer.drained(0)
         writer.close()
         assert not writer.write(b"late\n")

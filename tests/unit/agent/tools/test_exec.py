@@ -69,7 +69,7 @@ def alive(pid: int) -> bool:
 
 
 async def gone(pid: int) -> None:
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         while alive(pid):  # noqa: ASYNC110 - a process of somebody else's
             await anyio.sleep(0.01)
 
@@ -100,7 +100,7 @@ async def test_what_a_command_leaves_behind_is_ended_and_not_waited_for(
     workspace: Path, ok: Words, prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(exec, "_DRAIN_SECONDS", 0.2)
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         words = await ok("exec", command=f"{prefix}sleep 300 & echo $! > pid; echo done")
     assert words == "done\n"
     await gone(int((workspace / "pid").read_text()))
@@ -113,13 +113,13 @@ async def test_cancelling_ends_the_command(workspace: Path, call: Call) -> None:
             await call("exec", command="echo $$ > new; mv new pid; exec sleep 300")
 
         group.start_soon(run)
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             while not (workspace / "pid").exists():  # noqa: ASYNC110 - written by the command
                 await anyio.sleep(0.01)
         group.cancel_scope.cancel()
     pid = int((workspace / "pid").read_text())
     await gone(pid)
-    with anyio.fail_after(5), suppress(ProcessLookupError):
+    with anyio.fail_after(60), suppress(ProcessLookupError):
         while True:  # the dead stay in their group until somebody has asked how they ended
             os.killpg(pid, 0)
             await anyio.sleep(0.01)
@@ -153,7 +153,7 @@ async def test_output_is_heard_of_while_the_command_runs(
 
     command = "echo first; until [ -e go ]; do sleep 0.01; done; echo second"
     context = CallContext("main", "s", "c", progress=progress)
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         result = await tools.call("exec", {"command": command}, context)
     assert not result.is_error
     assert heard == ["first", "second"]
@@ -179,7 +179,7 @@ async def test_a_job_in_the_background_is_read_waited_for_and_stopped(workspace:
         await call("exec", command="echo $$ > pid; sleep 300", background=True)
         assert (await call("jobs", action="list")).count(": runs: ") == 2
         assert "no such job" in await call("jobs", session="other", action="read", job="1")
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             while "begun" not in await call("jobs", action="read", job="1"):  # noqa: ASYNC110 - as a model does
                 await anyio.sleep(0.01)
         (workspace / "go").touch()
@@ -199,7 +199,7 @@ async def sleeper(call: Background) -> str:
 async def test_jobs_end_with_the_program(workspace: Path) -> None:
     async with Shells({"PATH": "/usr/bin:/bin"}).running() as shells:
         await sleeper(Background(workspace, shells))
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             while not (workspace / "last").exists():  # noqa: ASYNC110 - written by the command
                 await anyio.sleep(0.01)
     await gone(int((workspace / "last").read_text()))

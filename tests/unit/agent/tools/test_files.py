@@ -292,7 +292,7 @@ async def test_a_pattern_that_never_ends_is_ended(
 ) -> None:
     monkeypatch.setattr(find, "SEARCH_SECONDS", 1.0)
     (workspace / "f").write_text("a" * 5000 + "!")
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         assert "was ended" in await refused("search", pattern="(a+)+$")
 
 

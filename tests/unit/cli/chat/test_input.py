@@ -99,7 +99,7 @@ async def test_a_second_press_does_not_wait_until_the_answer_is_stopped() -> Non
     )
     view, interrupts = PlainView(said, said, str), Interrupts(SystemClock(), leave)
     talk = Talk(cast("Agent", agent), settings, view, "main", {}, interrupts, Consent([], None))
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as group:
             group.start_soon(talk.run, OneMessage())
             await agent.asked.wait()
