@@ -114,19 +114,20 @@ class Starter:
         if _CLONE is None:
             yield
             return
-        real: Any = vars(subprocess)["_fork_exec"]
+        module: Any = subprocess
+        real = module._fork_exec
 
         def fork_exec(*given: Any) -> int:
             wanted = _understood(given) if os.getpid() == self._owner else None
             return real(*given) if wanted is None else self.start(*wanted)
 
-        vars(subprocess)["_fork_exec"] = fork_exec
+        module._fork_exec = fork_exec
         self._used = True
         try:
             yield
         finally:
             self._used = False
-            vars(subprocess)["_fork_exec"] = real
+            module._fork_exec = real
 
     def start_on_terminal(
         self, command: Sequence[str], environ: Mapping[str, str], descriptor: int
@@ -290,7 +291,8 @@ def _take_place(wanted: Start, descriptors: list[int]) -> None:
     sys.stdin = _text(0, "r", sys.stdin)
     sys.stdout = _text(1, "w", sys.stdout)
     sys.stderr = _text(2, "w", sys.stderr)
-    vars(sys).update(__stdin__=sys.stdin, __stdout__=sys.stdout, __stderr__=sys.stderr)
+    python: Any = sys
+    python.__stdin__, python.__stdout__, python.__stderr__ = sys.stdin, sys.stdout, sys.stderr
 
 
 def _text(descriptor: int, mode: str, before: Any) -> Any:
