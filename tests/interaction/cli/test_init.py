@@ -259,7 +259,7 @@ def test_without_a_key_one_is_asked_for_checked_and_stored(house: House, vendor:
     assert kept == {"ANTHROPIC_API_KEY": KEY}
 
 
-class OwnServer(http.server.BaseHTTPRequestHandler):
+class OwnServer(QuietHandler):
     """A server that speaks OpenAI's API at /v1, to whoever has its key; `broken` does not load."""
 
     def do_GET(self) -> None:
@@ -274,48 +274,38 @@ class OwnServer(http.server.BaseHTTPRequestHandler):
     def _answer(self, content: object) -> None:
         known = self.headers.get("Authorization") == f"Bearer {KEY}"
         body = json.dumps(content if known and content else {"error": {"message": "no"}}).encode()
-        self.send_response(401 if not known else 200 if content else 404)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: Any) -> None:
-        pass
+        self.reply(body, 401 if not known else 200 if content else 404)
 
 
 def test_a_server_at_an_address_of_ones_own_is_tried_and_stored(house: House) -> None:
     house.environ["OLLAMA_HOST"] = "127.0.0.1:9"  # nobody is there
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), OwnServer) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        address = f"http://127.0.0.1:{server.server_port}"
-        with on_terminal(*_command(house)) as terminal:
-            assert "speaks OpenAI's API" in terminal.until("[1]:")
-            terminal.type("address\n")
-            terminal.until("its address")
-            terminal.type("127.0.0.1\n")
-            terminal.until("begins with http:// or https://")
-            terminal.until("its address")
+    with serving(OwnServer) as address, on_terminal(*_command(house)) as terminal:
+        assert "speaks OpenAI's API" in terminal.until("[1]:")
+        terminal.type("address\n")
+        terminal.until("its address")
+        terminal.type("127.0.0.1\n")
+        terminal.until("begins with http:// or https://")
+        terminal.until("its address")
+        terminal.type(f"{address}\n")
+        terminal.until("its key (Enter if it needs none):")
+        terminal.type("\n")
+        terminal.until("That did not work (HTTP 401: no)")
+        terminal.until("its address")
+        for model, answer in (
+            ("1", "That did not work (HTTP 404: no)"),
+            ("2", "llama answers."),
+        ):
             terminal.type(f"{address}\n")
-            terminal.until("its key (Enter if it needs none):")
-            terminal.type("\n")
-            terminal.until("That did not work (HTTP 401: no)")
-            terminal.until("its address")
-            for model, answer in (
-                ("1", "That did not work (HTTP 404: no)"),
-                ("2", "llama answers."),
-            ):
-                terminal.type(f"{address}\n")
-                terminal.until("its key")
-                terminal.type(f"{KEY}\n")
-                terminal.until("2. llama")
-                terminal.until("[1]:")
-                terminal.type(f"{model}\n")
-                terminal.until(answer)
-            terminal.until("Write this?")
-            terminal.type("\n")
-            assert terminal.ended() == 0
-            assert KEY.encode() not in terminal.everything
-        server.shutdown()
+            terminal.until("its key")
+            terminal.type(f"{KEY}\n")
+            terminal.until("2. llama")
+            terminal.until("[1]:")
+            terminal.type(f"{model}\n")
+            terminal.until(answer)
+        terminal.until("Write this?")
+        terminal.type("\n")
+        assert terminal.ended() == 0
+        assert KEY.encode() not in terminal.everything
     assert house.loaded().model.primary == "own/llama"
     provider = load_config(house.config, {}).config.models.providers["own"]
     assert (provider.base_url, provider.api) == (f"{address}/v1", "openai-completions")
