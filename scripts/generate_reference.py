@@ -26,7 +26,7 @@ from openclaw.gateway.http_server import API
 ROOT = Path(__file__).parents[1]
 TARGET = ROOT / "docs" / "reference"
 NOTE = "<!-- Written by scripts/generate_reference.py; do not edit. -->\n\n"
-FOREIGN = "Belongs to a part of OpenClaw that is not here; not used."
+FOREIGN = "Belongs to a feature of the original OpenClaw that is not supported; ignored."
 Json = dict[str, Any]
 
 
@@ -38,12 +38,12 @@ def config_page() -> str:
     schema = json_schema()
     parts = [
         NOTE + "# Configuration\n",
-        "`openclaw.json` is JSON5. Where it is looked for: [files](files.md). `openclaw config validate`",
-        "names every mistake with its line and column, `openclaw config schema` prints the JSON Schema that",
-        "this page is made from, and `openclaw config show` what is in force, without secrets.\n",
-        "`${VAR}` in a string stands for the environment's variable; `$${` for `${` itself. A credential is",
-        "best a [`secret://` reference](secret-references.md). `*` in a key stands for a name of your choice, `[]`",
-        "for each entry of a list. A key that is not here is an error that names the nearest one, except for",
+        "`openclaw.json` is JSON5. [Files](files.md) says where it is. `openclaw config validate` lists every",
+        "mistake with its line and column, `openclaw config schema` prints the JSON Schema that this page is",
+        "generated from, and `openclaw config show` prints the effective configuration, without secrets.\n",
+        "`${VAR}` in a string is replaced by that environment variable; write `$${` for a literal `${`. For",
+        "credentials, use a [`secret://` reference](secret-references.md). `*` in a key is a name of your choice,",
+        "`[]` is each entry of a list. Any other key is an error that suggests the nearest known one, except for",
         "those [at the end](#settings-of-the-original-that-are-not-used).",
     ]
     first: dict[str, str] = {}
@@ -158,7 +158,7 @@ def _foreign_part() -> str:
     ]
     lines = [
         "\n## Settings of the original that are not used\n",
-        "They belong to parts of OpenClaw that are not here. They are left where they are, and warned about.\n",
+        "They belong to features of the original OpenClaw that are not supported. They stay in the file, with a warning.\n",
         "| where | keys |\n|---|---|",
     ]
     for title, path in rows:
@@ -174,9 +174,9 @@ def cli_page() -> str:
     """Every command's --help."""
     parts = [
         NOTE + "# Commands\n",
-        "What `--help` prints, for every command. `clawdbot` is the same program under its older name; its",
-        "`mcp-server` offers `order_clawdbot`. [Exit codes](exit-codes.md), [environment](environment.md),",
-        "[files](files.md).\n",
+        "The output of `--help` for every command. `clawdbot` is the same program under its older name; its",
+        "`mcp-server` offers `order_clawdbot`. See also [exit codes](exit-codes.md),",
+        "[environment variables](environment.md) and [files](files.md).\n",
         f"```text\n{_help('openclaw').rstrip()}\n```",
     ]
     for words, parser in all_parsers("openclaw"):
@@ -193,12 +193,12 @@ def events_page() -> str:
     """What happens, as front ends and the gateway's clients are told of it."""
     parts = [
         NOTE + "# Events\n",
-        "What happens during a turn and to servers, as `openclaw.core.events` has it. On the wire of the",
-        "[gateway](http-api.md) (`GET /api/events`, `POST /api/messages`) an event is a server-sent event",
-        "with the name and the JSON fields below.\n",
-        "`GET /api/events` begins with `hello`. A stream of `POST /api/messages` begins with `accepted` and",
-        "ends with `reply` or `error`; with `questions: true` it may contain a `question` to the person, which",
-        "is answered with a request of its own ([HTTP API](http-api.md)).\n",
+        "Events during a turn and about servers, as in `openclaw.core.events`. The [gateway](http-api.md) sends",
+        "them as server-sent events (`GET /api/events`, `POST /api/messages`) with the names and JSON fields",
+        "below.\n",
+        "`GET /api/events` starts with `hello`. A stream of `POST /api/messages` starts with `accepted` and",
+        "ends with `reply` or `error`; with `questions: true` it may contain a `question`, which you answer",
+        "with a separate request ([HTTP API](http-api.md)).\n",
     ]
     for kind in get_args(Event):
         text = " ".join(inspect.getdoc(kind).split())
@@ -224,10 +224,10 @@ def http_page() -> str:
     described = document("http://127.0.0.1:18789", API)
     parts = [
         NOTE + "# HTTP API\n",
-        "The gateway's own interface, from the OpenAPI document that it serves at `/api/openapi.json`. Who",
-        "may use it, and OpenAI's interface under `/v1/`: [the gateway](gateway.md). Where a token is",
-        "set, every request carries `Authorization: Bearer …`.\n",
-        "| request | does | parameters | answer |\n|---|---|---|---|",
+        "The gateway's own API, generated from the OpenAPI document that it serves at `/api/openapi.json`. See",
+        "[the gateway](gateway.md) for who may use it, and for the OpenAI-compatible API under `/v1/`. Every",
+        "request needs the header `Authorization: Bearer …`.\n",
+        "| request | description | parameters | response |\n|---|---|---|---|",
     ]
     for path, operations in described["paths"].items():
         for method, operation in operations.items():

@@ -20,7 +20,7 @@ def texts(part: Path, kind: str) -> list[str]:
 
 
 def main() -> int:
-    print("| part | attacks | found | ordinary texts | taken for one |\n|---|---:|---:|---:|---:|")
+    print("| part | attacks | found | ordinary texts | flagged |\n|---|---:|---:|---:|---:|")
     given = [Path(argument) for argument in sys.argv[1:]]
     for part in given or sorted(CORPUS.glob("*/*")):
         attacks, ordinary = texts(part, "attacks"), texts(part, "benign")

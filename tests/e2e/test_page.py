@@ -247,7 +247,9 @@ async def test_a_wrong_token_is_refused_and_the_right_one_lets_in_until_logging_
     async with open_page(site.url) as page:
         await page.get_by_label("Gateway token").fill("wrong")
         await page.get_by_role("button", name="Log in").click()
-        await expect(page.get_by_role("alert").first).to_contain_text("does not know this token")
+        await expect(page.get_by_role("alert").first).to_contain_text(
+            "doesn't recognise this token"
+        )
         await log_in(page)
         assert TOKEN not in page.url
         await page.reload()
@@ -435,7 +437,7 @@ async def test_conversations_are_listed_opened_found_and_deleted(page: Page) -> 
     await expect(page.locator(".bubble")).to_have_count(1)
     await page.get_by_role("button", name="Delete first of alpha").click()
     await page.get_by_role("dialog").get_by_role("button", name="Delete").click()
-    await expect(page.locator(".session-state")).to_have_text("No chat has such a title.")
+    await expect(page.locator(".session-state")).to_have_text("No chats match.")
     await expect(page.locator(".welcome")).to_be_visible()
 
 
@@ -550,7 +552,7 @@ async def test_it_is_dark_where_the_system_is_and_as_one_chooses(
     async with open_page(site.url, color_scheme="dark") as page:
         dark = await page.evaluate(background)
         await log_in(page)
-        await page.get_by_role("button", name="Theme: as the system").click()
+        await page.get_by_role("button", name="Theme: system").click()
         light = await page.evaluate(background)
         assert (
             sum(map(int, dark[4:-1].split(", ")))
@@ -647,7 +649,7 @@ async def test_a_one_time_link_logs_in_and_a_lost_gateway_is_found_again(
             await expect(connection).to_contain_text("lost")
             await page.get_by_role("textbox", name="Message").fill("are you there?")
             await page.keyboard.press("Enter")
-            await expect(page.locator(".note.error")).to_contain_text("cannot be reached")
+            await expect(page.locator(".note.error")).to_contain_text("Cannot reach")
             await expect(page.get_by_role("textbox", name="Message")).to_have_value(
                 "are you there?"
             )
@@ -833,7 +835,7 @@ async def test_a_tool_that_needs_permission_is_asked_about(site: Site, page: Pag
         await expect(question).to_contain_text("The agent wants to use")
         await expect(question.get_by_role("button", name="No", exact=True)).to_be_enabled()
         if key == "Enter":
-            await question.get_by_label("Reason for a no").fill("use another file")
+            await question.get_by_label("Reason for refusing").fill("use another file")
             await page.keyboard.press("Enter")
         else:
             await question.get_by_role("button", name=key, exact=True).click()

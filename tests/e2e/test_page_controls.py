@@ -146,7 +146,7 @@ async def test_a_change_that_was_overtaken_is_not_made(site: Site, page: Page) -
     text = site.house.config_file.read_text().replace("// kept", "// changed")
     site.house.config_file.write_text(text)
     await page.get_by_role("button", name="Apply").click()
-    await expect(page.get_by_role("dialog").get_by_role("alert")).to_contain_text("meanwhile")
+    await expect(page.get_by_role("dialog").get_by_role("alert")).to_contain_text("in the meantime")
     await page.get_by_role("button", name="Cancel").click()
     assert site.house.config_file.read_text() == text
 
@@ -215,7 +215,7 @@ async def test_what_was_allowed_is_listed_and_revoked(site: Site, page: Page) ->
     await page.get_by_role(
         "button", name=re.compile("Revoke write, for the rest of a chat")
     ).click()
-    await expect(page.get_by_text("Nothing yet. When you allow")).to_be_visible()
+    await expect(page.get_by_text("None yet. Calls that you allow")).to_be_visible()
     assert written(site.house)["tools"]["approved"] == []
     await page.locator(".session").first.click()
     await send(page, "write it")
@@ -308,14 +308,14 @@ async def test_tasks_are_shown_with_what_came_of_them_and_stopped(site: Site, pa
     await card.locator("summary").click()
     await expect(card.locator("pre")).to_have_text("It <b>rains</b>.")
     await page.get_by_role("button", name="Stop Wait for rain").click()
-    await expect(page.locator("#announcer")).to_have_text("Told it to stop")
+    await expect(page.locator("#announcer")).to_have_text("Asked it to stop")
     async with open_store("file", site.house.paths, SystemClock()) as store:
         assert (await read_inboxes(store, [open_one.id]))[open_one.id]["cancel"] is True
 
 
 async def test_usage_is_added_up(site: Site, page: Page) -> None:
     await view(page, "Usage")
-    await expect(page.get_by_text("Nothing was used")).to_be_visible()
+    await expect(page.get_by_text("No usage")).to_be_visible()
     await page.get_by_role("button", name="New chat").click()
     await page.get_by_label("Model").select_option("acme/other")
     await say(page, "count **this**")

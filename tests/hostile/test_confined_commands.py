@@ -163,5 +163,5 @@ async def test_what_a_command_leaves_behind_is_gone(home: Path, means: Means) ->
 
 async def test_strict_runs_nothing_that_cannot_be_confined(home: Path) -> None:
     shell = Shell(home, Means(None, "nothing is here", 0), mode="strict")
-    assert "no sandbox can be had here" in await shell.run("touch x")
+    assert "no sandbox is available here" in await shell.run("touch x")
     assert not (shell.work / "x").exists()

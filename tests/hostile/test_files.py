@@ -166,7 +166,7 @@ def test_an_image_bomb_of_a_server_is_told_and_never_handed_on() -> None:
     rendered = render_result(image(bomb()), HOW)
     assert [block for block in rendered.blocks if isinstance(block, Media)] == []
     assert rendered.outputs == ()
-    assert "60000 x 60000 pixels; at most 100 megapixels are taken" in text_of(rendered.blocks)
+    assert "60000 x 60000 pixels; the limit is 100 megapixels" in text_of(rendered.blocks)
 
 
 def test_an_image_bomb_in_a_resource_is_not_handed_on_either() -> None:

@@ -104,7 +104,7 @@ async def test_a_secret_that_a_server_echoes_reaches_nobody(
             told += repr(result)
             assert all(isinstance(block, Text) for block in result.blocks)
             if tool in BINARY:
-                assert "withheld, since a secret stands in it" in repr(result.blocks)
+                assert "withheld because it contains a secret" in repr(result.blocks)
                 assert not result.outputs
         told += repr(house.records) + repr(house.events)
         assert house.manager.status()[0].pin == "pinned"

@@ -46,7 +46,7 @@ def test_the_first_interrupt_is_answered_at_once_and_nothing_is_left(pid_file: P
         server = started(pid_file)
         terminal.until("0 of 1 answered; starting stubborn")
         terminal.type("\x03")
-        terminal.until("stopping…")
+        terminal.until("Stopping…")
         assert terminal.ended() == 130
     server.wait(10)
     assert b"Traceback" not in terminal.everything
@@ -59,7 +59,7 @@ def test_the_second_interrupt_leaves_without_waiting_and_nothing_is_left(pid_fil
         server = started(pid_file)
         terminal.until("starting stubborn")
         terminal.type("\x03")
-        terminal.until("stopping…")
+        terminal.until("Stopping…")
         terminal.type("\x03")
         assert terminal.ended() == 130
     server.wait(10)

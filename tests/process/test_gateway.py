@@ -105,7 +105,7 @@ async def test_a_configuration_that_has_become_wrong_is_warned_about(house: Hous
             await command(house, "gateway", "stop")
     assert (answer.returncode, answer.stdout) == (0, "Hello.\n")
     assert answer.stderr.count("warning: 1 problem in ") == 1
-    assert "the gateway still answers with what it read before" in answer.stderr
+    assert "the gateway still uses the configuration it read before" in answer.stderr
 
 
 async def test_a_stop_lets_a_turn_finish_and_cancels_one_that_does_not(house: House) -> None:
@@ -185,7 +185,7 @@ async def test_a_stop_that_waits_for_turns_says_so(house: House) -> None:
             await asked(model)
             stopped = await command(house, "gateway", "stop")
             assert await process.wait() == 0
-            assert "Running turns may finish; that takes 3 s at the most." in stopped.stderr
+            assert "Waiting up to 3 s for running turns to finish." in stopped.stderr
             assert stopped.stdout == f"Stopped the gateway (pid {process.pid}).\n"
 
 

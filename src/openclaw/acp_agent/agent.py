@@ -282,7 +282,7 @@ class OpenClawAgent:
         names = await self._models(session)
         if value not in names:
             raise InvalidRequest(
-                f"there is no model '{value}'", hint=f"there are: {', '.join(names)}"
+                f"there is no model '{value}'", hint=f"available: {', '.join(names)}"
             )
         session.model = str(value)
         return SetSessionConfigOptionResponse(

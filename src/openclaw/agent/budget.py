@@ -138,9 +138,9 @@ async def check_day(ledger: UsageLedger, agent: str, most: float) -> None:
     """Raise if the day's money is spent. Requests side by side may each pass the limit once."""
     if most and (spent := await ledger.cost_today(agent)) >= most:
         raise LimitReached(
-            f"I did not ask the model: agent '{agent}' has used ${spent:.2f} today, and its "
-            f"limit is ${most:g} a day. Go on tomorrow, or raise limits.maxCostPerDay "
-            "(openclaw usage shows what was used).",
+            f"I did not call the model: agent '{agent}' has spent ${spent:.2f} today, and its "
+            f"limit is ${most:g} a day. Continue tomorrow, or raise limits.maxCostPerDay "
+            "(openclaw usage shows the costs).",
             ask=False,
         )
 

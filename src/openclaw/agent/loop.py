@@ -277,7 +277,7 @@ class Loop:
     def _client_definitions(self) -> list[ToolDefinition]:
         for name in self._client_tools:
             if self.dispatcher.toolbox.find(name) is not None:
-                raise InvalidRequest(f"the agent has a tool '{name}' of its own", field="tools")
+                raise InvalidRequest(f"the agent already has a tool called '{name}'", field="tools")
         tools = self.options.tools if self.options else ()
         return [
             ToolDefinition(

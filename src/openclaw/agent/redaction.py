@@ -23,7 +23,7 @@ from openclaw.sessions.model import storable
 
 Redact = Callable[[str], str]
 
-WITHHELD_NOTE = "withheld, since a secret stands in it"
+WITHHELD_NOTE = "withheld because it contains a secret"
 _NOTHING_TO_SHOW = "application/octet-stream"
 _PLAYED = ("image/", "audio/", "video/")
 
@@ -172,5 +172,5 @@ class _Desk:
             return None
         if clean == data:
             return media
-        self.notes[media] = f"'{name}' goes as a copy: {CLEANED}"
+        self.notes[media] = f"'{name}' is sent as a copy: {CLEANED}"
         return Media(media.mime_type, data=clean, name=name)

@@ -77,7 +77,7 @@ def _sim(expression: str, start: datetime, *, reverse: bool = False) -> Any:
     try:
         return CronSim(expression, start, reverse=reverse)
     except CronSimError as error:
-        raise InvalidRequest(f"is no cron expression: {error}", field="when") from None
+        raise InvalidRequest(f"is not a valid cron expression: {error}", field="when") from None
 
 
 def parse_when(text: str) -> dict[str, str]:
@@ -94,7 +94,7 @@ def parse_when(text: str) -> dict[str, str]:
         try:
             return {"at": datetime.fromisoformat(found[1]).isoformat()}
         except ValueError:
-            raise InvalidRequest(f"there is no such time as {found[1]}", field="when") from None
+            raise InvalidRequest(f"{found[1]} is not a valid time", field="when") from None
     if words in ("hourly", "every hour"):
         return {"cron": "0 * * * *"}
     if found := _EVERY.fullmatch(words):
@@ -148,16 +148,16 @@ class JobFile:
         if not _ID.fullmatch(job.id):
             raise InvalidRequest("must be letters, digits, - and _", field="name")
         if job.id in jobs:
-            raise InvalidRequest(f"there is a schedule '{job.id}'", field="name")
+            raise InvalidRequest(f"a schedule '{job.id}' already exists", field="name")
         if len(jobs) >= MOST_JOBS:
-            raise InvalidRequest(f"there are {MOST_JOBS} schedules already")
+            raise InvalidRequest(f"there are already {MOST_JOBS} schedules")
         self._write({**jobs, job.id: job})
 
     def get(self, id: str) -> Job:
         jobs = self.read()
         if id not in jobs:
             known = ", ".join(jobs) or "none"
-            raise NotFound(f"there is no schedule '{id}'", hint=f"there are: {known}")
+            raise NotFound(f"there is no schedule '{id}'", hint=f"available: {known}")
         return jobs[id]
 
     def pause(self, id: str, paused: bool, now_ms: int) -> None:

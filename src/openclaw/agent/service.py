@@ -163,7 +163,9 @@ class AgentService:
         """Answer one message. When this returns, the turn is on disk."""
         agent = setup.agent
         if storable(context.text) != context.text:
-            raise InvalidRequest("has characters that no model can be sent", field="message")
+            raise InvalidRequest(
+                "contains characters that cannot be sent to a model", field="message"
+            )
         emit = listener.on_event or discard
         streamed = _Streamed()
         emit = both(emit, self._observe()) if self._observe else emit
@@ -348,7 +350,7 @@ class AgentService:
         watch.log.started(built.candidate.ref)
         if context.thinking is not None and not built.thinks:
             ref = built.candidate.ref
-            watch.emit(Notice("warning", f"{ref} cannot be told how long to think"))
+            watch.emit(Notice("warning", f"{ref} has no adjustable thinking"))
         usable = {spec.name for spec in dispatcher.toolbox.specs()}
         files: list[tuple[str, str]] = []
         if workspace is not None and agent.context_files:
@@ -435,7 +437,7 @@ class AgentService:
         calls = waiting_calls(entries)
         given = {result.call_id: result.text for result in context.results}
         if given.keys() - calls.keys():
-            raise InvalidRequest("no call waits for this result", field="tool_call_id")
+            raise InvalidRequest("no call is waiting for this result", field="tool_call_id")
         if calls.keys() - given.keys():
             raise InvalidRequest("the result of a call is missing", field="tool_call_id")
         clean = {call: self._redactor.redact(storable(text)) for call, text in given.items()}
@@ -454,7 +456,7 @@ class AgentService:
             raise InvalidRequest(
                 "another message was sent with this key",
                 field=_KEY,
-                hint="a key stands for one message; send this one with a key of its own",
+                hint="use a different key for each message",
             )
         ending = next((e for e in reversed(entries) if e.kind in _BAD_ENDINGS), None)
         if ending is not None:

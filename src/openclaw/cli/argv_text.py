@@ -23,7 +23,7 @@ def undecodable(arguments: "Sequence[str]") -> str | None:
         if not is_text(word):
             own = word.startswith("-") or not before.startswith("-")
             where = "" if own else f" (after {before})"
-            advice = "; give the file another name" if _names_a_file(before, word) else ""
+            advice = "; rename the file" if _names_a_file(before, word) else ""
             return f"the argument '{_shown(word)}'{where} is not UTF-8 text{advice}"
         before = word
     return None

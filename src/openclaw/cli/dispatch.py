@@ -66,17 +66,13 @@ def _help(program: str) -> str:
     width = max(len(command.name) for command in COMMANDS)
     lines = "\n".join(f"  {command.name:<{width}}  {command.summary}" for command in COMMANDS)
     return (
-        f"usage: {program} COMMAND [options]\n\n"
-        "A personal agent that plugs into any MCP server and that any MCP client can\n"
-        f"delegate to. Start with: {program} init\n\n"
-        f"commands:\n{lines}\n\n"
-        "options:\n"
-        "  --version      print the version\n"
-        "  -h, --help     this help; with a command, the command's\n\n"
-        "on every command:\n"
-        "  --config PATH  the configuration file (default: ~/.openclaw/openclaw.json)\n"
-        "  -v, --verbose  log what happens in detail, on stderr\n"
-        "  --log-json     log as JSON lines\n"
+        f"usage: {program} COMMAND [options]\n\nA personal agent that plugs into any MCP server "
+        f"and that any MCP client can\ndelegate to. Start with: {program} "
+        f"init\n\ncommands:\n{lines}\n\noptions:\n  --version      show the version\n  -h, "
+        "--help     show this help; after a command, that command's help\n\non every "
+        "command:\n  --config PATH  the configuration file (default: "
+        "~/.openclaw/openclaw.json)\n  -v, --verbose  log in detail, on stderr\n  --log-json   "
+        "  log as JSON lines\n"
     )
 
 
@@ -93,7 +89,7 @@ def _no_command(program: str, arguments: list[str]) -> int:
     if unknown:
         close = difflib.get_close_matches(unknown[0], (*_OPTIONS, "--version", "--help"), n=1)
         guess = f" Did you mean '{close[0]}'?" if close else ""
-        told = f"There is no option {unknown[0]!r}.{guess} See '{program} --help'."
+        told = f"Unknown option {unknown[0]!r}.{guess} See '{program} --help'."
         sys.stderr.write(f"{program}: {told}\n")
     else:
         sys.stderr.write(_help(program))
@@ -103,7 +99,7 @@ def _no_command(program: str, arguments: list[str]) -> int:
 def _unknown_command(program: str, name: str) -> int:
     close = difflib.get_close_matches(name, [command.name for command in COMMANDS], n=1)
     guess = f" Did you mean '{close[0]}'?" if close else ""
-    sys.stderr.write(f"{program}: There is no command {name!r}.{guess} See '{program} --help'.\n")
+    sys.stderr.write(f"{program}: Unknown command {name!r}.{guess} See '{program} --help'.\n")
     return EXIT_USAGE
 
 

@@ -59,7 +59,7 @@ async def _watch(env: Environment, work: anyio.CancelScope) -> None:
         async for _ in signals:
             if work.cancel_called:
                 leave(env)
-            env.stderr.write("\nstopping… (Ctrl-C again leaves at once)\n")
+            env.stderr.write("\nStopping… (Ctrl-C again to quit at once)\n")
             env.stderr.flush()
             work.cancel()
 

@@ -155,7 +155,7 @@ class CommandParser(argparse.ArgumentParser):
             "--verbose",
             action="store_true",
             default=argparse.SUPPRESS,
-            help="log what happens in detail, on stderr",
+            help="log in detail, on stderr",
         )
         common.add_argument(
             "--log-json",
@@ -175,9 +175,9 @@ class CommandParser(argparse.ArgumentParser):
 
     def _unknown(self, word: str) -> str:
         if not word.startswith("-"):
-            return f"'{word}' is one argument too many"
+            return f"unexpected argument '{word}'"
         near = get_close_matches(word.partition("=")[0], self._option_string_actions, 1)
-        return f"there is no option {word!r}" + (f"; did you mean {near[0]}?" if near else "")
+        return f"unknown option {word!r}" + (f"; did you mean {near[0]}?" if near else "")
 
     def error(self, message: str) -> NoReturn:
         """Say what is wrong; where an action is, which ones there are."""
@@ -189,10 +189,10 @@ class CommandParser(argparse.ArgumentParser):
             raise WrongUsage(message)
         given = _GIVEN.search(message)
         listed = summaries(self)
-        wrong = f"there is no action {given[1]!r}" if given else "say what to do"
+        wrong = f"unknown action {given[1]!r}" if given else "an action is missing"
         near = get_close_matches(given[1], listed, 1) if given else []
         guess = f" Did you mean '{near[0]}'?" if near else ""
-        lines = [f"{self.prog}: {sentence(wrong)}.{guess} There are:"]
+        lines = [f"{self.prog}: {sentence(wrong)}.{guess} Actions:"]
         width = max(map(len, listed), default=0)
         lines += [f"  {name:<{width}}  {summary}" for name, summary in listed.items()]
         self._print_message("\n".join(lines) + "\n", sys.stderr)
@@ -236,27 +236,27 @@ class Command:
 
 COMMANDS = (
     Command("acp", "serve the agent to an editor over ACP on stdio"),
-    Command("agent", "give the agent one message and print its answer"),
-    Command("chat", "talk with the agent in the terminal"),
+    Command("agent", "send the agent one message and print its answer"),
+    Command("chat", "chat with the agent in the terminal"),
     Command("completion", "print a completion script for a shell"),
     Command("config", "show, change, check and explain the configuration"),
-    Command("cron", "have the agent do something at set times"),
+    Command("cron", "run the agent on a schedule"),
     Command("doctor", "find problems and say how to fix them"),
-    Command("gateway", "run the agent in the background, for every program"),
+    Command("gateway", "keep the agent running in the background"),
     Command("init", "set up: a model, MCP servers, other programs"),
-    Command("logs", "print what the gateway logged"),
+    Command("logs", "print the gateway's log"),
     Command("man", "print the manual page"),
     Command("mcp", "manage the MCP servers that the agent uses"),
     Command("mcp-server", "serve the agent to an MCP client over stdio"),
-    Command("memory", "show, search and clear what it remembers"),
-    Command("models", "list models, see which is used, fetch local weights"),
+    Command("memory", "show, search and clear the agent's memory"),
+    Command("models", "list models, see which is used, download weights"),
     Command("page", "open the gateway's page in a browser"),
     Command("secrets", "store secrets, and check that every reference resolves"),
     Command("sessions", "list, read and delete stored conversations"),
     Command("skills", "list, add and remove skills"),
-    Command("status", "what is configured, what runs, each server's state"),
+    Command("status", "show what is configured and running"),
     Command("tasks", "list, show and cancel long orders"),
-    Command("usage", "what you used and what it cost"),
+    Command("usage", "show what you used and what it cost"),
 )
 
 _WIDTH = 78
@@ -274,9 +274,7 @@ def add_json(parser: argparse.ArgumentParser) -> None:
 
 
 def add_local(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--local", action="store_true", help="run the agent in this process even if a gateway runs"
-    )
+    parser.add_argument("--local", action="store_true", help="don't use a running gateway")
 
 
 def add_action(
@@ -323,7 +321,7 @@ def not_there(words: str, name: str, known: Iterable[str]) -> NotFound:
     if near:
         return NotFound(words, hint=f"did you mean '{printable(near[0], _LONGEST)}'?")
     there = ", ".join(printable(one, _LONGEST) for one in names[:_MOST_NAMED])
-    return NotFound(words, hint=f"there are: {there}" if there else None)
+    return NotFound(words, hint=f"available: {there}" if there else None)
 
 
 def chosen_agent(config: "Config", wanted: str | None) -> "EffectiveAgent":

@@ -140,7 +140,9 @@ class ClusterNode:
     async def reply(self, context: MessageContext, listener: TurnListener = NOBODY) -> Reply:
         agent = await self._agent.settings(context.agent_id)
         if storable(context.text) != context.text:
-            raise InvalidRequest("has characters that no model can be sent", field="message")
+            raise InvalidRequest(
+                "contains characters that cannot be sent to a model", field="message"
+            )
         turn = context.idempotency_key or random_id()
         context = clean_message(context, agent.redactor)
         context = replace(context, agent_id=agent.id, idempotency_key=turn, claim=None)
@@ -464,7 +466,4 @@ def figures(depth: Depth, worker: Worker, *, reachable: bool) -> list[Figure]:
         ("openclaw_turns_lost_total", "Turns that another gateway took over.", counts.lost),
         ("openclaw_turns_returned_total", "Turns handed to another gateway.", counts.returned),
     ]
-    return [
-        *(("gauge", *one) for one in gauges),
-        *(("counter", *one) for one in counters),
-    ]
+    return [*(("gauge", *one) for one in gauges), *(("counter", *one) for one in counters)]

@@ -93,14 +93,14 @@ EffectName = Literal["read", "open", "change", "send", "destroy"]
 
 
 class SamplingConfig(Section):
-    """Whether a server may ask our model for a completion, and how much of it."""
+    """Whether a server may request completions from our model, and how many tokens."""
 
     enabled: Flag = True
     """Answer the server's sampling requests."""
     max_tokens: PositiveInt = 4096
-    """Most tokens that one request may ask for."""
+    """Maximum number of tokens per request."""
     token_budget: PositiveInt = 100_000
-    """Most tokens, in and out, that the server may use in one run of the program."""
+    """Maximum number of tokens, in and out, that the server may use in one run of the program."""
 
 
 def _network(value: Any) -> Any:
@@ -110,50 +110,50 @@ def _network(value: Any) -> Any:
 
 
 class SandboxConfig(Section):
-    """What a stdio server may reach on this machine."""
+    """What a stdio server may access on this machine."""
 
     mode: SandboxMode = "auto"
-    """`off`; `auto` (as good as this machine allows, with a warning; open are the workspace and what `args` and `env` name by absolute paths) or `strict` (only what is named here, or it is not started)."""
+    """`off`; `auto` (whatever sandbox this machine supports, with a warning if there is none; with access to the workspace and to absolute paths in `args` and `env`); or `strict` (only what is listed here; if that cannot be enforced, the server isn't started)."""
     read: Texts = ()
-    """Directories and files that the server may read, beyond the system's own."""
+    """Directories and files that the server may read, besides the system's own."""
     write: Texts = ()
     """Directories and files that the server may write."""
     network: Annotated[
         Flag | Literal["internet"], BeforeValidator(_network), AlsoAs(({"const": "internet"},))
     ] = True
-    """Whether the server may use the network: `true` for all of it, this machine's own services included; `"internet"` for public addresses through a proxy of ours, for programs that use proxies; `false` for none."""
+    """Network access: `true` for everything, including services on this machine; `"internet"` for public addresses only, through our proxy (the program must support proxies); `false` for none."""
     workspace: Flag | None = None
-    """Whether the server may write to the agent's workspace and its own working directory. Left out: with `auto`, not with `strict`."""
+    """Whether the server may write to the agent's workspace and its own working directory. If not set: yes with `auto`, no with `strict`."""
 
 
 class ProcessLimits(Section):
-    """Bounds on a stdio server's process, with or without a sandbox."""
+    """Limits on a stdio server's process, with or without a sandbox."""
 
     memory_mb: PositiveInt | None = None
-    """Most address space, in MiB."""
+    """Maximum address space, in MiB."""
     processes: PositiveInt | None = None
-    """Most processes and threads."""
+    """Maximum number of processes and threads."""
     open_files: PositiveInt | None = None
-    """Most open files."""
+    """Maximum number of open files."""
     cpu_seconds: PositiveInt | None = None
-    """Most CPU time, in seconds."""
+    """Maximum CPU time, in seconds."""
 
 
 class McpAuthConfig(Section):
-    """How we log in to a remote server."""
+    """How to log in to a remote server."""
 
     type: Literal["oauth"] = "oauth"
     """The kind of login; `oauth` is the only one. A fixed token goes into `headers`."""
     client_id: Text | None = None
-    """The client id, where the server does not register clients by itself."""
+    """The client id, if the server doesn't register clients by itself."""
     client_secret: Text | None = Field(default=None, repr=False)
-    """The client's secret; best a `secret://` reference."""
+    """The client's secret, preferably a `secret://` reference."""
     scopes: Texts = ()
-    """The scopes to ask for; none means those that the server names."""
+    """The scopes to request. If empty, those that the server names."""
     callback_port: Annotated[PositiveInt, Field(le=65_535)] | None = None
-    """A fixed port on loopback for the login's callback, where the server insists on one."""
+    """A fixed loopback port for the login's callback, if the server insists on one."""
     store: Literal["file", "keyring"] = "file"
-    """Where the login is kept: in a private file of the state directory, or in the system's keyring."""
+    """Where to store the login: in a private file in the state directory, or in the system keyring."""
 
 
 def _transport(value: Any) -> Any:
@@ -203,16 +203,14 @@ def _inherit_env(value: Any) -> Any:
 
 
 class McpServerConfig(Section):
-    """One MCP server. An agent's entry may give only what differs from the default's."""
+    """One MCP server. An agent's entry needs only what differs from the default entry."""
 
     enabled: Flag = True
     """Whether the server is used; `false` in an agent's entry removes a default server."""
     transport: Annotated[
-        Transport | None,
-        BeforeValidator(_transport),
-        AlsoAs(({"const": "streamable-http"},)),
+        Transport | None, BeforeValidator(_transport), AlsoAs(({"const": "streamable-http"},))
     ] = None
-    """How to reach it. Left out: stdio where there is `command`; http where there is `url`, falling back to SSE."""
+    """How to connect. If not set: stdio for a `command`; http for a `url`, falling back to SSE."""
     command: NonEmptyText | None = None
     """The program to start, for stdio."""
     args: Texts = ()
@@ -225,22 +223,20 @@ class McpServerConfig(Section):
     """The server's address, for http and sse; may contain `secret://` references."""
     headers: dict[NonEmptyText, Scalar] = Field(default_factory=dict, repr=False)
     """HTTP headers; values may be or contain `secret://` references."""
-    auth: Annotated[
-        McpAuthConfig | None,
-        BeforeValidator(_auth),
-        AlsoAs(({"const": "oauth"},)),
-    ] = None
+    auth: Annotated[McpAuthConfig | None, BeforeValidator(_auth), AlsoAs(({"const": "oauth"},))] = (
+        None
+    )
     """Log in to a remote server: `"oauth"`, or an object with the details."""
     timeout: Milliseconds = 30_000
-    """Milliseconds that connecting may take."""
+    """Maximum milliseconds for connecting."""
     tool_timeout: Milliseconds = 60_000
-    """Milliseconds that a tool call may take; progress from the server extends it."""
+    """Maximum milliseconds for a tool call; progress from the server extends it."""
     restart_on_crash: Flag = True
-    """Start the server again when it dies."""
+    """Restart the server if it dies."""
     max_restarts: Count = 5
-    """Restarts in a row before the server is given up until reload."""
+    """How often in a row to restart the server before giving up until a reload."""
     tool_prefix: NonEmptyText | None = None
-    """What stands for the server's name in its tools' names."""
+    """Use this instead of the server's name in its tools' names."""
     lazy: Flag = False
     """Start the server when it is first used."""
     resources: Flag = True
@@ -252,35 +248,33 @@ class McpServerConfig(Section):
     prompts: Flag = True
     """Offer the server's prompts."""
     roots: Texts | None = None
-    """Directories that the server is told it may work in; a relative one starts at the workspace. Left out: the workspace, and every directory that `args` names by an absolute path or one that begins with `~/`."""
+    """Directories that the server may work in; relative paths are relative to the workspace. If not set: the workspace, and every directory in `args` whose path starts with `/` or `~/`."""
     inherit_env: Annotated[bool | Texts, BeforeValidator(_inherit_env)] = False
     """Pass our own environment to the program: `true` for all of it, or a list of names."""
     sandbox: Annotated[
-        SandboxConfig,
-        BeforeValidator(_sandbox),
-        AlsoAs(({"enum": ["off", "auto", "strict"]},)),
+        SandboxConfig, BeforeValidator(_sandbox), AlsoAs(({"enum": ["off", "auto", "strict"]},))
     ] = SandboxConfig(mode="off")
     """Confine a stdio server: `"off"`, `"auto"`, `"strict"`, or an object with the details."""
     limits: ProcessLimits = ProcessLimits()
-    """Bounds on the server's process."""
+    """Limits on the server's process."""
     pin: Annotated[PinMode, BeforeValidator(_pin), AlsoAs(({"type": "boolean"},))] = "warn"
-    """When a tool's definition changes: `off` nothing, `warn` say so, `strict` withhold it until it is accepted."""
+    """If a tool's definition changes: `off` does nothing, `warn` reports it, `strict` withholds the tool until you accept it."""
     sampling: Annotated[
         SamplingConfig, BeforeValidator(_sampling), AlsoAs(({"type": "boolean"},))
     ] = SamplingConfig(enabled=False)
-    """Let the server ask our model for completions: `true`, or an object with a budget."""
+    """Let the server request completions from our model: `true`, or an object with a budget."""
     framing: Literal["frame", "datamark"] = "frame"
-    """How the server's words are marked as untrusted."""
+    """How to mark the server's text as untrusted."""
     on_suspicious: Literal["log", "block"] = "log"
     """What to do with a result that looks like an attack on the agent."""
     trust: Literal["none", "full"] = "none"
-    """`full` if what the server returns counts as if you had said it: only for servers that nobody else can write to."""
+    """`full` treats what the server returns as if you had said it. Use it only for servers that nobody else can write to."""
     effects: dict[NonEmptyText, EffectName] = Field(default_factory=dict)
-    """What the server's tools do, by the server's own names for them, if their names and schemas do not say it: `read`, `open` an address, `change`, `send` or `destroy`."""
+    """What the server's tools do, by the server's own tool names, if their names and schemas don't make it clear: `read`, `open` an address, `change`, `send` or `destroy`."""
     max_message_bytes: PositiveInt = DEFAULT_MAX_MESSAGE_BYTES
-    """Longest single message that is accepted from the server, in bytes."""
+    """Maximum size of one message from the server, in bytes."""
     max_result_chars: PositiveInt = DEFAULT_MAX_RESULT_CHARS
-    """Longest result that the model sees; the rest is kept in a file."""
+    """Maximum number of characters of a result that the model sees; the rest is kept in a file."""
 
     @property
     def kind(self) -> Transport:
@@ -295,10 +289,10 @@ class McpServerConfig(Section):
 
 
 class McpConfig(Section):
-    """MCP settings of an agent, or of all of them."""
+    """MCP settings of one agent or all agents."""
 
     servers: dict[Text, McpServerConfig] = Field(default_factory=dict)
-    """The MCP servers, by name. The name stands in the names of the tools."""
+    """The MCP servers, by name. The name becomes part of the tools' names."""
 
 
 Api = Literal[
@@ -310,7 +304,7 @@ BUILT_IN_PROVIDERS = ("local", "anthropic", "openai", "google", "ollama", "openr
 
 
 class ModelCost(Section):
-    """Prices in US dollars for a million tokens, for `limits.maxCost`."""
+    """Prices in US dollars per million tokens, used for `limits.maxCost`."""
 
     input: Price = 0
     """Input tokens."""
@@ -330,23 +324,23 @@ class ModelEntry(Section):
     name: Text | None = None
     """A name for people."""
     api: Api | None = None
-    """The protocol of this model, where it differs from the provider's."""
+    """This model's protocol, if it differs from the provider's."""
     context_window: PositiveInt | None = None
-    """Tokens that fit into the model's context."""
+    """Size of the model's context, in tokens."""
     max_tokens: PositiveInt | None = None
-    """Most tokens that the model may write in one answer."""
+    """Maximum number of tokens in one answer."""
     input: tuple[Literal["text", "image", "audio"], ...] = ("text",)
     """What the model can read."""
     reasoning: Flag = False
-    """Whether the model thinks before it answers; it is then sent no temperature, which such models refuse."""
+    """Whether the model thinks before it answers. Such models refuse a temperature, so none is sent."""
     cost: ModelCost | None = None
-    """What the model costs, if the built-in price list does not know it or you pay another price."""
+    """What the model costs, if the built-in price list doesn't know it or you pay a different price."""
     path: Text | None = None
-    """For the embedded model: a GGUF file of one's own."""
+    """For the embedded model: your own GGUF file."""
 
 
 class ProviderConfig(Section):
-    """Where models are served, and how to speak to them."""
+    """A service that runs models, and how to talk to it."""
 
     base_url: NonEmptyText | None = None
     """The address of the API, for example `http://127.0.0.1:11434/v1`."""
@@ -357,11 +351,11 @@ class ProviderConfig(Section):
     headers: dict[NonEmptyText, Scalar] = Field(default_factory=dict, repr=False)
     """HTTP headers for every request; values may be or contain `secret://` references."""
     models: tuple[ModelEntry, ...] = ()
-    """What we know about the provider's models."""
+    """The provider's models."""
     timeout_ms: Milliseconds = 300_000
-    """Milliseconds of silence after which a request is given up; answers are streamed, so long ones are no silence."""
+    """Milliseconds of silence after which a request fails; answers are streamed, so a long answer doesn't count as silence."""
     max_retries: Count = 3
-    """Retries on rate limits, overload and failures of the provider."""
+    """Retries after rate limits, overload and provider errors."""
 
 
 class ModelsConfig(Section):
@@ -372,12 +366,12 @@ class ModelsConfig(Section):
 
 
 class ModelChoice(Section):
-    """The model to use, and those to try when it fails."""
+    """The model to use, and fallbacks to try if it fails."""
 
     primary: Text = ""
-    """The model, as `provider/model`. Empty in an agent's entry means the default's."""
+    """The model, as `provider/model`. If empty in an agent's entry, the default agent settings' model is used."""
     fallbacks: Texts = ()
-    """Models to try in order when the first one fails."""
+    """Models to try in order if the first one fails."""
 
 
 def _model(value: Any) -> Any:
@@ -396,9 +390,9 @@ class ToolPolicyConfig(Section):
     deny: Texts = ()
     """Names or globs of forbidden tools."""
     ask: Texts = ()
-    """Names or globs of tools whose every call a person must agree to; forbidden if nobody can be asked."""
+    """Names or globs of tools that ask you before every call. If nobody can be asked, they are forbidden."""
     approved: Texts = ()
-    """Calls that need no question any more: names or globs of tools, `exec(git status *)`, `exec(make test)`."""
+    """Calls that you have approved for good: names or globs of tools, `exec(git status *)`, `exec(make test)`."""
 
 
 _EXEC_MODES: dict[str, dict[str, str]] = {
@@ -427,21 +421,19 @@ class ExecToolConfig(Section):
     """The shell: `exec`, and `jobs` for commands in the background."""
 
     security: Literal["deny", "allowlist", "full"] | None = None
-    """`deny` is off; `allowlist` asks before a command that no rule in `approved` covers; `full` runs every command. Left out: as `allowlist`, unless a list `allow` names `exec`."""
+    """`deny` is off; `allowlist` asks before a command that no rule in `approved` covers; `full` runs every command. If not set, the same as `allowlist`, unless an `allow` list contains `exec`."""
     ask: Literal["off", "on-miss", "always"] | None = None
-    """With `security: "full"`, `off` does not ask; anything else does."""
+    """With `security: "full"`: `off` never asks, anything else does."""
     timeout_ms: Milliseconds = 120_000
-    """Milliseconds that one command may take, if the model does not say otherwise. `timeoutSec` is accepted too."""
+    """Maximum milliseconds per command, unless the model sets another limit. `timeoutSec` is accepted too."""
     max_output_chars: PositiveInt = 48_000
-    """Most bytes of output that the model sees, half from its beginning and half from its end."""
+    """Maximum bytes of output that the model sees, half from the start and half from the end."""
     inherit_env: Texts = ()
     """Environment variables to pass on, besides PATH, HOME and the like."""
     sandbox: Annotated[
-        SandboxConfig,
-        BeforeValidator(_sandbox),
-        AlsoAs(({"enum": ["off", "auto", "strict"]},)),
+        SandboxConfig, BeforeValidator(_sandbox), AlsoAs(({"enum": ["off", "auto", "strict"]},))
     ] = SandboxConfig()
-    """What commands may reach: as for MCP servers. They may write to the workspace."""
+    """What commands may access, as for MCP servers. They may write to the workspace."""
 
     @property
     def mode(self) -> Literal["off", "ask", "allow"] | None:
@@ -459,79 +451,79 @@ class AgentToolsConfig(ToolPolicyConfig):
     exec: Annotated[
         ExecToolConfig, BeforeValidator(_exec), AlsoAs(({"enum": ["off", "ask", "allow"]},))
     ] = ExecToolConfig()
-    """The shell: `"off"`, `"ask"` (before each command; the default if a person can be asked) or `"allow"`, or an object."""
+    """The shell: `"off"`, `"ask"` (before each command; the default) or `"allow"`, or an object."""
 
 
 class TurnLimits(Section):
     """Bounds on one turn."""
 
     max_steps: PositiveInt = 500
-    """Most requests to the model."""
+    """Maximum number of model requests."""
     max_tool_calls: PositiveInt = 1_000
-    """Most tool calls."""
+    """Maximum number of tool calls."""
     max_tokens: PositiveInt = 20_000_000
-    """Most tokens, in and out; input that the provider had cached is not counted."""
+    """Maximum number of tokens, in and out, not counting input that the provider had cached."""
     max_cost: Price = 25
-    """Most US dollars, for models whose price is known; 0 means no limit."""
+    """Maximum cost in US dollars, for models whose price is known; 0 means no limit."""
     max_cost_per_day: Price = 0
-    """Most US dollars for all turns of the agent in one day; 0 means no limit."""
+    """Maximum cost of all the agent's turns in one day, in US dollars; 0 means no limit."""
     timeout_ms: Milliseconds = 3_600_000
-    """Most time, in milliseconds; time spent waiting for a person is not counted."""
+    """Maximum time in milliseconds, not counting time spent waiting for you."""
 
 
 Effort = Literal["off", "minimal", "low", "medium", "high", "xhigh", "max", "adaptive"]
 
 
 class SubagentsConfig(Section):
-    """Tasks that an agent gives to others with `delegate`."""
+    """Tasks that an agent delegates with `delegate`."""
 
     allow_agents: Texts = ()
-    """Agents that may get tasks, besides copies of the agent itself; `*` means all."""
+    """Agents that may be given tasks, besides copies of the agent itself; `*` means all."""
     model: NonEmptyText | None = None
-    """The model for tasks, as `provider/model`; left out: that of the agent that gets them."""
+    """The model for tasks, as `provider/model`. If not set, the model of the agent that gets the task."""
     thinking: Effort | None = None
-    """How long models think over tasks; left out: as for other turns."""
+    """How long models think about tasks. If not set, the same as for other turns."""
     max_concurrent: PositiveInt = 4
-    """Tasks that are worked on at once."""
+    """Maximum number of tasks that run at once."""
 
 
 class AgentDefaults(Section):
-    """What every agent has unless its own entry says otherwise."""
+    """Settings for every agent, unless its own entry overrides them."""
 
     model: Annotated[ModelChoice | None, BeforeValidator(_model), AlsoAs(({"type": "string"},))] = (
         None
     )
-    """`"provider/model"`, or an object with fallbacks. Left out: chosen from what is at hand."""
+    """`"provider/model"`, or an object with fallbacks. If not set, the first available model is used."""
     workspace: NonEmptyText | None = None
-    """The directory that the agent works in when nobody says otherwise; `~` is the home directory. `openclaw agent` and `chat` work in the current directory."""
+    """The agent's default working directory; `~` is your home directory. `openclaw agent` and `chat` work in the current directory instead."""
     tools: AgentToolsConfig = AgentToolsConfig()
     """Which tools the agent may use."""
     mcp: McpConfig = McpConfig()
     """The agent's MCP servers."""
     context_files: Texts = ("AGENTS.md", "CLAUDE.md", "SOUL.md")
-    """Files of the workspace that are put before every conversation; the same text only once."""
+    """Files in the workspace that are part of every prompt; identical files are included once."""
     system_prompt: Text | None = None
-    """What the agent is told first, in place of the built-in text."""
+    """A system prompt that replaces the built-in one."""
     limits: TurnLimits = TurnLimits()
     """Bounds on one turn."""
     skills: Texts | None = None
-    """The skills that the agent has, by name; left out: all."""
+    """The skills that the agent may use, by name. If not set, all."""
     subagents: SubagentsConfig = SubagentsConfig()
-    """Tasks that the agent gives to others."""
+    """Tasks that the agent delegates."""
     tool_context_percent: Annotated[float, Strict(), Field(ge=1, le=5)] = 3.0
-    """Percent of the model's context for definitions of tools; the rest are found through `tool_search`."""
+    """Percentage of the model's context for tool definitions; `tool_search` finds the other tools."""
     tool_search_limit: PositiveInt | None = None
-    """At most this many tools are shown before a search. Left out: `toolContextPercent` alone decides."""
+    """Maximum number of tools to show before a search. If not set, only `toolContextPercent` limits them."""
     resource_context_chars: Count = 40_000
-    """Most characters of MCP resources that are put before a conversation."""
+    """Maximum number of characters of MCP resources in the prompt."""
     temperature: Temperature | None = None
-    """The sampling temperature; left out: the provider's own."""
+    """The sampling temperature. If not set, the provider's default."""
     thinking_default: Effort | None = None
-    """How long models think that can be told; left out: as they do by themselves."""
+    """How long the model thinks, if that is adjustable. If not set, the model's default."""
     user_timezone: NonEmptyText | None = None
-    """The person's time zone, such as `Europe/Berlin`; left out: this machine's."""
+    """Your time zone, such as `Europe/Berlin`. If not set, this machine's."""
     readable_sessions: Texts = ()
-    """Keys or globs of this agent's other sessions that `sessions_list` and `session_history` may read; a session always reads itself."""
+    """Keys or globs of this agent's other sessions that `sessions_list` and `session_history` may read; a session can always read itself."""
 
 
 class AgentEntry(AgentDefaults):
@@ -549,6 +541,6 @@ class AgentsConfig(Section):
     """The agents."""
 
     defaults: AgentDefaults = AgentDefaults()
-    """What every agent has unless its own entry says otherwise."""
+    """Settings for every agent, unless its own entry overrides them."""
     list: tuple[AgentEntry, ...] = ()
     """The agents; an empty list means one agent called `main`."""

@@ -71,7 +71,9 @@ def _agents(config: Config) -> Iterator[Finding]:
             )
         if entry.default and marked is not None:
             other = format_path(("agents", "list", marked))
-            yield Finding((*path, "default"), f"only one agent is the default, and {other} is")
+            yield Finding(
+                (*path, "default"), f"only one agent can be the default, and {other} already is"
+            )
         elif entry.default:
             marked = index
 
@@ -118,10 +120,7 @@ def two_ways(config: Config) -> list[str]:
 
 
 def _server_at(
-    path: KeyPath,
-    name: str,
-    server: McpServerConfig,
-    known: Collection[Finding] = (),
+    path: KeyPath, name: str, server: McpServerConfig, known: Collection[Finding] = ()
 ) -> Iterator[Finding]:
     complaint = _name_complaint(name)
     if complaint:
@@ -133,7 +132,7 @@ def _name_complaint(name: str) -> str | None:
     if not name.strip():
         return "a server's name must not be empty"
     if len(name) > MAX_NAME_LENGTH:
-        return f"a server's name has at most {MAX_NAME_LENGTH} characters"
+        return f"a server's name can have at most {MAX_NAME_LENGTH} characters"
     if _CONTROL.search(name):
         return "a server's name must not contain control characters"
     return None
@@ -146,14 +145,14 @@ def _server(server: McpServerConfig) -> Iterator[Finding]:
         if server.command is None:
             yield Finding(("command",), _missing_command(server))
         if server.auth is not None:
-            yield Finding(("auth",), "is for servers that are reached by url")
+            yield Finding(("auth",), "is only for servers with a url")
     elif server.url is None:
-        yield Finding(("url",), f'is required where transport is "{server.kind}"')
+        yield Finding(("url",), f'is required if transport is "{server.kind}"')
     else:
         yield from _address(("url",), server.url)
     for name in server.env:
         if "=" in name or _CONTROL.search(name):
-            message = "is not a name that an environment variable can have"
+            message = "is not a valid name for an environment variable"
             yield Finding(("env", name), message, of_key=True)
     yield from _headers(server.headers)
 
@@ -161,13 +160,13 @@ def _server(server: McpServerConfig) -> Iterator[Finding]:
 def _missing_command(server: McpServerConfig) -> str:
     if server.transport is None:
         return 'is required, or "url" for a remote server'
-    return 'is required where transport is "stdio"'
+    return 'is required if transport is "stdio"'
 
 
 def _headers(headers: dict[str, str]) -> Iterator[Finding]:
     for name, value in headers.items():
         if not _HEADER_NAME.fullmatch(name):
-            message = "is not a name that an HTTP header can have"
+            message = "is not a valid name for an HTTP header"
             yield Finding(("headers", name), message, of_key=True)
         elif "\n" in value or "\r" in value:
             yield Finding(("headers", name), "must not contain a line break")
@@ -207,7 +206,7 @@ def _choice(
         return
     # Defaults may give fallbacks alone, for agents that name their own model.
     if not merged.primary and isinstance(entry, AgentEntry):
-        yield Finding((*path, "primary"), "is required where there are fallbacks")
+        yield Finding((*path, "primary"), "is required if there are fallbacks")
     if own.primary or "primary" in own.model_fields_set:
         yield from _model_name((*path, "primary"), own.primary, known)
     for index, name in enumerate(own.fallbacks):
@@ -285,9 +284,8 @@ _AGENT = (
     "envelopeTimezone fastModeDefault groupChat heartbeat humanDelay identity "
     "imageGenerationModel imageMaxDimensionPx imageModel maxConcurrent mediaMaxMb memorySearch "
     "models musicGenerationModel params pdfMaxBytesMb pdfMaxPages pdfModel reasoningDefault "
-    "repoRoot runtime sandbox skipBootstrap timeFormat "
-    "timeoutSeconds typingIntervalSeconds typingMode verboseDefault "
-    "videoGenerationModel"
+    "repoRoot runtime sandbox skipBootstrap timeFormat timeoutSeconds typingIntervalSeconds "
+    "typingMode verboseDefault videoGenerationModel"
 )
 _AGENT_TOOLS = (
     "agentToAgent alsoAllow byProvider elevated experimental fs links loopDetection media "
@@ -334,10 +332,7 @@ _FOREIGN: dict[KeyPath, frozenset[str]] = {
             "brave cacheTtlMinutes duckduckgo exa firecrawl gemini grok kimi openaiCodex perplexity",
         ),
         (("tools", "exec"), _EXEC),
-        (
-            ("cron",),
-            "failureDestination maxConcurrentRuns retry runLog sessionRetention store",
-        ),
+        (("cron",), "failureDestination maxConcurrentRuns retry runLog sessionRetention store"),
         (("hooks",), _HOOKS),
         (("skills",), "allowBundled install limits workshop"),
         (("skills", "load"), "allowSymlinkTargets watch watchDebounceMs"),

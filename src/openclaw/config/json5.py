@@ -267,7 +267,7 @@ class _Parser:
         match = _NOT_A_VALUE.match(self.text, start)
         if match:
             self.at = match.end()
-            self._report(f"{match[0]} is not a value that a configuration can hold", start)
+            self._report(f"{match[0]} cannot be used in a configuration", start)
             return Node("number", start, self.at, 0)
         match = _NUMBER.match(self.text, start)
         if match is None:

@@ -63,7 +63,7 @@ def explain(error: ErrorDetails) -> Explained:
         return Explained(path, "is required", missing=True)
     phrase = _PHRASES.get(kind)
     if phrase is None:  # no schema of ours can raise another; still, say something true
-        return Explained(path, "is not a value that this setting can have")
+        return Explained(path, "is not a valid value for this setting")
     return Explained(path, phrase(error))
 
 
@@ -396,7 +396,7 @@ def _not_used(document: Document, foreign: list[KeyPath]) -> tuple[str, ...]:
     )
     if not places:
         return ()
-    return (f"kept, but not used, as this program has no such feature: {places}",)
+    return (f"not supported, and ignored: {places}",)
 
 
 class _Check:

@@ -54,8 +54,8 @@ def check_links(path: Path) -> None:
     for place in (*reversed(path.parents), path):
         if place.is_symlink() and not place.exists():
             raise OperatorFacing(
-                f"{place} is a link to {place.readlink()}, which is not there",
-                hint="make what it leads to, or remove the link",
+                f"{place} is a link to {place.readlink()}, which does not exist",
+                hint="create its target, or remove the link",
             )
 
 

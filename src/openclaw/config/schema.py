@@ -52,7 +52,7 @@ class GcpSecretsConfig(Section):
     """Google Cloud Secret Manager."""
 
     project: Text | None = None
-    """The project of secrets whose reference names none."""
+    """The project for references that don't name one."""
     endpoint: Text | None = None
     """Another address of the API."""
 
@@ -61,7 +61,7 @@ class AwsSecretsConfig(Section):
     """AWS Secrets Manager."""
 
     region: Text | None = None
-    """The region; left out: as the AWS environment says."""
+    """The region. If not set, it comes from the AWS environment."""
     profile: Text | None = None
     """A profile of the AWS configuration."""
     endpoint_url: Text | None = None
@@ -74,7 +74,7 @@ class VaultAppRole(Section):
     role_id: Text
     """The role's id."""
     secret_id: Text = Field(repr=False)
-    """The role's secret id; best a `secret://env/…` or `secret://file/…` reference."""
+    """The role's secret id, preferably a `secret://env/…` or `secret://file/…` reference."""
     mount: NonEmptyText = "approle"
     """Where the AppRole method is mounted."""
 
@@ -83,17 +83,17 @@ class VaultSecretsConfig(Section):
     """HashiCorp Vault or OpenBao."""
 
     address: Text | None = None
-    """The server's address; left out: `VAULT_ADDR`."""
+    """The server's address. If not set, `VAULT_ADDR`."""
     namespace: Text | None = None
-    """The namespace; left out: `VAULT_NAMESPACE`."""
+    """The namespace. If not set, `VAULT_NAMESPACE`."""
     token: Text | None = Field(default=None, repr=False)
-    """The token; best a `secret://env/…` or `secret://file/…` reference. Left out: `VAULT_TOKEN`, then `~/.vault-token`."""
+    """The token, preferably a `secret://env/…` or `secret://file/…` reference. If not set, `VAULT_TOKEN`, then `~/.vault-token`."""
     app_role: VaultAppRole | None = None
     """Log in by AppRole instead of a token."""
     mount: NonEmptyText = "secret"
     """Where the key-value engine is mounted."""
     kv_version: Literal[1, 2] | None = None
-    """The key-value engine's version; left out: asked of the server."""
+    """The key-value engine's version. If not set, the server is asked."""
     ca_file: Text | None = None
     """A file with the certificate authority to trust."""
 
@@ -108,14 +108,14 @@ class ExecSecretConfig(Section):
     env: dict[NonEmptyText, Scalar] = Field(default_factory=dict, repr=False)
     """Environment variables for the program, besides PATH, HOME and the like."""
     timeout_ms: Milliseconds | None = None
-    """Milliseconds it may take; left out: `secrets.timeoutMs`."""
+    """Maximum milliseconds for the command. If not set, `secrets.timeoutMs`."""
 
 
 class AzureSecretsConfig(Section):
     """Azure Key Vault."""
 
     vault: Text | None = None
-    """The key vault's name or address, for references that name none."""
+    """The key vault's name or address, for references that don't name one."""
     endpoint: Text | None = None
     """Another address of the API."""
 
@@ -124,30 +124,30 @@ class KeyringSecretsConfig(Section):
     """The desktop's keyring."""
 
     service: NonEmptyText = "openclaw"
-    """The service of entries whose reference names none."""
+    """The service for references that don't name one."""
 
 
 class OnePasswordSecretsConfig(Section):
     """1Password, through its `op` command."""
 
     account: Text | None = None
-    """The account, where there are several."""
+    """The account, if you have several."""
     vault: Text | None = None
-    """The vault of items whose reference names none."""
+    """The vault for references that don't name one."""
 
 
 class FileSecretsConfig(Section):
     """Secrets in files."""
 
     directory: Text | None = None
-    """Where `secret://file/./…` starts; left out: the state directory. Any other path is absolute or begins with `~/`."""
+    """The directory for `secret://file/./…`. If not set, the state directory. Other paths are absolute or start with `~/`."""
 
 
 class SecretsConfig(Section):
     """How `secret://` references are looked up."""
 
     timeout_ms: Milliseconds = 10_000
-    """Milliseconds that looking up one reference may take."""
+    """Maximum milliseconds for looking up one reference."""
     gcp: GcpSecretsConfig = GcpSecretsConfig()
     """Google Cloud Secret Manager, for `secret://gcp/…`."""
     aws: AwsSecretsConfig = AwsSecretsConfig()
@@ -157,7 +157,7 @@ class SecretsConfig(Section):
     azure: AzureSecretsConfig = AzureSecretsConfig()
     """Azure Key Vault, for `secret://azure/…`."""
     keyring: KeyringSecretsConfig = KeyringSecretsConfig()
-    """The desktop's keyring, for `secret://keyring/…`."""
+    """The desktop keyring, for `secret://keyring/…`."""
     op: OnePasswordSecretsConfig = OnePasswordSecretsConfig()
     """1Password, for `secret://op/…`."""
     file: FileSecretsConfig = FileSecretsConfig()
@@ -224,10 +224,10 @@ __all__ = [
 
 
 class GatewayAuth(Section):
-    """Who may speak to the gateway."""
+    """Who may use the gateway."""
 
     token: Text | None = Field(default=None, repr=False)
-    """The bearer token; best a `secret://` reference. Without one only loopback is bound."""
+    """The bearer token, preferably a `secret://` reference. Without any token, the gateway listens only on loopback."""
 
 
 def _reload_mode(value: Any) -> Any:
@@ -242,37 +242,37 @@ class GatewayReload(Section):
         BeforeValidator(_reload_mode),
         AlsoAs(({"enum": ["hybrid", "restart"]},)),
     ] = "hot"
-    """`hot` applies a valid change without a restart (`hybrid` and `restart` mean the same); `off` waits for one."""
+    """`hot` applies a valid change without a restart (`hybrid` and `restart` mean the same); `off` waits for a restart."""
     debounce_ms: Milliseconds = 300
-    """Milliseconds of quiet after a change before it is read."""
+    """Milliseconds to wait after the last change before reading the file."""
 
 
 class GatewayLimits(Section):
-    """Bounds on what clients of the gateway may ask."""
+    """Limits for the gateway's clients."""
 
     max_request_bytes: PositiveInt = 64 * 1024 * 1024
-    """Largest request body."""
+    """Maximum size of a request body."""
     max_concurrent: PositiveInt = 256
-    """Most requests that are served at once."""
+    """Maximum number of concurrent requests."""
     requests_per_minute: PositiveInt = 6_000
-    """Most requests a minute from one sender; ten polls of tasks count as one."""
+    """Maximum number of requests per minute from one client; ten task polls count as one."""
     client_timeout_ms: Milliseconds = 30_000
-    """Milliseconds that a client may take to send its request."""
+    """Maximum milliseconds for a client to send its request."""
     question_timeout_ms: Milliseconds = 300_000
-    """Milliseconds that a person may take to answer a question; then it is declined."""
+    """How many milliseconds you have to answer a question before it is declined."""
 
 
 class ClusterConfig(Section):
-    """How a gateway shares work with the others of the same PostgreSQL store."""
+    """How a gateway shares work with others on the same PostgreSQL store."""
 
     workers: Count = 16
-    """Most turns that this gateway runs at once, wherever they came in; 0 only takes them in."""
+    """Maximum number of turns that this gateway runs at once, wherever they arrived; with 0 it only accepts them."""
     max_waiting: PositiveInt = 10_000
-    """Turns that may wait in all gateways together; beyond, clients are asked to try again."""
+    """Maximum number of queued turns across all gateways; beyond that, clients are asked to try again."""
     max_waiting_per_session: PositiveInt = 100
-    """Turns that may wait in one session."""
+    """Maximum number of queued turns in one session."""
     max_attempts: PositiveInt = 5
-    """How often a turn whose gateway stopped is taken up again before it is given up."""
+    """How many times to try a turn whose gateway stopped before giving up."""
 
 
 class GatewayConfig(Section):
@@ -283,52 +283,51 @@ class GatewayConfig(Section):
     bind: NonEmptyText = "loopback"
     """Where to listen: `loopback`, `lan` (every interface) or an IP address."""
     auth: GatewayAuth = GatewayAuth()
-    """Who may speak to the gateway."""
+    """Who may use the gateway."""
     tools: ToolPolicyConfig = ToolPolicyConfig()
-    """Which tools may be used at all; the first of the policies."""
+    """Which tools may be used at all; checked before all other rules."""
     reload: GatewayReload = GatewayReload()
     """What happens when the configuration file changes."""
     limits: GatewayLimits = GatewayLimits()
-    """Bounds on what clients may ask."""
+    """Limits for clients."""
     cluster: ClusterConfig = ClusterConfig()
     """How work is shared between gateways."""
     allowed_hosts: Texts = ()
-    """Host names, besides those of loopback, that requests may carry in `Host`."""
+    """Host names that requests may use in `Host`, besides loopback names."""
     allowed_origins: Texts = ()
     """Web origins, besides the gateway's own, whose pages may call it."""
     dashboard: Flag = True
     """Serve the page at `/`."""
     shutdown_grace_ms: Milliseconds = 10_000
-    """Milliseconds that running turns get to finish when the gateway stops."""
+    """How many milliseconds running turns get to finish when the gateway stops."""
 
 
 class SessionsConfig(Section):
-    """Where conversations are kept."""
+    """Where conversations are stored."""
 
     store: NonEmptyText = "file"
     """`file`, a path to a database file, or a `postgresql://` address."""
     lane_lease_ms: Milliseconds = 9_000
-    """Milliseconds after which a session whose holder froze may be taken over; one that died is noticed at once."""
+    """Milliseconds after which another process may take over a session from a frozen one; a dead process is noticed at once."""
     compact_at: Share = 0.8
     """The share of the model's context at which old messages are summarised."""
 
 
 class TranscriptionConfig(Section):
-    """Speech to text for audio that is sent to the agent."""
+    """Speech to text for audio sent to the agent."""
 
     provider: Literal["auto", "off", "local", "openai", "deepgram"] = "auto"
-    """`auto` takes what is there: local first, then a provider whose key is set."""
+    """`auto` uses what is available: local first, then a provider whose key is set."""
     model: Text | None = None
-    """The provider's model; left out: its default. Local: a directory of Whisper's weights, or the
-    name of weights in the Hugging Face cache. With `auto` it is Whisper's."""
+    """The provider's model. If not set, its default. Local: a directory with Whisper weights, or the name of weights in the Hugging Face cache. With `auto`, this applies to Whisper."""
     base_url: NonEmptyText | None = None
-    """The address of the provider's API, where it is not the usual one. With `auto` it is OpenAI's."""
+    """The address of the provider's API, if it isn't the usual one. With `auto`, this applies to OpenAI."""
     api_key: Text | None = Field(default=None, repr=False)
-    """The provider's key; best a `secret://` reference. With `auto` it is OpenAI's."""
+    """The provider's key, preferably a `secret://` reference. With `auto`, this applies to OpenAI."""
     language: Text | None = None
-    """The spoken language as a two-letter code; left out: detected."""
+    """The spoken language as a two-letter code. If not set, it is detected."""
     timeout_ms: Milliseconds = 120_000
-    """Milliseconds that transcribing one recording may take."""
+    """Maximum milliseconds for transcribing one recording."""
 
 
 class MediaConfig(Section):
@@ -339,29 +338,29 @@ class MediaConfig(Section):
 
 
 class OrderServerConfig(Section):
-    """`openclaw mcp-server`, which takes orders from MCP clients."""
+    """`openclaw mcp-server`, which accepts orders from MCP clients."""
 
     audio: Literal["auto", "audio", "resource"] = "auto"
-    """How audio is sent: `auto` goes by what the client understands."""
+    """How to send audio: `auto` depends on what the client understands."""
     tool_results: Literal["addressed", "all"] = "addressed"
-    """Which tool results are part of the answer: those addressed to the person, or all."""
+    """Which tool results are part of the answer: those addressed to the user, or all."""
     timeout_ms: Milliseconds | None = None
-    """Most milliseconds for one order; left out: the turn's own limit."""
+    """Maximum milliseconds for one order. If not set, the turn's own limit."""
     workspace: Literal["roots", "cwd", "agent"] = "roots"
-    """Where an order works: in the client's first root, if it names one; with `cwd`, else in the directory that the client started us in; with `agent`, always in the agent's own workspace."""
+    """Where an order works: `roots` uses the client's first root, if it has one; `cwd` does too, and otherwise uses the directory in which the client started us; `agent` always uses the agent's own workspace."""
     task_after_ms: Milliseconds = 2_000
     """Milliseconds after which an unanswered order becomes a task, for clients that support tasks."""
 
 
 class LoggingConfig(Section):
-    """What is written about the program's own doings."""
+    """The program's own log."""
 
     level: Literal["silent", "fatal", "error", "warn", "info", "debug", "trace"] = "info"
-    """The least level that is written."""
+    """The lowest level to log."""
     json_: Flag = Field(default=False, alias="json")
     """Write JSON lines instead of text."""
     file: Text | None = None
-    """A file to write to; left out: the gateway's own under the state directory."""
+    """A file to write to. If not set, the gateway's log in the state directory."""
     max_file_bytes: PositiveInt = 10 * 1024 * 1024
     """Size at which the file is rotated."""
     keep: Count = 5
@@ -372,15 +371,15 @@ class TelemetryConfig(Section):
     """OpenTelemetry traces and metrics of turns, model calls and MCP calls; needs the extra `otel`."""
 
     enabled: Flag = False
-    """Send them. What is left out below, the standard `OTEL_…` variables say."""
+    """Send them. Settings left out below come from the standard `OTEL_…` variables."""
     endpoint: NonEmptyText | None = None
     """The address of an OTLP/HTTP collector, for example `http://127.0.0.1:4318`."""
     headers: dict[NonEmptyText, Scalar] = Field(default_factory=dict, repr=False)
     """HTTP headers for the collector; values may be or contain `secret://` references."""
     service_name: NonEmptyText = "openclaw"
-    """What this program is called there."""
+    """This program's service name."""
     metric_interval_ms: Milliseconds = 60_000
-    """Milliseconds between two reports of metrics."""
+    """Milliseconds between metric reports."""
 
 
 class AuditConfig(Section):
@@ -402,15 +401,15 @@ class WebSearchConfig(Section):
     enabled: Flag = True
     """Have it."""
     provider: Literal["native", "brave", "tavily", "searxng"] | None = None
-    """`native` is the model provider's own search. Left out: that, if the model has one; else the engine whose key or address is given here or in `BRAVE_API_KEY`, `TAVILY_API_KEY` or `SEARXNG_BASE_URL`."""
+    """`native` is the model provider's own search. If not set: that, if the model has one; otherwise the engine whose key or address is set here or in `BRAVE_API_KEY`, `TAVILY_API_KEY` or `SEARXNG_BASE_URL`."""
     api_key: Text | None = Field(default=None, repr=False)
-    """The engine's key; best a `secret://` reference."""
+    """The engine's key, preferably a `secret://` reference."""
     base_url: NonEmptyText | None = None
-    """The engine's address: SearXNG's, or another one of Brave's or Tavily's API."""
+    """The address of SearXNG, or another address for Brave's or Tavily's API."""
     max_results: Annotated[PositiveInt, Field(le=20)] = 5
-    """Most results of one search."""
+    """Maximum number of results per search."""
     timeout_seconds: PositiveInt = 30
-    """Seconds that a search may take."""
+    """Maximum seconds for a search."""
 
 
 class WebFetchConfig(Section):
@@ -419,9 +418,9 @@ class WebFetchConfig(Section):
     enabled: Flag = True
     """Have it."""
     max_chars: PositiveInt = 48_000
-    """Most characters of a page that the model sees at once."""
+    """Maximum number of characters of a page that the model sees at once."""
     timeout_seconds: PositiveInt = 30
-    """Seconds that a page may take."""
+    """Maximum seconds for a page."""
 
 
 class WebToolsConfig(Section):
@@ -439,9 +438,9 @@ class ToolsConfig(AgentToolsConfig):
     web: WebToolsConfig = WebToolsConfig()
     """Searching and reading the web."""
     code: Literal["off", "auto", "on"] = "auto"
-    """Let models call tools from short scripts (`run_code`): `auto` if not all tools can be shown."""
+    """Let models call tools from short scripts (`run_code`): `auto` does so if not all tools can be shown."""
     plugins: Flag = True
-    """Load tools that installed packages offer."""
+    """Load tools from installed packages."""
 
 
 _DESKTOP: Mapping[str, tuple[str, ...]] = {
@@ -468,13 +467,13 @@ class CronConfig(Section):
     enabled: Flag = True
     """Run them."""
     missed: Literal["run", "skip"] = "run"
-    """A run that was missed because no gateway ran: `run` the last one once, late, or `skip` it."""
+    """If runs were missed because no gateway was running: `run` the last one late, or `skip` them."""
     notify: Annotated[Texts, BeforeValidator(_notify), AlsoAs(({"const": "desktop"},))] = ()
     """Where to send each result: `"desktop"`, or a command with its arguments. The command gets JSON on its input: `id`, `session`, `outcome`, `text`; in its arguments, `{id}`, `{outcome}` and `{text}` stand for them."""
     webhook: NonEmptyText | None = None
-    """An address that the same JSON is posted to."""
+    """An address to post the same JSON to."""
     webhook_token: Text | None = Field(default=None, repr=False)
-    """The bearer token for it; best a `secret://` reference."""
+    """The webhook's bearer token, preferably a `secret://` reference."""
 
 
 def _hook_command(value: Texts) -> Texts:
@@ -488,11 +487,11 @@ class SkillEntry(Section):
     """One skill, by its name."""
 
     enabled: Flag = True
-    """Whether agents have it."""
+    """Whether agents may use it."""
 
 
 class SkillsLoad(Section):
-    """Where skills are found."""
+    """Where to find skills."""
 
     extra_dirs: Texts = ()
     """Directories with skills, besides `skills/` in the workspace and in the state directory."""
@@ -502,28 +501,28 @@ class SkillsConfig(Section):
     """Skills of all agents; see `openclaw skills`."""
 
     load: SkillsLoad = SkillsLoad()
-    """Where skills are found."""
+    """Where to find skills."""
     entries: dict[NonEmptyText, SkillEntry] = Field(default_factory=dict)
     """Single skills, by name."""
 
 
 class HookConfig(Section):
-    """A command that is run on an event, with JSON on its input."""
+    """A command to run on an event, with JSON on its stdin."""
 
     on: Literal["before_tool", "after_tool", "session_start", "turn_end"]
-    """The event. Before a tool, any exit code but 0 refuses the call, with what the command prints as the reason."""
+    """The event. With `before_tool`, any exit code but 0 refuses the call, and the command's output is the reason."""
     command: Annotated[Texts, AfterValidator(_hook_command)]
-    """The program, by its name or its absolute path, and its arguments; it is started without a shell, in the workspace."""
+    """The program, as a name or absolute path, and its arguments. It runs in the workspace, without a shell."""
     tools: Texts = ()
-    """For tools: names or globs of those that it is about; empty means all."""
+    """For tool events: names or globs of tools; empty means all."""
     timeout_ms: Milliseconds = 10_000
-    """Milliseconds it may take; then it has failed."""
+    """Maximum milliseconds before the command counts as failed."""
     inherit_env: Texts = ()
     """Environment variables to pass on, besides PATH, HOME and the like."""
 
 
 class HooksConfig(Section):
-    """Commands of your own on events."""
+    """Your own commands, run on events."""
 
     commands: tuple[HookConfig, ...] = ()
     """The commands, in the order in which they run."""
@@ -533,7 +532,7 @@ FlowMode = Literal["ask", "refuse", "log", "off"]
 
 
 class AllowedSource(Section):
-    """A source whose values a tool may be called with."""
+    """A source whose values may be used in a tool's calls."""
 
     tool: NonEmptyText
     """The tool, as `server/tool`."""
@@ -542,12 +541,12 @@ class AllowedSource(Section):
 
 
 class DataFlowConfig(Section):
-    """What happens to calls with values that came from untrusted content and not from you."""
+    """What to do with calls whose values came from untrusted content and not from you."""
 
     mode: FlowMode = "ask"
-    """`ask` you (if nobody can be asked, refuse), `refuse`, `log` and let the call pass, or `off`."""
+    """`ask` you (or refuse, if nobody can be asked), `refuse`, `log` a warning and allow the call, or `off`."""
     modes: dict[NonEmptyText, FlowMode] = Field(default_factory=dict)
-    """The mode for a server (`mail`) or one tool (`mail/send_email`; our own: `native/exec`)."""
+    """The mode for a server (`mail`) or one tool (`mail/send_email`; built-in: `native/exec`)."""
     allow: tuple[AllowedSource, ...] = ()
     """What you answered with "always"."""
 
@@ -566,23 +565,23 @@ class Config(Section):
     tools: ToolsConfig = ToolsConfig()
     """Tools of all agents."""
     dataflow: DataFlowConfig = DataFlowConfig()
-    """What happens to calls with values that came from untrusted content and not from you."""
+    """What to do with calls whose values came from untrusted content and not from you."""
     gateway: GatewayConfig = GatewayConfig()
     """The daemon that keeps the agent running."""
     sessions: SessionsConfig = SessionsConfig()
-    """Where conversations are kept."""
+    """Where conversations are stored."""
     media: MediaConfig = MediaConfig()
     """Images, audio and documents."""
     mcp_server: OrderServerConfig = OrderServerConfig()
-    """`openclaw mcp-server`, which takes orders from MCP clients."""
+    """`openclaw mcp-server`, which accepts orders from MCP clients."""
     logging: LoggingConfig = LoggingConfig()
-    """What is written about the program's own doings."""
+    """The program's own log."""
     cron: CronConfig = CronConfig()
     """Schedules, which the gateway runs."""
     skills: SkillsConfig = SkillsConfig()
     """Skills of all agents."""
     hooks: HooksConfig = HooksConfig()
-    """Commands of your own on events."""
+    """Your own commands, run on events."""
     telemetry: TelemetryConfig = TelemetryConfig()
     """OpenTelemetry traces and metrics."""
     audit: AuditConfig = AuditConfig()

@@ -33,10 +33,10 @@ class SecretStore:
             raise InvalidRequest("is empty", field="the value")
         kept = keyring is not False and _to_keyring(name, value)
         if keyring and not kept:
-            raise OperatorFacing("this machine has no keyring that can be used")
+            raise OperatorFacing("this machine has no usable keyring")
         with locked(target_of(self.path)):
             self._write({**self._read(), name: None if kept else value})
-        return "the system's keyring" if kept else f"{self.path} (readable by you alone)"
+        return "the system's keyring" if kept else f"{self.path} (readable only by you)"
 
     def remove(self, name: str) -> None:
         with locked(target_of(self.path)):

@@ -224,5 +224,6 @@ def _accept_foreign(definition: dict[str, Any], path: KeyPath) -> None:
     properties = definition["properties"]
     for name in sorted(foreign_names(path) - properties.keys()):
         properties[name] = {
-            "description": "Belongs to a part of OpenClaw that is not here; not used."
+            "description": "Belongs to a feature of the original OpenClaw that is not "
+            "supported; ignored."
         }

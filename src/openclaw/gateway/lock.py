@@ -81,7 +81,7 @@ def _already(path: Path) -> AlreadyRunning:
     who = f" (pid {info.pid}{f', {info.url}' if info.url else ''})" if info and info.pid else ""
     return AlreadyRunning(
         f"a gateway is already running on {path.parent.parent}{who}",
-        hint="'openclaw gateway stop' ends it; OPENCLAW_STATE_DIR names another directory",
+        hint="stop it with 'openclaw gateway stop', or set OPENCLAW_STATE_DIR to another directory",
     )
 
 

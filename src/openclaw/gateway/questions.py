@@ -31,8 +31,8 @@ _MOST_SCHEMA = 64 * 1024
 _ID_BYTES = 16
 _MOST_CLOSED = 1000
 _CLOSED = {
-    "answered": "the question was answered already",
-    "expired": "the question's time is up",
+    "answered": "the question has already been answered",
+    "expired": "the question has expired",
     "cancelled": "the question's turn is over",
 }
 

@@ -74,7 +74,7 @@ class Reloader:
         loaded = await anyio.to_thread.run_sync(self._load)
         if self._current.exists and not loaded.exists:
             # The defaults would take away every rule that somebody has written.
-            problem = Problem("", "is not there any more; put it back, or restart without it")
+            problem = Problem("", "no longer exists; put it back, or restart without it")
             raise InvalidConfig([problem], source=str(loaded.path))
         self._gateway.last_reload_error = None
         if loaded.config == self._current.config:

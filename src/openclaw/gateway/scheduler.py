@@ -135,7 +135,7 @@ class Scheduler:
                 answer = await client.post(address, content=json.dumps(told), headers=headers)
                 answer.raise_for_status()
         except (httpx2.HTTPError, httpx2.InvalidURL, OpenClawError) as error:
-            logger.warning("cron.webhook could not be told: %s", error)
+            logger.warning("cron.webhook could not be reached: %s", error)
 
 
 _MOST_SHOWN = 1_000

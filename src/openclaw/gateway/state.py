@@ -128,7 +128,7 @@ class Turns:
         if self._closing:
             raise OperatorFacing("the gateway is stopping")
         if id in self._running:
-            raise Busy(f"turn {id} is running already", retry_after=_RETRY_AFTER)
+            raise Busy(f"turn {id} is already running", retry_after=_RETRY_AFTER)
         turn = Running(id, agent, session, origin, self._clock.now_ms())
         self._running[id] = turn
         try:

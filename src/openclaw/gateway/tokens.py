@@ -124,7 +124,7 @@ class TokenFile:
         with locked(self._path):
             kept = self._read()
             if any(one.name == name for one in kept):
-                raise InvalidRequest(f"there is a token named '{name}' already", field="name")
+                raise InvalidRequest(f"a token named '{name}' already exists", field="name")
             new = NamedToken(name, chosen, _digest(value.encode()), self._clock.now_ms())
             self._write((*kept, new))
         return Secret(value)
@@ -146,7 +146,7 @@ class TokenFile:
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise OperatorFacing(
                 f"{self._path} cannot be read: {error}",
-                hint="move it away and create the tokens again",
+                hint="move the file away and create the tokens again",
             ) from None
 
     def _write(self, tokens: Sequence[NamedToken]) -> None:
@@ -165,10 +165,10 @@ def _token(row: Mapping[str, Any]) -> NamedToken:
 def _check_name(name: str) -> None:
     if not name or len(name) > _NAME_CHARS or not name.isprintable() or name != name.strip():
         raise InvalidRequest(
-            f"a token's name is 1 to {_NAME_CHARS} visible characters", field="name"
+            f"a token's name must have 1 to {_NAME_CHARS} visible characters", field="name"
         )
     if name in (OWNER.name, CONFIGURED.name, PAGE.name):  # whose sessions and limits it would share
-        raise InvalidRequest(f"'{name}' is a name of ours; choose another", field="name")
+        raise InvalidRequest(f"the name '{name}' is reserved; choose another", field="name")
 
 
 def _digest(value: bytes) -> str:

@@ -57,7 +57,7 @@ def judge_too_long(line: TooLong) -> Judged:
     request_id = _usable(seen.get("id"))
     if request_id is None and (found := _ID_AT_THE_END.search(line.tail)):
         request_id = _usable(_loaded(found[1]))
-    problem = f"a message of over {line.limit} bytes is not taken"
+    problem = f"a message of over {line.limit} bytes is not accepted"
     if _is_answer(seen):
         _fail_own_request(judged, request_id, problem)
     else:
@@ -88,7 +88,7 @@ def _judge_text(judged: Judged, line: bytes, *, batches: bool) -> None:
             _judge_one(judged, one)
     else:
         reason = "it is empty" if batches else "the protocol revision has none"
-        judged.blame(types.INVALID_REQUEST, f"a batch is not taken here: {reason}")
+        judged.blame(types.INVALID_REQUEST, f"a batch is not accepted here: {reason}")
 
 
 def _judge_unreadable(judged: Judged, text: bytes) -> None:

@@ -85,7 +85,7 @@ def read_order(schema: Mapping[str, Any], arguments: Mapping[str, Any] | None) -
     session_key = given.get("sessionKey")
     if session_key is not None and not 0 < len(session_key) <= SESSION_KEY_LENGTH:
         raise InvalidRequest(
-            f"must have 1 to {SESSION_KEY_LENGTH} characters, has {len(session_key)}",
+            f"must be 1 to {SESSION_KEY_LENGTH} characters long, not {len(session_key)}",
             field="sessionKey",
         )
     if not (given["message"].strip() or given.get("images") or given.get("files")):
@@ -154,7 +154,7 @@ async def receive(
 
 def _check_count(field: str, items: Sequence[Attachment], limit: int) -> None:
     if len(items) > limit:
-        raise InvalidRequest(f"has {len(items)} items; at most {limit} are taken", field=field)
+        raise InvalidRequest(f"has {len(items)} items; at most {limit} are allowed", field=field)
 
 
 class Report(Protocol):

@@ -118,7 +118,7 @@ async def _fetch(item: Media, rules: OutboundRules, limit: int) -> tuple[bytes, 
 def _check_size(size: int, limit: int) -> None:
     if size > kinds.MAX_OUTBOUND_BYTES:
         most = kinds.in_mb(kinds.MAX_OUTBOUND_BYTES)
-        raise LeftOut(f"it is {kinds.in_mb(size)} and an item may have {most}")
+        raise LeftOut(f"it is {kinds.in_mb(size)}, and the limit for one item is {most}")
     if size > limit:
         raise LeftOut(f"the answer's media would exceed {kinds.in_mb(kinds.MAX_RESPONSE_BYTES)}")
 
@@ -134,7 +134,7 @@ def _read_inside(path: Path, directories: Sequence[Path], limit: int) -> bytes:
         if not stat.S_ISREG(status.st_mode):
             raise LeftOut("it is not a regular file")
         if not _is_inside(path, status, directories):
-            raise LeftOut("it lies outside the workspace")
+            raise LeftOut("it is outside the workspace")
         _check_size(status.st_size, limit)
         with os.fdopen(fd, "rb", closefd=False) as file:
             return file.read(limit + 1)

@@ -218,7 +218,9 @@ class _Handlers:
         too_large = self._forward is not None and _media_size(params.arguments) > _MOST_FORWARDED
         if too_large or not (asks or _declares_tasks(context)):
             if params.request_state is not None:  # to carry the order out again would be worse
-                raise MCPError(types.INVALID_PARAMS, "this client cannot go on with requestState")
+                raise MCPError(
+                    types.INVALID_PARAMS, "this client cannot continue with requestState"
+                )
             return await self._desk.take(params.arguments, caller)
         return await self._order(self._tasks, context, params, caller, asks=asks)
 
@@ -319,10 +321,7 @@ class _Handlers:
 
 
 def make_server(
-    program: str,
-    desk: OrderDesk,
-    tasks: OrderTasks | None = None,
-    forward: Forward | None = None,
+    program: str, desk: OrderDesk, tasks: OrderTasks | None = None, forward: Forward | None = None
 ) -> Server[dict[str, Any]]:
     """The server of `openclaw` or `clawdbot`, whose orders go to this desk.
 

@@ -63,7 +63,7 @@ def _form(request: PermissionRequest) -> Json:
         "enum": [one.id for one in request.choices],
         "enumNames": [one.label for one in request.choices],
     }
-    reason = {"type": "string", "title": "If not, why? The agent reads it"}
+    reason = {"type": "string", "title": "If not, why? The agent will see your reason"}
     return {
         "type": "object",
         "properties": {"answer": answer, "reason": reason},
@@ -524,7 +524,7 @@ class OrderTasks:
             try:
                 await self._look_after(kept, lease=beats % _BEATS_PER_LEASE == 0)
             except OpenClawError as error:
-                logger.warning("tasks cannot be looked after: %s", error.message)
+                logger.warning("tasks cannot be updated: %s", error.message)
 
     async def _look_after(self, kept: list[_Run], *, lease: bool) -> None:
         store = await self._agent.store()

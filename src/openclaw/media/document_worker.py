@@ -96,7 +96,7 @@ def office_parts(path: str, limit: int) -> Parts:
         elif "content.xml" in names and "mimetype" in names:
             yield from _pieces(_paragraphs(archive, "content.xml"))
         else:
-            raise ValueError("it is no document, but an archive")
+            raise ValueError("it is an archive, not a document")
 
 
 def _local(tag: str) -> str:

@@ -112,7 +112,7 @@ async def _bounded(output: anyio.abc.ByteReceiveStream, limit: int) -> bytes:
     async for piece in output:
         printed += piece
         if len(printed) > limit:
-            raise _EngineFailed("the reader printed more than it may")
+            raise _EngineFailed("the reader printed too much")
     return bytes(printed)
 
 
@@ -128,7 +128,7 @@ async def _run(engine: str, path: Path, budget: int, seconds: float) -> dict[str
     try:
         answer: dict[str, Any] = json.loads(printed)
     except ValueError:
-        raise _EngineFailed("the reader broke down over it") from None
+        raise _EngineFailed("the reader crashed on it") from None
     if "error" in answer:
         raise _EngineFailed(answer["error"])
     return answer

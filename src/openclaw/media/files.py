@@ -112,8 +112,7 @@ def _remove_if_abandoned(directory: Path, too_old: float) -> bool:
 
 CLEANED = "secrets in it were replaced by [REDACTED]; the file itself is unchanged"
 WITHHELD = (
-    "a secret stands in it, and what is not text cannot be cleaned; "
-    "create the file again without the secret"
+    "it contains a secret, and only text can be cleaned; create the file again without the secret"
 )
 _UTF_16 = ((b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
 

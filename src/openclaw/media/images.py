@@ -133,7 +133,7 @@ def _measured(data: bytes) -> ImageSize:
         return _gif(data)
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         return _webp(data)
-    raise BadImage("it is text" if is_markup(data) else "it is no PNG, JPEG, GIF or WebP")
+    raise BadImage("it is text" if is_markup(data) else "it is not a PNG, JPEG, GIF or WebP")
 
 
 def _check(size: ImageSize) -> None:
@@ -141,13 +141,13 @@ def _check(size: ImageSize) -> None:
         raise BadImage("it has no pixels")
     if max(size.width, size.height) > MAX_SIDE or size.width * size.height > MAX_PIXELS:
         raise BadImage(
-            f"it has {size.width} x {size.height} pixels; at most "
-            f"{MAX_PIXELS // 1_000_000} megapixels are taken"
+            f"it has {size.width} x {size.height} pixels; the limit is {MAX_PIXELS // 1_000_000} "
+            "megapixels"
         )
     if size.width * size.height * size.frames > MAX_ALL_PIXELS:
         raise BadImage(
-            f"it has {size.frames} frames of {size.width} x {size.height} pixels; at most "
-            f"{MAX_ALL_PIXELS // 1_000_000} megapixels are taken together"
+            f"it has {size.frames} frames of {size.width} x {size.height} pixels; the limit is "
+            f"{MAX_ALL_PIXELS // 1_000_000} megapixels in total"
         )
 
 

@@ -151,7 +151,7 @@ class Intake:
         mime_type = kinds.normalise(declared)
         if allowed is not None and mime_type not in allowed:
             raise InvalidRequest(
-                f"{declared!r} is not taken; taken are {', '.join(allowed)}",
+                f"{declared!r} is not supported; supported types: {', '.join(allowed)}",
                 field=f"{field}.mimeType" if of_object else field,
             )
         data_field = f"{field}.data" if of_object else field
@@ -207,7 +207,7 @@ def _checked_file(path: Path, allowed: Sequence[str]) -> Media:
     named = kinds.normalise(mimetypes.guess_type(path.name)[0] or "")
     mime_type = actual_type(head, named, otherwise="application/octet-stream")
     if mime_type not in allowed:
-        raise InvalidRequest(f"is {mime_type}; taken are {', '.join(allowed)}", field=field)
+        raise InvalidRequest(f"is {mime_type}; supported types: {', '.join(allowed)}", field=field)
     _check_image(path, mime_type, field)
     return Media(mime_type, path=path.absolute(), name=path.name)
 
@@ -221,7 +221,7 @@ def _check_image(path: Path, mime_type: str, field: str) -> None:
 
 
 def _too_large(size: int, limit: int, field: str) -> InvalidRequest:
-    return InvalidRequest(f"is {in_mb(size)}; at most {in_mb(limit)} are taken", field=field)
+    return InvalidRequest(f"is {in_mb(size)}; the limit is {in_mb(limit)}", field=field)
 
 
 def display_name(given: str | None, path: Path) -> str:

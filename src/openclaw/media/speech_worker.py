@@ -70,7 +70,8 @@ def _decode_any(path: str) -> Any:
         av: Any = importlib.import_module("av")
     except ImportError:
         raise Unreadable(
-            "only plain WAV can be decoded here; the extra `speech` or `whisper` brings the rest"
+            "only plain WAV can be decoded here; install the extra `speech` or `whisper` for "
+            "other formats"
         ) from None
     try:
         with av.open(path, mode="r", metadata_errors="ignore") as container:

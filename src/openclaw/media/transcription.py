@@ -264,9 +264,9 @@ def _transcript(lines: Sequence[dict[str, Any]], seconds: float) -> Transcript:
         return Transcript(text)
     reason = next((line["error"] for line in lines if "error" in line), None)
     if text:
-        why = reason or f"that is as far as it came within {seconds:g} s"
+        why = reason or f"that is all it could do in {seconds:g} s"
         return Transcript(text, f"only the first {until:.0f} of {whole:.0f} s ({why})")
-    raise TranscriptionFailed(reason or f"it broke down or took longer than {seconds:g} s")
+    raise TranscriptionFailed(reason or f"it crashed or took longer than {seconds:g} s")
 
 
 def find_whisper(

@@ -476,7 +476,7 @@ def with_output(
         return replace(parameters, output_mode="prompted", output_object=form)
     if not built.model.profile.get("supports_json_schema_output", False):
         raise InvalidRequest(
-            f"{built.candidate.ref} cannot answer by a JSON schema", field="response_format"
+            f"{built.candidate.ref} cannot answer with a JSON schema", field="response_format"
         )
     form = OutputObjectDefinition(
         json_schema=dict(options.schema), name=options.schema_name, strict=options.schema_strict

@@ -267,7 +267,7 @@ def resolve(ref: str, providers: Providers, environ: Mapping[str, str]) -> Candi
         names = ", ".join(sorted({*providers, *KNOWN_PROVIDERS, LOCAL_PROVIDER}))
         raise ModelUnavailable(
             f"the model {ref!r} names an unknown provider {provider!r}",
-            hint=f"known are {names}; add others under models.providers",
+            hint=f"known providers: {names}; add others under models.providers",
         )
     candidate = _built_in(known, model, environ) if known else Candidate(provider, model, "local")
     if config is not None:
@@ -285,7 +285,7 @@ def _split(ref: str, providers: Providers) -> tuple[str, str]:
     guess = next((who for prefix, who in _PREFIXES.items() if _starts(ref, prefix)), None)
     if guess is None:
         raise ModelUnavailable(
-            f"the model {ref!r} does not say whose it is", hint="write it as provider/model"
+            f"the model {ref!r} has no provider", hint="write it as provider/model"
         )
     return guess, ref
 

@@ -106,7 +106,7 @@ class LocalAgent:
             context.agent_id, scope, timeout=_FIRST_TOOLS_SECONDS, newcomer=_NEW_SERVER_SECONDS
         )
         if late and listener.on_event is not None:
-            told = f"no longer waiting for {', '.join(late)}: its tools are here when it answers"
+            told = f"no longer waiting for {', '.join(late)}: its tools will be available once it answers"
             listener.on_event(Notice("warning", told))
         if context.prompt_calls:
             context = await self._expanded(context, listener.elicit)
@@ -289,7 +289,7 @@ class GatewayAgent:
         wanted = agent_id or next(iter(self._names), "")
         if wanted not in self._facts:
             known = ", ".join(sorted(self._facts))
-            raise NotFound(f"there is no agent '{wanted}'", hint=f"there are: {known}")
+            raise NotFound(f"there is no agent '{wanted}'", hint=f"available: {known}")
         facts = self._facts[wanted]
         if facts.get("configDigest") == self._digest():  # what was read there need not be read here
             return self._settings_from(facts, _LaterTranscriber(lambda: self._configured(wanted)))
@@ -332,8 +332,9 @@ class GatewayAgent:
         if isinstance(error, InvalidConfig) and error.message not in process.warned:
             process.warned.add(error.message)
             process.warn(
-                f"{process.program}: warning: {error.message}; the gateway still answers with what"
-                f" it read before ('{process.program} config validate' lists what is wrong)"
+                f"{process.program}: warning: {error.message}; the gateway still uses the "
+                f"configuration it read before ('{process.program} config validate' lists the "
+                "problems)"
             )
 
     def _settings_from(self, facts: Mapping[str, Any], transcriber: "Transcriber") -> AgentSettings:
@@ -545,7 +546,7 @@ class Opener(Generic[T]):
         if own is not None:
             logger.info("%s cannot be opened: %s", self._what, own)
             return own
-        logger.error("%s broke down", self._what, exc_info=error)
+        logger.error("%s failed", self._what, exc_info=error)
         return DeveloperFacing(
             f"{self._what} cannot be opened: unexpected {type(inside[0]).__name__}",
             hint="see the log",

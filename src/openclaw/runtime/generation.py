@@ -64,7 +64,7 @@ class ConfigGeneration:
         wanted = agent_id or default_agent_id(self.host.config)
         if wanted not in self.agents:
             known = ", ".join(sorted(self.agents))
-            raise NotFound(f"there is no agent '{wanted}'", hint=f"there are: {known}")
+            raise NotFound(f"there is no agent '{wanted}'", hint=f"available: {known}")
         return self.agents[wanted]
 
     def servers(self) -> "dict[str, AgentServers]":

@@ -152,12 +152,12 @@ async def _require_same(
     """What is there must be the beginning of what is wanted: else it went on by itself."""
     reached = there.info.entries
     if reached > wanted.info.entries:
-        raise CopyConflict("the target's session went on by itself: it is longer")
+        raise CopyConflict("the target's session has continued on its own: it is longer")
     ref = wanted.info.ref
     theirs = await target.entries(ref, after=reached - 1, limit=1)
     ours = await source.entries(ref, after=reached - 1, limit=1)
     if reached and _essence(theirs) != _essence(ours):
-        raise CopyConflict("the target's session went on by itself: its last entry differs")
+        raise CopyConflict("the target's session has continued on its own: its last entry differs")
 
 
 def _essence(entries: Sequence[Entry]) -> list[tuple[object, ...]]:
@@ -169,7 +169,7 @@ def _require_whole(wanted: Dossier, there: Dossier) -> None:
     if there.stored != wanted.info.entries:
         raise CopyConflict(f"{there.stored} of {wanted.info.entries} entries are in the target")
     if there.info != wanted.info or len(there.turns) != len(wanted.turns):
-        raise CopyConflict("the target counts this session otherwise")
+        raise CopyConflict("the target's counts for this session differ")
 
 
 _EXPORT_PAGE = 500  # entries that are read at once

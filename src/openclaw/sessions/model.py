@@ -248,7 +248,9 @@ def checked_key(value: str, what: str = "session key") -> str:
     if not value:
         raise InvalidRequest(f"the {what} is empty")
     if len(value) > MAX_KEY_CHARS:
-        raise InvalidRequest(f"the {what} has {len(value)} characters; {MAX_KEY_CHARS} is the most")
+        raise InvalidRequest(
+            f"the {what} has {len(value)} characters; the limit is {MAX_KEY_CHARS}"
+        )
     if "\0" in value:
         raise InvalidRequest(f"the {what} contains a NUL character")
     if any("\ud800" <= char <= "\udfff" for char in value):
@@ -335,8 +337,8 @@ def encode(data: JsonObject) -> bytes:
         encoded = _encode_oddities(data)
     if len(encoded) > MAX_ENTRY_BYTES:
         raise InvalidRequest(
-            f"an entry of {len(encoded)} bytes is too large for a transcript; "
-            f"{MAX_ENTRY_BYTES} is the most"
+            f"an entry of {len(encoded)} bytes is too large for a transcript; the limit is "
+            f"{MAX_ENTRY_BYTES}"
         )
     return encoded
 

@@ -135,7 +135,7 @@ async def test_a_pipe_that_our_parent_leaves_open_is_not_waited_for(model: Scrip
     assert model.requests[0].body["messages"][-1]["content"] == "hi"
     slow = "sleep 5; echo late"
     done = await anyio.run_process(["/bin/sh", "-c", f"({slow}) | {shlex.join(command)}"])
-    assert b"Waiting for what is piped in" in done.stderr
+    assert b"Waiting for piped input" in done.stderr
     assert "late" in str(model.requests[1].body["messages"][-1]["content"])
 
 
@@ -183,8 +183,8 @@ async def test_the_message_may_come_from_stdin_with_files(
     ("arguments", "code", "says"),
     [
         (["-m", " "], 2, "The message is empty"),
-        ([], 2, "There is no message"),
-        (["hello", "-m", "x"], 2, "Give the message once"),
+        ([], 2, "No message given"),
+        (["hello", "-m", "x"], 2, "Give the message only once"),
         (["-m", "x", "--agent", "nobody"], 1, "There is no agent 'nobody'"),
         (["-m", "x", "--image", "/no/such.png"], 2, "No such file"),
         (["-m", "fail"], 1, "acme/m: it refused the key (HTTP 401: bad key)"),

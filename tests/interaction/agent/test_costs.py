@@ -49,7 +49,7 @@ async def test_each_turn_says_its_price_and_usage_adds_them_up(
 ) -> None:
     configure(home, model)
     empty = await openclaw("usage")
-    assert b"No model was asked" in empty.stdout, empty.stderr
+    assert b"No model requests" in empty.stdout, empty.stderr
     first = json.loads((await openclaw("agent", "one", "--session-key", "main", "--json")).stdout)
     assert first["usage"]["cost"] == pytest.approx(2.0)
     await openclaw("agent", "two", "--session-key", "other")
@@ -146,7 +146,7 @@ async def test_a_model_that_cannot_be_told_to_think_is_named() -> None:
     ):
         await kit.say("go", thinking="high")
     notices = [event.message for event in kit.events if isinstance(event, Notice)]
-    assert notices == ["acme/scripted cannot be told how long to think"]
+    assert notices == ["acme/scripted has no adjustable thinking"]
     assert "reasoning_effort" not in server.requests[0].body
 
 

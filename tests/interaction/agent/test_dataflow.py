@@ -131,7 +131,7 @@ async def test_an_answer_holds_for_as_long_as_the_person_says(choice: str, quest
     assert offered == [
         ("once", "Once"),
         ("session", "In this session, for these values"),
-        ("always", "Always, for this tool and what comes from mail/read_email"),
+        ("always", "Always, for this tool and values from mail/read_email"),
         ("no", "No"),
     ]
     assert written == ([("mail/send_email", "mail/read_email")] if choice == "always" else [])

@@ -103,7 +103,7 @@ async def test_a_hook_refuses_a_call_with_its_reason(home: Path, model: Scripted
     said = await agent(
         home, model, [{"on": "before_tool", "command": [deny], "tools": ["wri*"]}], "write it"
     )
-    assert "A hook of the person's refused this call: not on a Friday" in said
+    assert "The person's hook refused this call: not on a Friday" in said
     assert not (home / "project" / "a.txt").exists()
 
 
@@ -151,9 +151,9 @@ def hooks(tmp_path: Path, *command: str, **more: Any) -> Hooks:
     [
         (["/nowhere/at/all"], "it could not be started"),
         (["sh", "-c", "exec sleep 60"], "it did not end within"),
-        (["sh", "-c", "sleep 60 & exit 3"], "it ended with 3"),  # nobody waits for its child
+        (["sh", "-c", "sleep 60 & exit 3"], "it exited with code 3"),  # nobody waits for its child
         (["sh", "-c", "echo s3cret; exit 1"], "***"),
-        (["sh", "-c", "head -c 9 /dev/zero; exit 1"], "it ended with 1 and gave no reason"),
+        (["sh", "-c", "head -c 9 /dev/zero; exit 1"], "it exited with code 1 and gave no reason"),
         (["sh", "-c", "yes no; exit 1"], "it did not end within"),
         (["sh", "-c", "exec <&-; exit 0"], None),  # it does not read what it is told
     ],
@@ -235,7 +235,7 @@ async def test_the_tool_path_asks_hooks_before_a_call_and_tells_them_after_it(
     context = CallContext("main", "s", "c")
     good, bad = [await path.call(name, {"a": 1}, context) for name in ("good", "bad")]
     assert not good.is_error
-    assert "A hook of the person's refused this call: no" in text_of(bad.blocks)
+    assert "The person's hook refused this call: no" in text_of(bad.blocks)
     assert tools.calls == [("good", {"a": 1})]
     facts = json.loads(told.read_text())
     assert (facts["tool"], facts["arguments"], facts["text"]) == ("good", {"a": 1}, "done")

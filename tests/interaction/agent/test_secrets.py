@@ -113,7 +113,7 @@ async def test_an_attachment_is_kept_without_known_secrets() -> None:
         assert SECRET not in words
         assert ENCODED[:24] not in words
         assert "key [REDACTED]" in words
-        assert "withheld, since a secret stands in it" in words
+        assert "withheld because it contains a secret" in words
 
 
 async def test_what_a_model_writes_is_kept_and_told_without_secrets() -> None:
@@ -178,7 +178,7 @@ async def test_every_part_of_a_tools_result_is_without_secrets() -> None:
         told = await stored(kit) + json.dumps(model.requests[1].body)
     (finished,) = [event for event in kit.events if isinstance(event, ToolFinished)]
     assert SECRET not in told + repr(finished)
-    assert "audio (audio/wav) that is withheld, since a secret stands in it" in told
+    assert "audio (audio/wav) that is withheld because it contains a secret" in told
     assert finished.result.details == {"diff": [{"new": "[REDACTED]"}]}
 
 
@@ -213,7 +213,7 @@ async def test_a_text_that_is_handed_over_goes_as_a_copy_without_secrets(
     reply, result, told = await handed(handing(Media("text/plain", path=file)))
     copy = Media("text/plain", data=b"key: [REDACTED]\nmode: fast\n", name="settings.yaml")
     note = (
-        "['settings.yaml' goes as a copy: secrets in it were replaced by [REDACTED]; "
+        "['settings.yaml' is sent as a copy: secrets in it were replaced by [REDACTED]; "
         "the file itself is unchanged]"
     )
     assert reply.media == (copy,)
@@ -231,7 +231,7 @@ async def test_any_other_file_with_a_secret_is_not_handed_over(tmp_path: Path) -
     sent = Media("image/png", path=other)
     reply, result, told = await handed(handing(Media("application/pdf", path=file)))
     assert (reply.media, result.is_error) == ((), True)
-    assert "'report.pdf' is withheld: a secret stands in it" in told
+    assert "'report.pdf' is withheld: it contains a secret" in told
     assert "create the file again without the secret" in told
     assert "It goes to the user." not in told
     assert SECRET not in told + repr(result)

@@ -122,7 +122,7 @@ async def test_what_a_turn_changed_is_undone_by_a_message(tmp_path: Path) -> Non
     await openclaw("agent", "write it", cwd=here)
     assert (here / "a.txt").read_text() == "b"
     done = await openclaw("chat", cwd=here, stdin="/undo\n/undo\n/undo\n")
-    assert done.stdout.decode().count("- a.txt: as it was") == 3, done.stdout
+    assert done.stdout.decode().count("- a.txt: restored") == 3, done.stdout
     assert (here / "a.txt").read_text() == "before"
 
 

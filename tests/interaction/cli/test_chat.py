@@ -207,7 +207,7 @@ async def test_ctrl_c_twice_at_the_prompt_leaves(
         with on_terminal(CHAT, environ) as terminal:
             terminal.ready()
             terminal.type("never mind\x03")
-            terminal.until("(Ctrl-C again leaves")
+            terminal.until("(press Ctrl-C again")
             terminal.ready()
             terminal.type("\x03")
             assert terminal.ended() == 0
@@ -225,7 +225,7 @@ async def test_ctrl_c_after_the_one_that_stopped_the_answer_leaves(
             terminal.until("word word word")
             terminal.type("\x03")
             terminal.until("(stopped)")
-            terminal.until("(Ctrl-C again leaves")
+            terminal.until("(press Ctrl-C again")
             terminal.ready()
             terminal.type("\x03")
             assert terminal.ended() == 0
@@ -281,9 +281,9 @@ async def test_images_and_files_go_with_the_message(
 
     def typing(terminal: Terminal) -> None:
         terminal.send(f"/image {tmp_path / 'a b.png'}")
-        terminal.until("goes with the next message.")
+        terminal.until("will be sent with the next message.")
         terminal.send(f"/file '{tmp_path / 'notes.txt'}'")
-        terminal.until("goes with the next message.")
+        terminal.until("will be sent with the next message.")
         terminal.send(f"read @{tmp_path / 'more.txt'}, @nothing and me@example.com")
         terminal.until("You said")
         terminal.send("/image /not/there.png")
@@ -410,7 +410,7 @@ async def test_a_script_gives_its_consent_or_is_told_what_it_lacks(
 
     out, err = await run()
     assert "They say: nobody could be asked" in out
-    assert "Needed your consent, and nobody could be asked: write." in err
+    assert "Needed your approval, and nobody could be asked: write." in err
     assert "add --yes-to write" in err
     assert not written.exists()
     out, _ = await run("--json")
@@ -425,7 +425,7 @@ async def test_the_call_that_runs_is_shown_to_its_end_before_it_can_be_allowed(
 ) -> None:
     def typing(terminal: Terminal) -> None:
         terminal.send("disguised")
-        shown = terminal.until("n refuses:")
+        shown = terminal.until("or n to refuse:")
         terminal.type("y\r")
         terminal.until("or answer n.")
         terminal.send("")

@@ -66,7 +66,7 @@ def test_an_agent_that_is_not_there(state: Path, command: list[str]) -> None:
     write(state, {})
     code, said = openclaw(*command, "--agent", "nobody")
     assert code == 1
-    assert "There is no agent 'nobody'\n  There are: main" in said
+    assert "There is no agent 'nobody'\n  Available: main" in said
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -195,7 +195,7 @@ def test_a_second_run_marks_what_is_imported_and_does_not_bring_back_what_was_re
     full.write(".openclaw/openclaw.json", entry)
     full.write(".gemini/settings.json", {"mcpServers": {"late": {"command": "date"}}})
     with on_terminal(*_command(full)) as terminal:
-        assert "(as it is now)" in terminal.until("[1]:")
+        assert "(current)" in terminal.until("[1]:")
         terminal.type("\n")
         shown = " ".join(terminal.until("[late]:").split())
         assert "- you removed it" in shown
@@ -239,14 +239,14 @@ def test_without_a_key_one_is_asked_for_checked_and_stored(house: House, vendor:
         assert "paste a key from https://console.anthropic.com" in " ".join(shown.split())
         assert "it cannot reason" in " ".join(shown.split())
         terminal.type("1\n")
-        terminal.until("key (Enter goes back):")
+        terminal.until("key (Enter to go back):")
         terminal.type("\n")
         terminal.until("[1]:")
         terminal.type("\n")
-        terminal.until("key (Enter goes back):")
+        terminal.until("key (Enter to go back):")
         terminal.type("sk-ant-wrong\n")
         terminal.until("refused this key (HTTP 401: invalid key)")
-        terminal.until("key (Enter goes back):")
+        terminal.until("key (Enter to go back):")
         terminal.type(f"{KEY}\n")
         terminal.until("The key works.")
         terminal.until("Write this?")
@@ -324,7 +324,7 @@ def test_an_address_may_be_typed_at_once_and_enter_goes_back(house: House) -> No
         terminal.until("That did not work")
         terminal.until("its address")
         terminal.type("\n")
-        terminal.until("Which model should answer?")
+        terminal.until("Which model do you want to use?")
         terminal.type("\x04")
         terminal.until("Nothing was written.")
 
@@ -337,10 +337,10 @@ def test_a_key_that_cannot_be_checked_is_used_if_the_person_says_so(house: House
     with on_terminal(*_command(house)) as terminal:
         terminal.until("[1]:")
         terminal.type("openai/gpt-5\n")
-        terminal.until("key (Enter goes back):")
+        terminal.until("key (Enter to go back):")
         terminal.type("sk-unseen-by-anyone\n")
-        terminal.until("It could not be checked")
-        terminal.until("Use it all the same? [Y/n]")
+        terminal.until("The key could not be checked")
+        terminal.until("Use it anyway? [Y/n]")
         terminal.type("y\n")
         terminal.until("Write this?")
         terminal.type("\n")
@@ -398,7 +398,7 @@ def test_a_file_of_another_program_that_is_broken_costs_only_itself(full: House)
     full.write(".cursor/mcp.json", "{ broken")
     assert full.run("--yes", "--register", "all") == 0
     assert (full.home / ".cursor/mcp.json").read_text() == "{ broken"
-    assert "stays as it is" in full.out
+    assert "left unchanged" in full.out
     assert (
         "openclaw"
         in json5.parse((full.home / ".claude.json").read_text()).root.plain()["mcpServers"]
@@ -521,7 +521,7 @@ def _command(house: House, *words: str) -> tuple[list[str], dict[str, str]]:
 
 def test_on_a_terminal_the_questions_are_asked_and_the_answers_written(full: House) -> None:
     with on_terminal(*_command(full)) as terminal:
-        shown = terminal.until("Which model should answer?")
+        shown = terminal.until("Which model do you want to use?")
         assert "ANTHROPIC_API_KEY" in shown
         assert "PWD" not in shown
         terminal.until("[1]:")
@@ -538,7 +538,7 @@ def test_on_a_terminal_the_questions_are_asked_and_the_answers_written(full: Hou
         terminal.type("2\n")
         terminal.until("Write this? [Y/n]")
         terminal.type("\n")
-        terminal.until("Fetch the embedded model now (98 MB)? [Y/n]")
+        terminal.until("Download the embedded model now (98 MB)? [Y/n]")
         terminal.type("n\n")
         terminal.until("Next:")
         assert terminal.ended() == 0
@@ -594,7 +594,9 @@ def test_a_link_to_a_file_that_is_not_there_yet_is_written_through(house: House)
 def test_a_link_into_nothing_is_said_and_nothing_is_made(house: House, link: str) -> None:
     (house.home / link).parent.mkdir(exist_ok=True)
     (house.home / link).symlink_to(house.home / "unmounted/there")
-    with pytest.raises(OperatorFacing, match=r"is a link to .*unmounted/there, which is not there"):
+    with pytest.raises(
+        OperatorFacing, match=r"is a link to .*unmounted/there, which does not exist"
+    ):
         house.run("--yes")
     assert not (house.home / "unmounted").exists()
 

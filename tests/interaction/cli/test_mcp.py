@@ -255,7 +255,7 @@ def test_a_server_that_would_make_the_configuration_invalid_is_not_added(shell: 
 
 def test_a_call_blames_the_right_server(shell: Shell) -> None:
     shell.run("add", "broken", "--", "false")
-    with pytest.raises(InvalidRequest, match="say which tool of MCP server 'broken'"):
+    with pytest.raises(InvalidRequest, match="name the tool of MCP server 'broken'"):
         shell.run("call", "broken")
     with pytest.raises(NotFound, match="there is no tool 'other'"):
         shell.run("call", "other")
@@ -351,7 +351,7 @@ def test_a_call_of_a_server_that_does_not_start_says_so(shell: Shell) -> None:
 def test_that_there_are_no_prompts_is_said(shell: Shell) -> None:
     shell.add_fake("plain", {"tools": []})
     assert shell.run("prompt") == 0
-    assert shell.out.getvalue() == "No MCP server has a prompt.\n"
+    assert shell.out.getvalue() == "No MCP server offers prompts.\n"
     assert shell.json("prompt") == {"prompts": []}
 
 

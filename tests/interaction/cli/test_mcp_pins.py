@@ -69,7 +69,7 @@ def test_a_change_is_shown_as_a_diff_and_accepted(desk: Desk) -> None:
     desk.run("pins")
     assert "1 tool, as accepted" in desk.out
     desk.run("pins", "show", "a")
-    assert "declares what was accepted: echo" in desk.out
+    assert "matches what you accepted: echo" in desk.out
     desk.declares({**ECHO, "description": "Says it again, and more."}, fake_tool("new"))
     desk.run("probe")
     assert "openclaw mcp pins show a" in desk.out
@@ -162,7 +162,7 @@ async def test_a_person_logs_in_and_out(desk: Desk, monkeypatch: pytest.MonkeyPa
 
 
 def test_only_servers_with_a_login_can_be_logged_in_to(desk: Desk) -> None:
-    with pytest.raises(InvalidRequest, match="not configured with a login"):
+    with pytest.raises(InvalidRequest, match="not configured for a login"):
         desk.run("login", "a")
     with pytest.raises(NotFound):
         desk.run("logout", "b")

@@ -48,7 +48,7 @@ def test_a_file_of_such_a_name_is_refused_with_advice(home: Path, option: bytes)
     Path(os.fsdecode(path)).write_text("{}")
     code, _, said = openclaw(b"agent", b"--local", b"hello", option, path)
     assert code == 2
-    assert f"(after {option.decode()}) is not UTF-8 text; give the file another name" in said
+    assert f"(after {option.decode()}) is not UTF-8 text; rename the file" in said
 
 
 def test_a_program_that_asked_for_json_is_told_in_json(home: Path) -> None:
@@ -80,7 +80,7 @@ def test_a_file_on_stdin_that_is_not_text_is_refused(home: Path) -> None:
 
 def test_an_option_is_named_with_its_own_value() -> None:
     said = undecodable(["agent", "--json", "--file=caf\udce9"])
-    assert said == (r"the argument '--file=caf\xe9' is not UTF-8 text; give the file another name")
+    assert said == (r"the argument '--file=caf\xe9' is not UTF-8 text; rename the file")
 
 
 def test_the_name_of_a_file_that_is_not_text_is_still_json(

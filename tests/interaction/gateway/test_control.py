@@ -64,7 +64,7 @@ async def test_a_change_is_shown_then_made_and_takes_effect(house: House, opened
         (row,) = (await client.get("/api/servers")).json()["servers"]
         assert row["name"] == "one"
         again = await change(client, server, apply=True, digest=looked["digest"])
-        assert (again.status_code, "changed meanwhile" in again.text) == (400, True)
+        assert (again.status_code, "changed in the meantime" in again.text) == (400, True)
         ask = {"path": ["tools", "ask"], "value": "write", "append": True}
         await applied(client, ask)
         await applied(client, {"path": ["tools", "ask"], "value": "edit", "append": True})

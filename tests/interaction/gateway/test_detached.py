@@ -218,7 +218,7 @@ async def test_only_those_who_can_answer_see_the_questions_and_the_first_answer_
             group.start_soon(watch, "two", "?questions=true")
     assert (house.state / "workspace" / "a.txt").read_text() == "b"
     assert [one.status_code for one in answers] == [200, 404]
-    assert "answered already" in answers[1].json()["error"]["message"]
+    assert "already been answered" in answers[1].json()["error"]["message"]
     for who in ("one", "two"):
         closed = dict(seen[who])["question_closed"]
         assert closed == {"id": dict(seen[who])["question"]["id"], "why": "answered"}

@@ -174,7 +174,9 @@ async def test_without_a_token_nothing_but_loopback_is_bound(house: House) -> No
             pytest.fail("it was bound")
     [error] = caught.value.exceptions
     assert isinstance(error, OperatorFacing)
-    assert "without a token for other machines only loopback is bound" in error.message
+    assert (
+        "without a token for other machines the gateway only listens on loopback" in error.message
+    )
 
 
 @pytest.mark.parametrize(

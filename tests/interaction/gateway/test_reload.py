@@ -91,8 +91,8 @@ async def test_a_file_that_is_gone_is_reported_and_the_old_configuration_stays(
         again = await client.post("/api/reload")
         healed = (await client.get("/api/status")).json()
     assert answer.status_code == 503
-    assert "is not there any more" in answer.text
-    assert "is not there any more" in status["reloadError"]
+    assert "no longer exists" in answer.text
+    assert "no longer exists" in status["reloadError"]
     assert after["one"]["pid"] == before["one"]["pid"]
     assert again.json() == {"changed": False, "waiting": []}
     assert healed["reloadError"] is None

@@ -135,7 +135,7 @@ async def test_a_result_is_told_on_the_desktop_and_to_an_address(
     assert bearer == "Bearer value of secret://env/HOOK"
     assert body == {"id": "j", "session": "cron:j", "outcome": "ok", "text": "--help"}
     assert "cron.notify failed: it could not be started" in caplog.text
-    assert caplog.text.count("cron.webhook could not be told") == 2
+    assert caplog.text.count("cron.webhook could not be reached") == 2
 
 
 async def openclaw(*words: str) -> "subprocess.CompletedProcess[bytes]":

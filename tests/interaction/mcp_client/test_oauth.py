@@ -237,7 +237,7 @@ async def test_a_server_that_points_to_plain_http_elsewhere_is_not_followed(desk
 async def test_a_server_that_asks_for_no_login_is_said_to(desk: Desk) -> None:
     desk.authority.access.add("")
     desk.server.refusal = lambda request: None
-    with pytest.raises(LoginFailed, match="asked for no login"):
+    with pytest.raises(LoginFailed, match="did not ask for a login"):
         await desk.log_in()
 
 

@@ -68,7 +68,7 @@ async def test_a_change_is_told_and_the_tool_still_works_where_pins_only_warn(
     async with server.house() as house:
         assert house.manager.status()[0].pin == "changed: echo"
         assert house.names() == ["mcp_a_echo"]
-    assert "no longer declares what was accepted: changed: echo" in caplog.text
+    assert "has changed since you accepted it: changed: echo" in caplog.text
 
 
 async def test_with_strict_pins_changed_and_new_tools_and_instructions_are_withheld(
@@ -151,6 +151,6 @@ async def test_servers_that_shadow_or_speak_of_each_other_are_reported(
         by_name = {one.snapshot.name: one for one in house.manager.status()}
         assert set(by_name["mail"].crossings) == {
             "'mail' and 'evil' both have a tool 'lookup_name'",
-            "the declaration of 'evil/add' speaks of 'mail/send_mail'",
+            "the declaration of 'evil/add' mentions 'mail/send_mail'",
         }
-    assert "speaks of 'mail/send_mail'" in caplog.text
+    assert "mentions 'mail/send_mail'" in caplog.text

@@ -24,7 +24,7 @@ async def test_the_model_reads_on_where_its_result_was_cut(setup: Setup, connect
             await client.call_tool(ORDER, {"message": "ask it", "sessionKey": "a"})
             told = model.requests[1].last_text
             assert "THE-END" not in told
-            found = re.search(r"The whole is in the file (\S+); `read` opens it", told)
+            found = re.search(r"The full text is in (\S+); open it with `read`", told)
             assert found is not None
             read = Step(calls=(("read", {"path": found[1]}),))
             search = Step(calls=(("search", {"path": found[1], "pattern": "THE-END"}),))

@@ -189,8 +189,8 @@ async def test_what_the_agent_attaches_leaves_without_secrets(
             result = await client.call_tool("order_openclaw", {"message": "Send me both."})
     text, document = result.content
     assert isinstance(text, TextContent)
-    assert "['notes.json' goes as a copy: secrets in it were replaced" in text.text
-    assert "['dot.png' is withheld: a secret stands in it" in text.text
+    assert "['notes.json' is sent as a copy: secrets in it were replaced" in text.text
+    assert "['dot.png' is withheld: it contains a secret" in text.text
     assert isinstance(document, EmbeddedResource)
     assert isinstance(document.resource, TextResourceContents)
     assert json.loads(document.resource.text) == {"plain": "[REDACTED]", "encoded": "[REDACTED]"}

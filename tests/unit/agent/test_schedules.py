@@ -177,7 +177,7 @@ def test_the_file_is_private_readable_and_may_be_broken(
     file.add(new_job("hourly", "Look.", "UTC", NOON, id="j"))
     assert file.path.stat().st_mode & 0o777 == 0o600
     assert json.loads(file.path.read_text())["jobs"][0]["message"] == "Look."
-    with pytest.raises(InvalidRequest, match="there is a schedule"):
+    with pytest.raises(InvalidRequest, match="a schedule 'j' already exists"):
         file.add(new_job("hourly", "Look.", "UTC", NOON, id="j"))
     with pytest.raises(NotFound):
         file.remove("other")
@@ -209,10 +209,10 @@ async def test_the_agent_adds_lists_and_removes_schedules(tmp_path: Path) -> Non
     async def call(**arguments: str) -> str:
         return text_of((await tools.call("cron", arguments, CallContext("main", "s", "c"))).blocks)
 
-    assert await call(action="list") == "No schedule."
+    assert await call(action="list") == "No schedules."
     said = await call(action="add", when="weekdays 8:00", message="News?", name="news")
     assert "next 2026-11-18 08:00 CET: News?" in said
     assert "news: weekdays 8:00 (0 8 * * 1-5, Europe/Berlin)" in await call(action="list")
     assert await call(action="remove", name="news") == "Removed news."
     assert "is not understood" in await call(action="add", when="soon", message="x")
-    assert "is add, list or remove" in await call(action="change")
+    assert "must be add, list or remove" in await call(action="change")

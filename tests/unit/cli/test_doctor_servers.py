@@ -47,15 +47,15 @@ def test_without_servers_there_is_nothing_to_say(desk: Desk) -> None:
 def test_changed_and_unpinned_servers_are_named(desk: Desk) -> None:
     entry = {"url": "https://a.example/mcp"}
     desk.seen(entry, echo="1")
-    assert desk.findings(a=entry) == [("pins", OK, "1 server declares what was accepted")]
+    assert desk.findings(a=entry) == [("pins", OK, "1 server matches what you accepted")]
     desk.seen(entry, echo="2", new="1")
     found = desk.findings(
         a=entry, b={"url": "https://b.example/", "pin": "off"}, c={"url": "https://c.example/"}
     )
     assert found == [
-        ("pins", WARNING, "changes in what these servers declare go unnoticed: b"),
-        ("pins", WARNING, "MCP server 'a' no longer declares what was accepted: echo, new"),
-        ("pins", OK, "pinned when they first start: c"),
+        ("pins", WARNING, "changes to these servers' declarations would go unnoticed: b"),
+        ("pins", WARNING, "MCP server 'a' has changed since you accepted it: echo, new"),
+        ("pins", OK, "will be pinned when they first start: c"),
     ]
 
 
@@ -72,14 +72,14 @@ def test_servers_that_speak_of_each_other_are_named(desk: Desk) -> None:
     assert (
         "pins",
         WARNING,
-        "the declaration of 'evil/add' speaks of 'mail/send_mail'",
+        "the declaration of 'evil/add' mentions 'mail/send_mail'",
     ) in desk.findings(mail=mail, evil=evil)
 
 
 def test_servers_without_a_sandbox_are_named(desk: Desk) -> None:
     found = desk.findings(a={"command": "sh"}, b={"command": "sh", "inheritEnv": True})
-    assert ("sandbox", WARNING, "these run as you do, without a sandbox: a, b") in found
-    assert ("mcp", WARNING, "these are given the whole environment, keys and all: b") in found
+    assert ("sandbox", WARNING, "these run with your rights, without a sandbox: a, b") in found
+    assert ("mcp", WARNING, "these get your whole environment, including keys: b") in found
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux has sandboxes")
@@ -124,11 +124,11 @@ def test_logins_that_are_missing_are_named(desk: Desk) -> None:
     assert logins[0][0] == ERROR
     assert logins[1:] == [
         (WARNING, "MCP server 'out' needs a login"),
-        (OK, "MCP server 'within' is logged in to"),
+        (OK, "you are logged in to MCP server 'within'"),
     ]
 
 
 def test_an_address_without_encryption_is_named(desk: Desk) -> None:
     found = desk.findings(a={"url": "http://a.example/"}, b={"url": "http://127.0.0.1:5/mcp"})
-    assert ("mcp", WARNING, "MCP server 'a' is reached without encryption") in found
+    assert ("mcp", WARNING, "the connection to MCP server 'a' is not encrypted") in found
     assert not any("'b'" in one[2] for one in found)

@@ -52,7 +52,7 @@ def test_a_mistyped_command_is_answered_with_the_nearest_one(
 ) -> None:
     assert run("openclaw", ["conifg"]) == 2
     assert capsys.readouterr().err == (
-        "openclaw: There is no command 'conifg'. Did you mean 'config'? See 'openclaw --help'.\n"
+        "openclaw: Unknown command 'conifg'. Did you mean 'config'? See 'openclaw --help'.\n"
     )
 
 
@@ -79,13 +79,13 @@ def test_an_unknown_option_is_a_usage_error(capsys: pytest.CaptureFixture[str]) 
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["mcp"], "openclaw mcp: Say what to do. There are:\n  list "),
+        (["mcp"], "openclaw mcp: An action is missing. Actions:\n  list "),
         (
             ["config", "sett"],
-            "openclaw config: There is no action 'sett'. Did you mean 'set'? There",
+            "openclaw config: Unknown action 'sett'. Did you mean 'set'? Actions",
         ),
-        (["mcp", "lst"], "openclaw mcp: There is no action 'lst'. Did you mean 'list'? There"),
-        (["config", "fetch"], "openclaw config: There is no action 'fetch'. There are:\n  "),
+        (["mcp", "lst"], "openclaw mcp: Unknown action 'lst'. Did you mean 'list'? Actions"),
+        (["config", "fetch"], "openclaw config: Unknown action 'fetch'. Actions:\n  "),
     ],
 )
 def test_a_missing_or_wrong_action_is_answered_with_those_that_there_are(
@@ -108,13 +108,13 @@ def test_what_lacks_an_argument_is_answered_with_an_example(
 @pytest.mark.parametrize(
     ("command", "words"),
     [
-        ("gateway run --port 99999", "give a number from 0 to 65535, not '99999'"),
-        ("gateway run --port=-1", "give a number from 0 to 65535, not '-1'"),
+        ("gateway run --port 99999", "must be a number from 0 to 65535, not '99999'"),
+        ("gateway run --port=-1", "must be a number from 0 to 65535, not '-1'"),
         ("sessions list --limit 99999999999999999999", "from 1 to 1000000"),
         (f"sessions search x --limit {'9' * 5000}", "from 1 to 1000000"),
         ("sessions show x --limit 0", "from 1 to 1000000"),
-        ("agent hello --session-key=", "must have 1 to 512 characters, has 0"),
-        (f"chat --session-key {'x' * 513}", "must have 1 to 512 characters, has 513"),
+        ("agent hello --session-key=", "must be 1 to 512 characters long, not 0"),
+        (f"chat --session-key {'x' * 513}", "must be 1 to 512 characters long, not 513"),
     ],
 )
 def test_a_value_that_an_option_cannot_have_is_wrong_usage(
@@ -132,9 +132,9 @@ def test_wrong_usage_is_told_in_json_to_whoever_asked_for_it(
     assert run("openclaw", ["agent", "--frob", "--json"]) == 2
     captured = capsys.readouterr()
     assert json.loads(captured.out) == {
-        "error": {"type": "InvalidRequest", "message": "there is no option '--frob'"}
+        "error": {"type": "InvalidRequest", "message": "unknown option '--frob'"}
     }
-    assert "There is no option '--frob'" in captured.err
+    assert "Unknown option '--frob'" in captured.err
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no modes")

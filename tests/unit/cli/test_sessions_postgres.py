@@ -98,11 +98,11 @@ def test_a_server_without_a_store_is_empty_or_missing_and_stays_as_it_is(
     assert "There is no session store" in capsys.readouterr().err
     configure(home, bare_postgres_url)
     assert sessions() == 0
-    assert "No conversation is stored." in capsys.readouterr().out
+    assert "No conversations yet." in capsys.readouterr().out
     assert run("openclaw", ["status", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["sessions"]["count"] == 0
     assert run("openclaw", ["doctor", "--json"]) in (0, 1)
-    assert "no conversation is stored yet" in capsys.readouterr().out
+    assert "no conversations are stored yet" in capsys.readouterr().out
     assert sessions("--store", bare_postgres_url) == 1
 
 

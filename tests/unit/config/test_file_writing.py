@@ -116,7 +116,9 @@ def test_a_link_to_a_file_that_is_not_there_yet_is_followed(tmp_path: Path) -> N
 def test_a_link_into_a_directory_that_is_not_there_is_named(tmp_path: Path) -> None:
     link = tmp_path / "openclaw.json"
     link.symlink_to(tmp_path / "unmounted/openclaw.json")
-    with pytest.raises(OperatorFacing, match=r"openclaw\.json is a link to .*, which is not there"):
+    with pytest.raises(
+        OperatorFacing, match=r"openclaw\.json is a link to .*, which does not exist"
+    ):
         edit_config(link, {}, lambda text: "{}")
     assert not (tmp_path / "unmounted").exists()
 

@@ -94,5 +94,5 @@ def test_every_setting_is_described_and_has_its_default() -> None:
         described = value.get("description")
         assert described, f"{place} has no description"
         is_map = value.get("type") == "object"
-        foreign = cast("str", described).startswith("Belongs to a part")
+        foreign = cast("str", described).startswith("Belongs to a feature")
         assert "default" in value or place in required or is_map or foreign, f"{place}: no default"

@@ -209,7 +209,7 @@ def test_settings_of_features_that_are_not_here_are_kept_and_warned_about_once()
     )
     assert loaded.warnings == (
         (
-            "kept, but not used, as this program has no such feature: channels (line 2), "
+            "not supported, and ignored: channels (line 2), "
             "agents.defaults.heartbeat (line 3), agents.list[0].identity (line 3), "
             "gateway.mode (line 4), logging.consoleStyle (line 5), routing (line 6)"
         ),

@@ -100,7 +100,7 @@ def test_what_cannot_be_made_says_so(tmp_path: Path) -> None:
 @pytest.mark.parametrize("at", ["link", "link/deep"])
 def test_a_link_to_nothing_is_named_and_nothing_is_made_there(tmp_path: Path, at: str) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "gone")
-    with pytest.raises(OperatorFacing, match=r"link is a link to .*/gone, which is not there"):
+    with pytest.raises(OperatorFacing, match=r"link is a link to .*/gone, which does not exist"):
         private_directory(tmp_path / at)
     assert not (tmp_path / "gone").exists()
 

@@ -21,19 +21,19 @@ WRONG: dict[str, tuple[str, list[tuple[str, str, int, int]]]] = {
     ),
     "an explicit stdio server without command": (
         '{ mcp: { servers: {\n  x: { transport: "stdio", url: "http://a/b" },\n} } }',
-        [("mcp.servers.x.command", 'is required where transport is "stdio"', 2, 6)],
+        [("mcp.servers.x.command", 'is required if transport is "stdio"', 2, 6)],
     ),
     "an http server without url": (
         '{ mcp: { servers: {\n  x: { transport: "http", command: "x" },\n} } }',
-        [("mcp.servers.x.url", 'is required where transport is "http"', 2, 6)],
+        [("mcp.servers.x.url", 'is required if transport is "http"', 2, 6)],
     ),
     "an sse server without url": (
         '{ mcp: { servers: {\n  x: { transport: "sse" },\n} } }',
-        [("mcp.servers.x.url", 'is required where transport is "sse"', 2, 6)],
+        [("mcp.servers.x.url", 'is required if transport is "sse"', 2, 6)],
     ),
     "a streamable-http server without url": (
         '{ mcp: { servers: {\n  x: { transport: "streamable-http" },\n} } }',
-        [("mcp.servers.x.url", 'is required where transport is "http"', 2, 6)],
+        [("mcp.servers.x.url", 'is required if transport is "http"', 2, 6)],
     ),
     "a url that is not http": (
         '{ mcp: { servers: {\n  x: { url: "ws://example/mcp" },\n} } }',
@@ -87,7 +87,7 @@ WRONG: dict[str, tuple[str, list[tuple[str, str, int, int]]]] = {
         [
             (
                 'mcp.servers.x.env["A=B"]',
-                "is not a name that an environment variable can have",
+                "is not a valid name for an environment variable",
                 2,
                 29,
             )
@@ -95,7 +95,7 @@ WRONG: dict[str, tuple[str, list[tuple[str, str, int, int]]]] = {
     ),
     "a header with an impossible name": (
         '{ mcp: { servers: {\n  x: { url: "http://a", headers: { "a b": "1" } },\n} } }',
-        [('mcp.servers.x.headers["a b"]', "is not a name that an HTTP header can have", 2, 36)],
+        [('mcp.servers.x.headers["a b"]', "is not a valid name for an HTTP header", 2, 36)],
     ),
     "a header with a line break": (
         '{ mcp: { servers: {\n  x: { url: "http://a", headers: { X: "a\\nb" } },\n} } }',
@@ -134,7 +134,7 @@ WRONG: dict[str, tuple[str, list[tuple[str, str, int, int]]]] = {
     ),
     "oauth on a stdio server": (
         '{ mcp: { servers: {\n  x: { command: "x", auth: "oauth" },\n} } }',
-        [("mcp.servers.x.auth", "is for servers that are reached by url", 2, 28)],
+        [("mcp.servers.x.auth", "is only for servers with a url", 2, 28)],
     ),
     "an unknown kind of login": (
         '{ mcp: { servers: {\n  x: { url: "http://a", auth: "basic" },\n} } }',
@@ -177,7 +177,7 @@ WRONG: dict[str, tuple[str, list[tuple[str, str, int, int]]]] = {
         [
             (
                 "mcp.servers.nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn",
-                "a server's name has at most 64 characters",
+                "a server's name can have at most 64 characters",
                 1,
                 21,
             )
@@ -228,7 +228,14 @@ WRONG: dict[str, tuple[str, list[tuple[str, str, int, int]]]] = {
     ),
     "two default agents": (
         '{ agents: { list: [ { id: "a", default: true }, { id: "b", default: true } ] } }',
-        [("agents.list[1].default", "only one agent is the default, and agents.list[0] is", 1, 69)],
+        [
+            (
+                "agents.list[1].default",
+                "only one agent can be the default, and agents.list[0] already is",
+                1,
+                69,
+            )
+        ],
     ),
     "agents that are no list": (
         "{ agents: { list: { a: {} } } }",
@@ -325,7 +332,7 @@ WRONG: dict[str, tuple[str, list[tuple[str, str, int, int]]]] = {
         [
             (
                 "agents.list[0].mcp.servers.docs.command",
-                'is required where transport is "stdio"',
+                'is required if transport is "stdio"',
                 3,
                 46,
             )
@@ -474,7 +481,7 @@ WRONG: dict[str, tuple[str, list[tuple[str, str, int, int]]]] = {
     ),
     "fallbacks without a model": (
         '{ agents: { list: [ { id: "a", model: { fallbacks: ["openai/x"] } } ] } }',
-        [("agents.list[0].model.primary", "is required where there are fallbacks", 1, 39)],
+        [("agents.list[0].model.primary", "is required if there are fallbacks", 1, 39)],
     ),
     "a setting name in an empty key": (
         '{ "": 1 }',

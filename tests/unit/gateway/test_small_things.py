@@ -84,7 +84,7 @@ def test_bound_beyond_loopback_any_address_will_do_but_no_name() -> None:
 
 @pytest.mark.parametrize("bind", ["lan", "10.1.2.3", "0.0.0.0"])
 def test_strangers_are_not_let_in_without_a_token(bind: str) -> None:
-    with pytest.raises(OperatorFacing, match="only loopback"):
+    with pytest.raises(OperatorFacing, match="only listens on loopback"):
         bind_addresses(bind, 1, has_token=False)
     assert bind_addresses(bind, 1, has_token=True)
 

@@ -82,16 +82,16 @@ async def test_what_cannot_be_read_is_kept_with_a_note(
     [
         (
             order(images=tuple(attachment(f"images[{n}]", PNG, "image/png") for n in range(11))),
-            "images: has 11 items; at most 10 are taken",
+            "images: has 11 items; at most 10 are allowed",
         ),
         (
             order(*[attachment(f"files[{n}]", b"x", "text/plain") for n in range(6)]),
-            "files: has 6 items; at most 5 are taken",
+            "files: has 6 items; at most 5 are allowed",
         ),
         (
             order(images=(attachment("images[0]", b"<svg/>", "image/svg+xml"),)),
             (
-                "images[0].mimeType: 'image/svg+xml' is not taken; taken are image/jpeg,"
+                "images[0].mimeType: 'image/svg+xml' is not supported; supported types: image/jpeg,"
                 " image/png, image/gif, image/webp"
             ),
         ),
@@ -112,11 +112,11 @@ async def test_what_cannot_be_read_is_kept_with_a_note(
         ),
         (
             order(attachment("files[0]", b"PK\x03\x04" + bytes(16 * MIB), "application/zip")),
-            "files[0].data: is 16.0 MB; at most 15.0 MB are taken",
+            "files[0].data: is 16.0 MB; the limit is 15.0 MB",
         ),
         (
             order(Attachment("files[0]", "application/zip", None, {"data": "A" * (44 * MIB)})),
-            "files[0].data: is 33.0 MB; at most 15.0 MB are taken",
+            "files[0].data: is 33.0 MB; the limit is 15.0 MB",
         ),
     ],
 )

@@ -40,10 +40,10 @@ def test_an_order_with_everything_is_read_with_the_place_of_each_attachment() ->
         ({"message": ["a"]}, "message: must be a string, not an array"),
         ({"message": {}}, "message: must be a string, not an object"),
         ({"message": " \n"}, "message: is empty"),
-        ({"message": "x", "sessionKey": ""}, "sessionKey: must have 1 to 512 characters, has 0"),
+        ({"message": "x", "sessionKey": ""}, "sessionKey: must be 1 to 512 characters long, not 0"),
         (
             {"message": "x", "sessionKey": "k" * 513},
-            "sessionKey: must have 1 to 512 characters, has 513",
+            "sessionKey: must be 1 to 512 characters long, not 513",
         ),
         ({"message": "x", "images": "AA"}, "images: must be an array, not a string"),
         ({"message": "x", "images": ["AA"]}, "images[0]: must be an object, not a string"),

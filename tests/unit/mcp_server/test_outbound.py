@@ -103,9 +103,9 @@ async def test_nothing_leaves_from_outside_the_directories(tmp_path: Path) -> No
     )
     assert blocks == []
     assert left_out == [
-        "[secret.png was left out: it lies outside the workspace]",
-        "[link.png was left out: it lies outside the workspace]",
-        "[secret.png was left out: it lies outside the workspace]",
+        "[secret.png was left out: it is outside the workspace]",
+        "[link.png was left out: it is outside the workspace]",
+        "[secret.png was left out: it is outside the workspace]",
         "[pipe.png was left out: it is not a regular file]",
         "[missing.png was left out: the file cannot be read (No such file or directory)]",
         "[in was left out: it is not a regular file]",
@@ -118,7 +118,7 @@ async def test_what_is_too_large_is_left_out_with_the_sizes() -> None:
     blocks, left_out = await render(items, rules(), NEW)
     assert len(blocks) == 3
     assert left_out == [
-        "[attachment-1.png was left out: it is 20.0 MB and an item may have 20.0 MB]",
+        "[attachment-1.png was left out: it is 20.0 MB, and the limit for one item is 20.0 MB]",
         "[attachment-4.png was left out: the answer's media would exceed 50.0 MB]",
     ]
 
@@ -159,4 +159,4 @@ async def test_a_file_that_got_a_secret_after_it_was_handed_over_leaves_without_
     assert cleaned == (
         "[a.txt: secrets in it were replaced by [REDACTED]; the file itself is unchanged]"
     )
-    assert withheld.startswith("[b.png was left out: a secret stands in it")
+    assert withheld.startswith("[b.png was left out: it contains a secret")

@@ -56,7 +56,7 @@ def test_padding_in_the_middle_of_large_data_is_refused() -> None:
 
 def test_more_than_the_limit_is_refused_with_both_sizes() -> None:
     data = base64.b64encode(bytes(2 * MIB)).decode()
-    with pytest.raises(InvalidRequest, match=r"is 2\.0 MB; at most 1\.0 MB are taken"):
+    with pytest.raises(InvalidRequest, match=r"is 2\.0 MB; the limit is 1\.0 MB"):
         decoded(data, limit=MIB)
 
 

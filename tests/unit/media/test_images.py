@@ -100,8 +100,8 @@ def test_a_small_canvas_with_a_large_frame_counts_as_large() -> None:
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
-        (b"", "no PNG"),
-        (b"BM" + bytes(100), "no PNG"),
+        (b"", "not a PNG"),
+        (b"BM" + bytes(100), "not a PNG"),
         (b"<svg xmlns='http://www.w3.org/2000/svg'/>", "it is text"),
         (png(1, 1)[:18], "cut off"),
         (jpeg(1, 1)[:8], "cut off"),

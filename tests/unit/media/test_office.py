@@ -99,4 +99,4 @@ async def test_a_document_that_would_grow_without_end_is_given_up(
 
 async def test_an_archive_is_no_document(tmp_path: Path) -> None:
     document = await document_text(archive(tmp_path / "a.zip", a="x"), OFFICE, 10_000)
-    assert document.note == "its text could not be extracted: it is no document, but an archive"
+    assert document.note == "its text could not be extracted: it is an archive, not a document"

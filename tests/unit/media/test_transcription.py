@@ -325,7 +325,7 @@ class TestMoonshine:
         ]
         transcript = transcription._transcript(lines, 9)
         assert transcript.text == "One. Two."
-        assert transcript.note == "only the first 41 of 60 s (that is as far as it came within 9 s)"
+        assert transcript.note == "only the first 41 of 60 s (that is all it could do in 9 s)"
 
     async def test_a_worker_that_is_too_slow_is_ended(self, recording: Path) -> None:
         slow = LocalProvider("moonshine", Path("/nowhere"), None, seconds=0.01)

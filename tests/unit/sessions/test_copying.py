@@ -157,7 +157,7 @@ async def test_a_session_that_went_on_in_the_target_is_left_alone_and_named(
                 await lane.append(None, [NewEntry(K.NOTICE, {"n": number + count})])
     report = await copy_sessions(source, target, ignore)
     ((info, reason),) = report.refused
-    assert (info.key, "by itself" in reason) == ("talk 1", True)
+    assert (info.key, "on its own" in reason) == ("talk 1", True)
     longer = await copy_sessions(target, source, ignore)
     assert [info.key for info, _ in longer.refused] == ["talk 1"]
 

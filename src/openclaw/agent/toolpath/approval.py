@@ -38,7 +38,7 @@ Preview = Callable[[str, JsonObject], Change | None]
 
 _MOST_SESSIONS = 1000
 _MOST_REASON = 2000
-_IN_DOUBT = "You did not give all of this yourself:"
+_IN_DOUBT = "Some of this did not come from you:"
 
 
 @dataclass(slots=True)
@@ -202,7 +202,7 @@ class Approval(Wrapper):
         try:
             where = await self.approvals.write(context.agent, rule)
         except OpenClawError as error:
-            said = f"The rule holds for this session only: {error.message}"
+            said = f"The rule applies to this session only: {error.message}"
             context.emit(Notice("warning", said))
             return False
         context.emit(Notice("info", f"Wrote {one_line(self.hide(rule))} to {where}."))

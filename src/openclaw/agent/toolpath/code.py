@@ -337,7 +337,7 @@ class _Script:
             name = snapshot.function_name[:_SOURCE_LINE_CHARS]
             raise _Refused("NameError", f"name '{name}' is not defined")
         if self._accepted >= self._limits.calls:
-            raise _Refused("RuntimeError", f"a script may make {self._limits.calls} calls")
+            raise _Refused("RuntimeError", f"a script may make at most {self._limits.calls} calls")
         name, text = snapshot.args  # the prelude's own: the name of a tool and JSON
         function = self._functions[name]
         arguments = self._arguments(function, text)

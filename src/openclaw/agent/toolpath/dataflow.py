@@ -102,9 +102,7 @@ class SessionFlow:
         always = (
             ()
             if self._write is None or not all(sources)
-            else (
-                Choice(ALWAYS, f"Always, for this tool and what comes from {', '.join(sources)}"),
-            )
+            else (Choice(ALWAYS, f"Always, for this tool and values from {', '.join(sources)}"),)
         )
         return (
             Choice(ONCE, "Once"),
@@ -125,7 +123,7 @@ class SessionFlow:
         try:
             where = await self._write(sources)
         except OpenClawError as error:
-            told = f"The answer holds for this session only: {error.message}"
+            told = f"The answer applies to this session only: {error.message}"
             context.emit(Notice("warning", told))
         else:
             context.emit(Notice("info", f"Wrote the answer to {where}."))

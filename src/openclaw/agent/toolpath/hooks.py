@@ -103,7 +103,7 @@ async def run_command(
     if code == 0:
         return None
     said = single_line(output.decode(errors="replace"), _OUTPUT_BYTES)
-    return said or f"it ended with {code} and gave no reason"
+    return said or f"it exited with code {code} and gave no reason"
 
 
 async def _started(
@@ -179,7 +179,7 @@ class Hooked(Wrapper):
         reason = await self.hooks.fire("before_tool", name, **facts)
         if reason is not None:
             self.refused(arguments, context, f"a hook: {reason}")
-            return failed(f"A hook of the person's refused this call: {reason}")
+            return failed(f"The person's hook refused this call: {reason}")
         started = self.clock.monotonic()
         result = await self.source.call(name, arguments, context)
         await self.hooks.fire(

@@ -171,7 +171,7 @@ def _cut(
         return result
     kept = Kept(whose.sender, whose.mode, whose.guarded)
     path = keep(words, kept, results, context.agent, context.session)
-    whole = f" The whole is in the file {path}; `read` opens it." if path is not None else ""
+    whole = f" The full text is in {path}; open it with `read`." if path is not None else ""
     note = f"(The result was cut: {limit} of {len(words)} characters are shown.{whole})"
     details = {**result.details, "truncated": True, "characters": len(words)}
     return replace(

@@ -99,7 +99,7 @@ class NativeTools:
             return failed(f"The system refused: {error.strerror or error}.")
         except Exception:
             logger.exception("tool %s failed", name)
-            return failed(f"The tool '{name}' failed because of a defect in it; do without it.")
+            return failed(f"The tool '{name}' failed because of a bug in it; do without it.")
 
 
 def said(text: str, *, addressed: bool = False, details: JsonObject | None = None) -> ToolResult:

@@ -79,9 +79,9 @@ def _refusal(tool: NativeTool, taken: Collection[str]) -> str | None:
     if not isinstance(spec, ToolSpec) or not callable(getattr(tool, "call", None)):
         return "it has no spec of the type ToolSpec and no call"
     if not _NAME.fullmatch(spec.name):
-        return f"its name {spec.name!r} is not made of at most 64 letters, digits, _ and -"
+        return f"its name {spec.name!r} must be at most 64 letters, digits, _ and -"
     if spec.name.casefold().startswith(_MCP_PREFIX):
-        return f"names that begin with {_MCP_PREFIX} belong to MCP servers"
+        return f"names that start with {_MCP_PREFIX} are for MCP servers"
     if spec.name.casefold() in taken:
         return f"there is already a tool '{spec.name}'"
     return None

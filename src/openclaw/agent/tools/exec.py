@@ -110,7 +110,7 @@ class Shells:
 
     def background(self, job: "_Job") -> None:
         if self._group is None:
-            raise ToolFailure("Nothing can run in the background here; leave `background` out.")
+            raise ToolFailure("Commands cannot run in the background here; leave `background` out.")
         self._group.start_soon(job.run, name=f"job {job.id}")
 
     def job(self, command: str, shell: _Shell, settings: ExecToolConfig) -> "_Job":
@@ -303,18 +303,15 @@ def _exec_spec(settings: ExecToolConfig) -> ToolSpec:
     return ToolSpec(
         name=NAME,
         description=(
-            "Run a bash command in the workspace, without terminal or input. The next one starts in "
-            "the directory where this one ended. What it leaves running is ended, unless it runs in "
-            "the background: see jobs. It sees the workspace and the system's programs; /tmp is empty at "
-            "each start."
+            "Run a bash command in the workspace, without terminal or input. The next one "
+            "starts in the directory where this one ended. Processes it leaves running are "
+            "ended, unless it runs in the background (see jobs). It sees the workspace and the "
+            "system's programs; /tmp is empty at each start."
         ),
         input_schema=schema(
             ["command"],
             command="",
-            timeout={
-                **WHOLE,
-                "description": f"Seconds; default {settings.timeout_ms // 1000}.",
-            },
+            timeout={**WHOLE, "description": f"Seconds; default {settings.timeout_ms // 1000}."},
             background=FLAG,
         ),
         label="Run",
@@ -362,10 +359,10 @@ def shell_tools(shells: Shells, workspace: Path, settings: ExecToolConfig) -> li
         shell, action = shells.of(context, workspace), arguments.text("action")
         if action == "list":
             lines = [f"{job.id}: {job.state}: {job.command}" for job in shell.jobs.values()]
-            return said("\n".join(lines) or "No command runs in the background.")
+            return said("\n".join(lines) or "No commands are running in the background.")
         job = shell.jobs.get(arguments.text("job"))
         if job is None:
-            raise ToolFailure("There is no such job; `action` list names them.")
+            raise ToolFailure("There is no such job; use `action` list to see them.")
         if action == "stop":
             job.stopped.cancel()
         if action in ("stop", "wait"):
@@ -384,11 +381,13 @@ def _in_background(
         if len(shell.jobs) >= MOST_JOBS:
             del shell.jobs[id]
     if len(shell.jobs) >= MOST_JOBS:
-        raise ToolFailure(f"{MOST_JOBS} commands run already; stop one with jobs.")
+        raise ToolFailure(f"{MOST_JOBS} commands are already running; stop one with jobs.")
     job = shells.job(command, shell, settings)
     shells.background(job)
     shell.jobs[job.id] = job
-    return said(f"Job {job.id} runs in the background. jobs reads, waits for and stops it.")
+    return said(
+        f"Job {job.id} is running in the background. Use jobs to read, wait for or stop it."
+    )
 
 
 def _told(job: _Job, timed_out: int, before: Path) -> ToolResult:

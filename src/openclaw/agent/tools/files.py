@@ -86,8 +86,8 @@ MAX_FILE_BYTES = 32 * 1024 * 1024  # text beyond this is better searched than re
 _READ = ToolSpec(
     name="read",
     description=(
-        "Read a workspace file: text as it is, of a PDF its text, images as images. At most "
-        f"{MAX_LINES} lines at once; go on with `offset`."
+        "Read a workspace file: text as is, the text of a PDF, images as images. At most "
+        f"{MAX_LINES} lines at once; continue with `offset`."
     ),
     input_schema=schema(
         ["path"],
@@ -143,7 +143,7 @@ def _read(workspace: Workspace, path: str, offset: int, limit: int) -> ToolResul
             what = kind or "binary data"
             raise ToolFailure(f"'{path}' is {what}, not text; attach hands it to the user.")
         if status.st_size > MAX_FILE_BYTES:
-            raise ToolFailure(f"'{path}' has {in_mb(status.st_size)}; use search to look into it.")
+            raise ToolFailure(f"'{path}' has {in_mb(status.st_size)}; use search to look inside.")
         text, note = _lines(file, head, offset, limit)
         return quoted(text, WORKSPACE_FILE, path, note=note)
 
@@ -166,14 +166,14 @@ def _read_kept(whole: KeptFile, offset: int, limit: int) -> ToolResult:
     with whole.place.open_file(whole.name) as (file, status, _):
         if status.st_size > MAX_FILE_BYTES:
             size = in_mb(status.st_size)
-            raise ToolFailure(f"The result has {size}; use search to look into it.")
+            raise ToolFailure(f"The result has {size}; use search to look inside.")
         return whole.shown(*_lines(file, b"", offset, limit, fold=True))
 
 
 def _image(file: BinaryIO, path: str, kind: str, size: int) -> ToolResult:
     if size > MAX_INBOUND_BYTES:
         raise ToolFailure(
-            f"The image '{path}' has {in_mb(size)}; {in_mb(MAX_INBOUND_BYTES)} is the most."
+            f"The image '{path}' has {in_mb(size)}; the limit is {in_mb(MAX_INBOUND_BYTES)}."
         )
     shown = Media(kind, data=file.read(MAX_INBOUND_BYTES), name=Path(path).name)
     # The model looks at it; only attach hands something to the person.
@@ -204,7 +204,7 @@ def _lines(
     last = offset - 1 + len(taken)
     if not total:
         return "(the file is empty)", ""
-    more = f"; go on with offset={last + 1}" if last < total else ""
+    more = f"; continue with offset={last + 1}" if last < total else ""
     whole = last == total and offset == 1
     return "".join(taken), "" if whole else f"[lines {offset} to {last} of {total}{more}]"
 
@@ -213,12 +213,12 @@ def _attach(workspace: Workspace, path: str, name: str) -> ToolResult:
     with workspace.open_file(path) as (file, status, relative):
         if status.st_size > MAX_OUTBOUND_BYTES:
             raise ToolFailure(
-                f"'{path}' has {in_mb(status.st_size)}; {in_mb(MAX_OUTBOUND_BYTES)} is the most."
+                f"'{path}' has {in_mb(status.st_size)}; the limit is {in_mb(MAX_OUTBOUND_BYTES)}."
             )
         kind = mime_type(file.read(HEAD_BYTES), relative)
     shown = Path(name).name or Path(relative).name
     media = Media(kind, path=workspace.root / relative, name=shown)
-    said_so = Text(f"'{shown}' ({kind}) goes to the user with your answer.")
+    said_so = Text(f"'{shown}' ({kind}) will be sent to the user with your answer.")
     return ToolResult(blocks=(said_so,), outputs=(media,), details={"size": status.st_size})
 
 
@@ -245,7 +245,7 @@ MAX_PREVIEW_BYTES = 512 * 1024
 
 _WRITE = ToolSpec(
     name="write",
-    description="Write a text file, new or replaced whole; makes directories. To change a part, use edit.",
+    description="Create or overwrite a text file; creates directories. To change a part, use edit.",
     input_schema=schema(["path", "content"], path="", content=""),
     label="Write",
     read_only=False,
@@ -255,8 +255,8 @@ _PIECE = {"old_text": "", "new_text": "", "all": FLAG}
 _EDIT = ToolSpec(
     name="edit",
     description=(
-        "Replace a piece of a file, or several with `edits`, in order, all or none. `old_text` must "
-        "be in the file exactly, and only once unless `all` is true."
+        "Replace a part of a file, or several with `edits`, in order, all or none. `old_text` "
+        "must match exactly, and only once unless `all` is true."
     ),
     input_schema=schema(
         ["path"],
@@ -270,7 +270,7 @@ _EDIT = ToolSpec(
 )
 _MOVE = ToolSpec(
     name="move",
-    description="Move or rename a file; makes directories.",
+    description="Move or rename a file; creates directories.",
     input_schema=schema(["path", "to"], path="", to=""),
     label="Move",
     read_only=False,
@@ -278,7 +278,7 @@ _MOVE = ToolSpec(
 )
 _DELETE = ToolSpec(
     name="delete",
-    description="Delete a file, or a directory with all in it. The person can undo it.",
+    description="Delete a file, or a directory with everything in it. The person can undo it.",
     input_schema=schema(["path"], path=""),
     label="Delete",
     read_only=False,
@@ -340,9 +340,9 @@ class _Changes:
         ):
             status = source.status()
             if status is None or not stat.S_ISREG(status.st_mode):
-                raise ToolFailure(f"'{path}' is no file of the workspace; only files are moved.")
+                raise ToolFailure(f"'{path}' is not a workspace file; only files can be moved.")
             if not target.name or target.status() is not None:
-                raise ToolFailure(f"'{to}' is there already; delete it first, or choose a name.")
+                raise ToolFailure(f"'{to}' already exists; delete it or choose another name.")
             self._keep(path, context)
             self._keep(to, context)
             os.rename(
@@ -368,7 +368,7 @@ class _Changes:
     def _few_files_in(self, spot: Spot, path: str) -> list[str]:
         found = [*islice(self._files_in(spot), _MOST_FILES + 1)]
         if len(found) > _MOST_FILES:
-            raise ToolFailure(f"'{path}' has more than {_MOST_FILES} files; take less at once.")
+            raise ToolFailure(f"'{path}' has more than {_MOST_FILES} files; delete fewer at once.")
         return found
 
     def _files_in(self, spot: Spot) -> Iterator[str]:
@@ -438,7 +438,7 @@ class _Edit:
             raise ToolFailure(f"`old_text` is not in '{path}'; read the file and copy it exactly.")
         if count > 1 and not self.everywhere:
             raise ToolFailure(
-                f"`old_text` is {count} times in '{path}'; give more of the text around it, "
+                f"`old_text` occurs {count} times in '{path}'; include more surrounding text, "
                 "or set `all` to replace every one."
             )
         if HIDDEN in after and HIDDEN not in before:
@@ -498,7 +498,7 @@ def _encoded(text: str) -> bytes:
     except UnicodeEncodeError:
         raise ToolFailure("The text contains half a character (a lone surrogate).") from None
     if len(content) > MAX_BYTES:
-        raise ToolFailure(f"That is {len(content)} bytes; {MAX_BYTES} is the most for one file.")
+        raise ToolFailure(f"That is {len(content)} bytes; the limit for one file is {MAX_BYTES}.")
     return content
 
 

@@ -23,7 +23,7 @@ MAX_DEPTH = 8
 MAX_MATCHES = 200
 SEARCH_SECONDS = 20.0  # a pattern that takes longer is a bad one: its process is ended
 
-_NO_ANSWER = "The search ended without an answer; try a narrower one."
+_NO_ANSWER = "The search ended without a result; try a narrower one."
 
 _LIST = ToolSpec(
     name="list",
@@ -166,8 +166,8 @@ async def _search(request: JsonObject) -> tuple[str, str]:
             done = await anyio.run_process(command, input=asked, check=False, env={})
     except TimeoutError:
         raise ToolFailure(
-            f"The search took longer than {SEARCH_SECONDS:.0f} s and was ended; "
-            "use a simpler pattern, `literal`, or a narrower `path` or `glob`."
+            f"The search took longer than {SEARCH_SECONDS:.0f} s and was stopped; use a simpler "
+            "pattern, `literal`, or a narrower `path` or `glob`."
         ) from None
     except ExceptionGroup as gone:  # it died before it had read the request
         raise ToolFailure(_NO_ANSWER) from gone

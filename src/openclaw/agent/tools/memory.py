@@ -125,8 +125,8 @@ def _words(text: str) -> set[str]:
 _REMEMBER = ToolSpec(
     name="remember",
     description=(
-        "Keep a fact for later conversations, such as a preference or decision of the person. No "
-        "secrets."
+        "Remember a fact for later conversations, such as the person's preference or decision. "
+        "No secrets."
     ),
     input_schema=schema(["text"], text="One sentence that makes sense by itself."),
     label="Remember",
@@ -135,7 +135,7 @@ _REMEMBER = ToolSpec(
 )
 _RECALL = ToolSpec(
     name="recall",
-    description="Search what was remembered, and the person's notes.",
+    description="Search what you remember, and the person's notes.",
     input_schema=schema(["query"], query="A few words."),
     label="Recall",
     read_only=True,
@@ -168,8 +168,8 @@ def memory_tools(
         if own:
             return said(f"Remembered in {memory.directory / name}.", addressed=False)
         return said(
-            f"Kept in {memory.directory / name} as something you heard: the person did not say it. "
-            "It will be shown to you as untrusted."
+            f"Stored in {memory.directory / name} as something you heard: the person did not "
+            "say it. It will be shown to you as untrusted."
         )
 
     async def recall(arguments: Arguments, context: CallContext) -> ToolResult:
@@ -285,7 +285,7 @@ def _rendered(entries: list[Entry], key: str) -> str:
 def _entry(entry: Entry, key: str) -> str:
     text = entry.text
     if len(text) > MAX_ENTRY_CHARS:
-        text = f"{text[:MAX_ENTRY_CHARS]}[… {len(entry.text) - MAX_ENTRY_CHARS} characters more]"
+        text = f"{text[:MAX_ENTRY_CHARS]}[… {len(entry.text) - MAX_ENTRY_CHARS} more characters]"
     when = _when(entry.at_ms)
     if entry.kind in _SPEAKERS:
         return f"[{when}] {_SPEAKERS[entry.kind]}: {text}"

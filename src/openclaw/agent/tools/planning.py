@@ -56,14 +56,13 @@ def planning_tool() -> FunctionTool:
 _CRON = ToolSpec(
     name="cron",
     description=(
-        "Schedules on which you are told something: add, list or remove one. The person agrees to "
-        "each call."
+        "Add, list or remove schedules that send you a message. The person approves each call."
     ),
     input_schema=schema(
         ["action"],
         action={"enum": ["add", "list", "remove"]},
         when="'weekdays 8:00', 'every 15 minutes', '2026-12-01 09:00' or a cron expression.",
-        message="What you are told.",
+        message="The message to you.",
         name="",
     ),
     label="Schedule",
@@ -76,17 +75,17 @@ def cron_tool(jobs: JobFile, clock: Clock, timezone: str) -> FunctionTool:
     def do(arguments: Arguments, context: CallContext) -> str:
         now, action = clock.now_ms(), arguments.text("action")
         if action == "list":
-            return "\n".join(told(job, now) for job in jobs.read().values()) or "No schedule."
+            return "\n".join(told(job, now) for job in jobs.read().values()) or "No schedules."
         if action == "remove":
             jobs.remove(arguments.text("name"))
             return f"Removed {arguments.text('name')}."
         if action != "add":
-            raise ToolFailure("`action` is add, list or remove.")
+            raise ToolFailure("`action` must be add, list or remove.")
         name = arguments.text("name", "") or None
         when, message = arguments.text("when"), arguments.text("message")
         job = new_job(when, message, timezone, now, id=name, agent=context.agent)
         jobs.add(job)
-        return f"Added {told(job, now)}. It runs while the gateway runs."
+        return f"Added {told(job, now)}. It runs while a gateway is running."
 
     async def run(arguments: Arguments, context: CallContext) -> ToolResult:
         return said(await anyio.to_thread.run_sync(do, arguments, context))
@@ -117,8 +116,8 @@ class Subagents:
 _DELEGATE = ToolSpec(
     name=NAME,
     description=(
-        "Give independent tasks to copies of yourself that work side by side. They know nothing of "
-        "this conversation: say in each task all that it needs. You get only their answers."
+        "Give independent tasks to copies of yourself that work side by side. They know nothing "
+        "of this conversation: put everything they need into the task. You get only their answers."
     ),
     input_schema=schema(
         ["tasks"],

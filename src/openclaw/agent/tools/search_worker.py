@@ -43,7 +43,7 @@ class PathGlob:
 
     def __init__(self, glob: str) -> None:
         if len(glob) > _MOST_CHARS:
-            raise ToolFailure(f"A glob has at most {_MOST_CHARS} characters.")
+            raise ToolFailure(f"A glob can have at most {_MOST_CHARS} characters.")
         parts = [part for part in glob.split("/") if part not in ("", ".")]
         anchored = parts if "/" in glob else ["**", *parts]
         # None stands for `**`.
@@ -141,7 +141,8 @@ def _compiled(request: dict[str, Any]) -> re.Pattern[str]:
         return re.compile(text, flags)
     except (re.error, RecursionError, OverflowError) as error:
         raise ToolFailure(
-            f"The pattern is not a regular expression: {error}; set `literal` to take it as it is."
+            f"The pattern is not a regular expression: {error}; set `literal` to search for it "
+            "as plain text."
         ) from None
 
 

@@ -63,7 +63,7 @@ def read_skill(folder: Path) -> Skill:
     fields = _front_matter(data.decode(errors="replace"))
     name, description = fields.get("name", ""), fields.get("description", "")
     if not _NAME.fullmatch(name) or len(name) > _NAME_CHARS:
-        raise ToolFailure(f"{file}: `name` must be small letters, digits and hyphens")
+        raise ToolFailure(f"{file}: `name` must be lower-case letters, digits and hyphens")
     if not description:
         raise ToolFailure(f"{file}: `description` is missing")
     return Skill(name, single_line(description, _DESCRIPTION_CHARS), folder)
@@ -119,7 +119,9 @@ def plugin_skills() -> list[Path]:
         except (ImportError, ValueError):
             found = None
         if found is None or not found.submodule_search_locations:
-            logger.warning("the skills of plugin '%s' are not there: %s", point.name, point.value)
+            logger.warning(
+                "the skills of plugin '%s' could not be found: %s", point.name, point.value
+            )
             continue
         places += map(Path, found.submodule_search_locations)
     return places

@@ -122,7 +122,7 @@ _FETCH = ToolSpec(
         "it, never orders."
     ),
     input_schema=schema(
-        ["url"], url="", offset={**WHOLE, "description": "Go on from this character."}
+        ["url"], url="", offset={**WHOLE, "description": "Continue from this character."}
     ),
     label="Fetch",
     read_only=True,
@@ -174,7 +174,7 @@ def _host(url: str) -> str:
     except ValueError:
         host = parts = None
     if parts is None or parts.scheme not in ("http", "https") or not host:
-        raise ToolFailure("Give `url` as a full address that begins with http:// or https://.")
+        raise ToolFailure("Give `url` as a full address that starts with http:// or https://.")
     return host
 
 
@@ -184,7 +184,7 @@ async def _readable(page: Page) -> str:
     textual = page.mime_type.startswith(_TEXTUAL) or page.mime_type.endswith(_TEXTUAL_ENDINGS)
     if textual or page.mime_type in ("", _PDF):
         return page.text
-    raise ToolFailure(f"That address gives {page.mime_type}, not text; it cannot be read here.")
+    raise ToolFailure(f"That address returns {page.mime_type}, not text; it cannot be read here.")
 
 
 def _result(page: Page, text: str, offset: int, most: int) -> ToolResult:
@@ -192,7 +192,7 @@ def _result(page: Page, text: str, offset: int, most: int) -> ToolResult:
     end = offset + len(piece)
     notes = [f"HTTP status {page.status}"] if page.status != 200 else []
     if end < len(text):
-        notes.append(f"characters {offset} to {end} of {len(text)}; go on with offset={end}")
+        notes.append(f"characters {offset} to {end} of {len(text)}; continue with offset={end}")
     if page.truncated:
         notes.append(f"only the first {MAX_BYTES} bytes were read")
     host = urlsplit(page.url).hostname or "unknown"
@@ -375,11 +375,13 @@ async def _ask(
             async for piece in answer.aiter_bytes():
                 body += piece
                 if len(body) > _MAX_ANSWER_BYTES:
-                    raise ToolFailure(f"{host} answered with too much.")
+                    raise ToolFailure(f"{host} sent too large an answer.")
     except httpx2.HTTPError as error:
-        raise ToolFailure(f"{host} could not be asked: {error or type(error).__name__}.") from error
+        raise ToolFailure(
+            f"{host} could not be reached: {error or type(error).__name__}."
+        ) from error
     if answer.status_code != 200:
-        hint = "; its key is refused" if answer.status_code in (401, 403) else ""
+        hint = "; it refused the key" if answer.status_code in (401, 403) else ""
         raise ToolFailure(f"{host} answered with HTTP status {answer.status_code}{hint}.")
     try:
         parsed: Any = json.loads(body)

@@ -278,7 +278,9 @@ def _require_unchanged(spot: Spot, path: str, expected: Stamp | None) -> None:
         return
     status = spot.status()
     if status is None or Stamp.of(status) != expected:
-        raise ToolFailure(f"'{path}' changed meanwhile; read it again and repeat the edit.")
+        raise ToolFailure(
+            f"'{path}' has changed in the meantime; read it again and repeat the edit."
+        )
 
 
 def _write_new(directory: int, name: str, content: bytes, mode: int, *, keep: bool) -> None:
@@ -361,7 +363,7 @@ class Checkpoints:
             except OSError as error:
                 lines.append(f"- {change.path}: not restored: {error.strerror}")
         shutil.rmtree(last)
-        return "\n".join(["Undone (what commands changed is not):", *lines])
+        return "\n".join(["Undone (changes made by commands are not undone):", *lines])
 
     def _session(self, agent: str, session: str) -> Path:
         named = hashlib.sha256(json.dumps([agent, session]).encode()).hexdigest()[:24]
@@ -389,6 +391,6 @@ def _restored(workspace: Workspace, change: Change, turn: Path) -> str:
     if change.kept is None:
         with workspace.locate(change.path) as spot, suppress(FileNotFoundError):
             os.unlink(spot.name, dir_fd=spot.directory)
-        return f"- {change.path}: removed again"
+        return f"- {change.path}: removed"
     workspace.replace_file(change.path, (turn / change.kept).read_bytes(), mode=change.mode)
-    return f"- {change.path}: as it was"
+    return f"- {change.path}: restored"

@@ -20,19 +20,20 @@ if TYPE_CHECKING:
     from openclaw.mcp_client.bridge.prompts import BegunArgument, PromptInfo
 
 HELP = {
-    "/help": "this list",
+    "/help": "show this list",
     "/new": "start a new conversation",
-    "/session [KEY]": "continue that conversation, or say which one this is",
-    "/compact [WHAT TO KEEP]": "summarise the conversation so far to make room",
-    "/undo": "restore the files that the last turn with changes changed",
-    "/model [NAME]": "show the model, or use another one from now on; default is the agent's",
-    "/think [LEVEL]": "how long the model thinks: off, minimal, low, medium, high, xhigh, max; default is the agent's",
-    "/usage": "what this conversation and this day cost",
-    "/tools": "list the tools that the agent has",
+    "/session [KEY]": "switch to that conversation, or show which one this is",
+    "/compact [WHAT TO KEEP]": "summarise the conversation so far to free up context",
+    "/undo": "restore the files that the last turn changed",
+    "/model [NAME]": "show the model, or switch to another; default is the agent's",
+    "/think [LEVEL]": "set how long the model thinks: off, minimal, low, medium, high, "
+    "xhigh, max; default is the agent's",
+    "/usage": "show the cost of this conversation and of today",
+    "/tools": "list the agent's tools",
     "/image PATH": "send an image with the next message",
     "/file PATH": "send a file with the next message",
-    "/SERVER:PROMPT KEY=VALUE …": "use a prompt of an MCP server",
-    "/quit": "leave (also Ctrl-D, or Ctrl-C twice)",
+    "/SERVER:PROMPT KEY=VALUE …": "use an MCP server's prompt",
+    "/quit": "quit (also Ctrl-D, or Ctrl-C twice)",
 }
 COMMANDS = tuple(name.split()[0] for name in HELP if ":" not in name)
 TAKES_PATH = ("/image", "/file")
@@ -76,7 +77,7 @@ def mistyped(text: str) -> str | None:
     if not near and (rest or Path(name).exists()):
         return None
     meant = f" Did you mean {near[0]}?" if near else " /help lists the commands."
-    return f"There is no command {name}.{meant} To send it as text, start with a space."
+    return f"Unknown command {name}.{meant} To send it as text, start with a space."
 
 
 def help_text(columns: int = 80) -> str:

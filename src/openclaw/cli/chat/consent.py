@@ -36,6 +36,6 @@ class Consent:
         rules = list(dict.fromkeys(self.refused))
         options = " ".join(f"--yes-to {shlex.quote(rule)}" for rule in rules)
         return (
-            f"Needed your consent, and nobody could be asked: {', '.join(rules)}. "
-            f"To allow it, add {options}, or run this at a terminal."
+            f"Needed your approval, and nobody could be asked: {', '.join(rules)}. To allow it, "
+            f"add {options}, or run this in a terminal."
         )

@@ -65,11 +65,7 @@ class Talk:
         self.exit_code = EXIT_OK
         self._agent, self._id, self._transcriber = agent, settings.id, settings.transcriber
         self._view, self._interrupts = view, interrupts
-        self._listener = TurnListener(
-            on_event=view.show,
-            ask=consent.permit,
-            elicit=elicit,
-        )
+        self._listener = TurnListener(on_event=view.show, ask=consent.permit, elicit=elicit)
         self._home = Path(environ["HOME"]) if environ.get("HOME") else None
         self._workspace = workspace
         self._asked, self._thinking = model, thinking
@@ -177,18 +173,20 @@ class Talk:
             self._asked = name
         models = [self._asked] if self._asked else await self._agent.models(self._id)
         self._view.say(
-            visible(", then ".join(models)) if models else "The model is chosen by what there is."
+            visible(", then ".join(models))
+            if models
+            else "No model is set: the first available one is used."
         )
         if not name and self._choices:
             self._view.say(visible(f"Also configured: {', '.join(self._choices)}"))
 
     async def _think(self, level: str) -> None:
         if level and level not in (*EFFORTS, "default"):
-            self._view.say(f"There is no such effort; there are: {', '.join(EFFORTS)}, default.")
+            self._view.say(f"Unknown level. Choose one of: {', '.join(EFFORTS)}, default.")
             return
         if level:
             self._thinking = None if level == "default" else level
-        self._view.say(f"Effort: {self._thinking or 'as the agent is set up'}.")
+        self._view.say(f"Thinking: {self._thinking or 'default'}.")
 
     async def _usage(self, _: str) -> None:
         from openclaw.core.clock import SystemClock
@@ -222,7 +220,7 @@ class Talk:
         for one in await read_attachments(images or [], files or [], self._transcriber):
             self._pending.append(one)
             name = visible(one.media.name or "")
-            self._view.say(f"{name} ({one.media.mime_type}) goes with the next message.")
+            self._view.say(f"{name} ({one.media.mime_type}) will be sent with the next message.")
 
     async def _quit(self, _: str) -> None:
         self._over = True
@@ -232,7 +230,7 @@ class Talk:
     async def _turn(self, text: str) -> None:
         files, missing = mentions(text, self._home)
         for name in missing:
-            self._view.say(f"There is no file {visible(name)}: it is sent as a word.")
+            self._view.say(f"There is no file {visible(name)}, so it is sent as text.")
         mentioned = await read_attachments([], files, self._transcriber)
         context = MessageContext(
             text=text,

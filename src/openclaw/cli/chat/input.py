@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 MOMENT = 2.0  # seconds in which a second press belongs to the first
 
-HINT = "(Ctrl-C again leaves, and so does Ctrl-D)"
+HINT = "(press Ctrl-C again or Ctrl-D to quit)"
 
 
 class Interrupts:

@@ -136,13 +136,13 @@ def _number(field: Field, said: str) -> int | float:
     try:
         value = int(said) if whole else float(said)
     except ValueError:
-        raise InvalidRequest(f"give {'a whole number' if whole else 'a number'}") from None
+        raise InvalidRequest(f"enter {'a whole number' if whole else 'a number'}") from None
     bounds = field.bounds or {}
     low, high = bounds.get("minimum"), bounds.get("maximum")
     if isinstance(low, int | float) and value < low:
-        raise InvalidRequest(f"give at least {low}")
+        raise InvalidRequest(f"enter at least {low}")
     if isinstance(high, int | float) and value > high:
-        raise InvalidRequest(f"give at most {high}")
+        raise InvalidRequest(f"enter at most {high}")
     return value
 
 
@@ -150,9 +150,9 @@ def _text(field: Field, text: str) -> str:
     bounds = field.bounds or {}
     shortest, longest = bounds.get("minLength"), bounds.get("maxLength")
     if isinstance(shortest, int) and len(text) < shortest:
-        raise InvalidRequest(f"give at least {shortest} characters")
+        raise InvalidRequest(f"enter at least {shortest} characters")
     if isinstance(longest, int) and len(text) > longest:
-        raise InvalidRequest(f"give at most {longest} characters")
+        raise InvalidRequest(f"enter at most {longest} characters")
     return text
 
 
@@ -227,7 +227,7 @@ class Questions:
                     self._say("(not answered)")
                     return {"action": CANCEL}
                 except anyio.get_cancelled_exc_class():
-                    self._say("(not asked any more)")
+                    self._say("(no longer needed)")
                     raise
 
     async def permit(self, request: "PermissionRequest") -> Answer:
@@ -267,7 +267,9 @@ class Questions:
             if number == len(pages):
                 break
             left = sum(map(len, pages[number:]))
-            if not await self._more(f"{left:,} characters more. Enter shows them, n refuses: "):
+            if not await self._more(
+                f"{left:,} more characters. Press Enter to see them, or n to refuse:  "
+            ):
                 return False
         return True
 
@@ -297,8 +299,8 @@ class Questions:
         return {"action": "accept", "content": content}
 
     async def _asked_to_visit(self, url: str) -> JsonObject:
-        self._say(f"It wants you to open {_words(url, 2000)}")
-        if not await self._agreed("Have you done so?"):
+        self._say(f"It asks you to open {_words(url, 2000)}")
+        if not await self._agreed("Have you done that?"):
             return {"action": DECLINE}
         return {"action": "accept"}
 
@@ -320,7 +322,7 @@ class Questions:
             if not said.strip():
                 if field.default is not None or not field.required:
                     return field.default
-                self._say("  it is needed; Ctrl-C gives no answer at all")
+                self._say("  this is required; press Ctrl-C to give no answer at all")
                 continue
             try:
                 return value_of(field, said)
@@ -333,7 +335,7 @@ def _hint(field: Field) -> str:
         "boolean": "y/n",
         "integer": "number",
         "number": "number",
-        "list": "several, by commas",
+        "list": "several, separated by commas",
     }
     parts = [kinds.get(field.kind, ""), "" if field.required else "optional"]
     if field.default is not None:

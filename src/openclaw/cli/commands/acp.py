@@ -13,7 +13,7 @@ from openclaw.cli.parser import add_local
 
 def register(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(goes_on=True)
-    parser.add_argument("--agent", metavar="ID", help="the agent that answers at first")
+    parser.add_argument("--agent", metavar="ID", help="the agent to start with")
     add_local(parser)
 
 

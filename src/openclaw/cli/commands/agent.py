@@ -76,7 +76,7 @@ def add_workspace(parser: argparse.ArgumentParser) -> None:
 def add_model(parser: argparse.ArgumentParser) -> None:
     """The options that choose the model and its effort."""
     parser.add_argument(
-        "--model", metavar="MODEL", help="the model to ask, as PROVIDER/NAME (default: the agent's)"
+        "--model", metavar="MODEL", help="the model to use, as PROVIDER/NAME (default: the agent's)"
     )
     parser.add_argument(
         "--think",
@@ -114,17 +114,17 @@ def register_consent(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="RULE",
-        help="allow these calls without a question: a tool, a glob, or 'exec(git status *)'",
+        help="allow these calls without asking: a tool, a glob, or 'exec(git status *)'",
     )
     parser.add_argument(
-        "--no-questions", action="store_true", help="ask nothing; refuse what needs consent"
+        "--no-questions", action="store_true", help="never ask; refuse calls that need approval"
     )
 
 
 def session_key(text: str) -> str:
     if not 0 < len(text) <= _KEY_LENGTH:
         raise argparse.ArgumentTypeError(
-            f"must have 1 to {_KEY_LENGTH} characters, has {len(text)}"
+            f"must be 1 to {_KEY_LENGTH} characters long, not {len(text)}"
         )
     return text
 
@@ -151,7 +151,7 @@ _SILENT_SECONDS = 3.0
 def _message(args: argparse.Namespace, env: Environment) -> "tuple[str, str | None]":
     """The message, and what was piped in beside it."""
     if args.words and args.message is not None:
-        raise InvalidRequest("give the message once: as words or with -m")
+        raise InvalidRequest("give the message only once: as arguments or with -m")
     said = " ".join(args.words) if args.words else args.message
     if said == "-":
         return read_all(env.stdin), None
@@ -159,7 +159,7 @@ def _message(args: argparse.Namespace, env: Environment) -> "tuple[str, str | No
     piped = read_all(env.stdin) if sends else ""
     if said is None and not piped and not args.image and not args.file:
         raise InvalidRequest(
-            "there is no message", hint=f'try: {env.program} agent "What can you do?"'
+            "no message given", hint=f'try: {env.program} agent "What can you do?"'
         )
     return (said, piped or None) if said is not None else (piped, None)
 
@@ -179,7 +179,7 @@ def _comes(env: Environment) -> bool:
         return True
     if _parent_writes(env.stdin.fileno()):
         return False
-    env.stderr.write("Waiting for what is piped in; if nothing will come, add: < /dev/null\n")
+    env.stderr.write("Waiting for piped input. If there is none, add: < /dev/null\n")
     env.stderr.flush()
     return True
 

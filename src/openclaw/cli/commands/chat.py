@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 def register(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(goes_on=True)
     add_session(parser, "the conversation to use (default: the last one)")
-    parser.add_argument("--agent", metavar="ID", help="the agent to talk with")
+    parser.add_argument("--agent", metavar="ID", help="the agent to chat with")
     add_workspace(parser)
     add_model(parser)
     add_local(parser)

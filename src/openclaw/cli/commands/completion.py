@@ -29,7 +29,7 @@ _HARMLESS = re.compile(r"[\w.@/+:][\w.@/+:-]*")
 
 
 def register(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("shell", choices=SHELLS, nargs="?", help="the shell that you use")
+    parser.add_argument("shell", choices=SHELLS, nargs="?", help="your shell")
     # What the scripts ask while a person types.
     parser.add_argument("--names", choices=NAMES, help=argparse.SUPPRESS)
     parser.add_argument("--of", metavar="SERVER", help=argparse.SUPPRESS)
@@ -41,7 +41,7 @@ def run(args: argparse.Namespace, env: Environment) -> None:
             if _HARMLESS.fullmatch(name):
                 env.say(name)
     elif args.shell is None:
-        raise InvalidRequest(f"name a shell: {', '.join(SHELLS)}")
+        raise InvalidRequest(f"choose a shell: {', '.join(SHELLS)}")
     else:
         env.stdout.write(SCRIPTS[args.shell](env.program, nodes(env.program)))
 
@@ -132,7 +132,7 @@ def nodes(program: str) -> dict[str, Node]:
     found = {
         "": Node(
             {command.name: command.summary for command in COMMANDS},
-            (Option(("--version",), "print the version", None), Option(("--help",), "help", None)),
+            (Option(("--version",), "show the version", None), Option(("--help",), "help", None)),
             (),
         )
     }

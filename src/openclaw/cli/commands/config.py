@@ -28,15 +28,15 @@ def register(parser: ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     for name, summary in (
         ("path", "print where the configuration file is"),
-        ("show", "print the configuration as it takes effect, without secrets"),
+        ("show", "print the effective configuration, without secrets"),
         ("validate", "check the file and list every problem"),
         ("schema", "print the JSON Schema of the file, for editors"),
-        ("edit", "edit the file in your editor; what is invalid is not saved"),
+        ("edit", "edit the file in your editor; an invalid file isn't saved"),
     ):
         add_action(actions, name, summary)
     for name, summary in (
-        ("get", "print the value of a key as it takes effect, without secrets"),
-        ("set", "set a key in the file; everything else stays as it is written"),
+        ("get", "print a key's effective value, without secrets"),
+        ("set", "set a key in the file and leave the rest unchanged"),
         ("unset", "remove a key from the file"),
         ("explain", "explain a key and its values"),
     ):
@@ -44,7 +44,7 @@ def register(parser: ArgumentParser) -> None:
         optional = "?" if name == "explain" else None
         action.add_argument("key", nargs=optional, metavar="KEY", help="such as gateway.port")
         if name == "set":
-            action.add_argument("value", metavar="VALUE", help="JSON5; other words are a text")
+            action.add_argument("value", metavar="VALUE", help="JSON5; anything else is text")
 
 
 def run(args: Namespace, env: Environment) -> int:
@@ -123,7 +123,7 @@ def _not_written(error: InvalidConfig, env: Environment, key: str, value: Any) -
         return error
     hint = None
     if isinstance(value, str) and any("must be a list" in one.message for one in error.problems):
-        hint = f"a list is written so: {env.program} config set {key} '{json.dumps([value])}'"
+        hint = f"write a list like this: {env.program} config set {key} '{json.dumps([value])}'"
     told = "; ".join(f"{one.path}: {one.message}" for one in error.problems)
     return InvalidRequest(f"nothing was written: {told}", hint=hint)
 
@@ -147,7 +147,7 @@ def _edit(args: Namespace, env: Environment) -> int:
             except (OSError, ValueError) as error:
                 raise OperatorFacing(
                     f"the editor {editor!r} cannot be started: {error}",
-                    hint="set EDITOR (or VISUAL) to the command of yours, such as nano",
+                    hint="set EDITOR (or VISUAL) to your editor's command, such as nano",
                 ) from error
             if done.returncode:
                 raise OperatorFacing(f"the editor {editor!r} failed (exit code {done.returncode})")
@@ -155,7 +155,7 @@ def _edit(args: Namespace, env: Environment) -> int:
                 _edited(args, env, _instead_of(before, draft.read_text()))
             except InvalidConfig as error:
                 env.warn(describe(error))
-                env.warn("It was not saved. Press Enter to edit it again, Ctrl-C to give up.")
+                env.warn("The file was not saved. Press Enter to edit again, Ctrl-C to give up.")
                 if not env.stdin.isatty() or not read_line(env.stdin):
                     return EXIT_USAGE
             else:
@@ -172,14 +172,14 @@ def _editor(env: Environment) -> str:
     usual = ("notepad",) if sys.platform == "win32" else ("nano", "vim", "vi")
     found = named or next((one for one in usual if shutil.which(one)), None)
     if found is None:
-        raise OperatorFacing("no editor was found", hint="set EDITOR to the command of yours")
+        raise OperatorFacing("no editor was found", hint="set EDITOR to your editor's command")
     return found
 
 
 def _instead_of(before: str, after: str) -> Callable[[str], str]:
     def change(now: str) -> str:
         if now and now != before:
-            raise OperatorFacing("the file was changed meanwhile; nothing was saved")
+            raise OperatorFacing("the file has changed in the meantime; nothing was saved")
         return after
 
     return change
@@ -316,7 +316,7 @@ def _validate(args: Namespace, env: Environment) -> int:
         env.warn(f"warning: {warning}")
     facts = {"valid": True, "path": str(loaded.path), "exists": loaded.exists}
     facts |= {"warnings": list(loaded.warnings)}
-    state = "valid" if loaded.exists else "not there; the defaults apply"
+    state = "valid" if loaded.exists else "does not exist; the defaults apply"
     env.report(args, facts, f"{loaded.path}: {state}")
     return EXIT_OK
 

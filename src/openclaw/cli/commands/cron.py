@@ -22,17 +22,17 @@ def register(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(metavar="ACTION", required=True, dest="action")
     added = add_action(actions, "add", "add a schedule", json=False)
     added.add_argument("when", metavar="WHEN", help="'weekdays 8:00' or a cron expression")
-    added.add_argument("message", metavar="TEXT", help="the message that the agent gets then")
-    added.add_argument("--name", metavar="NAME", help="what to call it (default: made up)")
+    added.add_argument("message", metavar="TEXT", help="the message to send to the agent")
+    added.add_argument("--name", metavar="NAME", help="a name for it (default: generated)")
     added.add_argument("--session-key", type=session_key, metavar="KEY", help="the conversation")
-    added.add_argument("--agent", metavar="ID", help="the agent that does it")
+    added.add_argument("--agent", metavar="ID", help="the agent that runs it")
     added.add_argument("--tz", metavar="ZONE", help="the time zone (default: userTimezone)")
-    add_action(actions, "list", "list the schedules, and when each runs next")
+    add_action(actions, "list", "list the schedules and when each runs next")
     for name, summary in (
-        ("run", "run one now, whatever the time"),
+        ("run", "run a schedule now"),
         ("pause", "stop running a schedule until it is resumed"),
         ("resume", "resume a paused schedule"),
-        ("remove", "remove one"),
+        ("remove", "remove a schedule"),
     ):
         one = add_action(actions, name, summary, json=name == "run")
         one.add_argument("name", metavar="NAME")
@@ -70,7 +70,8 @@ def _add(args: argparse.Namespace, env: Environment, jobs: Any, now: int) -> Non
     jobs.add(job)
     if running_gateway(env.paths.gateway_lock) is None:
         env.warn(
-            f"{env.program}: no gateway runs; schedules run while one does: {env.program} gateway install"
+            f"{env.program}: no gateway is running, and schedules need one: {env.program} "
+            "gateway install"
         )
     env.say(f"Added {told(job, now)}")
 
@@ -79,7 +80,7 @@ def _list(args: argparse.Namespace, env: Environment, jobs: "list[Job]", now: in
     from openclaw.agent.schedules import told
 
     facts = {"jobs": [{**asdict(job), "next_ms": job.next(now)} for job in jobs]}
-    empty = f"No schedule. Add one: {env.program} cron add 'weekdays 8:00' 'What is new?'"
+    empty = f"No schedules yet. Add one: {env.program} cron add 'weekdays 8:00' 'What is new?'"
     env.report(args, facts, *(told(job, now) for job in jobs), empty=empty)
 
 

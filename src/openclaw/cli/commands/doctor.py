@@ -48,7 +48,7 @@ def _fixed(finding: Finding) -> Finding:
 def _nothing_fixed(findings: list[Finding]) -> str:
     if all(finding.level == OK for finding in findings):
         return "There is nothing to fix."
-    return "There is nothing that --fix can do; the hints above say what you can."
+    return "--fix cannot fix any of this; follow the hints above."
 
 
 def _as_json(finding: Finding) -> dict[str, Any]:

@@ -36,13 +36,13 @@ def register(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(metavar="ACTION", required=True)
     run_ = add_action(actions, "run", "run the gateway in this terminal", _run, json=False)
     run_.set_defaults(goes_on=True)
-    run_.add_argument("--port", type=_port, metavar="N", help="listen there instead; 0 takes any")
+    run_.add_argument("--port", type=_port, metavar="N", help="the port to use; 0 picks one")
     for name, action, summary in (
         ("start", _start, "start the gateway in the background"),
-        ("status", _status, "say if a gateway is running, and where"),
+        ("status", _status, "show whether a gateway is running, and where"),
         ("stop", _stop, "let running turns finish, then stop the gateway"),
-        ("restart", _restart, "stop the gateway if it runs, and start it again"),
-        ("reload", _reload, "have the gateway read its configuration again"),
+        ("restart", _restart, "restart the gateway, or start it if it isn't running"),
+        ("reload", _reload, "make the gateway reload its configuration"),
     ):
         add_action(actions, name, summary, action)
     summary = "manage tokens for other programs and machines"
@@ -50,9 +50,9 @@ def register(parser: argparse.ArgumentParser) -> None:
     summary = "start the gateway now and at every login"
     install = add_action(actions, "install", summary, _install, json=False)
     install.add_argument(
-        "--print", action="store_true", dest="print_only", help="print the file and do nothing"
+        "--print", action="store_true", dest="print_only", help="print the file, don't install it"
     )
-    summary = "stop the gateway and no longer start it at login"
+    summary = "stop the gateway and don't start it at login any more"
     uninstall = add_action(actions, "uninstall", summary, _uninstall, json=False)
     which = "which service manager (default: this system's)"
     for one in (install, uninstall):
@@ -61,10 +61,10 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 def _register_tokens(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(metavar="ACTION", required=True)
-    summary = "make a token; its value is printed once"
+    summary = "create a token and print its value once"
     add = add_action(actions, "add", summary, _add_token, json=False)
-    add.add_argument("name", metavar="NAME", help="what you will know it by")
-    allows = "what it allows: orders, read or admin; may be repeated (default: orders)"
+    add.add_argument("name", metavar="NAME", help="a name for the token")
+    allows = "what it allows: orders, read or admin; can be repeated (default: orders)"
     add.add_argument("--scope", action="append", metavar="SCOPE", help=allows)
     add_action(actions, "list", "list the tokens, without their values", _list_tokens)
     remove = add_action(actions, "remove", "revoke a token, at once", _remove_token, json=False)
@@ -75,7 +75,7 @@ def _register_tokens(parser: argparse.ArgumentParser) -> None:
 
 def _port(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= 5 and int(text) <= _LAST_PORT):
-        raise argparse.ArgumentTypeError(f"give a number from 0 to {_LAST_PORT}, not {text!r}")
+        raise argparse.ArgumentTypeError(f"must be a number from 0 to {_LAST_PORT}, not {text!r}")
     return int(text)
 
 
@@ -147,7 +147,7 @@ def _tokens(env: Environment) -> "TokenFile":
 
 def _add_token(args: argparse.Namespace, env: Environment) -> None:
     value = _tokens(env).add(args.name, args.scope or ["orders"])
-    env.warn("Keep it now: it is not shown again.")
+    env.warn("Copy it now: it won't be shown again.")
     env.say(value.reveal())
 
 
@@ -155,7 +155,7 @@ def _list_tokens(args: argparse.Namespace, env: Environment) -> None:
     found = _tokens(env).all()
     rows = [{"name": t.name, "scopes": t.scopes, "createdAt": t.created} for t in found]
     lines = [f"{token.name}  {', '.join(token.scopes)}" for token in found]
-    empty = "There are no tokens. Make one: openclaw gateway token add NAME"
+    empty = "No tokens yet. Create one: openclaw gateway token add NAME"
     env.report(args, {"tokens": rows}, *lines, empty=empty)
 
 
@@ -205,7 +205,7 @@ def _running(env: Environment) -> "GatewayInfo":
 
     info = running_gateway(env.paths.gateway_lock)
     if info is None:
-        raise NotFound("no gateway is running", hint="'openclaw gateway start' starts one")
+        raise NotFound("no gateway is running", hint="start one with: openclaw gateway start")
     return info
 
 
@@ -227,7 +227,7 @@ def _stop(args: argparse.Namespace, env: Environment) -> None:
     facts = _stopped(env)
     told = [f"Stopped the gateway (pid {facts['stopped']})."]
     if "startedSince" in facts:
-        told.append(f"Another one has been started since (pid {facts['startedSince']}).")
+        told.append(f"Another one has started since (pid {facts['startedSince']}).")
     env.report(args, facts, *told)
 
 
@@ -240,18 +240,18 @@ def _stopped(env: Environment) -> dict[str, Any]:
     info = _running(env)
     grace = env.load_config().config.gateway.shutdown_grace_ms / 1000
     if info.pid <= 0:
-        raise OperatorFacing("the gateway is just starting; try again")
+        raise OperatorFacing("the gateway is still starting; try again in a moment")
     process, began = mark_of(info.pid), time.monotonic()
     os.kill(info.pid, signal.SIGTERM)
     if not wait_until_gone(env.paths.gateway_lock, info.pid, _SILENT_SECONDS):
-        env.warn(f"Running turns may finish; that takes {grace:.0f} s at the most.")
+        env.warn(f"Waiting up to {grace:.0f} s for running turns to finish.")
     if not wait_until_gone(env.paths.gateway_lock, info.pid, grace + _STOP_MARGIN):
         raise OperatorFacing(f"the gateway (pid {info.pid}) did not stop")
     # It has let go of everything; the process itself ends a moment later.
     if not wait_for(lambda: is_gone(process), _END_SECONDS):
         raise OperatorFacing(
             f"the gateway has stopped, but its process (pid {info.pid}) has not ended",
-            hint=f"'kill -9 {info.pid}' ends it; its state is safe",
+            hint=f"end it with: kill -9 {info.pid} (its state is safe)",
         )
     successor = running_gateway(env.paths.gateway_lock)
     facts = {"stopped": info.pid, "seconds": round(time.monotonic() - began, 1)}
@@ -276,7 +276,7 @@ def _reload(args: argparse.Namespace, env: Environment) -> None:
     report = ask_gateway(env, "POST", "/api/reload")
     told = ["Applied." if report["changed"] else "Nothing has changed."]
     if report["waiting"]:
-        told.append(f"Only after a restart: {', '.join(report['waiting'])}")
+        told.append(f"These changes need a restart: {', '.join(report['waiting'])}")
     env.report(args, report, *told)
 
 
@@ -366,7 +366,7 @@ def _manage(command: tuple[str, ...]) -> None:
     except OSError as error:
         problem = str(error)
     if problem is not None:
-        hint = "without a service manager, use: openclaw gateway start"
+        hint = "to run it without a service manager: openclaw gateway start"
         raise OperatorFacing(f"{shlex.join(command)} failed: {problem or 'no reason'}", hint=hint)
 
 
@@ -381,7 +381,7 @@ def _install(args: argparse.Namespace, env: Environment) -> None:
     unit.path.write_text(unit.text)
     env.say(f"Wrote {unit.path}")
     _manage(unit.install)
-    env.say("The gateway runs now and starts at every login. To undo: openclaw gateway uninstall")
+    env.say("The gateway now runs, also after each login. To undo: openclaw gateway uninstall")
 
 
 def _uninstall(args: argparse.Namespace, env: Environment) -> None:

@@ -100,7 +100,7 @@ class Asker:
             try:
                 [chosen] = chosen_names(said, lines, "number")
             except (InvalidRequest, ValueError):
-                self._env.say(f"  {numbers}{hint}, please")
+                self._env.say(f"  Please enter {numbers}{hint}")
             else:
                 return chosen
 
@@ -166,8 +166,8 @@ def register(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--yes",
         action="store_true",
-        help="ask nothing and take what is suggested; other programs' files are changed only "
-        "with --register",
+        help="accept all suggestions without asking; change other programs' files only with "
+        "--register",
     )
     parser.add_argument("--dry-run", action="store_true", help="show the changes and write nothing")
     parser.add_argument(
@@ -177,12 +177,12 @@ def register(parser: argparse.ArgumentParser) -> None:
         "--import",
         dest="take",
         metavar="NAMES",
-        help=f"the servers to import from other programs: {ALL}, {NONE}, or names by commas",
+        help=f"the servers to import from other programs: {ALL}, {NONE}or names with commas",
     )
     parser.add_argument(
         "--register",
         metavar="NAMES",
-        help=f"offer OpenClaw to these programs: {', '.join(CLIENTS)}, {ALL} that are here, {NONE}",
+        help=f"register OpenClaw with: {', '.join(CLIENTS)}, {ALL} that are installed, {NONE}",
     )
     parser.add_argument(
         "--unregister",
@@ -195,8 +195,8 @@ def register(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--no-sandbox",
         action="store_true",
-        help="run imported servers without a sandbox; without this, they are confined "
-        "if this machine can do that",
+        help="run imported servers without a sandbox (default: in one, if this machine "
+        "supports it)",
     )
     parser.add_argument("--json", action="store_true", help="print JSON and nothing else")
 
@@ -212,7 +212,8 @@ def run(args: argparse.Namespace, env: Environment) -> int:
     asking = env.stdin.isatty() and env.stdout.isatty() and not (args.yes or args.json)
     if not asking and not args.yes and not args.dry_run:
         raise InvalidRequest(
-            "nobody can be asked here; say --yes to take what is suggested, or --dry-run to see it",
+            "nobody can be asked here; add --yes to accept all suggestions, or --dry-run to "
+            "see them",
             hint=f"{env.program} init --help lists the options that answer the questions",
         )
     asker = Asker(env) if asking else None
@@ -265,11 +266,11 @@ def _fetch_weights(env: Environment, asker: Asker) -> None:
     from openclaw.cli.commands.models import pull
     from openclaw.embedded.runner import can_run
 
-    if can_run() and asker.yes("\nFetch the embedded model now (98 MB)?"):
+    if can_run() and asker.yes("\nDownload the embedded model now (98 MB)?"):
         try:
             pull(env)
         except OpenClawError as error:
-            env.say(f"It could not be fetched: {describe(error)}")
+            env.say(f"The download failed: {describe(error)}")
 
 
 def _present(path: Path, env: Environment) -> str | None:
@@ -280,7 +281,7 @@ def _present(path: Path, env: Environment) -> str | None:
     try:
         loaded = parse_config(text, env.environ, source=path)
     except InvalidConfig as error:
-        error.hint = "fix it, or start afresh with --replace, which keeps a copy of the old file"
+        error.hint = "fix it, or start over with --replace, which keeps a copy of the old file"
         raise
     env.hide(loaded.credentials)
     return text
@@ -292,7 +293,7 @@ def _introduce(env: Environment, found: Found, path: Path, *, fresh: bool) -> No
 
     env.say(
         fitted(
-            "Setting up OpenClaw. Nothing is written before you have seen it; Ctrl-C leaves.\n",
+            "Setting up OpenClaw. Nothing is written until you have seen it; Ctrl-C quits.\n",
             env.stdout,
         )
     )
@@ -308,11 +309,7 @@ def _introduce(env: Environment, found: Found, path: Path, *, fresh: bool) -> No
 
 
 def _wishes(
-    args: argparse.Namespace,
-    env: Environment,
-    found: Found,
-    asker: Asker | None,
-    text: str | None,
+    args: argparse.Namespace, env: Environment, found: Found, asker: Asker | None, text: str | None
 ) -> Wishes:
     return Wishes(
         _model(args, env, found, asker, text),
@@ -322,11 +319,7 @@ def _wishes(
 
 
 def _model(
-    args: argparse.Namespace,
-    env: Environment,
-    found: Found,
-    asker: Asker | None,
-    text: str | None,
+    args: argparse.Namespace, env: Environment, found: Found, asker: Asker | None, text: str | None
 ) -> ModelOffer | None:
     """The model to write; None if the file keeps the one it has, or is to have none."""
     said: str | None = args.model
@@ -363,7 +356,7 @@ def _asked_model(
     def objection(said: str) -> InvalidRequest | None:
         return None if _is_address(said) else _objection(said, env, providers)
 
-    question = "Which model should answer?"
+    question = "Which model do you want to use?"
     return asker.one(question, lines, other="provider/model", objection=objection)
 
 
@@ -391,10 +384,10 @@ def _model_lines(found: Found, now: str | None) -> list[Line]:
     lines = [Line(one.ref, f"{one.ref}  ({one.reason})") for one in found.models if one.ref != now]
     lines.append(Line(OWN, f"{OWN}  (another server that speaks OpenAI's API: vLLM, llama.cpp, …)"))
     if now is not None:
-        return [Line(now, f"{now}  (as it is now)"), *lines]
+        return [Line(now, f"{now}  (current)"), *lines]
     if not found.models[0].variable:
         automatic = (
-            "decide at every start: a key in the environment, else Ollama, else the embedded"
+            "decide at every start: a key in the environment, then Ollama, then the embedded model"
         )
         lines.append(Line(AUTO, f"{AUTO}  ({automatic})"))
     return lines
@@ -403,9 +396,9 @@ def _model_lines(found: Found, now: str | None) -> list[Line]:
 def _pasted(env: Environment, candidate: Candidate, asker: Asker) -> Secret | None:
     """A key that the provider accepts; None if the person gives none."""
     page = KNOWN_PROVIDERS[candidate.provider].key_page
-    env.say(fitted(f"\nMake a key at {page} and paste it here; it is not shown.", env.stdout))
+    env.say(fitted(f"\nCreate a key at {page} and paste it here; it won't be shown.", env.stdout))
     while True:
-        key = hidden_line(env, "  key (Enter goes back): ")
+        key = hidden_line(env, "  key (Enter to go back): ")
         if not key:
             return None
         env.redactor.register(key)
@@ -417,8 +410,10 @@ def _pasted(env: Environment, candidate: Candidate, asker: Asker) -> Secret | No
             )
             continue
         except KeyNotChecked as error:
-            env.say(fitted(f"  It could not be checked ({printable(str(error))}).", env.stdout))
-            if not asker.yes("  Use it all the same?"):
+            env.say(
+                fitted(f"  The key could not be checked ({printable(str(error))}).", env.stdout)
+            )
+            if not asker.yes("  Use it anyway?"):
                 continue
         else:
             env.say("  The key works.")
@@ -556,11 +551,11 @@ def _clients(args: argparse.Namespace, found: Found, asker: Asker | None) -> tup
 
 
 def _known_clients() -> str:
-    return f"known are: {', '.join(CLIENTS)}"
+    return f"known programs: {', '.join(CLIENTS)}"
 
 
 def _there_are(names: Any) -> str:
-    return printable(f"there are: {', '.join(names)}") if names else "there are none"
+    return printable(f"available: {', '.join(names)}") if names else "there are none"
 
 
 def _show(env: Environment, plan: Plan, *, whole: bool) -> None:
@@ -614,4 +609,4 @@ def _report_removed(
     elif not written:
         env.say("Nothing was written.")
     for one in written if not args.json else ():
-        env.say(f"Took OpenClaw out of {one.path}; the old file is {one.backup}.")
+        env.say(f"Removed OpenClaw from {one.path}; the previous file is {one.backup}.")

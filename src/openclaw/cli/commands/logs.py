@@ -16,9 +16,9 @@ _POLL_SECONDS = 0.3
 
 
 def register(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("-f", "--follow", action="store_true", help="print new lines as they come")
+    parser.add_argument("-f", "--follow", action="store_true", help="keep printing new lines")
     parser.add_argument(
-        "-n", "--lines", type=int, default=_LINES, metavar="N", help=f"how many ({_LINES})"
+        "-n", "--lines", type=int, default=_LINES, metavar="N", help=f"how many (default: {_LINES})"
     )
 
 
@@ -30,7 +30,7 @@ def run(args: argparse.Namespace, env: Environment) -> None:
     if not path.exists() and not args.follow:
         raise NotFound(
             f"nothing has been logged to {path} yet",
-            hint=f"the gateway writes it; {env.program} gateway start starts one",
+            hint=f"the gateway writes this log; start one with: {env.program} gateway start",
         )
     at = _print_last(env, path, max(args.lines, 0))
     while args.follow:

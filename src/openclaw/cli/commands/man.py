@@ -23,15 +23,15 @@ _INTRODUCTION = (
 )
 _FILES = (
     ("~/.openclaw/openclaw.json", "The configuration: JSON5, with comments."),
-    ("~/.openclaw", "State: conversations, the audit log, weights, pins; private to its owner."),
+    ("~/.openclaw", "State: conversations, the audit log, weights, pins; readable only by you."),
 )
 _VARIABLES = (
     ("OPENCLAW_CONFIG_PATH", "Another configuration file."),
     ("OPENCLAW_STATE_DIR", "Another state directory."),
-    ("NO_COLOR, FORCE_COLOR, CLICOLOR", "Take colour away, or ask for it."),
+    ("NO_COLOR, FORCE_COLOR, CLICOLOR", "Turn colours off or on."),
     (
         "ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY, OPENROUTER_API_KEY",
-        "Where no model is configured, the first of these that is set chooses it.",
+        "If no model is configured, the first of these that is set determines it.",
     ),
 )
 _EXIT = (

@@ -57,7 +57,7 @@ def _declare_editing(actions: Any) -> None:
         action="append",
         default=[],
         metavar="NAME",
-        help="a variable of your environment to pass on, such as SSL_CERT_FILE",
+        help="one of your environment variables to pass on, such as SSL_CERT_FILE",
     )
     add.add_argument(
         "--header",
@@ -70,17 +70,17 @@ def _declare_editing(actions: Any) -> None:
     _declare_sandbox(add)
     add.add_argument("--tool-prefix", metavar="P", help="used instead of NAME in the tools' names")
     add.add_argument("--lazy", action="store_true", help="start it when it is first used")
-    add.add_argument("--agent", metavar="ID", help="for this agent alone")
+    add.add_argument("--agent", metavar="ID", help="only for this agent")
     add.add_argument("--force", action="store_true", help="replace a server of that name")
 
     remove = add_action(
         actions, "remove", "remove a server from the configuration", "mcp_config:remove_server"
     )
     remove.add_argument("name", metavar="NAME")
-    remove.add_argument("--agent", metavar="ID", help="from this agent alone")
+    remove.add_argument("--agent", metavar="ID", help="only from this agent")
 
 
-_NO_SANDBOX = "run it without a sandbox; without this, it is confined if this machine can do that"
+_NO_SANDBOX = "run it without a sandbox (default: in one, if this machine supports it)"
 
 
 def _declare_sandbox(add: argparse.ArgumentParser) -> None:
@@ -96,7 +96,7 @@ def _declare_sandbox(add: argparse.ArgumentParser) -> None:
     add.add_argument(
         "--network",
         choices=("on", "internet", "off"),
-        help="what it may reach: all, only public addresses through a proxy, or nothing",
+        help="network access: everything, only public addresses through a proxy, or nothing",
     )
 
 
@@ -117,7 +117,7 @@ def _declare_importing(actions: Any) -> None:
     take.add_argument(
         "--keep-secrets",
         action="store_true",
-        help="leave credentials in plain text instead of making them secret:// references",
+        help="keep credentials in plain text instead of storing them as secret:// references",
     )
 
 
@@ -141,7 +141,7 @@ def _declare_trying(actions: Any) -> None:
     probe.add_argument("--agent", metavar="ID")
 
     restart = add_action(
-        actions, "restart", "restart a server of the running gateway", "mcp_live:restart"
+        actions, "restart", "restart a server in the running gateway", "mcp_live:restart"
     )
     restart.add_argument("name", metavar="NAME")
 
@@ -154,18 +154,18 @@ def _declare_trying(actions: Any) -> None:
 
 
 def _declare_trust(actions: Any) -> None:
-    summary = "show what servers declare of themselves that differs from what was accepted"
+    summary = "show how servers' declarations differ from what you accepted"
     pins = add_action(actions, "pins", summary, "mcp_trust:run")
     pins.add_argument(
         "what", nargs="?", default="list", choices=("list", "show", "accept", "forget")
     )
     pins.add_argument("name", nargs="?", metavar="NAME", help="a server")
-    pins.add_argument("tools", nargs="*", metavar="TOOL", help="only these tools of it")
+    pins.add_argument("tools", nargs="*", metavar="TOOL", help="only these tools")
 
     effects = add_action(
         actions,
         "effects",
-        "show what a server's tools are taken to do, or say it for good",
+        "show what a server's tools do, or set it yourself",
         "mcp_live:effects",
     )
     effects.add_argument("name", metavar="SERVER")
@@ -173,16 +173,16 @@ def _declare_trust(actions: Any) -> None:
         "changes",
         nargs="*",
         metavar="TOOL=EFFECT",
-        help="read, open (an address), change, send or destroy; auto judges by its definition again",
+        help="read, open (an address), change, send or destroy; auto goes by its definition again",
     )
     effects.add_argument("--agent", metavar="ID")
 
     login = add_action(actions, "login", "log in to a remote server", "mcp_trust:log_in")
     login.add_argument("name", metavar="NAME")
     login.add_argument(
-        "--no-browser", action="store_true", help="only print the address, and open nothing"
+        "--no-browser", action="store_true", help="print the address instead of opening a browser"
     )
-    logout = add_action(actions, "logout", "forget the login to a server", "mcp_trust:log_out")
+    logout = add_action(actions, "logout", "delete the login to a server", "mcp_trust:log_out")
     logout.add_argument("name", metavar="NAME")
 
 

@@ -11,12 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from openclaw.cli.environment import Environment
 from openclaw.cli.parser import no_server
-from openclaw.cli.setup.default_sandbox import (
-    DEFAULT,
-    EXPLAINED,
-    all_with_sandbox,
-    with_sandbox,
-)
+from openclaw.cli.setup.default_sandbox import DEFAULT, EXPLAINED, all_with_sandbox, with_sandbox
 from openclaw.cli.setup.import_servers import (
     SOURCES,
     ImportedServer,
@@ -99,7 +94,7 @@ def add_server(args: argparse.Namespace, env: Environment) -> None:
     if args.url and not args.url.startswith(("http://", "https://")):
         raise InvalidRequest(
             f"{args.url!r} is not an address",
-            hint="begin it with https:// or http://",
+            hint="start it with https:// or http://",
             field="--url",
         )
     entry = _entry(args)
@@ -163,7 +158,7 @@ def _change(env: Environment, change: Callable[[str], str]) -> str:
 
 def _entry(args: argparse.Namespace) -> dict[str, Any]:
     if bool(args.url) == bool(args.program):
-        raise InvalidRequest("give either --url URL or, behind --, the server's COMMAND")
+        raise InvalidRequest("give either --url URL, or the server's COMMAND after --")
     command, *rest = args.program or (None,)
     entry: dict[str, Any] = {
         "command": command,
@@ -197,7 +192,7 @@ def _sandbox(args: argparse.Namespace) -> dict[str, Any]:
 def _pair(word: str, separator: str, option: str) -> tuple[str, str]:
     key, found, value = word.partition(separator)
     if not found or not key.strip():
-        raise InvalidRequest(f"{option} is written K{separator}V, not {word!r}")
+        raise InvalidRequest(f"{option} must have the form K{separator}V, not {word!r}")
     return key.strip(), value.strip() if separator == ":" else value
 
 
@@ -321,7 +316,7 @@ def _without_ourselves(
 ) -> tuple[ImportedServer, ...]:
     others = tuple(server for server in servers if not is_ourselves(server.entry))
     if len(others) < len(servers):
-        env.warn("left out: an entry that starts openclaw mcp-server, this program itself")
+        env.warn("left out an entry that starts openclaw mcp-server, which is this program")
     return others
 
 
@@ -358,7 +353,9 @@ def _written(
     for server in servers:
         place = (*target_place(text, agent), server.name)
         if parse(text).find(place) is not None and not force:
-            raise InvalidRequest(f"there is an MCP server '{server.name}'; --force replaces it")
+            raise InvalidRequest(
+                f"MCP server '{server.name}' already exists; use --force to replace it"
+            )
         text = set_value(text, place, server.entry)
     return text
 
@@ -367,10 +364,10 @@ def _agreed(args: argparse.Namespace, env: Environment, before: str, after: str)
     if args.yes:
         return True
     if args.json:
-        raise InvalidRequest("with --json, say --yes to write or --dry-run to look")
+        raise InvalidRequest("with --json, add --yes to write or --dry-run to preview")
     _show(env, before, after)
     if not env.stdin.isatty():
-        raise InvalidRequest("nobody can be asked here; say --yes to write or --dry-run to look")
+        raise InvalidRequest("nobody can be asked here; add --yes to write or --dry-run to preview")
     return env.confirms("Write this?")
 
 

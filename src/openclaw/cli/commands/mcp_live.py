@@ -111,7 +111,7 @@ async def call_tool(args: argparse.Namespace, env: Environment) -> int:
     agent = chosen_agent(env.load_config().config, args.agent)
     if args.tool in agent.servers:
         raise InvalidRequest(
-            f"say which tool of MCP server '{args.tool}' to call",
+            f"name the tool of MCP server '{args.tool}' to call",
             hint=f"{env.program} mcp tools {args.tool} lists them",
         )
     owners = _servers_of(agent, args.tool)
@@ -189,8 +189,8 @@ def _arguments(args: argparse.Namespace) -> dict[str, Any]:
     for word in args.arguments:
         key, equals, value = word.partition("=")
         if not equals or not key:
-            hint = "JSON for all of them goes after --args"
-            raise InvalidRequest(f"an argument is written key=value, not {word!r}", hint=hint)
+            hint = "pass all arguments as JSON with --args"
+            raise InvalidRequest(f"arguments must have the form key=value, not {word!r}", hint=hint)
         try:
             arguments[key] = json.loads(value)
         except ValueError:
@@ -271,7 +271,7 @@ async def prompt(args: argparse.Namespace, env: Environment) -> None:
         return
     server, colon, name = str(args.prompt).removeprefix("/").partition(":")
     if not colon:
-        raise InvalidRequest(f"a prompt is written SERVER:PROMPT, not {args.prompt!r}")
+        raise InvalidRequest(f"a prompt must have the form SERVER:PROMPT, not {args.prompt!r}")
     call = PromptCall(server, name, parse_arguments(args.arguments))
     async with _live(env, args.agent, only=[server]) as live:
         elicit = _elicit(env, quiet=args.json)
@@ -297,7 +297,7 @@ async def _list_prompts(args: argparse.Namespace, env: Environment) -> None:
         ]
         env.say_json({"prompts": rows})
     elif not prompts:
-        env.say("No MCP server has a prompt.")
+        env.say("No MCP server offers prompts.")
     else:
         for one in prompts:
             takes = " ".join(
@@ -322,8 +322,8 @@ async def restart(args: argparse.Namespace, env: Environment) -> None:
             raise no_server(args.name, known)
         raise ServerUnavailable(
             args.name,
-            "no gateway is running, and servers run only while a gateway or an agent does; "
-            "'openclaw mcp probe' starts each of them once",
+            "no gateway is running, so there is nothing to restart; 'openclaw mcp probe' "
+            "starts each server once",
         )
     path = f"/api/servers/{quote(args.name, safe='')}/restart"
     try:

@@ -18,10 +18,10 @@ def register(parser: argparse.ArgumentParser) -> None:
     from openclaw.cli.parser import add_local  # not needed by a client that waits
 
     parser.set_defaults(goes_on=True)
-    parser.add_argument("--agent", metavar="ID", help="the agent that takes the orders")
+    parser.add_argument("--agent", metavar="ID", help="the agent that receives the orders")
     add_local(parser)
     parser.add_argument(
-        "--version", action="version", version=f"%(prog)s {__version__}", help="print the version"
+        "--version", action="version", version=f"%(prog)s {__version__}", help="show the version"
     )
 
 

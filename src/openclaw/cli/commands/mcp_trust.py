@@ -45,14 +45,14 @@ def _list(args: argparse.Namespace, env: Environment, store: PinStore) -> None:
         f"{row['name']}  {row['target']}  {counted(row['tools'], 'tool')}, {_note(row)}"
         for row in rows
     ]
-    empty = "Nothing is pinned yet: a server is pinned when it is first started."
+    empty = "Nothing is pinned yet: a server is pinned when it first starts."
     env.report(args, {"servers": rows}, *lines, empty=empty)
 
 
 def _note(row: dict[str, Any]) -> str:
     changes = [*row["changed"], *row["new"], *(["its instructions"] * row["instructions"])]
     notes = [f"not accepted: {', '.join(changes)}"] if changes else []
-    notes += [f"gone: {', '.join(row['removed'])}"] if row["removed"] else []
+    notes += [f"removed: {', '.join(row['removed'])}"] if row["removed"] else []
     return "; ".join(notes) or "as accepted"
 
 
@@ -73,8 +73,8 @@ def _found(args: argparse.Namespace, env: Environment, store: PinStore) -> list[
     found = [(key, one) for name, key, one in pinned_servers(env, store) if name == args.name]
     if not found:
         raise NotFound(
-            f"nothing is pinned of a server '{args.name}'",
-            hint=f"see what is: {env.program} mcp pins",
+            f"there are no pins for a server '{args.name}'",
+            hint=f"list all pins with: {env.program} mcp pins",
         )
     return found
 
@@ -108,7 +108,7 @@ def _text_of(pinned: Pinned, tool: str) -> str:
     if tool in pinned.pending:
         return diff(pinned, tool)
     if tool not in pinned.accepted:
-        raise NotFound(f"no tool '{tool}' is pinned of '{pinned.name}'")
+        raise NotFound(f"'{pinned.name}' has no pinned tool '{tool}'")
     return pinned.accepted[tool].text
 
 
@@ -117,12 +117,12 @@ def _print_changes(env: Environment, name: str, pinned: Pinned) -> None:
         what = "changed" if key in pinned.accepted else "new"
         env.say(f"{shown_name(key)} ({what})\n{diff(pinned, key)}\n")
     for key in pinned.removed:
-        env.say(f"{shown_name(key)} is gone\n")
+        env.say(f"{shown_name(key)} was removed\n")
     if pinned.pending:
         env.say(f"Accept it with: {env.program} mcp pins accept {name}")
     elif not pinned.removed:
         tools = ", ".join(shown_name(key) for key in pinned.accepted if key != INSTRUCTIONS)
-        env.say(f"'{name}' declares what was accepted: {tools or 'no tools'}")
+        env.say(f"'{name}' matches what you accepted: {tools or 'no tools'}")
 
 
 def _accept(args: argparse.Namespace, env: Environment, store: PinStore) -> None:
@@ -130,18 +130,18 @@ def _accept(args: argparse.Namespace, env: Environment, store: PinStore) -> None
     for key, pinned in _found(args, env, store):
         for tool in args.tools:
             if tool not in pinned.pending and tool not in pinned.removed:
-                raise NotFound(f"there is nothing to accept about '{args.name}/{tool}'")
+                raise NotFound(f"there is nothing to accept for '{args.name}/{tool}'")
         accepted += store.accept(key, args.tools or None)
     shown = [shown_name(one) for one in accepted]
     told = f"Accepted from '{args.name}': {', '.join(shown)}"
-    nothing = f"There was nothing to accept about '{args.name}'."
+    nothing = f"There was nothing to accept for '{args.name}'."
     env.report(args, {"accepted": shown}, told if shown else nothing)
 
 
 def _forget(args: argparse.Namespace, env: Environment, store: PinStore) -> None:
     for key, _ in _found(args, env, store):
         store.forget(key)
-    told = f"'{args.name}' counts as never seen; it is pinned again when it next starts."
+    told = f"'{args.name}' is now treated as new; it is pinned again when it next starts."
     env.report(args, {"forgotten": args.name}, told)
 
 
@@ -160,7 +160,7 @@ def log_out(args: argparse.Namespace, env: Environment) -> None:
     was = _logins(env).log_out(_server(args, env))
     told = f"There was no login to '{args.name}'."
     if was:
-        told = f"Logged out of '{args.name}'; the server may still take the tokens until they end."
+        told = f"Logged out of '{args.name}'; the server may still accept the tokens until they expire."
     env.report(args, {"loggedOut": args.name, "was": was}, told)
 
 
@@ -181,6 +181,6 @@ def _server(args: argparse.Namespace, env: Environment) -> "McpServerConfig":
         if config.auth is not None:
             return config
     raise InvalidRequest(
-        f"MCP server '{args.name}' is not configured with a login",
+        f"MCP server '{args.name}' is not configured for a login",
         hint='add `auth: "oauth"` to it',
     )

@@ -15,13 +15,13 @@ def register(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(metavar="ACTION", dest="action")
     parser.set_defaults(action="show", agent=None, json=False)
     for name, summary in (
-        ("show", "print what is remembered (also without an action)"),
-        ("search", "print the lines that have these words"),
-        ("path", "print the folder of the notes"),
-        ("clear", "forget everything; other notes beside it stay"),
+        ("show", "print what is remembered (the default)"),
+        ("search", "print the lines that contain these words"),
+        ("path", "print the folder with the notes"),
+        ("clear", "forget everything; your own notes stay"),
     ):
         action = add_action(actions, name, summary, json=name in ("show", "search"))
-        action.add_argument("--agent", metavar="ID", help="the agent whose memory it is")
+        action.add_argument("--agent", metavar="ID", help="the agent whose memory to use")
         if name == "clear":
             action.add_argument("--yes", action="store_true", help="forget without asking")
         if name == "search":
@@ -52,5 +52,5 @@ def run(args: argparse.Namespace, env: Environment) -> int:
 
 def _agreed(env: Environment, agent: str) -> bool:
     if not (env.stdin.isatty() and env.stdout.isatty()):
-        raise InvalidRequest("nobody can be asked here; say --yes to forget everything for good")
+        raise InvalidRequest("nobody can be asked here; add --yes to forget everything for good")
     return env.confirms(f"Forget everything that agent '{agent}' remembers, for good?")

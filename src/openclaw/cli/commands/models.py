@@ -27,9 +27,9 @@ def register(parser: ArgumentParser) -> None:
     pull = add_action(actions, "pull", "fetch weights for the embedded model")
     what = "a name from 'models list', or the address of a GGUF (default: the smallest)"
     pull.add_argument("what", nargs="?", metavar="NAME|URL", help=what)
-    pull.add_argument("--sha256", metavar="HEX", help="the hash of the GGUF at an address")
-    pull.add_argument("--name", metavar="NAME", help="what weights from an address are called")
-    pull.add_argument("--force", action="store_true", help="fetch again what is already there")
+    pull.add_argument("--sha256", metavar="HEX", help="the SHA-256 hash of a GGUF from an address")
+    pull.add_argument("--name", metavar="NAME", help="a name for weights from an address")
+    pull.add_argument("--force", action="store_true", help="download again even if present")
 
 
 def run(args: Namespace, env: Environment) -> int:
@@ -87,7 +87,7 @@ def _list(args: Namespace, env: Environment) -> int:
     if args.json:
         env.say_json({"providers": providers, "local": local})
         return EXIT_OK
-    env.say("Models of providers:")
+    env.say("Provider models:")
     for fact in providers:
         env.say(f"  {fact['id']}  ({fact['from']})")
         if fact["id"].endswith("/*"):
@@ -97,14 +97,14 @@ def _list(args: Namespace, env: Environment) -> int:
             )
     if not providers:
         env.say("  none: no key in the environment and nothing under models.providers")
-    env.say("\nEmbedded models, which run here and need no account:")
+    env.say("\nEmbedded models (they run on this machine and need no account):")
     for fact in local:
-        state = "installed" if fact["installed"] else "not fetched"
+        state = "installed" if fact["installed"] else "not downloaded"
         size = f", {fact['megabytes']} MB" if fact["megabytes"] else ""
         env.say(f"  {fact['id']}  ({state}{size}, {fact['licence']})")
         env.say(f"      {fact['title']}. Good for: {fact['goodFor']}.")
-    env.say("\nFetch one with: openclaw models pull NAME")
-    env.say('A GGUF of your own works by its path: "agents.defaults.model": "local//path/to.gguf"')
+    env.say("\nDownload one with: openclaw models pull NAME")
+    env.say('You can also use your own GGUF: "agents.defaults.model": "local//path/to.gguf"')
     return EXIT_OK
 
 
@@ -140,9 +140,9 @@ def trouble(candidate: "Candidate", env: Environment) -> str | None:
         return None if path.is_file() else f"there is no file {path}"
     weights = _store(env).find(candidate.model)
     if weights is None:
-        return "there are no such weights: see openclaw models list"
+        return "unknown weights: see openclaw models list"
     if not _store(env).is_installed(weights):
-        return f"its weights are not here yet: openclaw models pull {weights.name}"
+        return f"not downloaded yet: run openclaw models pull {weights.name}"
     return None
 
 
@@ -194,7 +194,7 @@ def _wanted(args: Namespace, env: Environment) -> "Weights":
         if len(sha256) != _SHA256_LENGTH or not all(c in "0123456789abcdef" for c in sha256):
             raise InvalidRequest(
                 "weights from an address need the SHA-256 of the file",
-                hint="add --sha256 HEX, from a place that you trust",
+                hint="add --sha256 HEX, from a source that you trust",
             )
         name = args.name or Path(what.partition("?")[0]).stem.lower()
         return own_weights(name, what, sha256)

@@ -29,14 +29,16 @@ class SecretFinding:
 
 def register(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(metavar="ACTION", required=True)
-    check = add_action(actions, "check", "resolve references and say ok or the reason", _check)
+    check = add_action(actions, "check", "check that references resolve", _check)
     only = "only this reference, not all in the configuration"
     check.add_argument("reference", nargs="?", metavar="REF", help=only)
-    keep = add_action(actions, "set", "store a secret, typed hidden or read from a pipe", _set)
-    keep.add_argument("name", metavar="NAME", help="what secret://store/NAME calls it")
-    keep.add_argument("--in-file", action="store_true", help="use the private file, not a keyring")
+    keep = add_action(actions, "set", "store a secret: type it (hidden) or pipe it in", _set)
+    keep.add_argument("name", metavar="NAME", help="its name in secret://store/NAME")
+    keep.add_argument(
+        "--in-file", action="store_true", help="use the private file, not the keyring"
+    )
     add_action(actions, "list", "list the names of stored secrets", _list)
-    remove = add_action(actions, "remove", "forget a stored secret", _remove)
+    remove = add_action(actions, "remove", "delete a stored secret", _remove)
     remove.add_argument("name", metavar="NAME", help="its name")
 
 
@@ -49,7 +51,7 @@ def _set(args: argparse.Namespace, env: Environment) -> None:
 
     value = hidden_line(env, f"Value of {args.name} (not shown): ")
     if not value:
-        raise InvalidRequest("no value was given", hint="type it, or send it through a pipe")
+        raise InvalidRequest("no value was given", hint="type it, or pipe it in")
     env.redactor.register(value)
     where = SecretStore(env.environ).set(args.name, value, keyring=False if args.in_file else None)
     reference = f"secret://store/{args.name}"
@@ -70,7 +72,7 @@ def _list(args: argparse.Namespace, env: Environment) -> None:
     from openclaw.config.secret_store import SecretStore
 
     names = SecretStore(env.environ).names()
-    empty = f"Nothing is stored. Store a secret with: {env.program} secrets set NAME"
+    empty = f"No secrets are stored yet. Store one with: {env.program} secrets set NAME"
     env.report(args, {"secrets": names}, *names, empty=empty)
 
 

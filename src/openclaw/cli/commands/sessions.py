@@ -27,10 +27,10 @@ def register(parser: argparse.ArgumentParser) -> None:
     _common(parser)
     parser.set_defaults(action=_list, store=None, json=False, limit=_LIMIT, agent=None)
     actions = parser.add_subparsers(metavar="ACTION")
-    listing = _action(actions, "list", _list, "list conversations (also without an action)")
+    listing = _action(actions, "list", _list, "list conversations (the default)")
     for place in (parser, listing):
-        place.add_argument("--search", metavar="TEXT", help="only keys or titles that contain it")
-        place.add_argument("--all", action="store_true", help="also orders, API calls and jobs")
+        place.add_argument("--search", metavar="TEXT", help="only keys or titles that contain this")
+        place.add_argument("--all", action="store_true", help="include orders, API calls, jobs")
     show = _action(actions, "show", _show, "print a conversation, its latest entries last")
     export = _action(actions, "export", _export, "print a whole conversation as JSON lines")
     delete = _action(actions, "delete", _delete, "remove a conversation for good")
@@ -40,11 +40,11 @@ def register(parser: argparse.ArgumentParser) -> None:
         "--raw", action="store_true", help="print entries in full, as the model saw them"
     )
     delete.add_argument("--yes", action="store_true", help="delete without asking")
-    copy = _action(actions, "copy", _copy, "copy all conversations of a store to another")
-    copy.add_argument("source", metavar="FROM", help="file, a path or an address of a store")
-    copy.add_argument("target", metavar="TO", help="the same; created if there is none")
+    copy = _action(actions, "copy", _copy, "copy all conversations from one store to another")
+    copy.add_argument("source", metavar="FROM", help="file, a path, or the address of a store")
+    copy.add_argument("target", metavar="TO", help="the same; created if it doesn't exist")
     search = _action(actions, "search", _search, "find words in all conversations")
-    search.add_argument("text", metavar="TEXT", nargs="+", help="every word must be there")
+    search.add_argument("text", metavar="TEXT", nargs="+", help="words that must all occur")
 
 
 def run(args: argparse.Namespace, env: Environment) -> int:
@@ -56,11 +56,11 @@ def run(args: argparse.Namespace, env: Environment) -> int:
 def _common(parser: argparse.ArgumentParser) -> None:
     hidden: Any = argparse.SUPPRESS
     parser.add_argument(
-        "--store", metavar="STORE", default=hidden, help="file, a path or an address of a store"
+        "--store", metavar="STORE", default=hidden, help="file, a path, or the address of a store"
     )
     parser.add_argument("--agent", metavar="ID", default=hidden, help="only this agent's")
     parser.add_argument(
-        "--limit", type=_positive, metavar="N", default=hidden, help=f"how many ({_LIMIT})"
+        "--limit", type=_positive, metavar="N", default=hidden, help=f"how many (default: {_LIMIT})"
     )
     parser.add_argument(
         "--json", action="store_true", default=hidden, help="print JSON and nothing else"
@@ -77,7 +77,7 @@ def _positive(text: str) -> int:
     # Compared by its length first: Python refuses to read a number of thousands of digits.
     few = text.isascii() and text.isdigit() and len(text) <= len(str(_MOST))
     if not few or not 1 <= int(text) <= _MOST:
-        raise argparse.ArgumentTypeError(f"give a whole number from 1 to {_MOST}, not {text!r}")
+        raise argparse.ArgumentTypeError(f"must be a whole number from 1 to {_MOST}, not {text!r}")
     return int(text)
 
 
@@ -106,7 +106,7 @@ async def _list(args: argparse.Namespace, env: Environment, store: "SessionStore
     if not args.json and not args.all and not args.search and not page.cursor and not args.agent:
         hidden = await store.count_sessions() - len(page.sessions)
         if hidden:
-            env.say(f"Orders, API calls and scheduled jobs: {hidden} more; --all lists them too.")
+            env.say(f"{hidden} more: orders, API calls and scheduled jobs. List them with --all.")
 
 
 def _print_page(args: argparse.Namespace, env: Environment, page: "Page | None") -> None:
@@ -120,7 +120,7 @@ def _print_page(args: argparse.Namespace, env: Environment, page: "Page | None")
     elif found:
         sessions_view.print_sessions(env, found, more=more)
     else:
-        env.say("No conversation is stored." if not args.search else "None matches.")
+        env.say("No conversations yet." if not args.search else "No conversations match.")
 
 
 async def _show(args: argparse.Namespace, env: Environment, store: "SessionStore") -> None:
@@ -172,7 +172,7 @@ def _agreed(args: argparse.Namespace, env: Environment, info: "SessionInfo") -> 
     from openclaw.cli.render.sessions import one_line
 
     if args.json or not (env.stdin.isatty() and env.stdout.isatty()):
-        raise InvalidRequest("nobody can be asked here; say --yes to delete it for good")
+        raise InvalidRequest("nobody can be asked here; add --yes to delete it for good")
     title = f" ({one_line(env.redactor.redact(info.title))})" if info.title else ""
     what = f"'{one_line(info.key)}'{title} with {info.messages} messages"
     return env.confirms(f"Delete {what}, for good?")
@@ -198,7 +198,7 @@ async def _found(args: argparse.Namespace, store: "SessionStore") -> "SessionInf
     found = await store.find_sessions(args.key, args.agent)
     if not found:
         raise NotFound(
-            f"there is no session '{args.key}'", hint="openclaw sessions lists what there is"
+            f"there is no session '{args.key}'", hint="list them with: openclaw sessions --all"
         )
     if len(found) > 1:
         agents = ", ".join(info.agent for info in found)

@@ -26,11 +26,11 @@ _MOST_FILES = 2000
 def register(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(metavar="ACTION", dest="action")
     parser.set_defaults(action="list", json=False)
-    add_action(actions, "list", "list the skills, with their digests (also without an action)")
+    add_action(actions, "list", "list the skills with their digests (the default)")
     added = add_action(actions, "add", "copy a skill from a folder or an archive", json=False)
     added.add_argument("source", type=Path, metavar="PATH", help="a folder, .zip, .tar or .tar.gz")
-    added.add_argument("--digest", metavar="SHA256", help="refuse it if its digest is another one")
-    removed = add_action(actions, "remove", "remove a skill that was added", json=False)
+    added.add_argument("--digest", metavar="SHA256", help="refuse it if its digest differs")
+    removed = add_action(actions, "remove", "remove a skill that you added", json=False)
     removed.add_argument("name", metavar="NAME")
 
 
@@ -55,7 +55,7 @@ def _list(args: argparse.Namespace, env: Environment) -> None:
     keys = ("name", "description", "path", "digest")
     facts = {"skills": [dict(zip(keys, one, strict=True)) for one in about]}
     lines = [f"{name}  {digest[:12]}  {path}\n    {told}" for name, told, path, digest in about]
-    empty = f"No skill. Put one into skills/ here, or: {env.program} skills add FOLDER"
+    empty = f"No skills yet. Put one into skills/ here, or run: {env.program} skills add FOLDER"
     env.report(args, facts, *lines, empty=empty)
 
 
@@ -76,7 +76,8 @@ def _add(args: argparse.Namespace, env: Environment) -> None:
         target = env.paths.skills / skill.name
         if target.exists():
             raise InvalidRequest(
-                f"there is a skill '{skill.name}'", hint=f"{env.program} skills remove {skill.name}"
+                f"a skill '{skill.name}' already exists",
+                hint=f"remove it first: {env.program} skills remove {skill.name}",
             )
         private_directory(env.paths.skills)
         shutil.copytree(folder, target, symlinks=False, ignore=_links)
@@ -90,7 +91,7 @@ def _links(directory: str, names: list[str]) -> list[str]:
 def _unpacked(source: Path, into: Path) -> Path:
     """The folder with the SKILL.md, whatever was given."""
     if not source.exists():
-        raise InvalidRequest(f"there is no {source}", field="PATH")
+        raise InvalidRequest(f"{source} does not exist", field="PATH")
     if not source.is_dir():
         try:
             _extract(source, into)
@@ -122,6 +123,6 @@ def _remove(args: argparse.Namespace, env: Environment) -> None:
     folder = env.paths.skills / args.name
     known = [one.name for one in env.paths.skills.iterdir()] if env.paths.skills.is_dir() else []
     if args.name not in known:
-        raise not_there(f"no skill '{args.name}' was added", args.name, known)
+        raise not_there(f"you have not added a skill '{args.name}'", args.name, known)
     shutil.rmtree(folder)
     env.say(f"Removed {args.name}.")

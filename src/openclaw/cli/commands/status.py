@@ -39,8 +39,10 @@ NOT_RUNNING = "not running"
 
 def register(parser: argparse.ArgumentParser) -> None:
     add_json(parser)
-    parser.add_argument("--probe", action="store_true", help="start each server once to see")
-    parser.add_argument("--watch", action="store_true", help="show it live until interrupted")
+    parser.add_argument("--probe", action="store_true", help="start each server once to check it")
+    parser.add_argument(
+        "--watch", action="store_true", help="update it live until you press Ctrl-C"
+    )
     parser.add_argument(
         "--local", action="store_true", help="leave the servers of a running gateway aside"
     )

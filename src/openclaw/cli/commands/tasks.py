@@ -28,13 +28,13 @@ def register(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(action=_list, json=False)
     actions = parser.add_subparsers(metavar="ACTION")
     for name, action, summary in (
-        ("list", _list, "list tasks (also without an action)"),
-        ("show", _show, "print a task: what was ordered, how it is, and its answer"),
-        ("cancel", _cancel, "stop a task, wherever it runs"),
+        ("list", _list, "list tasks (the default)"),
+        ("show", _show, "print a task: the order, its state and its answer"),
+        ("cancel", _cancel, "stop a task, wherever it is running"),
     ):
         one = add_action(actions, name, summary, action)
         if name != "list":
-            one.add_argument("id", metavar="ID", help="the task's id, or the beginning of it")
+            one.add_argument("id", metavar="ID", help="the task's id, or its first characters")
 
 
 def run(args: argparse.Namespace, env: Environment) -> int:
@@ -89,7 +89,7 @@ async def _cancel(args: argparse.Namespace, env: Environment, store: "SessionSto
     task = await _named(args.id, store)
     if store is not None and task.open:
         await tell_task(store, task, cancel=True)
-    told = "Told it to stop." if task.open else f"It has ended already: {task.status}."
+    told = "Asked the task to stop." if task.open else f"The task has already ended: {task.status}."
     env.report(args, {"cancelled": task.open, "id": task.id}, told)
 
 

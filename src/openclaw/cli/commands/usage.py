@@ -17,10 +17,14 @@ _DAYS = 30
 
 def register(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--by", choices=("day", "session", "model"), default="day", help="what to add up by (day)"
+        "--by", choices=("day", "session", "model"), default="day", help="group by (default: day)"
     )
     parser.add_argument(
-        "--days", type=_days, default=_DAYS, metavar="N", help=f"how many days back ({_DAYS})"
+        "--days",
+        type=_days,
+        default=_DAYS,
+        metavar="N",
+        help=f"how many days back (default: {_DAYS})",
     )
     parser.add_argument("--agent", metavar="ID", help="only this agent's")
     add_json(parser)
@@ -28,7 +32,7 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 def _days(text: str) -> int:
     if not text.isdecimal() or not 1 <= len(text) <= 3 or not 1 <= int(text) <= 400:
-        raise argparse.ArgumentTypeError(f"give a whole number from 1 to 400, not {text!r}")
+        raise argparse.ArgumentTypeError(f"must be a whole number from 1 to 400, not {text!r}")
     return int(text)
 
 
@@ -46,7 +50,7 @@ def run(args: argparse.Namespace, env: Environment) -> None:
         for name, spent in groups.items()
     ]
     facts = {"rows": [row_json(row) for row in rows], "total": spent_json(total(rows))}
-    env.report(args, facts, *lines, empty=f"No model was asked in the last {args.days} days.")
+    env.report(args, facts, *lines, empty=f"No model requests in the last {args.days} days.")
 
 
 async def _rows(args: argparse.Namespace, env: Environment) -> "list[UsageRow]":

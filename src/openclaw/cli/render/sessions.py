@@ -85,7 +85,7 @@ def print_sessions(env: Environment, sessions: Sequence[SessionInfo], *, more: b
         table.add_row(*(row[str(column.header)] for column in table.columns))
     _render(env, table)
     if more:
-        env.say(f"The {len(sessions)} used last; --limit shows more.")
+        env.say(f"The {len(sessions)} most recent; use --limit to see more.")
 
 
 def _key_and_title(key: Text, title: Text, room: int) -> Text:
@@ -135,13 +135,13 @@ def print_session(
         f"{info.output_tokens} out, {_when(info.created_ms)} to {_when(info.updated_ms)}"
     )
     if entries and entries[0].seq > 1:
-        env.say(f"(entries {entries[0].seq} to {entries[-1].seq}; --limit shows more)")
+        env.say(f"(entries {entries[0].seq} to {entries[-1].seq}; use --limit to see more)")
     for entry in entries:
         if entry.kind in _SPEAKERS:
             _print_entry(env, entry, raw=raw)
     for turn in unfinished:
         calls = f", with {len(turn.open_calls)} calls of unknown outcome" if turn.open_calls else ""
-        state = "runs now" if turn.finished_ms is None else "died half-way"
+        state = "is running" if turn.finished_ms is None else "died half-way"
         env.say(f"\nTurn {one_line(turn.id)} {state}{calls}.")
 
 
@@ -198,7 +198,7 @@ def _print_words(env: Environment, words: str) -> None:
 def _shortened(words: str) -> str:
     if len(words) <= _ENTRY_CHARS:
         return words
-    return f"{words[:_ENTRY_CHARS]}\n[… {len(words) - _ENTRY_CHARS} characters more; see --raw]"
+    return f"{words[:_ENTRY_CHARS]}\n[… {len(words) - _ENTRY_CHARS} more characters; see --raw]"
 
 
 def _call(entry: Entry, name: str, limit: int | None) -> str:

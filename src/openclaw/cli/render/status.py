@@ -362,7 +362,7 @@ def _lines(facts: Facts) -> Iterable[tuple[str, str | _Place]]:
 def _config_state(config: Facts) -> str:
     if not config["valid"]:
         return "\n".join(["invalid", *(f"  {problem}" for problem in config["problems"])])
-    return "(valid)" if config["exists"] else "(missing: everything is at its default)"
+    return "(valid)" if config["exists"] else "(does not exist; the defaults apply)"
 
 
 def _model(entry: Facts) -> str:

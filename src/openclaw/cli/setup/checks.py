@@ -14,12 +14,7 @@ from openclaw.cli.environment import Environment
 from openclaw.config.consistency import two_ways
 from openclaw.config.load import LoadedConfig
 from openclaw.config.merge import EffectiveAgent, effective_agents
-from openclaw.config.paths import (
-    PRIVATE_DIRECTORY,
-    PRIVATE_FILE,
-    expand,
-    is_strangers,
-)
+from openclaw.config.paths import PRIVATE_DIRECTORY, PRIVATE_FILE, expand, is_strangers
 from openclaw.core.errors import InvalidConfig, OpenClawError, describe
 from openclaw.mcp_client.bounds import printable
 
@@ -116,11 +111,11 @@ def _state(env: Environment) -> Iterator[Finding]:
             yield Finding(
                 "state",
                 ERROR,
-                f"{root} cannot be made: {nearest} is not writable",
+                f"{root} cannot be created: {nearest} is not writable",
                 "set OPENCLAW_STATE_DIR to a directory of your own",
             )
             return
-        yield Finding("state", OK, f"{root} does not exist yet; it is made when it is needed")
+        yield Finding("state", OK, f"{root} does not exist yet; it is created when needed")
         return
     wrong = [*_belonging(root), _mode_finding("state", root, PRIVATE_DIRECTORY)]
     private = (env.paths.database, env.paths.audit_log, env.paths.gateway_log, env.paths.pins)
@@ -147,7 +142,7 @@ def _belonging(root: Path) -> Iterator[Finding]:
 
 def _config(loaded: LoadedConfig) -> Iterator[Finding]:
     if not loaded.exists:
-        yield Finding("config", OK, f"{loaded.path} does not exist: everything is at its default")
+        yield Finding("config", OK, f"{loaded.path} does not exist: the defaults apply")
         return
     yield Finding("config", OK, f"{loaded.path} is valid")
     for place in loaded.plaintext:
@@ -155,7 +150,7 @@ def _config(loaded: LoadedConfig) -> Iterator[Finding]:
             "config",
             WARNING,
             f"{place} is a credential in plain text",
-            "put a reference in its place, for example secret://env/NAME",
+            "replace it with a reference, for example secret://env/NAME",
         )
     if loaded.plaintext:
         finding = _mode_finding("config", loaded.path, PRIVATE_FILE)
@@ -218,7 +213,7 @@ def _started(env: Environment, agent: str, names: list[str]) -> Iterator[Finding
             hint = f"run: {env.program} mcp login {name}"
             yield Finding("mcp", WARNING, f"MCP server '{name}' needs a login", hint)
         elif state in ("connecting", "disconnected"):
-            told = f"MCP server '{name}' has not answered within {START_SECONDS:.0f} s"
+            told = f"MCP server '{name}' did not answer within {START_SECONDS:.0f} s"
             yield Finding(
                 "mcp", WARNING, told, f"see what it does: {env.program} mcp probe {name} -v"
             )
@@ -237,7 +232,7 @@ def _start_hint(env: Environment, name: str, said: str) -> str:
         own = [one for one in _CERTIFICATES[1:] if env.environ.get(one)]
         variable = own[0] if own else "NODE_EXTRA_CA_CERTS"
         return (
-            "it does not trust the certificates of your proxy; pass on the variable that names them: "
+            "it does not trust your proxy's certificate; pass on the variable that names it: "
             f"{env.program} mcp add {name} --force --inherit-env {variable} -- COMMAND"
         )
     return f"see what it says: {env.program} mcp probe {name}"
@@ -263,7 +258,7 @@ def _server(
             f"MCP server '{name}': the command {command!r} was not found",
             "install it, or give its full path",
         )
-    return Finding("mcp", OK, f"MCP server '{name}': the command {command!r} is there")
+    return Finding("mcp", OK, f"MCP server '{name}': found the command {command!r}")
 
 
 def _policies(loaded: LoadedConfig) -> Iterator[Finding]:
@@ -273,7 +268,7 @@ def _policies(loaded: LoadedConfig) -> Iterator[Finding]:
                 "policy",
                 WARNING,
                 f"agent '{agent.id}' may use every tool of every MCP server",
-                "name what it needs under tools.allow, or what it must not do under tools.deny",
+                "list the tools it needs in tools.allow, or those it must not use in tools.deny",
             )
 
 
@@ -298,7 +293,11 @@ def _gateway(env: Environment, loaded: LoadedConfig) -> Finding:
         return _port(gateway) or Finding(
             "gateway", OK, "no gateway is running (agent and chat work without one)"
         )
-    return Finding("gateway", OK, f"a gateway is running at {running.url or 'an address to come'}")
+    return Finding(
+        "gateway",
+        OK,
+        f"a gateway is running at {running.url or 'an address that is not known yet'}",
+    )
 
 
 def _port(gateway: "GatewayConfig") -> Finding | None:
@@ -310,7 +309,9 @@ def _port(gateway: "GatewayConfig") -> Finding | None:
         for one in listen(places):
             one.close()
     except OpenClawError as error:
-        return Finding("gateway", WARNING, f"no gateway could start: {error.message}", error.hint)
+        return Finding(
+            "gateway", WARNING, f"a gateway could not start: {error.message}", error.hint
+        )
     return None
 
 
@@ -358,7 +359,7 @@ def _asked(env: Environment, loaded: LoadedConfig, model: "Candidate", told: str
     except KeyNotChecked as error:
         if error.status in _NO_LIST:
             return None
-        message = f"{told}, but its provider could not be asked ({printable(str(error))})"
+        message = f"{told}, but its provider could not be reached ({printable(str(error))})"
         return Finding("model", WARNING, message, f"check that {model.base_url} can be reached")
     except OpenClawError as error:
         return Finding("model", ERROR, f"{told}: {error.message}", error.hint)
@@ -382,7 +383,7 @@ def _database(env: Environment, loaded: LoadedConfig) -> Iterator[Finding]:
         yield Finding("sessions", ERROR, error.message, error.hint)
         return
     if not path.exists():
-        yield Finding("sessions", OK, "no conversation is stored yet")
+        yield Finding("sessions", OK, "no conversations are stored yet")
         return
     try:
         connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=5)
@@ -393,7 +394,7 @@ def _database(env: Environment, loaded: LoadedConfig) -> Iterator[Finding]:
     except sqlite3.Error as error:
         answer = str(error)
     if answer == "ok":
-        yield Finding("sessions", OK, f"{path} is sound")
+        yield Finding("sessions", OK, f"{path} is intact")
     else:
         yield Finding("sessions", ERROR, f"{path}: {answer}", "restore it from a backup")
 
@@ -414,7 +415,7 @@ def _server_store(env: Environment, loaded: LoadedConfig) -> Finding:
         there = anyio.run(attempt)
     except OpenClawError as error:
         return Finding("sessions", ERROR, error.message, error.hint)
-    what = "holds the conversations" if there else "answers; no conversation is stored yet"
+    what = "holds the conversations" if there else "answers; no conversations are stored yet"
     return Finding("sessions", OK, f"the PostgreSQL server {what}")
 
 
@@ -442,7 +443,7 @@ def _pins(env: Environment, servers: Servers) -> Iterator[Finding]:
         yield Finding(
             "pins",
             WARNING,
-            f"changes in what these servers declare go unnoticed: {', '.join(loose)}",
+            f"changes to these servers' declarations would go unnoticed: {', '.join(loose)}",
             'set `pin` to "warn" or "strict"',
         )
     try:
@@ -456,14 +457,14 @@ def _pins(env: Environment, servers: Servers) -> Iterator[Finding]:
         yield Finding(
             "pins",
             WARNING,
-            f"MCP server '{name}' no longer declares what was accepted: {_changes(pinned)}",
-            f"look at it: {env.program} mcp pins show {name}",
+            f"MCP server '{name}' has changed since you accepted it: {_changes(pinned)}",
+            f"see the changes: {env.program} mcp pins show {name}",
         )
     unseen = sorted(n for n, c in servers.items() if n not in found and c.pin != "off")
     if unseen:
-        yield Finding("pins", OK, f"pinned when they first start: {', '.join(unseen)}")
+        yield Finding("pins", OK, f"will be pinned when they first start: {', '.join(unseen)}")
     if found and not changed:
-        yield Finding("pins", OK, f"{_declare(len(found))} what was accepted")
+        yield Finding("pins", OK, f"{_declare(len(found))} what you accepted")
     yield from _suspicious(env, found)
     yield from _crossings(found)
 
@@ -480,8 +481,8 @@ def _suspicious(env: Environment, found: "Mapping[str, Pinned]") -> Iterator[Fin
                     "declarations",
                     WARNING,
                     f"MCP server '{server}': {seen.words()}",
-                    f"read all of it: {env.program} mcp tools {server} --json; `tools.deny` or "
-                    '`onSuspicious: "block"` takes it away',
+                    f"read it in full: {env.program} mcp tools {server} --json; to withhold it, "
+                    'use `tools.deny` or `onSuspicious: "block"`',
                 )
 
 
@@ -507,7 +508,7 @@ def _crossings(found: "Mapping[str, Pinned]") -> Iterator[Finding]:
             "pins",
             WARNING,
             one.words(),
-            "make sure that both are what you take them for; tools.deny can take one away",
+            "make sure that both are what you expect; use tools.deny to remove one",
         )
 
 
@@ -522,8 +523,8 @@ def _sandboxes(env: Environment, servers: Servers) -> Iterator[Finding]:
         yield Finding(
             "sandbox",
             WARNING,
-            f"these run as you do, without a sandbox: {', '.join(open_ones)}",
-            'set `sandbox` to "auto" or "strict", with what they may `read` and `write`',
+            f"these run with your rights, without a sandbox: {', '.join(open_ones)}",
+            'set `sandbox` to "auto" or "strict", and list what they may `read` and `write`',
         )
     confined = {name: c.sandbox.mode for name, c in local.items() if name not in open_ones}
     if not confined:
@@ -548,8 +549,8 @@ def _environments(servers: Servers) -> Iterator[Finding]:
         yield Finding(
             "mcp",
             WARNING,
-            f"these are given the whole environment, keys and all: {', '.join(told)}",
-            "name the variables that they need in `inheritEnv`",
+            f"these get your whole environment, including keys: {', '.join(told)}",
+            "list the variables they need in `inheritEnv`",
         )
 
 
@@ -560,8 +561,8 @@ def _addresses(servers: Servers) -> Iterator[Finding]:
             yield Finding(
                 "mcp",
                 WARNING,
-                f"MCP server '{name}' is reached without encryption",
-                "give an https address",
+                f"the connection to MCP server '{name}' is not encrypted",
+                "use an https address",
             )
 
 
@@ -577,7 +578,7 @@ def _logins(env: Environment, servers: Servers) -> Iterator[Finding]:
             yield Finding("login", ERROR, f"MCP server '{name}': {error.message}", error.hint)
             continue
         if there:
-            yield Finding("login", OK, f"MCP server '{name}' is logged in to")
+            yield Finding("login", OK, f"you are logged in to MCP server '{name}'")
         else:
             yield Finding(
                 "login",
@@ -588,4 +589,4 @@ def _logins(env: Environment, servers: Servers) -> Iterator[Finding]:
 
 
 def _declare(number: int) -> str:
-    return "1 server declares" if number == 1 else f"{number} servers declare"
+    return "1 server matches" if number == 1 else f"{number} servers match"

@@ -13,9 +13,9 @@ ELSEWHERE = frozenset({"docker", "podman", "nerdctl", "finch", "ssh", "wsl", "ws
 """Commands that start the server somewhere else, where no sandbox of ours is around it."""
 
 EXPLAINED = (
-    "It runs in a sandbox: it can write to the workspace and to what its arguments name, and the "
-    "rest of your home directory is hidden. `sandbox.read` and `sandbox.write` open more; "
-    "--no-sandbox turns it off."
+    "It runs in a sandbox: it can write to the workspace and to paths in its arguments, and "
+    "the rest of your home directory is hidden. `sandbox.read` and `sandbox.write` give access "
+    "to more; --no-sandbox turns it off."
 )
 
 

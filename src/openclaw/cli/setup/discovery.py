@@ -150,8 +150,8 @@ def _models(env: Environment) -> tuple[ModelOffer, ...]:
             others.append(ModelOffer(ref, f"paste a key from {known.key_page}{lacking}"))
     local = ModelOffer(
         f"{LOCAL_PROVIDER}/{DEFAULT_LOCAL_MODEL}",
-        "embedded, no account, 98 MB: small talk and plainly worded requests for a tool; it cannot "
-        "reason, write code or summarise",
+        "embedded, no account, 98 MB: small talk and simple tool requests; it cannot reason, "
+        "write code or summarise",
     )
     keyed.sort(key=lambda one: "; first: " in one.reason)
     running = anyio.run(_running, env)
@@ -199,7 +199,7 @@ def _servers(env: Environment) -> tuple[list[FoundServer], list[str]]:
             if first.server.entry != server.entry:
                 other = CLIENTS[first.client].title
                 notes.append(
-                    f"{client.title}'s server '{server.name}' differs from {other}'s, "
-                    "which is the one that is offered"
+                    f"{client.title}'s server '{server.name}' differs from {other}'s, which is "
+                    "offered instead"
                 )
     return list(found.values()), notes

@@ -148,11 +148,11 @@ def _copied(given: Mapping[str, Any], reading: _Reading) -> Entry:
             continue
         fits = _fits(key, value)
         if fits is None:
-            reading.notes.append(f"'{key}' is not what it should be and is left out")
+            reading.notes.append(f"'{key}' is invalid and is left out")
             continue
         entry[key] = fits
         if key in _TABLES and len(fits) < len(value):
-            reading.notes.append(f"'{key}' has values that are no text; they are left out")
+            reading.notes.append(f"'{key}' has values that are not text; they are left out")
     return entry
 
 
@@ -183,7 +183,7 @@ def _json_server(name: str, given: Mapping[str, Any]) -> ImportedServer:
     if given.get("disabled") is True or given.get("enabled") is False:
         entry["enabled"] = False
     for key in sorted(set(given) - set(_COPIED) - _IGNORED):
-        reading.notes.append(f"'{key}' has no counterpart here and is left out")
+        reading.notes.append(f"'{key}' is not supported here and is left out")
     return ImportedServer(name, _adapted(entry, reading), tuple(reading.notes))
 
 
@@ -205,7 +205,7 @@ def _codex(name: str, given: Mapping[str, Any]) -> ImportedServer:
     if given.get("enabled") is False:
         entry["enabled"] = False
     for key in sorted(set(given) - set(_COPIED) - _IGNORED - taken):
-        reading.notes.append(f"'{key}' has no counterpart here and is left out")
+        reading.notes.append(f"'{key}' is not supported here and is left out")
     return ImportedServer(name, _adapted(entry, reading), tuple(reading.notes))
 
 
@@ -237,7 +237,7 @@ def _adapted(entry: Entry, reading: _Reading) -> Entry:
 
 def _variables(text: str, key: str, reading: _Reading) -> str:
     def asked(match: re.Match[str]) -> str:
-        reading.notes.append(f"'{key}' was asked for at start; set the variable that it names now")
+        reading.notes.append(f"'{key}' was asked for at every start; set its variable instead")
         return f"<secret://env/{variable_name(match[1])}>"
 
     plain = re.sub(r"\$\{(?!(?:env:|input:)?[A-Za-z_][\w-]*(?::-[^}]*)?\})", "$${", text)
@@ -344,7 +344,7 @@ def protect(
 
 _SEEN = (
     "other users of this machine can see a credential in the arguments while the server runs; "
-    "move it into 'env' where the server allows that"
+    "move it to 'env' if the server allows that"
 )
 
 

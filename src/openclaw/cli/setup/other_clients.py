@@ -159,7 +159,8 @@ def registered(text: str, client: Client, entry: Mapping[str, Any]) -> str:
     there = _existing(text, client)
     if there is not None and not _ours(there):
         raise InvalidRequest(
-            f"{client.title} has another server that is called '{OUR_NAME}'; rename it first"
+            f"{client.title} already has a different server called '{OUR_NAME}'; rename that "
+            "one first"
         )
     if there is not None and all(there.get(key) == value for key, value in wanted.items()):
         return text
@@ -238,7 +239,7 @@ def _checked(text: str, expected: Mapping[str, Any]) -> str:
         right = False
     if not right:
         raise InvalidRequest(
-            "it is written in a way that cannot be changed safely here",
+            "it cannot be edited safely here",
             hint="use: codex mcp add openclaw -- openclaw mcp-server",
         )
     return text

@@ -167,13 +167,13 @@ _TEXT = """\
   agents: {
     // For every agent; further agents go into `list: [{ id: "research", … }]`.
     defaults: {
-      // The model that answers, as provider/model. Without it, a key in the environment decides.
+      // The model to use, as provider/model. Without it, a key in the environment decides.
       // model: "provider/model",
 
       // Where the agent works if it is not started in a project.
       // workspace: "~/work",
 
-      // Which tools may be used, by name or pattern; deny wins, and you are asked before `ask`.
+      // Which tools may be used, by name or pattern. `deny` overrides the rest; `ask` asks you first.
       tools: {
         // allow: ["read", "mcp_time_*"],
         // deny: ["exec"],
@@ -291,7 +291,7 @@ def _only_if(path: Path, after: str) -> Callable[[str], str]:
 
     def replaced(now: str) -> str:
         if now != seen:
-            raise OperatorFacing(f"{path} was changed meanwhile; run this again")
+            raise OperatorFacing(f"{path} has changed in the meantime; run this again")
         return after
 
     return replaced
@@ -318,7 +318,7 @@ def _with_servers(
         taken.append(server.name)
         text = tried
     if there:
-        notes.append(f"already configured, and not changed: {', '.join(there)}")
+        notes.append(f"already configured, left unchanged: {', '.join(there)}")
     return text, taken
 
 
@@ -335,10 +335,10 @@ def _registered(env: Environment, name: str, notes: list[str]) -> FileChange | N
         same = not change.changes_anything()
     except (InvalidRequest, InvalidConfig) as error:
         hint = f"; {error.hint}" if error.hint else ""
-        notes.append(f"{path} stays as it is: {error.message}{hint}")
+        notes.append(f"{path} was left unchanged: {error.message}{hint}")
         return None
     if same:
-        notes.append(f"{client.title} knows OpenClaw already")
+        notes.append(f"OpenClaw is already registered with {client.title}")
         return None
     return change
 
@@ -357,11 +357,11 @@ def report(env: Environment, plan: Plan, written: list[Written]) -> None:
         kept = f" (previous version: {shown_path(one.backup, env.environ)})" if one.backup else ""
         env.say(f"Wrote {shown_path(one.path, env.environ)}{kept}")
     if plan.model is not None:
-        env.say(f"The agent answers with {plan.model}.")
+        env.say(f"The agent uses {plan.model}.")
     for name, origin in zip(plan.servers, plan.origins, strict=True):
         env.say(printable(f"MCP server {name}, from {CLIENTS[origin].title}."))
     findings = [one for one in examine(env) if one.level != OK]
-    env.say("\nNo problems found." if not findings else "\nTo look at:")
+    env.say("\nNo problems found." if not findings else "\nPlease check:")
     for finding in findings:
         env.say(fitted(f"  {finding.level}: {finding.message}", env.stdout, hang=4))
         if finding.hint:
@@ -377,13 +377,13 @@ def _next(env: Environment, plan: Plan) -> list[str]:
     if weights_missing(env):
         lines.append(f"{program} models pull   # the embedded model's weights, once")
     if plan.servers:
-        lines.append(f"{program} mcp probe   # start each server once and see")
+        lines.append(f"{program} mcp probe   # start each server once to check it")
     lines.append(f'{program} agent "What can you do?"   # or: {program} chat')
     if plan.clients:
         titles = ", ".join(CLIENTS[name].title for name in plan.clients)
         lines.append(f"restart {titles}, and ask for order_openclaw")
     else:
-        lines.append(f"{program} init --register NAME   # offer it to Claude Code, Cursor, …")
+        lines.append(f"{program} init --register NAME   # add it to Claude Code, Cursor, …")
     return lines
 
 

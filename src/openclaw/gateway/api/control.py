@@ -24,12 +24,7 @@ from openclaw.config.files import edit_config
 from openclaw.config.json5 import KeyPath, parse
 from openclaw.config.load import LoadedConfig, load_config, parse_config, read_text
 from openclaw.config.secret_store import SecretStore
-from openclaw.config.sensitive import (
-    credential_values,
-    is_reference,
-    plain_credentials,
-    references,
-)
+from openclaw.config.sensitive import credential_values, is_reference, plain_credentials, references
 from openclaw.config.show import REDACTED, redacted
 from openclaw.core.errors import (
     InvalidConfig,
@@ -65,7 +60,7 @@ logger = logging.getLogger(__name__)
 # ---- the configuration
 
 
-@operation("showConfig", "the configuration file as it is written, without secrets")
+@operation("showConfig", "the configuration file as written, without secrets")
 async def show_config(gateway: Gateway, request: Request) -> Response:
     text = await _text(gateway)
     tree = redacted(_tree(text), redactor=gateway.backend.redactor)
@@ -75,7 +70,7 @@ async def show_config(gateway: Gateway, request: Request) -> Response:
 
 @operation(
     "editConfig",
-    "what these changes make of the configuration file; with apply, make them and reload",
+    "preview changes to the configuration file; with apply, make them and reload",
     {"diff": list[str], "digest": str, "warnings": list[str], "waiting": list[str]},
     body=ConfigEdit,
 )
@@ -84,7 +79,7 @@ async def edit(gateway: Gateway, request: Request) -> Response:
     try:
         values = orjson.dumps([one.value for one in body.changes])
     except orjson.JSONEncodeError:
-        raise InvalidRequest("has a value that is too deep", field="changes") from None
+        raise InvalidRequest("has a value that is nested too deeply", field="changes") from None
     if REDACTED.encode() in values:
         raise InvalidRequest(f"has {REDACTED} in it, which stands for a secret", field="changes")
     before = await _text(gateway)
@@ -109,7 +104,9 @@ async def edit(gateway: Gateway, request: Request) -> Response:
 def _apply(gateway: Gateway, body: ConfigEdit) -> None:
     def change(text: str) -> str:
         if _digest(text) != body.digest:
-            raise UserFacing("the configuration has changed meanwhile", hint="look at it again")
+            raise UserFacing(
+                "the configuration has changed in the meantime", hint="look at it again"
+            )
         return _changed(text, body.changes)
 
     edit_config(gateway.config_path, gateway.environ, change)
@@ -168,7 +165,7 @@ def _without_secrets(gateway: Gateway, text: str) -> str:
 # ---- secrets
 
 
-@operation("listSecrets", "names of stored secrets, and of those that the configuration refers to")
+@operation("listSecrets", "names of secrets that are stored or that the configuration refers to")
 async def secrets(gateway: Gateway, request: Request) -> Response:
     used = references(_tree(await _text(gateway)))
     uses = {ref.name: places for ref, places in used.items() if ref.scheme == "store"}
@@ -192,7 +189,7 @@ async def store_secret(gateway: Gateway, request: Request) -> Response:
     return JSONResponse({"reference": f"secret://store/{body.name}", "where": where})
 
 
-@operation("removeSecret", "forget a stored secret", {"removed": str})
+@operation("removeSecret", "delete a stored secret", {"removed": str})
 async def remove_secret(gateway: Gateway, request: Request) -> Response:
     name = request.path_params["name"]
     await anyio.to_thread.run_sync(SecretStore(gateway.environ).remove, name)
@@ -224,7 +221,7 @@ async def approvals(gateway: Gateway, request: Request) -> Response:
     return JSONResponse({"approvals": rows})
 
 
-@operation("revokeApproval", "ask again before such calls of a session", body=SessionRule)
+@operation("revokeApproval", "revoke an approval of a session", body=SessionRule)
 async def revoke_approval(gateway: Gateway, request: Request) -> Response:
     body = given(SessionRule, await json_body(request))
     found = gateway.backend.approvals()
@@ -324,7 +321,7 @@ async def remove_job(gateway: Gateway, request: Request) -> Response:
     return JSONResponse({"removed": id})
 
 
-@operation("runJob", "run a schedule now, whatever the time", {"sessionKey": str, "turn": str})
+@operation("runJob", "run a schedule now", {"sessionKey": str, "turn": str})
 async def run_job(gateway: Gateway, request: Request) -> Response:
     job = await anyio.to_thread.run_sync(_jobs(gateway).get, request.path_params["id"])
     agent = (await gateway.backend.agent.settings(job.agent)).id

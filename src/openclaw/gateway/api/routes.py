@@ -71,7 +71,7 @@ async def detached(gateway: Gateway, turn: str, work: Work) -> EventStream:
 
 @operation(
     "turnEvents",
-    "what happened in a running turn, from its beginning, and what happens, to its end",
+    "a running turn's events, from its start to its end",
     str,
     query={"questions": bool},
     stream=True,
@@ -135,7 +135,7 @@ def failed(error: BaseException) -> JSONResponse:
 
 @operation(
     "postMessage",
-    "run a turn; its events as they happen, or with stream: false its reply",
+    "run a turn; stream its events, or with stream: false return its reply",
     schema.Reply,
     body=Message,
     stream=True,
@@ -146,7 +146,7 @@ async def post_message(gateway: Gateway, request: Request) -> Any:
     session = own_session(request.scope, body.session_key or new_session())
     message = _Message(gateway, settings, body, session)
     if body.workspace is not None or body.scope is not None:
-        require_owner(request, "working in another directory or with servers of one's own")
+        require_owner(request, "working in another directory or with your own servers")
     if body.questions:
         require(request.scope, "admin")  # who may be asked decides what the agent may do
     check_scope(gateway, body.scope)
@@ -192,7 +192,7 @@ class _Message:
         if item.path is not None:
             # Only what a front end put there for an order: a client names no other file.
             if "\0" in item.path:
-                raise InvalidRequest("is no path", field=f"{field}.path")
+                raise InvalidRequest("is not a path", field=f"{field}.path")
             _check_inside(Path(item.path), self._gateway.paths.temp, f"{field}.path")
             read = {**item.model_dump(by_alias=True), "data": None, "url": None}
             attachments.take_read(inbound_from(read))
@@ -279,7 +279,7 @@ async def answer_question(gateway: Gateway, request: Request) -> Response:
     return JSONResponse({"answered": request.path_params["id"]})
 
 
-@operation("listTurns", "what runs", {"turns": list[Turn]})
+@operation("listTurns", "the running turns", {"turns": list[Turn]})
 async def list_turns(gateway: Gateway, request: Request) -> Response:
     turns = [
         checked(
@@ -307,7 +307,12 @@ async def cancel_turn(gateway: Gateway, request: Request) -> Response:
     return JSONResponse({"cancelled": 1})
 
 
-@operation("cancelSession", "stop what runs in a session", {"cancelled": int}, query={"agent": str})
+@operation(
+    "cancelSession",
+    "stop the turn that is running in a session",
+    {"cancelled": int},
+    query={"agent": str},
+)
 async def cancel_session(gateway: Gateway, request: Request) -> Response:
     key = own_session(request.scope, request.path_params["key"])
     agent = request.query_params.get("agent")
@@ -319,7 +324,7 @@ async def cancel_session(gateway: Gateway, request: Request) -> Response:
 
 @operation(
     "undo",
-    "put back the files that the last turn with changes changed; a second time takes that back",
+    "restore the files that the last turn changed; a second call redoes the changes",
     schema.Reply,
     query={"agent": str},
 )
@@ -338,7 +343,7 @@ async def reload(gateway: Gateway, request: Request) -> Response:
     return JSONResponse({"changed": report.changed, "waiting": list(report.waiting)})
 
 
-@operation("events", "what happens, as it happens", str, stream=True)
+@operation("events", "events as they happen", str, stream=True)
 async def events(gateway: Gateway, request: Request) -> Any:
 
     async def work(put: Put) -> None:

@@ -92,27 +92,29 @@ class Media(_Given):
 
 class Message(_Given):
     text: str = ""
-    agent: str | None = Field(None, description="the agent's id; left out: the default one")
-    session_key: str | None = Field(None, description="left out: a conversation of its own")
+    agent: str | None = Field(None, description="the agent's id; default: the default agent")
+    session_key: str | None = Field(None, description="default: a new conversation")
     media: Annotated[list[Media], BeforeValidator(_as_list)] = Field(default_factory=list[Media])
     origin: str | None = None
-    idempotency_key: str | None = Field(None, description="the same twice is carried out once")
+    idempotency_key: str | None = Field(
+        None, description="requests with the same key are carried out once"
+    )
     stream: bool = True
     events: bool = True
     callbacks: bool = False
     prompt_calls: bool = Field(
-        False, description="a text that is exactly /server:prompt key=value stands for that prompt"
+        False, description="a text that is exactly /server:prompt key=value calls that prompt"
     )
     detached: bool = Field(
         False,
-        description="the turn continues when the client goes away; `turnEvents` follows it then",
+        description="the turn continues if the client disconnects; follow it with `turnEvents`",
     )
     questions: bool = Field(
         False, description="the client answers `question` events; without it they are declined"
     )
-    model: str | None = Field(None, description="a model that the configuration names")
+    model: str | None = Field(None, description="one of the configured models")
     thinking: Effort | None = Field(
-        None, description="how long the model thinks, if it can be told"
+        None, description="how long the model thinks, if that is adjustable"
     )
     workspace: str | None = Field(None, description="where file tools work; owner only")
     scope: str | None = Field(
@@ -131,7 +133,7 @@ class BegunArgument(_Given):
     prompt: str | None = Field(None, description="a prompt of the server, or")
     template: str | None = Field(None, description="a template of its resources")
     argument: str
-    value: str = Field("", description="what was typed of it")
+    value: str = Field("", description="what was typed so far")
     given: dict[str, str] = Field(default_factory=dict[str, str], description="other arguments")
     scope: str | None = Field(
         None, description="also use the MCP servers that this connection added; owner only"
@@ -148,7 +150,7 @@ class QuestionAnswer(_Given):
 
 
 class LoginLink(_Given):
-    local: bool = Field(False, description="for a browser of this account on this machine alone")
+    local: bool = Field(False, description="only for a browser of this account on this machine")
 
 
 class LoginCode(_Given):
@@ -168,8 +170,8 @@ class ConfigChange(_Given):
 
 class ConfigEdit(_Given):
     changes: list[ConfigChange]
-    apply: bool = Field(False, description="left out: only say what would be different")
-    digest: str | None = Field(None, description="of the file that the diff was of; with apply")
+    apply: bool = Field(False, description="default: false, which only returns the diff")
+    digest: str | None = Field(None, description="of the file that the diff refers to; with apply")
 
 
 class NewSecret(_Given):
@@ -248,10 +250,10 @@ class Server(_Answer):
     left_out: list[str] = Field(description="tools that cannot be offered, and why")
     pin: str | None
     crossings: list[str] = Field(
-        description="where it bears or speaks of another server's tool names"
+        description="where its tools share or mention another server's tool names"
     )
     suspicions: list[str] = Field(
-        description="which of its declarations look like orders to the agent, with the sentence"
+        description="declarations that look like instructions to the agent, with the sentence"
     )
 
 
@@ -300,7 +302,7 @@ class Tool(_Answer):
 
 class Task(_Answer):
     id: str
-    title: str = Field(description="how the order begins")
+    title: str = Field(description="the start of the order")
     status: Literal["working", "input_required", "completed", "failed", "cancelled"]
     status_message: str
     agent: str
@@ -314,7 +316,7 @@ class Task(_Answer):
 
 
 class TaskDetails(Task):
-    questions: Json = Field(description="elicitations that wait for an answer, by name")
+    questions: Json = Field(description="elicitations that are waiting for an answer, by name")
     result: Json | None
     error: Json | None
 

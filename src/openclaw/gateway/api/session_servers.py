@@ -30,18 +30,18 @@ _ID_BYTES = 16
 def require_owner(request: Request, what: str) -> None:
     """Raise unless the request comes from a program of this account on this machine."""
     if not is_owner(request.scope):
-        raise Refused(403, f"{what} is for programs of this account on this machine alone")
+        raise Refused(403, f"{what} is only for programs of this account on this machine")
 
 
 @operation(
     "openScope",
-    "start MCP servers for one front end, until it closes the connection; this account alone",
+    "start MCP servers for one front end, until it closes the connection; only for this account",
     str,
     body=Scope,
     stream=True,
 )
 async def open_scope(gateway: Gateway, request: Request) -> Any:
-    require_owner(request, "bringing MCP servers along")
+    require_owner(request, "starting MCP servers")
     body = given(Scope, await json_body(request))
     backend = gateway.backend
     agent = (await backend.agent.settings(body.agent)).id
@@ -76,8 +76,8 @@ def check_scope(gateway: Gateway, scope: str | None) -> None:
 
 @operation(
     "listModels",
-    "the models that answer for an agent, the first one first; and, of the model `check`, why there "
-    "is no such one",
+    "an agent's models, in the order in which they are tried; and, of the model `check`, why "
+    "there is no such one",
     {"agent": str, "models": list[str], "problem": str | None},
     query={"agent": str, "check": str},
 )

@@ -135,7 +135,7 @@ async def rename_session(gateway: Gateway, request: Request) -> Response:
 
 @operation(
     "forkSession",
-    "a new session that is this one as it was before a turn",
+    "copy a session as it was before a turn",
     {"sessionKey": str, "agent": str},
     body=ForkPoint,
     query={"agent": str},
@@ -159,7 +159,7 @@ async def delete_session(gateway: Gateway, request: Request) -> Response:
 
 @operation(
     "listTasks",
-    "orders that outlive their requests, the last changed first",
+    "tasks, the most recently changed first",
     {"tasks": list[Task]},
     query={"limit": int},
 )
@@ -176,7 +176,7 @@ async def task(gateway: Gateway, request: Request) -> Response:
     return JSONResponse(checked(TaskDetails, records.task_json(found)))
 
 
-@operation("cancelTask", "stop a task, wherever it runs", {"cancelled": bool})
+@operation("cancelTask", "stop a task, wherever it is running", {"cancelled": bool})
 async def cancel_task(gateway: Gateway, request: Request) -> Response:
     found = await _task(gateway, request)
     if found.open:
@@ -215,7 +215,7 @@ def _count(text: str | None, default: int, *, most: int = _MOST) -> int:
 
 @operation(
     "usage",
-    "what models were asked and what it cost, by day, session and model, today first",
+    "model usage and cost by day, session and model, today first",
     {"today": str, "timezone": str, "rows": list[UsageRow], "total": Spent},
     query={"days": int, "agent": str, "session": str},
 )
@@ -244,7 +244,7 @@ async def servers(gateway: Gateway, request: Request) -> Response:
     return JSONResponse({"servers": await server_rows(gateway)})
 
 
-@operation("restartServer", "connect to a server afresh")
+@operation("restartServer", "reconnect to a server")
 async def restart_server(gateway: Gateway, request: Request) -> Response:
     name = request.path_params["name"]
     gateway.backend.servers.restart(name)

@@ -35,7 +35,9 @@ async def show_model(gateway: Gateway, request: Request) -> Response:
     name = request.path_params["model"]
     found = _models(gateway).get(name)
     if found is None:
-        raise NotFound(f"there is no model '{name}'", hint="GET /v1/models lists what there is")
+        raise NotFound(
+            f"there is no model '{name}'", hint="GET /v1/models lists the available models"
+        )
     return JSONResponse(found)
 
 
@@ -221,7 +223,7 @@ async def _previous(gateway: Gateway, body: Json, agent: str) -> str | None:
     session, _ = await _found(gateway, given)
     if session.agent != agent:
         raise InvalidRequest(
-            f"it was given by '{MODEL}/{session.agent}', another model than this request's",
+            f"it came from '{MODEL}/{session.agent}', not from this request's model",
             field="previous_response_id",
         )
     return session.key

@@ -133,7 +133,7 @@ async def waiting_session(
     for found in await gateway.backend.store.find_sessions(session, agent):
         if found.id == session:
             return found.key, results
-    raise InvalidRequest("no call with this id waits for a result", field="tool_call_id")
+    raise InvalidRequest("no call with this id is waiting for a result", field="tool_call_id")
 
 
 class Order(ABC):

@@ -51,7 +51,9 @@ def agent_of(model: Any) -> str | None:
         raise InvalidRequest("has to be 'openclaw' or 'openclaw/AGENT'", field="model")
     name, _, agent = model.partition("/")
     if name != MODEL:
-        raise NotFound(f"there is no model '{model}'", hint="GET /v1/models lists what there is")
+        raise NotFound(
+            f"there is no model '{model}'", hint="GET /v1/models lists the available models"
+        )
     return agent or None
 
 
@@ -99,7 +101,7 @@ def order_index(messages: Sequence[Json], field: str) -> int:
     for at, message in enumerate(messages):
         if _role(message) not in (*_INSTRUCTING, *_SPEAKING):
             kind = message.get("role") or message.get("type")
-            raise InvalidRequest(f"a message of {kind!r} is not taken", field=f"{field}[{at}]")
+            raise InvalidRequest(f"messages of {kind!r} are not supported", field=f"{field}[{at}]")
     spoken = [at for at, m in enumerate(messages) if _role(m) not in _INSTRUCTING]
     if not any(_role(messages[at]) in ("user", "tool") for at in spoken):
         raise InvalidRequest("has no user message", field=field)
@@ -132,7 +134,9 @@ def results_of(messages: Sequence[Json], field: str) -> tuple[str | None, list[C
         if found is None:
             if with_order:
                 return None, []
-            raise InvalidRequest("no call with this id waits for a result", field="tool_call_id")
+            raise InvalidRequest(
+                "no call with this id is waiting for a result", field="tool_call_id"
+            )
         sessions.add(found[1])
         results.insert(0, ClientResult(found[2], _said(message, field)))
     if len(sessions) > 1:
@@ -212,7 +216,7 @@ async def _take_part(part: Json, field: str, attachments: Attachments) -> None:
             f"{field}.input_audio",
         )
     else:
-        raise InvalidRequest(f"content of type {kind!r} is not taken", field=field)
+        raise InvalidRequest(f"content of type {kind!r} is not supported", field=field)
 
 
 logger = logging.getLogger(__name__)
@@ -313,7 +317,7 @@ def chat_options(body: Json) -> ModelOptions:
     """The settings of a chat completion; `InvalidRequest` names one that is not honoured."""
     _refuse_others(body, _CHAT)
     if body.get("n") not in (None, 1):
-        raise InvalidRequest("only one choice is made for each request", field="n")
+        raise InvalidRequest("only one choice per request is supported", field="n")
     most = "max_completion_tokens" if "max_completion_tokens" in body else "max_tokens"
     return ModelOptions(
         max_tokens=_whole(body, most, least=1),
@@ -424,7 +428,7 @@ def _tools(body: Json) -> dict[str, Any]:
     chosen = _object(choice, "tool_choice") if isinstance(choice, dict) else {}
     name = (chosen.get("function") or chosen).get("name")
     if chosen.get("type") != "function" or name not in names:
-        raise InvalidRequest("names no tool of this request", field="tool_choice")
+        raise InvalidRequest("does not name a tool of this request", field="tool_choice")
     return {"tools": tuple(tools), "must_call": (str(name),)}
 
 

@@ -44,7 +44,7 @@ _FILE_HEADERS = {
 }
 
 
-@operation("makeLoginLink", "a link that logs one browser in, once", {"url": str}, body=LoginLink)
+@operation("makeLoginLink", "a one-time link that logs a browser in", {"url": str}, body=LoginLink)
 async def make_link(gateway: Gateway, request: Request) -> Response:
     asked = given(LoginLink, await json_body(request))
     return JSONResponse({"url": login_link(gateway, local=asked.local)})
@@ -55,13 +55,16 @@ def login_link(gateway: Gateway, *, local: bool = False) -> str:
     return f"{gateway.url}/#login={gateway.tokens.new_link_code(local=local)}"
 
 
-@operation("logIn", "a token for the page that has a one-time code", {"token": str}, body=LoginCode)
+@operation(
+    "logIn", "a token for the page, in exchange for a one-time code", {"token": str}, body=LoginCode
+)
 async def log_in(gateway: Gateway, request: Request) -> Response:
     code = given(LoginCode, await json_body(request)).code
     token = gateway.tokens.redeem(code, lambda: _is_ours(request))
     if token is None:
         raise Refused(
-            401, "this link was used already or is too old; 'openclaw page' makes a new one"
+            401,
+            "this link has already been used or has expired; get a new one with 'openclaw page'",
         )
     return JSONResponse({"token": token.reveal()}, headers={"cache-control": "no-store"})
 
@@ -88,7 +91,7 @@ def _in_table(host: str, port: int) -> str:
     return "".join(f"{word:08X}" for word in words) + f":{port:04X}"
 
 
-@operation("listPins", "declarations of servers that wait to be accepted")
+@operation("listPins", "changed declarations of servers that you have not accepted yet")
 async def pins(gateway: Gateway, request: Request) -> Response:
     keys = dict(_pin_keys(gateway))
     known = await anyio.to_thread.run_sync(_store(gateway).load)
@@ -102,7 +105,7 @@ async def pins(gateway: Gateway, request: Request) -> Response:
 
 @operation(
     "acceptPins",
-    "accept what a server says of itself now, all of it or the names given",
+    "accept a server's current declarations, all or the given names",
     {"accepted": list[str]},
     body=PinNames,
 )
@@ -169,9 +172,9 @@ async def show_file(gateway: Gateway, request: Request) -> Response:
     if not wanted:
         raise InvalidRequest("is missing", field="path")
     if "\0" in wanted:
-        raise InvalidRequest("is no path", field="path")
+        raise InvalidRequest("is not a path", field="path")
     if not await _may_have(gateway, request, settings.id, wanted):
-        raise NotFound("the agent handed over no such file in this session")
+        raise NotFound("the agent did not hand over this file in this session")
     private = (gateway.paths.root, gateway.config_path)
     roots = [Workspace(one, private) for one in settings.directories]
     roots.insert(0, Workspace(gateway.paths.results))
@@ -199,7 +202,7 @@ async def show_media(gateway: Gateway, request: Request) -> Response:
     settings = await gateway.backend.agent.settings(info.agent)
     data = await gateway.backend.store.media(info.ref, request.path_params["digest"])
     if data is None:
-        raise NotFound("this attachment is not kept any more")
+        raise NotFound("this attachment is no longer stored")
     return await _download(data, settings)
 
 

@@ -101,9 +101,9 @@ class CallbackServer:
             return "404 Not Found", "There is nothing here."
         answer = {key: values[0] for key, values in parse_qs(target.query).items()}
         if self._state is None or answer.get("state") != self._state:
-            return "400 Bad Request", "This is not the answer to a question of ours."
+            return "400 Bad Request", "This is not an answer that we are waiting for."
         if not {"code", "error"} & answer.keys():
-            return "400 Bad Request", "This is no answer."
+            return "400 Bad Request", "This is not a valid answer."
         if self._answer is None:
             self._answer = answer
         return "200 OK", _DONE if "code" in answer else _FAILED
@@ -203,12 +203,12 @@ async def _knock(config: "McpServerConfig", logins: Logins, person: Person) -> N
                 response = await door.ask("POST", _LISTING, **_manners(response))
     if auth.context.current_tokens is None:
         raise LoginFailed(
-            f"the server asked for no login (it answered {response.status_code})",
-            hint='take `auth: "oauth"` out',
+            f"the server did not ask for a login (it answered {response.status_code})",
+            hint='remove `auth: "oauth"`',
         )
     if response.status_code in (401, 403):
         raise LoginFailed(
-            f"the server does not take the token (it answered {response.status_code})"
+            f"the server did not accept the token (it answered {response.status_code})"
         )
 
 

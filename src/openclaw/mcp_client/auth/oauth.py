@@ -287,7 +287,7 @@ class Logins:
         try:
             check_address(url)
         except OAuthFlowError as error:
-            raise OperatorFacing(str(error), hint="give an https address") from None
+            raise OperatorFacing(str(error), hint="use an https address") from None
         login = ServerLogin(
             self.vault(settings),
             url,

@@ -99,7 +99,7 @@ class KeyringVault:
             import keyring
             import keyring.errors
         except ImportError:
-            raise MissingExtra("keeping logins in the keyring", "keyring") from None
+            raise MissingExtra("storing logins in the keyring", "keyring") from None
         self._keyring: Any = keyring
         self._errors: Any = keyring.errors
 
@@ -116,7 +116,7 @@ class KeyringVault:
         try:
             self._keyring.set_password(_SERVICE, key, json.dumps(record))
         except self._errors.KeyringError as error:
-            raise OperatorFacing(f"the keyring does not take the login: {error}") from error
+            raise OperatorFacing(f"the keyring did not accept the login: {error}") from error
 
     def delete(self, key: str) -> bool:
         if self.load(key) is None:

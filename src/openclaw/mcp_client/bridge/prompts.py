@@ -100,7 +100,7 @@ def parse_arguments(words: Sequence[str]) -> dict[str, str]:
     for word in words:
         key, equals, value = word.partition("=")
         if not equals or not key:
-            raise InvalidRequest(f"an argument is written key=value, not {word!r}")
+            raise InvalidRequest(f"arguments must have the form key=value, not {word!r}")
         arguments[key] = value
     return arguments
 

@@ -74,7 +74,7 @@ class PinStore:
         except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise OperatorFacing(
                 f"the pins in {self._path} cannot be read ({type(error).__name__}: {error})",
-                hint="look at the file; without it every server counts as seen for the first time",
+                hint="check the file; without it, every server is treated as new",
             ) from error
 
     def observe(self, key: str, name: str, target: str, now: Declarations) -> PinReport:
@@ -94,7 +94,7 @@ class PinStore:
         with locked(self._path):
             servers = self.load()
             if key not in servers:
-                raise NotFound("nothing is pinned of that server yet")
+                raise NotFound("that server has no pins yet")
             before = servers[key]
             servers[key] = accept(before, names)
             if servers[key] != before:
@@ -229,7 +229,7 @@ class Pinning:
             )
         if self.report.differs and self.report != before:
             logger.warning(
-                "MCP server '%s' no longer declares what was accepted: %s; look at it with "
+                "MCP server '%s' has changed since you accepted it: %s; see the changes with "
                 "'openclaw mcp pins show %s'",
                 self._name,
                 self.words,

@@ -219,7 +219,7 @@ def diff(known: Pinned, name: str) -> str:
     after = [] if new is None else new.text.splitlines()
     lines = list(difflib.unified_diff(before, after, "accepted", "now", lineterm="", n=2))
     if not lines:
-        return "(the difference lies beyond the part of the text that is kept)"
+        return "(the change is in a part of the text that is not stored)"
     return "\n".join(lines)
 
 
@@ -240,7 +240,7 @@ class Crossing:
         mine, theirs = shown_name(self.tool), shown_name(self.other_tool)
         if self.kind == "shadows":
             return f"'{self.server}' and '{self.other}' both have a tool '{mine}'"
-        return f"the declaration of '{self.server}/{mine}' speaks of '{self.other}/{theirs}'"
+        return f"the declaration of '{self.server}/{mine}' mentions '{self.other}/{theirs}'"
 
 
 def mentions(text: str) -> frozenset[str]:

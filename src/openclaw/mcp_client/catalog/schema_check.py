@@ -323,7 +323,7 @@ def held_to(
     misfit = judge(schema, value)
     if misfit is None:
         return raw
-    words = f"the structured result does not fit the tool's own output schema: {misfit}"
+    words = f"the structured result does not match the tool's own output schema: {misfit}"
     content: list[Any] = raw.get("content") or []
     if not content:
         raise InvalidResult(words)
@@ -366,9 +366,9 @@ class _Judge:
         if isinstance(choices := schema.get("enum"), list):
             self._spend(len(cast("list[Any]", choices)))
             if not any(_same(value, one) for one in cast("list[Any]", choices)):
-                raise _Misfit(path, "is none of the values that are allowed")
+                raise _Misfit(path, "is not one of the allowed values")
         if "const" in schema and not _same(value, schema["const"]):
-            raise _Misfit(path, "is not the value that is allowed")
+            raise _Misfit(path, "is not the allowed value")
         _judge_size(schema, value, path)
 
     def _judge_inside(self, schema: dict[str, Any], value: object, path: str, depth: int) -> None:
@@ -412,7 +412,7 @@ class _Judge:
                 if not fits(fitting):
                     raise _Misfit(path, f"fits {fitting} of the choices of '{keyword}'")
         if "not" in schema and self._fits(schema["not"], value, depth) and _judged(schema["not"]):
-            raise _Misfit(path, "fits what it must not")
+            raise _Misfit(path, "matches what it must not")
 
     def _fits(self, schema: object, value: object, depth: int) -> bool:
         try:

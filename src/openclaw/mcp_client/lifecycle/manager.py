@@ -316,7 +316,7 @@ class McpManager:
         try:
             await unit.run()
         except Exception:
-            logger.exception("MCP server '%s' is given up", unit.name)
+            logger.exception("gave up on MCP server '%s'", unit.name)
 
     def _forget_views(self, gone: Callable[[tuple[str, str]], bool]) -> None:
         for user in [user for user in self._views if gone(user)]:

@@ -255,5 +255,5 @@ class StateLog:
         if state is ServerState.NEEDS_LOGIN:
             return wrong  # it says what to do
         said = [line for line in self._stderr.tail() if line.strip()]
-        words = f" (its last words: {said[-1].strip()[:_LAST_WORDS]})" if said else ""
+        words = f" (its last output: {said[-1].strip()[:_LAST_WORDS]})" if said else ""
         return f"{wrong}{words}; try it with: openclaw mcp probe {self._name}"

@@ -146,7 +146,7 @@ def limited(program: Program, limits: "ProcessLimits", *, platform: str = sys.pl
     if not orders:
         return program
     if platform == "win32":
-        raise SpawnFailed("`limits` cannot be kept on Windows", hint="take them out")
+        raise SpawnFailed("`limits` cannot be enforced on Windows", hint="remove them")
     script = "; ".join([*orders, 'exec "$0" "$@"'])
     return replace(
         program, command=_SHELL, arguments=("-c", script, program.command, *program.arguments)
@@ -178,7 +178,7 @@ def _running() -> int:
         return 0
     own, total = os.getuid(), 0
     if own == 0:
-        logger.warning("`limits.processes` does not bind a server that runs as root")
+        logger.warning("`limits.processes` does not limit a server that runs as root")
     for directory in _PROC.iterdir():
         if directory.name.isdigit():
             try:
@@ -306,7 +306,7 @@ class Sandbox:
         means = self._means or find_means(self._environ.get("PATH", os.defpath))
         strict = wanted.mode == "strict"
         if means.best is None:
-            return self._without(strict, f"no sandbox can be had here: {means.missing}", program)
+            return self._without(strict, f"no sandbox is available here: {means.missing}", program)
         reach = self._reach(config, program, name, roots)
         if means.bubblewrap is not None:
             if reach.network == "internet":
@@ -365,7 +365,9 @@ class Sandbox:
             if not place.is_dir():
                 continue
             if self._holds_home(place) and not (named and place == self._home):
-                logger.warning("the sandbox does not open %s; name what is needed in it", place)
+                logger.warning(
+                    "the sandbox gives no access to %s; list what is needed in it", place
+                )
             else:
                 yield place
 
@@ -415,7 +417,7 @@ class Sandbox:
             path = (program.directory or Path.cwd()) / expand(given, self._environ)
             if not path.exists():
                 raise SpawnFailed(
-                    f"sandbox.{key}: {path} does not exist", hint="make it, or take it out"
+                    f"sandbox.{key}: {path} does not exist", hint="create it, or remove the entry"
                 )
             yield path
 
@@ -429,7 +431,7 @@ def _lacks(wanted: "SandboxConfig", means: Means) -> Iterator[str]:
     if wanted.network == "internet":
         yield '`network: "internet"` needs bubblewrap: Landlock cannot tell addresses apart'
     elif not wanted.network:
-        yield "Landlock denies TCP alone, so that `network: false` does not wholly hold"
+        yield "Landlock only denies TCP, so `network: false` is not fully enforced"
     if not means.sockets:
         yield "with Landlock on this kind of machine every Unix socket can be reached"
 
@@ -438,7 +440,7 @@ def _judge_internet(bubblewrap: str) -> None:
     why = _why_no_internet(bubblewrap)
     if why is not None:
         hint = "allow user namespaces, or choose `network: true` or `network: false`"
-        raise SpawnFailed(f'`network: "internet"` cannot be had here: {why}', hint=hint)
+        raise SpawnFailed(f'`network: "internet"` is not available here: {why}', hint=hint)
 
 
 @lru_cache(maxsize=4)

@@ -52,13 +52,13 @@ def network_of_its_own() -> socket.socket:
     if libc.unshare(_NEW_NET):
         if libc.unshare(_NEW_USER | _NEW_NET):
             why = os.strerror(ctypes.get_errno())
-            raise Refused(f"no network of its own can be made here: {why}")
+            raise Refused(f"no separate network can be created here: {why}")
         try:
             Path("/proc/self/setgroups").write_text("deny")
             Path("/proc/self/uid_map").write_text(f"{user} {user} 1")
             Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
         except OSError as error:
-            raise Refused(f"no user namespace can be made here: {error.strerror}") from None
+            raise Refused(f"no user namespace can be created here: {error.strerror}") from None
     try:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as handle:
             asked = struct.pack("16sh14x", b"lo", 0)
@@ -66,7 +66,7 @@ def network_of_its_own() -> socket.socket:
             fcntl.ioctl(handle, _SET_FLAGS, struct.pack("16sh14x", b"lo", flags | _UP))
         return socket.create_server(("127.0.0.1", PORT))
     except OSError as error:
-        raise Refused(f"the network of its own cannot be used: {error.strerror}") from None
+        raise Refused(f"the separate network cannot be used: {error.strerror}") from None
 
 
 async def resolve_with_system(host: str, port: int) -> Sequence[str]:

@@ -156,7 +156,7 @@ class PipeDispatcher:
             return await pending.future
         except CancelledError:
             if cancellable:
-                self._tell_cancelled(key, "the caller does not wait any more")
+                self._tell_cancelled(key, "the caller is no longer waiting")
             raise
         except TimedOut:
             if cancellable:
@@ -321,11 +321,11 @@ class PipeDispatcher:
         if method is _ABSENT:
             self._answered(message)
         elif type(method) is not str:
-            logger.debug("MCP server '%s': a message whose method is no text", self._server)
+            logger.debug("MCP server '%s': a message whose method is not text", self._server)
         elif type(message.get("id")) in _ID_TYPES:
             self._requested(message)
         elif "id" in message:
-            logger.debug("MCP server '%s': a request whose id is no id", self._server)
+            logger.debug("MCP server '%s': a request whose id is invalid", self._server)
         else:
             self._notified(method, message.get("params"))
 

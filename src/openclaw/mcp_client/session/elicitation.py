@@ -75,7 +75,7 @@ class Asking:
         try:
             question = shown(params, self._redact, self._holds_secret)
         except (TypeError, ValueError) as error:
-            logger.warning("MCP server '%s' asks what cannot be shown: %s", server, error)
+            logger.warning("MCP server '%s' asks something that cannot be shown: %s", server, error)
             return _DECLINE
         return await self._whose(server)(server, question)
 
@@ -107,7 +107,7 @@ def shown(
         question["requestedSchema"] = _shown_schema(params["requestedSchema"], redact)
     if params.get("mode") is not None:
         if params["mode"] not in _MODES:
-            raise ValueError("it asks in a way that is not known")
+            raise ValueError("it asks in an unknown way")
         question["mode"] = params["mode"]
     for key, limit in (("url", MAX_ADDRESS), ("elicitationId", MAX_ID)):
         if params.get(key) is not None:
@@ -120,7 +120,7 @@ def shown(
 def _unchanged(key: str, text: object, limit: int, holds_secret: Callable[[str], bool]) -> str:
     """What means nothing any more once a character of it is replaced."""
     if not isinstance(text, str) or len(text) > limit:
-        raise ValueError(f"its {key} is no text, or too long")
+        raise ValueError(f"its {key} is not text, or too long")
     if not text.isprintable() or holds_orders(text):
         raise ValueError(f"its {key} has hidden characters or markers in it")
     if holds_secret(text):
@@ -131,14 +131,14 @@ def _unchanged(key: str, text: object, limit: int, holds_secret: Callable[[str],
 def _check_address(url: str) -> None:
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError("its address is not one of a web page")
+        raise ValueError("its address is not that of a web page")
     if "@" in parts.netloc:  # what stands before it looks like the host, and is not
         raise ValueError("its address has a user name in it")
 
 
 def _shown_schema(schema: object, redact: Callable[[str], str]) -> dict[str, Any]:
     if not isinstance(schema, dict):
-        raise ValueError("its form is none")  # noqa: TRY004  what a server sends is a value
+        raise ValueError("it has no valid form")  # noqa: TRY004  what a server sends is a value
     if len(orjson.dumps(schema)) > MAX_SCHEMA:
         raise ValueError("its form is too large")
     # Names and choices are sent back as they are, so that they cannot be cleaned.

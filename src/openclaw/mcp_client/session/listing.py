@@ -129,7 +129,7 @@ async def _fetch_one(
             return listed
         if len(listed.entries) >= catalogue.limit:
             break
-    listed.dropped.append(f"{catalogue.key}: more than we take; the rest was left out")
+    listed.dropped.append(f"{catalogue.key}: there are too many; the rest were left out")
     return listed
 
 

@@ -309,7 +309,7 @@ class ChangeSubscription:
                 await anyio.sleep(pause)
                 pause = min(2 * pause, _LAST_PAUSE)
             except MCPError as error:
-                logger.debug("the server does not tell of changes: %s", error)
+                logger.debug("the server does not report changes: %s", error)
                 return
 
     async def _listen_once(self, link: ServerSession) -> None:

@@ -190,7 +190,9 @@ class ServerSession:
         try:
             wanted = InputRequiredResult.model_validate(result).input_requests or {}
         except ValueError:
-            raise InvalidResult("the server asks for input in a form that is not MCP's") from None
+            raise InvalidResult(
+                "the server asks for input in a form that MCP does not have"
+            ) from None
         answers: dict[str, Any] = {}
         for key, request in wanted.items():
             context = ClientRequestContext(session=self.session, request_id=key)

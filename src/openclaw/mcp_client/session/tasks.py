@@ -131,7 +131,7 @@ class RemoteTask:
         try:
             return await self.ask("tasks/get", {"taskId": self.handle["id"]})
         except RemoteError as error:
-            reason = f"it does not know the task of this call any more: {error.message}"
+            reason = f"it no longer knows the task of this call: {error.message}"
             raise Interrupted(reason) from None
 
     async def _ended(self, status: RawResult) -> RawResult | None:
@@ -153,7 +153,7 @@ class RemoteTask:
             case "working" | "input_required", _:
                 return None
             case _:
-                raise InvalidResult("the task has a status that is not MCP's")
+                raise InvalidResult("the task has a status that MCP does not have")
 
     async def _answer(self, status: RawResult, answered: set[str]) -> None:
         requests = json_object(status.get("inputRequests"))

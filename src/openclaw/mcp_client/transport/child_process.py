@@ -302,7 +302,7 @@ def _refuse_missing(program: Program) -> None:
 def _explained(program: Program, error: OSError) -> SpawnFailed:
     if error.errno == errno.ENOEXEC:
         return SpawnFailed(
-            f"'{program.command}' is no program this system can run",
+            f"'{program.command}' is not a program that this system can run",
             hint="a script needs a first line such as #!/usr/bin/env python3",
         )
     return SpawnFailed(f"cannot start '{program.command}': {error.strerror or error}")

@@ -11,13 +11,13 @@ class Why(StrEnum):
     ACTION = "you did not ask for this kind of action"
     HANDED_OVER = "you told me to follow a text, and the text asks for this"
     DESTINATION = "you did not give this destination"
-    SENDER = "you named this only as where something came from"
+    SENDER = "you mentioned this only as a source"
     OBJECT = "you did not name what this acts on"
     CREDENTIAL = "you did not give this credential or permission"
     COMMAND = "you did not give this command"
     PLACE = "you did not name this place"
-    QUOTED = "it stands only in text that came from outside"
-    LEAVES = "it comes from a private source and would leave"
+    QUOTED = "it appears only in text that came from outside"
+    LEAVES = "it comes from a private source and would be sent out"
 
 
 @dataclass(frozen=True, slots=True)

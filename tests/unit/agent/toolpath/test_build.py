@@ -122,7 +122,7 @@ async def test_a_long_result_is_cut_and_the_whole_is_kept_in_a_private_file(tmp_
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
     assert "end" not in shown.partition("<<<END")[0]
-    note = f"100 of 1003 characters are shown. The whole is in the file {path}; `read` opens it."
+    note = f"100 of 1003 characters are shown. The full text is in {path}; open it with `read`."
     assert note in shown
     assert text_of(result.outputs) == "x" * 100
 
@@ -238,7 +238,7 @@ async def test_a_rule_that_cannot_be_written_holds_for_the_session() -> None:
     await path.call()
     await path.call()
     assert len(path.asked) == 1
-    said = "The rule holds for this session only: cannot write openclaw.json"
+    said = "The rule applies to this session only: cannot write openclaw.json"
     assert Notice("warning", said) in path.events
 
 

@@ -97,7 +97,7 @@ def test_broken_plugins_and_odd_tools_cost_a_warning_each(
         "'a-missing' (no_such_module:tools) could not be loaded: ModuleNotFoundError",
         "'b-broken' (tiny_plugin:broken) could not be loaded: RuntimeError: no licence",
         "'c-tools' is left out: there is already a tool 'read'",
-        "'c-tools' is left out: names that begin with mcp_",
+        "'c-tools' is left out: names that start with mcp_",
         "'c-tools' is left out: its name 'bad name'",
         "'c-tools' is left out: there is already a tool 'Greet'",
         "'c-tools' is left out: there is already a tool 'exec'",

@@ -60,8 +60,8 @@ async def test_edits_that_are_none_are_refused(workspace: Path, do: Do, edits: o
 async def test_a_file_is_moved_and_nothing_is_overwritten(workspace: Path, do: Do) -> None:
     (workspace / "a").write_text("1")
     (workspace / "b").write_text("2")
-    assert "is there already" in await do("t", "move", path="a", to="b")
-    assert "no file" in await do("t", "move", path="missing", to="c")
+    assert "already exists" in await do("t", "move", path="a", to="b")
+    assert "not a workspace file" in await do("t", "move", path="missing", to="c")
     assert "leads out" in await do("t", "move", path="a", to="../out")
     assert await do("t", "move", path="a", to="new/c") == "Moved 'a' to 'new/c'."
     assert (workspace / "new" / "c").read_text() == "1"
@@ -101,13 +101,13 @@ async def test_the_last_turn_with_changes_is_undone_and_no_other(
     await do("t2", "delete", path="old")
     assert not (workspace / "tree").exists()
     assert Path("/etc/passwd").exists()
-    assert "tree/deep/f: as it was" in checkpoints.undo("main", "s")
+    assert "tree/deep/f: restored" in checkpoints.undo("main", "s")
     assert (workspace / "old").read_text() == "second"
     assert (workspace / "old").stat().st_mode & 0o777 == 0o755
     assert (workspace / "tree" / "deep" / "f").read_text() == "inside"
     assert not (workspace / "moved").exists()
     assert not (workspace / "made" / "new").exists()
-    assert "- old: removed again" in checkpoints.undo("main", "s")  # the undoing itself
+    assert "- old: removed" in checkpoints.undo("main", "s")  # the undoing itself
     assert not (workspace / "old").exists()
     assert "nothing to undo" in checkpoints.undo("main", "other")
 

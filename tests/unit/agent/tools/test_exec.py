@@ -173,9 +173,9 @@ class Background:
 async def test_a_job_in_the_background_is_read_waited_for_and_stopped(workspace: Path) -> None:
     async with Shells({"PATH": "/usr/bin:/bin"}).running() as shells:
         call = Background(workspace, shells)
-        assert await call("jobs", action="list") == "No command runs in the background."
+        assert await call("jobs", action="list") == "No commands are running in the background."
         command = "echo begun; until [ -e go ]; do sleep 0.01; done; echo over; exit 2"
-        assert (await call("exec", command=command, background=True)).startswith("Job 1 runs")
+        assert (await call("exec", command=command, background=True)).startswith("Job 1 is running")
         await call("exec", command="echo $$ > pid; sleep 300", background=True)
         assert (await call("jobs", action="list")).count(": runs: ") == 2
         assert "no such job" in await call("jobs", session="other", action="read", job="1")
@@ -239,7 +239,7 @@ async def test_there_is_a_limit_on_jobs_that_run(workspace: Path) -> None:
         await call("jobs", action="wait", job="1")
         for _ in range(MOST_JOBS):
             await sleeper(call)
-        assert "run already" in await call("exec", command="true", background=True)
+        assert "already running" in await call("exec", command="true", background=True)
         assert "1: " not in (await call("jobs", action="list")).splitlines()[0][:3]
 
 

@@ -59,7 +59,7 @@ async def test_a_range_of_lines_says_how_to_go_on(
     (workspace / "f").write_text("".join(f"{n}\n" for n in range(1, 11)))
     assert (
         await ok("read", path="f", offset=3, limit=2)
-        == "3\n4\n\n[lines 3 to 4 of 10; go on with offset=5]"
+        == "3\n4\n\n[lines 3 to 4 of 10; continue with offset=5]"
     )
     assert await ok("read", path="f", offset=10) == "10\n\n[lines 10 to 10 of 10]"
     assert "10 lines" in await refused("read", path="f", offset=11)
@@ -67,7 +67,7 @@ async def test_a_range_of_lines_says_how_to_go_on(
 
 async def test_an_answer_is_bounded_in_lines_and_characters(workspace: Path, ok: Words) -> None:
     (workspace / "lines").write_text("x\n" * (MAX_LINES + 5))
-    assert f"of {MAX_LINES + 5}; go on with offset={MAX_LINES + 1}]" in await ok(
+    assert f"of {MAX_LINES + 5}; continue with offset={MAX_LINES + 1}]" in await ok(
         "read", path="lines"
     )
     (workspace / "long").write_text("y" * 10_000_000)
@@ -106,7 +106,7 @@ async def test_what_is_too_large_or_binary_is_refused_with_advice(
     assert "attach" in await refused("read", path="bin")
     (workspace / "big.png").write_bytes(PNG)
     os.truncate(workspace / "big.png", MAX_INBOUND_BYTES + 1)
-    assert "the most" in await refused("read", path="big.png")
+    assert "the limit" in await refused("read", path="big.png")
     (workspace / "big.txt").write_bytes(b"x" * 5000)
     with (workspace / "big.txt").open("ab") as file:
         file.truncate(65 * 1024 * 1024)
@@ -145,7 +145,7 @@ async def test_attach_hands_a_file_to_the_person(
     assert isinstance(named.outputs[0], Media)
     assert named.outputs[0].name == "Chart.png"
     os.truncate(workspace / "d" / "p.png", MAX_OUTBOUND_BYTES + 1)
-    assert "the most" in await refused("attach", path="d/p.png")
+    assert "the limit" in await refused("attach", path="d/p.png")
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ async def test_a_write_that_cannot_be_is_refused_with_words(
     assert "not a directory" in await refused("write", path="f/x", content="")
     assert "surrogate" in await refused("write", path="x", content="\ud800")
     monkeypatch.setattr(files, "MAX_BYTES", 3)
-    assert "the most" in await refused("write", path="x", content="four")
+    assert "the limit" in await refused("write", path="x", content="four")
 
 
 async def test_an_edit_replaces_the_one_place_it_names(workspace: Path, ok: Words) -> None:
@@ -226,7 +226,9 @@ async def test_an_edit_of_a_file_that_changed_meanwhile_is_refused(
         return replace(*given, **more)
 
     monkeypatch.setattr(Workspace, "replace_file", meddled)
-    assert "changed meanwhile" in await refused("edit", path="f", old_text="old", new_text="new")
+    assert "changed in the meantime" in await refused(
+        "edit", path="f", old_text="old", new_text="new"
+    )
     assert (workspace / "f").read_text() == "another"
     assert [path.name for path in workspace.iterdir()] == ["f"]
 
@@ -293,14 +295,14 @@ async def test_a_pattern_that_never_ends_is_ended(
     monkeypatch.setattr(find, "SEARCH_SECONDS", 1.0)
     (workspace / "f").write_text("a" * 5000 + "!")
     with anyio.fail_after(60):
-        assert "was ended" in await refused("search", pattern="(a+)+$")
+        assert "was stopped" in await refused("search", pattern="(a+)+$")
 
 
 async def test_a_search_worker_that_dies_is_told(
     workspace: Path, refused: Words, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(find.sys, "executable", "/bin/false")
-    assert "without an answer" in await refused("search", pattern="x")
+    assert "without a result" in await refused("search", pattern="x")
 
 
 @pytest.mark.parametrize(
@@ -337,7 +339,7 @@ async def test_a_defect_in_a_tool_becomes_its_result(
         raise ZeroDivisionError
 
     monkeypatch.setattr(find, "_list", broken)
-    assert "defect" in await refused("list")
+    assert "bug" in await refused("list")
 
 
 async def test_what_the_system_refuses_becomes_a_result(
@@ -421,4 +423,4 @@ async def test_a_letter_is_read_and_an_archive_is_handed_on(
     word(workspace / "a.docx", "<w:p><w:r><w:t>Dear Ada</w:t></w:r></w:p>")
     archive(workspace / "a.zip", a="x")
     assert "Dear Ada" in await ok("read", path="a.docx")
-    assert "it is no document, but an archive; attach" in await refused("read", path="a.zip")
+    assert "it is an archive, not a document; attach" in await refused("read", path="a.zip")

@@ -102,7 +102,7 @@ async def test_one_endless_line_is_read_on_and_searched_by_the_same_numbers(
 ) -> None:
     path = keep(results, "x" * 150_000 + "NEEDLE" + "y" * 50_000)
     first = words(await tools.call("read", {"path": path}, MINE))
-    assert "go on with offset=" in first
+    assert "continue with offset=" in first
     found = words(await tools.call("search", {"path": path, "pattern": "NEEDLE"}, MINE))
     assert found.startswith(OPENING)
     line = next(one for one in found.splitlines() if "NEEDLE" in one)

@@ -92,7 +92,7 @@ async def test_a_long_conversation_is_cut_to_its_latest_part(
     monkeypatch.setattr(memory, "MAX_ENTRY_CHARS", 10)
     words = await call(filled, "session_history", key="trip", limit=2, tools=True)
     assert words.startswith("[earlier entries left out")
-    assert words.endswith("Assistant: answer on [… 4 characters more]")
+    assert words.endswith("Assistant: answer on [… 4 more characters]")
 
 
 async def test_what_is_empty_says_so(store: FileStore) -> None:

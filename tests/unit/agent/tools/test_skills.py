@@ -159,7 +159,7 @@ def test_skills_are_added_listed_and_removed(home: Path, tmp_path: Path) -> None
             archive.write(file, file.relative_to(tmp_path))
     added = openclaw("skills", "add", str(packed), "--digest", digest)
     assert added.stdout == f"Added release-notes, digest {digest}.\n", added.stderr
-    assert "There is a skill" in openclaw("skills", "add", str(folder)).stderr
+    assert "A skill 'release-notes' already exists" in openclaw("skills", "add", str(folder)).stderr
     (row,) = json.loads(openclaw("skills", "list", "--json").stdout)["skills"]
     assert (row["name"], row["digest"]) == ("release-notes", digest)
     assert Path(row["path"]) == home / ".openclaw" / "skills" / "release-notes"
@@ -192,7 +192,7 @@ def test_what_is_remembered_is_shown_searched_and_cleared(home: Path) -> None:
     assert openclaw("memory").stdout == openclaw("memory", "show").stdout
     refused = openclaw("memory", "clear")
     assert refused.returncode == 2
-    assert "say --yes" in refused.stderr
+    assert "add --yes" in refused.stderr
     assert (notes / "MEMORY.md").exists()
     assert openclaw("memory", "clear", "--yes").stdout == "Forgotten.\n"
     assert openclaw("memory", "show").stdout == "Nothing is remembered.\n"

@@ -80,7 +80,7 @@ async def test_what_is_no_text_is_refused() -> None:
 async def test_a_long_page_is_read_in_pieces() -> None:
     text = "x" * MAX_CHARS + "the rest"
     first = text_of((await fetch(page(text, "text/plain"))).blocks)
-    assert f"go on with offset={MAX_CHARS}" in first
+    assert f"continue with offset={MAX_CHARS}" in first
     second = await fetch(page(text, "text/plain"), offset=MAX_CHARS)
     assert second.outputs == (Text("the rest"),)
 

@@ -88,13 +88,13 @@ async def test_what_goes_wrong_is_told(address: str) -> None:
     search = found("searxng", address)
     assert "Give `query`" in text_of((await asked(search, "  ")).blocks)
     nowhere = replace(search, address="http://127.0.0.1:9/search")
-    assert "could not be asked" in text_of((await asked(nowhere)).blocks)
+    assert "could not be reached" in text_of((await asked(nowhere)).blocks)
     odd = replace(search, address=f"{address}/broken")
     assert "did not answer in JSON" in text_of((await asked(odd)).blocks)
     unset = replace(search, key="secret://env/missing")
     assert "The search has no key" in text_of((await asked(unset)).blocks)
     Engine.status = 403
-    assert "HTTP status 403; its key is refused" in text_of((await asked(search)).blocks)
+    assert "HTTP status 403; it refused the key" in text_of((await asked(search)).blocks)
 
 
 @pytest.mark.parametrize(

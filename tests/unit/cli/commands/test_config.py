@@ -75,9 +75,7 @@ def test_validate_says_that_a_file_is_valid_and_what_is_not_used(
     assert run("openclaw", ["config", "validate"]) == 0
     captured = capsys.readouterr()
     assert captured.out == f"{config}: valid\n"
-    assert captured.err == (
-        "warning: kept, but not used, as this program has no such feature: channels (line 1)\n"
-    )
+    assert captured.err == ("warning: not supported, and ignored: channels (line 1)\n")
     assert run("openclaw", ["config", "validate", "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
     assert (facts["valid"], facts["exists"], len(facts["warnings"])) == (True, True, 1)
@@ -86,7 +84,7 @@ def test_validate_says_that_a_file_is_valid_and_what_is_not_used(
 def test_validate_without_a_file_says_that_the_defaults_apply(home: Path, capsys: Captured) -> None:
     assert run("openclaw", ["config", "validate"]) == 0
     assert capsys.readouterr().out == (
-        f"{home}/.openclaw/openclaw.json: not there; the defaults apply\n"
+        f"{home}/.openclaw/openclaw.json: does not exist; the defaults apply\n"
     )
 
 
@@ -139,7 +137,7 @@ def test_schema_prints_a_json_schema(capsys: Captured) -> None:
 
 def test_config_alone_is_a_usage_error(capsys: Captured) -> None:
     assert run("openclaw", ["config"]) == 2
-    assert "Say what to do" in capsys.readouterr().err
+    assert "An action is missing" in capsys.readouterr().err
 
 
 def test_a_key_is_read_set_and_taken_out_and_the_rest_stays_as_written(
@@ -195,7 +193,7 @@ def test_a_refused_change_says_that_nothing_was_written_and_how_a_list_is(
     assert run("openclaw", ["config", "set", "tools.deny", "write"]) == 2
     assert capsys.readouterr().err == (
         "openclaw: Nothing was written: tools.deny: must be a list, not text\n"
-        "  A list is written so: openclaw config set tools.deny '[\"write\"]'\n"
+        "  Write a list like this: openclaw config set tools.deny '[\"write\"]'\n"
     )
     assert run("openclaw", ["config", "unset", "gateway.auth"]) == 0
     config.write_text(WRONG)
@@ -239,7 +237,7 @@ def test_the_file_is_edited_in_the_persons_editor(
     assert path.read_text() == "{ gateway: { port: 1234 } }\n"
     assert "port: 1234" in capsys.readouterr().out
     assert run("openclaw", ["config", "edit"]) == 2
-    assert "It was not saved." in capsys.readouterr().err
+    assert "The file was not saved." in capsys.readouterr().err
     assert "1234" in path.read_text()
 
 

@@ -93,7 +93,7 @@ def test_each_problem_is_named_with_what_to_do(
         (
             "sandbox",
             "warning",
-            "these run as you do, without a sandbox: gone, here, lost, plain, ref",
+            "these run with your rights, without a sandbox: gone, here, lost, plain, ref",
         ),
         ("policy", "warning", "agent 'main' may use every tool of every MCP server"),
         (
@@ -182,7 +182,7 @@ def test_mending_says_what_it_did_also_where_there_was_nothing(
     assert capsys.readouterr().out.endswith("Fixed 1.\n")
     configure(state, {"gateway": {"bind": "lan"}})
     run("openclaw", ["doctor", "--fix"])
-    assert "There is nothing that --fix can do" in capsys.readouterr().out
+    assert "--fix cannot fix any of this" in capsys.readouterr().out
 
 
 def test_a_server_with_a_program_and_an_address_is_pointed_out(
@@ -287,7 +287,7 @@ def provider(status: int) -> Generator[str]:
         (200, "ok", "uses acme/m"),
         (404, "ok", "uses acme/m"),
         (401, "error", "its provider refuses the key (HTTP 401: so it is)"),
-        (503, "warning", "its provider could not be asked (HTTP 503: so it is)"),
+        (503, "warning", "its provider could not be reached (HTTP 503: so it is)"),
     ],
 )
 def test_the_provider_is_asked_whether_it_takes_the_key(

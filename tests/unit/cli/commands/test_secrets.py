@@ -195,7 +195,7 @@ def test_a_secret_is_stored_resolved_listed_and_forgotten(environ: dict[str, str
     assert "nothing is stored as DOCS" in gone.stdout
     assert "openclaw secrets set DOCS" in gone.stdout
     assert run("remove", "DOCS", environ=environ).returncode == 1
-    assert "Nothing is stored" in run("list", environ=environ).stdout
+    assert "No secrets are stored" in run("list", environ=environ).stdout
 
 
 @pytest.mark.parametrize(("name", "value"), [("bad name", "x"), ("../up", "x"), ("EMPTY", "\n")])

@@ -55,7 +55,7 @@ def sessions(*arguments: str) -> int:
 
 def test_nothing_stored_is_said_and_creates_nothing(home: Path, capsys: Captured) -> None:
     assert sessions() == 0
-    assert capsys.readouterr().out == "No conversation is stored.\n"
+    assert capsys.readouterr().out == "No conversations yet.\n"
     assert sessions("--json") == 0
     assert json.loads(capsys.readouterr().out) == {"sessions": [], "more": False}
     assert sessions("search", "x") == 0
@@ -84,7 +84,7 @@ def test_orders_and_api_calls_are_listed_only_on_request(stored: Path, capsys: C
     assert sessions() == 0
     out = capsys.readouterr().out
     assert "mcp-1-order" not in out
-    assert "2 more; --all lists them too." in out
+    assert "2 more: orders, API calls and scheduled jobs. List them with --all." in out
     assert sessions("list", "--all") == 0
     out = capsys.readouterr().out
     assert "mcp-1-order" in out
@@ -117,9 +117,9 @@ def test_a_listing_for_programs_is_json_alone(stored: Path, capsys: Captured) ->
     assert sessions("list", "--search", "norw", "--json") == 0
     assert [s["key"] for s in json.loads(capsys.readouterr().out)["sessions"]] == ["trip"]
     assert sessions("--search", "nothing like it") == 0
-    assert capsys.readouterr().out == "None matches.\n"
+    assert capsys.readouterr().out == "No conversations match.\n"
     assert sessions("--limit", "1") == 0
-    assert "--limit shows more" in capsys.readouterr().out
+    assert "use --limit to see more" in capsys.readouterr().out
 
 
 def test_a_conversation_is_shown_with_what_is_unfinished(stored: Path, capsys: Captured) -> None:
@@ -127,14 +127,14 @@ def test_a_conversation_is_shown_with_what_is_unfinished(stored: Path, capsys: C
     out = capsys.readouterr().out
     assert "tell me of trip\\x1b[31m and \\u202emirrors" in out
     assert "web_fetch" in out
-    assert "[… 1000 characters more; see --raw]" in out
+    assert "[… 1000 more characters; see --raw]" in out
     assert "Turn half died half-way, with 1 calls of unknown outcome." in out
     assert sessions("show", "trip", "--limit", "2", "--json") == 0
     shown = json.loads(capsys.readouterr().out)
     assert [entry["kind"] for entry in shown["entries"]] == ["tool_call", "turn_lost"]
     assert shown["unfinishedTurns"][0]["openCalls"] == ["2"]
     assert sessions("show", "trip", "--limit", "2") == 0
-    assert "(entries 8 to 9; --limit shows more)" in capsys.readouterr().out
+    assert "(entries 8 to 9; use --limit to see more)" in capsys.readouterr().out
 
 
 def test_a_key_of_several_agents_needs_one_named(stored: Path, capsys: Captured) -> None:
@@ -242,7 +242,7 @@ def test_on_a_terminal_deleting_is_asked_about(stored: Path, answer: str, *, lef
 def test_a_limit_that_is_no_number_is_said_in_words(limit: str, capsys: Captured) -> None:
     assert sessions(f"--limit={limit}") == 2
     err = capsys.readouterr().err
-    assert "give a whole number from 1 to 1000000" in err
+    assert "must be a whole number from 1 to 1000000" in err
     assert "_positive" not in err
 
 

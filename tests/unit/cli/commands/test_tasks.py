@@ -106,9 +106,9 @@ def test_a_task_is_shown_with_its_question_and_its_answer(
 
 def test_a_task_is_told_to_stop(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
     store(state, WORKING, DONE)
-    assert said(capsys, "tasks", "cancel", "task-w") == "Told it to stop.\n"
+    assert said(capsys, "tasks", "cancel", "task-w") == "Asked the task to stop.\n"
     assert inboxes(state)["task-working"]["cancel"] is True
-    assert said(capsys, "tasks", "cancel", "task-d") == "It has ended already: completed.\n"
+    assert said(capsys, "tasks", "cancel", "task-d") == "The task has already ended: completed.\n"
     assert json.loads(said(capsys, "tasks", "cancel", "task-w", "--json"))["cancelled"] is True
 
 

@@ -63,7 +63,7 @@ def test_vs_codes_servers_and_variables_are_read(*, inside: bool) -> None:
         "args": ["--n", "${N}"],
         "env": {"API_KEY": "<secret://env/API_KEY>", "MODE": "a$${b"},
     }
-    assert any("asked for at start" in note for note in found.notes)
+    assert any("asked for at every start" in note for note in found.notes)
 
 
 def test_codex_servers_are_read_from_toml() -> None:
@@ -104,7 +104,7 @@ def test_codex_servers_are_read_from_toml() -> None:
         },
     }
     (_, remote) = read_servers("codex", parse_toml(text))
-    assert remote.notes == ("'disabled_tools' has no counterpart here and is left out",)
+    assert remote.notes == ("'disabled_tools' is not supported here and is left out",)
 
 
 def test_geminis_addresses_say_which_transport_they_are() -> None:
@@ -141,7 +141,7 @@ def test_zeds_context_servers_are_read_in_both_shapes() -> None:
 
 def test_what_has_no_counterpart_is_said() -> None:
     (found,) = read_servers("cursor", {"mcpServers": {"s": {"command": "x", "envFile": ".env"}}})
-    assert found.notes == ("'envFile' has no counterpart here and is left out",)
+    assert found.notes == ("'envFile' is not supported here and is left out",)
 
 
 NO_SERVERS: list[dict[str, Any]] = [{}, {"mcpServers": []}, {"mcpServers": "x"}]
@@ -193,7 +193,7 @@ def test_switches_and_numbers_are_written_as_others_mean_them() -> None:
     given = {"command": "x", "env": {"A": True, "B": 5, "C": None, "D": "d"}}
     (found,) = read_servers("cursor", {"mcpServers": {"s": given}})
     assert found.entry["env"] == {"A": "true", "B": "5", "D": "d"}
-    assert found.notes == ("'env' has values that are no text; they are left out",)
+    assert found.notes == ("'env' has values that are not text; they are left out",)
 
 
 WRONG: list[Any] = [None, 5, -0.0, True, "x", [], ["x", {}], {"a": {"b": []}}, [[1]], float("inf")]

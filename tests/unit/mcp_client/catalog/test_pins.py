@@ -131,7 +131,7 @@ def test_a_change_beyond_the_kept_text_is_still_a_change() -> None:
     long = {**ECHO, "description": "x" * 50_000}
     after, report = later(first(long), {**long, "description": "x" * 49_999 + "y"})
     assert report.changed == ("echo",)
-    assert "beyond the part" in diff(after, "echo")
+    assert "in a part of the text that is not stored" in diff(after, "echo")
 
 
 def test_a_name_that_two_servers_use_is_reported() -> None:
@@ -150,7 +150,7 @@ def test_a_name_that_two_servers_use_is_reported() -> None:
 def test_a_description_that_speaks_of_another_servers_tool_is_reported(words: str) -> None:
     found = crossings({"evil": {"add": mentions(words)}, "mail": {"send_mail": frozenset()}})
     assert [one.words() for one in found] == [
-        "the declaration of 'evil/add' speaks of 'mail/send_mail'"
+        "the declaration of 'evil/add' mentions 'mail/send_mail'"
     ]
 
 

@@ -46,10 +46,10 @@ def test_what_fits_fits(value: Any) -> None:
         ({"name": "A", "age": True}, "/age is not of type integer"),
         ({"name": "A", "age": -1}, "/age is beyond its minimum"),
         ({"name": "A", "age": 150}, "/age is beyond its exclusiveMaximum"),
-        ({"name": "A", "tags": ["c"]}, "/tags/0 is none of the values that are allowed"),
+        ({"name": "A", "tags": ["c"]}, "/tags/0 is not one of the allowed values"),
         ({"name": "A", "tags": ["a", "a", "a"]}, "/tags has 3 items, which are too many"),
         ({"name": "A", "boss": {"name": 1}}, "/boss fits 0 of the choices of 'anyOf'"),
-        ({"name": "A", "kind": "dog"}, "/kind is not the value that is allowed"),
+        ({"name": "A", "kind": "dog"}, "/kind is not the allowed value"),
         ({"name": "A", "place": [1, 2, 3]}, "/place/2 is not allowed"),
         ({"name": "A", "other": 1}, "/other is not allowed"),
         ({"name": "A", "o\x1bther": 1}, "/? is not allowed"),
@@ -68,7 +68,7 @@ def test_what_is_not_judged_is_let_pass() -> None:
         "allOf": [True, {"not": {"required": ["b"], "pattern": "x"}}],
     }
     assert why_unfit(schema, {"a": "b", "x1": 1}) is None
-    assert why_unfit({"not": {"type": "string"}}, "a") == "the value fits what it must not"
+    assert why_unfit({"not": {"type": "string"}}, "a") == "the value matches what it must not"
 
 
 DOUBLING: dict[str, Any] = {
@@ -117,7 +117,7 @@ def test_a_misfit_is_left_out_and_told_where_there_are_words() -> None:
 
 
 def test_a_misfit_alone_is_no_result() -> None:
-    with pytest.raises(InvalidResult, match="does not fit the tool's own output schema"):
+    with pytest.raises(InvalidResult, match="does not match the tool's own output schema"):
         held_to(PERSON, {"content": [], "structuredContent": {"name": 5}})
 
 

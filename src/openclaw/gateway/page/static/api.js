@@ -72,9 +72,9 @@ async function send(method, path, { body, signal } = {}) {
   } catch (error) {
     if (error.name === "AbortError") throw error;
     if (error instanceof TypeError && /header|ISO-8859-1|ByteString/i.test(error.message)) {
-      throw new ApiError(401, "a token has no such characters");
+      throw new ApiError(401, "This is not a valid token");
     }
-    throw new ApiError(0, "The gateway cannot be reached", { hint: "Is it running? openclaw gateway status" });
+    throw new ApiError(0, "Cannot reach the gateway", { hint: "Is it running? openclaw gateway status" });
   }
   if (answer.ok) return answer;
   const failure = await failureOf(answer);

@@ -15,7 +15,7 @@ import { UsageView } from "./usage.js";
 import { count, plainTitle } from "./words.js";
 
 const CONNECTION = { live: "Connected", lost: "Connection lost; trying again", off: "Not connected" };
-const THEMES = { auto: "Theme: as the system", light: "Theme: light", dark: "Theme: dark" };
+const THEMES = { auto: "Theme: system", light: "Theme: light", dark: "Theme: dark" };
 
 const VIEWS = { servers: "MCP servers", jobs: "Jobs and tasks", usage: "Usage", settings: "Settings", logs: "Logs" };
 const ICONS = { servers: "servers", jobs: "clock", usage: "usage", settings: "settings", logs: "logs" };
@@ -30,7 +30,7 @@ class App {
     this.inside = false;
     this.admin = false;
     this.told = new Set(); // questions that the person was told of
-    openApi(() => this.inside && this.#leave("The gateway does not take this token any more."));
+    openApi(() => this.inside && this.#leave("The gateway no longer accepts this token."));
     window.addEventListener("hashchange", () => this.inside && this.#route());
     document.addEventListener("keydown", (event) => this.#key(event));
     // A file that is dropped beside the chat must not replace the page.
@@ -134,7 +134,7 @@ class App {
       ),
     );
     this.veil = h("div", { className: "veil", onclick: () => this.#menu(false) });
-    this.shell = h("div", { className: "shell" }, h("a", { className: "skip", href: "#main", onclick: (event) => this.#skip(event) }, "Skip to the content"), this.side, this.veil, this.main);
+    this.shell = h("div", { className: "shell" }, h("a", { className: "skip", href: "#main", onclick: (event) => this.#skip(event) }, "Skip to content"), this.side, this.veil, this.main);
     return this.shell;
   }
 

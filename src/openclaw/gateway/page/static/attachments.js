@@ -32,14 +32,14 @@ function typeOf(file) {
 }
 
 function refusal(file, type, taken) {
-  if (type === null) return `${file.name}: this kind of file is not taken`;
+  if (type === null) return `${file.name}: this kind of file is not supported`;
   if (file.size === 0) return `${file.name} is empty`;
-  if (file.size > LARGEST) return `${file.name} has ${size(file.size)}; ${size(LARGEST)} is the most`;
+  if (file.size > LARGEST) return `${file.name} is too large (${size(file.size)}; the limit is ${size(LARGEST)})`;
   const alike = taken.filter((one) => one.image === type.startsWith("image/")).length;
   const most = type.startsWith("image/") ? MOST_IMAGES : MOST_FILES;
-  if (alike >= most) return `${most} ${type.startsWith("image/") ? "images" : "files"} are the most for one message`;
+  if (alike >= most) return `A message can have at most ${most} ${type.startsWith("image/") ? "images" : "files"}`;
   const together = taken.reduce((sum, one) => sum + one.file.size, file.size);
-  return together > LARGEST_TOGETHER ? `Together, ${size(LARGEST_TOGETHER)} is the most for one message` : null;
+  return together > LARGEST_TOGETHER ? `Attachments can have at most ${size(LARGEST_TOGETHER)} in total` : null;
 }
 
 /** The row of what is attached; `taken` in order. */
@@ -119,7 +119,7 @@ export async function asMedia({ file, type }) {
   const url = await new Promise((resolve, reject) => {
     const reader = new FileReader();
     reader.onload = () => resolve(reader.result);
-    reader.onerror = () => reject(new Error(`${file.name} cannot be read`));
+    reader.onerror = () => reject(new Error(`${file.name} could not be read`));
     reader.readAsDataURL(file);
   });
   return { mimeType: type, data: url.slice(url.indexOf(",") + 1), name: file.name };

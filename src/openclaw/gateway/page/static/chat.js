@@ -249,7 +249,7 @@ export class ChatView {
     this.composer.busy = current.running;
     this.options.hidden = current.id === null;
     this.queue.hidden = current.queue.length === 0;
-    this.queue.replaceChildren(...current.queue.map((one) => h("li", {}, h("span", { dir: "auto" }, one.text || one.attached[0].file.name), iconButton("close", "Do not send this message", () => current.unqueue(one)))));
+    this.queue.replaceChildren(...current.queue.map((one) => h("li", {}, h("span", { dir: "auto" }, one.text || one.attached[0].file.name), iconButton("close", "Don't send this message", () => current.unqueue(one)))));
     this.#fillModels();
     this.#point();
     this.app.selected(current.agent, current.key);
@@ -351,9 +351,9 @@ export class ChatView {
       "div",
       { className: "welcome" },
       h("img", { src: "icon.svg", alt: "", width: 44, height: 44 }),
-      h("h2", {}, "What shall we do?"),
+      h("h2", {}, "What can I do for you?"),
       h("p", {}, `${agent.name || agent.id} · ${facts.filter(Boolean).join(" · ")}`),
-      agent.model ? h("p", { className: "quiet" }, "Drop, paste or attach images and files: documents are read, pictures are looked at.") : h("a", { className: "button primary", href: "#/settings" }, "Choose a model"),
+      agent.model ? h("p", { className: "quiet" }, "Drop, paste or attach images and documents.") : h("a", { className: "button primary", href: "#/settings" }, "Choose a model"),
     );
   }
 
@@ -384,7 +384,7 @@ export class ChatView {
 }
 
 function failure(error, retry) {
-  return h("div", { className: "empty" }, h("h2", {}, "This conversation cannot be shown"), h("p", {}, error.message), h("button", { type: "button", className: "button", onclick: retry }, "Try again"));
+  return h("div", { className: "empty" }, h("h2", {}, "This chat cannot be shown"), h("p", {}, error.message), h("button", { type: "button", className: "button", onclick: retry }, "Try again"));
 }
 
 function newKey() {

@@ -31,8 +31,8 @@ export class Composer {
     this.banner = h(
       "div",
       { className: "composer-banner", hidden: true },
-      h("span", {}, "Editing an earlier message. It goes on in a copy of this chat; this one stays as it is."),
-      iconButton("close", "Do not edit", () => onleave()),
+      h("span", {}, "Editing an earlier message. It continues in a copy of this chat; this chat stays as it is."),
+      iconButton("close", "Cancel editing", () => onleave()),
     );
     this.element = h(
       "form",
@@ -95,7 +95,7 @@ export class Composer {
     go.disabled = !this.#ready;
     go.hidden = running && !this.#ready;
     this.stop.hidden = !running;
-    this.hint.textContent = running ? "Esc stops · Enter sends your message after this answer" : "Enter sends · Shift+Enter starts a new line";
+    this.hint.textContent = running ? "Esc to stop · Enter to send after this answer" : "Enter to send · Shift+Enter for a new line";
   }
 
   #key(event) {

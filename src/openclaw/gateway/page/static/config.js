@@ -21,7 +21,7 @@ export function at(config, path) {
 export async function propose(title, changes, first = null) {
   const looked = await call("POST", "/api/config", { changes });
   if (!looked.diff.length) {
-    toast("Nothing to change: the configuration is like that already");
+    toast("Nothing to change: it is already set that way");
     return false;
   }
   let done = null;
@@ -35,7 +35,7 @@ export async function propose(title, changes, first = null) {
         done = await call("POST", "/api/config", { changes, apply: true, digest: looked.digest });
       },
     },
-    h("p", { className: "dialog-detail" }, "This changes openclaw.json; everything else in it stays as it is written."),
+    h("p", { className: "dialog-detail" }, "This changes openclaw.json and leaves the rest of it unchanged."),
     diffNode(looked.diff),
     ...looked.warnings.map((one) => h("p", { className: "banner warning" }, one)),
   );

@@ -378,7 +378,7 @@ class Turn {
       if (name === "reply") return;
       if (name === "error") throw Object.assign(new Error(data.message), { kind: data.type, hint: data.hint ?? "" });
     }
-    throw Object.assign(new Error("The connection was lost before the answer was complete"), { lost: true, hint: "The turn goes on if the gateway does." });
+    throw Object.assign(new Error("The connection was lost before the answer was complete"), { lost: true, hint: "If the gateway is still running, the turn continues." });
   }
 
   async cancel() {
@@ -501,7 +501,7 @@ class Turn {
     for (const one of this.calls.values()) one.abandon();
     for (const one of this.questions.values()) one.close("cancelled");
     this.element.removeAttribute("aria-busy");
-    if (this.element.childElementCount === 0) this.element.append(note("There was nothing to say."));
+    if (this.element.childElementCount === 0) this.element.append(note("(No response)"));
     if (this.asked && this.id !== null && this.element.querySelector(".prose")) this.element.append(answerFoot(this.usage, this.asked.buttons(() => proseOf(this.element))));
   }
 }

@@ -172,7 +172,7 @@ export function copyButton(textOf) {
       button.replaceChildren(icon("check"));
       announce("Copied");
     } catch {
-      toast("The browser does not let this page copy");
+      toast("The browser doesn't allow this page to copy");
     }
     setTimeout(() => button.replaceChildren(icon("copy")), 1500);
   };

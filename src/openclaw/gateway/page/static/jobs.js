@@ -5,7 +5,7 @@ import { announce, bar, confirmed, emptyState, field, h, icon, inDialog, toast }
 import { foldedText } from "./pieces.js";
 import { moment, plainTitle, when } from "./words.js";
 
-const STATES = { working: ["Working", "connecting"], input_required: ["Waits for an answer", "error"], completed: ["Done", "ready"], failed: ["Failed", "failed"], cancelled: ["Cancelled", "closed"] };
+const STATES = { working: ["Working", "connecting"], input_required: ["Waiting for an answer", "error"], completed: ["Done", "ready"], failed: ["Failed", "failed"], cancelled: ["Cancelled", "closed"] };
 const OPEN = new Set(["working", "input_required"]);
 
 export class JobsView {
@@ -41,7 +41,7 @@ export class JobsView {
       if (key === this.drawn) return; // whoever is at one of the buttons stays there
       this.drawn = key;
       this.jobs.replaceChildren(...(jobs.length ? jobs.map((one) => this.#job(one)) : [emptyState("clock", "Nothing is scheduled", "Have the agent do something every morning, or once next week.")]));
-      this.tasks.replaceChildren(...(tasks.length ? tasks.map((one) => this.#task(one)) : [emptyState("check", "No tasks", "An order of an MCP client that takes a while becomes a task. It is listed here until its time is up.")]));
+      this.tasks.replaceChildren(...(tasks.length ? tasks.map((one) => this.#task(one)) : [emptyState("check", "No tasks", "A long order from an MCP client becomes a task and is listed here until it expires.")]));
     } catch (error) {
       this.trouble.hidden = false;
       this.trouble.textContent = error.message;
@@ -64,13 +64,13 @@ export class JobsView {
   // ---- schedules
 
   #job({ id, when: words, message, timezone, agent, sessionKey, paused, nextAt }) {
-    const next = paused ? "paused" : nextAt === null ? "over" : `next ${moment(nextAt)}`;
-    const chat = h("a", { className: "button small", href: `#/chat/${encodeURIComponent(agent ?? this.app.agents[0].id)}/${encodeURIComponent(sessionKey)}`, "aria-label": `Chat of ${id}` }, "Its chat");
+    const next = paused ? "paused" : nextAt === null ? "finished" : `next ${moment(nextAt)}`;
+    const chat = h("a", { className: "button small", href: `#/chat/${encodeURIComponent(agent ?? this.app.agents[0].id)}/${encodeURIComponent(sessionKey)}`, "aria-label": `Chat of ${id}` }, "Open chat");
     const buttons = [
       this.#button("Run now", `Run ${id} now`, () => call("POST", path(["cron", id, "run"]), {}).then(() => announce(`${id} is running`))),
       this.#button(paused ? "Resume" : "Pause", `${paused ? "Resume" : "Pause"} ${id}`, () => call("POST", path(["cron", id, "pause"]), { paused: !paused })),
       this.#button("Remove", `Remove ${id}`, async () => {
-        if (await confirmed(`Remove ${id}?`, `“${message}” will not be done any more.`, "Remove")) await call("DELETE", path(["cron", id]));
+        if (await confirmed(`Remove ${id}?`, `“${message}” will no longer run.`, "Remove")) await call("DELETE", path(["cron", id]));
       }),
     ];
     return h(
@@ -100,9 +100,9 @@ export class JobsView {
   #task({ id, title, status, statusMessage, agent, sessionKey, updatedAt }) {
     const [words, state] = STATES[status] ?? [status, ""];
     const body = h("div", { className: "task-body" });
-    const details = h("details", { className: "tools-fold", ontoggle: () => details.open && this.#details(id, body) }, h("summary", {}, "What came of it"), body);
-    const chat = h("a", { className: "button small", href: `#/chat/${encodeURIComponent(agent)}/${encodeURIComponent(sessionKey)}`, "aria-label": `Chat of ${title}` }, "Its chat");
-    const stop = this.#button("Stop", `Stop ${title}`, () => call("POST", path(["tasks", id, "cancel"]), {}).then(() => announce("Told it to stop")));
+    const details = h("details", { className: "tools-fold", ontoggle: () => details.open && this.#details(id, body) }, h("summary", {}, "Result"), body);
+    const chat = h("a", { className: "button small", href: `#/chat/${encodeURIComponent(agent)}/${encodeURIComponent(sessionKey)}`, "aria-label": `Chat of ${title}` }, "Open chat");
+    const stop = this.#button("Stop", `Stop ${title}`, () => call("POST", path(["tasks", id, "cancel"]), {}).then(() => announce("Asked it to stop")));
     return h(
       "article",
       { className: "card", "data-state": state },

@@ -21,7 +21,7 @@ export function loginView(done) {
       done();
     } catch (failure) {
       logOut();
-      error.textContent = failure.status === 401 ? "The gateway does not know this token." : failure.message;
+      error.textContent = failure.status === 401 ? "The gateway doesn't recognise this token." : failure.message;
       field.select();
       field.focus();
     }

@@ -63,7 +63,7 @@ export class LogsView {
     const records = grouped(this.lines ?? []).filter((one) => one.rank >= least && (!wanted || one.raw.toLowerCase().includes(wanted)));
     const atEnd = this.body.scrollHeight - this.body.scrollTop - this.body.clientHeight < 60;
     if (!records.length) {
-      const none = this.lines?.length ? ["Nothing matches", "No line of the log is like that."] : ["The log is empty", "What happens in the gateway is written here."];
+      const none = this.lines?.length ? ["Nothing matches", "No log lines match this filter."] : ["The log is empty", "The gateway's log will appear here."];
       this.body.replaceChildren(emptyState("logs", ...none));
       return;
     }

@@ -22,14 +22,14 @@ export class PinBox {
     this.element.replaceChildren();
     if (changes.length === 0) return;
     this.element.append(
-      h("p", {}, h("strong", {}, `${count(changes.length, "declaration")} differ${changes.length === 1 ? "s" : ""} from what was accepted.`), " Read what is new before the agent relies on it."),
+      h("p", {}, h("strong", {}, `${count(changes.length, "declaration")} ${changes.length === 1 ? "has" : "have"} changed since you accepted ${changes.length === 1 ? "it" : "them"}.`), " Review the changes before you accept them."),
       ...changes.map((one) => h("details", {}, h("summary", {}, `${one.what}: ${one.name}`), one.diff ? foldedText(one.diff) : null)),
       ...(this.mayAccept ? [h("button", { type: "button", className: "button small", onclick: () => this.#accept(server, changes) }, "Accept")] : []),
     );
   }
 
   async #accept(server, changes) {
-    const sure = await confirmed(`Accept what ${server} says now?`, `${count(changes.length, "declaration")} will count as accepted as they are shown.`, "Accept");
+    const sure = await confirmed(`Accept the changes of ${server}?`, `${count(changes.length, "declaration")} will be accepted as shown.`, "Accept");
     if (!sure) return;
     try {
       await call("POST", path(["servers", server, "pins"]), { names: changes.map((one) => one.key) });

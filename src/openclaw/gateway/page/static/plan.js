@@ -3,7 +3,7 @@
 import { h, icon } from "./dom.js";
 
 const TOOL = "update_plan";
-const WORDS = { completed: "done", in_progress: "being done", pending: "to be done" };
+const WORDS = { completed: "done", in_progress: "in progress", pending: "to do" };
 const ICONS = { completed: "check", in_progress: "tool", pending: "plus" };
 
 /** The list for a call that sets a plan; null for any other call. */

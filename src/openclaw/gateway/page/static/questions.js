@@ -7,7 +7,7 @@ import { anchor } from "./markdown.js";
 /** A click this soon was meant for what was there before. In milliseconds. */
 const TOO_SOON = 300;
 const MARKS = { "+ ": "added", "- ": "removed" };
-const CLOSED = { answered: "Answered", expired: "Nobody answered in time", cancelled: "No longer asked" };
+const CLOSED = { answered: "Answered", expired: "Nobody answered in time", cancelled: "No longer needed" };
 
 /** One question, in the conversation, until it is answered or its time is up. */
 export class Question {
@@ -67,7 +67,7 @@ export class Question {
   #choices() {
     const [first, ...others] = this.question.choices.filter((one) => one.allows);
     const refusals = this.question.choices.filter((one) => !one.allows);
-    this.reason = h("input", { type: "text", "aria-label": "Reason for a no", placeholder: "Reason for a no (optional)", maxLength: 2000, autocomplete: "off", onkeydown: (event) => this.#refuse(event) });
+    this.reason = h("input", { type: "text", "aria-label": "Reason for refusing", placeholder: "Reason for refusing (optional)", maxLength: 2000, autocomplete: "off", onkeydown: (event) => this.#refuse(event) });
     return [
       h(
         "div",

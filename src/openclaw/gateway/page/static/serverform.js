@@ -47,7 +47,7 @@ export async function editServer(name = null) {
   let wanted = null;
   const work = () => {
     wanted = form.read();
-    if (name === null && placesOf(config, wanted.name).length) throw new Error(`There is a server called ${wanted.name} already`);
+    if (name === null && placesOf(config, wanted.name).length) throw new Error(`A server called ${wanted.name} already exists`);
   };
   if (!(await inDialog(name === null ? "Add an MCP server" : `Edit ${name}`, { action: "Continue", wide: true, work }, form.element))) return false;
   const root = place ?? [...(at(config, DEFAULTS) === undefined && at(config, TOP) !== undefined ? TOP : DEFAULTS), wanted.name];
@@ -86,7 +86,7 @@ class ServerForm {
     this.auth = h("select", { className: "select" }, h("option", { value: "" }, "None, or a header below"), h("option", { value: "oauth", selected: Boolean(entry.auth) }, "In a browser (OAuth)"));
     const sandbox = typeof entry.sandbox === "string" ? entry.sandbox : entry.sandbox?.mode;
     const chosen = sandbox ?? (name === null ? "auto" : "off");
-    this.sandbox = h("select", { className: "select", disabled: typeof entry.sandbox === "object" }, ...[["auto", "On: only the workspace and what its command names"], ["strict", "Strict: nothing but what the configuration names"], ["off", "Off: everything that you can reach"]].map(([value, words]) => h("option", { value, selected: value === chosen }, words)));
+    this.sandbox = h("select", { className: "select", disabled: typeof entry.sandbox === "object" }, ...[["auto", "On: only the workspace and paths in its command"], ["strict", "Strict: only what the configuration lists"], ["off", "Off: everything that you can reach"]].map(([value, words]) => h("option", { value, selected: value === chosen }, words)));
     this.rows = h("div", { className: "pairs" });
     this.rowsTitle = h("h3", { id: "pairs-title" });
     this.program = h("div", { className: "fields" }, field("Command", this.command), field("Sandbox", this.sandbox));
@@ -94,8 +94,8 @@ class ServerForm {
     this.element = h(
       "div",
       { className: "fields" },
-      field("Name", this.called, "Letters, digits, - and _. The agent's tools begin with it."),
-      field("What it is", this.kind),
+      field("Name", this.called, "Letters, digits, - and _. It becomes part of the tools' names."),
+      field("Type", this.kind),
       this.program,
       this.address,
       h("div", { role: "group", "aria-labelledby": "pairs-title" }, this.rowsTitle, this.rows, h("button", { type: "button", className: "link-button", onclick: () => this.#row("", "", true) }, "Add another")),
@@ -130,7 +130,7 @@ class ServerForm {
   /** What was filled in; throws what is wrong with it. */
   read() {
     const name = this.called.value.trim();
-    if (!NAME.test(name)) throw new Error("A name has letters, digits, - and _ only, 64 at most");
+    if (!NAME.test(name)) throw new Error("Use only letters, digits, - and _ in the name, at most 64");
     const entry = {};
     if (this.kind.value === "program") {
       const [command, ...args] = words(this.command.value);
@@ -140,7 +140,7 @@ class ServerForm {
       if (this.sandbox.disabled) entry.sandbox = this.before.sandbox;
       else if (this.sandbox.value !== "off" || this.before.sandbox) entry.sandbox = this.sandbox.value;
     } else {
-      if (!URL.canParse(this.url.value) || !/^https?:/.test(this.url.value)) throw new Error("The address has to begin with https:// or http://");
+      if (!URL.canParse(this.url.value) || !/^https?:/.test(this.url.value)) throw new Error("The address must start with https:// or http://");
       entry.url = this.url.value.trim();
       if (this.auth.value) entry.auth = this.before.auth ?? "oauth";
     }

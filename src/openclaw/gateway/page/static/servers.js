@@ -86,7 +86,7 @@ export class ServersView {
   }
 
   #draw(status, pins) {
-    this.#say(status.reloadError && `The configuration was changed but cannot be used; the one before is in force. ${status.reloadError}`);
+    this.#say(status.reloadError && `The changed configuration is invalid, so the previous one is still in use. ${status.reloadError}`);
     const ready = status.servers.filter((one) => one.state === "ready").length;
     this.summary.textContent = status.servers.length ? `${ready} of ${count(status.servers.length, "server")} ready · OpenClaw ${status.version} · ${status.config}` : "";
     this.#pointOut(status.servers, pins);
@@ -152,7 +152,7 @@ export class ServersView {
     button.disabled = true;
     try {
       const { changed } = await call("POST", "/api/reload");
-      announce(changed ? "The new configuration is in force" : "The configuration has not changed");
+      announce(changed ? "The new configuration is now in use" : "The configuration has not changed");
       button.textContent = changed ? "Reloaded" : "Nothing has changed";
       setTimeout(() => (button.textContent = "Reload"), 2500);
     } catch (error) {
@@ -231,7 +231,7 @@ class ServerCard {
       ["Protocol", server.protocol],
       ["Process", server.pid],
       ["Up", server.uptimeMs === null ? null : duration(Math.max(1000, Math.floor((server.uptimeMs + passed) / 1000) * 1000))],
-      ["Next try", retry === null || server.state === "ready" ? null : `in ${Math.ceil(retry / 1000)} s`],
+      ["Next attempt", retry === null || server.state === "ready" ? null : `in ${Math.ceil(retry / 1000)} s`],
       ["Restarts", server.restarts || null],
       ["Resources", server.resources || null],
       ["Prompts", server.prompts || null],
@@ -245,7 +245,7 @@ class ServerCard {
 
   async #restart() {
     const { name, state } = this.server;
-    if (state === "ready" && !(await confirmed(`Restart ${name}?`, "What it is doing for a turn just now is lost, and may or may not have happened.", "Restart"))) return;
+    if (state === "ready" && !(await confirmed(`Restart ${name}?`, "Calls that are running now will be lost, and may or may not have taken effect.", "Restart"))) return;
     this.restart.disabled = true;
     try {
       await call("POST", path(["servers", this.server.name, "restart"]));

@@ -76,7 +76,7 @@ export class SessionList {
   #say() {
     const empty = this.list.childElementCount === 0;
     const searched = this.search.value.trim() !== "";
-    this.state.textContent = empty ? (searched ? "No chat has such a title." : "No chats yet.") : "";
+    this.state.textContent = empty ? (searched ? "No chats match." : "No chats yet.") : "";
     if (searched) announce(`${count(this.list.childElementCount, "chat")} found`);
   }
 
@@ -107,7 +107,7 @@ export class SessionList {
   }
 
   async #delete(session, title) {
-    if (!(await confirmed("Delete this chat?", `“${title}” and its ${count(session.messages, "message")} will be gone for good. A turn that runs in it is stopped.`, "Delete"))) return;
+    if (!(await confirmed("Delete this chat?", `“${title}” and its ${count(session.messages, "message")} will be deleted for good. If a turn is running, it is stopped.`, "Delete"))) return;
     try {
       await call("POST", path(["sessions", session.key, "cancel"], { agent: session.agent }));
       await call("DELETE", path(["sessions", session.id], { agent: session.agent }));

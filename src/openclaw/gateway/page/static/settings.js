@@ -6,9 +6,9 @@ import { announce, bar, confirmed, field, h, icon, iconButton, inDialog, toast }
 
 const EXEC = { off: "Off: no commands", ask: "Ask before each new command", allow: "Allow every command" };
 const LISTS = {
-  ask: ["Ask me first", "Calls of these tools wait until you agree."],
-  deny: ["Never", "The agent does not see these tools. This beats every other list."],
-  allow: ["Only these", "If this list is empty, every tool that is not under “Never” may be used."],
+  ask: ["Ask me first", "The agent asks you before each call of these tools."],
+  deny: ["Never", "The agent never sees these tools. This overrides every other list."],
+  allow: ["Only these", "If this list is empty, every tool that isn't under “Never” is allowed."],
 };
 
 export class SettingsView {
@@ -18,11 +18,11 @@ export class SettingsView {
     this.tools = h("datalist", { id: "tool-names" });
     this.models = h("datalist", { id: "model-names" });
     this.sections = {
-      model: section("Model", "Which model answers."),
-      rules: section("Tool rules", "What the agent may do. Names may have * in them, as in mcp_files_*."),
-      approvals: section("Remembered approvals", "What you allowed for longer than one call. Revoke it, and you are asked again."),
-      secrets: section("Secrets", "Keys and passwords, in the system's keyring or a private file. The configuration refers to them by name; nobody can read them here."),
-      notices: section("Notifications", "When a question waits and this page is not in front of you."),
+      model: section("Model", "The model that the agent uses."),
+      rules: section("Tool rules", "What the agent may do. Names can contain *, as in mcp_files_*."),
+      approvals: section("Remembered approvals", "What you allowed for longer than one call. Revoke an approval to be asked again."),
+      secrets: section("Secrets", "Keys and passwords, stored in the system keyring or a private file. The configuration refers to them by name; this page never shows them."),
+      notices: section("Notifications", "Tell you when a question is waiting and this page isn't in view."),
     };
     this.element = h("section", { className: "view", "aria-label": "Settings" }, bar(app, "Settings"), h("div", { className: "panel" }, this.trouble, ...Object.values(this.sections).map((one) => one.element), this.tools, this.models));
   }
@@ -85,7 +85,7 @@ export class SettingsView {
           this.#act(() => value && propose(`Use ${value}?`, [change]));
         },
       },
-      field(words, input, "As provider/model. Providers are set up with openclaw init."),
+      field(words, input, "As provider/model. Set up providers with openclaw init."),
       save,
     );
   }
@@ -96,14 +96,14 @@ export class SettingsView {
     const exec = at(this.config, ["tools", "exec"]);
     const known = typeof exec === "string" || exec === undefined;
     const select = h("select", { className: "select", disabled: !known, onchange: () => this.#act(() => propose("Change what commands may do?", [{ path: ["tools", "exec"], value: select.value }])) }, ...Object.entries(EXEC).map(([value, words]) => h("option", { value, selected: value === (exec ?? "ask") }, words)));
-    if (!known) select.prepend(h("option", { selected: true }, "Set in detail in openclaw.json"));
+    if (!known) select.prepend(h("option", { selected: true }, "Configured in detail in openclaw.json"));
     this.sections.rules.fill(field("Shell commands", select), ...Object.entries(LISTS).map(([name, [words, help]]) => this.#ruleList(name, words, help)));
   }
 
   #ruleList(name, words, help) {
     const place = ["tools", name];
     const rules = at(this.config, place) ?? [];
-    const input = h("input", { type: "text", placeholder: "Name of a tool", "aria-label": `Add to “${words}”`, autocomplete: "off", spellcheck: false });
+    const input = h("input", { type: "text", placeholder: "Tool name", "aria-label": `Add to “${words}”`, autocomplete: "off", spellcheck: false });
     input.setAttribute("list", "tool-names");
     const add = (event) => {
       event.preventDefault();
@@ -126,12 +126,12 @@ export class SettingsView {
   #approvals(session) {
     const agents = (this.config.agents?.list ?? []).map((one, n) => [one.name || one.id, ["agents", "list", n, "tools", "approved"]]);
     const always = [["every agent", ["tools", "approved"]], ["every agent", ["agents", "defaults", "tools", "approved"]], ...agents].flatMap(([whose, place]) => (at(this.config, place) ?? []).map((rule, n) => ({ rule, note: `always, for ${whose}`, path: [...place, n] })));
-    const sources = (at(this.config, ["dataflow", "allow"]) ?? []).map((one, n) => ({ rule: one.tool, note: `always, with what ${one.source} says`, path: ["dataflow", "allow", n] }));
+    const sources = (at(this.config, ["dataflow", "allow"]) ?? []).map((one, n) => ({ rule: one.tool, note: `always, with values from ${one.source}`, path: ["dataflow", "allow", n] }));
     const rows = [
       ...[...always, ...sources].map((one) => [one, () => propose(`Ask again before ${one.rule}?`, [{ path: one.path, remove: true }])]),
       ...session.map((one) => [{ rule: one.rule, note: `for the rest of a chat (${one.sessionKey})` }, () => call("POST", "/api/approvals/revoke", one).then(() => announce("Revoked"))]),
     ];
-    const none = h("p", { className: "quiet" }, "Nothing yet. When you allow a call “always” or “in this session”, it is listed here.");
+    const none = h("p", { className: "quiet" }, "None yet. Calls that you allow “always” or “in this session” appear here.");
     const list = rows.map(([{ rule, note }, revoke]) => h("li", {}, h("div", {}, h("code", {}, rule), h("small", { className: "quiet" }, note)), h("button", { type: "button", className: "button small", "aria-label": `Revoke ${rule}, ${note}`, onclick: () => this.#act(revoke) }, "Revoke")));
     this.sections.approvals.fill(list.length ? h("ul", { className: "rows" }, ...list) : none);
   }
@@ -152,7 +152,7 @@ export class SettingsView {
   }
 
   async #removeSecret(name, usedBy) {
-    const detail = usedBy.length ? `It is used by ${usedBy.join(", ")}, which stops working without it.` : "The configuration does not use it.";
+    const detail = usedBy.length ? `It is used by ${usedBy.join(", ")}, which will stop working without it.` : "The configuration doesn't use it.";
     if (!(await confirmed(`Remove ${name}?`, detail, "Remove"))) return;
     await call("DELETE", path(["secrets", name]));
     announce("Removed");
@@ -162,7 +162,7 @@ export class SettingsView {
 
   #notices() {
     const state = "Notification" in window ? Notification.permission : "unsupported";
-    const words = { granted: "On: this browser tells you when an answer is needed.", denied: "Off: this browser does not allow notifications of this page. Its settings for this site can change that.", unsupported: "This browser has no notifications." };
+    const words = { granted: "On: this browser tells you when an answer is needed.", denied: "Off: this browser blocks notifications from this page. You can change that in its settings for this site.", unsupported: "This browser doesn't support notifications." };
     const ask = h("button", { type: "button", className: "button", onclick: () => Notification.requestPermission().then(() => this.#notices()) }, "Notify me when an answer is needed");
     this.sections.notices.fill(state === "default" ? ask : h("p", { className: "quiet" }, words[state]));
   }
@@ -175,7 +175,7 @@ async function storeSecret(name = null) {
     if (!value.value) throw new Error("The value is missing");
     await call("POST", "/api/secrets", { name: called.value.trim(), value: value.value });
   };
-  const help = "It is stored and never shown again.";
+  const help = "It will be stored and never shown again.";
   if (await inDialog(name === null ? "Add a secret" : `Set ${name}`, { action: "Store", work }, h("div", { className: "fields" }, field("Name", called, "The configuration refers to it as secret://store/NAME."), field("Value", value, help)))) announce("Stored");
 }
 

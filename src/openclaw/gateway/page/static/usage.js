@@ -20,7 +20,7 @@ export class UsageView {
       const [{ rows, total, timezone }, { sessions }] = await Promise.all([get(path(["usage"], { days: this.days.value })), get(path(["sessions"], { limit: 200 }))]);
       this.trouble.hidden = true;
       const titles = new Map(sessions.map((one) => [one.key, one.title ? plainTitle(one.title) : one.key]));
-      this.body.replaceChildren(...(rows.length ? drawn(rows, total, timezone, titles) : [emptyState("usage", "Nothing was used", "No model was asked in this time.")]));
+      this.body.replaceChildren(...(rows.length ? drawn(rows, total, timezone, titles) : [emptyState("usage", "No usage", "There were no model requests in this period.")]));
     } catch (error) {
       this.trouble.hidden = false;
       this.trouble.textContent = error.message;
