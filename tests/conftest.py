@@ -7,7 +7,7 @@ import os
 import socket
 import threading
 from collections.abc import AsyncIterator, Generator, Iterator
-from contextlib import ExitStack
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -146,10 +146,9 @@ def starter() -> Iterator[Starter]:
 @pytest.fixture(scope="module", autouse=True)
 def programs_start_warm(request: pytest.FixtureRequest, starter: Starter) -> Iterator[None]:
     """Our programs need not import anything, but for tests of how they start."""
-    with ExitStack() as stack:
-        cold = any(request.path.is_relative_to(_TESTS / name) for name in _STARTED_COLD)
-        if not cold and request.node.get_closest_marker("cold_start") is None:
-            stack.enter_context(starter.in_place())
+    cold = any(request.path.is_relative_to(_TESTS / name) for name in _STARTED_COLD)
+    own = request.node.get_closest_marker("warm_start" if cold else "cold_start")
+    with nullcontext() if cold is (own is None) else starter.in_place():
         yield
 
 

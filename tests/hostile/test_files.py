@@ -63,9 +63,12 @@ FONT = b"<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>"
 
 def packed(size: int, times: int = 1) -> bytes:
     """Some kilobytes that become this many bytes."""
-    squeeze = zlib.compressobj(9)
     piece = b"(x)Tj " * (MIB // 6)
-    data = b"".join(squeeze.compress(piece) for _ in range(size // len(piece))) + squeeze.flush()
+    squeeze = zlib.compressobj(9)
+    start = squeeze.compress(piece) + squeeze.flush(zlib.Z_FULL_FLUSH)
+    again = squeeze.compress(piece) + squeeze.flush(zlib.Z_FULL_FLUSH)
+    # The checksum at the end is wrong: whoever gets there has unpacked it all.
+    data = start + again * (size // len(piece) - 1) + squeeze.flush()
     for _ in range(times - 1):
         data = zlib.compress(data, 9)
     return data

@@ -22,6 +22,7 @@ from openclaw.config.paths import StatePaths
 from openclaw.sessions.open import open_store
 from openclaw.testing.scripted_model import ScriptedModel, Step, scripted_model
 
+pytestmark = pytest.mark.warm_start
 _PATIENCE = 60.0  # a bound for a busy machine, not a wait
 
 

@@ -10,7 +10,7 @@ from tests.support.gateway_kit import House
 
 from openclaw.testing.scripted_model import scripted_model
 
-pytestmark = pytest.mark.subprocess
+pytestmark = [pytest.mark.subprocess, pytest.mark.warm_start]
 
 
 async def test_kills_of_gateway_server_and_client_lose_double_and_leave_nothing(

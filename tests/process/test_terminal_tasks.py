@@ -14,9 +14,12 @@ from openclaw.testing.scripted_model import Step, scripted_model
 
 PROGRAMS = ("bash", "git", "sqlite3", "openssl", "cc", "make", "jq", "perl", "zip", "xz", "patch")
 
-pytestmark = pytest.mark.skipif(
-    any(shutil.which(name) is None for name in PROGRAMS), reason="needs the usual programs"
-)
+pytestmark = [
+    pytest.mark.warm_start,
+    pytest.mark.skipif(
+        any(shutil.which(name) is None for name in PROGRAMS), reason="needs the usual programs"
+    ),
+]
 
 
 def shell(command: str, place: Path) -> "subprocess.CompletedProcess[bytes]":

@@ -12,8 +12,14 @@ def redact(text: str) -> str:
     return redactor.redact(text, shapes=False)
 
 
-@pytest.mark.parametrize("filling", ["x", "word ", "-", "\n", "\x1b[1m", "é"])
-@pytest.mark.parametrize("between", ["", "\n", "\t" * 9, "\\n", "\x1b[31m", "\x1b]0;title\x07"])
+FILLINGS = ("x", "-", "\n", "\x1b[1m", "é")
+BETWEEN = ("", "\n", "\t" * 9, "\\n", "\x1b[31m", "\x1b]0;title\x07")
+
+
+@pytest.mark.parametrize(
+    ("filling", "between"),
+    [*((filling, "\n") for filling in FILLINGS), *(("word ", between) for between in BETWEEN)],
+)
 def test_a_secret_over_the_edge_of_a_piece_is_found(filling: str, between: str) -> None:
     secret = between.join(SECRET)
     for offset in range(-len(secret) - 3, 3, 1 + len(between)):
