@@ -9,7 +9,7 @@ import pytest
 from tests.e2e.conftest import NodePackages
 from tests.support.mcp_server_kit import open_gateway_runtime
 
-from openclaw.config.schema import McpServerConfig
+from openclaw.config.agent_schema import McpServerConfig
 from openclaw.core.content import text_of
 from openclaw.mcp_client.sandbox.confinement import Means, Sandbox, find_means
 

@@ -18,7 +18,7 @@ from tests.support.mcp_server_kit import McpHouse, open_gateway_runtime
 from openclaw.agent.toolpath.search import OWN_SHARE, Bounds
 from openclaw.agent.tools.catalog import native_tools
 from openclaw.agent.transcript import UserItem
-from openclaw.config.schema import McpServerConfig
+from openclaw.config.agent_schema import McpServerConfig
 from openclaw.core.content import Media, ResourceLink, Text, text_of
 from openclaw.core.tools import CallContext
 from openclaw.mcp_client.bridge.prompts import parse_prompt_call

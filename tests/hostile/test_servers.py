@@ -19,7 +19,7 @@ from tests.support.mcp_server_kit import (
     until,
 )
 
-from openclaw.config.schema import McpServerConfig
+from openclaw.config.agent_schema import McpServerConfig
 from openclaw.core.content import text_of
 from openclaw.mcp_client.lifecycle.managed_server import ServerStatus
 from openclaw.mcp_client.lifecycle.state import ServerState

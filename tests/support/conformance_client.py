@@ -20,7 +20,7 @@ import anyio
 import httpx2
 
 from openclaw.cli.chat.questions import Questions
-from openclaw.config.schema import McpServerConfig
+from openclaw.config.agent_schema import McpServerConfig
 from openclaw.core.tools import CallContext, ToolResult
 from openclaw.mcp_client.auth.login import log_in
 from openclaw.mcp_client.auth.oauth import Logins, open_logins

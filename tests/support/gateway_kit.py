@@ -12,9 +12,9 @@ from typing import Any
 import anyio
 from anyio.abc import Process
 
+from openclaw.config.agent_schema import McpServerConfig
 from openclaw.config.load import LoadedConfig, load_config
 from openclaw.config.paths import StatePaths
-from openclaw.config.schema import McpServerConfig
 from openclaw.core.clock import SystemClock
 from openclaw.gateway.daemon import Daemon, serve
 from openclaw.gateway.lock import GatewayInfo, gateway_lock, running_gateway

@@ -14,7 +14,8 @@ from openclaw.agent.redaction import clean_result
 from openclaw.agent.toolpath.audit import CallRecord
 from openclaw.agent.toolpath.build import ToolPathDeps, tool_path
 from openclaw.agent.toolpath.toolbox import Toolbox
-from openclaw.config.schema import Config, McpServerConfig
+from openclaw.config.agent_schema import McpServerConfig
+from openclaw.config.schema import Config
 from openclaw.core.clock import SystemClock
 from openclaw.core.content import text_of
 from openclaw.core.events import Event

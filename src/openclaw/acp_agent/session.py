@@ -48,7 +48,7 @@ from openclaw.agent.port import (
     Reply,
     TurnListener,
 )
-from openclaw.config.schema import McpServerConfig
+from openclaw.config.agent_schema import McpServerConfig
 from openclaw.config.sensitive import server_credentials
 from openclaw.core.content import Media
 from openclaw.core.errors import Cancelled, InvalidRequest, OpenClawError

@@ -14,7 +14,7 @@ from openclaw.models.options import ModelOptions
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
-    from openclaw.config.schema import McpServerConfig
+    from openclaw.config.agent_schema import McpServerConfig
     from openclaw.mcp_client.bridge.prompts import BegunArgument, PromptInfo
     from openclaw.media.transcription import Transcriber
     from openclaw.secrets.redactor import Redactor

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage
     from pydantic_ai.settings import ModelSettings
 
-    from openclaw.config.schema import SamplingConfig
+    from openclaw.config.agent_schema import SamplingConfig
     from openclaw.models.stack import ModelStack
     from openclaw.sessions.usage import UsageLedger
 

@@ -1,6 +1,8 @@
 """What the configuration says about agents and the models they use."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import NoneType
 from typing import Annotated, Any, Literal, cast
 
 from pydantic import (
@@ -61,6 +63,20 @@ class AlsoAs:
         return {"anyOf": [*self.forms, *own.get("anyOf", [own])]}
 
 
+def short_forms(expected: str, forms: Mapping[Any, Any], *shapes: type | None) -> BeforeValidator:
+    """Takes what a form stands for in place of the form; values of these shapes pass as they are."""
+
+    def validate(value: Any) -> Any:
+        if isinstance(value, tuple(NoneType if one is None else one for one in shapes)):
+            return value
+        for form, meaning in forms.items():
+            if type(value) is type(form) and value == form:  # 1 is not true
+                return meaning
+        raise wrong_shape(expected)
+
+    return BeforeValidator(validate)
+
+
 def wrong_shape(expected: str) -> PydanticCustomError:
     return PydanticCustomError("wrong_shape", "must be {expected}", {"expected": expected})
 
@@ -103,10 +119,7 @@ class SamplingConfig(Section):
     """Maximum number of tokens, in and out, that the server may use in one run of the program."""
 
 
-def _network(value: Any) -> Any:
-    if isinstance(value, bool) or value == "internet":
-        return value
-    raise wrong_shape('true, false or "internet"')
+_NETWORKS = {True: True, False: False, "internet": "internet"}
 
 
 class SandboxConfig(Section):
@@ -119,7 +132,9 @@ class SandboxConfig(Section):
     write: Texts = ()
     """Directories and files that the server may write."""
     network: Annotated[
-        Flag | Literal["internet"], BeforeValidator(_network), AlsoAs(({"const": "internet"},))
+        Flag | Literal["internet"],
+        short_forms('true, false or "internet"', _NETWORKS),
+        AlsoAs(({"const": "internet"},)),
     ] = True
     """Network access: `true` for everything, including services on this machine; `"internet"` for public addresses only, through our proxy (the program must support proxies); `false` for none."""
     workspace: Flag | None = None
@@ -160,38 +175,14 @@ def _transport(value: Any) -> Any:
     return "http" if value == "streamable-http" else value
 
 
-def _sampling(value: Any) -> Any:
-    if isinstance(value, bool):
-        return {"enabled": value}
-    if isinstance(value, dict | SamplingConfig):
-        return value  # pyright: ignore[reportUnknownVariableType] - pydantic checks what is inside
-    raise wrong_shape("true, false or an object")
-
-
-def _sandbox(value: Any) -> Any:
-    if isinstance(value, str):
-        if value not in ("off", "auto", "strict"):
-            raise wrong_shape('"off", "auto", "strict" or an object')
-        return {"mode": value}
-    if isinstance(value, dict | SandboxConfig):
-        return value  # pyright: ignore[reportUnknownVariableType] - pydantic checks what is inside
-    raise wrong_shape('"off", "auto", "strict" or an object')
-
-
-def _pin(value: Any) -> Any:
-    if isinstance(value, bool):
-        return "warn" if value else "off"
-    if value in ("off", "warn", "strict"):
-        return value
-    raise wrong_shape('"off", "warn", "strict", true or false')
-
-
-def _auth(value: Any) -> Any:
-    if value == "oauth":
-        return {}
-    if value is None or isinstance(value, dict | McpAuthConfig):
-        return value  # pyright: ignore[reportUnknownVariableType] - pydantic checks what is inside
-    raise wrong_shape('"oauth" or an object')
+_SANDBOXES = {mode: {"mode": mode} for mode in ("off", "auto", "strict")}
+Sandbox = Annotated[
+    SandboxConfig,
+    short_forms('"off", "auto", "strict" or an object', _SANDBOXES, dict, SandboxConfig),
+    AlsoAs(({"enum": [*_SANDBOXES]},)),
+]
+_SAMPLING = {answer: {"enabled": answer} for answer in (True, False)}
+_PINS = {"off": "off", "warn": "warn", "strict": "strict", True: "warn", False: "off"}
 
 
 def _inherit_env(value: Any) -> Any:
@@ -223,9 +214,11 @@ class McpServerConfig(Section):
     """The server's address, for http and sse; may contain `secret://` references."""
     headers: dict[NonEmptyText, Scalar] = Field(default_factory=dict, repr=False)
     """HTTP headers; values may be or contain `secret://` references."""
-    auth: Annotated[McpAuthConfig | None, BeforeValidator(_auth), AlsoAs(({"const": "oauth"},))] = (
-        None
-    )
+    auth: Annotated[
+        McpAuthConfig | None,
+        short_forms('"oauth" or an object', {"oauth": {}}, dict, McpAuthConfig, None),
+        AlsoAs(({"const": "oauth"},)),
+    ] = None
     """Log in to a remote server: `"oauth"`, or an object with the details."""
     timeout: Milliseconds = 30_000
     """Maximum milliseconds for connecting."""
@@ -251,16 +244,20 @@ class McpServerConfig(Section):
     """Directories that the server may work in; relative paths are relative to the workspace. If not set: the workspace, and every directory in `args` whose path starts with `/` or `~/`."""
     inherit_env: Annotated[bool | Texts, BeforeValidator(_inherit_env)] = False
     """Pass our own environment to the program: `true` for all of it, or a list of names."""
-    sandbox: Annotated[
-        SandboxConfig, BeforeValidator(_sandbox), AlsoAs(({"enum": ["off", "auto", "strict"]},))
-    ] = SandboxConfig(mode="off")
+    sandbox: Sandbox = SandboxConfig(mode="off")
     """Confine a stdio server: `"off"`, `"auto"`, `"strict"`, or an object with the details."""
     limits: ProcessLimits = ProcessLimits()
     """Limits on the server's process."""
-    pin: Annotated[PinMode, BeforeValidator(_pin), AlsoAs(({"type": "boolean"},))] = "warn"
+    pin: Annotated[
+        PinMode,
+        short_forms('"off", "warn", "strict", true or false', _PINS),
+        AlsoAs(({"type": "boolean"},)),
+    ] = "warn"
     """If a tool's definition changes: `off` does nothing, `warn` reports it, `strict` withholds the tool until you accept it."""
     sampling: Annotated[
-        SamplingConfig, BeforeValidator(_sampling), AlsoAs(({"type": "boolean"},))
+        SamplingConfig,
+        short_forms("true, false or an object", _SAMPLING, dict, SamplingConfig),
+        AlsoAs(({"type": "boolean"},)),
     ] = SamplingConfig(enabled=False)
     """Let the server request completions from our model: `true`, or an object with a budget."""
     framing: Literal["frame", "datamark"] = "frame"
@@ -430,9 +427,7 @@ class ExecToolConfig(Section):
     """Maximum bytes of output that the model sees, half from the start and half from the end."""
     inherit_env: Texts = ()
     """Environment variables to pass on, besides PATH, HOME and the like."""
-    sandbox: Annotated[
-        SandboxConfig, BeforeValidator(_sandbox), AlsoAs(({"enum": ["off", "auto", "strict"]},))
-    ] = SandboxConfig()
+    sandbox: Sandbox = SandboxConfig()
     """What commands may access, as for MCP servers. They may write to the workspace."""
 
     @property

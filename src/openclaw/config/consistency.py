@@ -9,17 +9,17 @@ from typing import Any, cast
 from urllib.parse import urlsplit
 from zoneinfo import available_timezones
 
-from openclaw.config.agent_schema import MAX_NAME_LENGTH
-from openclaw.config.json5 import KeyPath, format_path, quoted
-from openclaw.config.merge import agent_servers, default_servers, overlay
-from openclaw.config.schema import (
+from openclaw.config.agent_schema import (
     BUILT_IN_PROVIDERS,
+    MAX_NAME_LENGTH,
     AgentDefaults,
     AgentEntry,
-    Config,
     McpServerConfig,
     ModelChoice,
 )
+from openclaw.config.json5 import KeyPath, format_path, quoted
+from openclaw.config.merge import agent_servers, default_servers, overlay
+from openclaw.config.schema import Config
 
 _AGENT_ID = re.compile(rf"[A-Za-z0-9][A-Za-z0-9_-]{{0,{MAX_NAME_LENGTH - 1}}}")
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")

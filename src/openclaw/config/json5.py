@@ -8,7 +8,7 @@ an error where the meaning of what follows is plain, so that one run shows as ma
 import json
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NoReturn
 
@@ -93,9 +93,7 @@ _LINE_END = re.compile(r"\r\n|\n|\r")
 
 @dataclass(slots=True)
 class Member:
-    key: str
     key_start: int
-    key_end: int
     value: "Node"
 
 
@@ -120,13 +118,6 @@ class Node:
             return self.items[part] if 0 <= part < len(self.items) else None
         member = self.members.get(part)
         return member.value if member else None
-
-    def walk(self, path: KeyPath = ()) -> "Iterator[tuple[KeyPath, Node]]":
-        yield path, self
-        for key, member in self.members.items():
-            yield from member.value.walk((*path, key))
-        for index, item in enumerate(self.items):
-            yield from item.walk((*path, index))
 
 
 class Lines:
@@ -372,7 +363,6 @@ class _Parser:
         while self._peek() != "}":
             key_start = self.at
             key = self._key()
-            key_end = self.at
             self._path.append(key)
             self._skip()
             if self._peek() != ":":
@@ -384,7 +374,7 @@ class _Parser:
             if first:
                 where = self._where(first.key_start)
                 self._report(f"this key is given twice; the first is at {where}", key_start)
-            node.members[key] = Member(key, key_start, key_end, value)
+            node.members[key] = Member(key_start, value)
             self._path.pop()
             self._separator(start, "object", "}")
         self.at += 1

@@ -4,10 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar, cast
 
-from openclaw.config.schema import (
+from openclaw.config.agent_schema import (
     AgentDefaults,
     AgentEntry,
-    Config,
     ExecToolConfig,
     McpServerConfig,
     ModelChoice,
@@ -16,6 +15,7 @@ from openclaw.config.schema import (
     ToolPolicyConfig,
     TurnLimits,
 )
+from openclaw.config.schema import Config
 
 DEFAULT_AGENT = "main"
 _SHELL = ("exec", "jobs")

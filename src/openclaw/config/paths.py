@@ -102,87 +102,44 @@ def private_file(path: Path) -> Path:
     return path
 
 
+class _Place:
+    """A path below the state directory."""
+
+    def __init__(self, *names: str) -> None:
+        self._names = names
+
+    def __get__(self, paths: "StatePaths", owner: type) -> Path:
+        return paths.root.joinpath(*self._names)
+
+
 @dataclass(frozen=True, slots=True)
 class StatePaths:
     """What lies where under the state directory. Asking for a path makes nothing."""
 
     root: Path
 
+    database = _Place("sessions.db")
+    audit_log = _Place("logs", "audit.jsonl")
+    logs = _Place("logs")
+    gateway_log = _Place("logs", "gateway.log")
+    cache = _Place("cache")
+    pins = _Place("pins.json")
+    models = _Place("models")
+    temp = _Place("tmp")
+    tokens = _Place("tokens")
+    cron = _Place("cron")
+    memory = _Place("memory")
+    skills = _Place("skills")
+    undo = _Place("undo")
+    results = _Place("results")
+    workspace = _Place("workspace")
+    chat_history = _Place("chat-history")
+    locks = _Place("locks")
+    gateway_lock = _Place("locks", "gateway.lock")
+
     @classmethod
     def of(cls, environ: Mapping[str, str]) -> "StatePaths":
         return cls(state_dir(environ))
-
-    @property
-    def database(self) -> Path:
-        return self.root / "sessions.db"
-
-    @property
-    def audit_log(self) -> Path:
-        return self.logs / "audit.jsonl"
-
-    @property
-    def logs(self) -> Path:
-        return self.root / "logs"
-
-    @property
-    def gateway_log(self) -> Path:
-        return self.logs / "gateway.log"
-
-    @property
-    def cache(self) -> Path:
-        return self.root / "cache"
-
-    @property
-    def pins(self) -> Path:
-        return self.root / "pins.json"
-
-    @property
-    def models(self) -> Path:
-        return self.root / "models"
-
-    @property
-    def temp(self) -> Path:
-        return self.root / "tmp"
-
-    @property
-    def tokens(self) -> Path:
-        return self.root / "tokens"
-
-    @property
-    def cron(self) -> Path:
-        return self.root / "cron"
-
-    @property
-    def memory(self) -> Path:
-        return self.root / "memory"
-
-    @property
-    def skills(self) -> Path:
-        return self.root / "skills"
-
-    @property
-    def undo(self) -> Path:
-        return self.root / "undo"
-
-    @property
-    def results(self) -> Path:
-        return self.root / "results"
-
-    @property
-    def workspace(self) -> Path:
-        return self.root / "workspace"
-
-    @property
-    def chat_history(self) -> Path:
-        return self.root / "chat-history"
-
-    @property
-    def locks(self) -> Path:
-        return self.root / "locks"
-
-    @property
-    def gateway_lock(self) -> Path:
-        return self.locks / "gateway.lock"
 
     def prepare(self) -> "StatePaths":
         private_directory(self.root)

@@ -16,7 +16,7 @@ from openclaw.secrets.credentials import (
 from openclaw.secrets.refs import SecretRef, find, has_reference
 
 if TYPE_CHECKING:
-    from openclaw.config.schema import McpServerConfig
+    from openclaw.config.agent_schema import McpServerConfig
     from openclaw.secrets.patterns import Patterns
 
 # What `auth` may say besides a credential.

@@ -12,11 +12,12 @@ from typing import Any, cast
 from pydantic.alias_generators import to_camel
 from pydantic.json_schema import GenerateJsonSchema
 
+from openclaw.config.agent_schema import Section
 from openclaw.config.consistency import foreign_names
 from openclaw.config.json5 import KeyPath
 from openclaw.config.load import LoadedConfig
 from openclaw.config.merge import EffectiveAgent, default_agent_id, effective_agents
-from openclaw.config.schema import Config, Section
+from openclaw.config.schema import Config
 from openclaw.config.sensitive import credential_values
 from openclaw.secrets.redactor import Redactor
 from openclaw.secrets.refs import find

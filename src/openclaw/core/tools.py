@@ -51,6 +51,18 @@ class ToolSpec:
     natural_name: str | None = None
     contested: bool = False
 
+    def to_json(self) -> dict[str, Any]:
+        """An MCP server's tool as programs are told of it."""
+        return {
+            "name": self.name,
+            "server": self.origin.server,
+            "tool": self.origin.tool,
+            "description": self.description,
+            "inputSchema": self.input_schema,
+            "readOnly": self.read_only,
+            "destructive": self.destructive,
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class Untrusted:

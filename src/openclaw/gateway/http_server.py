@@ -3,11 +3,13 @@
 import asyncio
 import contextlib
 import logging
+import re
 import socket
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from functools import partial
 from typing import Any, cast
 
+import orjson
 import uvicorn
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -17,13 +19,13 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from openclaw.gateway import polls
 from openclaw.gateway.api import control, routes, session_servers, views
-from openclaw.gateway.api.routes import turn_events
-from openclaw.gateway.api.schema import document
+from openclaw.gateway.api.bodies import json_body
+from openclaw.gateway.api.schema import Json, Operation, document, given
 from openclaw.gateway.auth import (
     MCP_PATH,
     RESOURCE_PATH,
+    SECURITY_HEADERS,
     Guard,
     Names,
     Refused,
@@ -38,7 +40,7 @@ from openclaw.gateway.page.routes import page_routes
 from openclaw.gateway.state import Gateway
 from openclaw.gateway.tokens import Tokens
 
-Handler = Callable[[Gateway, Request], Awaitable[Any]]
+Handler = Callable[..., Awaitable[Any]]
 
 
 API: tuple[tuple[str, Handler, str, str | None], ...] = (
@@ -65,7 +67,7 @@ API: tuple[tuple[str, Handler, str, str | None], ...] = (
     ("/api/messages", routes.post_message, "POST", "orders"),
     ("/api/turns", routes.list_turns, "GET", "read"),
     ("/api/turns/{turn}/cancel", routes.cancel_turn, "POST", "orders"),
-    ("/api/turns/{turn}/events", turn_events, "GET", "orders"),
+    ("/api/turns/{turn}/events", routes.turn_events, "GET", "orders"),
     ("/api/tasks", views.tasks, "GET", "read"),
     ("/api/tasks/{id}", views.task, "GET", "read"),
     ("/api/tasks/{id}/cancel", views.cancel_task, "POST", "orders"),
@@ -99,7 +101,7 @@ def build_app(gateway: Gateway) -> Starlette:
             try:
                 if needs is not None:
                     require(request.scope, needs)
-                return await handler(gateway, request)
+                return await _answered(handler, gateway, request)
             except Refused as refused:
                 return _refused(request, refused)
             except ClientDisconnect:
@@ -128,6 +130,22 @@ def build_app(gateway: Gateway) -> Starlette:
         table += page_routes()
     handlers: dict[Any, Any] = {HTTPException: _http_failed}
     return Starlette(routes=table, exception_handlers=handlers)
+
+
+async def _answered(handler: Handler, gateway: Gateway, request: Request) -> Any:
+    """What the handler answers; a dictionary is held to what the document says of it."""
+    described: Operation | None = getattr(handler, "operation", None)
+    if described is None:
+        return await handler(gateway, request)
+    if described.body is None:
+        answer = await handler(gateway, request)
+    else:
+        body = given(described.body, await json_body(request))
+        answer = await handler(gateway, request, body)
+    if not isinstance(answer, dict):
+        return answer
+    described.check(cast("Json", answer))
+    return JSONResponse(answer)
 
 
 class _Mcp:
@@ -198,6 +216,93 @@ async def metrics(gateway: Gateway, request: Request) -> Response:
     return PlainTextResponse(text, media_type="text/plain; version=0.0.4")
 
 
+# ---- polls of tasks, answered from the bytes of the request, without a parser, a task or an application
+#
+# A client with hundreds of tasks asks for each of them every few seconds. Whatever is not plainly such
+# a poll, of a task that runs here, goes the long way, which answers the same.
+
+POLL_START = f"POST {MCP_PATH} HTTP/1.1\r\n".encode()
+MORE = b"more"
+"""Says that this is the beginning of a poll."""
+
+_MOST_BYTES = 16 * 1024
+_POLL = b"\r\nmcp-method: tasks/get\r\n"
+_REVISION = "2026-07-28"
+_POLL_HEAD = re.compile(rb"(?:[!#$%&'*+.^_`|~0-9A-Za-z-]+:[ \t]*[\x20-\x7e]*\r\n)*")
+_LONG_WAY = frozenset({b"transfer-encoding", b"expect", b"upgrade", b"trailer", b"te"})
+
+Headers = dict[bytes, bytes]
+
+
+def read_poll(data: bytes) -> tuple[Headers, bytes] | bytes | None:
+    """The headers and the body of a poll; `MORE` if it is not all there, None if it is no poll."""
+    head, end, body = data.partition(b"\r\n\r\n")
+    if not end or len(data) > _MOST_BYTES or _POLL not in head.lower() + b"\r\n":
+        return None
+    if _POLL_HEAD.fullmatch(data, len(POLL_START), len(head) + 2) is None:
+        return None
+    lines = [line.partition(b":") for line in head.split(b"\r\n")[1:]]
+    named = {name.lower(): value.strip() for name, _, value in lines}
+    length = named.get(b"content-length", b"")
+    keeps = named.get(b"connection", b"keep-alive").lower() == b"keep-alive"
+    if len(named) < len(lines) or not length.isdigit() or not keeps or named.keys() & _LONG_WAY:
+        return None
+    if len(body) < int(length) <= _MOST_BYTES:
+        return MORE
+    return (named, body) if len(body) == int(length) else None
+
+
+def answer_poll(
+    gateway: Gateway,
+    guard: Guard,
+    client: tuple[str, int] | None,
+    more_headers: Sequence[tuple[bytes, bytes]],
+    data: bytes,
+) -> bytes | None:
+    """The whole answer to a poll; `MORE` if it is not all there, None if it goes the long way."""
+    read = read_poll(data)
+    if read is None or isinstance(read, bytes):
+        return read
+    named, body = read
+    began = gateway.clock.monotonic()
+    try:
+        scope = guard.check_poll(named, client)
+        result = gateway.poll(scope, _poll_in(named, body))
+    except (Refused, ValueError):
+        return None
+    if result is None:
+        return None
+    guard.metrics.request("POST", MCP_PATH, 200, gateway.clock.monotonic() - began)
+    lines = [b"%s: %s" % header for header in (*more_headers, *SECURITY_HEADERS)]
+    return b"\r\n".join(
+        (
+            b"HTTP/1.1 200 OK",
+            *lines,
+            b"content-type: application/json",
+            b"content-length: %d" % len(result),
+            b"",
+            result,
+        )
+    )
+
+
+def _poll_in(headers: Headers, body: bytes) -> dict[str, Any]:
+    """The request, if its headers say the same as its body; else `ValueError`."""
+    message: Any = orjson.loads(body)
+    accepts = headers.get(b"accept", b"")
+    match message:
+        case {"method": "tasks/get", "params": {"taskId": str(task)}} if (
+            headers.get(b"mcp-name") == task.encode()
+            and headers.get(b"mcp-protocol-version") == _REVISION.encode()
+            and headers.get(b"content-type") == b"application/json"
+            and b"application/json" in accepts
+            and b"text/event-stream" in accepts
+        ):
+            return message
+        case _:
+            raise ValueError("it is not a poll of this revision")
+
+
 logger = logging.getLogger(__name__)
 
 _KEEP_ALIVE_SECONDS = 75
@@ -240,10 +345,10 @@ class _Protocol(H11Protocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        if (self._held or data.startswith(polls.START)) and self._is_idle:
+        if (self._held or data.startswith(POLL_START)) and self._is_idle:
             data, self._held = self._held + data, b""
             answer = self.answer_poll(self.client, self.server_state.default_headers, data)
-            if answer is polls.MORE:
+            if answer is MORE:
                 self._held = data
                 self._unset_keepalive_if_required()
                 if self._head_timer is None:
@@ -354,7 +459,7 @@ def make_server(
     )
     app = Guard(build_app(gateway), tokens, names, settings.limits, gateway.clock, gateway.metrics)
     own: dict[str, Any] = {"patience": gateway.patience, "silent": {}}
-    own["answer_poll"] = staticmethod(partial(polls.answer_poll, gateway, app))
+    own["answer_poll"] = staticmethod(partial(answer_poll, gateway, app))
     protocol = type("Protocol", (_Protocol,), own)
     config = uvicorn.Config(
         app,

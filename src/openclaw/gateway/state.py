@@ -351,12 +351,8 @@ class Gateway:
             raise
         finally:
             usage = one.reply.usage if one.reply is not None else None
-            self.metrics.turn(
-                outcome,
-                self.clock.monotonic() - began,
-                usage.input_tokens if usage else 0,
-                usage.output_tokens if usage else 0,
-            )
+            tokens = (usage.input_tokens, usage.output_tokens) if usage else (0, 0)
+            self.metrics.turn(outcome, self.clock.monotonic() - began, *tokens)
 
 
 class GatewayTurn:

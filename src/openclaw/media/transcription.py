@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import anyio
 import anyio.to_thread
 
-from openclaw.config.schema import ProviderConfig, TranscriptionConfig
+from openclaw.config.agent_schema import ProviderConfig
+from openclaw.config.schema import TranscriptionConfig
 from openclaw.core.errors import OpenClawError, describe
 from openclaw.media.documents import Bounds, output_of
 from openclaw.secrets.refs import Secret

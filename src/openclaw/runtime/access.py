@@ -40,10 +40,10 @@ from openclaw.core.events import Emit, Notice, discard
 from openclaw.core.tools import Elicit, Origin, ToolSpec
 
 if TYPE_CHECKING:
+    from openclaw.config.agent_schema import McpServerConfig
     from openclaw.config.load import LoadedConfig
     from openclaw.config.merge import EffectiveAgent
     from openclaw.config.paths import StatePaths
-    from openclaw.config.schema import McpServerConfig
     from openclaw.gateway.lock import GatewayInfo
     from openclaw.mcp_client.bridge.prompts import BegunArgument, PromptInfo
     from openclaw.media.transcription import Transcriber, Transcript

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 import anyio
 
+from openclaw.config.agent_schema import ModelChoice, ToolPolicyConfig
 from openclaw.config.merge import EffectiveAgent, default_agent_id, effective_agents
 from openclaw.config.paths import expand
-from openclaw.config.schema import ModelChoice, ToolPolicyConfig, WebSearchConfig
+from openclaw.config.schema import WebSearchConfig
 from openclaw.core.errors import NotFound
 from openclaw.core.events import Downloading, Emit, discard
 from openclaw.core.tools import ToolSource
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from openclaw.agent.port import MessageContext
     from openclaw.agent.service import AgentService, TurnSetup
     from openclaw.agent.toolpath.toolbox import Toolbox
-    from openclaw.config.schema import SamplingConfig
+    from openclaw.config.agent_schema import SamplingConfig
     from openclaw.embedded.open import LocalModels
     from openclaw.mcp_client.lifecycle.manager import AgentServers, McpManager
     from openclaw.models.build import SearchMode

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.support.mcp_server_kit import fake_config, fake_tool, open_gateway_runtime, until
 
-from openclaw.config.schema import McpServerConfig
+from openclaw.config.agent_schema import McpServerConfig
 
 ENVIRON = {"PATH": os.environ["PATH"]}
 BRIDGE_LIMIT_MS = 50.0

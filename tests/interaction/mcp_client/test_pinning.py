@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.support.mcp_server_kit import fake_config, fake_tool, open_gateway_runtime, until
 
-from openclaw.config.schema import McpServerConfig
+from openclaw.config.agent_schema import McpServerConfig
 from openclaw.mcp_client.catalog.pin_store import PinStore, pin_key
 from openclaw.testing.fake_server import command
 

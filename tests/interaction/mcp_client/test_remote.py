@@ -10,7 +10,7 @@ import pytest
 from tests.support.fake_http_server import FakeHttpServer
 from tests.support.mcp_server_kit import McpHouse, fake_tool, open_gateway_runtime, until
 
-from openclaw.config.schema import McpServerConfig
+from openclaw.config.agent_schema import McpServerConfig
 from openclaw.core.content import text_of
 from openclaw.mcp_client.lifecycle.state import ServerState
 

@@ -14,7 +14,7 @@ from tests.support.gateway_kit import House
 from tests.support.mcp_server_kit import McpHouse, open_gateway_runtime, until
 from tests.support.task_server import task_server_entry
 
-from openclaw.config.schema import McpServerConfig
+from openclaw.config.agent_schema import McpServerConfig
 from openclaw.core.content import text_of
 from openclaw.core.tools import PENDING, CallContext, EarlierCall, JsonObject, ToolResult
 from openclaw.testing.scripted_model import Step, scripted_model

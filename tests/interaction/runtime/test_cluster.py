@@ -19,8 +19,8 @@ from openclaw.agent.port import (
     TurnListener,
 )
 from openclaw.cluster.node import ClusterNode
+from openclaw.config.agent_schema import McpServerConfig
 from openclaw.config.load import load_config
-from openclaw.config.schema import McpServerConfig
 from openclaw.core.content import Media, text_of
 from openclaw.core.errors import Busy, Cancelled, InvalidRequest, NotFound, UserFacing
 from openclaw.core.events import Event, Notice, TextDelta, ToolFinished, TurnFinished, TurnStarted

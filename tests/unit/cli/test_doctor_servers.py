@@ -9,7 +9,7 @@ import pytest
 
 from openclaw.cli.environment import Environment
 from openclaw.cli.setup.checks import ERROR, OK, WARNING, examine_trust
-from openclaw.config.schema import McpServerConfig
+from openclaw.config.agent_schema import McpServerConfig
 from openclaw.mcp_client.auth.token_store import FileVault, login_key
 from openclaw.mcp_client.catalog.pin_store import PinStore, pin_key
 from openclaw.mcp_client.catalog.pins import Declaration

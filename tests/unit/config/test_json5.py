@@ -137,11 +137,6 @@ def test_positions_are_those_of_keys_and_values_with_any_line_ending() -> None:
         assert document.position(("nowhere", "at all")) == (1, 1)
 
 
-def test_walking_gives_every_value_with_its_path() -> None:
-    walked = [path for path, _ in parse("{a: [1, {b: 2}]}").root.walk()]
-    assert walked == [(), ("a",), ("a", 0), ("a", 1), ("a", 1, "b")]
-
-
 @given(JSON)
 @example({"": ""})
 @example(-0.0)

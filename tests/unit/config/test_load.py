@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from openclaw.config.agent_schema import McpServerConfig
 from openclaw.config.json5 import MAX_CHARACTERS
 from openclaw.config.load import LoadedConfig, load_config, parse_config
-from openclaw.config.schema import Config, McpServerConfig
+from openclaw.config.schema import Config
 from openclaw.core.errors import InvalidConfig, Problem
 
 

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from openclaw.config.agent_schema import ModelChoice
 from openclaw.config.load import parse_config
 from openclaw.config.merge import EffectiveAgent, default_agent_id, effective_agents
-from openclaw.config.schema import Config, ModelChoice
+from openclaw.config.schema import Config
 
 
 def config(text: str) -> Config:

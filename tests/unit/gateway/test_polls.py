@@ -2,7 +2,7 @@
 
 import pytest
 
-from openclaw.gateway.polls import MORE, read_poll
+from openclaw.gateway.http_server import MORE, read_poll
 
 HEAD = b"POST /mcp HTTP/1.1\r\nhost: h\r\nMcp-Method: tasks/get\r\ncontent-length: 2\r\n"
 

@@ -8,10 +8,10 @@ from pydantic import ValidationError
 from openclaw.core.errors import InvalidRequest
 from openclaw.gateway.api.schema import (
     Message,
+    Operation,
     PinNames,
     QuestionAnswer,
     Turn,
-    checked,
     document,
     given,
 )
@@ -49,9 +49,13 @@ def test_one_attachment_needs_no_list_and_keeps_what_we_do_not_know() -> None:
 
 def test_an_answer_holds_nothing_that_the_document_does_not_say() -> None:
     row = {"turn": "t", "agent": "main", "sessionKey": "k", "origin": "api", "startedAt": 1}
-    assert checked(Turn, row) is row
-    with pytest.raises(ValidationError):
-        checked(Turn, {**row, "more": 1})
+    listed = Operation("listTurns", "what runs", {"turns": list[Turn]})
+    listed.check({"turns": [row]})
+    for wrong in ({**row, "more": 1}, {**row, "startedAt": None}):
+        with pytest.raises(ValidationError):
+            listed.check({"turns": [wrong]})
+        with pytest.raises(ValidationError):
+            Operation("showTurn", "one of them", Turn).check(wrong)
 
 
 def test_every_reference_in_the_document_is_defined_in_it() -> None:

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 from tests.support.speech_service import SpeechService, speech_service
 
-from openclaw.config.schema import ProviderConfig, TranscriptionConfig
+from openclaw.config.agent_schema import ProviderConfig
+from openclaw.config.schema import TranscriptionConfig
 from openclaw.core.errors import SecretUnavailable
 from openclaw.media import speech_worker, transcription
 from openclaw.media.transcription import (

@@ -21,19 +21,20 @@ from openclaw.cli.setup.import_servers import (
     protect,
 )
 from openclaw.cli.setup.other_clients import client_file, client_places, is_ourselves, read_client
+from openclaw.config.agent_schema import AgentEntry
 from openclaw.config.edit import delete_value, set_value
 from openclaw.config.files import edit_config, write_atomically
 from openclaw.config.json5 import Document, KeyPath, format_path, parse
 from openclaw.config.load import parse_config, read_text
 from openclaw.config.merge import agent_servers
 from openclaw.config.paths import private_directory
-from openclaw.config.schema import AgentEntry
 from openclaw.config.secret_store import SecretStore
 from openclaw.core.errors import EXIT_FAILED, EXIT_OK, InvalidConfig, InvalidRequest, NotFound
 from openclaw.mcp_client.bounds import printable
 
 if TYPE_CHECKING:
-    from openclaw.config.schema import Config, McpServerConfig
+    from openclaw.config.agent_schema import McpServerConfig
+    from openclaw.config.schema import Config
 
 DEFAULTS: KeyPath = ("agents", "defaults", "mcp", "servers")
 TOP: KeyPath = ("mcp", "servers")

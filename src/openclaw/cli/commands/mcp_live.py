@@ -18,11 +18,11 @@ from openclaw.content.characters import strip_invisible
 from openclaw.core.clock import SystemClock
 from openclaw.core.content import Block, Media, ResourceLink, Text
 from openclaw.core.errors import EXIT_FAILED, EXIT_OK, InvalidRequest, NotFound, ServerUnavailable
-from openclaw.core.tools import CallContext, Elicit, JsonObject, ToolSource, ToolSpec
+from openclaw.core.tools import CallContext, Elicit, JsonObject, ToolSource
 from openclaw.mcp_client.bounds import printable
 
 if TYPE_CHECKING:
-    from openclaw.config.schema import McpServerConfig
+    from openclaw.config.agent_schema import McpServerConfig
     from openclaw.mcp_client.lifecycle.managed_server import ServerStatus
     from openclaw.mcp_client.lifecycle.manager import McpManager
 
@@ -49,7 +49,7 @@ async def list_tools(args: argparse.Namespace, env: Environment) -> int:
                 for one in live.manager.status()
                 if one.suspicions
             }
-            facts = {"tools": [_spec_json(spec) for spec in specs], "suspicions": suspicious}
+            facts = {"tools": [spec.to_json() for spec in specs], "suspicions": suspicious}
             env.say_json(facts | {"unavailable": [_status(one) for one in broken]})
         else:
             for spec in specs:
@@ -60,18 +60,6 @@ async def list_tools(args: argparse.Namespace, env: Environment) -> int:
                 for words in one.suspicions:
                     env.warn(printable(f"MCP server '{one.snapshot.name}': {words}"))
         return EXIT_FAILED if broken else EXIT_OK
-
-
-def _spec_json(spec: ToolSpec) -> dict[str, Any]:
-    return {
-        "name": spec.name,
-        "server": spec.origin.server,
-        "tool": spec.origin.tool,
-        "description": spec.description,
-        "inputSchema": spec.input_schema,
-        "readOnly": spec.read_only,
-        "destructive": spec.destructive,
-    }
 
 
 async def effects(args: argparse.Namespace, env: Environment) -> None:
@@ -389,23 +377,7 @@ def _warn_of(env: Environment, broken: Iterable["ServerStatus"]) -> None:
 
 
 def _status(one: "ServerStatus") -> dict[str, Any]:
-    snapshot = one.snapshot
-    return {
-        "name": snapshot.name,
-        "state": snapshot.state.value,
-        "transport": snapshot.transport,
-        "protocol": snapshot.protocol,
-        "serverName": snapshot.server_name,
-        "serverVersion": snapshot.server_version,
-        "tools": one.tools,
-        "resources": one.resources,
-        "prompts": one.prompts,
-        "error": snapshot.last_error,
-        "leftOut": list(one.left_out),
-        "pin": one.pin,
-        "crossings": list(one.crossings),
-        "suspicions": list(one.suspicions),
-    }
+    return {**one.to_json(), "error": one.snapshot.last_error}
 
 
 def _as_json(block: Block) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from openclaw.mcp_client.catalog.pin_store import PinStore, pin_key
 from openclaw.mcp_client.catalog.pins import INSTRUCTIONS, Pinned, diff, shown_name
 
 if TYPE_CHECKING:
-    from openclaw.config.schema import McpServerConfig
+    from openclaw.config.agent_schema import McpServerConfig
     from openclaw.mcp_client.auth.oauth import Logins
 
 

@@ -19,7 +19,8 @@ from openclaw.core.errors import InvalidConfig, OpenClawError, describe
 from openclaw.mcp_client.bounds import printable
 
 if TYPE_CHECKING:
-    from openclaw.config.schema import GatewayConfig, McpServerConfig
+    from openclaw.config.agent_schema import McpServerConfig
+    from openclaw.config.schema import GatewayConfig
     from openclaw.mcp_client.catalog.pins import Pinned
     from openclaw.models.choose import Candidate
 

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import anyio.to_thread
 import orjson
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
 
 from openclaw.agent.event_codec import error_json
 from openclaw.agent.port import NOBODY, MessageContext
@@ -35,7 +34,6 @@ from openclaw.core.errors import (
     sentence,
 )
 from openclaw.core.ids import random_id
-from openclaw.gateway.api.bodies import json_body
 from openclaw.gateway.api.schema import (
     ConfigChange,
     ConfigEdit,
@@ -44,7 +42,6 @@ from openclaw.gateway.api.schema import (
     NewSecret,
     PausedJob,
     SessionRule,
-    given,
     operation,
 )
 from openclaw.gateway.feeds import EventStream, Put, frame
@@ -61,11 +58,11 @@ logger = logging.getLogger(__name__)
 
 
 @operation("showConfig", "the configuration file as written, without secrets")
-async def show_config(gateway: Gateway, request: Request) -> Response:
+async def show_config(gateway: Gateway, request: Request) -> Json:
     text = await _text(gateway)
-    tree = redacted(_tree(text), redactor=gateway.backend.redactor)
+    tree = redacted(parse(text).root.plain(), redactor=gateway.backend.redactor)
     path = str(gateway.config_path)
-    return JSONResponse({"path": path, "digest": _digest(text), "config": tree})
+    return {"path": path, "digest": _digest(text), "config": tree}
 
 
 @operation(
@@ -74,8 +71,7 @@ async def show_config(gateway: Gateway, request: Request) -> Response:
     {"diff": list[str], "digest": str, "warnings": list[str], "waiting": list[str]},
     body=ConfigEdit,
 )
-async def edit(gateway: Gateway, request: Request) -> Response:
-    body = given(ConfigEdit, await json_body(request))
+async def edit(gateway: Gateway, request: Request, body: ConfigEdit) -> Json:
     try:
         values = orjson.dumps([one.value for one in body.changes])
     except orjson.JSONEncodeError:
@@ -98,7 +94,7 @@ async def edit(gateway: Gateway, request: Request) -> Response:
         answer["waiting"] = list(report.waiting)
         if not report.changed:  # such as a rule that was allowed and revoked between two reloads
             await gateway.backend.apply(loaded)
-    return JSONResponse(answer)
+    return answer
 
 
 def _apply(gateway: Gateway, body: ConfigEdit) -> None:
@@ -136,10 +132,6 @@ async def _text(gateway: Gateway) -> str:
     return await anyio.to_thread.run_sync(read_text, gateway.config_path) or ""
 
 
-def _tree(text: str) -> Any:
-    return parse(text).root.plain()
-
-
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -166,34 +158,33 @@ def _without_secrets(gateway: Gateway, text: str) -> str:
 
 
 @operation("listSecrets", "names of secrets that are stored or that the configuration refers to")
-async def secrets(gateway: Gateway, request: Request) -> Response:
-    used = references(_tree(await _text(gateway)))
+async def secrets(gateway: Gateway, request: Request) -> Json:
+    used = references(parse(await _text(gateway)).root.plain())
     uses = {ref.name: places for ref, places in used.items() if ref.scheme == "store"}
     stored = await anyio.to_thread.run_sync(SecretStore(gateway.environ).names)
     rows = [
         {"name": name, "stored": name in stored, "usedBy": uses.get(name, [])}
         for name in sorted({*stored, *uses})
     ]
-    return JSONResponse({"secrets": rows})
+    return {"secrets": rows}
 
 
 @operation(
     "storeSecret", "store a secret, to be referred to as secret://store/NAME", body=NewSecret
 )
-async def store_secret(gateway: Gateway, request: Request) -> Response:
-    body = given(NewSecret, await json_body(request))
+async def store_secret(gateway: Gateway, request: Request, body: NewSecret) -> Json:
     gateway.backend.redactor.register(body.value)
     store = SecretStore(gateway.environ)
     where = await anyio.to_thread.run_sync(store.set, body.name, body.value)
     await _resolve_again(gateway, body.name)
-    return JSONResponse({"reference": f"secret://store/{body.name}", "where": where})
+    return {"reference": f"secret://store/{body.name}", "where": where}
 
 
 @operation("removeSecret", "delete a stored secret", {"removed": str})
-async def remove_secret(gateway: Gateway, request: Request) -> Response:
+async def remove_secret(gateway: Gateway, request: Request) -> Json:
     name = request.path_params["name"]
     await anyio.to_thread.run_sync(SecretStore(gateway.environ).remove, name)
-    return JSONResponse({"removed": name})
+    return {"removed": name}
 
 
 async def _resolve_again(gateway: Gateway, name: str) -> None:
@@ -212,18 +203,17 @@ async def _resolve_again(gateway: Gateway, name: str) -> None:
 
 
 @operation("listApprovals", "what was allowed for the rest of a session")
-async def approvals(gateway: Gateway, request: Request) -> Response:
+async def approvals(gateway: Gateway, request: Request) -> Json:
     redact = gateway.backend.redactor.redact
     rows = [
         {"agent": agent, "sessionKey": session, "rule": redact(rule)}
         for agent, session, rule in gateway.backend.approvals().listed()
     ]
-    return JSONResponse({"approvals": rows})
+    return {"approvals": rows}
 
 
 @operation("revokeApproval", "revoke an approval of a session", body=SessionRule)
-async def revoke_approval(gateway: Gateway, request: Request) -> Response:
-    body = given(SessionRule, await json_body(request))
+async def revoke_approval(gateway: Gateway, request: Request, body: SessionRule) -> Json:
     found = gateway.backend.approvals()
     meant = {
         gateway.backend.redactor.redact(rule): rule
@@ -233,7 +223,7 @@ async def revoke_approval(gateway: Gateway, request: Request) -> Response:
     if body.rule not in meant:
         raise NotFound("nothing like that is allowed in this session")
     found.revoke(body.agent, body.session_key, meant[body.rule])
-    return JSONResponse({"revoked": body.rule})
+    return {"revoked": body.rule}
 
 
 # ---- logging in to a server
@@ -288,41 +278,39 @@ def _row(job: "Job", now_ms: int) -> Json:
 
 
 @operation("listJobs", "the schedules, and when each runs next")
-async def jobs(gateway: Gateway, request: Request) -> Response:
+async def jobs(gateway: Gateway, request: Request) -> Json:
     found = await anyio.to_thread.run_sync(_jobs(gateway).read)
     now = gateway.clock.now_ms()
-    return JSONResponse({"jobs": [_row(job, now) for job in found.values()]})
+    return {"jobs": [_row(job, now) for job in found.values()]}
 
 
 @operation("addJob", "add a schedule; `when` is 'weekdays 8:00' or a cron expression", body=NewJob)
-async def add_job(gateway: Gateway, request: Request) -> Response:
+async def add_job(gateway: Gateway, request: Request, body: NewJob) -> Json:
     from openclaw.agent.schedules import new_job
 
-    body = given(NewJob, await json_body(request))
     agent = (await gateway.backend.agent.settings(body.agent)).id
     now = gateway.clock.now_ms()
     job = new_job(body.when, body.message, body.timezone, now, id=body.name, agent=agent)
     await anyio.to_thread.run_sync(_jobs(gateway).add, job)
-    return JSONResponse(_row(job, now))
+    return _row(job, now)
 
 
 @operation("pauseJob", "pause a schedule, or resume it", body=PausedJob)
-async def pause_job(gateway: Gateway, request: Request) -> Response:
-    paused = given(PausedJob, await json_body(request)).paused
+async def pause_job(gateway: Gateway, request: Request, body: PausedJob) -> Json:
     id, now = request.path_params["id"], gateway.clock.now_ms()
-    await anyio.to_thread.run_sync(_jobs(gateway).pause, id, paused, now)
-    return JSONResponse(_row(_jobs(gateway).get(id), now))
+    await anyio.to_thread.run_sync(_jobs(gateway).pause, id, body.paused, now)
+    return _row(_jobs(gateway).get(id), now)
 
 
 @operation("removeJob", "remove a schedule", {"removed": str})
-async def remove_job(gateway: Gateway, request: Request) -> Response:
+async def remove_job(gateway: Gateway, request: Request) -> Json:
     id = request.path_params["id"]
     await anyio.to_thread.run_sync(_jobs(gateway).remove, id)
-    return JSONResponse({"removed": id})
+    return {"removed": id}
 
 
 @operation("runJob", "run a schedule now", {"sessionKey": str, "turn": str})
-async def run_job(gateway: Gateway, request: Request) -> Response:
+async def run_job(gateway: Gateway, request: Request) -> Json:
     job = await anyio.to_thread.run_sync(_jobs(gateway).get, request.path_params["id"])
     agent = (await gateway.backend.agent.settings(job.agent)).id
     context = MessageContext(
@@ -337,5 +325,4 @@ async def run_job(gateway: Gateway, request: Request) -> Response:
 
     assert gateway.background is not None
     gateway.background.start_soon(run, name=f"schedule {job.id}")
-    row = {"agent": agent, "sessionKey": job.session_key, "turn": context.idempotency_key}
-    return JSONResponse(row)
+    return {"agent": agent, "sessionKey": job.session_key, "turn": context.idempotency_key}

@@ -33,14 +33,13 @@ from openclaw.core.errors import (
 from openclaw.core.events import Event
 from openclaw.core.ids import random_id
 from openclaw.gateway.api import schema
-from openclaw.gateway.api.bodies import Attachments, json_body
+from openclaw.gateway.api.bodies import Attachments
 from openclaw.gateway.api.schema import (
     Json,
     Media,
     Message,
     QuestionAnswer,
     Turn,
-    checked,
     given,
     operation,
 )
@@ -77,10 +76,7 @@ async def detached(gateway: Gateway, turn: str, work: Work) -> EventStream:
     stream=True,
 )
 async def turn_events(gateway: Gateway, request: Request) -> Any:
-    """What happened in a running turn, from its beginning, and what happens, to its end.
-
-    Its questions are shown to those who say that they can answer (`?questions=true`).
-    """
+    """Its questions are shown to those who say that they can answer (`?questions=true`)."""
     turn, cluster = request.path_params["turn"], gateway.backend.cluster
     questions = _can_answer(request)
     if cluster is None or gateway.feeds.has(turn):
@@ -140,8 +136,7 @@ def failed(error: BaseException) -> JSONResponse:
     body=Message,
     stream=True,
 )
-async def post_message(gateway: Gateway, request: Request) -> Any:
-    body = given(Message, await json_body(request))
+async def post_message(gateway: Gateway, request: Request, body: Message) -> Any:
     settings = await gateway.backend.agent.settings(body.agent)
     session = own_session(request.scope, body.session_key or new_session())
     message = _Message(gateway, settings, body, session)
@@ -154,7 +149,7 @@ async def post_message(gateway: Gateway, request: Request) -> Any:
         return await detached(gateway, message.turn, message.stream)
     if body.stream:
         return EventStream(message.stream)
-    return WatchedAnswer(message.whole, failed)
+    return WatchedAnswer(message.answer, failed)
 
 
 class _Message:
@@ -201,13 +196,15 @@ class _Message:
             raise InvalidRequest("has neither data nor path", field=field)
         await attachments.take(item.mime_type, item.data, field, item.name, of_object=True)
 
-    async def whole(self) -> Response:
+    async def whole(self) -> Json:
         with ExitStack() as files:
             context = await self._context(files)
             async with self._gateway.turn(context) as turn:
                 reply = await turn.answer(NOBODY)
-        answer = {"sessionKey": self._session, **reply_json(reply)}
-        return JSONResponse(checked(schema.Reply, answer))
+        return {"sessionKey": self._session, **reply_json(reply)}
+
+    async def answer(self) -> Response:
+        return JSONResponse(await self.whole())
 
     async def stream(self, put: Put) -> None:
         try:
@@ -269,42 +266,38 @@ def _check_inside(path: Path, directory: Path, field: str) -> None:
     {"answered": str},
     body=QuestionAnswer,
 )
-async def answer_question(gateway: Gateway, request: Request) -> Response:
-    body = given(QuestionAnswer, await json_body(request))
+async def answer_question(gateway: Gateway, request: Request, body: QuestionAnswer) -> Json:
     answer: Json = {"action": body.action}
     if body.content is not None and body.action == "accept":
         answer["content"] = body.content
     answer |= {"choice": body.choice, "reason": body.reason}
     gateway.questions.answer(request.path_params["id"], answer)
-    return JSONResponse({"answered": request.path_params["id"]})
+    return {"answered": request.path_params["id"]}
 
 
 @operation("listTurns", "the running turns", {"turns": list[Turn]})
-async def list_turns(gateway: Gateway, request: Request) -> Response:
+async def list_turns(gateway: Gateway, request: Request) -> Json:
     turns = [
-        checked(
-            Turn,
-            {
-                "turn": turn.id,
-                "agent": turn.agent,
-                "sessionKey": turn.session,
-                "origin": turn.origin,
-                "startedAt": turn.started,
-            },
-        )
+        {
+            "turn": turn.id,
+            "agent": turn.agent,
+            "sessionKey": turn.session,
+            "origin": turn.origin,
+            "startedAt": turn.started,
+        }
         for turn in gateway.turns.running
     ]
-    return JSONResponse({"turns": turns})
+    return {"turns": turns}
 
 
 @operation("cancelTurn", "stop a turn", {"cancelled": int})
-async def cancel_turn(gateway: Gateway, request: Request) -> Response:
+async def cancel_turn(gateway: Gateway, request: Request) -> Json:
     turn, cluster = request.path_params["turn"], gateway.backend.cluster
     if cluster is None or gateway.turns.has(turn):
         gateway.turns.cancel(turn)
     elif not await cluster.cancel_turn(turn):
         raise NotFound(f"no turn '{turn}' is running")
-    return JSONResponse({"cancelled": 1})
+    return {"cancelled": 1}
 
 
 @operation(
@@ -313,13 +306,13 @@ async def cancel_turn(gateway: Gateway, request: Request) -> Response:
     {"cancelled": int},
     query={"agent": str},
 )
-async def cancel_session(gateway: Gateway, request: Request) -> Response:
+async def cancel_session(gateway: Gateway, request: Request) -> Json:
     key = own_session(request.scope, request.path_params["key"])
     agent = request.query_params.get("agent")
     cluster = gateway.backend.cluster
     found = await cluster.cancel_session(key, agent) if cluster is not None else 0
     here = gateway.turns.cancel_session(key, agent)
-    return JSONResponse({"cancelled": max(found, here)})
+    return {"cancelled": max(found, here)}
 
 
 @operation(
@@ -328,7 +321,7 @@ async def cancel_session(gateway: Gateway, request: Request) -> Response:
     schema.Reply,
     query={"agent": str},
 )
-async def undo(gateway: Gateway, request: Request) -> Response:
+async def undo(gateway: Gateway, request: Request) -> Json:
     settings = await gateway.backend.agent.settings(request.query_params.get("agent"))
     key = own_session(request.scope, request.path_params["key"])
     if not await gateway.backend.store.find_sessions(key, settings.id):
@@ -338,9 +331,9 @@ async def undo(gateway: Gateway, request: Request) -> Response:
 
 
 @operation("reload", "read the configuration again", {"changed": bool, "waiting": list[str]})
-async def reload(gateway: Gateway, request: Request) -> Response:
+async def reload(gateway: Gateway, request: Request) -> Json:
     report = await gateway.reload()
-    return JSONResponse({"changed": report.changed, "waiting": list(report.waiting)})
+    return {"changed": report.changed, "waiting": list(report.waiting)}
 
 
 @operation("events", "events as they happen", str, stream=True)
@@ -361,7 +354,7 @@ _MOST_LINES = 5000
 
 
 @operation("logs", "the last lines of the log", {"lines": list[str]}, query={"lines": int})
-async def logs(gateway: Gateway, request: Request) -> Response:
+async def logs(gateway: Gateway, request: Request) -> Json:
     try:
         count = min(int(request.query_params.get("lines", "200")), _MOST_LINES)
     except ValueError:
@@ -369,7 +362,7 @@ async def logs(gateway: Gateway, request: Request) -> Response:
     if gateway.log_file is None:
         raise NotFound("no log file is written")
     lines = await anyio.to_thread.run_sync(_tail, gateway.log_file, count)
-    return JSONResponse({"lines": lines})
+    return {"lines": lines}
 
 
 def _tail(path: Path, count: int) -> list[str]:

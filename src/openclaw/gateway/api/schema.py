@@ -5,6 +5,7 @@ The OpenAPI document is made from them and from what `operation` says at each ha
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Annotated, Any, Literal, TypeVar, cast
 
 from pydantic import (
@@ -50,12 +51,6 @@ def given(model: type[Known], body: Json) -> Known:
     except ValidationError as error:
         problem = error.errors(include_url=False)[0]
         raise InvalidRequest(_worded(problem), field=_place(problem["loc"])) from None
-
-
-def checked(model: type[BaseModel], row: Json) -> Json:
-    """What we answer with, held to what the document says of it."""
-    model.model_validate(row)
-    return row
 
 
 _PROBLEMS = {
@@ -360,6 +355,20 @@ class Operation:
     body: type[BaseModel] | None = None
     stream: bool = False
 
+    def check(self, answer: Json) -> None:
+        """Hold what we answer to what the document says of it."""
+        kinds: Any = self.answer
+        if not isinstance(kinds, Mapping):
+            _adapter(kinds).validate_python(answer)
+            return
+        for name, kind in cast("Fields", kinds).items():
+            _adapter(kind).validate_python(answer[name])
+
+
+@cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
+
 
 Handler = TypeVar("Handler", bound=Callable[..., Any])
 
@@ -367,6 +376,9 @@ Handler = TypeVar("Handler", bound=Callable[..., Any])
 def operation(
     name: str, summary: str, answer: Any = Json, **more: Any
 ) -> Callable[[Handler], Handler]:
+    """Describes a handler. It gets the gateway, the request and, if it has one, the body as its model,
+    and answers with a dictionary, or with a response of another kind."""
+
     def describe(handler: Handler) -> Handler:
         cast("Any", handler).operation = Operation(name, summary, answer, **more)
         return handler

@@ -11,13 +11,11 @@ from typing import Any
 import orjson
 from pydantic import ValidationError
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
 
-from openclaw.config.schema import McpServerConfig
+from openclaw.config.agent_schema import McpServerConfig
 from openclaw.config.sensitive import server_credentials
 from openclaw.core.errors import InvalidRequest, NotFound
-from openclaw.gateway.api.bodies import json_body
-from openclaw.gateway.api.schema import BegunArgument, Json, Scope, given, operation
+from openclaw.gateway.api.schema import BegunArgument, Json, Scope, operation
 from openclaw.gateway.auth import Refused, is_owner
 from openclaw.gateway.feeds import EventStream, Put, frame
 from openclaw.gateway.state import Gateway
@@ -40,9 +38,8 @@ def require_owner(request: Request, what: str) -> None:
     body=Scope,
     stream=True,
 )
-async def open_scope(gateway: Gateway, request: Request) -> Any:
+async def open_scope(gateway: Gateway, request: Request, body: Scope) -> Any:
     require_owner(request, "starting MCP servers")
-    body = given(Scope, await json_body(request))
     backend = gateway.backend
     agent = (await backend.agent.settings(body.agent)).id
     servers = _servers(body.servers)
@@ -81,13 +78,13 @@ def check_scope(gateway: Gateway, scope: str | None) -> None:
     {"agent": str, "models": list[str], "problem": str | None},
     query={"agent": str, "check": str},
 )
-async def models(gateway: Gateway, request: Request) -> Response:
+async def models(gateway: Gateway, request: Request) -> Json:
     agent = gateway.backend.agent
     settings = await agent.settings(request.query_params.get("agent"))
     names = await agent.models(settings.id)
     asked = request.query_params.get("check")
     problem = await agent.model_problem(asked) if asked else None
-    return JSONResponse({"agent": settings.id, "models": list(names), "problem": problem})
+    return {"agent": settings.id, "models": list(names), "problem": problem}
 
 
 @operation(
@@ -96,8 +93,7 @@ async def models(gateway: Gateway, request: Request) -> Response:
     {"values": list[str]},
     body=BegunArgument,
 )
-async def complete(gateway: Gateway, request: Request) -> Response:
-    asked = given(BegunArgument, await json_body(request))
+async def complete(gateway: Gateway, request: Request, asked: BegunArgument) -> Json:
     if asked.scope is not None:
         require_owner(request, "servers that a client added")
     check_scope(gateway, asked.scope)
@@ -106,7 +102,7 @@ async def complete(gateway: Gateway, request: Request) -> Response:
         asked.server, asked.argument, asked.value, asked.prompt, asked.template, asked.given
     )
     settings = await agent.settings(asked.agent)
-    return JSONResponse({"values": list(await agent.complete(settings.id, begun, asked.scope))})
+    return {"values": list(await agent.complete(settings.id, begun, asked.scope))}
 
 
 def _servers(entries: Json) -> dict[str, McpServerConfig]:

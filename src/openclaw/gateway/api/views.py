@@ -5,12 +5,10 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
 
 from openclaw.agent.event_codec import settings_json
 from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.core.ids import random_id
-from openclaw.gateway.api.bodies import json_body
 from openclaw.gateway.api.schema import (
     Agent,
     Entry,
@@ -24,8 +22,6 @@ from openclaw.gateway.api.schema import (
     TaskDetails,
     Tool,
     UsageRow,
-    checked,
-    given,
     operation,
 )
 from openclaw.gateway.auth import grant_of
@@ -44,45 +40,40 @@ _MOST = 500
 
 
 @operation("status", "the gateway and its servers")
-async def status(gateway: Gateway, request: Request) -> Response:
+async def status(gateway: Gateway, request: Request) -> Json:
     page = await gateway.backend.store.list_sessions(limit=1)
     grant = grant_of(request.scope)
     cluster = gateway.backend.cluster
-    return JSONResponse(
-        {
-            "version": __version__,
-            "url": gateway.url,
-            "startedAt": gateway.started,
-            "config": str(gateway.config_path),
-            "reloadError": gateway.last_reload_error,
-            "turns": len(gateway.turns.running),
-            "lastSessionAt": page.sessions[0].updated_ms if page.sessions else None,
-            "servers": await server_rows(gateway),
-            "scopes": sorted(grant.scopes) if grant is not None else [],
-            "gateways": await cluster.gateways() if cluster is not None else None,
-        }
-    )
+    return {
+        "version": __version__,
+        "url": gateway.url,
+        "startedAt": gateway.started,
+        "config": str(gateway.config_path),
+        "reloadError": gateway.last_reload_error,
+        "turns": len(gateway.turns.running),
+        "lastSessionAt": page.sessions[0].updated_ms if page.sessions else None,
+        "servers": await server_rows(gateway),
+        "scopes": sorted(grant.scopes) if grant is not None else [],
+        "gateways": await cluster.gateways() if cluster is not None else None,
+    }
 
 
 @operation("listAgents", "the agents", {"agents": list[Agent]})
-async def agents(gateway: Gateway, request: Request) -> Response:
+async def agents(gateway: Gateway, request: Request) -> Json:
     backend = gateway.backend
     default = (await backend.agent.settings()).id
     rows: list[Json] = [
-        checked(
-            Agent,
-            {
-                "id": agent.id,
-                "name": agent.name,
-                "default": agent.id == default,
-                "model": agent.model.primary if agent.model else None,
-                "servers": sorted(agent.servers),
-                "settings": settings_json(await backend.agent.settings(agent.id)),
-            },
-        )
+        {
+            "id": agent.id,
+            "name": agent.name,
+            "default": agent.id == default,
+            "model": agent.model.primary if agent.model else None,
+            "servers": sorted(agent.servers),
+            "settings": settings_json(await backend.agent.settings(agent.id)),
+        }
         for agent in backend.agents().values()
     ]
-    return JSONResponse({"agents": sorted(rows, key=lambda row: not row["default"])})
+    return {"agents": sorted(rows, key=lambda row: not row["default"])}
 
 
 @operation(
@@ -91,7 +82,7 @@ async def agents(gateway: Gateway, request: Request) -> Response:
     {"sessions": list[Session], "cursor": str | None},
     query={"agent": str, "limit": int, "cursor": str, "search": str},
 )
-async def sessions(gateway: Gateway, request: Request) -> Response:
+async def sessions(gateway: Gateway, request: Request) -> Json:
     query = request.query_params
     page = await gateway.backend.store.list_sessions(
         query.get("agent"),
@@ -99,8 +90,8 @@ async def sessions(gateway: Gateway, request: Request) -> Response:
         cursor=query.get("cursor"),
         search=query.get("search"),
     )
-    rows = [checked(Session, header_json(info)) for info in page.sessions]
-    return JSONResponse({"sessions": rows, "cursor": page.cursor})
+    rows = [header_json(info) for info in page.sessions]
+    return {"sessions": rows, "cursor": page.cursor}
 
 
 @operation(
@@ -109,28 +100,25 @@ async def sessions(gateway: Gateway, request: Request) -> Response:
     {"session": Session, "entries": list[Entry]},
     query={"agent": str, "limit": int, "after": int},
 )
-async def session(gateway: Gateway, request: Request) -> Response:
+async def session(gateway: Gateway, request: Request) -> Json:
     info = await found_session(gateway, request)
     limit = _count(request.query_params.get("limit"), 100)
     after = request.query_params.get("after")
     first = _count(after, 0, most=1 << 53) if after else max(0, info.entries - limit)
     entries = await gateway.backend.store.entries(info.ref, after=first, limit=limit)
-    return JSONResponse(
-        {
-            "session": checked(Session, header_json(info)),
-            "entries": [checked(Entry, entry.to_json()) for entry in entries],
-        }
-    )
+    return {
+        "session": header_json(info),
+        "entries": [entry.to_json() for entry in entries],
+    }
 
 
 @operation(
     "renameSession", "give a session a title, or none", body=SessionTitle, query={"agent": str}
 )
-async def rename_session(gateway: Gateway, request: Request) -> Response:
-    title = given(SessionTitle, await json_body(request)).title
+async def rename_session(gateway: Gateway, request: Request, body: SessionTitle) -> Json:
     info = await found_session(gateway, request)
-    await gateway.backend.store.set_title(info.ref, title)
-    return JSONResponse({"title": title})
+    await gateway.backend.store.set_title(info.ref, body.title)
+    return {"title": body.title}
 
 
 @operation(
@@ -140,21 +128,20 @@ async def rename_session(gateway: Gateway, request: Request) -> Response:
     body=ForkPoint,
     query={"agent": str},
 )
-async def fork_session(gateway: Gateway, request: Request) -> Response:
+async def fork_session(gateway: Gateway, request: Request, body: ForkPoint) -> Json:
     from openclaw.sessions.copying import fork
 
-    before = given(ForkPoint, await json_body(request)).before
     info = await found_session(gateway, request)
     store, now = gateway.backend.store, gateway.clock.now_ms()
-    made = await fork(store, info, f"page-{random_id()}", before, now)
-    return JSONResponse({"sessionKey": made.key, "agent": made.agent})
+    made = await fork(store, info, f"page-{random_id()}", body.before, now)
+    return {"sessionKey": made.key, "agent": made.agent}
 
 
 @operation("deleteSession", "remove a session for good", query={"agent": str})
-async def delete_session(gateway: Gateway, request: Request) -> Response:
+async def delete_session(gateway: Gateway, request: Request) -> Json:
     info = await found_session(gateway, request)
     await records.delete_session(gateway.backend.store, info, gateway.clock.now_ms())
-    return JSONResponse({"deleted": {"id": info.id, "agent": info.agent, "key": info.key}})
+    return {"deleted": {"id": info.id, "agent": info.agent, "key": info.key}}
 
 
 @operation(
@@ -163,25 +150,24 @@ async def delete_session(gateway: Gateway, request: Request) -> Response:
     {"tasks": list[Task]},
     query={"limit": int},
 )
-async def tasks(gateway: Gateway, request: Request) -> Response:
+async def tasks(gateway: Gateway, request: Request) -> Json:
     limit = _count(request.query_params.get("limit"), 50)
     found = await records.current_tasks(gateway.backend.store, gateway.clock.now_ms(), limit)
-    rows = [checked(Task, records.task_json(one, whole=False)) for one in found]
-    return JSONResponse({"tasks": rows})
+    rows = [records.task_json(one, whole=False) for one in found]
+    return {"tasks": rows}
 
 
 @operation("showTask", "a task with its questions and its result or error", TaskDetails)
-async def task(gateway: Gateway, request: Request) -> Response:
-    found = await _task(gateway, request)
-    return JSONResponse(checked(TaskDetails, records.task_json(found)))
+async def task(gateway: Gateway, request: Request) -> Json:
+    return records.task_json(await _task(gateway, request))
 
 
 @operation("cancelTask", "stop a task, wherever it is running", {"cancelled": bool})
-async def cancel_task(gateway: Gateway, request: Request) -> Response:
+async def cancel_task(gateway: Gateway, request: Request) -> Json:
     found = await _task(gateway, request)
     if found.open:
         await records.tell_task(gateway.backend.store, found, cancel=True)
-    return JSONResponse({"cancelled": found.open})
+    return {"cancelled": found.open}
 
 
 async def _task(gateway: Gateway, request: Request) -> records.Task:
@@ -219,7 +205,7 @@ def _count(text: str | None, default: int, *, most: int = _MOST) -> int:
     {"today": str, "timezone": str, "rows": list[UsageRow], "total": Spent},
     query={"days": int, "agent": str, "session": str},
 )
-async def usage(gateway: Gateway, request: Request) -> Response:
+async def usage(gateway: Gateway, request: Request) -> Json:
     query = request.query_params
     settings = await gateway.backend.agent.settings(query.get("agent"))
     ledger = UsageLedger(gateway.backend.store, gateway.clock, settings.timezone)
@@ -229,26 +215,24 @@ async def usage(gateway: Gateway, request: Request) -> Response:
         for row in await ledger.rows(days)
         if query.get("agent") in (None, row.agent) and query.get("session") in (None, row.session)
     ]
-    return JSONResponse(
-        {
-            "today": days[0],
-            "timezone": settings.timezone,
-            "rows": [checked(UsageRow, row_json(row)) for row in rows],
-            "total": spent_json(total(rows)),
-        }
-    )
+    return {
+        "today": days[0],
+        "timezone": settings.timezone,
+        "rows": [row_json(row) for row in rows],
+        "total": spent_json(total(rows)),
+    }
 
 
 @operation("listServers", "MCP servers", {"servers": list[Server]})
-async def servers(gateway: Gateway, request: Request) -> Response:
-    return JSONResponse({"servers": await server_rows(gateway)})
+async def servers(gateway: Gateway, request: Request) -> Json:
+    return {"servers": await server_rows(gateway)}
 
 
 @operation("restartServer", "reconnect to a server")
-async def restart_server(gateway: Gateway, request: Request) -> Response:
+async def restart_server(gateway: Gateway, request: Request) -> Json:
     name = request.path_params["name"]
     gateway.backend.servers.restart(name)
-    return JSONResponse({"restarted": name})
+    return {"restarted": name}
 
 
 @operation(
@@ -257,35 +241,20 @@ async def restart_server(gateway: Gateway, request: Request) -> Response:
     {"agent": str, "tools": list[Tool]},
     query={"agent": str},
 )
-async def tools(gateway: Gateway, request: Request) -> Response:
+async def tools(gateway: Gateway, request: Request) -> Json:
     agent = await gateway.backend.agent.settings(request.query_params.get("agent"))
-    rows = [
-        checked(
-            Tool,
-            {
-                "name": spec.name,
-                "label": spec.label,
-                "server": spec.origin.server,
-                "tool": spec.origin.tool,
-                "description": spec.description,
-                "inputSchema": spec.input_schema,
-                "readOnly": spec.read_only,
-                "destructive": spec.destructive,
-            },
-        )
-        for spec in gateway.backend.tools(agent.id)
-        if spec.origin.server is not None
-    ]
-    return JSONResponse({"agent": agent.id, "tools": rows})
+    specs = gateway.backend.tools(agent.id)
+    rows = [{"label": spec.label, **spec.to_json()} for spec in specs if spec.origin.server]
+    return {"agent": agent.id, "tools": rows}
 
 
 @operation(
     "listPrompts", "the prompts that a message with promptCalls may name", query={"agent": str}
 )
-async def prompts(gateway: Gateway, request: Request) -> Response:
+async def prompts(gateway: Gateway, request: Request) -> Json:
     agent = await gateway.backend.agent.settings(request.query_params.get("agent"))
     rows = [asdict(one) for one in gateway.backend.servers.prompts(agent.id)]
-    return JSONResponse({"agent": agent.id, "prompts": rows})
+    return {"agent": agent.id, "prompts": rows}
 
 
 async def server_rows(gateway: Gateway) -> list[Json]:
@@ -298,59 +267,33 @@ async def server_rows(gateway: Gateway) -> list[Json]:
 def server_row(one: "ServerStatus", clock: "Clock", redact: Any) -> Json:
     snapshot = one.snapshot
     ready = snapshot.state.value == "ready"
-    return checked(
-        Server,
-        {
-            "name": snapshot.name,
-            "agents": list(one.agents),
-            "sessions": list(one.sessions),
-            "transport": snapshot.transport,
-            "state": snapshot.state.value,
-            "tools": one.tools,
-            "resources": one.resources,
-            "prompts": one.prompts,
-            "protocol": snapshot.protocol,
-            "serverName": snapshot.server_name,
-            "serverVersion": snapshot.server_version,
-            "pid": snapshot.pid,
-            "since": snapshot.since,
-            "uptimeMs": clock.now_ms() - snapshot.since if ready else None,
-            "restarts": snapshot.restarts,
-            "lastError": redact(snapshot.last_error) if snapshot.last_error else None,
-            "nextRetryIn": snapshot.next_retry_in,
-            "leftOut": list(one.left_out),
-            "pin": one.pin,
-            "crossings": list(one.crossings),
-            "suspicions": list(one.suspicions),
-        },
-    )
+    return {
+        **one.to_json(),
+        "agents": list(one.agents),
+        "sessions": list(one.sessions),
+        "pid": snapshot.pid,
+        "since": snapshot.since,
+        "uptimeMs": clock.now_ms() - snapshot.since if ready else None,
+        "restarts": snapshot.restarts,
+        "lastError": redact(snapshot.last_error) if snapshot.last_error else None,
+        "nextRetryIn": snapshot.next_retry_in,
+    }
 
 
 def gauges(gateway: Gateway) -> Iterable[tuple[str, str, Mapping[Labels, float]]]:
-    yield (
-        "openclaw_up",
-        "1 while the gateway takes orders.",
-        {(): float(gateway.opened is not None)},
-    )
-    yield (
-        "openclaw_start_time_seconds",
-        "When the gateway was started.",
-        {(): gateway.started / 1000},
-    )
-    yield "openclaw_turns_running", "Turns that run now.", {(): float(len(gateway.turns.running))}
+    up, running = gateway.opened is not None, len(gateway.turns.running)
+    yield "openclaw_up", "1 while the gateway takes orders.", {(): float(up)}
+    started = gateway.started / 1000
+    yield "openclaw_start_time_seconds", "When the gateway was started.", {(): started}
+    yield "openclaw_turns_running", "Turns that run now.", {(): float(running)}
     if gateway.opened is None:
         return
     servers = gateway.opened.servers.status()
-    yield (
-        "openclaw_mcp_server_up",
-        "1 where the MCP server is ready.",
-        {_server(one): float(one.snapshot.state.value == "ready") for one in servers},
-    )
-    yield (
-        "openclaw_mcp_server_restarts",
-        "Restarts since the server last ran well.",
-        {_server(one): float(one.snapshot.restarts) for one in servers},
-    )
+    ready = {_server(one): float(one.snapshot.state.value == "ready") for one in servers}
+    yield "openclaw_mcp_server_up", "1 where the MCP server is ready.", ready
+    restarts = {_server(one): float(one.snapshot.restarts) for one in servers}
+    told = "Restarts since the server last ran well."
+    yield "openclaw_mcp_server_restarts", told, restarts
 
 
 def _server(one: "ServerStatus") -> Labels:

@@ -21,8 +21,7 @@ from starlette.types import Message, Receive, Scope, Send
 from openclaw.agent.port import AgentSettings
 from openclaw.agent.tools.workspace import Workspace
 from openclaw.core.errors import InvalidRequest, NotFound, ToolFailure
-from openclaw.gateway.api.bodies import json_body
-from openclaw.gateway.api.schema import Json, LoginCode, LoginLink, PinNames, given, operation
+from openclaw.gateway.api.schema import Json, LoginCode, LoginLink, PinNames, operation
 from openclaw.gateway.api.views import found_session
 from openclaw.gateway.auth import Refused, grant_of
 from openclaw.gateway.state import Gateway
@@ -45,9 +44,8 @@ _FILE_HEADERS = {
 
 
 @operation("makeLoginLink", "a one-time link that logs a browser in", {"url": str}, body=LoginLink)
-async def make_link(gateway: Gateway, request: Request) -> Response:
-    asked = given(LoginLink, await json_body(request))
-    return JSONResponse({"url": login_link(gateway, local=asked.local)})
+async def make_link(gateway: Gateway, request: Request, body: LoginLink) -> Json:
+    return {"url": login_link(gateway, local=body.local)}
 
 
 def login_link(gateway: Gateway, *, local: bool = False) -> str:
@@ -58,9 +56,8 @@ def login_link(gateway: Gateway, *, local: bool = False) -> str:
 @operation(
     "logIn", "a token for the page, in exchange for a one-time code", {"token": str}, body=LoginCode
 )
-async def log_in(gateway: Gateway, request: Request) -> Response:
-    code = given(LoginCode, await json_body(request)).code
-    token = gateway.tokens.redeem(code, lambda: _is_ours(request))
+async def log_in(gateway: Gateway, request: Request, body: LoginCode) -> Response:
+    token = gateway.tokens.redeem(body.code, lambda: _is_ours(request))
     if token is None:
         raise Refused(
             401,
@@ -92,7 +89,7 @@ def _in_table(host: str, port: int) -> str:
 
 
 @operation("listPins", "changed declarations of servers that you have not accepted yet")
-async def pins(gateway: Gateway, request: Request) -> Response:
+async def pins(gateway: Gateway, request: Request) -> Json:
     keys = dict(_pin_keys(gateway))
     known = await anyio.to_thread.run_sync(_store(gateway).load)
     rows = [
@@ -100,7 +97,7 @@ async def pins(gateway: Gateway, request: Request) -> Response:
         for key, pinned in known.items()
         if key in keys and (pinned.pending or pinned.removed)
     ]
-    return JSONResponse({"pins": rows})
+    return {"pins": rows}
 
 
 @operation(
@@ -109,8 +106,7 @@ async def pins(gateway: Gateway, request: Request) -> Response:
     {"accepted": list[str]},
     body=PinNames,
 )
-async def accept_pins(gateway: Gateway, request: Request) -> Response:
-    names = given(PinNames, await json_body(request)).names
+async def accept_pins(gateway: Gateway, request: Request, body: PinNames) -> Json:
     server = request.path_params["name"]
     found = [key for key, name in _pin_keys(gateway) if name == server]
     if not found:
@@ -118,8 +114,8 @@ async def accept_pins(gateway: Gateway, request: Request) -> Response:
     store = _store(gateway)
     accepted: list[str] = []
     for key in found:
-        accepted += await anyio.to_thread.run_sync(store.accept, key, names)
-    return JSONResponse({"accepted": accepted})
+        accepted += await anyio.to_thread.run_sync(store.accept, key, body.names)
+    return {"accepted": accepted}
 
 
 def _store(gateway: Gateway) -> "PinStore":

@@ -24,7 +24,7 @@ from openclaw.mcp_client.lifecycle.state import ServerState
 from openclaw.mcp_client.session.jsonrpc import RawResult
 
 if TYPE_CHECKING:
-    from openclaw.config.schema import McpServerConfig
+    from openclaw.config.agent_schema import McpServerConfig
     from openclaw.mcp_client.lifecycle.managed_server import ManagedServer
 
 _LARGE = 100_000  # characters from which a result is rendered in a thread

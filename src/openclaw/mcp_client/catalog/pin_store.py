@@ -29,7 +29,7 @@ from openclaw.mcp_client.catalog.pins import (
 from openclaw.mcp_client.session.negotiation import identity
 
 if TYPE_CHECKING:
-    from openclaw.config.schema import McpServerConfig
+    from openclaw.config.agent_schema import McpServerConfig
     from openclaw.mcp_client.session.jsonrpc import Listing
 
 logger = logging.getLogger(__name__)

@@ -71,7 +71,7 @@ from openclaw.mcp_client.transport.child_process import (
 from openclaw.mcp_client.transport.orphans import OrphanReaper
 
 if TYPE_CHECKING:
-    from openclaw.config.schema import McpServerConfig
+    from openclaw.config.agent_schema import McpServerConfig
     from openclaw.mcp_client.auth.oauth import Auth
     from openclaw.mcp_client.catalog.pin_store import PinStore
 

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import anyio.to_thread
@@ -44,7 +44,7 @@ from openclaw.mcp_client.session.jsonrpc import Listing, RawResult, ServerSnapsh
 if TYPE_CHECKING:
     from mcp_types import Resource
 
-    from openclaw.config.schema import McpServerConfig
+    from openclaw.config.agent_schema import McpServerConfig
 
 # What a running server offers, in the shapes that agents and operators look at.
 
@@ -84,6 +84,24 @@ class ServerStatus:
     pin: str | None = None
     crossings: tuple[str, ...] = ()
     suspicions: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        snapshot = self.snapshot
+        return {
+            "name": snapshot.name,
+            "transport": snapshot.transport,
+            "state": snapshot.state.value,
+            "tools": self.tools,
+            "resources": self.resources,
+            "prompts": self.prompts,
+            "protocol": snapshot.protocol,
+            "serverName": snapshot.server_name,
+            "serverVersion": snapshot.server_version,
+            "leftOut": list(self.left_out),
+            "pin": self.pin,
+            "crossings": list(self.crossings),
+            "suspicions": list(self.suspicions),
+        }
 
 
 def status_of(unit: "ManagedServer", crossings: Iterable[Crossing] = ()) -> ServerStatus:

@@ -53,7 +53,7 @@ from openclaw.mcp_client.lifecycle.registry import (
 )
 
 if TYPE_CHECKING:
-    from openclaw.config.schema import McpServerConfig
+    from openclaw.config.agent_schema import McpServerConfig
 
 logger = logging.getLogger(__name__)
 

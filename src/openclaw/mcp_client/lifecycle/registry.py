@@ -16,7 +16,7 @@ from openclaw.mcp_client.lifecycle.connection import ConnectionDeps
 from openclaw.mcp_client.lifecycle.managed_server import ManagedServer, fingerprint
 
 if TYPE_CHECKING:
-    from openclaw.config.schema import McpServerConfig
+    from openclaw.config.agent_schema import McpServerConfig
 
 
 def nothing_denied(_: str) -> bool:

@@ -34,7 +34,7 @@ from openclaw.secrets.refs import has_reference
 if TYPE_CHECKING:
     from mcp.client.session import ClientSession
 
-    from openclaw.config.schema import McpServerConfig
+    from openclaw.config.agent_schema import McpServerConfig
     from openclaw.mcp_client.auth.oauth import Auth
     from openclaw.secrets.refs import Secret
 

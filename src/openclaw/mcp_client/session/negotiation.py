@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mcp.client.session import ClientSession
     from mcp_types import DiscoverResult
 
-    from openclaw.config.schema import McpServerConfig
+    from openclaw.config.agent_schema import McpServerConfig
 
 logger = logging.getLogger(__name__)
 

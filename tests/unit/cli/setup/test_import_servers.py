@@ -9,7 +9,7 @@ from openclaw.cli.setup.import_servers import (
     parse_toml,
     read_servers,
 )
-from openclaw.config.schema import McpServerConfig
+from openclaw.config.agent_schema import McpServerConfig
 from openclaw.core.errors import InvalidRequest
 
 GITHUB: dict[str, Any] = {"command": "npx", "args": ["-y", "gh"], "env": {"GH_TOKEN": "ghp_abc123"}}

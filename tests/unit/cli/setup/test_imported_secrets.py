@@ -3,7 +3,7 @@ from typing import Any, cast
 import pytest
 
 from openclaw.cli.setup.import_servers import ImportedServer, Reference, plain_values, protect
-from openclaw.config.schema import McpServerConfig
+from openclaw.config.agent_schema import McpServerConfig
 from openclaw.secrets.refs import Secret
 
 

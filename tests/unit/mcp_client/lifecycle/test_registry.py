@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from openclaw.config.schema import McpServerConfig
+from openclaw.config.agent_schema import McpServerConfig
 from openclaw.mcp_client.lifecycle.registry import server_roots
 
 

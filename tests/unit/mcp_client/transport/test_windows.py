@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import pytest
 
-from openclaw.config.schema import McpServerConfig
+from openclaw.config.agent_schema import McpServerConfig
 from openclaw.mcp_client.session.connect import _program
 from openclaw.mcp_client.transport.child_process import Program
 from openclaw.mcp_client.transport.windows import find_program

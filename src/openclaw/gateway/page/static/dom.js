@@ -25,6 +25,27 @@ export function add(element, children) {
   return element;
 }
 
+/** A banner that says what went wrong while something was fetched, until it goes well again. */
+export class Trouble {
+  constructor() {
+    this.element = h("div", { className: "banner error", role: "alert", hidden: true });
+  }
+
+  async during(work) {
+    try {
+      await work();
+      this.say(null);
+    } catch (error) {
+      this.say(error.message);
+    }
+  }
+
+  say(words) {
+    this.element.hidden = !words;
+    this.element.textContent = words ?? "";
+  }
+}
+
 const SVG = "http://www.w3.org/2000/svg";
 const PATHS = {
   chat: "M4 5.5h16v11H9.5L5 20v-3.5H4z",

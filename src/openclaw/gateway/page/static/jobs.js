@@ -1,7 +1,7 @@
 /* What the agent does at set times, and orders that outlive the request that gave them. */
 
 import { call, get, path } from "./api.js";
-import { announce, bar, confirmed, emptyState, field, h, icon, inDialog, toast } from "./dom.js";
+import { announce, bar, confirmed, emptyState, field, h, icon, inDialog, toast, Trouble } from "./dom.js";
 import { foldedText } from "./pieces.js";
 import { moment, plainTitle, when } from "./words.js";
 
@@ -11,7 +11,7 @@ const OPEN = new Set(["working", "input_required"]);
 export class JobsView {
   constructor(app) {
     this.app = app;
-    this.trouble = h("div", { className: "banner error", role: "alert", hidden: true });
+    this.trouble = new Trouble();
     this.jobs = h("div", { className: "cards" });
     this.tasks = h("div", { className: "cards" });
     const add = h("button", { type: "button", className: "button small", onclick: () => this.#act(() => this.#add()) }, icon("plus"), "Add a job");
@@ -19,7 +19,7 @@ export class JobsView {
       "section",
       { className: "view", "aria-label": "Jobs and tasks" },
       bar(app, "Jobs and tasks", app.admin ? add : null),
-      h("div", { className: "panel" }, this.trouble, h("h2", {}, "Scheduled jobs"), this.jobs, h("h2", {}, "Tasks"), this.tasks),
+      h("div", { className: "panel" }, this.trouble.element, h("h2", {}, "Scheduled jobs"), this.jobs, h("h2", {}, "Tasks"), this.tasks),
     );
     this.timer = null;
   }
@@ -34,18 +34,14 @@ export class JobsView {
   }
 
   async #fetch() {
-    try {
+    await this.trouble.during(async () => {
       const [{ jobs }, { tasks }] = await Promise.all([get("/api/cron"), get("/api/tasks")]);
-      this.trouble.hidden = true;
       const key = JSON.stringify([jobs, tasks]);
       if (key === this.drawn) return; // whoever is at one of the buttons stays there
       this.drawn = key;
       this.jobs.replaceChildren(...(jobs.length ? jobs.map((one) => this.#job(one)) : [emptyState("clock", "Nothing is scheduled", "Have the agent do something every morning, or once next week.")]));
       this.tasks.replaceChildren(...(tasks.length ? tasks.map((one) => this.#task(one)) : [emptyState("check", "No tasks", "A long order from an MCP client becomes a task and is listed here until it expires.")]));
-    } catch (error) {
-      this.trouble.hidden = false;
-      this.trouble.textContent = error.message;
-    }
+    });
   }
 
   async #act(work) {

@@ -1,7 +1,7 @@
 /* The gateway's log. */
 
 import { get, path } from "./api.js";
-import { emptyState, h, icon } from "./dom.js";
+import { emptyState, h, icon, Trouble } from "./dom.js";
 
 const EVERY = 2000;
 const LINES = 1000;
@@ -18,7 +18,7 @@ export class LogsView {
     );
     this.follow = h("input", { type: "checkbox", checked: true, onchange: () => this.follow.checked && this.#fetch() });
     this.body = h("div", { className: "log-lines", tabIndex: 0, role: "region", "aria-label": "Log lines" });
-    this.trouble = h("div", { className: "banner error", role: "alert", hidden: true });
+    this.trouble = new Trouble();
     this.element = h(
       "section",
       { className: "view logs", "aria-label": "Logs" },
@@ -27,7 +27,7 @@ export class LogsView {
         "div",
         { className: "panel log-panel" },
         h("div", { className: "log-tools" }, h("div", { className: "search" }, icon("search"), this.filter), this.level, h("label", { className: "check" }, this.follow, "Follow")),
-        this.trouble,
+        this.trouble.element,
         this.body,
       ),
     );
@@ -45,16 +45,12 @@ export class LogsView {
   }
 
   async #fetch() {
-    try {
+    await this.trouble.during(async () => {
       const { lines } = await get(path(["logs"], { lines: LINES }));
-      this.trouble.hidden = true;
       if (this.lines !== null && lines.length === this.lines.length && lines.at(-1) === this.lines.at(-1)) return;
       this.lines = lines;
       this.#draw();
-    } catch (error) {
-      this.trouble.hidden = false;
-      this.trouble.textContent = error.message;
-    }
+    });
   }
 
   #draw() {

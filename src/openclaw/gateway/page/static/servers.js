@@ -2,7 +2,7 @@
 
 import { call, get, path, stream } from "./api.js";
 import { readConfig } from "./config.js";
-import { announce, bar, confirmed, emptyState, h, icon, toast } from "./dom.js";
+import { announce, bar, confirmed, emptyState, h, icon, toast, Trouble } from "./dom.js";
 import { anchor } from "./markdown.js";
 import { PinBox } from "./pins.js";
 import { foldedText } from "./pieces.js";
@@ -26,7 +26,7 @@ export class ServersView {
     this.cards = new Map();
     this.shown = false;
     this.summary = h("p", { className: "quiet", role: "status" });
-    this.trouble = h("div", { className: "banner error", role: "alert", hidden: true });
+    this.trouble = new Trouble();
     this.troubled = h("p", { className: "troubled", hidden: true });
     this.list = h("div", { className: "cards" });
     this.off = h("div", { className: "cards" });
@@ -38,7 +38,7 @@ export class ServersView {
       "section",
       { className: "view", "aria-label": "MCP servers" },
       bar(app, "MCP servers", ...(app.admin ? buttons : [])),
-      h("div", { className: "panel" }, this.trouble, this.summary, this.troubled, this.list, this.off),
+      h("div", { className: "panel" }, this.trouble.element, this.summary, this.troubled, this.list, this.off),
     );
     this.timer = null;
     setInterval(() => this.shown && this.#tick(), 1000);
@@ -76,17 +76,12 @@ export class ServersView {
       this.#draw(status, new Map(pins.map((one) => [one.server, one.changes])));
       this.#drawOff(disabledServers(config));
     } catch (error) {
-      this.#say(error.message);
+      this.trouble.say(error.message);
     }
   }
 
-  #say(trouble) {
-    this.trouble.hidden = !trouble;
-    this.trouble.textContent = trouble ?? "";
-  }
-
   #draw(status, pins) {
-    this.#say(status.reloadError && `The changed configuration is invalid, so the previous one is still in use. ${status.reloadError}`);
+    this.trouble.say(status.reloadError && `The changed configuration is invalid, so the previous one is still in use. ${status.reloadError}`);
     const ready = status.servers.filter((one) => one.state === "ready").length;
     this.summary.textContent = status.servers.length ? `${ready} of ${count(status.servers.length, "server")} ready · OpenClaw ${status.version} · ${status.config}` : "";
     this.#pointOut(status.servers, pins);

@@ -2,7 +2,7 @@
 
 import { call, get, path } from "./api.js";
 import { at, propose, readConfig } from "./config.js";
-import { announce, bar, confirmed, field, h, icon, iconButton, inDialog, toast } from "./dom.js";
+import { announce, bar, confirmed, field, h, icon, iconButton, inDialog, toast, Trouble } from "./dom.js";
 
 const EXEC = { off: "Off: no commands", ask: "Ask before each new command", allow: "Allow every command" };
 const LISTS = {
@@ -14,7 +14,7 @@ const LISTS = {
 export class SettingsView {
   constructor(app) {
     this.app = app;
-    this.trouble = h("div", { className: "banner error", role: "alert", hidden: true });
+    this.trouble = new Trouble();
     this.tools = h("datalist", { id: "tool-names" });
     this.models = h("datalist", { id: "model-names" });
     this.sections = {
@@ -24,7 +24,7 @@ export class SettingsView {
       secrets: section("Secrets", "Keys and passwords, stored in the system keyring or a private file. The configuration refers to them by name; this page never shows them."),
       notices: section("Notifications", "Tell you when a question is waiting and this page isn't in view."),
     };
-    this.element = h("section", { className: "view", "aria-label": "Settings" }, bar(app, "Settings"), h("div", { className: "panel" }, this.trouble, ...Object.values(this.sections).map((one) => one.element), this.tools, this.models));
+    this.element = h("section", { className: "view", "aria-label": "Settings" }, bar(app, "Settings"), h("div", { className: "panel" }, this.trouble.element, ...Object.values(this.sections).map((one) => one.element), this.tools, this.models));
   }
 
   async show() {
@@ -32,9 +32,8 @@ export class SettingsView {
   }
 
   async #fetch() {
-    try {
+    await this.trouble.during(async () => {
       const [config, { secrets }, { approvals }, { tools }] = await Promise.all([readConfig(), get("/api/secrets"), get("/api/approvals"), get("/api/tools")]);
-      this.trouble.hidden = true;
       this.config = config;
       this.tools.replaceChildren(...["exec", "write", "edit", ...tools.map((one) => one.name)].map((value) => h("option", { value })));
       this.#model();
@@ -42,10 +41,7 @@ export class SettingsView {
       this.#approvals(approvals);
       this.#secrets(secrets);
       this.#notices();
-    } catch (error) {
-      this.trouble.hidden = false;
-      this.trouble.textContent = error.message;
-    }
+    });
   }
 
   /** Do what a button says, and show what became of it. */

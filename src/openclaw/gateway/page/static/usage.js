@@ -1,7 +1,7 @@
 /* What the models were asked and what it cost. */
 
 import { get, path } from "./api.js";
-import { bar, emptyState, h } from "./dom.js";
+import { bar, emptyState, h, Trouble } from "./dom.js";
 import { amount, count, plainTitle } from "./words.js";
 
 const MOST_ROWS = 20;
@@ -9,22 +9,18 @@ const MOST_ROWS = 20;
 export class UsageView {
   constructor(app) {
     this.app = app;
-    this.trouble = h("div", { className: "banner error", role: "alert", hidden: true });
+    this.trouble = new Trouble();
     this.days = h("select", { className: "select", "aria-label": "Period", onchange: () => this.show() }, ...[[1, "Today"], [7, "7 days"], [30, "30 days"]].map(([value, words]) => h("option", { value, selected: value === 30 }, words)));
     this.body = h("div", { className: "cards" });
-    this.element = h("section", { className: "view", "aria-label": "Usage" }, bar(app, "Usage", this.days), h("div", { className: "panel" }, this.trouble, this.body));
+    this.element = h("section", { className: "view", "aria-label": "Usage" }, bar(app, "Usage", this.days), h("div", { className: "panel" }, this.trouble.element, this.body));
   }
 
   async show() {
-    try {
+    await this.trouble.during(async () => {
       const [{ rows, total, timezone }, { sessions }] = await Promise.all([get(path(["usage"], { days: this.days.value })), get(path(["sessions"], { limit: 200 }))]);
-      this.trouble.hidden = true;
       const titles = new Map(sessions.map((one) => [one.key, one.title ? plainTitle(one.title) : one.key]));
       this.body.replaceChildren(...(rows.length ? drawn(rows, total, timezone, titles) : [emptyState("usage", "No usage", "There were no model requests in this period.")]));
-    } catch (error) {
-      this.trouble.hidden = false;
-      this.trouble.textContent = error.message;
-    }
+    });
   }
 }
 
