@@ -191,3 +191,43 @@ def test_a_dataclass_whose_methods_are_written_later_is_the_same() -> None:
 
 def test_docstrings_of_functions_are_read_when_a_tool_is_made_of_one() -> None:
     assert said(FUNCTION_TOOL) == [False, "Add.", "A number."]
+
+
+TYPED = """
+import json, sys
+if sys.argv[1] != "plain":
+    from openclaw.cli import startup
+    startup.prepare()
+import typing
+from typing import ForwardRef, List, Optional
+from typing_extensions import TypedDict
+
+class Node(TypedDict):
+    next: "Optional[Node]"
+    names: List["str"]
+
+def name(one: "Node", other: "list[int] | None" = None) -> "dict[str, Node]": ...
+
+hints = [str(typing.get_type_hints(one)) for one in (Node, name)]
+try:
+    typing.get_type_hints(type("Wrong", (), {"__annotations__": {"a": "no such type"}}))
+except SyntaxError as error:
+    hints.append(type(error).__name__)
+import pydantic
+from pydantic_ai.messages import TextPart, ToolCallPart
+from pydantic_ai.models import openai
+adapter = openai._RESPONSE_PART_ADAPTER
+parts = [adapter.dump_python(one) for one in (TextPart("a"), ToolCallPart("f", {"x": 1}, "c"))]
+checked = str([adapter.validate_python(one) for one in parts])
+schema = pydantic.TypeAdapter(Node).json_schema()
+print(json.dumps([hints, ForwardRef("int") == ForwardRef("int"), parts, checked, schema,
+                  adapter.json_schema()], default=str))
+"""
+
+
+def test_names_of_types_and_adapters_that_are_worked_out_later_mean_the_same() -> None:
+    plain, lazy = (
+        json.loads(subprocess.check_output([sys.executable, "-c", TYPED, how]))
+        for how in ("plain", "lazy")
+    )
+    assert lazy == plain

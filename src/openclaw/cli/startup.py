@@ -48,7 +48,12 @@ _FIRST = {"pydantic_ai": "pydantic_ai.messages"}
 """Modules of a lazy package that import each other work in one order only, the one that starts here."""
 
 DEFERRED_MODELS = frozenset(
-    {"mcp_types._types", "mcp_types._v2025_11_25", "mcp_types._v2026_07_28"}
+    {
+        "mcp_types._types",
+        "mcp_types._v2025_11_25",
+        "mcp_types._v2026_07_28",
+        "pydantic_ai.models.openai",
+    }
 )
 """Modules with hundreds of pydantic models, of which a process uses a few."""
 
@@ -113,8 +118,8 @@ class _Finder:
 def _kind_of(name: str) -> "type[_Loader] | None":
     if name in LAZY_PACKAGES:
         return _LazyPackage
-    if name in ("dataclasses", "re._compiler"):
-        return _Dataclasses if name == "dataclasses" else _Patterns
+    if name in _SPECIAL:
+        return _SPECIAL[name]
     return _DeferredModels if name in DEFERRED_MODELS else None
 
 
@@ -134,15 +139,19 @@ class _Loader:
 
 class _DeferredModels(_Loader):
     def exec_module(self, module: ModuleType) -> None:
+        from pydantic import TypeAdapter
         from pydantic._internal import _config
 
         defaults: dict[str, object] = vars(_config).get("config_defaults", {})
-        before = defaults.get("defer_build", False)
+        before, name = defaults.get("defer_build", False), "_defer_build"
+        adapters = vars(TypeAdapter).get(name)
         defaults["defer_build"] = True
+        setattr(TypeAdapter, name, True)
         try:
             self._real.exec_module(module)
         finally:
             defaults["defer_build"] = before
+            setattr(TypeAdapter, name, adapters)
 
 
 class _Patterns(_Loader):
@@ -277,6 +286,17 @@ class _LaterDoc:
         return doc
 
 
+class _Typing(_Loader):
+    def exec_module(self, module: ModuleType) -> None:
+        """Let it keep names of types that are to come as text: it would compile 2,500 of them at once."""
+        self._real.exec_module(module)
+
+        def as_it_is(text: str, *_: object) -> str:
+            return text  # what evaluates it takes either
+
+        vars(module)["compile"] = as_it_is
+
+
 class _LazyPackage(_Loader):
     def exec_module(self, module: ModuleType) -> None:
         """Run the package without its imports, which are made when a name of theirs is asked for.
@@ -364,3 +384,10 @@ class _Names:
         if self.others is not self:
             return self.others(name)
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
+
+
+_SPECIAL: "dict[str, type[_Loader]]" = {
+    "dataclasses": _Dataclasses,
+    "re._compiler": _Patterns,
+    "typing": _Typing,
+}

@@ -1,6 +1,7 @@
 """How the system starts the gateway and keeps it running: systemd, launchd, or Windows tasks."""
 
 import contextlib
+import html
 import os
 import socket
 import subprocess
@@ -8,7 +9,6 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from xml.sax.saxutils import escape
 
 import anyio
 
@@ -91,10 +91,14 @@ def _systemd_quoted(word: str) -> str:
     return f'"{escaped}"'
 
 
+def _text(value: str) -> str:
+    return html.escape(value, quote=False)
+
+
 def _launchd(environ: Mapping[str, str], command: list[str]) -> Unit:
-    words = "\n".join(f"    <string>{escape(word)}</string>" for word in command)
+    words = "\n".join(f"    <string>{_text(word)}</string>" for word in command)
     variables = "\n".join(
-        f"    <key>{escape(name)}</key>\n    <string>{escape(value)}</string>"
+        f"    <key>{_text(name)}</key>\n    <string>{_text(value)}</string>"
         for name, value in _variables(environ).items()
     )
     text = f"""<?xml version="1.0" encoding="UTF-8"?>
@@ -151,8 +155,8 @@ def _windows(environ: Mapping[str, str], command: list[str]) -> Unit:
     <RestartOnFailure><Interval>PT1M</Interval><Count>10</Count></RestartOnFailure>
   </Settings>
   <Actions><Exec>
-    <Command>{escape(command[0])}</Command>
-    <Arguments>{escape(subprocess.list2cmdline(command[1:]))}</Arguments>
+    <Command>{_text(command[0])}</Command>
+    <Arguments>{_text(subprocess.list2cmdline(command[1:]))}</Arguments>
   </Exec></Actions>
 </Task>
 """

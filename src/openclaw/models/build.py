@@ -38,6 +38,10 @@ _IMAGE_LIMITS: Mapping[str, ImageLimits] = {
 }
 
 
+_UNPRICED: set[tuple[str | None, str | None, str | None]] = set()
+"""Models that the library has no price for: it looks through all that it knows to say so."""
+
+
 class Revealable(Protocol):
     def reveal(self) -> str: ...
 
@@ -86,9 +90,15 @@ class Built:
                 + usage.output_tokens * cost.output
             )
             return dollars / 1_000_000
+        asked = (response.provider_url, response.provider_name, response.model_name)
+        if asked in _UNPRICED:
+            return None
         try:
             return float(response.cost().total_price)
-        except (LookupError, ValueError, AssertionError):
+        except LookupError:
+            _UNPRICED.add(asked)
+            return None
+        except (ValueError, AssertionError):
             return None
 
     @property

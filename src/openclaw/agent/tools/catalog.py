@@ -4,7 +4,7 @@ import logging
 import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any, cast
 
@@ -19,6 +19,7 @@ from openclaw.agent.tools.workspace import Checkpoints, Workspace
 from openclaw.config.agent_schema import ExecToolConfig
 from openclaw.config.schema import WebFetchConfig
 from openclaw.core.events import WEB_SEARCH
+from openclaw.core.installed import plugins
 from openclaw.core.tools import ToolSpec
 from openclaw.sessions.store import SessionStore
 
@@ -48,7 +49,7 @@ def plugin_tools(context: PluginContext, taken: Collection[str]) -> list[NativeT
     """The tools of every plugin that works; `taken` names are refused."""
     tools: list[NativeTool] = []
     names = {name.casefold() for name in taken}
-    for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
+    for point in plugins(GROUP):
         for tool in _load(point, context):
             reason = _refusal(tool, names)
             if reason is not None:

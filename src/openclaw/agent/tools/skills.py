@@ -5,7 +5,6 @@ import logging
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from openclaw.agent.tools.workspace import Workspace
 from openclaw.content.frame import WORKSPACE_FILE, frame
 from openclaw.content.labels import single_line
 from openclaw.core.errors import ToolFailure
+from openclaw.core.installed import plugins
 from openclaw.core.tools import CallContext, ToolResult, ToolSpec
 
 logger = logging.getLogger(__name__)
@@ -113,7 +113,7 @@ def find_skills(
 def plugin_skills() -> list[Path]:
     """The directories of skills that installed packages offer, by entry points of `GROUP`."""
     places: list[Path] = []
-    for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
+    for point in plugins(GROUP):
         try:
             found = find_spec(point.value)
         except (ImportError, ValueError):

@@ -10,9 +10,9 @@ from openclaw.cli.environment import Environment
 from openclaw.cli.parser import add_action
 from openclaw.cli.render.terminal import console, is_dumb
 from openclaw.core.errors import EXIT_FAILED, EXIT_OK, InvalidRequest
-from openclaw.embedded.pull import Progress, Report
 
 if TYPE_CHECKING:
+    from openclaw.embedded.pull import Progress, Report
     from openclaw.embedded.weights import Weights, WeightStore
     from openclaw.models.choose import Candidate, Choice
 
@@ -127,10 +127,11 @@ def choices(env: Environment) -> "dict[str, Choice]":
 
 def trouble(candidate: "Candidate", env: Environment) -> str | None:
     """Why a model cannot be used, as far as it can be seen without asking it."""
-    from openclaw.core.installed import install_command
     from openclaw.models.choose import missing_extra
 
     if (extra := missing_extra(candidate.api)) is not None:
+        from openclaw.core.installed import install_command
+
         return f"not installed: {install_command(extra)}"
     if candidate.api != "local":
         missing = candidate.key_hint and not candidate.api_key
@@ -227,7 +228,7 @@ def _pull(args: Namespace, env: Environment) -> int:
 @contextmanager
 def progress_bar(
     stream: TextIO, title: str, environ: Mapping[str, str] | None = None
-) -> Generator[Report]:
+) -> "Generator[Report]":
     """Yields what to call as work goes on."""
     if not stream.isatty() or is_dumb(environ or {}):
         yield lambda progress: None
@@ -252,7 +253,7 @@ def progress_bar(
     with Bars(*columns, console=console(stream, environ or {}), transient=True) as bars:
         tasks: dict[str, TaskID] = {}
 
-        def report(progress: Progress) -> None:
+        def report(progress: "Progress") -> None:
             if progress.what not in tasks:
                 tasks[progress.what] = bars.add_task(
                     f"{title}: {progress.what}", total=progress.total

@@ -75,12 +75,14 @@ _CERTIFICATES = ("SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "
 def _certificates(env: Environment) -> Iterator[Finding]:
     import ssl
 
+    sound: set[str] = set()
     for name in _CERTIFICATES:
         path = env.environ.get(name)
-        if not path:
+        if not path or path in sound:
             continue
         try:
             ssl.create_default_context(cafile=path)
+            sound.add(path)
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or str(error)
             yield Finding(
@@ -303,7 +305,7 @@ def _gateway(env: Environment, loaded: LoadedConfig) -> Finding:
 
 def _port(gateway: "GatewayConfig") -> Finding | None:
     """What is wrong with the place where a gateway would listen."""
-    from openclaw.gateway.daemon import bind_addresses, listen
+    from openclaw.gateway.sockets import bind_addresses, listen
 
     try:
         places = bind_addresses(gateway.bind, gateway.port, has_token=bool(gateway.auth.token))

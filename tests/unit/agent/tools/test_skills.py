@@ -216,6 +216,6 @@ def test_installed_packages_bring_skills(
     def offered(group: str) -> list[EntryPoint]:
         return points if group == GROUP else []
 
-    monkeypatch.setattr(skills, "entry_points", offered)
+    monkeypatch.setattr(skills, "plugins", offered)
     assert [one.name for one in find_skills(plugin_skills())] == ["forecast"]
     assert "no_such_package" in caplog.text
