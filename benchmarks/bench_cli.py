@@ -1,7 +1,8 @@
-"""Everyday commands from nothing, beside a Python that does nothing and beside `llm`.
+"""Everyday commands from nothing, beside a Python that does nothing, `llm` and nanobot.
 
 Each is measured twice: until it has ended, and by the processor time that it took, which other work
-on the machine changes least. The model is instant and on this machine.
+on the machine changes least. The model is instant and on this machine. fast-agent is not among them:
+its last version for Python 3.11 does not start with the libraries of today, and later ones need 3.13.5.
 """
 
 import json
@@ -15,13 +16,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from harness import Comparison, Contender, Row, compare, report
-from peers.contenders import environment
+from peers.contenders import PEERS, environment
 
 from openclaw.config.paths import StatePaths
 from openclaw.gateway.lock import running_gateway, wait_for
 
 OPENCLAW = str(Path(sys.executable).with_name("openclaw"))
 LLM = "llm==0.36"
+NANOBOT = next(one.requirement for one in PEERS if one.name == "nanobot")
 ROUNDS = 5
 NOTHING = ("python -c pass", [sys.executable, "-c", "pass"])
 
@@ -111,17 +113,33 @@ def llm(directory: Path, url: str) -> tuple[list[str], Environ]:
     return [str(program), "-m", "m", "hi"], {**kept, **keys}
 
 
+def nanobot(directory: Path, url: str) -> tuple[list[str], Environ]:
+    home = directory / "nanobot"
+    home.mkdir()
+    config = {
+        "providers": {"custom": {"apiKey": "none", "apiBase": f"{url}/v1"}},
+        "agents": {"defaults": {"model": "m", "provider": "custom", "workspace": str(home)}},
+    }
+    (home / "config.json").write_text(json.dumps(config))
+    program = Path(environment(NANOBOT)).with_name("nanobot")
+    kept = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+    words = [str(program), "agent", "-c", str(home / "config.json"), "--no-markdown", "-m", "hi"]
+    return words, {**kept, "HOME": str(home)}
+
+
 def main() -> None:
     with tempfile.TemporaryDirectory() as name, model(Path(name)) as url:
         directory = Path(name)
         alone, served = state(directory / "alone", url), state(directory / "served", url)
         theirs, their_environ = llm(directory, url)
+        bot, bot_environ = nanobot(directory, url)
         everyday = ("--version", "mcp list", "sessions", "status", "doctor")
         with gateway(served):
             found = measured(
                 "one message from nothing",
                 [
                     (("llm", theirs), their_environ),
+                    (("nanobot", bot), bot_environ),
                     (("openclaw agent", [OPENCLAW, "agent", "hi"]), alone),
                     (("openclaw agent, through a gateway", [OPENCLAW, "agent", "hi"]), served),
                     (NOTHING, alone),

@@ -4,7 +4,7 @@ import json
 import os
 import sys
 from functools import lru_cache
-from importlib.metadata import EntryPoint, EntryPoints, PackageNotFoundError, distribution
+from importlib.metadata import EntryPoint, PackageNotFoundError, distribution
 from importlib.metadata import entry_points as read_entry_points
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,11 +16,12 @@ DISTRIBUTION = "openclaw-runtime"
 def plugins(group: str) -> list[EntryPoint]:
     """What installed packages offer for `group`, by name."""
     times = [(one, os.stat(one).st_mtime_ns) for one in sys.path if os.path.isdir(one)]  # noqa: PTH112, PTH116
-    return sorted(_entry_points(tuple(times)).select(group=group), key=lambda one: one.name)
+    found: list[EntryPoint] = list(_entry_points(tuple(times)).select(group=group))
+    return sorted(found, key=lambda one: one.name)
 
 
 @lru_cache(maxsize=1)
-def _entry_points(_: tuple[tuple[str, int], ...]) -> EntryPoints:
+def _entry_points(_: tuple[tuple[str, int], ...]) -> Any:
     """Read again only if a package has come or gone: it takes 5 ms, and every turn asks."""
     return read_entry_points()
 
