@@ -1,29 +1,16 @@
-"""How this program was installed, and so how a further part of it is; which plugins are there."""
+"""How this program was installed, and so how a further part of it is."""
 
 import json
-import os
 import sys
-from functools import lru_cache
-from importlib.metadata import EntryPoint, PackageNotFoundError, distribution
-from importlib.metadata import entry_points as read_entry_points
+import tomllib
+from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 DISTRIBUTION = "openclaw-runtime"
-
-
-def plugins(group: str) -> list[EntryPoint]:
-    """What installed packages offer for `group`, by name."""
-    times = [(one, os.stat(one).st_mtime_ns) for one in sys.path if os.path.isdir(one)]  # noqa: PTH112, PTH116
-    found: list[EntryPoint] = list(_entry_points(tuple(times)).select(group=group))
-    return sorted(found, key=lambda one: one.name)
-
-
-@lru_cache(maxsize=1)
-def _entry_points(_: tuple[tuple[str, int], ...]) -> Any:
-    """Read again only if a package has come or gone: it takes 5 ms, and every turn asks."""
-    return read_entry_points()
 
 
 def install_command(extra: str) -> str:
@@ -42,9 +29,6 @@ def install_command(extra: str) -> str:
     wanted = f"[{','.join(extras)}]"
     url, editable = _origin()
     if editable:
-        from urllib.parse import urlsplit
-        from urllib.request import url2pathname
-
         checkout = url2pathname(urlsplit(url).path)
         own = Path(checkout, "scripts", "uv")
         words[:1] = [str(own)] if words[0] == "uv" and own.is_file() else words[:1]
@@ -65,8 +49,6 @@ def _origin() -> tuple[str, bool]:
 
 
 def _extras_in(receipt: Path) -> set[str]:
-    import tomllib
-
     tool: dict[str, Any] = tomllib.loads(receipt.read_text()).get("tool", {})
     wanted = [one for one in tool.get("requirements", ()) if one.get("name") == DISTRIBUTION]
     return {extra for one in wanted for extra in one.get("extras", ())}

@@ -70,21 +70,3 @@ def test_pipx_and_an_environment_without_pip_get_their_own_commands(
     assert install_command("aws").startswith(f"uv pip install --python {sys.executable} ")
     (site / "pipx_metadata.json").write_text("{}")
     assert install_command("aws") == 'pipx install --force "openclaw-runtime[aws]"'
-
-
-def test_plugins_are_read_again_only_when_a_package_has_come(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    read = installed.read_entry_points
-    times: list[bool] = []
-    monkeypatch.setattr(installed, "read_entry_points", lambda: (times.append(True), read())[1])
-    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
-    assert installed.plugins("openclaw.test") == []
-    assert installed.plugins("openclaw.other") == []
-    assert len(times) == 1
-    information = tmp_path / "tiny-1.0.dist-info"
-    information.mkdir()
-    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: tiny\nVersion: 1.0\n")
-    (information / "entry_points.txt").write_text("[openclaw.test]\nb = tiny:b\na = tiny:a\n")
-    assert [one.name for one in installed.plugins("openclaw.test")] == ["a", "b"]
-    assert len(times) == 2

@@ -8,7 +8,7 @@ from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any, cast
 
-from openclaw.agent.tools.base import NativeTool, NativeTools
+from openclaw.agent.tools.base import NativeTool, NativeTools, plugins
 from openclaw.agent.tools.exec import Shells, shell_tools
 from openclaw.agent.tools.files import KeptResults, reading_tools, writing_tools
 from openclaw.agent.tools.find import listing_tools
@@ -19,7 +19,6 @@ from openclaw.agent.tools.workspace import Checkpoints, Workspace
 from openclaw.config.agent_schema import ExecToolConfig
 from openclaw.config.schema import WebFetchConfig
 from openclaw.core.events import WEB_SEARCH
-from openclaw.core.installed import plugins
 from openclaw.core.tools import ToolSpec
 from openclaw.sessions.store import SessionStore
 

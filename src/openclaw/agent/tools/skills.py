@@ -10,12 +10,11 @@ from pathlib import Path
 
 import anyio.to_thread
 
-from openclaw.agent.tools.base import Arguments, FunctionTool, quoted, said, schema
+from openclaw.agent.tools.base import Arguments, FunctionTool, plugins, quoted, said, schema
 from openclaw.agent.tools.workspace import Workspace
 from openclaw.content.frame import WORKSPACE_FILE, frame
 from openclaw.content.labels import single_line
 from openclaw.core.errors import ToolFailure
-from openclaw.core.installed import plugins
 from openclaw.core.tools import CallContext, ToolResult, ToolSpec
 
 logger = logging.getLogger(__name__)

@@ -3,17 +3,14 @@
 import json
 import shutil
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from io import StringIO
 from typing import Any
 
-from rich.console import JustifyMethod, OverflowMethod
-from rich.table import Table
-from rich.text import Text
+from rich.cells import cell_len, chop_cells, set_cell_size
 
 from openclaw.cli.environment import Environment
-from openclaw.cli.render.terminal import console
+from openclaw.cli.render.terminal import wants_colour
 from openclaw.sessions.model import Entry, EntryKind, Hit, SessionInfo, Turn, header_json
 from openclaw.sessions.queries import unframed
 
@@ -23,16 +20,17 @@ _AGENT_WIDTH = 10
 _WHEN_WIDTH = 16
 _GAP = 2
 _FIXED_WIDTH = 5 + 6 + _WHEN_WIDTH + 3 * _GAP + 1
+_BOLD, _DIM = "1", "2"
 _SPEAKERS = {
-    EntryKind.USER_MESSAGE: ("user", "bold cyan"),
-    EntryKind.ASSISTANT_MESSAGE: ("assistant", "bold green"),
-    EntryKind.TOOL_CALL: ("tool call", "magenta"),
-    EntryKind.TOOL_RESULT: ("tool result", "magenta"),
-    EntryKind.COMPACTION: ("summary", "yellow"),
-    EntryKind.NOTICE: ("notice", "yellow"),
-    EntryKind.TURN_CANCELLED: ("cancelled", "yellow"),
-    EntryKind.TURN_ERROR: ("error", "red"),
-    EntryKind.TURN_LOST: ("died half-way", "red"),
+    EntryKind.USER_MESSAGE: ("user", "1;36"),
+    EntryKind.ASSISTANT_MESSAGE: ("assistant", "1;32"),
+    EntryKind.TOOL_CALL: ("tool call", "35"),
+    EntryKind.TOOL_RESULT: ("tool result", "35"),
+    EntryKind.COMPACTION: ("summary", "33"),
+    EntryKind.NOTICE: ("notice", "33"),
+    EntryKind.TURN_CANCELLED: ("cancelled", "33"),
+    EntryKind.TURN_ERROR: ("error", "31"),
+    EntryKind.TURN_LOST: ("died half-way", "31"),
 }
 _ESCAPED_CATEGORIES = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
 _ARGUMENT_CHARS = 200
@@ -61,63 +59,50 @@ def _visible(char: str) -> str:
 def print_sessions(env: Environment, sessions: Sequence[SessionInfo], *, more: bool) -> None:
     """A table, one conversation a line; a key is never cut, since it is what one types next."""
     rows = [_row(env, info) for info in sessions]
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     titled = any(info.title for info in sessions)
-    agents = len({info.agent for info in sessions}) > 1
+    agents = {"AGENT": _AGENT_WIDTH} if len({info.agent for info in sessions}) > 1 else {}
     room = _width(env) - _FIXED_WIDTH - (_AGENT_WIDTH + _GAP if agents else 0)
-    widest = max(row["KEY"].cell_len for row in rows)
-    longest = max(row["TITLE"].cell_len for row in rows)
-    beside = titled and widest + _GAP + longest <= room
+    widest = max(cell_len(row["KEY"]) for row in rows)
+    beside = titled and widest + _GAP + max(cell_len(row["TITLE"]) for row in rows) <= room
     below = titled and not beside
-    if below:  # a title on a line of its own can be read; one squeezed beside a long key cannot
-        for row in rows:
-            row["KEY"] = _key_and_title(row["KEY"], row["TITLE"], room)
     key_width = widest if beside else room if below else min(widest, room)
-    _column(table, "KEY", key_width, overflow="fold")
-    if agents:
-        _column(table, "AGENT", _AGENT_WIDTH)
-    if beside:
-        _column(table, "TITLE", room - key_width - _GAP)
-    _column(table, "MSGS", 5, justify="right")
-    _column(table, "TOKENS", 6, justify="right")
-    _column(table, "LAST USED", _WHEN_WIDTH)
+    titles = {"TITLE": room - key_width - _GAP} if beside else {}
+    fixed = {"MSGS": 5, "TOKENS": 6, "LAST USED": _WHEN_WIDTH}
+    columns = {"KEY": key_width, **agents, **titles, **fixed}
+    _write(env, (_line({name: name for name in columns}, columns), _BOLD))
     for row in rows:
-        table.add_row(*(row[str(column.header)] for column in table.columns))
-    _render(env, table)
+        first, *others = chop_cells(row["KEY"], key_width) or [""]
+        _write(env, (_line({**row, "KEY": first}, columns), ""))
+        for part in others:
+            _write(env, (part, ""))
+        if below and row["TITLE"]:  # readable on a line of its own, but not squeezed beside a key
+            _write(env, ("  ", ""), (_cut(row["TITLE"], room - 2), _DIM))
     if more:
         env.say(f"The {len(sessions)} most recent; use --limit to see more.")
 
 
-def _key_and_title(key: Text, title: Text, room: int) -> Text:
-    if not title.cell_len:
-        return key
-    title.truncate(room - 2, overflow="ellipsis")
-    title.stylize("dim")
-    return Text.assemble(key, "\n  ", title)
-
-
-def _row(env: Environment, info: SessionInfo) -> dict[str, Text]:
+def _row(env: Environment, info: SessionInfo) -> dict[str, str]:
     return {
         "KEY": _cell(env, info.key),
         "AGENT": _cell(env, info.agent),
         "TITLE": _cell(env, info.title or ""),
-        "MSGS": Text(_short(info.messages)),
-        "TOKENS": Text(_short(info.input_tokens + info.output_tokens)),
-        "LAST USED": Text(_when(info.updated_ms)),
+        "MSGS": _short(info.messages),
+        "TOKENS": _short(info.input_tokens + info.output_tokens),
+        "LAST USED": _when(info.updated_ms),
     }
 
 
-def _column(
-    table: Table,
-    header: str,
-    width: int,
-    *,
-    overflow: OverflowMethod = "ellipsis",
-    justify: JustifyMethod = "left",
-) -> None:
-    table.add_column(
-        header, width=width, overflow=overflow, justify=justify, no_wrap=overflow == "ellipsis"
-    )
+def _line(row: Mapping[str, str], columns: Mapping[str, int]) -> str:
+    cells: list[str] = []
+    for name, width in columns.items():
+        cell = _cut(row[name], width)
+        pad = " " * (width - cell_len(cell))
+        cells.append(pad + cell if name in ("MSGS", "TOKENS") else cell + pad)
+    return (" " * _GAP).join(cells).rstrip()
+
+
+def _cut(text: str, width: int) -> str:
+    return text if cell_len(text) <= width else f"{set_cell_size(text, max(0, width - 1))}…"
 
 
 def print_session(
@@ -148,10 +133,9 @@ def print_session(
 def print_hits(env: Environment, hits: Sequence[Hit]) -> None:
     for hit in hits:
         speaker = _SPEAKERS.get(hit.kind, (str(hit.kind), ""))[0]
-        head = Text(one_line(hit.session.key), style="bold")
-        head.append(f"  {_when(hit.at_ms)}  {speaker}, entry {hit.seq}", style="dim")
-        _render(env, head)
-        _render(env, Text("  " + one_line(env.redactor.redact(" ".join(hit.snippet.split())))))
+        place = f"  {_when(hit.at_ms)}  {speaker}, entry {hit.seq}"
+        _write(env, (one_line(hit.session.key), _BOLD), (place, _DIM))
+        _write(env, ("  " + one_line(env.redactor.redact(" ".join(hit.snippet.split()))), ""))
 
 
 def turn_json(turn: Turn) -> dict[str, Any]:
@@ -175,9 +159,8 @@ def hit_json(hit: Hit) -> dict[str, Any]:
 
 def _print_entry(env: Environment, entry: Entry, *, raw: bool) -> None:
     speaker, style = _SPEAKERS[entry.kind]
-    head = Text(f"\n{speaker}", style=style)
-    head.append(f"  {_when(entry.at_ms)}", style="dim")
-    _render(env, head)
+    env.stdout.write("\n")
+    _write(env, (speaker, style), (f"  {_when(entry.at_ms)}", _DIM))
     words = entry.text or str(entry.data.get("detail") or entry.data.get("name") or "")
     if entry.kind is EntryKind.TOOL_CALL:
         words = _call(entry, words, None if raw else _ARGUMENT_CHARS)
@@ -186,13 +169,13 @@ def _print_entry(env: Environment, entry: Entry, *, raw: bool) -> None:
         return
     for piece in unframed(words):
         if piece.sender:
-            _render(env, Text(f"from {one_line(env.redactor.redact(piece.sender))}", style="dim"))
+            _write(env, (f"from {one_line(env.redactor.redact(piece.sender))}", _DIM))
         _print_words(env, _shortened(piece.text))
 
 
 def _print_words(env: Environment, words: str) -> None:
     if words:
-        _render(env, Text(escape(env.redactor.redact(words))))
+        _write(env, (escape(env.redactor.redact(words)), ""))
 
 
 def _shortened(words: str) -> str:
@@ -210,8 +193,8 @@ def _call(entry: Entry, name: str, limit: int | None) -> str:
     return f"{name} {short}"
 
 
-def _cell(env: Environment, text: str) -> Text:
-    return Text(one_line(env.redactor.redact(text)))
+def _cell(env: Environment, text: str) -> str:
+    return one_line(env.redactor.redact(text))
 
 
 def _width(env: Environment) -> int:
@@ -221,16 +204,11 @@ def _width(env: Environment) -> int:
     return min(max(_PLAIN_WIDTH, shutil.get_terminal_size().columns), 2 * _PLAIN_WIDTH)
 
 
-def _render(env: Environment, what: Table | Text) -> None:
-    drawing = StringIO()
-    drawn = console(
-        env.stdout, env.environ, file=drawing, width=_width(env), highlight=False, emoji=False
-    )
-    drawn.print(what, soft_wrap=isinstance(what, Text))
-    text = drawing.getvalue()
-    if isinstance(what, Table) and not env.stdout.isatty():  # a script has no use for the padding
-        text = "".join(f"{line.rstrip()}\n" for line in text.splitlines())
-    env.stdout.write(text)
+def _write(env: Environment, *parts: tuple[str, str]) -> None:
+    """A line of texts, each with its style, which is the number that a terminal knows it by."""
+    colour = wants_colour(env.stdout, env.environ)
+    shown = (f"\x1b[{style}m{text}\x1b[0m" if colour and style else text for text, style in parts)
+    env.stdout.write("".join(shown) + "\n")
 
 
 def _short(count: int) -> str:

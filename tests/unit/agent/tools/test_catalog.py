@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from openclaw.agent.tools import base
 from openclaw.agent.tools.base import NativeTools
 from openclaw.agent.tools.catalog import native_tools
 from openclaw.config.load import load_config
@@ -117,3 +118,21 @@ async def test_plugins_are_loaded_unless_the_configuration_says_no(
         names = {spec.name for spec in await runtime.agent.tools("main")}
     assert "read" in names
     assert ("greet" in names) is wanted
+
+
+def test_plugins_are_read_again_only_when_a_package_has_come(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = base.entry_points
+    times: list[bool] = []
+    monkeypatch.setattr(base, "entry_points", lambda: (times.append(True), read())[1])
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    assert base.plugins("openclaw.test") == []
+    assert base.plugins("openclaw.other") == []
+    assert len(times) == 1
+    information = tmp_path / "tiny-1.0.dist-info"
+    information.mkdir()
+    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: tiny\nVersion: 1.0\n")
+    (information / "entry_points.txt").write_text("[openclaw.test]\nb = tiny:b\na = tiny:a\n")
+    assert [one.name for one in base.plugins("openclaw.test")] == ["a", "b"]
+    assert len(times) == 2
