@@ -319,7 +319,7 @@ class ModelEntry(Section):
     id: NonEmptyText
     """The model's name as the provider knows it."""
     name: Text | None = None
-    """A name for people."""
+    """A display name."""
     api: Api | None = None
     """This model's protocol, if it differs from the provider's."""
     context_window: PositiveInt | None = None
@@ -342,7 +342,7 @@ class ProviderConfig(Section):
     base_url: NonEmptyText | None = None
     """The address of the API, for example `http://127.0.0.1:11434/v1`."""
     api_key: Text | None = Field(default=None, repr=False)
-    """The key; best a `secret://` reference."""
+    """The key, preferably a `secret://` reference."""
     api: Api | None = None
     """The protocol that the provider speaks."""
     headers: dict[NonEmptyText, Scalar] = Field(default_factory=dict, repr=False)
@@ -450,7 +450,7 @@ class AgentToolsConfig(ToolPolicyConfig):
 
 
 class TurnLimits(Section):
-    """Bounds on one turn."""
+    """Limits on one turn."""
 
     max_steps: PositiveInt = 500
     """Maximum number of model requests."""
@@ -500,7 +500,7 @@ class AgentDefaults(Section):
     system_prompt: Text | None = None
     """A system prompt that replaces the built-in one."""
     limits: TurnLimits = TurnLimits()
-    """Bounds on one turn."""
+    """Limits on one turn."""
     skills: Texts | None = None
     """The skills that the agent may use, by name. If not set, all."""
     subagents: SubagentsConfig = SubagentsConfig()
@@ -527,7 +527,7 @@ class AgentEntry(AgentDefaults):
     id: NonEmptyText
     """The agent's name in commands, sessions and logs."""
     name: Text | None = None
-    """A name for people."""
+    """A display name."""
     default: Flag = False
     """Use this agent unless another one is named."""
 

@@ -325,7 +325,7 @@ class WebSearchConfig(Section):
     """The `web_search` tool."""
 
     enabled: Flag = True
-    """Have it."""
+    """Whether the agent has this tool."""
     provider: Literal["native", "brave", "tavily", "searxng"] | None = None
     """`native` is the model provider's own search. If not set: that, if the model has one; otherwise the engine whose key or address is set here or in `BRAVE_API_KEY`, `TAVILY_API_KEY` or `SEARXNG_BASE_URL`."""
     api_key: Text | None = Field(default=None, repr=False)
@@ -342,7 +342,7 @@ class WebFetchConfig(Section):
     """The `web_fetch` tool."""
 
     enabled: Flag = True
-    """Have it."""
+    """Whether the agent has this tool."""
     max_chars: PositiveInt = 48_000
     """Maximum number of characters of a page that the model sees at once."""
     timeout_seconds: PositiveInt = 30

@@ -49,8 +49,8 @@ from openclaw.embedded.weights import ToolUse
 
 TOOL_SEARCH = "tool_search"
 _ADVICE = (
-    "The embedded model understands plainly worded requests, one at a time; a larger model "
-    "understands more."
+    "The embedded model understands simple requests, one at a time; a larger model understands "
+    "more."
 )
 _MAX_ATTACHED = 1500
 _WORTH_SEARCHING = frozenset({Kind.PATH, Kind.URL, Kind.TIME, Kind.QUOTED, Kind.EMAIL})
@@ -162,10 +162,7 @@ def no_tool(need: Need, unavailable: Sequence[str] = ()) -> str:
     if need is Need.MEDIA:
         return CANNOT_SEE
     missing = "".join(f"{line}. " for line in unavailable)
-    return (
-        f"I cannot {need} by myself, and no tool that I have here fits this request. {missing}"
-        f"{_ADVICE}"
-    )
+    return f"I cannot {need} by myself, and none of my tools fits this request. {missing}{_ADVICE}"
 
 
 def _need(turn: Turn) -> Need | None:

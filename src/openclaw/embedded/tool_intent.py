@@ -87,7 +87,7 @@ def read_ask(message: str) -> Ask:
 class Need(StrEnum):
     """What is needed; the value says what cannot be done without a tool."""
 
-    TIME = "tell the present time or date"
+    TIME = "tell the current time or date"
     WEATHER = "know the weather"
     FILES = "see or change files"
     WEB = "open web pages or search the web"

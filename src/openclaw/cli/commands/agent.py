@@ -1,7 +1,7 @@
-"""Give the agent one message and print its answer.
+"""Send the agent one message and print its answer.
 
-Each message starts a new conversation unless --continue or --session-key says otherwise. What is
-piped in goes with the message, as a file would. The answer goes to stdout, as rendered Markdown on a
+Each message starts a new conversation unless you pass --continue or --session-key. Piped input is
+sent with the message, like an attached file. The answer goes to stdout, as rendered Markdown on a
 terminal and as plain text otherwise; tool calls are shown on stderr as they run.
 """
 

@@ -1,8 +1,8 @@
-"""Talk with the agent in the terminal.
+"""Chat with the agent in the terminal.
 
-The last conversation continues; /new starts another. Type a message and press Enter; /help lists the
-commands. Ctrl-C stops an answer; Ctrl-D, or Ctrl-C twice, leaves. If the input is not a terminal,
-each line of it is a message.
+The last conversation continues; /new starts another. Type a message and press Enter; /help lists
+the commands. Ctrl-C stops an answer; Ctrl-D, or Ctrl-C twice, quits. If the input is not a
+terminal, each line is a message.
 """
 
 import argparse

@@ -1,9 +1,10 @@
-"""Print a completion script for a shell: commands, options, and the names of what there is.
+"""Print a completion script for your shell: commands, options and names.
 
-The names are those of agents, servers, conversations, and tools of servers that ran before.
+It completes the names of agents, servers, conversations, and tools of servers that have run
+before.
 
-Save it where your shell looks for such scripts, as the examples do, or source it. In zsh, `fpath` must
-name the directory before `compinit` runs, and a script that is sourced comes after it.
+Save it where your shell looks for such scripts, as in the examples, or source it. In zsh, add the
+directory to `fpath` before `compinit` runs, or source the script after it.
 """
 
 import argparse

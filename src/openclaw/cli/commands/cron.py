@@ -1,4 +1,4 @@
-"""Have the agent do something at set times.
+"""Run the agent on a schedule.
 
 The gateway runs schedules: see 'openclaw gateway install'. Times are cron expressions or plain
 words: 'weekdays 8:00', 'every 15 minutes', '2026-12-01 09:00'.

@@ -1,7 +1,7 @@
 """Find problems with the set-up and say how to fix them.
 
-Each MCP server is started once. The exit code is 1 if something keeps OpenClaw from working or makes it
-unsafe; warnings alone leave it at 0.
+It starts each MCP server once. The exit code is 1 if something keeps OpenClaw from working or
+makes it unsafe, and 0 if there are only warnings.
 """
 
 import argparse

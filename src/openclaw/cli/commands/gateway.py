@@ -1,7 +1,7 @@
-"""Run the agent in the background, for every program at once.
+"""Keep the agent running in the background, for all your programs.
 
-The gateway keeps the MCP servers running, serves a page and an HTTP API on this machine, and applies
-changes of the configuration without a restart.
+The gateway keeps the MCP servers running, serves a page and an HTTP API on this machine, and
+applies configuration changes without a restart.
 """
 
 import argparse

@@ -1,9 +1,9 @@
 """Set OpenClaw up: choose a model, import MCP servers, write openclaw.json.
 
-It looks for a model (keys in the environment, Ollama, LM Studio) and for the MCP servers of Claude Code,
-Claude Desktop, Cursor, VS Code, Codex, Gemini, Windsurf and Zed, asks what to use, and shows every
-change before it is written. Without a key it asks for one, checks it and stores it. An existing file
-is only added to, and a copy of the old one is kept beside it.
+It looks for a model (keys in the environment, Ollama, LM Studio) and for the MCP servers of Claude
+Code, Claude Desktop, Cursor, VS Code, Codex, Gemini, Windsurf and Zed, asks what to use, and shows
+every change before writing it. If there is no key, it asks for one, checks it and stores it. It
+only adds to an existing file, and keeps a copy of the old one beside it.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Print what the gateway logged; with -f, also what it logs from now on."""
+"""Print the gateway's log; with -f, keep printing new lines."""
 
 import argparse
 import json

@@ -1,4 +1,4 @@
-"""Manage the MCP servers that the agent uses: see them, add and remove them, try them out."""
+"""Manage the MCP servers that the agent uses: list, add, remove and try them."""
 
 import argparse
 import importlib

@@ -1,7 +1,7 @@
 """What the agent remembers from one conversation to the next.
 
-It is in files that you may read and edit: MEMORY.md has what you said, HEARD.md what came from
-elsewhere. Other .md files beside them are searched too.
+It is stored in files that you can read and edit: MEMORY.md has what you said, HEARD.md what came
+from elsewhere. Other .md files in that folder are searched too.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""List models, see which one is used and why, and fetch weights for the embedded one."""
+"""List models, see which one is used and why, and download weights for the embedded one."""
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Generator, Mapping
@@ -22,9 +22,9 @@ _SHA256_LENGTH = 64
 
 def register(parser: ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    add_action(actions, "list", "list every model that can be used, and what it is good for")
-    add_action(actions, "status", "say which model each agent uses, why, and if it works")
-    pull = add_action(actions, "pull", "fetch weights for the embedded model")
+    add_action(actions, "list", "list available models and what each is good for")
+    add_action(actions, "status", "show which model each agent uses, why, and whether it works")
+    pull = add_action(actions, "pull", "download weights for the embedded model")
     what = "a name from 'models list', or the address of a GGUF (default: the smallest)"
     pull.add_argument("what", nargs="?", metavar="NAME|URL", help=what)
     pull.add_argument("--sha256", metavar="HEX", help="the SHA-256 hash of a GGUF from an address")

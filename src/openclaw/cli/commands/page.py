@@ -1,6 +1,6 @@
-"""Open the gateway's page in a browser, logged in by a link that works once.
+"""Open the gateway's page in a browser, with a one-time login link.
 
-With --print the link is printed instead, for a browser elsewhere.
+With --print it prints the link instead, for a browser elsewhere.
 """
 
 import argparse

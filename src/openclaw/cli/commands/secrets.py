@@ -1,7 +1,7 @@
-"""Keep secrets, and check that every reference to one resolves. A value is never printed.
+"""Store secrets, and check that every reference to one resolves. Values are never printed.
 
-Stored secrets are in the system's keyring if there is one, else in a private file; the configuration
-refers to them as secret://store/NAME.
+Secrets are stored in the system keyring if there is one, otherwise in a private file; the
+configuration refers to them as secret://store/NAME.
 """
 
 import argparse

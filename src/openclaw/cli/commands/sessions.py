@@ -1,7 +1,7 @@
 """List, read, search, export, copy and delete stored conversations.
 
-Without an action, the conversations are listed, the most recently used first. Orders from MCP clients,
-API calls and scheduled jobs are left out unless --all is given.
+Without an action, it lists the conversations, the most recently used first, and hides orders from
+MCP clients, API calls and scheduled jobs unless you pass --all.
 """
 
 import argparse

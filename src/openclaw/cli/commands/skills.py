@@ -1,7 +1,7 @@
 """Skills: folders with a SKILL.md that tell the agent how to do something.
 
-They are read from `skills/` in the state directory, where add puts them, and in the workspace, whose
-skills the agent reads as untrusted text.
+They are in `skills/` in the state directory, where add puts them, and in `skills/` in the
+workspace, which the agent reads as untrusted text.
 """
 
 import argparse

@@ -1,7 +1,7 @@
-"""Show what is configured, what runs, and the state of each MCP server.
+"""Show what is configured, what is running, and the state of each MCP server.
 
-With a running gateway, the servers are shown as they are in it. Without one, --probe starts each of
-them once to see.
+If a gateway is running, this shows its servers. Without one, --probe starts each server once to
+check it.
 """
 
 import argparse
@@ -43,9 +43,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--watch", action="store_true", help="update it live until you press Ctrl-C"
     )
-    parser.add_argument(
-        "--local", action="store_true", help="leave the servers of a running gateway aside"
-    )
+    parser.add_argument("--local", action="store_true", help="ignore a running gateway's servers")
 
 
 def run(args: argparse.Namespace, env: Environment) -> int:

@@ -1,7 +1,7 @@
-"""List, show and cancel orders that outlive the request that gave them.
+"""List, show and cancel tasks: long orders from MCP clients.
 
-MCP clients get such a task for an order that takes a while. Without an action, tasks are listed, the
-last changed first.
+An order that takes a while becomes a task. Without an action, this lists the tasks, the most
+recently changed first.
 """
 
 import argparse

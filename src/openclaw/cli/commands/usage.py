@@ -1,6 +1,6 @@
-"""What models were asked and what it cost, in US dollars as far as prices are known.
+"""Show model requests and their cost, in US dollars as far as prices are known.
 
-Days are those of the time zone in `userTimezone`, else of this machine.
+Days are in the time zone of `userTimezone`, otherwise this machine's.
 """
 
 import argparse

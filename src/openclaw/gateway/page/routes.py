@@ -158,7 +158,7 @@ def _changes(pinned: "Pinned") -> list[Json]:
 
 @operation(
     "showFile",
-    "a file that the agent handed over, as it is",
+    "a file that the agent handed over, unchanged",
     _BYTES,
     query={"agent": str, "path": str, "session": str},
 )
@@ -192,7 +192,7 @@ async def _may_have(gateway: Gateway, request: Request, agent: str, wanted: str)
     ]
 
 
-@operation("showMedia", "an attachment of a session, as it is", _BYTES, query={"agent": str})
+@operation("showMedia", "an attachment of a session, unchanged", _BYTES, query={"agent": str})
 async def show_media(gateway: Gateway, request: Request) -> Response:
     info = await found_session(gateway, request)
     settings = await gateway.backend.agent.settings(info.agent)

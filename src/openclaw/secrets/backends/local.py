@@ -47,7 +47,7 @@ class EnvBackend:
         if value is None and not _NAME.fullmatch(ref.name):
             raise BackendFailure(
                 "this is not the name of an environment variable",
-                hint="where more text follows a reference, write <secret://env/VAR>",
+                hint="if more text follows a reference, write <secret://env/VAR>",
             )
         state = "empty" if value == "" else "not set"
         raise BackendFailure(f"the environment variable {ref.name} is {state}")

@@ -118,7 +118,7 @@ def _unable(name: str) -> BackendFailure:
         return BackendFailure("no AWS region", hint="set secrets.aws.region or AWS_REGION")
     if name == "ProfileNotFound":
         return BackendFailure("the configured AWS profile does not exist")
-    return BackendFailure(f"AWS cannot be asked: {name}")
+    return BackendFailure(f"AWS cannot be reached: {name}")
 
 
 def _text(answer: Mapping[str, Any]) -> str:
@@ -221,7 +221,7 @@ _FULL_NAME: Final = re.compile(r"projects/(?P<project>[^/]+)/secrets/(?P<name>[^
 _GCP_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,254}")
 _PROJECT: Final = re.compile(r"[a-z0-9][a-z0-9.:-]{0,98}")
 _GCP_REASONS: Final = {
-    400: "the request was refused, as for a version that is disabled or destroyed",
+    400: "the request was refused; the version may be disabled or destroyed",
     401: "the Google credentials are not valid",
     403: "these Google credentials may not read it",
     404: "there is no such secret or version",
@@ -289,7 +289,7 @@ class GcpBackend:
             raise BackendFailure("the payload is not base64") from None
         checksum = payload.get("dataCrc32c")
         if checksum is not None and str(checksum) != str(crc32c(data)):
-            raise BackendFailure("the payload was damaged on its way: its checksum differs")
+            raise BackendFailure("the payload was damaged in transit: its checksum differs")
         return _gcp_text(data)
 
     def _access(self) -> _Access:

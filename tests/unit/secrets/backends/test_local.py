@@ -45,7 +45,7 @@ async def test_a_missing_or_empty_variable_is_named(open_resolver: Opener) -> No
 async def test_text_glued_to_a_variable_is_pointed_out(open_resolver: Opener) -> None:
     with pytest.raises(SecretUnavailable) as caught:
         await open_resolver({}, {"PW": "x"}).resolve_text("pg://me:secret://env/PW@host")
-    assert caught.value.hint == "where more text follows a reference, write <secret://env/VAR>"
+    assert caught.value.hint == "if more text follows a reference, write <secret://env/VAR>"
 
 
 async def test_a_file_without_its_last_newline(open_resolver: Opener, tmp_path: Path) -> None:
