@@ -197,7 +197,7 @@ def sentence(text: str) -> str:
     return text[:1].upper() + text[1:] if plain else text
 
 
-_BEFORE_A_COMMAND = ("try:", "see:", "run:", "use:")
+_BEFORE_A_COMMAND = ("try:", "see:", "run:", "use:", "available:")
 _COMMANDS = ("openclaw", "clawdbot", "chmod", "pip", "uv", "codex")
 
 

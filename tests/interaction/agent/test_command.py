@@ -251,7 +251,7 @@ async def test_a_file_that_is_too_large_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "large.txt"
     with path.open("wb") as file:
         file.truncate(16 * 1024 * 1024)
-    with pytest.raises(InvalidRequest, match=r"at most 15\.0 MB"):
+    with pytest.raises(InvalidRequest, match=r"the limit is 15\.0 MB"):
         await read_attachments([], [path], NoTranscriber())
 
 

@@ -75,7 +75,7 @@ async def test_a_spent_day_ends_before_the_model_is_asked(home: Path, model: Scr
     third = await openclaw("agent", "go", "--session-key", "another")
     assert asked == len(model.requests) == 2
     said = third.stdout.decode()
-    assert "has used $4.00 today" in said, third.stderr
+    assert "has spent $4.00 today" in said, third.stderr
     assert "limits.maxCostPerDay" in said
     assert third.returncode == 1
 

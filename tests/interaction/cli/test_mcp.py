@@ -656,7 +656,7 @@ def test_a_servers_question_is_put_to_whoever_calls_its_tool(home: Path) -> None
         terminal.until('"blue"')
         assert terminal.ended() == 0
     with on_terminal([*words, "asking/visit"], environ) as terminal:
-        terminal.until("It wants you to open https://l.example/in")
+        terminal.until("It asks you to open https://l.example/in")
         terminal.until("Have you done so? [y/n]")
         terminal.send("n")
         terminal.until("decline")

@@ -121,9 +121,9 @@ def test_a_tool_that_is_gone_is_told_in_the_list_and_when_shown(desk: Desk) -> N
     desk.declares(ECHO)
     desk.run("probe")
     desk.run("pins")
-    assert desk.out.rstrip().endswith("2 tools, gone: other")
+    assert desk.out.rstrip().endswith("2 tools, removed: other")
     desk.run("pins", "show", "a")
-    assert "other is gone" in desk.out
+    assert "other was removed" in desk.out
 
 
 def test_pins_of_a_server_that_is_no_longer_configured_are_listed(desk: Desk) -> None:

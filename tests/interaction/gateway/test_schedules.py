@@ -155,7 +155,7 @@ async def test_the_commands_and_the_gateway_together(home: Path, model: Scripted
     (state / "openclaw.json").chmod(0o600)
     added = await openclaw("cron", "add", "weekdays 8:00", "What is new?", "--name", "news")
     assert b"Added news: weekdays 8:00 (0 8 * * 1-5, Europe/Berlin), next " in added.stdout
-    assert b"no gateway runs" in added.stderr
+    assert b"no gateway is running" in added.stderr
     assert (await openclaw("cron", "add", "someday", "x")).returncode == 2
     ran = await openclaw("cron", "run", "news")
     assert ran.stdout == b"All is well: What is new?\n"
