@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 # In units of the fused score, where a clear winner is ahead by 1 to 3.
 CO_USE_WEIGHT = 1.0
-PART_WEIGHT = 0.5
+PART_WEIGHT = 0.6
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +188,7 @@ def _tool_vectors(
 
 
 # Raise it when the analysis of documents changes: files of another format are not used.
-FORMAT = 1
+FORMAT = 2
 _LENGTH_BYTES = 8
 _VECTOR_ITEM_BYTES = 2
 

@@ -115,7 +115,7 @@ def _rarity(count: int, size: int) -> float:
 
 # Each signal is divided by its spread over the catalogue, so that a score counts by how far it
 # stands out, then multiplied by a weight. The weights were learnt (softmax regression) on public
-# tool sets; REPORT.md says which.
+# tool sets; training/README.md has the figures.
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,7 @@ class Spread:
         return weight / self.deviation if self.deviation > 0 else 0.0
 
 
-WITH_VECTORS = Weights(words=0.33, concepts=0.12, vectors=0.61)
+WITH_VECTORS = Weights(words=0.33, concepts=0.12, vectors=0.75)
 WORDS_ONLY = Weights(words=0.46, concepts=0.25, vectors=0.0)
 
 
@@ -267,7 +267,7 @@ class Scorer:
 
 
 # Learnt by logistic regression on queries whose first match is right, and on queries put to a
-# catalogue that has nothing for them. REPORT.md has the figures.
+# catalogue that has nothing for them.
 
 FITS = 0.5
 
@@ -280,7 +280,7 @@ def confidence(coverage: float, similarity: float | None) -> float:
     """
     if similarity is None:
         return _logistic(7.6 * coverage - 2.7)
-    return _logistic(4.9 * coverage + 5.1 * similarity - 4.9)
+    return _logistic(4.9 * coverage + 5.1 * similarity - 5.1)
 
 
 def _logistic(value: float) -> float:

@@ -1,13 +1,15 @@
-"""The static word vectors in wordllama's wheel, read without importing wordllama.
+"""Static word vectors: a table of our own, and the one in wordllama's wheel.
 
-Its own loader asks the network for a tokenizer. The weights are mapped, not read: only the rows
-of words that occur are ever in memory.
+The two are right about different words. Wordllama is not imported, because its loader asks the
+network for a tokenizer. The weights are mapped, not read: only the rows of words that occur are
+ever in memory.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
+from itertools import pairwise
 from pathlib import Path
 from typing import cast
 
@@ -28,23 +30,28 @@ from openclaw.discovery.words import (
 )
 
 Vector = NDArray[np.float32]
+Rows = NDArray[np.float16] | NDArray[np.int8]
 
+OWN = Path(__file__).with_name("word_pieces.bin")  # training/word_vectors.py writes it
 WEIGHTS = "weights/l2_supercat_256.safetensors"
 TOKENIZER = "tokenizers/l2_supercat_tokenizer_config.json"
 _WORD_START = "\u2581"
+_INSIDE = "##"
 # Nothing in a tool's description that is longer is a word.
 _LONGEST_WORD = 40
 _WORDS_KEPT = 4096
 TOPIC_WEIGHT = 0.3
+# Of our own table, where wordllama's counts 1.
+OWN_WEIGHT = 0.6
 
 
-class WordVectors:
-    """Safe to share between threads."""
+class Table:
+    """A vector for each piece of a word. Safe to share between threads."""
 
-    def __init__(self, weights: Path, vocabulary: dict[str, int]) -> None:
-        self._weights = weights
-        self._vocabulary = vocabulary
-        self._rows = _map_rows(weights)
+    def __init__(self, pieces: Callable[[str], list[int]], rows: Callable[[], Rows]) -> None:
+        self.pieces = pieces
+        self._open = rows
+        self._rows = rows()
         self.dimensions: int = self._rows.shape[1]
         self._vector = lru_cache(maxsize=_WORDS_KEPT)(self._enriched)
         self._centre = lru_cache(maxsize=None)(self._centre_of)
@@ -56,21 +63,6 @@ class WordVectors:
             total += self._vector(word)
         return unit(total)
 
-    def pieces(self, word: str) -> list[int]:
-        """Byte-pair encoding; in this vocabulary, a lower id means an earlier merge."""
-        parts = [_WORD_START, *word[:_LONGEST_WORD]]
-        while len(parts) > 1:
-            ranks = [self._rank(parts, place) for place in range(len(parts) - 1)]
-            best = min(ranks)
-            if best == math.inf:
-                break
-            place = ranks.index(best)
-            parts[place : place + 2] = [parts[place] + parts[place + 1]]
-        return [self._vocabulary[part] for part in parts if part in self._vocabulary]
-
-    def _rank(self, parts: list[str], place: int) -> float:
-        return self._vocabulary.get(parts[place] + parts[place + 1], math.inf)
-
     def _enriched(self, word: str) -> Vector:
         """Drawn towards the topics that the word belongs to."""
         plain = self._plain(word, self._rows)
@@ -80,17 +72,58 @@ class WordVectors:
         centre = np.mean([self._centre(topic) for topic in topics], axis=0)
         return plain + TOPIC_WEIGHT * float(np.linalg.norm(plain)) * centre
 
-    def _plain(self, word: str, rows: NDArray[np.float16]) -> Vector:
-        found = np.asarray(rows[self.pieces(word)], dtype=np.float32)
-        return found.sum(axis=0)
+    def _plain(self, word: str, rows: Rows) -> Vector:
+        return np.asarray(rows[self.pieces(word)], dtype=np.float32).sum(axis=0)
 
     def _centre_of(self, topic: int) -> Vector:
         """The mean direction of a concept's words. Few are needed to read an index and search it."""
         # A mapping of its own: freed with it are the pages of hundreds of words.
-        rows, total = _map_rows(self._weights), np.zeros(self.dimensions, dtype=np.float32)
+        rows, total = self._open(), np.zeros(self.dimensions, dtype=np.float32)
         for word in members()[topic]:
             total += unit(self._plain(word, rows))
         return unit(total)
+
+
+@dataclass(frozen=True, slots=True)
+class WordVectors:
+    llama: Table
+    own: Table
+
+    @property
+    def dimensions(self) -> int:
+        return self.llama.dimensions + self.own.dimensions
+
+    def mean(self, words: Sequence[str]) -> Vector:
+        """Of length 1, or 0 if no word is known."""
+        own = math.sqrt(OWN_WEIGHT) * self.own.mean(words)
+        return unit(np.concatenate((self.llama.mean(words), own)))
+
+
+def cut_by_merges(word: str, vocabulary: Mapping[str, int]) -> list[int]:
+    """Byte-pair encoding; in this vocabulary, a lower id means an earlier merge."""
+    parts = [_WORD_START, *word[:_LONGEST_WORD]]
+    while len(parts) > 1:
+        ranks = [vocabulary.get(a + b, math.inf) for a, b in pairwise(parts)]
+        best = min(ranks)
+        if best == math.inf:
+            break
+        place = ranks.index(best)
+        parts[place : place + 2] = [parts[place] + parts[place + 1]]
+    return [vocabulary[part] for part in parts if part in vocabulary]
+
+
+def cut_greedily(word: str, vocabulary: Mapping[str, int]) -> list[int]:
+    """Word pieces as BERT has them: the longest that fits, then the longest of the rest."""
+    found: list[int] = []
+    start, rest = "", word[:_LONGEST_WORD]
+    while rest:
+        fitting = (end for end in range(len(rest), 0, -1) if start + rest[:end] in vocabulary)
+        end = next(fitting, 0)
+        if not end:
+            return []
+        found.append(vocabulary[start + rest[:end]])
+        start, rest = _INSIDE, rest[end:]
+    return found
 
 
 def unit(vector: Vector) -> Vector:
@@ -100,7 +133,29 @@ def unit(vector: Vector) -> Vector:
 
 def read_word_vectors(directory: Path) -> WordVectors:
     """`directory` is wordllama's package directory."""
-    return WordVectors(directory / WEIGHTS, _read_vocabulary(directory / TOKENIZER))
+    vocabulary = _read_vocabulary(directory / TOKENIZER)
+    cut = partial(cut_by_merges, vocabulary=vocabulary)
+    return WordVectors(Table(cut, partial(_map_rows, directory / WEIGHTS)), read_table(OWN))
+
+
+def write_table(path: Path, pieces: Sequence[str], rows: Vector) -> None:
+    """One byte a number: of the sum of a text's rows, only the direction counts."""
+    header = orjson.dumps(list(pieces))
+    scale = 127 / float(np.quantile(np.abs(rows), 0.9999))
+    small = np.clip(np.round(rows * scale), -127, 127).astype(np.int8)
+    path.write_bytes(len(header).to_bytes(8, "little") + header + small.tobytes())
+
+
+def read_table(path: Path) -> Table:
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        pieces = cast("list[str]", orjson.loads(file.read(length)))
+    vocabulary = {piece: place for place, piece in enumerate(pieces)}
+
+    def rows() -> NDArray[np.int8]:
+        return np.memmap(path, dtype=np.int8, mode="r", offset=8 + length).reshape(len(pieces), -1)
+
+    return Table(partial(cut_greedily, vocabulary=vocabulary), rows)
 
 
 def _read_vocabulary(path: Path) -> dict[str, int]:

@@ -5,7 +5,15 @@ import pytest
 from tests.unit.discovery.catalogue import TOOLS, write_vectors
 
 from openclaw.discovery import build_index, load_index, load_vectors, save_index
-from openclaw.discovery.vectors import WEIGHTS, WordVectors, read_word_vectors
+from openclaw.discovery.vectors import (
+    OWN,
+    WEIGHTS,
+    WordVectors,
+    cut_greedily,
+    read_table,
+    read_word_vectors,
+    write_table,
+)
 
 WORDS = {
     "issue": [1.0, 0.0, 0.0],
@@ -27,8 +35,28 @@ def test_a_word_near_in_meaning_finds_a_tool_that_does_not_have_it(vectors: Word
 
 
 def test_words_are_cut_into_the_longest_known_pieces(vectors: WordVectors) -> None:
-    assert len(vectors.pieces("issue")) == 1
-    assert len(vectors.pieces("issues")) == 2
+    assert len(vectors.llama.pieces("issue")) == 1
+    assert len(vectors.llama.pieces("issues")) == 2
+
+
+def test_a_word_is_its_longest_known_start_and_then_the_longest_pieces_of_the_rest() -> None:
+    vocabulary = {"time": 0, "t": 1, "##zone": 2, "##z": 3, "##s": 4}
+    assert cut_greedily("timezones", vocabulary) == [0, 2, 4]
+    assert cut_greedily("timer", vocabulary) == []
+
+
+def test_our_own_table_knows_words_of_near_meaning() -> None:
+    own = read_table(OWN)
+    photo, picture, invoice = (own.mean([word]) for word in ("photo", "picture", "invoice"))
+    assert photo @ picture > 2 * photo @ invoice
+
+
+def test_a_table_is_read_as_it_was_written(tmp_path: Path) -> None:
+    path = tmp_path / "table"
+    write_table(path, ["left", "##right"], np.array([[1, 0], [0, 0.5]], dtype=np.float32))
+    table = read_table(path)
+    assert table.mean(["left"]) == pytest.approx([1, 0])
+    assert table.mean(["leftright"]) == pytest.approx(np.array([2, 1]) / 5**0.5, abs=0.01)
 
 
 def test_unknown_words_have_no_direction(vectors: WordVectors) -> None:
