@@ -118,7 +118,7 @@ def nanobot(directory: Path, url: str) -> tuple[list[str], Environ]:
     home.mkdir()
     config = {
         "providers": {"custom": {"apiKey": "none", "apiBase": f"{url}/v1"}},
-        "agents": {"defaults": {"model": "m", "provider": "custom", "workspace": str(home)}},
+        "agents": {"defaults": {"model": "m", "provider": "custom", "workspace": f"{home}/files"}},
     }
     (home / "config.json").write_text(json.dumps(config))
     program = Path(environment(NANOBOT)).with_name("nanobot")
@@ -135,16 +135,16 @@ def main() -> None:
         bot, bot_environ = nanobot(directory, url)
         everyday = ("--version", "mcp list", "sessions", "status", "doctor")
         with gateway(served):
-            found = measured(
-                "one message from nothing",
-                [
-                    (("llm", theirs), their_environ),
-                    (("nanobot", bot), bot_environ),
-                    (("openclaw agent", [OPENCLAW, "agent", "hi"]), alone),
-                    (("openclaw agent, through a gateway", [OPENCLAW, "agent", "hi"]), served),
-                    (NOTHING, alone),
-                ],
-            )
+            messages = [
+                (("llm", theirs), their_environ),
+                (("nanobot", bot), bot_environ),
+                (("openclaw agent", [OPENCLAW, "agent", "hi"]), alone),
+                (("openclaw agent, through a gateway", [OPENCLAW, "agent", "hi"]), served),
+            ]
+            for (_, words), environ in messages:
+                said = subprocess.run(words, env=environ, capture_output=True, check=True)
+                assert b"Done." in said.stdout, said.stderr
+            found = measured("one message from nothing", [*messages, (NOTHING, alone)])
             commands = [(f"openclaw {one}", [OPENCLAW, *one.split()]) for one in everyday]
             found += measured(
                 "a command from nothing", [(one, alone) for one in (NOTHING, *commands)]
