@@ -657,7 +657,7 @@ def test_a_servers_question_is_put_to_whoever_calls_its_tool(home: Path) -> None
         assert terminal.ended() == 0
     with on_terminal([*words, "asking/visit"], environ) as terminal:
         terminal.until("It asks you to open https://l.example/in")
-        terminal.until("Have you done so? [y/n]")
+        terminal.until("Have you done that? [y/n]")
         terminal.send("n")
         terminal.until("decline")
         terminal.ended()

@@ -57,7 +57,7 @@ async def test_chatter_is_kept_and_shown_where_it_is_asked_for(home: Path, name:
         verbose = await stderr_of(home, *COMMANDS[name], "--verbose")
     assert CHATTER not in quiet
     assert "stderr: no such thing" not in quiet
-    assert "(its last words: no such thing)" in quiet
+    assert "(its last output: no such thing)" in quiet
     assert CHATTER in kept
     assert '"level":"warning"' in kept
     assert CHATTER in verbose

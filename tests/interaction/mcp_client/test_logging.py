@@ -59,7 +59,7 @@ async def test_a_failure_is_told_once_with_the_servers_last_words(
     async with open_gateway_runtime(tmp_path, servers, environ=ENVIRON):
         await until(lambda: any("does not work" in line for line in _said(caplog, logging.INFO)))
     (told,) = [line for line in _said(caplog, logging.WARNING) if "does not work" in line]
-    assert "exited with code 3 (its last words: no key is set)" in told
+    assert "exited with code 3 (its last output: no key is set)" in told
     assert told.endswith("openclaw mcp probe s")
 
 
