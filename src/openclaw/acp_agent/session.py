@@ -41,10 +41,8 @@ from openclaw.acp_agent.updates import (
 from openclaw.agent.port import (
     Agent,
     AgentSettings,
-    Answer,
     InboundMedia,
     MessageContext,
-    PermissionRequest,
     Reply,
     TurnListener,
 )
@@ -53,7 +51,7 @@ from openclaw.config.sensitive import server_credentials
 from openclaw.core.content import Media
 from openclaw.core.errors import Cancelled, InvalidRequest, OpenClawError
 from openclaw.core.events import Event
-from openclaw.core.tools import ALWAYS, NO, SESSION, JsonObject
+from openclaw.core.tools import ALWAYS, NO, SESSION, Answer, JsonObject, PermissionRequest
 from openclaw.media import kinds
 from openclaw.media.files import OrderFiles, order_files
 from openclaw.media.intake import Intake

@@ -45,7 +45,7 @@ from acp.schema import (
 )
 from pydantic import ValidationError
 
-from openclaw.agent.port import PermissionRequest, Reply
+from openclaw.agent.port import Reply
 from openclaw.agent.transcript import (
     AssistantItem,
     Attachment,
@@ -71,7 +71,7 @@ from openclaw.core.events import (
     plan_of,
 )
 from openclaw.core.ids import random_id
-from openclaw.core.tools import JsonObject, ToolResult
+from openclaw.core.tools import JsonObject, PermissionRequest, ToolResult
 from openclaw.media.intake import decode_text
 from openclaw.media.kinds import HEAD_BYTES, MAX_OUTBOUND_BYTES, looks_like_text
 from openclaw.secrets.redactor import Redactor

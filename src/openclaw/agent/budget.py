@@ -35,14 +35,8 @@ class LimitReached(Exception):
 @dataclass(slots=True)
 class Budget:
     limits: TurnLimits
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cache_read_tokens: int = 0
-    cache_write_tokens: int = 0
-    cost: float = 0.0
-    unpriced: int = 0
+    spent: Spent = field(default_factory=Spent)
     reasoning_tokens: int = 0
-    requests: int = 0
     tool_calls: int = 0
     _over: str | None = field(default=None)
     _scope: anyio.CancelScope | None = None
@@ -52,21 +46,22 @@ class Budget:
     def before_request(self) -> None:
         if self._over is not None:
             raise LimitReached(self._over)
-        if self.requests >= self.limits.max_steps:
+        spent = self.spent
+        if spent.requests >= self.limits.max_steps:
             raise LimitReached(
                 f"I stopped: this turn reached its limit of {self.limits.max_steps} steps. "
                 "Say “go on” to continue (limits.maxSteps)."
             )
         # What the provider had cached costs a tenth or less, and comes again at every step.
-        used = self.input_tokens - self.cache_read_tokens + self.output_tokens
+        used = spent.input_tokens - spent.cache_read_tokens + spent.output_tokens
         if used >= self.limits.max_tokens:
             raise LimitReached(
                 f"I stopped: this turn used {used} tokens, not counting cached ones, and its limit "
                 f"is {self.limits.max_tokens}. Say “go on” to continue (limits.maxTokens)."
             )
-        if 0 < self.limits.max_cost <= self.cost:
+        if 0 < self.limits.max_cost <= spent.cost:
             raise LimitReached(
-                f"I stopped: this turn cost ${self.cost:.2f}, and its limit is "
+                f"I stopped: this turn cost ${spent.cost:.2f}, and its limit is "
                 f"${self.limits.max_cost:g}. Say “go on” to continue (limits.maxCost)."
             )
 
@@ -122,15 +117,16 @@ class Budget:
 
     @property
     def usage(self) -> Usage:
+        spent = self.spent
         return Usage(
-            self.input_tokens,
-            self.output_tokens,
-            self.requests,
+            spent.input_tokens,
+            spent.output_tokens,
+            spent.requests,
             self.tool_calls,
-            self.cache_read_tokens,
+            spent.cache_read_tokens,
             self.reasoning_tokens,
-            self.cost,
-            self.unpriced,
+            spent.cost,
+            spent.unpriced,
         )
 
 

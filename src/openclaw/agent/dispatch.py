@@ -11,7 +11,7 @@ import anyio
 
 from openclaw.agent.budget import Budget, cut_to
 from openclaw.agent.event_codec import event_json
-from openclaw.agent.port import Ask, OnToolResult
+from openclaw.agent.port import OnToolResult
 from openclaw.agent.redaction import clean_json, clean_result
 from openclaw.agent.toolpath.toolbox import Toolbox
 from openclaw.agent.transcript import (
@@ -30,6 +30,7 @@ from openclaw.core.errors import ModelFacing, ToolFailure
 from openclaw.core.events import Emit, Event, ToolApproval, ToolFinished, ToolProgress
 from openclaw.core.tools import (
     PENDING,
+    Ask,
     CallContext,
     EarlierCall,
     Elicit,
@@ -304,7 +305,7 @@ class Dispatcher:
         if stream is None:
             return result
         outputs = tuple(
-            replace(block, text=stream.feed(block.text) + stream.finish())
+            replace(block, text=stream.whole(block.text))
             if isinstance(block, Text) and block.addressed
             else block
             for block in result.outputs

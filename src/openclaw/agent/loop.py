@@ -3,7 +3,7 @@
 import logging
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import anyio
@@ -186,7 +186,7 @@ class Loop:
     def harmless(self, text: str) -> str:
         """An answer without anything that only untrusted content named and that loads or leads away."""
         stream = self._answer_stream()
-        return text if stream is None else stream.feed(text) + stream.finish()
+        return text if stream is None else stream.whole(text)
 
     def _answer_stream(self) -> "AnswerStream | None":
         flow = self.dispatcher.toolbox.flow
@@ -340,9 +340,7 @@ class Loop:
 
     async def _count(self, answered: Answered) -> None:
         spent = spent_on(answered.built, answered.response)
-        for one in fields(spent):
-            counted = getattr(self.budget, one.name) + getattr(spent, one.name)
-            setattr(self.budget, one.name, counted)
+        self.budget.spent += spent
         self.budget.reasoning_tokens += answered.response.usage.output_reasoning_tokens
         if self.ledger is not None:
             await self.ledger.add(self.lane.session, answered.built.candidate.ref, spent)

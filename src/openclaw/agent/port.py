@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from openclaw.core.content import Block, Media
 from openclaw.core.errors import OpenClawError
 from openclaw.core.events import Emit
-from openclaw.core.tools import Answer, Ask, Elicit, PermissionRequest, ToolResult, ToolSpec
+from openclaw.core.tools import Ask, Elicit, ToolResult, ToolSpec
 from openclaw.models.options import ModelOptions
 
 if TYPE_CHECKING:
@@ -20,29 +20,6 @@ if TYPE_CHECKING:
     from openclaw.secrets.redactor import Redactor
     from openclaw.sessions.model import SessionRef
     from openclaw.sessions.store import Lane, SessionStore
-
-__all__ = [
-    "DEFAULT_AGENT",
-    "NOBODY",
-    "Agent",
-    "AgentInfo",
-    "AgentSettings",
-    "Answer",
-    "Ask",
-    "Claim",
-    "ClientCall",
-    "ClientResult",
-    "InboundMedia",
-    "MessageContext",
-    "Notify",
-    "OnBlockReply",
-    "OnToolResult",
-    "OpenAgent",
-    "PermissionRequest",
-    "Reply",
-    "TurnListener",
-    "Usage",
-]
 
 DEFAULT_AGENT = "main"
 

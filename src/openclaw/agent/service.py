@@ -4,7 +4,7 @@ import logging
 import platform
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -64,7 +64,6 @@ from openclaw.core.events import (
 )
 from openclaw.secrets.redactor import Redactor
 from openclaw.sessions.model import (
-    Entry,
     EntryKind,
     NewEntry,
     Outcome,
@@ -466,7 +465,8 @@ class AgentService:
                 field=_KEY,
                 hint="see what it did, then send it with another key",
             )
-        answer = next((e.text for e in reversed(entries) if _is_answer(e)), "")
+        said = [e.text for e in entries if e.kind is EntryKind.ASSISTANT_MESSAGE]
+        answer = said[-1] if said else ""
         return Reply(text=answer, session_id=session.id, turn_id=turn, outcome="duplicate")
 
 
@@ -502,10 +502,6 @@ def _focus(context: MessageContext) -> str | None:
 def _title(text: str) -> str | None:
     line = next((line.strip() for line in text.splitlines() if line.strip()), "")
     return (line if len(line) <= _TITLE_CHARS else f"{line[: _TITLE_CHARS - 1]}…") or None
-
-
-def _is_answer(entry: Entry) -> bool:
-    return entry.kind is EntryKind.ASSISTANT_MESSAGE
 
 
 def _goes_on_elsewhere(claim: Claim | None, error: BaseException) -> bool:
@@ -552,14 +548,9 @@ async def _ending(
 
 
 def _stored_usage(budget: Budget) -> Usage:
-    return Usage(
-        input_tokens=budget.input_tokens,
-        output_tokens=budget.output_tokens,
-        cache_read_tokens=budget.cache_read_tokens,
-        cache_write_tokens=budget.cache_write_tokens,
-        requests=budget.requests,
-        tool_calls=budget.tool_calls,
-    )
+    counted = asdict(budget.spent)
+    del counted["cost"], counted["unpriced"]  # the ledger has them
+    return Usage(**counted, tool_calls=budget.tool_calls)
 
 
 def _attended(listener: TurnListener, context: MessageContext) -> bool:

@@ -18,17 +18,10 @@ _T = TypeVar("_T")
 _DEEPEST = 64
 _TEXT_KEYS = {"description": DESCRIPTION_LIMIT, "title": TITLE_LIMIT, "$comment": TITLE_LIMIT}
 # Below these, keys are names of the server's choosing, not keywords.
-_NAMED = frozenset(
-    {
-        "properties",
-        "patternProperties",
-        "$defs",
-        "definitions",
-        "dependentSchemas",
-        "dependentRequired",
-        "dependencies",
-    }
-)
+_NAMED = frozenset({
+    "properties", "patternProperties", "$defs", "definitions", "dependentSchemas",
+    "dependentRequired", "dependencies",
+})  # fmt: skip
 # Below these are values that a tool compares with: they are as they were, or there is no tool.
 _COMPARED = frozenset(
     {"const", "enum", "required", "$ref", "$dynamicRef", "$recursiveRef", "$anchor"}

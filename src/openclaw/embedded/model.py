@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 import anyio.to_thread
 from pydantic_ai.messages import (
@@ -91,10 +91,6 @@ class Write:
 
 
 Plan = CallTools | Say | Write
-
-
-class Planner(Protocol):
-    async def plan(self, turn: Turn, tools: Sequence[RoutableTool], max_tokens: int) -> Plan: ...
 
 
 class RouterPlanner:
@@ -377,7 +373,7 @@ class LocalModel(Model[None]):
         self._max_tokens = max_tokens or DEFAULT_MAX_TOKENS
         self._told = False
         routed = source.weights.tool_use is ToolUse.ROUTER
-        self._planner: Planner = RouterPlanner() if routed else AdapterPlanner(self._ask)
+        self._planner = RouterPlanner() if routed else AdapterPlanner(self._ask)
         self.reads_every_tool = True
 
     @property

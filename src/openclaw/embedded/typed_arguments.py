@@ -13,7 +13,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date
 from functools import lru_cache
-from typing import Any, cast
+from itertools import takewhile
+from typing import Any
 
 from openclaw.core.tools import json_list, json_object
 from openclaw.embedded.entities import known_place, state_code, within
@@ -249,7 +250,7 @@ class _Reader:
         for slot in self.open("rows"):
             for match in _ROWS.finditer(self.message):
                 with suppress(ValueError):
-                    self.put(slot, json.loads(match[0]), Value(match.start(), match.end(), None))
+                    self.put(slot, json.loads(match[0]), Value(*match.span(), None))
                     break
 
     def times(self) -> None:
@@ -257,9 +258,9 @@ class _Reader:
         found = _TIME.search(self.message)
         for slot in self.open("number", "integer") if found else ():
             if found and slot.said & {"hour", "hours"}:
-                self.put(slot, int(found[1]), Value(found.start(1), found.end(1), None))
+                self.put(slot, int(found[1]), Value(*found.span(1), None))
             elif found and slot.said & {"minute", "minutes"}:
-                self.put(slot, int(found[2]), Value(found.start(2), found.end(2), None))
+                self.put(slot, int(found[2]), Value(*found.span(2), None))
 
     def numbers(self) -> None:
         slots = self.open("number", "integer")
@@ -326,7 +327,7 @@ class _Reader:
         if slot.wants == "time":
             return self.free(_times(self.message))
         found = [*_quoted(self.message), *_names(self.message)]
-        found += [Value(m.start(), m.end(), m[0], kind="id") for m in _EMAIL.finditer(self.message)]
+        found += [Value(*m.span(), m[0], kind="id") for m in _EMAIL.finditer(self.message)]
         found += _places(self.message) if slot.place else []
         found += _paths(self.message) if slot.wants == "path" else []
         found += _ids(self.message) if slot.said & _IDS else []
@@ -416,6 +417,9 @@ def _wants(said: frozenset[str], described: str) -> str:
     return "id" if said & _IDS else "text"
 
 
+_LISTS = {"integer": "numbers", "number": "numbers", "string": "texts", "array": "rows"}
+
+
 def _kind(said: frozenset[str], schema: Mapping[str, Any]) -> str:
     kind = schema.get("type")
     if _options(schema):
@@ -426,9 +430,7 @@ def _kind(said: frozenset[str], schema: Mapping[str, Any]) -> str:
         return "flag"
     if kind == "array":
         inner = json_object(schema.get("items")).get("type")
-        return {"integer": "numbers", "number": "numbers", "string": "texts", "array": "rows"}.get(
-            str(inner), "other"
-        )
+        return _LISTS.get(str(inner), "other")
     if kind == "object" and schema.get("properties"):
         return "object"
     if kind != "string":
@@ -438,17 +440,12 @@ def _kind(said: frozenset[str], schema: Mapping[str, Any]) -> str:
 
 def _plain(schema: Mapping[str, Any]) -> Mapping[str, Any]:
     for key in ("anyOf", "oneOf"):
-        options = schema.get(key)
-        if isinstance(options, list):
-            some = [json_object(one) for one in cast("list[Any]", options)]
-            named = [one for one in some if one.get("type") != "null"]
-            if named:
-                return {**schema, **named[0]}
-    kind = schema.get("type")
-    if isinstance(kind, list):
-        named = [one for one in cast("list[Any]", kind) if one != "null"]
-        return {**schema, "type": named[0] if named else None}
-    return schema
+        some = map(json_object, json_list(schema.get(key)))
+        named = [one for one in some if one.get("type") != "null"]
+        if named:
+            return {**schema, **named[0]}
+    kinds = [one for one in json_list(schema.get("type")) if one != "null"]
+    return {**schema, "type": kinds[0]} if kinds else schema
 
 
 def _options(schema: Mapping[str, Any]) -> list[Any]:
@@ -486,20 +483,13 @@ def _numbers(message: str) -> list[Value]:
         if any(one.start < match.start() < one.end for one in quoted):
             continue
         if match["word"]:
-            value: float = NUMBER_WORDS[match["word"].lower()]
-            written.append(Value(match.start(), match.end(), value))
+            written.append(Value(*match.span(), NUMBER_WORDS[match["word"].lower()]))
             continue
         value = float(match["digits"].replace(",", "")) * _SCALES.get(match["scale"] or "", 1)
         if math.isfinite(value):
             whole = value.is_integer() and "." not in match["digits"]
-            found.append(
-                Value(
-                    match.start(),
-                    match.end(),
-                    int(value) if whole else value,
-                    bool(match["percent"]),
-                )
-            )
+            number = int(value) if whole else value
+            found.append(Value(*match.span(), number, bool(match["percent"])))
     return [*found, *written]
 
 
@@ -516,12 +506,8 @@ def _dates(message: str) -> list[Value]:
     for match in _DATE.finditer(message):
         parts = {key[0]: text for key, text in match.groupdict().items() if text}
         month = _MONTH.get(parts["m"].lower()) or int(parts["m"])
-        try:
-            found.append(
-                Value(match.start(), match.end(), date(int(parts["y"]), month, int(parts["d"])))
-            )
-        except ValueError:
-            continue
+        with suppress(ValueError):
+            found.append(Value(*match.span(), date(int(parts["y"]), month, int(parts["d"]))))
     return found
 
 
@@ -542,19 +528,19 @@ def _lists(message: str, *, numbers: bool) -> list[Value]:
         if numbers:
             values = [one.value for part in parts for one in _numbers(part)]
             if len(values) == len(parts):
-                found.append(Value(match.start(), match.end(), values))
+                found.append(Value(*match.span(), values))
         elif len(parts) > 1 or match[0][0] == "[":
-            found.append(Value(match.start(), match.end(), parts))
+            found.append(Value(*match.span(), parts))
     if numbers and not found:
         runs = re.finditer(r"-?\d[\d.]*(?:\s*(?:,|and|,\s*and)\s*-?\d[\d.]*)+", message)
-        found = [Value(m.start(), m.end(), [one.value for one in _numbers(m[0])]) for m in runs]
+        found = [Value(*m.span(), [one.value for one in _numbers(m[0])]) for m in runs]
     return found
 
 
 @lru_cache(maxsize=_MESSAGES_KEPT)
 def _quoted(message: str) -> list[Value]:
     return [
-        Value(match.start(), match.end(), next(filter(None, match.groups())), kind="quoted")
+        Value(*match.span(), next(filter(None, match.groups())), kind="quoted")
         for match in _QUOTED.finditer(message)
     ]
 
@@ -574,8 +560,7 @@ def _names(message: str) -> list[Value]:
             start, text = start + len(text) - len(rest), rest
             text = re.sub(r"^(?:of|the|and|in|for)\s+", "", text)
             start = match.end() - len(text)
-        text = text.rstrip(".,'")
-        text = re.sub(r"'s$", "", text)
+        text = re.sub(r"'s$", "", text.rstrip(".,'"))
         if fold(text) not in _OPENERS | STOP_WORDS | _LABELS and text:
             opens = start == 0 or message[:start].rstrip()[-1:] in ".?!"
             plain = opens and " " not in text and text[1:].islower()
@@ -590,20 +575,20 @@ def _times(message: str) -> list[Value]:
         hour = int(match[1]) % 12 if match[3] else int(match[1])
         hour += 12 * ((match[3] or "").lower() == "p")
         text = f"{hour:02}:{match[2] or '00'}"
-        found.append(Value(match.start(), match.end(), text, kind="time"))
+        found.append(Value(*match.span(), text, kind="time"))
     return found
 
 
 @lru_cache(maxsize=_MESSAGES_KEPT)
 def _paths(message: str) -> list[Value]:
-    return [Value(m.start(), m.end(), m[0], kind="path") for m in _PATH.finditer(message)]
+    return [Value(*m.span(), m[0], kind="path") for m in _PATH.finditer(message)]
 
 
 @lru_cache(maxsize=_MESSAGES_KEPT)
 def _places(message: str) -> list[Value]:
     """Known cities and countries, also in small letters."""
     tokens = list(re.finditer(r"[^\W\d_][\w.'-]*", message))
-    found = [Value(m.start(), m.end(), m[0], kind="place") for m in _STREET.finditer(message)]
+    found = [Value(*m.span(), m[0], kind="place") for m in _STREET.finditer(message)]
     for at, first in enumerate(tokens):
         for size in range(_MOST_PLACE_WORDS, 0, -1):
             run = tokens[at : at + size]
@@ -630,13 +615,13 @@ def _whole_place(one: Value, message: str, slot: _Slot) -> str:
 
 @lru_cache(maxsize=_MESSAGES_KEPT)
 def _ids(message: str) -> list[Value]:
-    return [Value(m.start(), m.end(), m[0], kind="id") for m in _ID.finditer(message)]
+    return [Value(*m.span(), m[0], kind="id") for m in _ID.finditer(message)]
 
 
 def _behind(slot: _Slot, message: str) -> list[Value]:
     """A plain word behind the parameter's own name, or before it: `the species lion`, `user table`."""
     return [
-        Value(at.start(1), at.end(1), at[1], kind="behind")
+        Value(*at.span(1), at[1], kind="behind")
         for cue in _name_cues(slot)
         for at in re.finditer(rf"\b{cue}{_LINK}([\w./#-]*\w)", message, re.IGNORECASE)
         if at[1].lower() not in _EDGE | _LABELS and stem(at[1].lower()) not in slot.stems
@@ -654,7 +639,7 @@ def _listed(slot: _Slot, message: str) -> list[Value]:
     for option in options:
         at = re.search(rf"\b{re.escape(option)}", message, re.IGNORECASE)
         if at is not None and len(option) > 1:
-            found.append(Value(at.start(), at.end(), option, kind="listed"))
+            found.append(Value(*at.span(), option, kind="listed"))
     return found
 
 
@@ -694,14 +679,9 @@ def _phrases(message: str) -> list[Value]:
     cue = r"\b(?:for|about|of|on|with|in|from|to|by)\s+(?:the\s+|a\s+|an\s+|my\s+)?([a-z][\w-]*(?:\s+[a-z][\w-]*)*)"
     found: list[Value] = []
     for match in re.finditer(cue, message):
-        run = match[1].split()
-        kept: list[str] = []
-        for word in run[:_MOST_PHRASE_WORDS]:
-            if word in _EDGE:
-                break
-            kept.append(word)
-        if kept:
-            text = " ".join(kept)
+        run = match[1].split()[:_MOST_PHRASE_WORDS]
+        text = " ".join(takewhile(lambda word: word not in _EDGE, run))
+        if text:
             start = match.start(1)
             kind = "action" if match[0].startswith("to ") else "phrase"
             found.append(Value(start, start + len(text), text, kind=kind))

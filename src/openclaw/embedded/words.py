@@ -26,16 +26,9 @@ _NUMBERS = """zero one two three four five six seven eight nine ten eleven twelv
 NUMBER_WORDS = {word: value for value, word in enumerate(_NUMBERS.split())}
 
 _SUFFIXES = (
-    ("ies", "y"),
-    ("sses", "ss"),
-    ("ings", ""),
-    ("ing", ""),
-    ("edly", ""),
-    ("ed", ""),
-    ("ly", ""),
-    ("es", "e"),
-    ("s", ""),
-)
+    ("ies", "y"), ("sses", "ss"), ("ings", ""), ("ing", ""), ("edly", ""), ("ed", ""), ("ly", ""),
+    ("es", "e"), ("s", ""),
+)  # fmt: skip
 _MIN_STEM = 3
 
 # Plain English and computing, tied to no server. A word's group mates count for half of it.

@@ -15,9 +15,8 @@ from typing import Any
 import anyio
 import orjson
 
-from openclaw.agent.port import Answer, PermissionRequest
 from openclaw.core.errors import NotFound
-from openclaw.core.tools import Choice, JsonObject
+from openclaw.core.tools import Answer, Choice, JsonObject, PermissionRequest
 
 Json = dict[str, Any]
 Tell = Callable[[str, Json], None]  # puts an event of this name into the client's stream

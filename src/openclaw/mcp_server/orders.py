@@ -15,7 +15,6 @@ import mcp_types as types
 from openclaw.agent.port import (
     Agent,
     AgentSettings,
-    Ask,
     InboundMedia,
     MessageContext,
     Reply,
@@ -36,7 +35,7 @@ from openclaw.core.events import (
     discard,
 )
 from openclaw.core.ids import order_session_key
-from openclaw.core.tools import Elicit
+from openclaw.core.tools import Ask, Elicit
 from openclaw.mcp_server.outbound import Collector, OutboundRules, fetch_guarded, render
 from openclaw.media import kinds
 from openclaw.media.files import OrderFiles, order_files

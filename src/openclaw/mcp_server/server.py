@@ -13,10 +13,10 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.inbound import decode_header_value
 from mcp_types import HEADER_MISMATCH, MISSING_REQUIRED_CLIENT_CAPABILITY, methods
 
-from openclaw.agent.port import Answer, Ask, Notify, OpenAgent, PermissionRequest
+from openclaw.agent.port import Notify, OpenAgent
 from openclaw.core.clock import SystemClock
 from openclaw.core.errors import OpenClawError, describe
-from openclaw.core.tools import NO, Elicit, JsonObject
+from openclaw.core.tools import NO, Answer, Ask, Elicit, JsonObject, PermissionRequest
 from openclaw.mcp_server.orders import OWNER, Caller, OrderDesk, Person, refusal
 from openclaw.mcp_server.tasks import (
     EXTENSION,

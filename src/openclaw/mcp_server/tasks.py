@@ -22,12 +22,12 @@ import orjson
 from anyio.abc import TaskGroup
 from mcp.shared.exceptions import MCPError
 
-from openclaw.agent.port import Agent, Answer, MessageContext, PermissionRequest
+from openclaw.agent.port import Agent, MessageContext
 from openclaw.core.clock import Clock
 from openclaw.core.errors import OpenClawError
 from openclaw.core.events import Event
 from openclaw.core.ids import order_session_key, random_id
-from openclaw.core.tools import NO, JsonObject
+from openclaw.core.tools import NO, Answer, JsonObject, PermissionRequest
 from openclaw.mcp_server.orders import Caller, OrderDesk, Person, describe_event
 from openclaw.sessions import tasks as records
 from openclaw.sessions.model import TurnState

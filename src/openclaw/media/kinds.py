@@ -8,27 +8,6 @@ MAX_FILES = 5
 MAX_OUTBOUND_BYTES = 20 * MIB
 MAX_RESPONSE_BYTES = 50 * MIB
 
-IMAGE_TYPES = ("image/jpeg", "image/png", "image/gif", "image/webp")
-TEXT_TYPES = ("text/plain", "text/markdown", "text/html", "text/csv", "application/json")
-DOCUMENT_TYPES = ("application/pdf", *TEXT_TYPES)
-AUDIO_TYPES = (
-    "audio/mpeg",
-    "audio/wav",
-    "audio/ogg",
-    "audio/mp4",
-    "audio/aac",
-    "audio/flac",
-    "audio/opus",
-)
-VIDEO_TYPES = ("video/mp4", "video/webm", "video/quicktime", "video/x-msvideo")
-ARCHIVE_TYPES = (
-    "application/zip",
-    "application/gzip",
-    "application/x-tar",
-    "application/x-compressed-tar",
-)
-FILE_TYPES = (*DOCUMENT_TYPES, *AUDIO_TYPES, *VIDEO_TYPES, *ARCHIVE_TYPES)
-
 EXTENSIONS = {
     "image/jpeg": ".jpg",
     "image/png": ".png",
@@ -56,6 +35,14 @@ EXTENSIONS = {
     "application/x-tar": ".tar",
     "application/x-compressed-tar": ".tgz",
 }
+
+TEXT_TYPES = ("text/plain", "text/markdown", "text/html", "text/csv", "application/json")
+DOCUMENT_TYPES = ("application/pdf", *TEXT_TYPES)
+IMAGE_TYPES, AUDIO_TYPES, VIDEO_TYPES = (
+    tuple(kind for kind in EXTENSIONS if kind.startswith(f"{family}/"))
+    for family in ("image", "audio", "video")
+)
+FILE_TYPES = tuple(kind for kind in EXTENSIONS if kind not in IMAGE_TYPES)
 
 _ALIASES = {
     "image/jpg": "image/jpeg",

@@ -2,12 +2,13 @@
 
 import json
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import anyio
 import anyio.to_thread
@@ -42,11 +43,11 @@ class Transcriber(Protocol):
     async def transcribe(self, path: Path, mime_type: str) -> Transcript: ...
 
 
-class Provider(Protocol):
+class Provider(Transcriber, Protocol):
+    """One that may fail, with `TranscriptionFailed`."""
+
     @property
     def name(self) -> str: ...
-
-    async def transcribe(self, path: Path, mime_type: str) -> Transcript: ...
 
 
 FindProvider = Callable[[], Awaitable[Provider | None]]
@@ -106,8 +107,8 @@ _ANSWER_BYTES = 4 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class CloudSettings:
-    """What both providers need; what is None is the provider's default."""
+class _Cloud(ABC):
+    """A service that is sent the recording; what is None is the service's default."""
 
     key: Secret
     base_url: str | None
@@ -115,55 +116,58 @@ class CloudSettings:
     language: str | None
     seconds: float
 
+    place: ClassVar[tuple[str | int, ...]]  # of the words in its answer
 
-class OpenAiProvider:
+    @property
+    @abstractmethod
+    def name(self) -> str: ...
+
+    async def transcribe(self, path: Path, mime_type: str) -> Transcript:
+        recording = await anyio.to_thread.run_sync(path.read_bytes)
+        async with _client(self.seconds) as client:
+            answer = await _post(client, **self.request(path.name, recording, mime_type))
+        return Transcript(_text_at(answer, *self.place).strip())
+
+    @abstractmethod
+    def request(self, name: str, recording: bytes, mime_type: str) -> dict[str, Any]: ...
+
+
+class OpenAiProvider(_Cloud):
     """`POST /v1/audio/transcriptions`."""
 
-    name = "OpenAI"
+    place = ("text",)
 
-    def __init__(self, settings: CloudSettings) -> None:
-        self._settings = settings
+    @property
+    def name(self) -> str:
+        return "OpenAI"
 
-    async def transcribe(self, path: Path, mime_type: str) -> Transcript:
-        settings = self._settings
-        url = f"{(settings.base_url or OPENAI_URL).rstrip('/')}/audio/transcriptions"
-        fields = {"model": settings.model or OPENAI_MODEL, "response_format": "json"}
-        if settings.language:
-            fields["language"] = settings.language
-        recording = await anyio.to_thread.run_sync(path.read_bytes)
-        headers = {"Authorization": f"Bearer {settings.key.reveal()}"}
-        async with _client(settings.seconds) as client:
-            answer = await _post(
-                client,
-                url,
-                headers=headers,
-                data=fields,
-                files={"file": (path.name, recording, mime_type)},
-            )
-        return Transcript(_text_at(answer, "text").strip())
+    def request(self, name: str, recording: bytes, mime_type: str) -> dict[str, Any]:
+        spoken = {"language": self.language} if self.language else {}
+        return {
+            "url": f"{(self.base_url or OPENAI_URL).rstrip('/')}/audio/transcriptions",
+            "headers": {"Authorization": f"Bearer {self.key.reveal()}"},
+            "data": {"model": self.model or OPENAI_MODEL, "response_format": "json", **spoken},
+            "files": {"file": (name, recording, mime_type)},
+        }
 
 
-class DeepgramProvider:
+class DeepgramProvider(_Cloud):
     """`POST /v1/listen`."""
 
-    name = "Deepgram"
+    place = ("results", "channels", 0, "alternatives", 0, "transcript")
 
-    def __init__(self, settings: CloudSettings) -> None:
-        self._settings = settings
+    @property
+    def name(self) -> str:
+        return "Deepgram"
 
-    async def transcribe(self, path: Path, mime_type: str) -> Transcript:
-        settings = self._settings
-        url = f"{(settings.base_url or DEEPGRAM_URL).rstrip('/')}/v1/listen"
-        spoken = (
-            {"language": settings.language} if settings.language else {"detect_language": "true"}
-        )
-        query = {"model": settings.model or DEEPGRAM_MODEL, "smart_format": "true", **spoken}
-        recording = await anyio.to_thread.run_sync(path.read_bytes)
-        headers = {"Authorization": f"Token {settings.key.reveal()}", "Content-Type": mime_type}
-        async with _client(settings.seconds) as client:
-            answer = await _post(client, url, headers=headers, params=query, content=recording)
-        words = _text_at(answer, "results", "channels", 0, "alternatives", 0, "transcript")
-        return Transcript(words.strip())
+    def request(self, name: str, recording: bytes, mime_type: str) -> dict[str, Any]:
+        spoken = {"language": self.language} if self.language else {"detect_language": "true"}
+        return {
+            "url": f"{(self.base_url or DEEPGRAM_URL).rstrip('/')}/v1/listen",
+            "headers": {"Authorization": f"Token {self.key.reveal()}", "Content-Type": mime_type},
+            "params": {"model": self.model or DEEPGRAM_MODEL, "smart_format": "true", **spoken},
+            "content": recording,
+        }
 
 
 @asynccontextmanager
@@ -181,10 +185,8 @@ async def _client(seconds: float) -> "AsyncGenerator[httpx2.AsyncClient]":
         raise TranscriptionFailed(f"{type(error).__name__}: {error}") from None
 
 
-async def _post(
-    client: "httpx2.AsyncClient", url: str, *, headers: Mapping[str, str], **body: Any
-) -> Any:
-    async with client.stream("POST", url, headers=dict(headers), **body) as response:
+async def _post(client: "httpx2.AsyncClient", **request: Any) -> Any:
+    async with client.stream("POST", **request) as response:
         pieces = bytearray()
         async for piece in response.aiter_bytes():
             pieces += piece
@@ -226,10 +228,8 @@ def _text_at(answer: Any, *place: str | int) -> str:
 # Nothing is ever downloaded: weights are used where they already lie.
 
 _WEIGHTS = "model.bin"
-_MEMORY = {
-    "moonshine": 3 << 30,
-    "whisper": 12 << 30,
-}  # of address space; engines map much, touch little
+# Of address space; engines map much, touch little.
+_MEMORY = {"moonshine": 3 << 30, "whisper": 12 << 30}
 _CORES = 8  # a time limit on the CPU's clock must leave room for all threads
 _PREFERRED = ("small", "base", "medium", "large-v3-turbo", "large-v3", "tiny")
 _ENGLISH = ("en", "english")
@@ -363,7 +363,7 @@ class Speech:
         key = own.api_key or (shared and shared.api_key) or self._variable("OPENAI_API_KEY")
         if not key:
             return None
-        return OpenAiProvider(await self._cloud(key, own.base_url or (shared and shared.base_url)))
+        return await self._cloud(OpenAiProvider, key, own.base_url or (shared and shared.base_url))
 
     async def _deepgram(self) -> Provider | None:
         own = self._settings
@@ -372,13 +372,13 @@ class Speech:
         key = (own.api_key if mine else None) or self._variable("DEEPGRAM_API_KEY")
         if not key:
             return None
-        return DeepgramProvider(await self._cloud(key, own.base_url if mine else None))
+        return await self._cloud(DeepgramProvider, key, own.base_url if mine else None)
 
-    async def _cloud(self, key: str, base_url: str | None) -> CloudSettings:
+    async def _cloud(self, kind: type[_Cloud], key: str, base_url: str | None) -> Provider:
         own = self._settings
         # With `auto`, the model's name is Whisper's.
         model = None if own.provider == "auto" else own.model
-        return CloudSettings(await self._resolve(key), base_url, model, own.language, self._seconds)
+        return kind(await self._resolve(key), base_url, model, own.language, self._seconds)
 
     def _variable(self, name: str) -> str | None:
         # A reference, so that the value is known to the redactor before anyone else has it.

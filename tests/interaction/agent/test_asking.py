@@ -1,13 +1,15 @@
 """Calls that the policy leaves to a person."""
 
-from openclaw.agent.port import Answer, MessageContext, PermissionRequest, TurnListener
+from openclaw.agent.port import MessageContext, TurnListener
 from openclaw.core.events import Event, ToolFinished, ToolStarted
 from openclaw.core.tools import (
     NO,
     ONCE,
     SESSION,
+    Answer,
     CallContext,
     JsonObject,
+    PermissionRequest,
     ToolResult,
     failed,
 )

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from openclaw.agent.port import InboundMedia, MessageContext, PermissionRequest, TurnListener
+from openclaw.agent.port import InboundMedia, MessageContext, TurnListener
 from openclaw.agent.toolpath.dataflow import SessionFlows
 from openclaw.content.frame import frame
 from openclaw.core.clock import SystemClock
 from openclaw.core.content import Media, Text
 from openclaw.core.events import BlockReply, Event, TextDelta, ToolStarted
-from openclaw.core.tools import Answer, CallContext, JsonObject, ToolResult
+from openclaw.core.tools import Answer, CallContext, JsonObject, PermissionRequest, ToolResult
 from openclaw.mcp_client.bridge.results import Rendering, render_result
 from openclaw.policy.dataflow.rules import Mode
 from openclaw.policy.dataflow.rules import Rules as FlowRules

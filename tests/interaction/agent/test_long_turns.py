@@ -11,13 +11,14 @@ from tests.support.provider_rules import violations
 
 from openclaw.agent import compaction
 from openclaw.agent.budget import Budget, LimitReached, estimate
-from openclaw.agent.port import Answer, MessageContext, PermissionRequest, TurnListener
+from openclaw.agent.port import MessageContext, TurnListener
 from openclaw.agent.transcript import NOT_MADE
 from openclaw.config.agent_schema import TurnLimits
 from openclaw.core.content import Text
-from openclaw.core.tools import CallContext, JsonObject, ToolResult
+from openclaw.core.tools import Answer, CallContext, JsonObject, PermissionRequest, ToolResult
 from openclaw.policy.decide import Rules
 from openclaw.sessions.model import EntryKind
+from openclaw.sessions.usage import Spent
 from openclaw.testing.agent_kit import FakeTools, agent_kit, scripted_config
 from openclaw.testing.scripted_model import Request, Script, Step, scripted_model
 
@@ -180,11 +181,8 @@ def test_cached_input_does_not_use_up_the_budget() -> None:
     budget = Budget(TurnLimits())
     for _ in range(100):
         budget.before_request()
-        budget.requests += 1
-        budget.input_tokens += 95_000
-        budget.cache_read_tokens += 94_000
-        budget.output_tokens += 500
-    budget.cost = 25.0
+        budget.spent += Spent(1, 95_000, 500, cache_read_tokens=94_000)
+    budget.spent += Spent(cost=25.0)
     with pytest.raises(LimitReached, match=r"cost \$25.00"):
         budget.before_request()
 

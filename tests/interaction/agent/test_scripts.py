@@ -9,11 +9,18 @@ from typing import Any
 import anyio
 import pytest
 
-from openclaw.agent.port import Answer, MessageContext, PermissionRequest, TurnListener
+from openclaw.agent.port import MessageContext, TurnListener
 from openclaw.core.clock import SystemClock
 from openclaw.core.content import Text
 from openclaw.core.events import Event, ToolFinished, ToolStarted
-from openclaw.core.tools import CallContext, JsonObject, ToolResult, Untrusted
+from openclaw.core.tools import (
+    Answer,
+    CallContext,
+    JsonObject,
+    PermissionRequest,
+    ToolResult,
+    Untrusted,
+)
 from openclaw.policy.dataflow.rules import Rules as FlowRules
 from openclaw.policy.decide import Rules
 from openclaw.sessions.model import Entry, EntryKind

@@ -16,10 +16,10 @@ from tests.support.gateway_kit import House
 from tests.support.loop_time import pass_time
 from tests.support.mcp_server_kit import fake_tool
 
-from openclaw.agent.port import Answer, MessageContext, PermissionRequest, TurnListener
+from openclaw.agent.port import MessageContext, TurnListener
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.events import TextDelta
-from openclaw.core.tools import ONCE, JsonObject
+from openclaw.core.tools import ONCE, Answer, JsonObject, PermissionRequest
 from openclaw.runtime.gateway_client import GatewayClient
 from openclaw.testing.fake_server import server_entry
 from openclaw.testing.scripted_model import ScriptedModel, Step, scripted_model

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from openclaw.acp_agent.updates import Translator, Update, kind_of
-from openclaw.agent.port import PermissionRequest, Reply
+from openclaw.agent.port import Reply
 from openclaw.core.content import Media, ResourceLink, Text
 from openclaw.core.events import (
     BlockReply,
@@ -17,7 +17,7 @@ from openclaw.core.events import (
     ToolStarted,
     TurnStarted,
 )
-from openclaw.core.tools import ToolResult, failed
+from openclaw.core.tools import PermissionRequest, ToolResult, failed
 from openclaw.secrets.redactor import Redactor
 
 CWD = Path("/project")

@@ -14,7 +14,6 @@ from prompt_toolkit.document import Document
 from rich.console import Console
 from tests.support.mcp_server_kit import until
 
-from openclaw.agent.port import PermissionRequest
 from openclaw.cli.chat.commands import (
     ChatCompleter,
     Typed,
@@ -38,7 +37,7 @@ from openclaw.cli.chat.view import (
 from openclaw.core.content import Text
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.events import BlockReply, TextDelta, ToolStarted
-from openclaw.core.tools import YES_OR_NO, Answer, Choice
+from openclaw.core.tools import YES_OR_NO, Answer, Choice, PermissionRequest
 from openclaw.mcp_client.bridge.prompts import BegunArgument, PromptArgument, PromptInfo
 
 # Commands

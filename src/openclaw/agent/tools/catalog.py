@@ -14,7 +14,7 @@ from openclaw.agent.tools.files import KeptResults, reading_tools, writing_tools
 from openclaw.agent.tools.find import listing_tools
 from openclaw.agent.tools.memory import session_tools
 from openclaw.agent.tools.planning import planning_tool
-from openclaw.agent.tools.web import Fetcher, GuardedFetcher, web_tool
+from openclaw.agent.tools.web import fetch_page, web_tool
 from openclaw.agent.tools.workspace import Checkpoints, Workspace
 from openclaw.config.agent_schema import ExecToolConfig
 from openclaw.config.schema import WebFetchConfig
@@ -94,7 +94,6 @@ def native_tools(
     shells: Shells | None = None,
     shell: ExecToolConfig | None = None,
     store: SessionStore | None = None,
-    fetcher: Fetcher | None = None,
     fetch: WebFetchConfig | None = None,
     plugins: bool = True,
     results: Path | None = None,
@@ -120,7 +119,7 @@ def native_tools(
         tools += shell_tools(shells, place.root, shell or ExecToolConfig())
     fetch = fetch or WebFetchConfig()
     if fetch.enabled:
-        tools.append(web_tool(fetcher or GuardedFetcher(), fetch))
+        tools.append(web_tool(fetch_page, fetch))
     tools.append(planning_tool())
     if store is not None:
         tools += session_tools(store, readable_sessions)

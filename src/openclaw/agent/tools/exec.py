@@ -43,20 +43,9 @@ _PROGRESS_CHARS = 400
 _MAX_TOLD = 65_536  # all that a pipe holds: whatever the command wrote there, its shell wrote last
 _READ_FILES = (".gitconfig", ".config/git/config", ".config/git/ignore")
 _PROGRAMS = (
-    "python3",
-    "python",
-    "pip",
-    "uv",
-    "node",
-    "npm",
-    "npx",
-    "deno",
-    "bun",
-    "git",
-    "gh",
-    "cargo",
+    "python3", "python", "pip", "uv", "node", "npm", "npx", "deno", "bun", "git", "gh", "cargo",
     "go",
-)
+)  # fmt: skip
 """What commands are likely to start; what they are made of can be read."""
 
 Confine = Callable[[McpServerConfig, Program, str, Sequence[Path]], Program]

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from html.parser import HTMLParser
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlencode, urlsplit
 
 import anyio
@@ -142,20 +142,18 @@ class Page:
     truncated: bool = False
 
 
-class Fetcher(Protocol):
-    """Gets a URL through the guarded client, which refuses addresses that are not public."""
-
-    async def fetch(self, url: str, *, max_bytes: int) -> Page: ...
+Fetch = Callable[[str], Awaitable[Page]]
+"""Gets a URL through the guarded client, which refuses addresses that are not public."""
 
 
-def web_tool(fetcher: Fetcher, settings: WebFetchConfig = _DEFAULTS) -> FunctionTool:
+def web_tool(fetch: Fetch, settings: WebFetchConfig = _DEFAULTS) -> FunctionTool:
     async def run(arguments: Arguments, context: CallContext) -> ToolResult:
         url = arguments.text("url").strip()
         offset = arguments.whole("offset", 0, least=0, most=2**53)
         host = _host(url)
         try:
             with anyio.fail_after(settings.timeout_seconds):
-                page = await fetcher.fetch(url, max_bytes=MAX_BYTES)
+                page = await fetch(url)
                 text = await _readable(page)
         except TimeoutError:
             seconds = settings.timeout_seconds
@@ -225,30 +223,25 @@ def open_guarded() -> AbstractAsyncContextManager["GuardedClient"]:
     return GuardedClient()
 
 
-class GuardedFetcher:
-    def __init__(self, open_client: OpenClient = open_guarded) -> None:
-        self._open_client = open_client
-
-    async def fetch(self, url: str, *, max_bytes: int) -> Page:
-        body = bytearray()
-        async with (
-            self._open_client() as client,
-            client.stream(url, headers={"Accept": _ACCEPT}) as answer,
-        ):
-            declared = answer.headers.get("content-type", "")
-            kind = declared.partition(";")[0].strip().lower()
-            if kind == _PDF:
-                max_bytes = _MAX_PDF_BYTES
-            async for piece in answer.chunks():
-                body += piece
-                if len(body) > max_bytes:
-                    break
-        text = (
-            await _pdf_text(bytes(body))
-            if kind == _PDF
-            else decoded(bytes(body[:max_bytes]), declared)
-        )
-        return Page(answer.url, answer.status, kind, text, truncated=len(body) > max_bytes)
+async def fetch_page(
+    url: str, connect: OpenClient = open_guarded, max_bytes: int = MAX_BYTES
+) -> Page:
+    body = bytearray()
+    async with (
+        connect() as client,
+        client.stream(url, headers={"Accept": _ACCEPT}) as answer,
+    ):
+        declared = answer.headers.get("content-type", "")
+        kind = declared.partition(";")[0].strip().lower()
+        if kind == _PDF:
+            max_bytes = _MAX_PDF_BYTES
+        async for piece in answer.chunks():
+            body += piece
+            if len(body) > max_bytes:
+                break
+    is_pdf, some = kind == _PDF, bytes(body)
+    text = await _pdf_text(some) if is_pdf else decoded(some[:max_bytes], declared)
+    return Page(answer.url, answer.status, kind, text, truncated=len(body) > max_bytes)
 
 
 async def _pdf_text(body: bytes) -> str:

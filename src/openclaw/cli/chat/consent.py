@@ -7,7 +7,7 @@ from openclaw.core.tools import NO, ONCE, Answer
 from openclaw.policy.decide import covers, rule_for
 
 if TYPE_CHECKING:
-    from openclaw.agent.port import Ask, PermissionRequest
+    from openclaw.core.tools import Ask, PermissionRequest
 
 _NOBODY = "nobody could be asked, because this runs without a terminal or with --no-questions"
 

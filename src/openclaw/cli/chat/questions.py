@@ -20,7 +20,7 @@ from openclaw.core.errors import InvalidRequest
 from openclaw.core.tools import ALWAYS, NO, ONCE, SESSION, Answer, Choice, JsonObject
 
 if TYPE_CHECKING:
-    from openclaw.agent.port import PermissionRequest
+    from openclaw.core.tools import PermissionRequest
 
 _MESSAGE_CHARS = 1000
 _LABEL_CHARS = 200

@@ -307,21 +307,10 @@ def sample(text: str) -> str:
 # instructions. Added to that are phrases that only make sense in a declaration.
 
 # What honest declarations are full of: by themselves these say nothing.
-_ORDINARY = frozenset(
-    {
-        "addressed-to-agent",
-        "agent-must",
-        "agents-in-general",
-        "insistence",
-        "secrets",
-        "speaks-of-the-user",
-        "steered-answer",
-        "told-before",
-        "tool-orders",
-        "urgency",
-        "wording",
-    }
-)
+_ORDINARY = frozenset({
+    "addressed-to-agent", "agent-must", "agents-in-general", "insistence", "secrets",
+    "speaks-of-the-user", "steered-answer", "told-before", "tool-orders", "urgency", "wording",
+})  # fmt: skip
 
 _TAKE = r"(?:read|access|open|fetch|retrieve|get|load|collect|extract|obtain|call|use|cat|list|query|check)"
 _KEYS = (

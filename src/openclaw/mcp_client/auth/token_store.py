@@ -12,7 +12,7 @@ import os
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import anyio
 import anyio.to_thread
@@ -39,18 +39,6 @@ _REFRESH_SECONDS, _LOOK_SECONDS = 60.0, 0.05  # twice what a refresh may take
 
 def login_key(url: str) -> str:
     return hashlib.sha256(url.encode()).hexdigest()[:32]
-
-
-class Vault(Protocol):
-    locks: Path  # where refreshing is locked
-
-    def load(self, key: str) -> Record | None: ...
-
-    def change(self, key: str, edit: Callable[[Record], None]) -> None:
-        """Read, edit and write the record, one writer at a time."""
-        ...
-
-    def delete(self, key: str) -> bool: ...
 
 
 class FileVault:
@@ -123,6 +111,9 @@ class KeyringVault:
             return False
         self._keyring.delete_password(_SERVICE, key)
         return True
+
+
+Vault = FileVault | KeyringVault
 
 
 def open_vault(store: str, directory: Path) -> Vault:

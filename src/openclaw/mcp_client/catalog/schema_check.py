@@ -21,20 +21,10 @@ MAX_REFERENCE_DEPTH = 100
 MAX_SERVER_NODES = 200_000  # all the schemas of one server together
 
 _TYPES = frozenset({"object", "array", "string", "number", "integer", "boolean", "null"})
-_ONE_SCHEMA = frozenset(
-    {
-        "additionalItems",
-        "additionalProperties",
-        "contains",
-        "else",
-        "if",
-        "not",
-        "propertyNames",
-        "then",
-        "unevaluatedItems",
-        "unevaluatedProperties",
-    }
-)
+_ONE_SCHEMA = frozenset({
+    "additionalItems", "additionalProperties", "contains", "else", "if", "not", "propertyNames",
+    "then", "unevaluatedItems", "unevaluatedProperties",
+})  # fmt: skip
 _SCHEMA_LISTS = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
 _SCHEMA_MAPS = frozenset(
     {"$defs", "definitions", "dependentSchemas", "patternProperties", "properties"}

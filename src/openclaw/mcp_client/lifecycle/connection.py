@@ -151,7 +151,7 @@ class ServerConnection:
         self._link: ServerSession | None = None
         self._following: ChangeSubscription | None = None
         self._stderr = StderrTail(name, deps.line_redactor, deps.clock)
-        self._state_log = StateLog(name, self._stderr)
+        self._state_log = StateLog(name, self._stderr.tail)
         self._tool_timeout = config.tool_timeout / 1000
         self._wanted_updates: list[str] = []
         self._task_tools: frozenset[str] = frozenset()

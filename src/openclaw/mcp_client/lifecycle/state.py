@@ -1,9 +1,9 @@
 """Which state a server is in, and what is to be done next. Events in, state and commands out."""
 
 import logging
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, StrEnum, auto
-from typing import Protocol
 
 PROVEN_AFTER = 10.0  # seconds of being ready after which the first restart comes at once
 STABLE_AFTER = 60.0  # seconds of being ready after which restarts are counted afresh
@@ -222,14 +222,10 @@ def in_words(state: ServerState, reason: str | None) -> str:
 _LAST_WORDS = 200  # characters of a server's stderr beside why it failed
 
 
-class LastLines(Protocol):
-    def tail(self) -> tuple[str, ...]: ...
-
-
 class StateLog:
-    def __init__(self, name: str, stderr: LastLines) -> None:
+    def __init__(self, name: str, last_lines: Callable[[], Sequence[str]]) -> None:
         self._name = name
-        self._stderr = stderr
+        self._last_lines = last_lines
         self._told: str | None = None
 
     def say(self, life: Life) -> str | None:
@@ -254,6 +250,6 @@ class StateLog:
     def _reason(self, state: ServerState, wrong: str) -> str:
         if state is ServerState.NEEDS_LOGIN:
             return wrong  # it says what to do
-        said = [line for line in self._stderr.tail() if line.strip()]
+        said = [line for line in self._last_lines() if line.strip()]
         words = f" (its last output: {said[-1].strip()[:_LAST_WORDS]})" if said else ""
         return f"{wrong}{words}; try it with: openclaw mcp probe {self._name}"

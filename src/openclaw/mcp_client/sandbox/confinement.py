@@ -192,33 +192,12 @@ def _running() -> int:
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/opt", "/nix/store", "/gnu/store")
 """Programs and libraries."""
 
-SYSTEM_SETTINGS = tuple(
-    f"/etc/{name}"
-    for name in (
-        "alternatives",
-        "ca-certificates",
-        "ca-certificates.conf",
-        "crypto-policies",
-        "fonts",
-        "gai.conf",
-        "group",
-        "host.conf",
-        "hosts",
-        "ld.so.cache",
-        "ld.so.conf",
-        "ld.so.conf.d",
-        "localtime",
-        "mime.types",
-        "nsswitch.conf",
-        "passwd",
-        "pki",
-        "protocols",
-        "resolv.conf",
-        "services",
-        "ssl",
-        "timezone",
-    )
-)
+_IN_ETC = """
+    alternatives ca-certificates ca-certificates.conf crypto-policies fonts gai.conf group
+    host.conf hosts ld.so.cache ld.so.conf ld.so.conf.d localtime mime.types nsswitch.conf
+    passwd pki protocols resolv.conf services ssl timezone
+"""
+SYSTEM_SETTINGS = tuple(f"/etc/{name}" for name in _IN_ETC.split())
 """What programs look up; nothing of it is secret."""
 
 RESOLVER = ("/run/systemd/resolve",)  # where /etc/resolv.conf may point to
@@ -491,14 +470,8 @@ def _tried(command: list[str]) -> str | None:
 
 
 _IN_INTERNET = (sys.executable, "-I", "-S", str(_INTERNET))
-_ISOLATION = (
-    "--unshare-pid",
-    "--unshare-ipc",
-    "--unshare-uts",
-    "--unshare-cgroup-try",
-    "--cap-drop",
-    "ALL",
-)
+_UNSHARED = ("--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try")
+_ISOLATION = (*_UNSHARED, "--cap-drop", "ALL")
 """No --die-with-parent: it means the thread that started it, which ends long before we do. No
 --new-session: the server stays in the group that is ended with it."""
 

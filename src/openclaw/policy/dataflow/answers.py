@@ -6,26 +6,9 @@ For answers only. Text on its way to the model is never altered.
 import html
 import re
 from collections.abc import Collection
-from dataclasses import dataclass
-from enum import StrEnum
 from urllib.parse import unquote
 
 from openclaw.policy.dataflow.atoms import comparable_url, host_of
-
-
-class Shape(StrEnum):
-    IMAGE = "image"
-    LINK = "link"
-    REFERENCE = "reference"
-    HTML = "html"
-    BARE = "bare address"
-
-
-@dataclass(frozen=True, slots=True)
-class Neutralised:
-    shape: Shape
-    address: str
-
 
 _FENCE = re.compile(r" {0,3}(?:(?P<ticks>`{3,})[^`\n]*|(?P<tildes>~{3,})[^\n]*)\n")
 # A code span ends on its line: what spans lines may be cut by a list or a heading, and be no code.
@@ -63,25 +46,15 @@ _OPEN = re.compile(r"\]\([^)]*$|<[a-z!/?][^>]*$|\]:\s*$", re.I)
 _LINE_HEAD = re.compile(r"(?:^|(?<=\n))[ \t>]*\Z")
 
 
-def neutralise(
-    answer: str, known: Collection[str], *, links: bool = True
-) -> tuple[str, tuple[Neutralised, ...]]:
-    """Returns the answer and what was neutralised in it. Everything stays readable as text.
-
-    `known` are addresses that the person gave. An image needs exactly one of them; a link may
-    lead to another page of a given host if nothing in it could carry data. Without `links`, only
-    what loads by itself is neutralised.
-    """
-    stream = AnswerStream(known, links=links)
-    text = stream.feed(answer) + stream.finish()
-    return text, tuple(stream.found)
-
-
 class AnswerStream:
     """Takes an answer in any pieces. What it gives, put together, does not depend on the pieces.
 
     Plain words pass at once. What may be the beginning of an address waits for the end of its
-    line, or for as many lines as it takes until nothing is open.
+    line, or for as many lines as it takes until nothing is open. Everything stays readable as text.
+
+    `known` are addresses that the person gave. An image needs exactly one of them; a link may
+    lead to another page of a given host if nothing in it could carry data. Without `links`, only
+    what loads by itself is neutralised.
     """
 
     def __init__(self, known: Collection[str], *, links: bool = True) -> None:
@@ -90,9 +63,8 @@ class AnswerStream:
         self._paragraph = ""  # what was given since the last blank line, as it was written
         self._fence: re.Pattern[str] | None = None
 
-    @property
-    def found(self) -> list[Neutralised]:
-        return self._worker.found
+    def whole(self, answer: str) -> str:
+        return self.feed(answer) + self.finish()
 
     def feed(self, piece: str) -> str:
         self._held += piece
@@ -177,7 +149,6 @@ class _Neutraliser:
     def __init__(self, known: set[str], links: bool) -> None:
         self._known = known
         self._links = links
-        self.found: list[Neutralised] = []
 
     def run(self, text: str) -> str:
         return _ACTIVE.sub(self._replace, text)
@@ -197,28 +168,24 @@ class _Neutraliser:
 
     def _definition(self, match: re.Match[str]) -> str:
         address = _clean(match["defined"])
-        if self._may_follow(address, Shape.IMAGE):
+        if self._may_follow(address, image=True):
             return match.group()
-        return f"{match['label']} {self._note(Shape.REFERENCE, address)}"
+        return f"{match['label']} {_as_code(address)}"
 
     def _link(self, match: re.Match[str]) -> str:
         address = _clean(match["target"])
-        shape = Shape.IMAGE if match["bang"] else Shape.LINK
-        inner = self.run(match["text"])
-        if self._may_follow(address, shape):
-            return (
-                match.group()
-                if inner == match["text"]
-                else f"{match['bang']}[{inner}]({match['target']})"
-            )
-        return f"{inner.strip() or shape.value} ({self._note(shape, address)})"
+        bang, inner = match["bang"], self.run(match["text"])
+        if self._may_follow(address, image=bool(bang)):
+            same = inner == match["text"]
+            return match.group() if same else f"{bang}[{inner}]({match['target']})"
+        return f"{inner.strip() or ('image' if bang else 'link')} ({_as_code(address)})"
 
     def _tag(self, tag: str) -> str:
         if not _RAW_TAG.match(tag) and (
             _RENDERED_TAGS.fullmatch(tag) or not self._reaches_out(html.unescape(tag))
         ):
             return tag
-        return self._note(Shape.HTML, " ".join(tag.strip("<>").split()))
+        return _as_code(" ".join(tag.strip("<>").split()))
 
     def _reaches_out(self, tag: str) -> bool:
         if not tag.endswith(">"):
@@ -227,19 +194,19 @@ class _Neutraliser:
             return False
         found = _URL_IN_TAG.findall(tag)
         plain = tag.count("=") == len(found)
-        return not (found and plain and all(self._may_follow(one, Shape.IMAGE) for one in found))
+        return not (found and plain and all(self._may_follow(one, image=True) for one in found))
 
     def _bare(self, written: str, address: str) -> str:
         tail = written[len(written.rstrip(".,;:!?*_")) :] if written == address else ""
         address = address.removesuffix(tail) if tail else address
-        if self._may_follow(address, Shape.LINK):
+        if self._may_follow(address, image=False):
             return written
-        return f"{self._note(Shape.BARE, address)}{tail}"
+        return f"{_as_code(address)}{tail}"
 
-    def _may_follow(self, address: str, shape: Shape) -> bool:
+    def _may_follow(self, address: str, *, image: bool) -> bool:
         if comparable_url(address) in self._known:
             return True
-        if shape is Shape.IMAGE:
+        if image:
             return _EMBEDDED_IMAGE.fullmatch(address) is not None
         if not self._links:
             return re.match(r"\s*(?:javascript|data|vbscript):", address, re.IGNORECASE) is None
@@ -250,9 +217,9 @@ class _Neutraliser:
             plain and len(address) < 120 and host_of(address) in self._known
         )
 
-    def _note(self, shape: Shape, address: str) -> str:
-        self.found.append(Neutralised(shape, address))
-        return f"`{address.replace('`', '%60')}`"
+
+def _as_code(address: str) -> str:
+    return f"`{address.replace('`', '%60')}`"
 
 
 def _clean(target: str) -> str:

@@ -17,30 +17,20 @@ MAX_CHARS = WebFetchConfig().max_chars
 CONTEXT = CallContext(agent="main", session="s", call_id="c")
 
 
-class Canned:
-    """A fetcher that has one page."""
-
-    def __init__(self, page: Page | Exception) -> None:
-        self.page = page
-
-    async def fetch(self, url: str, *, max_bytes: int) -> Page:
-        if isinstance(self.page, Exception):
-            raise self.page
-        return self.page
-
-
-class Silent:
-    """A fetcher that never answers."""
-
-    async def fetch(self, url: str, *, max_bytes: int) -> Page:
-        await anyio.sleep_forever()
-        raise AssertionError
+async def never(url: str) -> Page:
+    await anyio.sleep_forever()
+    raise AssertionError
 
 
 async def fetch(
     page: Page | Exception, url: str = "https://a.example/x", **more: int
 ) -> ToolResult:
-    tools = NativeTools([web_tool(Canned(page))])
+    async def canned(url: str) -> Page:
+        if isinstance(page, Exception):
+            raise page
+        return page
+
+    tools = NativeTools([web_tool(canned)])
     return frame_result(await tools.call("web_fetch", {"url": url, **more}, CONTEXT))
 
 
@@ -121,7 +111,7 @@ async def test_what_the_client_refuses_is_told() -> None:
 
 async def test_a_server_that_never_answers_is_left() -> None:
     hurried = WebFetchConfig.model_construct(timeout_seconds=0.05, max_chars=100)
-    tools = NativeTools([web_tool(Silent(), hurried)])
+    tools = NativeTools([web_tool(never, hurried)])
     result = await tools.call("web_fetch", {"url": "https://a.example"}, CONTEXT)
     assert "did not answer" in text_of(result.blocks)
 

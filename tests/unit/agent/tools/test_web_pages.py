@@ -9,7 +9,7 @@ from tests.unit.agent.tools.conftest import CONTEXT
 from tests.unit.media.test_documents import make_pdf
 
 from openclaw.agent.tools.base import NativeTools
-from openclaw.agent.tools.web import GuardedFetcher, decoded, web_tool
+from openclaw.agent.tools.web import Page, decoded, fetch_page, web_tool
 from openclaw.content.frame import frame_result
 from openclaw.core.content import text_of
 from openclaw.net.client import Exemptions, GuardedClient
@@ -44,20 +44,24 @@ def open_loopback() -> GuardedClient:
     return GuardedClient(exemptions=Exemptions.of(loopback=True))
 
 
+async def fetch_loopback(url: str) -> Page:
+    return await fetch_page(url, open_loopback)
+
+
 async def test_a_page_is_fetched_decoded_and_framed(address: str) -> None:
-    tools = NativeTools([web_tool(GuardedFetcher(open_loopback))])
+    tools = NativeTools([web_tool(fetch_loopback)])
     result = await tools.call("web_fetch", {"url": f"{address}/moved"}, CONTEXT)
     assert not result.is_error
     assert "From: 127.0.0.1\n---\n# Grüße\n" in text_of(frame_result(result).blocks)
 
 
 async def test_a_page_that_is_too_long_is_cut(address: str) -> None:
-    page = await GuardedFetcher(open_loopback).fetch(f"{address}/long", max_bytes=1000)
+    page = await fetch_page(f"{address}/long", open_loopback, max_bytes=1000)
     assert (page.text, page.truncated) == ("x" * 1000, True)
 
 
 async def test_an_address_of_this_machine_is_refused(address: str) -> None:
-    tools = NativeTools([web_tool(GuardedFetcher())])
+    tools = NativeTools([web_tool(fetch_page)])
     result = await tools.call("web_fetch", {"url": address}, CONTEXT)
     assert result.is_error
     assert "refused to fetch" in text_of(result.blocks)
@@ -84,7 +88,7 @@ async def test_the_text_of_a_pdf_is_read_and_one_without_any_says_so(
     address: str, tmp_path: Path
 ) -> None:
     Handler.pdf = make_pdf(tmp_path / "a.pdf", ["Tide tables for Emden."]).read_bytes()
-    tools = NativeTools([web_tool(GuardedFetcher(open_loopback))])
+    tools = NativeTools([web_tool(fetch_loopback)])
     result = await tools.call("web_fetch", {"url": f"{address}/pdf"}, CONTEXT)
     assert "Tide tables for Emden." in text_of(result.blocks)
     broken = await tools.call("web_fetch", {"url": f"{address}/pdf-broken"}, CONTEXT)

@@ -1,8 +1,7 @@
 """Consent on the command line is about tools, not about where values came from."""
 
-from openclaw.agent.port import PermissionRequest
 from openclaw.cli.chat.consent import Consent
-from openclaw.core.tools import NO, ONCE, Answer
+from openclaw.core.tools import NO, ONCE, Answer, PermissionRequest
 
 
 def request(*, doubt: bool) -> PermissionRequest:

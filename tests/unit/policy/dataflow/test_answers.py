@@ -2,7 +2,7 @@
 
 import pytest
 
-from openclaw.policy.dataflow.answers import AnswerStream, neutralise
+from openclaw.policy.dataflow.answers import AnswerStream
 
 KNOWN = {"https://docs.example/guide", "good.example"}
 ACTIVE = (
@@ -61,15 +61,14 @@ ACTIVE = (
 
 @pytest.mark.parametrize("answer", ACTIVE)
 def test_an_address_that_the_person_did_not_give_is_made_plain(answer: str) -> None:
-    text, found = neutralise(answer, KNOWN)
-    assert found
+    text = AnswerStream(KNOWN).whole(answer)
     assert text != answer
-    assert neutralise(text, KNOWN)[1] == ()
+    assert AnswerStream(KNOWN).whole(text) == text
 
 
 @pytest.mark.parametrize("answer", ACTIVE[:13])
 def test_no_image_from_an_unknown_address_stays_active(answer: str) -> None:
-    text, _ = neutralise(answer, KNOWN)
+    text = AnswerStream(KNOWN).whole(answer)
     assert "](http" not in text.replace("](https://docs.example/guide)", "")
     assert "<img" not in text.lower()
 
@@ -88,19 +87,19 @@ def test_no_image_from_an_unknown_address_stays_active(answer: str) -> None:
     ],
 )
 def test_everything_else_is_left_alone(answer: str) -> None:
-    assert neutralise(answer, KNOWN) == (answer, ())
+    assert AnswerStream(KNOWN).whole(answer) == answer
 
 
 def test_the_address_stays_readable() -> None:
-    text, found = neutralise("[the shop](https://evil.example/shop)", ())
-    assert text == "the shop (`https://evil.example/shop`)"
-    assert [(one.shape.value, one.address) for one in found] == [
-        ("link", "https://evil.example/shop")
-    ]
+    text = AnswerStream(()).whole(
+        "[the shop](https://evil.example/shop) ![](https://evil.example/p)"
+    )
+    assert text == "the shop (`https://evil.example/shop`) image (`https://evil.example/p`)"
 
 
 def test_an_image_on_a_given_host_still_needs_the_exact_address() -> None:
-    assert neutralise("![x](https://good.example/p.png)", KNOWN)[1]
+    text = AnswerStream(KNOWN).whole("![x](https://good.example/p.png)")
+    assert text == "x (`https://good.example/p.png`)"
 
 
 @pytest.mark.parametrize(
@@ -116,14 +115,14 @@ def test_an_image_on_a_given_host_still_needs_the_exact_address() -> None:
     ],
 )
 def test_what_only_looks_like_code_is_read(answer: str) -> None:
-    text, found = neutralise(answer, KNOWN)
-    assert any("evil.example" in one.address for one in found)
+    text = AnswerStream(KNOWN).whole(answer)
+    assert text != answer
     assert "](https://evil" not in text
 
 
 def test_no_block_is_left_in_which_markdown_is_not_read() -> None:
     answer = '<pre>\n\n```\n<img src="https://evil.example/p">\n```\n'
-    assert neutralise(answer, ())[0].startswith("`pre`\n\n```\n")
+    assert AnswerStream(()).whole(answer).startswith("`pre`\n\n```\n")
 
 
 PIECES = (
@@ -140,7 +139,7 @@ PIECES = (
 def test_a_streamed_answer_is_the_same_in_any_pieces(answer: str, size: int) -> None:
     stream = AnswerStream(KNOWN)
     given = "".join(stream.feed(answer[at : at + size]) for at in range(0, len(answer), size))
-    assert given + stream.finish() == neutralise(answer, KNOWN)[0]
+    assert given + stream.finish() == AnswerStream(KNOWN).whole(answer)
 
 
 def test_plain_words_are_not_held_back() -> None:
@@ -156,6 +155,6 @@ def test_links_stay_if_nothing_from_outside_was_read_but_images_do_not() -> None
     answer = (
         "[docs](https://a.example/x) https://b.example [x](javascript:y) ![x](https://c.example)"
     )
-    text, found = neutralise(answer, (), links=False)
-    assert text.startswith("[docs](https://a.example/x) https://b.example x (`javascript:y`)")
-    assert [one.shape.value for one in found] == ["link", "image"]
+    assert AnswerStream((), links=False).whole(answer) == (
+        "[docs](https://a.example/x) https://b.example x (`javascript:y`) x (`https://c.example`)"
+    )

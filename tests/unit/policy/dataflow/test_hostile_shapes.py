@@ -3,7 +3,7 @@
 import pytest
 from tests.unit.policy.dataflow.kit import call
 
-from openclaw.policy.dataflow.answers import neutralise
+from openclaw.policy.dataflow.answers import AnswerStream
 from openclaw.policy.dataflow.check import check
 from openclaw.policy.dataflow.index import PERSON, Index, Text, server
 from openclaw.policy.dataflow.rules import Rules
@@ -40,4 +40,4 @@ def test_no_text_keeps_the_check_busy(shape: str) -> None:
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_no_answer_keeps_the_neutraliser_busy(shape: str) -> None:
-    assert neutralise(SHAPES[shape], ())[0]
+    assert AnswerStream(()).whole(SHAPES[shape])
