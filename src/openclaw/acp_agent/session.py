@@ -38,17 +38,10 @@ from openclaw.acp_agent.updates import (
     kind_of,
     locations,
 )
-from openclaw.agent.port import (
-    Agent,
-    AgentSettings,
-    InboundMedia,
-    MessageContext,
-    Reply,
-    TurnListener,
-)
+from openclaw.agent.port import Agent, AgentSettings, MessageContext, Reply, TurnListener
 from openclaw.config.agent_schema import McpServerConfig
 from openclaw.config.sensitive import server_credentials
-from openclaw.core.content import Media
+from openclaw.core.content import InboundMedia, Media
 from openclaw.core.errors import Cancelled, InvalidRequest, OpenClawError
 from openclaw.core.events import Event
 from openclaw.core.tools import ALWAYS, NO, SESSION, Answer, JsonObject, PermissionRequest
@@ -142,8 +135,7 @@ class _Reader:
         await self._take(await self.intake.store(data, declared, allowed, field=where, name=name))
 
     async def _take(self, media: Media) -> None:
-        one = await self.intake.read(media)
-        self.media.append(InboundMedia(one.media, one.text, one.note))
+        self.media.append(await self.intake.read(media))
 
 
 def _name_of(uri: str) -> str:

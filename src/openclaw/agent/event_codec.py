@@ -8,16 +8,9 @@ from typing import Any, get_args
 
 import pybase64
 
-from openclaw.agent.port import (
-    AgentSettings,
-    ClientCall,
-    InboundMedia,
-    MessageContext,
-    Reply,
-    Usage,
-)
+from openclaw.agent.port import AgentSettings, ClientCall, MessageContext, Reply, Usage
 from openclaw.core import errors
-from openclaw.core.content import Block, Media, ResourceLink, Text
+from openclaw.core.content import Block, InboundMedia, Media, ResourceLink, Text
 from openclaw.core.events import BlockReply, Event, SuspiciousContent, ToolFinished
 from openclaw.core.tools import ToolResult
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from openclaw.core.content import Block, Media
+from openclaw.core.content import Block, InboundMedia, Media
 from openclaw.core.errors import OpenClawError
 from openclaw.core.events import Emit
 from openclaw.core.tools import Ask, Elicit, ToolResult, ToolSpec
@@ -22,19 +22,6 @@ if TYPE_CHECKING:
     from openclaw.sessions.store import Lane, SessionStore
 
 DEFAULT_AGENT = "main"
-
-
-@dataclass(frozen=True, slots=True)
-class InboundMedia:
-    """Something that came with a message, validated and stored by the front end.
-
-    `text` is what was extracted from it, where anything was, as it stands there: the agent frames
-    it. `note` says what the model should know of it (why it could not be read, that it was cut).
-    """
-
-    media: Media
-    text: str | None = None
-    note: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

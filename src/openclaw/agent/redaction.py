@@ -12,9 +12,9 @@ from typing import cast
 
 import anyio.to_thread
 
-from openclaw.agent.port import InboundMedia, MessageContext
+from openclaw.agent.port import MessageContext
 from openclaw.agent.transcript import AssistantItem
-from openclaw.core.content import Block, Media, ResourceLink, Text
+from openclaw.core.content import Block, InboundMedia, Media, ResourceLink, Text
 from openclaw.core.tools import JsonObject, ToolResult
 from openclaw.media.files import CLEANED, WITHHELD, cleaned, read_regular
 from openclaw.media.kinds import MAX_OUTBOUND_BYTES

@@ -1,7 +1,6 @@
 """Schedules: what is to be done when, in a file that a person can read and edit."""
 
 import json
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
@@ -10,7 +9,8 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from openclaw.config.paths import PRIVATE_FILE, private_directory
+from openclaw.config.files import write_atomically
+from openclaw.config.paths import private_directory
 from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.core.ids import random_id
 
@@ -46,22 +46,19 @@ class Job:
 
     def due(self, now_ms: int) -> int | None:
         """The latest time at which it should have run, in milliseconds; None before the first."""
-        if self.at is not None:
-            latest = datetime.fromisoformat(self.at).replace(tzinfo=ZoneInfo(self.timezone))
-            if latest.timestamp() * 1000 > now_ms:
-                return None
-        else:
-            latest = next(_sim(self.cron or "", self._local(now_ms + 1), reverse=True))
-        latest_ms = int(latest.timestamp() * 1000)
-        return latest_ms if latest_ms > self.created_ms else None
+        latest = self._only() or _run(self.cron, self._local(now_ms + 1), reverse=True)
+        return latest if self.created_ms < latest <= now_ms else None
 
     def next(self, now_ms: int) -> int | None:
         """The next time at which it is to run; None if there is none."""
-        if self.at is not None:
-            only = datetime.fromisoformat(self.at).replace(tzinfo=ZoneInfo(self.timezone))
-            only_ms = int(only.timestamp() * 1000)
-            return only_ms if only_ms > now_ms else None
-        return int(next(_sim(self.cron or "", self._local(now_ms))).timestamp() * 1000)
+        following = self._only() or _run(self.cron, self._local(now_ms))
+        return following if following > now_ms else None
+
+    def _only(self) -> int | None:
+        if self.at is None:
+            return None
+        only = datetime.fromisoformat(self.at).replace(tzinfo=ZoneInfo(self.timezone))
+        return int(only.timestamp() * 1000)
 
     def _local(self, now_ms: int) -> datetime:
         return datetime.fromtimestamp(now_ms / 1000, ZoneInfo(self.timezone))
@@ -71,13 +68,15 @@ class Job:
         return f"cron-{self.id}-{due_ms // 1000}"
 
 
-def _sim(expression: str, start: datetime, *, reverse: bool = False) -> Any:
+def _run(expression: str | None, start: datetime, *, reverse: bool = False) -> int:
+    """The first run after `start`, or the last before it, in milliseconds."""
     from cronsim import CronSim, CronSimError
 
     try:
-        return CronSim(expression, start, reverse=reverse)
+        runs = CronSim(expression or "", start, reverse=reverse)
     except CronSimError as error:
         raise InvalidRequest(f"is not a valid cron expression: {error}", field="when") from None
+    return int(next(runs).timestamp() * 1000)
 
 
 def parse_when(text: str) -> dict[str, str]:
@@ -88,7 +87,7 @@ def parse_when(text: str) -> dict[str, str]:
     """
     words = " ".join(text.lower().split())
     if len(words.split()) == 5 and words[0] in "*0123456789":
-        _sim(words.upper(), datetime.now(ZoneInfo("UTC")))
+        _run(words.upper(), datetime.now(ZoneInfo("UTC")))
         return {"cron": words.upper()}
     if found := _AT.fullmatch(" ".join(text.split())):
         try:
@@ -171,11 +170,8 @@ class JobFile:
 
     def _write(self, jobs: Mapping[str, Job]) -> None:
         private_directory(self.path.parent)
-        fresh = self.path.with_name(f".{random_id()}")
-        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_FILE)
-        with os.fdopen(descriptor, "w") as file:
-            json.dump({"jobs": [asdict(job) for job in jobs.values()]}, file, indent=2)
-        fresh.replace(self.path)
+        rows = [asdict(job) for job in jobs.values()]
+        write_atomically(self.path, json.dumps({"jobs": rows}, indent=2))
 
 
 def new_job(when: str, message: str, timezone: str, now_ms: int, **more: Any) -> Job:
@@ -198,13 +194,9 @@ def _zones() -> set[str]:
 
 
 def told(job: Job, now_ms: int) -> str:
-    following = job.next(now_ms)
-    zone = ZoneInfo(job.timezone)
-    when = (
-        "paused"
-        if job.paused
-        else f"next {datetime.fromtimestamp(following / 1000, zone):%Y-%m-%d %H:%M %Z}"
-        if following is not None
-        else "over"
-    )
+    following, zone, when = job.next(now_ms), ZoneInfo(job.timezone), "over"
+    if job.paused:
+        when = "paused"
+    elif following is not None:
+        when = f"next {datetime.fromtimestamp(following / 1000, zone):%Y-%m-%d %H:%M %Z}"
     return f"{job.id}: {job.when} ({job.cron or job.at}, {job.timezone}), {when}: {job.message}"

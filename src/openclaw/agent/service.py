@@ -18,7 +18,6 @@ from openclaw.agent.port import (
     NOBODY,
     Claim,
     ClientCall,
-    InboundMedia,
     MessageContext,
     Reply,
     TurnListener,
@@ -48,6 +47,7 @@ from openclaw.agent.turn_log import TurnLog
 from openclaw.config.merge import EffectiveAgent
 from openclaw.content.frame import frame
 from openclaw.core.clock import Clock, SystemClock
+from openclaw.core.content import InboundMedia
 from openclaw.core.errors import InvalidRequest, OpenClawError, describe
 from openclaw.core.events import (
     STARTS_OVER,

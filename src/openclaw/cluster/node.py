@@ -14,8 +14,16 @@ import anyio.to_thread
 from openclaw.agent.event_codec import blocks_from, event_from, result_from
 from openclaw.agent.port import NOBODY, Agent, MessageContext, Reply, TurnListener
 from openclaw.agent.redaction import clean_message
-from openclaw.cluster.feeds import Feeds, NamedEvent, Watch, Watches
-from openclaw.cluster.order_codec import answer_bytes, has_media, order_bytes, order_from
+from openclaw.cluster.feeds import (
+    Feeds,
+    NamedEvent,
+    Watch,
+    Watches,
+    answer_bytes,
+    has_media,
+    order_bytes,
+    order_from,
+)
 from openclaw.cluster.worker import Held, Worker
 from openclaw.config.schema import ClusterConfig
 from openclaw.core.clock import Clock

@@ -11,8 +11,7 @@ import anyio.to_thread
 from anyio.abc import TaskGroup
 
 from openclaw.agent.port import Reply
-from openclaw.cluster.feeds import Feed
-from openclaw.cluster.order_codec import answer_bytes
+from openclaw.cluster.feeds import Feed, answer_bytes
 from openclaw.core.errors import Cancelled, OpenClawError, UserFacing
 from openclaw.sessions.postgres.queue import LEASE_SECONDS, Order, TurnQueue
 from openclaw.sessions.store import LaneLost, StoreError

@@ -33,6 +33,19 @@ class Media:
 
 
 @dataclass(frozen=True, slots=True)
+class InboundMedia:
+    """Something that came with a message, validated and stored by the front end.
+
+    `text` is what was extracted from it, where anything was, as it stands there: the agent frames
+    it. `note` says what the model should know of it (why it could not be read, that it was cut).
+    """
+
+    media: Media
+    text: str | None = None
+    note: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ResourceLink:
     """A pointer to a resource of an MCP server, which was not read."""
 

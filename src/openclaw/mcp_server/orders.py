@@ -12,16 +12,9 @@ from urllib.request import url2pathname
 import anyio
 import mcp_types as types
 
-from openclaw.agent.port import (
-    Agent,
-    AgentSettings,
-    InboundMedia,
-    MessageContext,
-    Reply,
-    TurnListener,
-)
+from openclaw.agent.port import Agent, AgentSettings, MessageContext, Reply, TurnListener
 from openclaw.core.clock import Clock
-from openclaw.core.content import Text
+from openclaw.core.content import InboundMedia, Text
 from openclaw.core.errors import InvalidRequest, OpenClawError, describe
 from openclaw.core.events import (
     Emit,
@@ -147,8 +140,7 @@ async def receive(
         )
         for item, allowed in wanted
     ]
-    taken = [await intake.read(media) for media in stored]
-    return tuple(InboundMedia(one.media, one.text, one.note) for one in taken)
+    return tuple([await intake.read(media) for media in stored])
 
 
 def _check_count(field: str, items: Sequence[Attachment], limit: int) -> None:

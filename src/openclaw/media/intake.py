@@ -6,14 +6,13 @@ budget for all. What is wrong is an `InvalidRequest` that names the field.
 
 import mimetypes
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path, PurePosixPath
 
 import anyio.to_thread
 import pybase64
 
-from openclaw.core.content import Media
+from openclaw.core.content import InboundMedia, Media
 from openclaw.core.errors import InvalidRequest
 from openclaw.media import kinds
 from openclaw.media.documents import OFFICE, PDF, document_text
@@ -59,45 +58,6 @@ def read_text(path: Path, budget: int) -> tuple[str, bool]:
 TEXT_BUDGET = 200_000  # characters of all attachments of a message together
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
-    text: str | None = None
-    note: str | None = None
-
-
-class Reader:
-    """Reads the attachments of one message, one after the other, until the budget is used up."""
-
-    def __init__(self, transcriber: Transcriber, budget: int = TEXT_BUDGET) -> None:
-        self._transcriber = transcriber
-        self._budget = budget
-
-    async def read(self, path: Path, mime_type: str) -> Reading:
-        reading = await self._read(path, mime_type, max(self._budget, 0))
-        self._budget -= len(reading.text or "")
-        return reading
-
-    async def _read(self, path: Path, mime_type: str, room: int) -> Reading:
-        if mime_type in kinds.IMAGE_TYPES:
-            return Reading()
-        if mime_type == "application/pdf":
-            document = await document_text(path, PDF, room)
-            return Reading(document.text or None, document.note)
-        if mime_type == "application/zip":  # which Word, Excel and PowerPoint files are
-            document = await document_text(path, OFFICE, room)
-            if document.text:
-                return Reading(document.text, document.note)
-        if mime_type in kinds.AUDIO_TYPES:
-            transcript = await self._transcriber.transcribe(path, mime_type)
-            return Reading(transcript.text, transcript.note)
-        if mime_type not in kinds.TEXT_TYPES:
-            return Reading(note="its content is not read")
-        if not room:
-            return Reading(note="left out: the other attachments fill the text budget")
-        text, cut = await anyio.to_thread.run_sync(read_text, path, room)
-        return Reading(text, f"cut to {room} characters" if cut else None)
-
-
 def actual_type(head: bytes, declared: str, otherwise: str) -> str:
     """What a file is by its first bytes; `declared` counts for kinds of text, which look alike.
 
@@ -114,15 +74,11 @@ def actual_type(head: bytes, declared: str, otherwise: str) -> str:
 _NAME_LENGTH = 120
 
 
-@dataclass(frozen=True, slots=True)
-class Received:
-    media: Media
-    text: str | None
-    note: str | None
-
-
 class Intake:
-    """Takes the attachments of one message. `files` is asked for a place when one has to be kept."""
+    """Takes the attachments of one message. `files` is asked for a place when one has to be kept.
+
+    They are read one after the other, until the budget of characters is used up.
+    """
 
     def __init__(
         self,
@@ -130,8 +86,9 @@ class Intake:
         files: Callable[[], OrderFiles] | None = None,
         budget: int = TEXT_BUDGET,
     ) -> None:
-        self._reader = Reader(transcriber, budget)
+        self._transcriber = transcriber
         self._files = files
+        self._budget = budget
 
     async def store(
         self,
@@ -173,10 +130,32 @@ class Intake:
         """A file on this machine, which stays where it is."""
         return await anyio.to_thread.run_sync(_checked_file, path, allowed)
 
-    async def read(self, media: Media) -> Received:
+    async def read(self, media: Media) -> InboundMedia:
         assert media.path is not None
-        reading = await self._reader.read(media.path, media.mime_type)
-        return Received(media, reading.text, reading.note)
+        text, note = await self._read(media.path, media.mime_type, max(self._budget, 0))
+        self._budget -= len(text or "")
+        return InboundMedia(media, text, note)
+
+    async def _read(self, path: Path, mime_type: str, room: int) -> tuple[str | None, str | None]:
+        """What it says, and what is to be said about that."""
+        if mime_type in kinds.IMAGE_TYPES:
+            return None, None
+        if mime_type == "application/pdf":
+            document = await document_text(path, PDF, room)
+            return document.text or None, document.note
+        if mime_type == "application/zip":  # which Word, Excel and PowerPoint files are
+            document = await document_text(path, OFFICE, room)
+            if document.text:
+                return document.text, document.note
+        if mime_type in kinds.AUDIO_TYPES:
+            transcript = await self._transcriber.transcribe(path, mime_type)
+            return transcript.text, transcript.note
+        if mime_type not in kinds.TEXT_TYPES:
+            return None, "its content is not read"
+        if not room:
+            return None, "left out: the other attachments fill the text budget"
+        text, cut = await anyio.to_thread.run_sync(read_text, path, room)
+        return text, f"cut to {room} characters" if cut else None
 
     def _keep(self, pieces: Iterable[bytes], mime_type: str, field: str, name: str | None) -> Media:
         assert self._files is not None

@@ -42,7 +42,10 @@ IMAGE_TYPES, AUDIO_TYPES, VIDEO_TYPES = (
     tuple(kind for kind in EXTENSIONS if kind.startswith(f"{family}/"))
     for family in ("image", "audio", "video")
 )
-FILE_TYPES = tuple(kind for kind in EXTENSIONS if kind not in IMAGE_TYPES)
+ARCHIVE_TYPES = (
+    "application/zip", "application/gzip", "application/x-tar", "application/x-compressed-tar",
+)  # fmt: skip
+FILE_TYPES = (*DOCUMENT_TYPES, *AUDIO_TYPES, *VIDEO_TYPES, *ARCHIVE_TYPES)
 
 _ALIASES = {
     "image/jpg": "image/jpeg",

@@ -21,13 +21,12 @@ from openclaw.agent.port import (
     Agent,
     AgentInfo,
     AgentSettings,
-    InboundMedia,
     MessageContext,
     Notify,
     Reply,
     TurnListener,
 )
-from openclaw.core.content import Media, text_of
+from openclaw.core.content import InboundMedia, Media, text_of
 from openclaw.core.errors import (
     DeveloperFacing,
     InvalidConfig,

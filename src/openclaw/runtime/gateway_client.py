@@ -21,8 +21,8 @@ from openclaw.agent.event_codec import (
     reply_from,
     result_from,
 )
-from openclaw.agent.port import NOBODY, InboundMedia, MessageContext, Notify, Reply, TurnListener
-from openclaw.core.content import Media
+from openclaw.agent.port import NOBODY, MessageContext, Notify, Reply, TurnListener
+from openclaw.core.content import InboundMedia, Media
 from openclaw.core.errors import InvalidRequest, NotFound, OpenClawError, OperatorFacing
 from openclaw.core.events import Emit
 

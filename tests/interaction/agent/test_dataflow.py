@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from openclaw.agent.port import InboundMedia, MessageContext, TurnListener
+from openclaw.agent.port import MessageContext, TurnListener
 from openclaw.agent.toolpath.dataflow import SessionFlows
 from openclaw.content.frame import frame
 from openclaw.core.clock import SystemClock
-from openclaw.core.content import Media, Text
+from openclaw.core.content import InboundMedia, Media, Text
 from openclaw.core.events import BlockReply, Event, TextDelta, ToolStarted
 from openclaw.core.tools import Answer, CallContext, JsonObject, PermissionRequest, ToolResult
 from openclaw.mcp_client.bridge.results import Rendering, render_result

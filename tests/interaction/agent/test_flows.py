@@ -7,8 +7,8 @@ from typing import Any
 import anyio
 import pytest
 
-from openclaw.agent.port import InboundMedia, MessageContext, TurnListener
-from openclaw.core.content import Block, Media, Text
+from openclaw.agent.port import MessageContext, TurnListener
+from openclaw.core.content import Block, InboundMedia, Media, Text
 from openclaw.core.errors import ModelUnavailable
 from openclaw.core.events import (
     BlockReply,

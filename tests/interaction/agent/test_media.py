@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from openclaw.agent.port import InboundMedia
 from openclaw.core.clock import SystemClock
-from openclaw.core.content import Media, Text
+from openclaw.core.content import InboundMedia, Media, Text
 from openclaw.core.events import Notice
 from openclaw.core.tools import CallContext, JsonObject, ToolResult
 from openclaw.media.images import STRICT_LIMITS

@@ -8,8 +8,8 @@ import pytest
 from tests.interaction.agent.test_media import picture
 from tests.support.provider_rules import violations
 
-from openclaw.agent.port import InboundMedia, MessageContext
-from openclaw.core.content import Media, Text
+from openclaw.agent.port import MessageContext
+from openclaw.core.content import InboundMedia, Media, Text
 from openclaw.core.errors import OpenClawError
 from openclaw.core.tools import CallContext, JsonObject, ToolResult
 from openclaw.testing.agent_kit import APIS, FakeTools, agent_kit, scripted_config

@@ -9,8 +9,8 @@ from typing import Any
 import anyio
 import pytest
 
-from openclaw.agent.port import InboundMedia, Reply
-from openclaw.core.content import Media, ResourceLink, Text
+from openclaw.agent.port import Reply
+from openclaw.core.content import InboundMedia, Media, ResourceLink, Text
 from openclaw.core.events import BlockReply, ToolFinished, ToolStarted
 from openclaw.core.tools import CallContext, JsonObject, ToolResult
 from openclaw.sessions.model import Entry

@@ -10,11 +10,11 @@ import pytest
 from tests.support.gateway_kit import House
 from tests.support.postgres_server import make_store, own_server
 
-from openclaw.agent.port import InboundMedia, MessageContext, Reply, TurnListener
+from openclaw.agent.port import MessageContext, Reply, TurnListener
 from openclaw.cluster.node import ClusterNode
 from openclaw.config.agent_schema import McpServerConfig
 from openclaw.config.load import load_config
-from openclaw.core.content import Media, text_of
+from openclaw.core.content import InboundMedia, Media, text_of
 from openclaw.core.errors import Busy, Cancelled, InvalidRequest, NotFound, UserFacing
 from openclaw.core.events import Event, Notice, TextDelta, ToolFinished, TurnFinished, TurnStarted
 from openclaw.core.tools import Answer, PermissionRequest

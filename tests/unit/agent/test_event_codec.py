@@ -6,9 +6,9 @@ import orjson
 import pytest
 
 from openclaw.agent import event_codec
-from openclaw.agent.port import InboundMedia, MessageContext, Reply, Usage
+from openclaw.agent.port import MessageContext, Reply, Usage
 from openclaw.core import errors
-from openclaw.core.content import Media, ResourceLink, Text
+from openclaw.core.content import InboundMedia, Media, ResourceLink, Text
 from openclaw.core.events import (
     BlockReply,
     Event,

@@ -9,8 +9,7 @@ import pytest
 
 from openclaw.agent.port import Reply
 from openclaw.cluster import feeds
-from openclaw.cluster.feeds import EPOCH, Watch, Watches
-from openclaw.cluster.order_codec import answer_bytes
+from openclaw.cluster.feeds import EPOCH, Watch, Watches, answer_bytes
 from openclaw.core.errors import NotFound
 from openclaw.sessions.postgres.gateways import EventLog, Stretch
 from openclaw.sessions.postgres.queue import Standing

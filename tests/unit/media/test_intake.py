@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from openclaw.media.intake import Reader, Reading, actual_type
+from openclaw.core.content import Media
+from openclaw.media.intake import Intake, actual_type
 from openclaw.media.transcription import NoTranscriber, Transcript
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(16)
@@ -22,33 +23,39 @@ def path(tmp_path: Path) -> Path:
     return path
 
 
+async def read(intake: Intake, path: Path, mime_type: str) -> tuple[str | None, str | None]:
+    media = Media(mime_type, path=path)
+    found = await intake.read(media)
+    assert found.media is media
+    return found.text, found.note
+
+
 async def test_all_files_share_one_budget(path: Path) -> None:
-    reader = Reader(NoTranscriber(), budget=14)
-    readings = [await reader.read(path, "text/plain") for _ in range(3)]
-    assert readings == [
-        Reading("0123456789"),
-        Reading("0123", "cut to 4 characters"),
-        Reading(None, "left out: the other attachments fill the text budget"),
+    intake = Intake(NoTranscriber(), budget=14)
+    assert [await read(intake, path, "text/plain") for _ in range(3)] == [
+        ("0123456789", None),
+        ("0123", "cut to 4 characters"),
+        (None, "left out: the other attachments fill the text budget"),
     ]
 
 
 async def test_sound_is_transcribed_and_counts(path: Path) -> None:
-    reader = Reader(Says(), budget=20)
-    assert await reader.read(path, "audio/wav") == Reading("file as audio/wav")
-    assert await reader.read(path, "text/plain") == Reading("012", "cut to 3 characters")
+    intake = Intake(Says(), budget=20)
+    assert await read(intake, path, "audio/wav") == ("file as audio/wav", None)
+    assert await read(intake, path, "text/plain") == ("012", "cut to 3 characters")
 
 
 async def test_images_and_what_is_not_read_cost_nothing(path: Path) -> None:
-    reader = Reader(NoTranscriber(), budget=10)
-    assert await reader.read(path, "image/png") == Reading()
-    assert await reader.read(path, "application/zip") == Reading(None, "its content is not read")
-    assert await reader.read(path, "text/plain") == Reading("0123456789")
+    intake = Intake(NoTranscriber(), budget=10)
+    assert await read(intake, path, "image/png") == (None, None)
+    assert await read(intake, path, "application/zip") == (None, "its content is not read")
+    assert await read(intake, path, "text/plain") == ("0123456789", None)
 
 
 async def test_a_document_that_cannot_be_read_says_why(path: Path) -> None:
-    reading = await Reader(NoTranscriber()).read(path, "application/pdf")
-    assert reading.text is None
-    assert reading.note
+    text, note = await read(Intake(NoTranscriber()), path, "application/pdf")
+    assert text is None
+    assert note
 
 
 @pytest.mark.parametrize(

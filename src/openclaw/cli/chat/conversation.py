@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from openclaw.agent.port import InboundMedia, MessageContext, TurnListener
+from openclaw.agent.port import MessageContext, TurnListener
 from openclaw.cli.chat.commands import (
     Typed,
     help_text,
@@ -25,6 +25,7 @@ from openclaw.cli.chat.commands import (
 from openclaw.cli.chat.input import Interrupts, read_attachments
 from openclaw.cli.commands.agent import EFFORTS, new_conversation, place_of
 from openclaw.cli.logs import visible
+from openclaw.core.content import InboundMedia
 from openclaw.core.errors import EXIT_FAILED, EXIT_OK, OpenClawError, cause_of, describe, sentence
 from openclaw.sessions.model import MESSAGE_KINDS, EntryKind
 

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from prompt_toolkit.history import History
     from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 
-    from openclaw.agent.port import InboundMedia
     from openclaw.cli.logs import Redact
+    from openclaw.core.content import InboundMedia
     from openclaw.media.transcription import Transcriber
 
 MOMENT = 2.0  # seconds in which a second press belongs to the first
@@ -268,7 +268,6 @@ async def read_attachments(
     budget: int | None = None,
 ) -> "tuple[InboundMedia, ...]":
     """The files as the agent takes them; InvalidRequest names the one that cannot be taken."""
-    from openclaw.agent.port import InboundMedia
     from openclaw.media import kinds
     from openclaw.media.intake import TEXT_BUDGET, Intake
 
@@ -276,5 +275,4 @@ async def read_attachments(
     wanted = [(path, kinds.IMAGE_TYPES) for path in images]
     wanted += [(path, kinds.FILE_TYPES + kinds.IMAGE_TYPES) for path in files]
     checked = [await intake.check_file(path, allowed) for path, allowed in wanted]
-    read = [await intake.read(media) for media in checked]
-    return tuple(InboundMedia(one.media, one.text, one.note) for one in read)
+    return tuple([await intake.read(media) for media in checked])

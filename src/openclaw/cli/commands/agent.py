@@ -20,11 +20,11 @@ from openclaw.core.errors import EXIT_FAILED, EXIT_OK, InvalidRequest
 from openclaw.core.ids import random_id
 
 if TYPE_CHECKING:
-    from openclaw.agent.port import Agent, AgentSettings, InboundMedia, Reply
+    from openclaw.agent.port import Agent, AgentSettings, Reply
     from openclaw.cli.chat.consent import Consent
     from openclaw.cli.chat.questions import Questions
     from openclaw.cli.render.turn import TurnView
-    from openclaw.core.content import Media
+    from openclaw.core.content import InboundMedia, Media
     from openclaw.sessions.model import SessionInfo
 
 EFFORTS = ("off", "minimal", "low", "medium", "high", "xhigh", "max", "adaptive")
@@ -251,9 +251,8 @@ async def _attachments(
 ) -> "tuple[InboundMedia, ...]":
     if not args.image and not args.file and piped is None:
         return ()
-    from openclaw.agent.port import InboundMedia
     from openclaw.cli.chat.input import read_attachments
-    from openclaw.core.content import Media
+    from openclaw.core.content import InboundMedia, Media
     from openclaw.media.intake import TEXT_BUDGET
 
     text = (piped or "")[:TEXT_BUDGET]

@@ -9,7 +9,7 @@ from typing import Any, cast
 import orjson
 from starlette.requests import Request
 
-from openclaw.agent.port import InboundMedia
+from openclaw.core.content import InboundMedia
 from openclaw.core.errors import InvalidRequest
 from openclaw.media import kinds
 from openclaw.media.files import OrderFiles, order_files
@@ -96,8 +96,7 @@ class Attachments:
         media = await self._intake.store(
             data, mime_type, _TAKEN, field=field, name=name, of_object=of_object
         )
-        one = await self._intake.read(media)
-        self._taken.append(InboundMedia(one.media, one.text, one.note))
+        self._taken.append(await self._intake.read(media))
 
     def take_read(self, media: InboundMedia) -> None:
         self._taken.append(media)

@@ -246,11 +246,7 @@ _GREETING: dict[str, Any] = {
     "jsonrpc": "2.0",
     "id": 1,
     "method": "initialize",
-    "params": {
-        "protocolVersion": _VERSION,
-        "capabilities": {},
-        "clientInfo": _US,
-    },
+    "params": {"protocolVersion": _VERSION, "capabilities": {}, "clientInfo": _US},
 }
 _LISTING: dict[str, Any] = {
     "jsonrpc": "2.0",

@@ -13,6 +13,13 @@ from openclaw.policy.dataflow.atoms import (
     host_of,
     is_real_address,
     is_sensitive_path,
+    number,
+    readings,
+    singular,
+    split,
+    squeeze,
+    word_set,
+    words,
 )
 from openclaw.policy.dataflow.effects import (
     SENDING,
@@ -36,15 +43,6 @@ from openclaw.policy.dataflow.index import (
     Person,
     Source,
     name_words,
-)
-from openclaw.policy.dataflow.normalise import (
-    number,
-    readings,
-    singular,
-    split,
-    squeeze,
-    word_set,
-    words,
 )
 from openclaw.policy.dataflow.rules import Ask, Decision, Doubt, Mode, Pass, Refuse, Rules, Why
 

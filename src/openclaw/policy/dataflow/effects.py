@@ -7,8 +7,7 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import cast
 
-from openclaw.policy.dataflow.atoms import address
-from openclaw.policy.dataflow.normalise import fold, singular, split, word_set
+from openclaw.policy.dataflow.atoms import address, fold, singular, split, word_set
 
 # What a parameter is for: where something goes, what is acted on, how much, or plain content.
 

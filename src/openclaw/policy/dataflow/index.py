@@ -8,9 +8,14 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import cast
 
-from openclaw.policy.dataflow.atoms import Atom, AtomKind, address, comparable, find, host_of
-from openclaw.policy.dataflow.normalise import (
+from openclaw.policy.dataflow.atoms import (
+    Atom,
+    AtomKind,
+    address,
+    comparable,
+    find,
     fold,
+    host_of,
     nouns_of,
     number,
     numbers,

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from openclaw.agent.port import InboundMedia, MessageContext, Reply, Usage
-from openclaw.cluster import order_codec
-from openclaw.cluster.order_codec import (
+from openclaw.agent.port import MessageContext, Reply, Usage
+from openclaw.cluster import feeds
+from openclaw.cluster.feeds import (
     answer_bytes,
     answer_from,
     has_media,
@@ -14,7 +14,7 @@ from openclaw.cluster.order_codec import (
     order_from,
     result_held,
 )
-from openclaw.core.content import Media, Text
+from openclaw.core.content import InboundMedia, Media, Text
 from openclaw.core.errors import Busy, InvalidRequest
 from openclaw.core.tools import ToolResult
 from openclaw.media.files import order_files
@@ -66,7 +66,7 @@ def test_an_order_without_a_place_for_files_keeps_its_media_in_memory() -> None:
 
 
 def test_attachments_that_are_too_large_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(order_codec, "MOST_MEDIA_BYTES", 5)
+    monkeypatch.setattr(feeds, "MOST_MEDIA_BYTES", 5)
     media = tuple(InboundMedia(Media("text/plain", data=b"123")) for _ in range(2))
     with pytest.raises(InvalidRequest, match="larger than"):
         order_bytes(MessageContext("hi", "s", media=media), streams=False, callbacks=False)
@@ -96,6 +96,6 @@ def test_a_tools_result_is_sent_with_its_files(tmp_path: Path) -> None:
     held = result_held(whole)
     assert isinstance(held.blocks[1], Media)
     assert held.blocks[1].data == b"pages" * 100
-    small = order_codec.blocks_held(whole.blocks, most=10)
+    small = feeds.blocks_held(whole.blocks, most=10)
     assert isinstance(small[1], Text)
-    assert order_codec.held(Media("text/plain", data=b"12345"), 3) is None
+    assert feeds.held(Media("text/plain", data=b"12345"), 3) is None
