@@ -339,6 +339,19 @@ async def test_what_a_model_thinks_is_folded_away(page: Page) -> None:
     await expect(thoughts).to_be_hidden()
     await page.locator(".thinking summary").click()
     await expect(thoughts).to_have_text("First this, <i>then</i> that.")
+    await same_when_opened_again(page)
+    await expect(thoughts).to_have_text("First this, <i>then</i> that.")
+
+
+async def same_when_opened_again(page: Page) -> None:
+    """The agent's last message has the same parts and words after a reload, folded ones included."""
+    shape = """all => [...all.at(-1).children].map(one => `${one.className} ${one.textContent}`)"""
+    answer = page.locator(".message.agent")
+    await expect(page.get_by_role("button", name="Send", exact=True)).to_be_visible()
+    before = await answer.evaluate_all(shape)
+    await page.reload()
+    await expect(answer.last.locator(".message-foot")).to_have_count(1)
+    assert await answer.evaluate_all(shape) == before
 
 
 async def test_another_agent_is_chosen_and_has_chats_of_its_own(page: Page) -> None:
@@ -788,6 +801,10 @@ async def test_what_an_mcp_server_asks_is_answered_on_the_page(page: Page) -> No
     prose = page.locator(".prose").last
     for part in ("accept", "green", "3", "true"):
         await expect(prose).to_contain_text(part)
+    await expect(page.locator(".call + .record pre")).to_have_text(
+        "colour: green\ncount: 3\nsure: true"
+    )
+    await same_when_opened_again(page)
 
 
 async def test_a_call_is_shown_whole_and_a_click_that_comes_too_soon_does_not_count(

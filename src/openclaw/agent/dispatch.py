@@ -27,7 +27,7 @@ from openclaw.content.labels import single_line
 from openclaw.core.clock import Clock
 from openclaw.core.content import Media, Text
 from openclaw.core.errors import ModelFacing, ToolFailure
-from openclaw.core.events import Emit, Event, ToolApproval, ToolFinished, ToolProgress
+from openclaw.core.events import Emit, Event, ToolApproval, ToolFinished, ToolProgress, ToolQuestion
 from openclaw.core.tools import (
     PENDING,
     Ask,
@@ -279,13 +279,27 @@ class Dispatcher:
             self._facts.setdefault(call_id, {})["approval"] = shown
         self.emit(event)
 
+    async def _elicit(
+        self, call_id: str, elicit: Elicit, server: str, params: JsonObject
+    ) -> JsonObject:
+        """Put a server's question to the person, and remember both for the record."""
+        answer = await elicit(server, params)
+        message, content = str(params.get("message") or ""), answer.get("content")
+        url = str(params["url"]) if params.get("mode") == "url" and "url" in params else None
+        event = ToolQuestion(call_id, server, message, str(answer["action"]), url, content)
+        shown = clean_json(event_json(event), self.redact)
+        facts = self._facts.setdefault(call_id, {}).setdefault("questions", [])
+        facts.append({name: value for name, value in shown.items() if name != "callId"})
+        self.emit(event)
+        return answer
+
     def _context(self, call: CallItem) -> CallContext:
         return CallContext(
             agent=self.agent,
             session=self.session,
             call_id=call.id,
             progress=lambda message: self.emit(ToolProgress(call.id, call.name, message)),
-            elicit=self.elicit,
+            elicit=partial(self._elicit, call.id, self.elicit) if self.elicit else None,
             ask=self.ask,
             emit=partial(self._noted, call.id),
             turn=self.turn,

@@ -101,6 +101,7 @@ class Loop:
     options: ModelOptions | None = None
     ledger: UsageLedger | None = None
     finish_reason: str = "stop"  # why the last answer ended, in the library's word
+    thinking: str = ""  # that went before the last answer
     client_calls: tuple[ClientCall, ...] = ()  # with these, for the sender to run, the turn ended
     _factor: float = 1.0
     _fixed: int = 0
@@ -134,6 +135,7 @@ class Loop:
             self.finish_reason = answered.response.finish_reason or "stop"
             text = _final_text(answered, answer, say_length=self.options is None)
             if text or empty == _EMPTY_ANSWERS:
+                self.thinking = self.harmless(self.dispatcher.redact(answer.thinking))
                 return "\n\n".join([text, *self._notes, *self._tell_not_done()]), model
             empty += 1
 
@@ -203,7 +205,7 @@ class Loop:
             self.emit(BlockReply(blocks))
             if self.on_block_reply is not None:
                 self.on_block_reply(blocks)
-        entry = assistant_entry(kept, model)
+        entry = assistant_entry(replace(kept, thinking=self.harmless(kept.thinking)), model)
         own = [call for call in answer.calls if call.name not in self._client_tools]
         self.client_calls = tuple(
             ClientCall(call.id, call.name, call.arguments)

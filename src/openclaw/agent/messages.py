@@ -13,6 +13,7 @@ from pydantic_ai.messages import (
     ModelResponse,
     ModelResponsePart,
     TextPart,
+    ThinkingPart,
     ToolCallPart,
     ToolReturnPart,
     UserContent,
@@ -155,7 +156,9 @@ def answer_from(response: ModelResponse, taken: set[str]) -> AssistantItem:
     if calls and response.finish_reason == "length" and not _is_whole(calls[-1].arguments):
         calls[-1] = replace(calls[-1], cut=True)
     text = "".join(part.content for part in parts if isinstance(part, TextPart))
-    return AssistantItem(text, tuple(calls), native=replace(response, parts=parts))
+    thinking = "".join(part.content for part in parts if isinstance(part, ThinkingPart))
+    native = replace(response, parts=parts)
+    return AssistantItem(text, tuple(calls), native=native, thinking=thinking)
 
 
 def _is_whole(arguments: str) -> bool:

@@ -45,7 +45,8 @@ def _clean_inbound(one: InboundMedia, redactor: Redactor) -> InboundMedia:
 
 def clean_answer(answer: AssistantItem, redact: Redact) -> AssistantItem:
     calls = tuple(replace(call, arguments=redact(call.arguments)) for call in answer.calls)
-    return replace(answer, text=redact(answer.text), calls=calls)
+    thinking = redact(answer.thinking)
+    return replace(answer, text=redact(answer.text), calls=calls, thinking=thinking)
 
 
 def clean_json(value: JsonObject, redact: Redact) -> JsonObject:

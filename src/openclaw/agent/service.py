@@ -57,6 +57,7 @@ from openclaw.core.events import (
     ModelCalled,
     Notice,
     TextDelta,
+    ThinkingDelta,
     TurnFinished,
     TurnStarted,
     both,
@@ -112,13 +113,15 @@ class TurnSetup:
 
 class _Streamed:
     def __init__(self) -> None:
-        self.text = ""
+        self.text = self.thinking = ""
 
     def on_event(self, event: Event) -> None:
         if isinstance(event, TextDelta):
             self.text += event.text
+        elif isinstance(event, ThinkingDelta):
+            self.thinking += event.text
         elif event == STARTS_OVER or (isinstance(event, ModelCalled) and event.error is None):
-            self.text = ""
+            self.text = self.thinking = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,7 +312,7 @@ class AgentService:
         if outcome == "limit" and watch.streamed.text:
             text = f"{watch.streamed.text}\n\n{text}"
         text = loop.harmless(self._redactor.redact(text))
-        final = assistant_entry(AssistantItem(text), model)
+        final = assistant_entry(AssistantItem(text, thinking=loop.thinking), model)
         reply = Reply(
             text=text,
             session_id=lane.session.id,
@@ -525,9 +528,10 @@ async def _ending(
         else:
             told = describe(error) if isinstance(error, OpenClawError) else type(error).__name__
         partial: list[NewEntry] = []
-        if watch.streamed.text.strip():
-            shown = dispatcher.redact(f"{watch.streamed.text}\n\n{_STOPPED_HERE}")
-            partial.append(assistant_entry(AssistantItem(shown), ""))
+        said, thinking = watch.streamed.text, dispatcher.redact(watch.streamed.thinking)
+        if said.strip() or thinking.strip():
+            shown = dispatcher.redact(f"{said}\n\n{_STOPPED_HERE}") if said.strip() else ""
+            partial.append(assistant_entry(AssistantItem(shown, thinking=thinking), ""))
         with anyio.CancelScope(shield=True), anyio.move_on_after(CLOSING_SECONDS):
             try:
                 if claim is not None:

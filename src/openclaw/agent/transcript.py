@@ -82,12 +82,16 @@ class CallItem:
 
 @dataclass(frozen=True, slots=True)
 class AssistantItem:
-    """What the model said and called. `native` is its response as the library gave it, this turn."""
+    """What the model said and called. `native` is its response as the library gave it, this turn.
+
+    `thinking` is the reasoning that came before, for the person; no model gets it again as text.
+    """
 
     text: str
     calls: tuple[CallItem, ...] = ()
     seq: int = 0
     native: Any = field(default=None, compare=False)
+    thinking: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +144,8 @@ def user_entry(item: UserItem, origin: str, workspace: Path | None = None) -> Ne
 
 def assistant_entry(item: AssistantItem, model: str) -> NewEntry:
     data: dict[str, Any] = {"text": item.text, "model": model}
+    if item.thinking.strip():
+        data["thinking"] = item.thinking
     if item.calls:
         data["calls"] = [
             {"id": call.id, "name": call.name, "arguments": call.arguments} for call in item.calls

@@ -100,6 +100,18 @@ class ToolApproval:
 
 
 @dataclass(frozen=True, slots=True)
+class ToolQuestion:
+    """A tool's server asked the person something. `action` is accept, decline or cancel."""
+
+    call_id: str
+    server: str
+    message: str
+    action: str
+    url: str | None = None
+    content: JsonObject | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class TurnFinished:
     """A turn ended and its session was committed. `outcome` is ok, cancelled or error."""
 
@@ -158,6 +170,7 @@ Event = (
     | ToolProgress
     | ToolFinished
     | ToolApproval
+    | ToolQuestion
     | TurnFinished
     | Notice
     | ServerChanged

@@ -5,9 +5,10 @@ import { asMedia, fetched } from "./attachments.js";
 import { announce, copyButton, h, iconButton } from "./dom.js";
 import { StreamedText, Thinking, ToolCall, answerFoot, handedMedia, keptMedia, mediaNode, note, userMessage } from "./pieces.js";
 import { planNode } from "./plan.js";
-import { Question, approvalNode } from "./questions.js";
+import { Question, approvalNode, questionNode } from "./questions.js";
 import { nameOf } from "./words.js";
 
+const MOST_ASKED = 10_000; // characters of a server's question that the gateway passes on
 const PAGE = 100; // entries that are fetched at once
 
 /**
@@ -290,6 +291,7 @@ export class Conversation extends EventTarget {
       into.append(asked.element);
     } else if (kind === "assistant_message") {
       for (const { id } of data.calls ?? []) this.handed.set(id, []); // in the order of the calls
+      if (data.thinking) agentPart(into).append(new Thinking(data.thinking).element);
       if (!(data.text ?? "").trim()) return;
       const body = new StreamedText();
       body.finish(data.text);
@@ -307,6 +309,7 @@ export class Conversation extends EventTarget {
       one?.finishFromEntry(data, this.mediaPath);
       this.handed.set(callId, data.handed ?? []);
       if (data.approval) one?.element.before(approvalNode(data.approval));
+      for (const asked of data.questions ?? []) one?.follow(questionNode(asked));
     } else if (kind === "compaction") {
       into.append(h("p", { className: "divider" }, h("span", {}, "Earlier messages were summarised for the model")));
     } else if (kind === "notice") {
@@ -398,7 +401,6 @@ class Turn {
   }
 
   on_text_delta({ text }) {
-    this.thinking = null;
     if (this.text === null) {
       if (!text.trim()) return;
       this.text = new StreamedText();
@@ -410,7 +412,8 @@ class Turn {
   on_thinking_delta({ text }) {
     if (this.thinking === null) {
       this.thinking = new Thinking();
-      this.#put(this.thinking.element);
+      if (this.text) this.text.element.before(this.thinking.element);
+      else this.#put(this.thinking.element);
     }
     this.thinking.add(text);
   }
@@ -449,7 +452,7 @@ class Turn {
     this.#settle();
     const one = new Question(question);
     this.questions.set(question.id, one);
-    if (question.callId) this.records.set(question.callId, one);
+    this.records.set(question.callId ?? `${question.server} ${question.text}`, one);
     this.#put(one.element);
     this.conversation.asking();
   }
@@ -463,6 +466,11 @@ class Turn {
   /** What the transcript will say of the question, whoever answered it. */
   on_tool_approval(approval) {
     this.records.get(approval.callId)?.replace(approvalNode(approval));
+  }
+
+  on_tool_question(asked) {
+    this.records.get(`${asked.server} ${asked.message.slice(0, MOST_ASKED)}`)?.element.remove();
+    this.calls.get(asked.callId)?.follow(questionNode(asked));
   }
 
   on_notice({ level, message }) {
@@ -502,6 +510,7 @@ class Turn {
     for (const one of this.questions.values()) one.close("cancelled");
     this.element.removeAttribute("aria-busy");
     if (this.element.childElementCount === 0) this.element.append(note("(No response)"));
+    this.asked ??= this.conversation.asks.get(this.id) ?? null; // of a page that was opened during the turn
     if (this.asked && this.id !== null && this.element.querySelector(".prose")) this.element.append(answerFoot(this.usage, this.asked.buttons(() => proseOf(this.element))));
   }
 }

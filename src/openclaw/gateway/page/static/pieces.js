@@ -91,9 +91,10 @@ export class StreamedText {
 
 /** The model's reasoning, folded. */
 export class Thinking {
-  constructor() {
+  constructor(text = "") {
     this.body = h("div", { className: "thinking-text", dir: "auto" });
     this.element = h("details", { className: "thinking" }, h("summary", {}, "Thinking"), this.body);
+    this.body.append(text);
   }
 
   add(piece) {
@@ -133,6 +134,12 @@ export class ToolCall {
   add(call) {
     if (!this.within.childElementCount) this.within.append(h("p", { className: "part" }, "Calls"));
     this.within.append(call.element);
+  }
+
+  /** What its server asked stands behind it, in order. */
+  follow(node) {
+    (this.last ?? this.element).after(node);
+    this.last = node;
   }
 
   progress(message) {

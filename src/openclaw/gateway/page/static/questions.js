@@ -96,7 +96,7 @@ export class Question {
     this.closed = why;
     const { kind, title, body, text } = this.question;
     const words = this.said ?? CLOSED[why] ?? "Closed";
-    const record = kind === "permission" ? { words, allowed: this.allows, title, body } : { words, allowed: why === "answered", title: text, body: "" };
+    const record = kind === "permission" ? { words, allowed: this.allows, title, body } : { words, allowed: why === "answered", title: `${this.question.server}: ${text}`, body: "" };
     this.replace(recordNode(record));
   }
 
@@ -149,6 +149,14 @@ function said(choice, reason) {
 /** What became of a question about a call, as the transcript has it. */
 export function approvalNode({ choice, choiceLabel, allowed, reason, title, body }) {
   return recordNode({ words: said({ id: choice, label: choiceLabel, allows: allowed }, reason), allowed, title, body });
+}
+
+const ANSWERS = { accept: "Answered", decline: "Declined", cancel: "Not answered" };
+
+/** What an MCP server asked, and the answer that it got. */
+export function questionNode({ server, message, action, url, content }) {
+  const lines = Object.entries(content ?? {}).map(([name, value]) => `${name}: ${Array.isArray(value) ? value.join(", ") : value}`);
+  return recordNode({ words: ANSWERS[action] ?? action, allowed: action === "accept", title: `${server}: ${message}`, body: (url ? [url, ...lines] : lines).join("\n") });
 }
 
 function recordNode({ words, allowed, title, body }) {
