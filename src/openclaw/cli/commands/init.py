@@ -357,7 +357,7 @@ def _asked_model(
         return None if _is_address(said) else _objection(said, env, providers)
 
     question = "Which model do you want to use?"
-    return asker.one(question, lines, other="provider/model", objection=objection)
+    return asker.one(question, lines, other="provider/model, or an address", objection=objection)
 
 
 def _with_key(

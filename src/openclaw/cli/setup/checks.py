@@ -232,12 +232,12 @@ _TLS_WORDS = ("certificate", "self_signed", "self-signed", "unable_to_get_issuer
 
 def _start_hint(env: Environment, name: str, said: str) -> str:
     if any(word in said.casefold() for word in _TLS_WORDS):
-        own = [one for one in _CERTIFICATES[1:] if env.environ.get(one)]
-        variable = own[0] if own else "NODE_EXTRA_CA_CERTS"
-        return (
-            "it does not trust your proxy's certificate; pass on the variable that names it: "
-            f"{env.program} mcp add {name} --force --inherit-env {variable} -- COMMAND"
-        )
+        own = next((one for one in _CERTIFICATES[1:] if env.environ.get(one)), None)
+        told = "it does not trust your proxy's certificate"
+        if own is None:
+            return f"{told}; set SSL_CERT_FILE to the file that contains it, and run this again"
+        place = f"mcp.servers.{name}.inheritEnv"
+        return f"{told}; to pass on {own}: {env.program} config set {place} '[\"{own}\"]'"
     return f"see what it says: {env.program} mcp probe {name}"
 
 
