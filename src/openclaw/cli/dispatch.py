@@ -2,6 +2,7 @@
 
 import codecs
 import difflib
+import errno
 import importlib
 import os
 import sys
@@ -19,6 +20,7 @@ from openclaw.core.errors import (
     InvalidConfig,
     InvalidRequest,
     OpenClawError,
+    OperatorFacing,
     cause_of,
     describe,
     exit_code,
@@ -186,6 +188,10 @@ def _ended(env: Any, error: BaseException, *, as_json: bool) -> int | None:
             # The reader went away; keep Python from complaining about it once more at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return EXIT_BROKEN_PIPE
+        case OSError(errno=errno.ENOSPC | errno.EDQUOT | errno.EFBIG):
+            told = f"cannot write to the disk: {error.strerror}"
+            full = OperatorFacing(told, hint="free some space and try again")
+            return _report(env, full, as_json=as_json)
         case _:
             return None
 

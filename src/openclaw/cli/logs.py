@@ -361,7 +361,8 @@ def servers_logged(env: Environment, *, reported: bool = False) -> Generator[Non
         logger.propagate = before
         if handler is not None:
             logger.removeHandler(handler)
-            handler.close()
+            with suppress(OSError):  # its last words may not fit on the disk
+                handler.close()
 
 
 def _opened(env: Environment) -> logging.Handler | None:

@@ -182,6 +182,7 @@ class CommandParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Say what is wrong; where an action is, which ones there are."""
         if "ACTION" not in message:
+            message = _in_words(message)
             self.print_usage(sys.stderr)
             self._print_message(f"{self.prog}: {sentence(message)}\n", sys.stderr)
             if "are required" in message and self.epilog:
@@ -197,6 +198,23 @@ class CommandParser(argparse.ArgumentParser):
         lines += [f"  {name:<{width}}  {summary}" for name, summary in listed.items()]
         self._print_message("\n".join(lines) + "\n", sys.stderr)
         raise WrongUsage(wrong)
+
+
+_CHOICE = re.compile(r"argument (\S+): invalid choice: '(.*)' \(choose from (.*)\)")
+_KIND = re.compile(r"argument (?:\S+/)?(\S+): invalid (int|float) value: (.*)")
+
+
+def _in_words(message: str) -> str:
+    """What argparse says of a wrong value, as a person would."""
+    if (found := _CHOICE.fullmatch(message)) is not None:
+        known = found[3].replace("'", "").split(", ")
+        near = get_close_matches(found[2], known, 1)
+        guess = f"did you mean {near[0]!r}? " if near else ""
+        return f"there is no {found[2]!r} here; {guess}There are: {', '.join(known)}"
+    if (found := _KIND.fullmatch(message)) is not None:
+        kind = "a whole number" if found[2] == "int" else "a number"
+        return f"{found[1]} takes {kind}, not {found[3]}"
+    return message
 
 
 def summaries(parser: argparse.ArgumentParser) -> dict[str, str]:

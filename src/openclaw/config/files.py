@@ -119,8 +119,14 @@ def target_of(path: Path) -> Path:
     except RuntimeError as error:  # so `resolve` says it
         raise OperatorFacing(f"cannot write {path}: its links lead in a circle") from error
     except OSError as error:
-        raise OperatorFacing(f"cannot write {path}: {error.strerror or error}") from error
+        raise _not_written(path, error) from error
     return target
+
+
+def _not_written(path: Path, error: OSError) -> OperatorFacing:
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    hint = "free some space and try again" if full else None
+    return OperatorFacing(f"cannot write {path}: {error.strerror or error}", hint=hint)
 
 
 def write_atomically(path: Path, text: str, *, mode: int = PRIVATE_FILE) -> None:
@@ -140,7 +146,7 @@ def write_atomically(path: Path, text: str, *, mode: int = PRIVATE_FILE) -> None
             raise
         _sync_directory(path.parent)
     except OSError as error:
-        raise OperatorFacing(f"cannot write {path}: {error.strerror or error}") from error
+        raise _not_written(path, error) from error
 
 
 def _sync_directory(path: Path) -> None:
@@ -159,7 +165,7 @@ def locked(path: Path, timeout: float = LOCK_TIMEOUT_SECONDS) -> Generator[None]
     try:
         descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, PRIVATE_FILE)
     except OSError as error:
-        raise OperatorFacing(f"cannot write {path}: {error.strerror or error}") from error
+        raise _not_written(path, error) from error
     try:
         deadline = time.monotonic() + timeout
         while not _taken(descriptor, path):

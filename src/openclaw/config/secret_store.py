@@ -42,7 +42,9 @@ class SecretStore:
         with locked(target_of(self.path)):
             entries = self._read()
             if name not in entries:
-                raise NotFound(f"nothing is stored as '{name}'")
+                raise NotFound(
+                    f"nothing is stored as '{name}'", hint="openclaw secrets list shows the names"
+                )
             if entries.pop(name) is None:
                 _from_keyring(name)
             self._write(entries)

@@ -178,6 +178,9 @@ class _Connection:
         headers = {name.strip().lower(): value.strip() for name, _, value in pairs}
         length = int(headers.get("content-length", "0"))
         body = await self._reader.receive_exactly(length) if length else b""
+        if method == "HEAD":  # Claude Code looks whether anybody is there
+            await self._client.send(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")
+            return True
         if method == "GET":
             return await self._facts(path)
         request = parse_request(path, headers, json.loads(body))

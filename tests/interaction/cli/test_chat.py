@@ -486,6 +486,8 @@ async def test_commands(environ: dict[str, str], model: ScriptedModel) -> None:
         assert "/image PATH" in terminal.until("/fake:greet who=… language=…")
         terminal.send("/model")
         terminal.until("acme/m")
+        terminal.send("/image")
+        terminal.until("Say which file: /image PATH")
         terminal.send("/session")
         terminal.until("This is conversation 'mine'.")
         terminal.send("hello")

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from openclaw.testing.fake_server import server_entry
+
 
 @pytest.fixture
 def state(home: Path) -> Path:
@@ -143,3 +145,29 @@ def test_a_provider_whose_library_is_missing_is_not_ready() -> None:
     )
     assert code == 0
     assert "openrouter/" in said
+
+
+FULL = "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0));"
+"""Nothing can be written any more, as on a full disk."""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no such limits")
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["gateway", "run", "--port", "0"], "Cannot write to the disk: "),
+        (["config", "set", "gateway.port", "1"], "Cannot write "),
+        (["doctor"], "MCP server 'fake' starts"),
+    ],
+)
+def test_a_full_disk_is_told_in_words(home: Path, words: list[str], told: str) -> None:
+    state = home / ".openclaw"
+    state.mkdir(mode=0o700)
+    (state / "logs").mkdir(mode=0o700)
+    config = state / "openclaw.json"
+    config.write_text(json.dumps({"mcp": {"servers": {"fake": server_entry({})}}}))
+    config.chmod(0o600)
+    code = f"{FULL} from openclaw.cli.main import run; sys.exit(run('openclaw', {words!r}))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert told in done.stdout + done.stderr
+    assert "Traceback" not in done.stderr

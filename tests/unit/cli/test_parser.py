@@ -1,4 +1,6 @@
-from openclaw.cli.parser import not_there
+import pytest
+
+from openclaw.cli.parser import CommandParser, WrongUsage, not_there
 
 
 def test_names_that_others_chose_are_shown_printable_and_short() -> None:
@@ -11,3 +13,16 @@ def test_names_that_others_chose_are_shown_printable_and_short() -> None:
 
 def test_the_nearest_name_is_shown_printable() -> None:
     assert not_there("no", "s/abcdefgh", ["s/abcdefgh\x07"]).hint == "did you mean 's/abcdefgh'?"
+
+
+def test_a_wrong_value_is_told_as_a_person_would(capsys: pytest.CaptureFixture[str]) -> None:
+    parser = CommandParser(prog="p")
+    parser.add_argument("what", choices=("list", "accept"), nargs="?")
+    parser.add_argument("-n", "--lines", type=int)
+    for words, told in (
+        (["acept"], "p: There is no 'acept' here; did you mean 'accept'? There are: list, accept"),
+        (["-n", "x"], "p: --lines takes a whole number, not 'x'"),
+    ):
+        with pytest.raises(WrongUsage):
+            parser.parse_args(words)
+        assert told in capsys.readouterr().err

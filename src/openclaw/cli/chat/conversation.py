@@ -210,10 +210,17 @@ class Talk:
         self._view.say(f"{len(tools)} tools.")
 
     async def _image(self, rest: str) -> None:
-        await self._attach(images=[named_path(rest, self._home)])
+        if self._names_a_file("/image", rest):
+            await self._attach(images=[named_path(rest, self._home)])
 
     async def _file(self, rest: str) -> None:
-        await self._attach(files=[named_path(rest, self._home)])
+        if self._names_a_file("/file", rest):
+            await self._attach(files=[named_path(rest, self._home)])
+
+    def _names_a_file(self, command: str, rest: str) -> bool:
+        if not rest:
+            self._view.say(f"Say which file: {command} PATH")
+        return bool(rest)
 
     async def _attach(
         self, images: list[Path] | None = None, files: list[Path] | None = None

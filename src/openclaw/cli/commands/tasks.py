@@ -97,7 +97,9 @@ async def _named(wanted: str, store: "SessionStore | None") -> "Task":
     found = [task for task in await _tasks(store) if task.id.startswith(wanted)]
     if len(found) != 1:
         many = f"{len(found)} tasks begin with '{wanted}'"
-        raise NotFound(many if found else f"there is no task '{wanted}'")
+        raise NotFound(
+            many if found else f"there is no task '{wanted}'", hint="openclaw tasks lists them"
+        )
     return found[0]
 
 

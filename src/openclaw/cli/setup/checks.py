@@ -69,6 +69,7 @@ def _python() -> Finding:
 
 
 # Node, requests, curl and pip each have their own; only SSL_CERT_FILE reaches servers by itself.
+_LEAST_SPACE = 1_000_000  # bytes
 _CERTIFICATES = ("SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 
 
@@ -126,6 +127,9 @@ def _state(env: Environment) -> Iterator[Finding]:
         wrong.append(_mode_finding("state", env.paths.tokens, PRIVATE_DIRECTORY))
         private = (*private, *sorted(env.paths.tokens.glob("*.json")))
     wrong += [_mode_finding("state", path, PRIVATE_FILE) for path in private if path.exists()]
+    if (left := shutil.disk_usage(root).free) < _LEAST_SPACE:
+        told = f"the disk of {root} is full ({left // 1000} kB left)"
+        wrong.append(Finding("state", ERROR, told, "free some space"))
     found = [finding for finding in wrong if finding is not None]
     yield from found
     if not found:
@@ -236,7 +240,8 @@ def _start_hint(env: Environment, name: str, said: str) -> str:
         told = "it does not trust your proxy's certificate"
         if own is None:
             return f"{told}; set SSL_CERT_FILE to the file that contains it, and run this again"
-        place = f"mcp.servers.{name}.inheritEnv"
+        top = name in env.load_config().config.mcp.servers
+        place = f"{'' if top else 'agents.defaults.'}mcp.servers.{name}.inheritEnv"
         return f"{told}; to pass on {own}: {env.program} config set {place} '[\"{own}\"]'"
     return f"see what it says: {env.program} mcp probe {name}"
 

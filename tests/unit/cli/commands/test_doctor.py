@@ -1,11 +1,13 @@
 import json
 import os
+import shutil
 import socket
 import sqlite3
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import certifi
@@ -243,7 +245,8 @@ def test_a_state_directory_of_another_user_is_an_error(
 def test_each_server_is_started_once(
     state: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv("NODE_EXTRA_CA_CERTS", raising=False)
+    for name in ("NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"):
+        monkeypatch.delenv(name, raising=False)
     broken = "import sys; sys.exit('Error: SELF_SIGNED_CERT_IN_CHAIN')"
     servers = {
         "good": server_entry({"tools": [{"name": "echo", "inputSchema": {"type": "object"}}]}),
@@ -331,3 +334,14 @@ def test_a_port_that_another_program_has_is_a_warning(
     [(check, level, message)] = wrong(found)
     assert (check, level) == ("gateway", "warning")
     assert f"cannot listen on 127.0.0.1 port {port}" in message
+
+
+def test_a_full_disk_is_found(
+    state: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=2000))  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+    code, found = findings(capsys)
+    assert (code, wrong(found)) == (
+        1,
+        [("state", "error", f"the disk of {state} is full (2 kB left)")],
+    )
