@@ -41,11 +41,18 @@ async def command(house: House, *arguments: str) -> subprocess.CompletedProcess[
             env=house.environ(),
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=180,
             check=False,
         )
 
     return await anyio.to_thread.run_sync(run)
+
+
+def free_port() -> int:
+    """Another gateway on this machine may have the usual one."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return found.getsockname()[1]
 
 
 async def asked(model: ScriptedModel, times: int = 1) -> None:
@@ -313,7 +320,7 @@ async def test_a_second_signal_does_not_wait_for_turns(house: House) -> None:
 
 async def test_a_gateway_is_started_in_the_background_restarted_and_stopped(house: House) -> None:
     async with scripted_model(default=Step(text="Hello.")) as model:
-        house.configure(model.url, {})
+        house.configure(model.url, {}, gateway={"port": free_port()})
         started = await command(house, "gateway", "start", "--json")
         first = json.loads(started.stdout)["pid"]
         try:

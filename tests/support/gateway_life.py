@@ -56,14 +56,14 @@ class Life:
     kinds: tuple[str, ...] = ("tool", "slow", "plain")
     _number: int = 0
 
-    async def live(self, seconds: float, clients: int = 6) -> None:
-        """Do things at random for so long."""
+    async def live(self, seconds: float, clients: int = 6, answers: int = 0) -> None:
+        """Do things at random for so long, and until so many orders were answered in all."""
         clock = SystemClock()
         until = clock.monotonic() + seconds
 
         async def client() -> None:
             async with self._client() as http:
-                while clock.monotonic() < until:
+                while clock.monotonic() < until or len(self.told) < answers:
                     await self._something(http)
 
         async with anyio.create_task_group() as group:
